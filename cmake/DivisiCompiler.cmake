@@ -1,0 +1,39 @@
+# Finds LLVM/MLIR and defines how compiler-side libraries are built. What was tried: HandleLLVMOptions is left out on
+# purpose (it forces -fno-exceptions and LLVM's warnings on every target), and only the two shared libraries are linked:
+# naming an MLIRxxx archive beside them duplicates TypeIDs.
+find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+set(MLIR_BINARY_DIR ${PROJECT_BINARY_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+separate_arguments(DIVISI_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
+
+# Options for every target of ours.
+add_library(DivisiOptions INTERFACE)
+target_include_directories(DivisiOptions INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+target_compile_options(DivisiOptions INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
+  -Wno-restrict) # GCC 12 reports std::string's own copies (PR 105651)
+if(DIVISI_ASSERTIONS)
+  target_compile_options(DivisiOptions INTERFACE -UNDEBUG)
+endif()
+if(DIVISI_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# Options for targets that see LLVM.
+add_library(DivisiCompilerOptions INTERFACE)
+target_link_libraries(DivisiCompilerOptions INTERFACE DivisiOptions)
+target_include_directories(DivisiCompilerOptions SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_compile_options(DivisiCompilerOptions INTERFACE -Wno-unused-parameter) # generated code
+target_compile_definitions(DivisiCompilerOptions INTERFACE ${DIVISI_LLVM_DEFINITIONS})
+# mlir_tablegen looks for included .td files here.
+include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+
+# A static library of the compiler: divisi_compiler_library(Name file.cpp ...).
+function(divisi_compiler_library name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC DivisiCompilerOptions)
+endfunction()

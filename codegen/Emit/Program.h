@@ -1,0 +1,41 @@
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class MemoryBuffer;
+class Module;
+class LLVMContext;
+class TargetMachine;
+} // namespace llvm
+
+namespace divisi::codegen {
+
+/// For which processor code is made.
+struct CpuTarget {
+  std::string cpu = "native"; // native, x86-64-v3, x86-64-v4, or any name that LLVM knows
+};
+
+/// Null (and `error` says why) if LLVM has no such processor.
+std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuTarget &target, std::string &error);
+
+/// What a program carries besides its code.
+struct ProgramData {
+  std::string manifest; // JSON, see runtime/README.md
+  std::string skeleton; // ONNX model without weights
+};
+
+/// Lowers planned tasks (after assign-buffers) to the LLVM dialect: one function per distinct kernel, one per task, and
+/// `divisi_program`. The module is changed in place.
+mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data);
+
+/// LLVM dialect to optimized LLVM IR.
+std::unique_ptr<llvm::Module> translateAndOptimize(mlir::ModuleOp module, llvm::LLVMContext &context,
+                                                   llvm::TargetMachine &machine);
+
+/// An object file.
+std::unique_ptr<llvm::MemoryBuffer> emitObject(llvm::Module &module, llvm::TargetMachine &machine);
+
+} // namespace divisi::codegen

@@ -1,0 +1,186 @@
+#include "codegen/Kernels/FusionPlan.h"
+#include "codegen/Kernels/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace divisi::codegen {
+#define GEN_PASS_DEF_FORMKERNELSPASS
+#include "codegen/Kernels/Passes.h.inc"
+
+namespace {
+
+bool isInlinedConstant(Operation *op) {
+  auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
+  return constant && constant.getValue().isSplat();
+}
+
+/// What one kernel holds: its stages and everything that is recomputed in it.
+struct Body {
+  const FusionPlan::Kernel *kernel;
+  llvm::SetVector<Value> inputs;
+  llvm::SmallPtrSet<Operation *, 16> members;
+
+  void add(Operation *op, const FusionPlan &plan) {
+    if (!members.insert(op).second)
+      return;
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      bool here = producer && llvm::is_contained(kernel->stages, producer);
+      bool recomputed = producer && !plan.isStage(producer) && isa<LoopInterface>(producer);
+      if (here || recomputed || isInlinedConstant(producer))
+        add(producer, plan);
+      else
+        inputs.insert(operand);
+    }
+  }
+};
+
+/// Rows shorter than this vectorize badly.
+constexpr int64_t shortRow = 16;
+
+/// The largest number of rows; but where single elements would be rows and some operand is repeated along them, the rows
+/// are cut so that the innermost loop runs over a dimension.
+int64_t chooseRows(const Body &body) {
+  const RowSet &rows = body.kernel->rows;
+  if (body.kernel->serial)
+    return 1;
+  int64_t points = 0;
+  for (Operation *stage : body.kernel->stages)
+    points = std::max(points, cast<LoopInterface>(stage).getLoopDomain().points());
+  if (rows.back() != points)
+    return rows.back();
+  bool flat = llvm::all_of(body.members, [&](Operation *op) {
+    if (graph::tensorType(op->getResult(0)).getNumElements() == 1 || isInlinedConstant(op))
+      return true;
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      if (graph::tensorType(op->getOperand(i)).getNumElements() != 1 && rowsThrough(op, i).back() != points)
+        return false;
+    return op->getNumOperands() > 0;
+  });
+  if (flat)
+    return points;
+  for (int64_t count : llvm::reverse(rows))
+    if (points / count >= shortRow)
+      return count;
+  return points;
+}
+
+struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
+  using FormKernelsPassBase::FormKernelsPassBase;
+
+  void runOnOperation() final {
+    if (getOperation().isDeclaration())
+      return;
+    Block &block = getOperation().getBody().front();
+    if (failed(checkLowerings(block)))
+      return signalPassFailure();
+    dropDeadCode(block);
+    FusionPlan plan(block);
+    SmallVector<Body> bodies;
+    replacements.clear();
+    llvm::DenseSet<Value> needed; // by another kernel or by something that is no kernel
+    for (const auto &kernel : plan.getKernels()) {
+      Body &body = bodies.emplace_back(Body{&kernel, {}, {}});
+      for (Operation *stage : kernel.stages)
+        body.add(stage, plan);
+      needed.insert(body.inputs.begin(), body.inputs.end());
+    }
+    for (Operation &op : block)
+      if (!isa<LoopInterface, SerialInterface>(op) || isView(&op, plan))
+        needed.insert(op.operand_begin(), op.operand_end());
+    for (const Body &body : bodies)
+      build(body, needed);
+    for (auto [old, output] : replacements)
+      old.replaceAllUsesWith(output);
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (auto library = dyn_cast<LibraryInterface>(op))
+        if (failed(buildCall(library, plan.getWhen(&op))))
+          return signalPassFailure();
+    dropDeadCode(block);
+  }
+
+private:
+  SmallVector<std::pair<Value, Value>> replacements; // of stages by their kernels' results
+
+  /// A reshape that is not recomputed in kernels but names a whole buffer.
+  static bool isView(Operation *op, const FusionPlan &plan) {
+    return isa<graph::ReshapeOp>(op) && !plan.isStage(op) &&
+           llvm::any_of(op->getUsers(), [](Operation *user) { return !isa<LoopInterface, SerialInterface>(user); });
+  }
+
+  static LogicalResult checkLowerings(Block &block) {
+    bool ok = true;
+    for (Operation &op : block.without_terminator())
+      if (!isa<LoopInterface, SerialInterface, LibraryInterface, graph::ConstantOp>(op)) {
+        op.emitError("no CPU lowering for '") << op.getName() << "'";
+        ok = false;
+      }
+    return success(ok);
+  }
+
+  static void dropDeadCode(Block &block) {
+    SmallVector<Operation *> operations;
+    for (Operation &op : block.without_terminator())
+      operations.push_back(&op);
+    for (Operation *op : llvm::reverse(operations))
+      if (op->use_empty())
+        op->erase();
+  }
+
+  void build(const Body &body, const llvm::DenseSet<Value> &needed) {
+    Operation *last = body.kernel->stages.back();
+    OpBuilder builder(last);
+    builder.setInsertionPointAfter(last);
+    SmallVector<Value> outputs, locs;
+    SmallVector<Location> locations;
+    for (Operation *stage : body.kernel->stages) {
+      locations.push_back(stage->getLoc());
+      for (Value result : stage->getResults())
+        if (needed.contains(result))
+          outputs.push_back(result);
+    }
+    Location loc = locations.size() == 1 ? locations[0] : FusedLoc::get(builder.getContext(), locations);
+    auto kernel = exec::KernelOp::create(builder, loc, TypeRange(ValueRange(outputs)), chooseRows(body),
+                                         body.inputs.getArrayRef(), DenseI64ArrayAttr());
+    if (body.kernel->when)
+      kernel->setAttr(exec::names::when, builder.getI64IntegerAttr(body.kernel->when));
+    Block &region = kernel.getBody().emplaceBlock();
+    IRMapping mapping;
+    for (Value input : body.inputs)
+      mapping.map(input, region.addArgument(input.getType(), input.getLoc()));
+    builder.setInsertionPointToEnd(&region);
+    SmallVector<Operation *> members(body.members.begin(), body.members.end());
+    llvm::sort(members, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *member : members) {
+      Operation *copy = builder.clone(*member, mapping);
+      if (llvm::is_contained(body.kernel->stages, member))
+        copy->setAttr(exec::names::stage, builder.getUnitAttr());
+    }
+    SmallVector<Value> yielded;
+    for (Value output : outputs)
+      yielded.push_back(mapping.lookup(output));
+    exec::YieldOp::create(builder, loc, yielded);
+    for (auto [old, output] : llvm::zip(outputs, kernel.getOutputs()))
+      replacements.push_back({old, output});
+  }
+
+  static LogicalResult buildCall(LibraryInterface op, int64_t when) {
+    auto call = op.getLibraryCall();
+    if (failed(call))
+      return failure();
+    OpBuilder builder(op);
+    auto exec = exec::CallOp::create(builder, op.getLoc(), op->getResultTypes(), call->service, call->params,
+                                     op->getOperands(), DenseI64ArrayAttr());
+    if (when)
+      exec->setAttr(exec::names::when, builder.getI64IntegerAttr(when));
+    op->replaceAllUsesWith(exec);
+    op->erase();
+    return success();
+  }
+};
+} // namespace
+} // namespace divisi::codegen

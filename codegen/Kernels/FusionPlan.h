@@ -1,0 +1,59 @@
+#pragma once
+#include "codegen/Kernels/RowSets.h"
+#include "codegen/Lowering/ScalarBuilder.h"
+
+namespace divisi::codegen {
+
+/// Decides, for a straight-line block of simple graph operations, which values are computed once (stages) and which are
+/// recomputed at every use, and which stages share a kernel. It changes nothing but the order-neutral cloning of cheap
+/// values (see `recomputeFarUses`).
+///
+/// A value is a stage if a library call, a serial operation's neighbour or the function's result needs it whole, if it
+/// is a reduction, or if recomputing it would cost more than keeping it. Stages join the kernel of their producers while
+/// a common number of rows exists for which no row needs another (RowSets.h).
+class FusionPlan {
+public:
+  struct Kernel {
+    llvm::SmallVector<mlir::Operation *> stages; // in block order
+    RowSet rows;
+    bool open = true;   // may still take stages
+    bool serial = false;
+    int64_t when = 0;   // 0: always, else DivisiWhen bits
+  };
+
+  explicit FusionPlan(mlir::Block &block);
+
+  llvm::ArrayRef<Kernel> getKernels() const { return kernels; }
+  bool isStage(mlir::Operation *op) const { return stages.contains(op); }
+  /// 0 if the operation is always needed, else the bits of those who look at it.
+  int64_t getWhen(mlir::Operation *op) const { return when.lookup(op); }
+
+private:
+  struct Edge {
+    mlir::Operation *producer;
+    RowSet rows;
+  };
+
+  void findWhen();
+  void countEvaluations();
+  void chooseStages();
+  void recomputeFarUses();
+  void formKernels();
+  bool mustBeWhole(mlir::Operation *op) const;
+  /// Stages and outside values that computing the operation reads, through what is recomputed.
+  void collectInputs(mlir::Operation *op, RowSet rows, llvm::SmallVectorImpl<Edge> &edges,
+                     llvm::SmallVectorImpl<mlir::Value> &outside) const;
+  RowSet ownRows(mlir::Operation *op) const;
+  bool join(mlir::Operation *op, llvm::ArrayRef<Edge> edges);
+  bool joinSibling(mlir::Operation *op, llvm::ArrayRef<Edge> edges, llvm::ArrayRef<mlir::Value> outside);
+  void closeProducers(llvm::ArrayRef<Edge> edges, int except = -1);
+
+  mlir::Block &block;
+  llvm::SmallVector<Kernel> kernels;
+  llvm::DenseSet<mlir::Operation *> stages;
+  llvm::DenseMap<mlir::Operation *, double> evaluations; // how often each element is computed if nothing is kept
+  llvm::DenseMap<mlir::Operation *, int64_t> when;
+  llvm::DenseMap<mlir::Operation *, int> kernelOf;
+};
+
+} // namespace divisi::codegen

@@ -1,0 +1,35 @@
+#include "codegen/Kernels/InPlace.h"
+
+#include "codegen/Kernels/RowSets.h"
+#include "codegen/Lowering/ScalarBuilder.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::codegen;
+
+bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, unsigned input) {
+  auto target = cast<RankedTensorType>(kernel.getOutputs()[result].getType());
+  Value source = kernel.getBody().getArgument(input);
+  auto sourceType = cast<RankedTensorType>(source.getType());
+  if (sourceType.getElementType() != target.getElementType() ||
+      sourceType.getNumElements() != target.getNumElements())
+    return false;
+  llvm::DenseSet<Value> dependent = {source};
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    auto loop = dyn_cast<LoopInterface>(op);
+    if (!isa<graph::ConstantOp>(op) && (!loop || loop.getLoopDomain().hasReduction()))
+      return false;
+    // All stages of one size share one pass over the elements, in which every read comes before the writes.
+    if (op.hasAttr(exec::names::stage) &&
+        cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() != target.getNumElements())
+      return false;
+    for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+      if (!dependent.contains(operand))
+        continue;
+      if (rowsThrough(&op, i).back() != target.getNumElements())
+        return false;
+      dependent.insert(op.getResult(0));
+    }
+  }
+  return true;
+}

@@ -1,0 +1,52 @@
+#ifndef DIVISI_CODEGEN_KERNELS_PASSES
+#define DIVISI_CODEGEN_KERNELS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def DecomposePass : Pass<"decompose", "::mlir::func::FuncOp"> {
+  let summary = "Replaces composite operations by simpler ones";
+  let description = [{
+    Input: graph operations of any kind. Output: none with the decompose interface. Run canonicalize and cse after it: what
+    forward and backward have in common (a softmax's maximum and sum, a norm's statistics) then exists once.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
+def SplitReductionsPass : Pass<"split-reductions", "::mlir::func::FuncOp"> {
+  let summary = "Splits large reductions over leading dimensions into partial ones";
+  let description = [{
+    A sum over the rows of a matrix has no rows that threads could share. It becomes a fixed number of partial sums (so that
+    the result does not depend on the number of threads) and a sum of those.
+
+    ```mlir
+    %r = graph.reduce_sum %x {dims = [0]} : (tensor<4096x64xf32>) -> tensor<64xf32>
+    // becomes
+    %s = graph.reshape %x : (tensor<4096x64xf32>) -> tensor<16x256x64xf32>
+    %p = graph.reduce_sum %s {dims = [1]} : (tensor<16x256x64xf32>) -> tensor<16x64xf32>
+    %r = graph.reduce_sum %p {dims = [0]} : (tensor<16x64xf32>) -> tensor<64xf32>
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
+def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
+  let summary = "Groups graph operations into fused kernels and library calls";
+  let description = [{
+    Input: simple graph operations (after decompose). Output: exec.kernel, exec.call, constants, and reshapes of whole
+    buffers. Fails when an operation has no lowering. Which values are computed once and which are recomputed where they
+    are used: see FusionPlan.h.
+  }];
+  let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];
+}
+
+def AssignBuffersPass : Pass<"assign-buffers", "::mlir::ModuleOp"> {
+  let summary = "Gives every value its place in the arena";
+  let description = [{
+    Input: tasks of exec operations. Output: the same with `offsets` on operations and `exec.offset` on arguments and results.
+    State, inputs and scalars have fixed places that all tasks share; a renewed state lies where the old one lay;
+    other values share the rest by liveness.
+  }];
+  let dependentDialects = ["::divisi::exec::ExecDialect"];
+}
+
+#endif

@@ -1,0 +1,16 @@
+#pragma once
+#include "codegen/Lowering/ScalarBuilder.h"
+#include "dialects/Graph/Graph.h"
+
+namespace divisi::codegen {
+
+// One per family of graph operations: attaches their lowerings.
+void attachElementwise(mlir::MLIRContext *context);
+void attachIndexing(mlir::MLIRContext *context);
+void attachLibrary(mlir::MLIRContext *context);
+void attachPooling(mlir::MLIRContext *context);
+void attachRandom(mlir::MLIRContext *context);
+void attachReduction(mlir::MLIRContext *context);
+void attachShape(mlir::MLIRContext *context);
+
+} // namespace divisi::codegen

@@ -1,0 +1,143 @@
+#include "codegen/Lowering/Families.h"
+#include "divisi/abi.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::codegen;
+using namespace divisi::graph;
+
+namespace {
+
+/// The words of a parameter block, which consists of int64 fields only.
+template <typename Block>
+LibraryCall call(StringRef service, const Block &block) {
+  static_assert(sizeof(Block) % sizeof(int64_t) == 0);
+  const auto *words = reinterpret_cast<const int64_t *>(&block);
+  return {service.str(), SmallVector<int64_t>(words, words + sizeof(Block) / sizeof(int64_t))};
+}
+
+FailureOr<int64_t> libraryType(Operation *op, Type type) {
+  if (type.isF32())
+    return DIVISI_F32;
+  if (type.isF64())
+    return DIVISI_F64;
+  if (type.isBF16())
+    return DIVISI_BF16;
+  if (type.isF16())
+    return DIVISI_F16;
+  return op->emitError("no CPU lowering for '") << op->getName() << "' on element type " << type;
+}
+
+struct Matmul : LibraryInterface::ExternalModel<Matmul, MatmulOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto matmul = cast<MatmulOp>(op);
+    auto lhs = tensorType(matmul.getLhs()), rhs = tensorType(matmul.getRhs()), result = tensorType(matmul.getResult());
+    auto type = libraryType(op, lhs.getElementType()), resultType = libraryType(op, result.getElementType());
+    if (failed(type) || failed(resultType))
+      return failure();
+    int64_t rank = lhs.getRank();
+    DivisiGemm gemm = {};
+    gemm.batch0 = 1;
+    gemm.batch1 = llvm::product_of(result.getShape().drop_back(2));
+    gemm.m = result.getDimSize(rank - 2);
+    gemm.n = result.getDimSize(rank - 1);
+    gemm.transpose_a = matmul.getTransposeLhs();
+    gemm.transpose_b = matmul.getTransposeRhs();
+    gemm.k = lhs.getDimSize(gemm.transpose_a ? rank - 2 : rank - 1);
+    gemm.lda = lhs.getDimSize(rank - 1);
+    gemm.ldb = rhs.getDimSize(rank - 1);
+    gemm.ldc = gemm.n;
+    gemm.a1 = gemm.m * gemm.k;
+    gemm.b1 = gemm.k * gemm.n;
+    gemm.c1 = gemm.m * gemm.n;
+    gemm.type = *type;
+    gemm.result_type = *resultType;
+    return call("divisi_gemm", gemm);
+  }
+};
+
+/// The block of a convolution with input x, output y and filter of these types.
+template <typename OpT>
+FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, RankedTensorType y, RankedTensorType filter) {
+  auto type = libraryType(op, x.getElementType());
+  if (failed(type))
+    return failure();
+  DivisiConv block = {};
+  block.spatial = x.getRank() - 2;
+  int64_t channel = op.getChannelsLast() ? x.getRank() - 1 : 1, first = op.getChannelsLast() ? 1 : 2;
+  block.batch = x.getDimSize(0);
+  block.groups = op.getGroups();
+  block.in_channels = x.getDimSize(channel);
+  block.out_channels = y.getDimSize(channel);
+  for (int64_t s = 0; s < block.spatial; ++s) {
+    block.in[s] = x.getDimSize(first + s);
+    block.out[s] = y.getDimSize(first + s);
+    block.kernel[s] = filter.getDimSize(2 + s);
+    block.stride[s] = op.getStrides()[s];
+    block.dilation[s] = op.getDilations()[s];
+    block.pad_low[s] = op.getPadsLow()[s];
+    block.pad_high[s] = op.getPadsHigh()[s];
+  }
+  block.channels_last = op.getChannelsLast();
+  block.type = *type;
+  return call(service, block);
+}
+
+struct Conv : LibraryInterface::ExternalModel<Conv, ConvOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto c = cast<ConvOp>(op);
+    return conv(c, "divisi_conv_forward", tensorType(c.getX()), tensorType(c.getResult()), tensorType(c.getFilter()));
+  }
+};
+struct ConvInputGrad : LibraryInterface::ExternalModel<ConvInputGrad, ConvInputGradOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto c = cast<ConvInputGradOp>(op);
+    return conv(c, "divisi_conv_input_grad", tensorType(c.getResult()), tensorType(c.getGradient()),
+                tensorType(c.getFilter()));
+  }
+};
+struct ConvFilterGrad : LibraryInterface::ExternalModel<ConvFilterGrad, ConvFilterGradOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto c = cast<ConvFilterGradOp>(op);
+    return conv(c, "divisi_conv_filter_grad", tensorType(c.getX()), tensorType(c.getGradient()),
+                tensorType(c.getResult()));
+  }
+};
+
+struct TopK : LibraryInterface::ExternalModel<TopK, TopKOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto topK = cast<TopKOp>(op);
+    auto x = tensorType(topK.getX());
+    Type element = x.getElementType();
+    DivisiTopK block = {};
+    block.outer = llvm::product_of(x.getShape().take_front(topK.getDim()));
+    block.extent = x.getDimSize(topK.getDim());
+    block.inner = llvm::product_of(x.getShape().drop_front(topK.getDim() + 1));
+    block.k = topK.getK();
+    block.largest = !topK.getSmallest();
+    block.kind = isa<FloatType>(element) ? 0 : element.isUnsignedInteger() ? 2 : 1;
+    block.width = bytesOfElement(element);
+    return call("divisi_top_k", block);
+  }
+};
+} // namespace
+
+void codegen::attachLibrary(MLIRContext *context) {
+  MatmulOp::attachInterface<Matmul>(*context);
+  ConvOp::attachInterface<Conv>(*context);
+  ConvInputGradOp::attachInterface<ConvInputGrad>(*context);
+  ConvFilterGradOp::attachInterface<ConvFilterGrad>(*context);
+  TopKOp::attachInterface<TopK>(*context);
+}
+
+void codegen::registerLowerings(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, GraphDialect *) {
+    attachElementwise(context);
+    attachIndexing(context);
+    attachLibrary(context);
+    attachPooling(context);
+    attachRandom(context);
+    attachReduction(context);
+    attachShape(context);
+  });
+}

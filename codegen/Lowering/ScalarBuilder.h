@@ -1,0 +1,106 @@
+#pragma once
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <functional>
+#include <string>
+
+namespace divisi::codegen {
+
+/// The element of an operand at an index.
+using Load = llvm::function_ref<mlir::Value(unsigned operand, mlir::ValueRange index)>;
+
+/// An iteration space, outermost dimension first. The dimensions that are not reduced are the result's, in order.
+struct LoopDomain {
+  llvm::SmallVector<int64_t> extents;
+  llvm::SmallVector<bool> reduced;
+
+  static LoopDomain pointwise(mlir::Operation *op);
+  bool hasReduction() const { return llvm::is_contained(reduced, true); }
+  int64_t points() const;
+  /// The result's index for a point.
+  llvm::SmallVector<mlir::Value> resultIndex(mlir::ValueRange point) const;
+};
+
+/// A service of the runtime and its parameters: the words of its parameter block.
+struct LibraryCall {
+  std::string service;
+  llvm::SmallVector<int64_t> params;
+};
+
+/// Builds scalar arithmetic, folding what is constant: with constant inputs whole elements fold, which is how constants
+/// are evaluated. Small floats (f16, bf16) are computed in f32 and rounded once per operation.
+class ScalarBuilder {
+public:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  ScalarBuilder(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+  mlir::OpBuilder &getBuilder() { return builder; }
+  mlir::Location getLoc() const { return loc; }
+
+  template <typename OpT, typename... Args>
+  Value op(Args &&...args) {
+    return builder.createOrFold<OpT>(loc, std::forward<Args>(args)...);
+  }
+
+  // Indices.
+  Value index(int64_t value);
+  Value addIndex(Value a, Value b) { return op<mlir::arith::AddIOp>(a, b, noWrap); }
+  Value subIndex(Value a, Value b) { return op<mlir::arith::SubIOp>(a, b, noWrap); }
+  Value mulIndex(Value a, Value b) { return op<mlir::arith::MulIOp>(a, b, noWrap); }
+  Value addIndex(Value a, int64_t c) { return c == 0 ? a : addIndex(a, index(c)); }
+  Value mulIndex(Value a, int64_t c) { return c == 1 ? a : mulIndex(a, index(c)); }
+  Value divIndex(Value a, int64_t c) { return c == 1 ? a : op<mlir::arith::DivUIOp>(a, index(c)); }
+  Value remIndex(Value a, int64_t c) { return c == 1 ? index(0) : op<mlir::arith::RemUIOp>(a, index(c)); }
+  /// Clamped to [0, size - 1].
+  Value clampIndex(Value a, int64_t size);
+  /// 0 <= a < size.
+  Value inRange(Value a, int64_t size);
+  Value toIndex(Value integer) { return op<mlir::arith::IndexCastOp>(builder.getIndexType(), integer); }
+  Value linearize(mlir::ValueRange index, llvm::ArrayRef<int64_t> shape);
+  llvm::SmallVector<Value> delinearize(Value linear, llvm::ArrayRef<int64_t> shape);
+
+  // Scalars. `element` is a tensor's element type, which may be an unsigned integer; values are signless.
+  static Type scalarType(Type element);
+  Value constant(Type element, double value);
+  Value integer(Type element, int64_t value);
+  Value convert(Value value, Type from, Type to);
+  Value widen(Value value);
+  Value narrow(Value value, Type type);
+  Value logicalAnd(Value a, Value b) { return op<mlir::arith::AndIOp>(a, b); }
+  Value select(Value condition, Value a, Value b) { return op<mlir::arith::SelectOp>(condition, a, b); }
+
+  Value add(Value a, Value b);
+  Value mul(Value a, Value b);
+  /// a + b where the order of a sum does not matter: may be vectorized.
+  Value accumulate(Value a, Value b);
+  Value max(Value a, Value b, bool isUnsigned);
+  Value min(Value a, Value b, bool isUnsigned);
+
+  // Elements of buffers (memrefs).
+  Value load(Value buffer, mlir::ValueRange index);
+  void store(Value value, Value buffer, mlir::ValueRange index);
+
+  /// for (i = lower; i < upper; ++i), carrying values; returns the last.
+  llvm::SmallVector<Value> loop(Value lower, Value upper, mlir::ValueRange carried,
+                                llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body);
+  /// Nested loops over extents.
+  llvm::SmallVector<Value> loops(llvm::ArrayRef<int64_t> extents, mlir::ValueRange carried,
+                                 llvm::function_ref<llvm::SmallVector<Value>(mlir::ValueRange, mlir::ValueRange)> body);
+
+private:
+  static constexpr auto noWrap = mlir::arith::IntegerOverflowFlags::nsw;
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+};
+
+/// Attaches the lowerings of all graph operations.
+void registerLowerings(mlir::DialectRegistry &registry);
+
+} // namespace divisi::codegen
+
+#include "codegen/Lowering/LoopInterface.h.inc"

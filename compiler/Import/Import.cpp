@@ -1,0 +1,53 @@
+#include "compiler/Import/Import.h"
+#include "codegen/Lowering/ScalarBuilder.h"
+#include "compiler/Import/ModelImporter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+
+/// Keeps what MLIR reports, so that a failure is told once, with the node's name.
+namespace {
+struct LastError {
+  explicit LastError(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+            text = diagnostic.str();
+          return success();
+        }) {}
+  std::string text;
+  ScopedDiagnosticHandler handler;
+};
+} // namespace
+
+static std::string oneLine(std::string text) {
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < 0x20)
+      c = ' ';
+  return text;
+}
+
+FailureOr<ImportedModel> divisi::compiler::importOnnx(MLIRContext &context, llvm::StringRef path,
+                                                      const ImportOptions &options) {
+  DialectRegistry registry; // shape arithmetic is evaluated by the code generator's own lowerings
+  codegen::registerLowerings(registry);
+  context.appendDialectRegistry(registry);
+  context.loadDialect<graph::GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+  ImportError failure;
+  {
+    LastError last(context);
+    try {
+      return ModelImporter(context, path, options, last.text).run();
+    } catch (ImportError &error) {
+      failure = std::move(error);
+    } catch (std::bad_alloc &) {
+      failure.message = "not enough memory";
+    } catch (std::exception &error) {
+      failure.message = error.what();
+    }
+  }
+  Location loc = failure.loc.value_or(FileLineColLoc::get(&context, path, 1, 1));
+  return emitError(loc, oneLine(failure.message));
+}

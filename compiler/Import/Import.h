@@ -1,0 +1,50 @@
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace divisi::compiler {
+
+/// What the user says about a model beyond the file.
+struct ImportOptions {
+  enum class Loss { inModel, crossEntropy, mse, bce };
+
+  std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
+  Loss loss = Loss::inModel;           // --loss
+  std::string output;                  // --output: the loss, or the output that a loss is put on
+  std::string label;                   // --label: the new input that such a loss compares with
+  std::vector<std::string> freeze;     // --freeze: patterns (* and ?) of parameters that do not train
+  bool batchNormTraining = true;       // --batch-norm=training|inference
+  bool forwardOnly = false;            // all outputs and no loss: @forward, every initializer a constant
+  bool weightsOptional = false;        // external data may be missing
+};
+
+/// The initial value of a parameter or buffer: little-endian, a boolean takes a byte. Empty if its file is missing.
+struct Weight {
+  std::string name;
+  mlir::RankedTensorType type;
+  llvm::ArrayRef<char> bytes;
+  std::shared_ptr<const void> owner; // keeps the bytes
+};
+
+struct ImportedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<Weight> weights;
+  std::string skeleton; // the ONNX model without the weights
+  std::vector<std::string> warnings;
+};
+
+/// Reads an ONNX file as a module of the graph dialect. What is wrong with it is reported as one diagnostic that names the
+/// node, the file, or the flag that helps.
+mlir::FailureOr<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
+                                          const ImportOptions &options);
+
+/// The operators that can be imported, sorted.
+std::vector<std::string> supportedOperators();
+
+} // namespace divisi::compiler

@@ -1,0 +1,114 @@
+#include "compiler/Import/ModelImporter.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+
+/// The largest initializer that is not a parameter and becomes a constant in the module, in bytes.
+static constexpr int64_t maxInlineBytes = 1 << 16;
+
+//===- Inputs and symbolic dimensions -------------------------------------------------------------------------------===//
+
+RankedTensorType ModelImporter::inputType(const onnx::ValueInfoProto &input) {
+  const std::string &name = input.name();
+  if (!input.type().has_tensor_type())
+    fail("input '", name, "' is not a tensor");
+  const auto &tensor = input.type().tensor_type();
+  if (!tensor.has_shape())
+    fail("input '", name, "' has no shape: export the model with the shapes of its inputs");
+  CheckedBuilder::Shape shape;
+  for (auto [index, dim] : llvm::enumerate(tensor.shape().dim())) {
+    if (dim.has_dim_value()) {
+      shape.push_back(dim.dim_value());
+      continue;
+    }
+    if (dim.dim_param().empty())
+      fail("input '", name, "' does not say the size of dimension ", index,
+           ", which has no name either: export the model with a fixed size or a named dimension");
+    knownDims.insert(dim.dim_param());
+    auto bound = options.dims.find(dim.dim_param());
+    shape.push_back(bound == options.dims.end() ? 1 : bound->second);
+  }
+  try {
+    return checkedType(shape, elementTypeOf(&context, tensor.elem_type()));
+  } catch (ImportError &error) {
+    fail("input '", name, "': ", error.message);
+  }
+}
+
+/// Every symbolic dimension is bound, and every binding has a dimension.
+void ModelImporter::checkDims() {
+  for (const auto &[name, size] : options.dims) {
+    if (size < 1)
+      fail("--dim ", name, "=", size, ": the size must be positive");
+    if (!knownDims.count(name))
+      fail("--dim ", name, "=", size, " names no dimension of the model's inputs, which have ",
+           knownDims.empty() ? "none" : "these: " + llvm::join(knownDims, ", "));
+  }
+  for (const auto &input : model->graph().input())
+    for (const auto &dim : input.type().tensor_type().shape().dim())
+      if (!dim.has_dim_value() && knownDims.count(dim.dim_param()) && !options.dims.count(dim.dim_param())) {
+        std::string flags;
+        for (const std::string &name : knownDims)
+          if (!options.dims.count(name))
+            flags += " --dim " + name + "=N";
+        fail("input '", input.name(), "' has the symbolic dimension '", dim.dim_param(),
+             "', whose size is not known: add", flags);
+      }
+}
+
+void ModelImporter::importInputs(Scope &scope) {
+  std::set<std::string> initializers;
+  for (const auto &tensor : model->graph().initializer())
+    initializers.insert(tensor.name());
+  std::vector<std::pair<std::string, RankedTensorType>> inputs;
+  for (const auto &input : model->graph().input()) {
+    if (initializers.count(input.name()))
+      continue;
+    if (input.name().empty())
+      fail("an input has no name");
+    inputs.emplace_back(input.name(), inputType(input));
+  }
+  checkDims();
+  for (const auto &[name, type] : inputs) {
+    Value value = arguments->add(Signature::Role::input, name, type, NameLoc::get(builder.getStringAttr(name)));
+    if (!scope.items.try_emplace(name, value).second)
+      fail("input '", name, "' is defined twice");
+  }
+}
+
+//===- Initializers -------------------------------------------------------------------------------------------------===//
+
+void ModelImporter::importInitializers(Scope &scope) {
+  if (model->graph().sparse_initializer_size())
+    fail("sparse initializers are not supported ('", model->graph().sparse_initializer(0).values().name(), "')");
+  for (auto &tensor : *model->mutable_graph()->mutable_initializer())
+    importInitializer(tensor, scope);
+}
+
+void ModelImporter::importInitializer(onnx::TensorProto &tensor, Scope &scope) {
+  if (tensor.name().empty())
+    fail("an initializer has no name");
+  TensorData data = reader.read(tensor, model);
+  Location loc = NameLoc::get(builder.getStringAttr(tensor.name()));
+  bool isFloat = isa<FloatType>(data.type.getElementType());
+  bool isWeight = !options.forwardOnly && (isFloat || storedBytes(data.type) > maxInlineBytes);
+  if (data.missing && !isWeight)
+    fail("tensor '", tensor.name(), "': its value is needed, but its external data file is missing");
+  Value value = isWeight ? arguments->addWeight(tensor.name(), data, loc)
+                         : ConstantOp::create(builder, loc, TensorReader::attribute(data)).getResult();
+  if (isWeight && !isFloat)
+    arguments->all().back().isFrozen = true;
+  if (!scope.items.try_emplace(tensor.name(), value).second)
+    fail("initializer '", tensor.name(), "' has the name of another value");
+}
+
+/// Initializers of a branch: constants.
+void ModelImporter::importConstants(const onnx::GraphProto &graph, Scope &scope) {
+  for (const auto &tensor : graph.initializer()) {
+    Location loc = NameLoc::get(builder.getStringAttr(tensor.name()));
+    Value value = ConstantOp::create(builder, loc, reader.attribute(tensor));
+    if (!scope.items.try_emplace(tensor.name(), value).second)
+      fail("initializer '", tensor.name(), "' has the name of another value");
+  }
+}

@@ -1,0 +1,316 @@
+#include "compiler/Import/ModelImporter.h"
+#include "codegen/Evaluate.h"
+#include "compiler/Import/Operators.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using google::protobuf::RepeatedPtrField;
+
+/// The opsets that Divisi knows.
+static constexpr int64_t oldestOpset = 7, newestOpset = 26;
+/// How deep functions and branches may nest, and how many nodes they may become.
+static constexpr int maxDepth = 32;
+static constexpr int64_t maxNodes = 1'000'000;
+
+const Item *Scope::find(llvm::StringRef name) const {
+  for (const Scope *scope = this; scope; scope = scope->outer)
+    if (auto it = scope->items.find(name); it != scope->items.end())
+      return &it->second;
+  return nullptr;
+}
+
+ModelImporter::ModelImporter(MLIRContext &context, llvm::StringRef path, const ImportOptions &options,
+                             std::string &lastError)
+    : options(options), context(context), builder(&context), lastError(lastError),
+      reader(&context, path, options.weightsOptional), path(path.str()) {}
+
+void ModelImporter::warn(std::string text) {
+  if (!llvm::is_contained(warnings, text))
+    warnings.push_back(std::move(text));
+}
+
+ImportedModel ModelImporter::run() {
+  model = readModel(path);
+  readOpsets();
+  reportUnsupported(model->graph().node());
+
+  Location loc = FileLineColLoc::get(&context, path, 1, 1);
+  module = ModuleOp::create(loc);
+  (*module)->setAttr("graph.model", builder.getStringAttr(llvm::sys::path::stem(path)));
+  builder.setInsertionPointToEnd(module->getBody());
+  auto function =
+      func::FuncOp::create(builder, loc, options.forwardOnly ? "forward" : "loss", builder.getFunctionType({}, {}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  arguments.emplace(function);
+
+  Scope scope;
+  scope.opsets = opsets;
+  importInputs(scope);
+  importInitializers(scope);
+  importNodes(model->graph().node(), scope);
+  options.forwardOnly ? addForwardOutputs(scope) : addOutputs(scope);
+  if (!options.forwardOnly)
+    foldSmallConstants();
+  eraseUnused();
+  if (!options.forwardOnly)
+    freezeWeights();
+  arguments->finish(loc);
+  if (!options.forwardOnly)
+    warnOfHazards();
+  if (failed(mlir::verify(*module)))
+    fail("the imported model does not verify: ", lastError);
+
+  ImportedModel result;
+  result.weights = takeWeights();
+  result.skeleton = takeSkeleton(result.weights);
+  result.module = std::move(module);
+  result.warnings = std::move(warnings);
+  return result;
+}
+
+void ModelImporter::readOpsets() {
+  for (const auto &entry : model->opset_import())
+    opsets[isMainDomain(entry.domain()) ? "" : entry.domain()] = entry.version();
+  auto main = opsets.find("");
+  if (main == opsets.end())
+    fail("the model does not say which opset it uses");
+  if (main->second < oldestOpset)
+    fail("opset ", main->second, " is too old; Divisi reads opsets ", oldestOpset, " to ", newestOpset);
+  if (main->second > newestOpset)
+    warn(textOf("opset ", main->second, " is newer than ", newestOpset, ", the newest that Divisi knows"));
+  for (const auto &function : model->functions()) {
+    std::string key = textOf(function.domain(), ":", function.name(), ":", overloadOf(function));
+    if (!functions.emplace(key, &function).second)
+      fail("function '", function.name(), "' is defined twice");
+  }
+}
+
+static int64_t opsetOf(const std::map<std::string, int64_t> &opsets, const onnx::NodeProto &node) {
+  auto it = opsets.find(isMainDomain(node.domain()) ? "" : node.domain());
+  return it == opsets.end() ? 1 : it->second;
+}
+
+const onnx::FunctionProto *ModelImporter::findFunction(const onnx::NodeProto &node) const {
+  auto it = functions.find(textOf(node.domain(), ":", node.op_type(), ":", overloadOf(node)));
+  return it == functions.end() ? nullptr : it->second;
+}
+
+/// All operators that cannot be imported, in one message.
+void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &all) {
+  std::map<std::string, SmallVector<std::string>> unsupported;
+  std::set<const onnx::FunctionProto *> visited;
+  auto visit = [&](auto &self, const RepeatedPtrField<onnx::NodeProto> &nodes,
+                   const std::map<std::string, int64_t> &versions, int depth) -> void {
+    if (depth > maxDepth)
+      fail("functions call each other more than ", maxDepth, " deep");
+    for (auto [index, node] : llvm::enumerate(nodes)) {
+      int64_t opset = opsetOf(versions, node);
+      if (findOperator(node.domain(), node.op_type(), opset) || (isMainDomain(node.domain()) && node.op_type() == "If"))
+        continue;
+      if (const auto *function = findFunction(node)) {
+        std::map<std::string, int64_t> inner;
+        for (const auto &entry : function->opset_import())
+          inner[isMainDomain(entry.domain()) ? "" : entry.domain()] = entry.version();
+        if (visited.insert(function).second)
+          self(self, function->node(), inner, depth + 1);
+        continue;
+      }
+      bool otherVersion = findOperator(node.domain(), node.op_type(), newestOpset);
+      std::string name = operatorName(node) + (otherVersion ? textOf(" of opset ", opset) : "");
+      unsupported[name].push_back(node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
+    }
+  };
+  visit(visit, all, opsets, 0);
+  if (unsupported.empty())
+    return;
+  std::string text = unsupported.size() == 1 ? "unsupported operator: " : textOf(unsupported.size(), " unsupported operators: ");
+  llvm::ListSeparator separator("; ");
+  for (auto &[name, nodes] : unsupported) {
+    size_t shown = std::min<size_t>(3, nodes.size());
+    text += textOf((llvm::StringRef)separator, name, " (", nodes.size(), nodes.size() == 1 ? " node: " : " nodes: ",
+                   llvm::join(llvm::ArrayRef(nodes).take_front(shown), ", "), shown < nodes.size() ? ", ...)" : ")");
+  }
+  fail(text);
+}
+
+//===- Nodes --------------------------------------------------------------------------------------------------------===//
+
+void ModelImporter::importGraph(const onnx::GraphProto &graph, Scope &scope) {
+  importConstants(graph, scope);
+  importNodes(graph.node(), scope);
+}
+
+void ModelImporter::importNodes(const RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope) {
+  for (auto [index, node] : llvm::enumerate(nodes))
+    importNode(node, index, scope);
+}
+
+/// The node with attributes that refer to those of the function's call replaced by their values.
+onnx::NodeProto ModelImporter::resolveAttributes(const onnx::NodeProto &node, const Scope &scope) {
+  onnx::NodeProto resolved = node;
+  resolved.clear_attribute();
+  for (const auto &attribute : node.attribute()) {
+    if (attribute.ref_attr_name().empty()) {
+      *resolved.add_attribute() = attribute;
+    } else if (auto it = scope.attributes.find(attribute.ref_attr_name()); it != scope.attributes.end()) {
+      auto *copy = resolved.add_attribute();
+      *copy = it->second;
+      copy->set_name(attribute.name());
+    }
+  }
+  return resolved;
+}
+
+void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &scope) {
+  std::string name = scope.prefix + (node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
+  Location loc = NameLoc::get(builder.getStringAttr(name));
+  try {
+    if (++importedNodes > maxNodes)
+      fail("the model has more than ", maxNodes, " nodes");
+    bool refers = llvm::any_of(node.attribute(), [](const auto &a) { return !a.ref_attr_name().empty(); });
+    Operation *last = builder.getInsertionBlock()->empty() ? nullptr : &builder.getInsertionBlock()->back();
+    Results results = refers ? dispatch(resolveAttributes(node, scope), name, loc, scope)
+                             : dispatch(node, name, loc, scope);
+    for (Operation *op = last ? last->getNextNode() : &*builder.getInsertionBlock()->begin();
+         op && op != &*builder.getInsertionBlock()->end(); op = op->getNextNode())
+      if (failed(mlir::verify(op)))
+        fail(lastError);
+    for (auto [i, output] : llvm::enumerate(node.output())) {
+      if (output.empty())
+        continue;
+      if (!scope.items.try_emplace(output, i < results.size() ? results[i] : Item()).second)
+        fail("output '", output, "' has the name of another value");
+    }
+  } catch (ImportError &error) {
+    if (!error.loc) {
+      error.loc = loc;
+      error.message = textOf("node '", name, "' (", operatorName(node), "): ", error.message);
+    }
+    throw;
+  }
+}
+
+Results ModelImporter::dispatch(const onnx::NodeProto &node, const std::string &name, Location loc, Scope &scope) {
+  int64_t opset = opsetOf(scope.opsets, node);
+  if (const Operator *row = findOperator(node.domain(), node.op_type(), opset)) {
+    NodeImporter importer(*this, node, name, loc, opset, scope);
+    return row->handler(importer);
+  }
+  if (isMainDomain(node.domain()) && node.op_type() == "If")
+    return importIf(node, scope);
+  if (const auto *function = findFunction(node))
+    return importCall(node, *function, name, scope);
+  fail("unsupported operator ", operatorName(node));
+}
+
+Results ModelImporter::importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
+                                  const std::string &name, Scope &scope) {
+  Scope inner;
+  inner.depth = scope.depth + 1;
+  inner.prefix = name + "/";
+  if (inner.depth > maxDepth)
+    fail("functions call each other more than ", maxDepth, " deep");
+  for (const auto &entry : function.opset_import())
+    inner.opsets[isMainDomain(entry.domain()) ? "" : entry.domain()] = entry.version();
+  for (auto &attribute : defaultsOf(function))
+    inner.attributes[attribute.name()] = attribute;
+  for (const auto &attribute : node.attribute())
+    inner.attributes[attribute.name()] = attribute;
+  for (auto [i, input] : llvm::enumerate(function.input())) {
+    if ((int)i >= node.input_size() || node.input(i).empty())
+      continue;
+    const Item *item = scope.find(node.input(i));
+    if (!item)
+      fail("input '", node.input(i), "' is not defined before this node");
+    inner.items[input] = *item;
+  }
+  importNodes(function.node(), inner);
+  Results results;
+  for (const auto &output : function.output()) {
+    const Item *item = inner.find(output);
+    results.push_back(item ? *item : Item());
+  }
+  return results;
+}
+
+/// A branch whose condition is known while compiling.
+Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
+  const Item *condition = node.input_size() ? scope.find(node.input(0)) : nullptr;
+  auto value = condition && condition->tensor ? evaluate(condition->tensor) : std::nullopt;
+  if (!value || value->getNumElements() != 1)
+    fail("its condition is not a constant; only branches that are chosen when compiling are supported");
+  llvm::StringRef wanted = integersOf(*value)[0] ? "then_branch" : "else_branch";
+  const auto *branch = llvm::find_if(node.attribute(), [&](const auto &a) { return a.name() == wanted; }).operator->();
+  if (branch == node.attribute().end().operator->() || !branch->has_g())
+    fail("it has no ", wanted);
+  Scope inner{&scope};
+  inner.attributes = scope.attributes;
+  inner.opsets = scope.opsets;
+  inner.prefix = scope.prefix;
+  inner.depth = scope.depth + 1;
+  if (inner.depth > maxDepth)
+    fail("branches nest more than ", maxDepth, " deep");
+  importGraph(branch->g(), inner);
+  Results results;
+  for (const auto &output : branch->g().output()) {
+    const Item *item = inner.find(output.name());
+    results.push_back(item ? *item : Item());
+  }
+  return results;
+}
+
+//===- Values that are known while importing ------------------------------------------------------------------------===//
+
+/// The largest value that is evaluated, and the most elements on the way to it.
+static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26;
+
+/// Whether a value depends on constants only, and not on too many of them.
+static bool canEvaluate(Value value) {
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Value> open{value};
+  int64_t elements = 0;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op)
+      return false;
+    if (!seen.insert(op).second)
+      continue;
+    for (Type type : op->getResultTypes())
+      elements += cast<RankedTensorType>(type).getNumElements();
+    if (elements > maxSlice)
+      return false;
+    llvm::append_range(open, op->getOperands());
+  }
+  return true;
+}
+
+std::optional<DenseElementsAttr> ModelImporter::evaluate(Value value) {
+  if (auto constant = value.getDefiningOp<graph::ConstantOp>())
+    return dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (auto it = evaluated.find(value); it != evaluated.end())
+    return it->second;
+  if (graph::tensorType(value).getNumElements() > maxEvaluated || !canEvaluate(value))
+    return std::nullopt;
+  auto result = codegen::evaluate(value);
+  if (failed(result))
+    return std::nullopt;
+  evaluated[value] = *result;
+  return *result;
+}
+
+std::optional<DenseElementsAttr> ModelImporter::initialValue(Value value) {
+  Signature::Argument *argument = arguments->find(value);
+  if (!argument || argument->role != Signature::Role::parameter || argument->data.missing ||
+      argument->data.type.getNumElements() > maxEvaluated)
+    return std::nullopt;
+  return TensorReader::attribute(argument->data);
+}
+
+Value &ModelImporter::renewed(Value buffer) {
+  for (auto &[known, value] : renewals)
+    if (known == buffer)
+      return value;
+  return renewals.emplace_back(buffer, Value()).second;
+}

@@ -1,0 +1,114 @@
+#pragma once
+#include "compiler/Import/CheckedBuilder.h"
+#include "compiler/Import/Import.h"
+#include "compiler/Import/Signature.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <set>
+
+namespace divisi::compiler {
+
+/// What a name in an ONNX graph stands for: a tensor, or a sequence of tensors, which exists at import only.
+struct Item {
+  mlir::Value tensor;
+  std::shared_ptr<llvm::SmallVector<mlir::Value>> sequence;
+
+  Item() = default;
+  Item(mlir::Value tensor) : tensor(tensor) {}
+  static Item ofSequence(llvm::SmallVector<mlir::Value> values) {
+    Item item;
+    item.sequence = std::make_shared<llvm::SmallVector<mlir::Value>>(std::move(values));
+    return item;
+  }
+};
+/// What an operator's handler answers: one item per output that it knows.
+using Results = llvm::SmallVector<Item>;
+
+/// The names of a graph, of a branch, or of a function that is being inlined.
+struct Scope {
+  const Scope *outer = nullptr; // whose names are visible too
+  llvm::StringMap<Item> items{};
+  std::map<std::string, onnx::AttributeProto> attributes{}; // of the function's call
+  std::map<std::string, int64_t> opsets{};                  // by domain
+  std::string prefix{};                                     // of the names of nodes
+  int depth = 0;
+
+  const Item *find(llvm::StringRef name) const;
+};
+
+/// Imports one model. Holds what the nodes share.
+class ModelImporter {
+public:
+  ModelImporter(mlir::MLIRContext &context, llvm::StringRef path, const ImportOptions &options, std::string &lastError);
+  /// Throws ImportError.
+  ImportedModel run();
+
+  // For the nodes.
+  const ImportOptions &options;
+  mlir::MLIRContext &context;
+  mlir::OpBuilder builder;
+  std::string &lastError; // what MLIR said last
+  TensorReader reader;
+  std::vector<std::string> warnings;
+  int64_t dropouts = 0;           // numbers the streams of random numbers
+  int64_t inferenceBatchNorms = 0, inactiveDropouts = 0;
+
+  Signature &signature() { return *arguments; }
+  /// The value of what depends on constants only, if that is not too large.
+  std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
+  /// The initial value of a weight, for operators that need it while importing.
+  std::optional<mlir::DenseElementsAttr> initialValue(mlir::Value value);
+  /// The new value of running statistics after this step; null if there is none yet.
+  mlir::Value &renewed(mlir::Value buffer);
+  void importGraph(const onnx::GraphProto &graph, Scope &scope);
+  /// Warns once for each text.
+  void warn(std::string text);
+
+private:
+  void readOpsets();
+  void importInitializers(Scope &scope);
+  void importInitializer(onnx::TensorProto &tensor, Scope &scope);
+  void importInputs(Scope &scope);
+  mlir::RankedTensorType inputType(const onnx::ValueInfoProto &input);
+  void checkDims();
+  void importConstants(const onnx::GraphProto &graph, Scope &scope);
+  void importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope);
+  void importNode(const onnx::NodeProto &node, int index, Scope &scope);
+  Results importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function, const std::string &name,
+                     Scope &scope);
+  Results importIf(const onnx::NodeProto &node, Scope &scope);
+  Results dispatch(const onnx::NodeProto &node, const std::string &name, mlir::Location loc, Scope &scope);
+  onnx::NodeProto resolveAttributes(const onnx::NodeProto &node, const Scope &scope);
+  const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  void reportUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
+
+  // Outputs and loss (Outputs.cpp).
+  void addForwardOutputs(const Scope &scope);
+  void addOutputs(const Scope &scope);
+  int chooseOutput(const std::vector<std::pair<std::string, mlir::Value>> &outputs, bool isLoss);
+  mlir::Value buildLoss(mlir::Value output, mlir::Location loc);
+
+  // Hazards and weights (Weights.cpp).
+  void foldSmallConstants();
+  void eraseUnused();
+  void freezeWeights();
+  void warnOfHazards();
+  std::vector<Weight> takeWeights();
+  std::string takeSkeleton(std::vector<Weight> &weights);
+  void inlineExternal(onnx::TensorProto &tensor);
+
+  std::shared_ptr<onnx::ModelProto> model;
+  std::string path;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::optional<Signature> arguments;
+  std::map<std::string, int64_t> opsets;
+  std::map<std::string, const onnx::FunctionProto *> functions;
+  std::set<std::string> usedDims, knownDims;
+  std::vector<std::pair<mlir::Value, mlir::Value>> renewals; // buffer, new value
+  llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> evaluated;
+  int64_t importedNodes = 0;
+};
+
+} // namespace divisi::compiler

@@ -1,0 +1,186 @@
+#include "compiler/Import/NodeImporter.h"
+
+#include "llvm/ADT/SmallVectorExtras.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using llvm::StringRef;
+
+//===- Inputs -------------------------------------------------------------------------------------------------------===//
+
+const Item &NodeImporter::item(int64_t index) const {
+  if (!has(index))
+    fail("input ", index, " is missing");
+  const Item *item = scope.find(node.input(index));
+  if (!item)
+    fail("input '", node.input(index), "' is not defined before this node");
+  return *item;
+}
+
+Value NodeImporter::in(int64_t index) const {
+  Value tensor = item(index).tensor;
+  if (!tensor)
+    fail("input '", node.input(index), "' is not a tensor, or its operator does not compute it");
+  return tensor;
+}
+
+GraphBuilder::Values NodeImporter::all() const {
+  Values values;
+  for (int64_t i = 0; i < std::max<int64_t>(1, numInputs()); ++i)
+    values.push_back(in(i));
+  return values;
+}
+
+const llvm::SmallVector<Value> &NodeImporter::sequence(int64_t index) const {
+  if (!item(index).sequence)
+    fail("input '", node.input(index), "' is not a sequence");
+  return *item(index).sequence;
+}
+
+//===- Attributes ---------------------------------------------------------------------------------------------------===//
+
+const onnx::AttributeProto *NodeImporter::find(StringRef attribute) const {
+  for (const auto &candidate : node.attribute())
+    if (candidate.name() == attribute)
+      return &candidate;
+  return nullptr;
+}
+
+/// Files by old exporters leave the type out: then the field that is set counts.
+static bool isType(const onnx::AttributeProto &attribute, onnx::AttributeProto::AttributeType type) {
+  return attribute.type() == type || attribute.type() == onnx::AttributeProto::UNDEFINED;
+}
+static const onnx::AttributeProto *checkType(const onnx::AttributeProto *attribute,
+                                             onnx::AttributeProto::AttributeType type, const char *expected) {
+  if (attribute && !isType(*attribute, type))
+    fail("attribute '", attribute->name(), "' is not ", expected);
+  return attribute;
+}
+
+int64_t NodeImporter::integer(StringRef attribute, int64_t missing) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::INT, "an integer");
+  return found ? found->i() : missing;
+}
+double NodeImporter::number(StringRef attribute, double missing) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::FLOAT, "a number");
+  return found ? found->f() : missing;
+}
+std::string NodeImporter::text(StringRef attribute, StringRef missing) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::STRING, "a string");
+  return found ? found->s() : missing.str();
+}
+std::optional<CheckedBuilder::Shape> NodeImporter::integers(StringRef attribute) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::INTS, "a list of integers");
+  if (!found)
+    return std::nullopt;
+  return Shape(found->ints().begin(), found->ints().end());
+}
+std::optional<llvm::SmallVector<double>> NodeImporter::floats(StringRef attribute) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::FLOATS, "a list of numbers");
+  if (!found)
+    return std::nullopt;
+  return llvm::SmallVector<double>(found->floats().begin(), found->floats().end());
+}
+const onnx::TensorProto *NodeImporter::tensor(StringRef attribute) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::TENSOR, "a tensor");
+  return found && found->has_t() ? &found->t() : nullptr;
+}
+Type NodeImporter::elementAttr(StringRef attribute, Type missing) const {
+  int64_t code = integer(attribute, 0);
+  return code == 0 ? missing : elementTypeOf(&model.context, code);
+}
+
+//===- Constants ----------------------------------------------------------------------------------------------------===//
+
+std::optional<DenseElementsAttr> NodeImporter::known(Value value) {
+  if (auto initial = model.initialValue(value))
+    return initial;
+  return model.evaluate(value);
+}
+
+DenseElementsAttr NodeImporter::constantInput(int64_t index, StringRef what) {
+  if (auto value = known(in(index)))
+    return *value;
+  fail("its ", what, " ('", node.input(index), "') is not a constant: shapes must be known when compiling");
+}
+
+int64_t NodeImporter::integerInput(int64_t index, StringRef what) {
+  Shape values = integersInput(index, what);
+  if (values.size() != 1)
+    fail("its ", what, " is not a scalar");
+  return values[0];
+}
+
+double NodeImporter::numberInput(int64_t index, StringRef what) {
+  auto values = numbersOf(constantInput(index, what));
+  if (values.size() != 1)
+    fail("its ", what, " is not a scalar");
+  return values[0];
+}
+
+std::optional<CheckedBuilder::Shape> NodeImporter::integersFrom(StringRef attribute, int64_t index) {
+  if (has(index))
+    return integersInput(index, attribute);
+  return integers(attribute);
+}
+
+//===- Dimensions and indices ---------------------------------------------------------------------------------------===//
+
+int64_t NodeImporter::axis(int64_t value, int64_t rank) const {
+  int64_t dim = value < 0 ? value + rank : value;
+  if (value < -rank || dim < 0 || dim >= rank)
+    fail("axis ", value, " is out of range for a tensor of rank ", rank);
+  return dim;
+}
+
+CheckedBuilder::Shape NodeImporter::axes(Shape values, int64_t rank) const {
+  for (int64_t &value : values)
+    value = axis(value, rank);
+  llvm::sort(values);
+  if (std::adjacent_find(values.begin(), values.end()) != values.end())
+    fail("an axis is named twice");
+  return values;
+}
+
+bool NodeImporter::limitInput(Value indices, int64_t size, bool isLabel, int64_t padding) {
+  while (isa_and_nonnull<ReshapeOp, CastOp>(indices.getDefiningOp()))
+    indices = indices.getDefiningOp()->getOperand(0);
+  Signature::Argument *argument = model.signature().find(indices);
+  if (!argument || argument->role != Signature::Role::input || model.options.forwardOnly)
+    return false;
+  argument->range = std::min(size, argument->range.value_or(size));
+  if (isLabel) {
+    argument->isLabel = true;
+    argument->padding = padding;
+  }
+  return true;
+}
+
+Value NodeImporter::index(Value indices, int64_t size) {
+  if (!isa<IntegerType>(elementOf(indices)))
+    fail("indices are not integers");
+  if (auto values = model.evaluate(indices)) {
+    Shape numbers = integersOf(*values);
+    for (int64_t &number : numbers) {
+      if (number < -size || number >= size)
+        fail("index ", number, " is out of range for a dimension of size ", size);
+      number += number < 0 ? size : 0;
+    }
+    auto to = type(shapeOf(indices), i64());
+    return constant(numbers.empty() ? DenseElementsAttr::get(to, ArrayRef<Attribute>())
+                                    : DenseElementsAttr::get(to, ArrayRef<int64_t>(numbers)));
+  }
+  bool isUnsigned = mlir::cast<IntegerType>(elementOf(indices)).isUnsigned();
+  indices = cast(indices, i64());
+  bool isPosition = isa_and_nonnull<TopKOp, ArgMaxOp, ArgMinOp, IotaOp>(indices.getDefiningOp());
+  if (limitInput(indices, size) || isUnsigned || isPosition)
+    return indices;
+  return select(compareTo(Predicate::lt, indices, 0), addConst(indices, size), indices);
+}
+
+Value NodeImporter::clamp(Value x, Value low, Value high) {
+  if (low)
+    x = select(compare(Predicate::lt, x, low), low, x);
+  return high ? select(compare(Predicate::gt, x, high), high, x) : x;
+}

@@ -1,0 +1,80 @@
+#pragma once
+#include "compiler/Import/ModelImporter.h"
+
+namespace divisi::compiler {
+
+/// One node while its handler imports it: its inputs and attributes, and a builder at its location.
+class NodeImporter : public CheckedBuilder {
+public:
+  NodeImporter(ModelImporter &model, const onnx::NodeProto &node, const std::string &name, mlir::Location loc,
+               int64_t opset, const Scope &scope)
+      : CheckedBuilder(model.builder, loc, model.lastError), model(model), node(node), name(name), opset(opset),
+        scope(scope) {}
+
+  ModelImporter &model;
+  const onnx::NodeProto &node;
+  const std::string &name;
+  const int64_t opset; // version of the node's domain
+
+  // Inputs.
+  int64_t numInputs() const { return node.input_size(); }
+  bool has(int64_t index) const { return index < node.input_size() && !node.input(index).empty(); }
+  /// A tensor that must be there.
+  Value in(int64_t index) const;
+  /// A tensor or null.
+  Value maybe(int64_t index) const { return has(index) ? in(index) : Value(); }
+  /// All inputs, each of which must be there; at least one.
+  Values all() const;
+  /// A tensor or a sequence.
+  const Item &item(int64_t index) const;
+  const llvm::SmallVector<Value> &sequence(int64_t index) const;
+  /// Whether the output is named.
+  bool wants(int64_t index) const { return index < node.output_size() && !node.output(index).empty(); }
+
+  // Attributes.
+  bool hasAttr(llvm::StringRef attribute) const { return find(attribute); }
+  int64_t integer(llvm::StringRef attribute, int64_t missing) const;
+  double number(llvm::StringRef attribute, double missing) const;
+  std::string text(llvm::StringRef attribute, llvm::StringRef missing) const;
+  std::optional<Shape> integers(llvm::StringRef attribute) const;
+  std::optional<llvm::SmallVector<double>> floats(llvm::StringRef attribute) const;
+  const onnx::TensorProto *tensor(llvm::StringRef attribute) const;
+  /// An element type in an attribute, or `missing`.
+  mlir::Type elementAttr(llvm::StringRef attribute, mlir::Type missing) const;
+
+  // Constants.
+  /// The value of an input that must be known while importing, or a failure that says so.
+  mlir::DenseElementsAttr constantInput(int64_t index, llvm::StringRef what);
+  /// The value if it is known; also of initializers, which are then constants here.
+  std::optional<mlir::DenseElementsAttr> known(Value value);
+  Shape integersInput(int64_t index, llvm::StringRef what) { return integersOf(constantInput(index, what)); }
+  int64_t integerInput(int64_t index, llvm::StringRef what);
+  double numberInput(int64_t index, llvm::StringRef what);
+  /// Integers from an attribute in old opsets or from an input in newer ones.
+  std::optional<Shape> integersFrom(llvm::StringRef attribute, int64_t index);
+
+  /// A dimension between 0 and rank - 1 from one that may count from the end.
+  int64_t axis(int64_t value, int64_t rank) const;
+  int64_t axisAttr(int64_t missing, int64_t rank) const { return axis(integer("axis", missing), rank); }
+  Shape axes(Shape values, int64_t rank) const;
+
+  /// int64 indices into a dimension of this size, none of them negative. Remembers the range if an input of the model is
+  /// used directly.
+  Value index(Value indices, int64_t size);
+  /// Remembers that the values of an input of the model must be in [0, size); false if `indices` is none.
+  bool limitInput(Value indices, int64_t size, bool isLabel = false, int64_t padding = 0);
+
+  // Small compositions.
+  Value compareTo(graph::Predicate predicate, Value x, double value) { return compareConst(predicate, x, value); }
+  Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
+  /// x with values below `low` or above `high` replaced by these; gradients pass where x is kept.
+  Value clamp(Value x, Value low, Value high);
+  /// x as a vector along one dimension of a shape.
+  Value along(Value vector, Dims shape, int64_t dim) { return broadcast(vector, shape, {dim}); }
+
+private:
+  const onnx::AttributeProto *find(llvm::StringRef attribute) const;
+  const Scope &scope;
+};
+
+} // namespace divisi::compiler

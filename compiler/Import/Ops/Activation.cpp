@@ -1,0 +1,167 @@
+#include "compiler/Import/Operators.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using N = NodeImporter;
+
+template <typename OpT>
+static Results unary(N &n) {
+  return {n.op<OpT>(n.in(0))};
+}
+
+/// x where it is positive, else `other`.
+static Value wherePositive(N &n, Value x, Value other) {
+  return n.select(n.compareTo(Predicate::gt, x, 0), x, other);
+}
+/// alpha * (e^(x / scale) - 1) for the part of x that is not positive (so that nothing overflows), else 0.
+static Value expLinear(N &n, Value x, double alpha, double scale) {
+  Value negative = n.keepWhere(n.compareTo(Predicate::le, x, 0), x);
+  Value e = n.op<ExpOp>(scale == 1 ? negative : n.scale(negative, 1 / scale));
+  return n.scale(n.addConst(e, -1), alpha);
+}
+
+static Results importElu(N &n) {
+  return {wherePositive(n, n.in(0), expLinear(n, n.in(0), n.number("alpha", 1), 1))};
+}
+static Results importCelu(N &n) {
+  double alpha = n.number("alpha", 1);
+  if (alpha == 0)
+    fail("alpha is zero");
+  return {wherePositive(n, n.in(0), expLinear(n, n.in(0), alpha, alpha))};
+}
+static Results importSelu(N &n) {
+  Value x = n.in(0);
+  double alpha = n.number("alpha", 1.67326319217681884765625), gamma = n.number("gamma", 1.05070102214813232421875);
+  return {n.scale(wherePositive(n, x, expLinear(n, x, alpha, 1)), gamma)};
+}
+static Results importLeakyRelu(N &n) {
+  Value x = n.in(0);
+  return {wherePositive(n, x, n.scale(x, n.number("alpha", 0.01f)))};
+}
+static Results importPRelu(N &n) {
+  Value x = n.in(0), slope = n.broadcastTo(n.in(1), shapeOf(x));
+  return {n.select(n.compareTo(Predicate::lt, x, 0), n.mul(slope, x), x)};
+}
+static Results importThresholdedRelu(N &n) {
+  Value x = n.in(0);
+  return {n.keepWhere(n.compareTo(Predicate::gt, x, n.number("alpha", 1)), x)};
+}
+static Results importShrink(N &n) {
+  Value x = n.in(0);
+  double bias = n.number("bias", 0), lambda = n.number("lambd", 0.5);
+  Value high = n.keepWhere(n.compareTo(Predicate::gt, x, lambda), n.addConst(x, -bias));
+  return {n.select(n.compareTo(Predicate::lt, x, -lambda), n.addConst(x, bias), high)};
+}
+
+static Results importGelu(N &n) {
+  std::string form = n.text("approximate", "none");
+  if (form != "none" && form != "tanh")
+    fail("approximate '", form, "' is neither none nor tanh");
+  return {n.op<GeluOp>(n.in(0), form == "tanh")};
+}
+
+/// max(0, min(1, alpha * x + beta)).
+static Value hardSigmoid(N &n, Value x, double alpha, double beta) {
+  return n.clamp(n.addConst(n.scale(x, alpha), beta), n.splatLike(x, 0), n.splatLike(x, 1));
+}
+static Results importHardSigmoid(N &n) {
+  return {hardSigmoid(n, n.in(0), n.number("alpha", 0.2f), n.number("beta", 0.5))};
+}
+static Results importHardSwish(N &n) { return {n.mul(n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5))}; }
+static Results importMish(N &n) { return {n.mul(n.in(0), n.op<TanhOp>(n.op<SoftplusOp>(n.in(0))))}; }
+static Results importSwish(N &n) {
+  Value x = n.in(0);
+  double alpha = n.number("alpha", 1);
+  return {n.mul(x, n.op<SigmoidOp>(alpha == 1 ? x : n.scale(x, alpha)))};
+}
+static Results importSwiGlu(N &n) {
+  Value a = n.in(0);
+  double alpha = n.number("alpha", 1);
+  return {n.binary<MulOp>(n.mul(a, n.op<SigmoidOp>(alpha == 1 ? a : n.scale(a, alpha))), n.in(1))};
+}
+static Results importSoftsign(N &n) {
+  Value x = n.in(0);
+  return {n.div(x, n.addConst(n.op<AbsOp>(x), 1))};
+}
+
+//===- Softmax and its kin ------------------------------------------------------------------------------------------===//
+
+/// Along one axis, by default the last.
+template <typename OpT>
+static Results softmax(N &n) {
+  Value x = n.in(0);
+  return {n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x)))};
+}
+/// Before opset 13: over all dimensions from an axis on.
+template <typename OpT>
+static Results flattened(N &n) {
+  Value x = n.in(0);
+  int64_t rank = n.rankOf(x), first = n.integer("axis", 1);
+  first = first == rank ? rank : n.axis(first, rank);
+  auto shape = shapeOf(x);
+  int64_t rows = llvm::product_of(shape.take_front(first)), columns = llvm::product_of(shape.drop_front(first));
+  Value flat = n.reshape(x, {rows, columns});
+  return {n.reshape(n.op<OpT>(flat.getType(), flat, 1), shape)};
+}
+
+/// One at the first maximum along an axis, else zero.
+static Value hardmax(N &n, Value x, int64_t axis) {
+  Value best = n.op<ArgMaxOp>(x, axis, false);
+  Value hit = n.compare(Predicate::eq, n.iota(shapeOf(x), axis), n.broadcastAlong(best, shapeOf(x), {axis}));
+  return n.cast(hit, n.elementOf(x));
+}
+static Results importHardmax(N &n) { return {hardmax(n, n.in(0), n.axisAttr(-1, n.rankOf(n.in(0))))}; }
+
+static Results importDropout(N &n);
+
+static constexpr Operator rows[] = {
+    {"Celu", 12, newest, importCelu},
+    {"Dropout", 7, newest, importDropout},
+    {"Elu", 6, newest, importElu},
+    {"Gelu", 20, newest, importGelu},
+    {"HardSigmoid", 6, newest, importHardSigmoid},
+    {"HardSwish", 14, newest, importHardSwish},
+    {"Hardmax", 13, newest, importHardmax},
+    {"LeakyRelu", 6, newest, importLeakyRelu},
+    {"LogSoftmax", 1, 12, flattened<LogSoftmaxOp>},
+    {"LogSoftmax", 13, newest, softmax<LogSoftmaxOp>},
+    {"Mish", 18, newest, importMish},
+    {"PRelu", 7, newest, importPRelu},
+    {"Relu", 6, newest, unary<ReluOp>},
+    {"Selu", 6, newest, importSelu},
+    {"Shrink", 9, newest, importShrink},
+    {"Sigmoid", 6, newest, unary<SigmoidOp>},
+    {"Softmax", 1, 12, flattened<SoftmaxOp>},
+    {"Softmax", 13, newest, softmax<SoftmaxOp>},
+    {"Softplus", 1, newest, unary<SoftplusOp>},
+    {"Softsign", 1, newest, importSoftsign},
+    {"SwiGLU", 24, newest, importSwiGlu},
+    {"Swish", 24, newest, importSwish},
+    {"Tanh", 6, newest, unary<TanhOp>},
+    {"ThresholdedRelu", 10, newest, importThresholdedRelu},
+};
+llvm::ArrayRef<Operator> divisi::compiler::activationOperators() { return rows; }
+
+//===- Dropout ------------------------------------------------------------------------------------------------------===//
+
+static Value drop(N &n, Value x, double ratio, int64_t stream) {
+  return n.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(ratio), stream);
+}
+
+/// Active if training_mode says so. The mask is what is left of a tensor of ones under the same random numbers.
+static Results importDropout(N &n) {
+  Value x = n.in(0);
+  auto mask = n.type(shapeOf(x), n.getBuilder().getI1Type());
+  double ratio = n.has(1) ? n.numberInput(1, "ratio") : n.number("ratio", 0.5);
+  bool training = n.has(2) && n.integerInput(2, "training_mode") != 0;
+  if (!training && ratio != 0)
+    ++n.model.inactiveDropouts;
+  if (!training || ratio == 0)
+    return {x, n.splat(mask, 1)};
+  if (!(ratio > 0 && ratio < 1))
+    fail("ratio ", ratio, " is not in [0, 1)");
+  int64_t stream = n.model.dropouts++;
+  Value kept = n.wants(1) ? drop(n, n.splatLike(x, 1), ratio, stream) : Value();
+  return {drop(n, x, ratio, stream), kept ? n.compareTo(Predicate::ne, kept, 0) : Value()};
+}

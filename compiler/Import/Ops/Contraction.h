@@ -1,0 +1,16 @@
+#pragma once
+#include "compiler/Import/NodeImporter.h"
+
+namespace divisi::compiler {
+
+/// A matrix product of two tensors of one rank. A transposition of the last two dimensions of an operand becomes a flag.
+mlir::Value matmulOf(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
+                     bool transposeRhs = false);
+
+/// NumPy's matmul: vectors, broadcast batch dimensions; a matrix on the right takes all leading dimensions as rows.
+mlir::Value generalMatmul(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs);
+
+/// Einstein summation (Einsum.cpp).
+mlir::Value einsum(CheckedBuilder &b, llvm::StringRef equation, llvm::ArrayRef<mlir::Value> operands);
+
+} // namespace divisi::compiler

@@ -1,0 +1,139 @@
+#include "compiler/Import/Operators.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using N = NodeImporter;
+using Shape = CheckedBuilder::Shape;
+
+//===- Gather -------------------------------------------------------------------------------------------------------===//
+
+static Results importGather(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axisAttr(0, n.rankOf(x));
+  return {n.gather(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
+}
+
+static Results importGatherElements(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axisAttr(0, n.rankOf(x));
+  return {n.op<GatherElementsOp>(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
+}
+
+/// Index vectors with negative components counted from the end of their dimensions of x.
+static Value indexVectors(N &n, Value indices, Value x, int64_t batch) {
+  if (!isa<IntegerType>(n.elementOf(indices)) || n.rankOf(indices) < 1)
+    fail("its indices are not vectors of integers");
+  int64_t depth = shapeOf(indices).back();
+  if (batch < 0 || depth < 0 || batch > n.rankOf(x) || depth > n.rankOf(x) - batch)
+    fail("index vectors of length ", depth, " are too long for ", shapeText(shapeOf(x)));
+  indices = n.cast(indices, n.i64());
+  Value sizes = n.broadcastTo(n.indices(shapeOf(x).slice(batch, depth)), shapeOf(indices));
+  return n.select(n.compareTo(Predicate::lt, indices, 0), n.add(indices, sizes), indices);
+}
+
+static Results importGatherNd(N &n) {
+  Value x = n.in(0);
+  int64_t batch = n.integer("batch_dims", 0);
+  return {n.op<GatherNdOp>(x, indexVectors(n, n.in(1), x, batch), batch)};
+}
+
+//===- Scatter ------------------------------------------------------------------------------------------------------===//
+
+static Combine combineOf(N &n) {
+  std::string reduction = n.text("reduction", "none");
+  if (reduction == "none")
+    return Combine::assign;
+  if (auto combine = symbolizeCombine(reduction); combine && *combine != Combine::assign)
+    return *combine;
+  fail("reduction '", reduction, "' is not known");
+}
+
+static Results importScatterElements(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axisAttr(0, n.rankOf(x));
+  return {n.op<ScatterElementsOp>(x.getType(), x, n.index(n.in(1), shapeOf(x)[axis]), n.in(2), axis, combineOf(n))};
+}
+
+static Results importScatterNd(N &n) {
+  Value x = n.in(0);
+  return {n.op<ScatterNdOp>(x.getType(), x, indexVectors(n, n.in(1), x, 0), n.in(2), 0, combineOf(n))};
+}
+
+//===- OneHot, TopK, CumSum -----------------------------------------------------------------------------------------===//
+
+/// The class index along an axis against a counter: values[1] where they agree, else values[0].
+static Results importOneHot(N &n) {
+  Value indices = n.in(0), values = n.in(2);
+  int64_t depth = n.integerInput(1, "depth"), rank = n.rankOf(indices) + 1, axis = n.axisAttr(-1, rank);
+  if (shapeOf(values) != ArrayRef<int64_t>(2))
+    fail("its values are not two");
+  Shape shape(shapeOf(indices));
+  shape.insert(shape.begin() + axis, depth);
+  checkedElements(shape);
+  indices = n.cast(indices, n.i64());
+  if (!n.limitInput(indices, depth))
+    indices = n.select(n.compareTo(Predicate::lt, indices, 0), n.addConst(indices, depth), indices);
+  Value hit = n.compare(Predicate::eq, n.iota(shape, axis), n.broadcastAlong(indices, shape, {axis}));
+  auto entry = [&](int64_t i) { return n.broadcastTo(n.sliceDim(values, 0, i, 1), shape); };
+  return {n.select(hit, entry(1), entry(0))};
+}
+
+static Results importTopK(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axisAttr(-1, n.rankOf(x));
+  int64_t k = n.opset < 10 ? n.integer("k", -1) : n.integerInput(1, "k");
+  if (k < 0)
+    fail("k is ", k);
+  Operation *op = n.create<TopKOp>(x, k, axis, n.integer("largest", 1) == 0);
+  return {op->getResult(0), op->getResult(1)};
+}
+
+static Results importCumSum(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axis(n.integerInput(1, "axis"), n.rankOf(x));
+  return {n.op<CumsumOp>(x.getType(), x, axis, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0)};
+}
+
+//===- Compress, ReverseSequence, TensorScatter ---------------------------------------------------------------------===//
+
+/// Keeps the slices whose condition, which must be known, holds.
+static Results importCompress(N &n) {
+  Value x = n.in(0);
+  Shape condition = n.integersInput(1, "condition"), kept;
+  if (!n.hasAttr("axis"))
+    x = n.reshape(x, {tensorType(x).getNumElements()});
+  int64_t axis = n.axisAttr(0, n.rankOf(x));
+  for (auto [i, keep] : llvm::enumerate(condition))
+    if (keep && (int64_t)i < shapeOf(x)[axis])
+      kept.push_back(i);
+  return {n.gather(x, n.indices(kept), axis)};
+}
+
+/// The first `length` elements along time in reverse, the rest as they are; each batch entry has its own length.
+static Results importReverseSequence(N &n) {
+  Value x = n.in(0), lengths = n.in(1);
+  int64_t time = n.axis(n.integer("time_axis", 0), n.rankOf(x)), batch = n.axis(n.integer("batch_axis", 1), n.rankOf(x));
+  auto shape = shapeOf(x);
+  if (time == batch || shapeOf(lengths) != ArrayRef<int64_t>(shape[batch]))
+    fail("its sequence lengths do not fit ", shapeText(shape));
+  Value position = n.iota(shape, time), length = n.along(n.cast(lengths, n.i64()), shape, batch);
+  Value mirrored = n.addConst(n.sub(length, position), -1);
+  Value from = n.select(n.compare(Predicate::lt, position, length), mirrored, position);
+  return {n.op<GatherElementsOp>(x, from, time)};
+}
+
+static constexpr Operator rows[] = {
+    {"Compress", 9, newest, importCompress},
+    {"CumSum", 11, newest, importCumSum},
+    {"Gather", 1, newest, importGather},
+    {"GatherElements", 11, newest, importGatherElements},
+    {"GatherND", 11, newest, importGatherNd},
+    {"OneHot", 9, newest, importOneHot},
+    {"ReverseSequence", 10, newest, importReverseSequence},
+    {"Scatter", 9, newest, importScatterElements},
+    {"ScatterElements", 11, newest, importScatterElements},
+    {"ScatterND", 11, newest, importScatterNd},
+    {"TopK", 1, newest, importTopK},
+};
+llvm::ArrayRef<Operator> divisi::compiler::indexingOperators() { return rows; }

@@ -1,0 +1,87 @@
+#include "compiler/Import/Operators.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using N = NodeImporter;
+using Shape = CheckedBuilder::Shape;
+
+namespace {
+/// Labels as int64, -1 where they are ignored, and which of them count.
+struct Labels {
+  Value labels, valid;
+};
+} // namespace
+
+static Labels readLabels(N &n, Value scores) {
+  Value labels = n.in(1);
+  auto shape = shapeOf(scores);
+  Shape expected(shape);
+  if (shape.size() < 2)
+    fail("its scores ", shapeText(shape), " have no classes");
+  expected.erase(expected.begin() + 1);
+  if (shapeOf(labels) != ArrayRef<int64_t>(expected) || !isa<IntegerType>(n.elementOf(labels)))
+    fail("labels of shape ", shapeText(shapeOf(labels)), " do not fit scores of shape ", shapeText(shape));
+  int64_t classes = shape[1], ignored = n.integer("ignore_index", -100);
+  n.limitInput(labels, classes, /*isLabel=*/true, ignored);
+  labels = n.cast(labels, n.i64());
+  if (ignored >= 0 && ignored < classes)
+    labels = n.select(n.compareTo(Predicate::eq, labels, ignored), n.splatLike(labels, -1), labels);
+  Value valid = n.both(n.compareTo(Predicate::ge, labels, 0), n.compareTo(Predicate::lt, labels, classes));
+  return {labels, valid};
+}
+
+/// The weight of each label, zero where it does not count.
+static Value weightsOf(N &n, const Labels &l, Value classWeights, Type element) {
+  if (!classWeights)
+    return n.cast(l.valid, element);
+  Value safe = n.keepWhere(l.valid, l.labels);
+  return n.keepWhere(l.valid, n.gather(n.cast(classWeights, element), safe, 0));
+}
+
+/// The loss of each label, weighted and reduced. A mean divides by the weights of the labels that count.
+static Value reduced(N &n, Value each, const Labels &l) {
+  Value classWeights = n.maybe(2);
+  Value weights = weightsOf(n, l, classWeights, n.elementOf(each));
+  if (classWeights)
+    each = n.mul(each, weights);
+  std::string reduction = n.text("reduction", "mean");
+  if (reduction == "none")
+    return each;
+  if (reduction == "sum")
+    return n.sumAll(each);
+  if (reduction != "mean")
+    fail("reduction '", reduction, "' is not known");
+  return n.div(n.sumAll(each), n.sumAll(weights));
+}
+
+static Value crossEntropy(N &n, Value logits, const Labels &l) {
+  return n.op<CrossEntropyOp>(n.type(shapeOf(l.labels), n.elementOf(logits)), logits, l.labels);
+}
+
+static Results importSoftmaxCrossEntropyLoss(N &n) {
+  Value logits = n.in(0);
+  Labels l = readLabels(n, logits);
+  Results results{reduced(n, crossEntropy(n, logits, l), l)};
+  if (n.wants(1))
+    results.push_back(Value(n.op<LogSoftmaxOp>(logits.getType(), logits, 1)));
+  return results;
+}
+
+/// On log probabilities. Those that come right from a log_softmax are cross entropy.
+static Results importNegativeLogLikelihoodLoss(N &n) {
+  Value scores = n.in(0);
+  Labels l = readLabels(n, scores);
+  if (auto softmax = scores.getDefiningOp<LogSoftmaxOp>(); softmax && softmax.getDim() == 1)
+    return {reduced(n, crossEntropy(n, softmax.getX(), l), l)};
+  Shape unit(shapeOf(scores));
+  unit[1] = 1;
+  Value chosen = n.op<GatherElementsOp>(scores, n.reshape(n.keepWhere(l.valid, l.labels), unit), 1);
+  return {reduced(n, n.keepWhere(l.valid, n.neg(n.reshape(chosen, shapeOf(l.labels)))), l)};
+}
+
+static constexpr Operator rows[] = {
+    {"NegativeLogLikelihoodLoss", 12, newest, importNegativeLogLikelihoodLoss},
+    {"SoftmaxCrossEntropyLoss", 12, newest, importSoftmaxCrossEntropyLoss},
+};
+llvm::ArrayRef<Operator> divisi::compiler::lossOperators() { return rows; }

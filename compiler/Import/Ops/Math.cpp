@@ -1,0 +1,190 @@
+#include "compiler/Import/Operators.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using N = NodeImporter;
+
+template <typename OpT>
+static Results unary(N &n) {
+  return {n.op<OpT>(n.in(0))};
+}
+template <typename OpT>
+static Results binary(N &n) {
+  return {n.binary<OpT>(n.in(0), n.in(1))};
+}
+/// The operation from left to right over all inputs.
+template <typename OpT>
+static Value fold(N &n) {
+  Value result;
+  for (Value value : n.all())
+    result = result ? n.binary<OpT>(result, value) : value;
+  return result;
+}
+template <typename OpT>
+static Results variadic(N &n) {
+  return {fold<OpT>(n)};
+}
+
+static Results importMean(N &n) {
+  Value sum = fold<AddOp>(n);
+  return {n.div(sum, n.splatLike(sum, n.numInputs()))};
+}
+
+//===- Pow, Mod -----------------------------------------------------------------------------------------------------===//
+
+/// x to a power that is known; null if it has no shorter form than graph.pow.
+static Value knownPower(N &n, Value x, double power) {
+  if (power == 1)
+    return x;
+  if (power == 2)
+    return n.mul(x, x);
+  if (power == 3)
+    return n.mul(x, n.mul(x, x));
+  if (!n.isFloat(x))
+    return {};
+  if (power == 0.5)
+    return n.op<SqrtOp>(x);
+  if (power == -0.5)
+    return n.op<RsqrtOp>(x);
+  if (power == -1)
+    return n.op<ReciprocalOp>(x);
+  return {};
+}
+
+/// A power with the type of its base. Powers of integers are computed in double precision.
+static Results importPow(N &n) {
+  Value x = n.in(0), y = n.in(1);
+  if (auto power = n.known(y); power && power->getNumElements() && (power->isSplat() || power->getNumElements() == 1)) {
+    auto shape = broadcastShape({shapeOf(x), shapeOf(y)});
+    if (Value result = knownPower(n, n.broadcastTo(x, shape), numbersOf(*power)[0]))
+      return {result};
+    y = n.splatOf(shapeOf(y), n.elementOf(y), numbersOf(*power)[0]);
+  }
+  Type element = n.elementOf(x);
+  if (n.isFloat(x))
+    return {n.binary<PowOp>(x, n.cast(y, element))};
+  Type wide = n.getBuilder().getF64Type();
+  return {n.cast(n.binary<PowOp>(n.cast(x, wide), n.cast(y, wide)), element)};
+}
+
+/// Integers: the remainder has the divisor's sign, with fmod the dividend's.
+static Results importMod(N &n) {
+  Value r = n.binary<RemOp>(n.in(0), n.in(1));
+  Value divisor = n.broadcastTo(n.in(1), shapeOf(r));
+  auto type = dyn_cast<IntegerType>(n.elementOf(r));
+  if (n.integer("fmod", 0) || (type && type.isUnsigned()))
+    return {r};
+  Value differs = n.op<XorOp>(n.compareTo(Predicate::lt, r, 0), n.compareTo(Predicate::lt, divisor, 0));
+  Value fix = n.both(n.compareTo(Predicate::ne, r, 0), differs);
+  return {n.select(fix, n.add(r, divisor), r)};
+}
+
+//===- Bits ---------------------------------------------------------------------------------------------------------===//
+
+/// Fills with zeros, or with the sign of a signed integer.
+static Value shiftRight(N &n, Value x, Value by) {
+  Value shifted = n.binary<ShiftRightOp>(x, by);
+  auto type = dyn_cast<IntegerType>(n.elementOf(x));
+  if (!type || type.isUnsigned())
+    return shifted;
+  x = n.broadcastTo(x, shapeOf(shifted));
+  Value negative = n.op<NotOp>(n.binary<ShiftRightOp>(n.op<NotOp>(x), by));
+  return n.select(n.compareTo(Predicate::lt, x, 0), negative, shifted);
+}
+
+static Results importBitShift(N &n) {
+  std::string direction = n.text("direction", "");
+  if (direction == "LEFT")
+    return binary<ShiftLeftOp>(n);
+  if (direction == "RIGHT")
+    return {shiftRight(n, n.in(0), n.in(1))};
+  fail("direction '", direction, "' is neither LEFT nor RIGHT");
+}
+
+//===- Cast, Clip, IsInf --------------------------------------------------------------------------------------------===//
+
+static Results importCast(N &n) { return {n.cast(n.in(0), n.elementAttr("to", n.elementOf(n.in(0))))}; }
+static Results importCastLike(N &n) { return {n.cast(n.in(0), n.elementOf(n.in(1)))}; }
+
+/// A bound of Clip: a known one is a constant, also if it is an initializer.
+static Value clipBound(N &n, int64_t index, Value x) {
+  Value bound = n.maybe(index);
+  if (!bound)
+    return {};
+  if (auto value = n.known(bound); value && value->getNumElements() == 1)
+    return n.broadcastTo(n.reshape(n.constant(*value), {}), shapeOf(x));
+  return n.broadcastTo(bound, shapeOf(x));
+}
+static Results importClip(N &n) {
+  Value x = n.in(0);
+  return {n.clamp(x, clipBound(n, 1, x), clipBound(n, 2, x))};
+}
+/// The bounds were attributes.
+static Results importClip6(N &n) {
+  Value x = n.in(0);
+  Value low = n.hasAttr("min") ? n.splatLike(x, n.number("min", 0)) : Value();
+  Value high = n.hasAttr("max") ? n.splatLike(x, n.number("max", 0)) : Value();
+  return {n.clamp(x, low, high)};
+}
+
+static Results importIsNan(N &n) {
+  return {n.op<IsNanOp>(n.type(shapeOf(n.in(0)), n.getBuilder().getI1Type()), n.in(0))};
+}
+static Results importIsInf(N &n) {
+  Value x = n.in(0);
+  bool positive = n.integer("detect_positive", 1), negative = n.integer("detect_negative", 1);
+  Value infinite = n.op<IsInfOp>(n.type(shapeOf(x), n.getBuilder().getI1Type()), x);
+  if (!positive && !negative)
+    return {n.splatLike(infinite, 0)};
+  if (positive && negative)
+    return {infinite};
+  return {n.both(infinite, n.compareTo(positive ? Predicate::gt : Predicate::lt, x, 0))};
+}
+
+static constexpr Operator rows[] = {
+    {"Abs", 6, newest, unary<AbsOp>},
+    {"Acos", 7, newest, unary<AcosOp>},
+    {"Acosh", 9, newest, unary<AcoshOp>},
+    {"Add", 7, newest, binary<AddOp>},
+    {"Asin", 7, newest, unary<AsinOp>},
+    {"Asinh", 9, newest, unary<AsinhOp>},
+    {"Atan", 7, newest, unary<AtanOp>},
+    {"Atanh", 9, newest, unary<AtanhOp>},
+    {"BitShift", 11, newest, importBitShift},
+    {"BitwiseAnd", 18, newest, binary<AndOp>},
+    {"BitwiseNot", 18, newest, unary<NotOp>},
+    {"BitwiseOr", 18, newest, binary<OrOp>},
+    {"BitwiseXor", 18, newest, binary<XorOp>},
+    {"Cast", 6, newest, importCast},
+    {"CastLike", 15, newest, importCastLike},
+    {"Ceil", 6, newest, unary<CeilOp>},
+    {"Clip", 6, 10, importClip6},
+    {"Clip", 11, newest, importClip},
+    {"Cos", 7, newest, unary<CosOp>},
+    {"Cosh", 9, newest, unary<CoshOp>},
+    {"Div", 7, newest, binary<DivOp>},
+    {"Erf", 9, newest, unary<ErfOp>},
+    {"Exp", 6, newest, unary<ExpOp>},
+    {"Floor", 6, newest, unary<FloorOp>},
+    {"IsInf", 10, newest, importIsInf},
+    {"IsNaN", 9, newest, importIsNan},
+    {"Log", 6, newest, unary<LogOp>},
+    {"Max", 6, newest, variadic<MaxOp>},
+    {"Mean", 6, newest, importMean},
+    {"Min", 6, newest, variadic<MinOp>},
+    {"Mod", 10, newest, importMod},
+    {"Mul", 7, newest, binary<MulOp>},
+    {"Neg", 6, newest, unary<NegOp>},
+    {"Pow", 7, newest, importPow},
+    {"Reciprocal", 6, newest, unary<ReciprocalOp>},
+    {"Round", 11, newest, unary<RoundOp>},
+    {"Sign", 9, newest, unary<SignOp>},
+    {"Sin", 7, newest, unary<SinOp>},
+    {"Sinh", 9, newest, unary<SinhOp>},
+    {"Sqrt", 6, newest, unary<SqrtOp>},
+    {"Sub", 7, newest, binary<SubOp>},
+    {"Sum", 6, newest, variadic<AddOp>},
+    {"Tan", 7, newest, unary<TanOp>},
+};
+llvm::ArrayRef<Operator> divisi::compiler::mathOperators() { return rows; }

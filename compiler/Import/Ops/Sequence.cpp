@@ -1,0 +1,109 @@
+#include "compiler/Import/Operators.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using N = NodeImporter;
+using Shape = CheckedBuilder::Shape;
+
+// Sequences are lists of tensors while importing; nothing of them is left in the module.
+
+/// Splits along an axis into parts of given sizes, or of one size, or into single slices.
+static Results importSplitToSequence(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axisAttr(0, n.rankOf(x)), size = shapeOf(x)[axis];
+  Shape sizes;
+  bool squeeze = false;
+  if (!n.has(1)) {
+    sizes.assign(std::min<int64_t>(size, 1 << 20), 1);
+    squeeze = n.integer("keepdims", 1) == 0;
+  } else if (n.rankOf(n.in(1)) == 0) {
+    int64_t each = n.integerInput(1, "split");
+    if (each < 1 || size / each > 1 << 20)
+      fail("cannot split dimension ", axis, " of size ", size, " into parts of ", each);
+    for (int64_t start = 0; start < size; start += each)
+      sizes.push_back(std::min(each, size - start));
+  } else {
+    sizes = n.integersInput(1, "split");
+  }
+  SmallVector<Value> parts;
+  int64_t start = 0;
+  for (int64_t part : sizes) {
+    if (part < 0 || part > size - start)
+      fail("its parts do not fit into dimension ", axis, " of size ", size);
+    Value value = n.sliceDim(x, axis, start, part);
+    Shape shape(shapeOf(value));
+    if (squeeze)
+      shape.erase(shape.begin() + axis);
+    parts.push_back(n.reshape(value, shape));
+    start += part;
+  }
+  if (start != size)
+    fail("its parts do not fill dimension ", axis, " of size ", size);
+  return {Item::ofSequence(parts)};
+}
+
+/// A position in a list of `size`, which may count from the end.
+static int64_t position(N &n, int64_t input, int64_t size, int64_t missing) {
+  int64_t value = n.has(input) ? n.integerInput(input, "position") : missing;
+  int64_t from = value < 0 ? value + size : value;
+  if (from < 0 || from > size)
+    fail("position ", value, " is out of range for a sequence of ", size);
+  return from;
+}
+
+static Results importSequenceAt(N &n) {
+  const auto &list = n.sequence(0);
+  int64_t at = position(n, 1, list.size(), 0);
+  if (at >= (int64_t)list.size())
+    fail("position ", at, " is out of range for a sequence of ", list.size());
+  return {list[at]};
+}
+static Results importSequenceConstruct(N &n) { return {Item::ofSequence(n.all())}; }
+static Results importSequenceEmpty(N &) { return {Item::ofSequence({})}; }
+static Results importSequenceInsert(N &n) {
+  SmallVector<Value> list = n.sequence(0);
+  list.insert(list.begin() + position(n, 2, list.size(), list.size()), n.in(1));
+  return {Item::ofSequence(list)};
+}
+static Results importSequenceErase(N &n) {
+  SmallVector<Value> list = n.sequence(0);
+  int64_t at = position(n, 1, list.size(), (int64_t)list.size() - 1);
+  if (at >= (int64_t)list.size())
+    fail("position ", at, " is out of range for a sequence of ", list.size());
+  list.erase(list.begin() + at);
+  return {Item::ofSequence(list)};
+}
+static Results importSequenceLength(N &n) {
+  int64_t length = n.sequence(0).size();
+  return {n.constant(DenseElementsAttr::get(n.type({}, n.i64()), ArrayRef<int64_t>(length)))};
+}
+
+static Results importConcatFromSequence(N &n) {
+  SmallVector<Value> list = n.sequence(0);
+  if (list.empty())
+    fail("its sequence is empty");
+  bool newAxis = n.integer("new_axis", 0);
+  int64_t rank = n.rankOf(list[0]) + newAxis, axis = n.axisAttr(0, rank);
+  if (newAxis)
+    for (Value &value : list) {
+      if (n.rankOf(value) + 1 != rank)
+        fail("its tensors differ in rank");
+      Shape shape(shapeOf(value));
+      shape.insert(shape.begin() + axis, 1);
+      value = n.reshape(value, shape);
+    }
+  return {n.concat(list, axis)};
+}
+
+static constexpr Operator rows[] = {
+    {"ConcatFromSequence", 11, newest, importConcatFromSequence},
+    {"SequenceAt", 11, newest, importSequenceAt},
+    {"SequenceConstruct", 11, newest, importSequenceConstruct},
+    {"SequenceEmpty", 11, newest, importSequenceEmpty},
+    {"SequenceErase", 11, newest, importSequenceErase},
+    {"SequenceInsert", 11, newest, importSequenceInsert},
+    {"SequenceLength", 11, newest, importSequenceLength},
+    {"SplitToSequence", 11, newest, importSplitToSequence},
+};
+llvm::ArrayRef<Operator> divisi::compiler::sequenceOperators() { return rows; }

@@ -1,0 +1,64 @@
+#include "compiler/Import/Proto.h"
+#include "compiler/Import/ImportError.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/unknown_field_set.h>
+
+using namespace divisi::compiler;
+
+std::shared_ptr<onnx::ModelProto> divisi::compiler::readModel(llvm::StringRef path) {
+  llvm::sys::fs::file_status status;
+  if (std::error_code error = llvm::sys::fs::status(path, status))
+    fail("cannot read the model: ", error.message());
+  if (status.type() != llvm::sys::fs::file_type::regular_file)
+    fail("cannot read the model: not a regular file");
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    fail("cannot read the model: ", buffer.getError().message());
+  if ((*buffer)->getBufferSize() > INT32_MAX)
+    fail("the model file is larger than 2 GiB, which protobuf cannot hold; export it with external data");
+  google::protobuf::LogSilencer silence;
+  auto model = std::make_shared<onnx::ModelProto>();
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>((*buffer)->getBufferStart()),
+                                                (int)(*buffer)->getBufferSize());
+  if (!model->ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    fail("not an ONNX model, or damaged: protobuf cannot parse it");
+  if (!model->has_graph())
+    fail("not an ONNX model: it has no graph");
+  return model;
+}
+
+/// The last length-delimited unknown field of a number.
+static std::string unknownText(const google::protobuf::UnknownFieldSet &fields, int number) {
+  std::string text;
+  for (int i = 0; i < fields.field_count(); ++i)
+    if (const auto &field = fields.field(i);
+        field.number() == number && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      text = field.length_delimited();
+  return text;
+}
+
+std::string divisi::compiler::overloadOf(const onnx::NodeProto &node) { return unknownText(node.unknown_fields(), 8); }
+std::string divisi::compiler::overloadOf(const onnx::FunctionProto &function) {
+  return unknownText(function.unknown_fields(), 13);
+}
+
+std::vector<onnx::AttributeProto> divisi::compiler::defaultsOf(const onnx::FunctionProto &function) {
+  std::vector<onnx::AttributeProto> defaults;
+  const auto &fields = function.unknown_fields();
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const auto &field = fields.field(i);
+    onnx::AttributeProto attribute;
+    if (field.number() == 11 && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
+        attribute.ParsePartialFromString(field.length_delimited()))
+      defaults.push_back(std::move(attribute));
+  }
+  return defaults;
+}
+
+std::string divisi::compiler::operatorName(const onnx::NodeProto &node) {
+  return isMainDomain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
+}

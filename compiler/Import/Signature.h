@@ -1,0 +1,53 @@
+#pragma once
+#include "compiler/Import/Tensors.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <deque>
+
+namespace divisi::compiler {
+
+/// The arguments and results of the function that is being imported. Arguments are added as they turn up and put in order
+/// at the end: parameters, buffers, inputs, run-time scalars.
+class Signature {
+public:
+  enum class Role { parameter, buffer, input, scalar };
+  struct Argument {
+    Role role;
+    std::string name;
+    mlir::BlockArgument value;
+    TensorData data{};                   // a weight's initial value
+    std::optional<int64_t> range{};      // indices must be in [0, range)
+    std::optional<int64_t> padding{};    // what a label is where there is none
+    bool isLabel = false, isFrozen = false;
+  };
+
+  explicit Signature(mlir::func::FuncOp function) : function(function), block(function.getBody().front()) {}
+
+  mlir::Value add(Role role, const std::string &name, mlir::RankedTensorType type, mlir::Location loc);
+  mlir::Value addWeight(const std::string &name, const TensorData &data, mlir::Location loc);
+  /// The argument that a value is, or null.
+  Argument *find(mlir::Value value);
+  Argument *findInput(llvm::StringRef name);
+  std::deque<Argument> &all() { return arguments; }
+
+  /// A result with one named attribute.
+  void addResult(mlir::Value value, llvm::StringRef attribute, mlir::Attribute text);
+  bool isResult(mlir::Operation *op) const {
+    return llvm::any_of(results, [&](mlir::Value v) { return v.getDefiningOp() == op; });
+  }
+  void replaceResult(mlir::Value from, mlir::Value to) { std::replace(results.begin(), results.end(), from, to); }
+  /// Puts the return operation and the types, drops weights that nothing uses.
+  void finish(mlir::Location loc);
+
+private:
+  void setAttributes(unsigned index, const Argument &argument);
+
+  mlir::func::FuncOp function;
+  mlir::Block &block;
+  std::deque<Argument> arguments;
+  llvm::SmallVector<mlir::Value> results;
+  llvm::SmallVector<mlir::Attribute> resultAttributes;
+};
+
+} // namespace divisi::compiler

@@ -1,0 +1,46 @@
+#include "compiler/Link.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+Error divisi::compiler::linkProgram(MemoryBufferRef object, StringRef output, StringRef libraryFolder) {
+  SmallString<128> file, log;
+  int descriptor;
+  if (auto code = sys::fs::createTemporaryFile("divisi", "o", descriptor, file))
+    return createStringError(code, "cannot write a temporary object file: " + code.message());
+  if (auto code = sys::fs::createTemporaryFile("divisi", "log", log))
+    return createStringError(code, "cannot write a temporary file: " + code.message());
+  auto cleanUp = scope_exit([&] {
+    sys::fs::remove(file);
+    sys::fs::remove(log);
+  });
+  {
+    raw_fd_ostream out(descriptor, /*shouldClose=*/true);
+    out << object.getBuffer();
+    out.flush();
+    if (out.has_error()) {
+      out.clear_error();
+      return createStringError("cannot write '" + file + "': no space left?");
+    }
+  }
+  auto driver = sys::findProgramByName("c++");
+  if (!driver)
+    return createStringError("cannot link: no 'c++' on the PATH (install g++ or clang)");
+  std::string runtime = (libraryFolder + "/libdivisi_runtime.a").str();
+  if (!sys::fs::exists(runtime))
+    return createStringError("cannot link: '" + runtime + "' is missing");
+  SmallVector<StringRef> arguments = {*driver, "-o", output, file, runtime, "-Wl,--gc-sections", "-Wl,--as-needed",
+                                      "-lopenblas", "-ldnnl", "-lgomp", "-lpthread", "-lm"};
+  std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};
+  std::string message;
+  if (sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &message) != 0) {
+    auto said = MemoryBuffer::getFile(log);
+    return createStringError("cannot link '" + output + "': " + message + (said ? (*said)->getBuffer().trim() : ""));
+  }
+  return Error::success();
+}

@@ -1,0 +1,150 @@
+#include "compiler/Manifest.h"
+
+#include "dialects/Exec/Exec.h"
+#include "dialects/Graph/Graph.h"
+#include "divisi/abi.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace divisi;
+namespace json = llvm::json;
+namespace names = divisi::graph::names;
+
+StringRef compiler::typeName(Type element) {
+  if (element.isBF16())
+    return "BF16";
+  if (isa<FloatType>(element))
+    return element.isF64() ? "F64" : element.isF16() ? "F16" : "F32";
+  if (element.isInteger(1))
+    return "BOOL";
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (element.isUnsignedInteger())
+    return width == 8 ? "U8" : width == 16 ? "U16" : width == 32 ? "U32" : "U64";
+  return width == 8 ? "I8" : width == 16 ? "I16" : width == 32 ? "I32" : "I64";
+}
+
+/// dtype, shape, bytes and offset of a value.
+static json::Object describe(Type type, IntegerAttr offset) {
+  auto tensor = cast<RankedTensorType>(type);
+  json::Array shape;
+  for (int64_t size : tensor.getShape())
+    shape.push_back(size);
+  return json::Object{{"dtype", compiler::typeName(tensor.getElementType())},
+                      {"shape", std::move(shape)},
+                      {"offset", offset ? offset.getInt() : 0},
+                      {"bytes", graph::bytesOf(type)}};
+}
+
+/// How `--init` fills a parameter: PyTorch's defaults for linear layers and norms.
+static json::Object initial(StringRef name, RankedTensorType type) {
+  if (type.getRank() >= 2) {
+    double fanIn = (double)type.getNumElements() / std::max<int64_t>(1, type.getDimSize(0));
+    return json::Object{{"kind", "uniform"}, {"scale", 1 / std::sqrt(std::max(1.0, fanIn))}};
+  }
+  return json::Object{{"kind", "constant"}, {"scale", name.ends_with("bias") ? 0.0 : 1.0}};
+}
+
+static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
+  json::Object entry = describe(type, offset);
+  StringRef name = attrs.getAs<StringAttr>("name").getValue(), role = attrs.getAs<StringAttr>("role").getValue();
+  entry["name"] = name;
+  entry["role"] = role;
+  if (auto of = attrs.getAs<StringAttr>("of"))
+    entry["of"] = of.getValue();
+  if (auto trainable = attrs.getAs<BoolAttr>("trainable"))
+    entry["trainable"] = trainable.getValue();
+  if (role == "parameter")
+    entry["init"] = initial(name, cast<RankedTensorType>(type));
+  if (role == "buffer")
+    entry["init"] = json::Object{{"kind", "constant"}, {"scale", name.ends_with("var") ? 1.0 : 0.0}};
+  return entry;
+}
+
+static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
+  json::Object entry = describe(task.getArgumentTypes()[i], offset);
+  entry["name"] = task.getArgAttrOfType<StringAttr>(i, names::input).getValue();
+  if (task.getArgAttr(i, names::label))
+    entry["label"] = true;
+  if (auto padding = task.getArgAttrOfType<IntegerAttr>(i, "graph.padding"))
+    entry["padding"] = padding.getInt();
+  if (auto range = task.getArgAttrOfType<ArrayAttr>(i, "graph.range")) {
+    json::Array bounds;
+    for (auto bound : range.getAsRange<IntegerAttr>())
+      bounds.push_back(bound.getInt());
+    entry["range"] = std::move(bounds);
+  } else if (auto dense = task.getArgAttrOfType<DenseI64ArrayAttr>(i, "graph.range")) {
+    json::Array bounds;
+    for (int64_t bound : dense.asArrayRef())
+      bounds.push_back(bound);
+    entry["range"] = std::move(bounds);
+  }
+  return entry;
+}
+
+std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
+                                    const WeightsReference &weights) {
+  json::Array inputs, states, scalars, results;
+  llvm::StringSet<> seen;
+  int64_t batch = 0;
+  for (auto task : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < task.getNumArguments(); ++i) {
+      Type type = task.getArgumentTypes()[i];
+      auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);
+      if (auto attrs = task.getArgAttrOfType<DictionaryAttr>(i, names::state)) {
+        if (seen.insert("state " + attrs.getAs<StringAttr>("name").str()).second)
+          states.push_back(state(attrs, type, offset));
+      } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::input)) {
+        auto shape = cast<RankedTensorType>(type).getShape();
+        if (!seen.insert("input " + name.str()).second)
+          continue;
+        inputs.push_back(input(task, i, offset));
+        if (batch == 0 && !shape.empty())
+          batch = shape[0];
+      } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::scalar)) {
+        if (!seen.insert("scalar " + name.str()).second)
+          continue;
+        json::Object entry = describe(type, offset);
+        entry["name"] = name.getValue();
+        scalars.push_back(std::move(entry));
+      }
+    }
+    for (unsigned i = 0; i < task.getNumResults(); ++i) {
+      auto report = task.getResultAttrOfType<DictionaryAttr>(i, names::result);
+      if (!report)
+        continue;
+      json::Object entry =
+          describe(task.getResultTypes()[i], task.getResultAttrOfType<IntegerAttr>(i, exec::names::offset));
+      entry["function"] = task.getName();
+      entry["kind"] = report.getAs<StringAttr>("kind").getValue();
+      if (auto name = report.getAs<StringAttr>("name"))
+        entry["name"] = name.getValue();
+      if (auto when = report.getAs<IntegerAttr>("when"))
+        entry["when"] = when.getInt();
+      results.push_back(std::move(entry));
+    }
+  }
+  json::Object manifest{
+      {"abi", DIVISI_ABI_VERSION},
+      {"model", model},
+      {"batch", batch},
+      {"inputs", std::move(inputs)},
+      {"state", std::move(states)},
+      {"scalars", std::move(scalars)},
+      {"results", std::move(results)},
+      {"defaults", json::Object{{"lr", defaults.lr},
+                                {"lr_schedule", defaults.schedule},
+                                {"warmup_steps", defaults.warmupSteps},
+                                {"step_size", defaults.stepSize},
+                                {"gamma", defaults.gamma}}}};
+  if (!weights.file.empty())
+    manifest["weights"] = json::Object{{"file", weights.file}, {"hash", weights.hash}};
+  std::string text;
+  llvm::raw_string_ostream(text) << json::Value(std::move(manifest));
+  return text;
+}

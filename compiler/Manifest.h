@@ -1,0 +1,28 @@
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace divisi::compiler {
+
+/// Defaults of what the program's own flags may override.
+struct RunDefaults {
+  double lr = 0.01;
+  std::string schedule = "constant";
+  int64_t warmupSteps = 0, stepSize = 0;
+  double gamma = 0.1;
+};
+
+/// The file of initial weights beside the program; no name if there is none.
+struct WeightsReference {
+  std::string file, hash;
+};
+
+/// Describes planned tasks (after assign-buffers) to the runtime: JSON as in runtime/README.md.
+std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
+                          const WeightsReference &weights);
+
+/// The name of an element type in safetensors and in the manifest, such as "F32".
+llvm::StringRef typeName(mlir::Type element);
+
+} // namespace divisi::compiler

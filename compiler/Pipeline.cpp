@@ -1,0 +1,74 @@
+#include "compiler/Pipeline.h"
+
+#include "codegen/Kernels/Passes.h"
+#include "codegen/Lowering/ScalarBuilder.h"
+#include "passes/Training/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+
+static const LevelInfo levels[] = {
+    {Level::graph, "graph", "the model's tensors and named operations, static shapes, loss"},
+    {Level::train, "train", "the training step and the evaluation, pure functions over one state"},
+    {Level::exec, "exec", "tasks over buffers at fixed offsets: fused kernels and library calls"},
+    {Level::llvm, "llvm", "host code and kernels in the LLVM dialect"},
+};
+
+ArrayRef<LevelInfo> compiler::allLevels() { return levels; }
+
+std::optional<Level> compiler::levelByName(StringRef name) {
+  for (const LevelInfo &info : levels)
+    if (info.name == name)
+      return info.level;
+  return std::nullopt;
+}
+
+Level compiler::levelOf(ModuleOp module) {
+  if (!module.getOps<LLVM::LLVMFuncOp>().empty())
+    return Level::llvm;
+  if (module->hasAttr(exec::names::arena))
+    return Level::exec;
+  return module.lookupSymbol("train") ? Level::train : Level::graph;
+}
+
+void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) {
+  pm.addPass(training::createMakeEvaluatePass());
+  training::MakeTrainPassOptions train;
+  train.optimizer = options.optimizer;
+  train.momentum = options.momentum;
+  train.nesterov = options.nesterov;
+  train.beta1 = options.beta1;
+  train.beta2 = options.beta2;
+  train.eps = options.eps;
+  train.weightDecay = options.weightDecay;
+  train.clipNorm = options.clipNorm;
+  pm.addPass(training::createMakeTrainPass(train));
+  pm.addPass(createCanonicalizerPass());
+}
+
+void compiler::addExecPipeline(OpPassManager &pm) {
+  OpPassManager &function = pm.nest<func::FuncOp>();
+  function.addPass(codegen::createDecomposePass());
+  function.addPass(createCanonicalizerPass());
+  function.addPass(createCSEPass());
+  function.addPass(codegen::createSplitReductionsPass());
+  function.addPass(createCSEPass());
+  function.addPass(codegen::createFormKernelsPass());
+  pm.addPass(codegen::createAssignBuffersPass());
+}
+
+void compiler::registerAll(DialectRegistry &registry) {
+  registry.insert<graph::GraphDialect, exec::ExecDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
+                  scf::SCFDialect, memref::MemRefDialect, cf::ControlFlowDialect, LLVM::LLVMDialect>();
+  codegen::registerLowerings(registry);
+}

@@ -1,0 +1,42 @@
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <optional>
+#include <string>
+
+namespace divisi::compiler {
+
+/// The levels of the one module on its way to a program, in order. Each can be dumped and read back.
+enum class Level {
+  graph, // tensors and named operations of the model, its loss
+  train, // the training step and the evaluation over one state
+  exec,  // tasks over buffers at fixed offsets
+  llvm,  // LLVM dialect
+};
+
+struct LevelInfo {
+  Level level;
+  llvm::StringLiteral name, description;
+};
+llvm::ArrayRef<LevelInfo> allLevels();
+std::optional<Level> levelByName(llvm::StringRef name);
+/// The level of a module that was read back, judged by its functions and operations.
+Level levelOf(mlir::ModuleOp module);
+
+/// What the training step is made with: the options of the pass make-train, as text for the pass manager.
+struct TrainOptions {
+  std::string optimizer = "sgd";
+  double momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0;
+  bool nesterov = false;
+};
+
+/// graph to train.
+void addTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
+/// train to exec (one device).
+void addExecPipeline(mlir::OpPassManager &pm);
+
+/// Registers the dialects and their lowerings.
+void registerAll(mlir::DialectRegistry &registry);
+
+} // namespace divisi::compiler

@@ -1,0 +1,18 @@
+#ifndef DIVISI_DIALECTS_DIST_SHARDINGRULE
+#define DIVISI_DIALECTS_DIST_SHARDINGRULE
+
+include "mlir/IR/OpBase.td"
+
+def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
+  let cppNamespace = "::divisi::dist";
+  let description = [{
+    Facet 3 of an operation: which factors (independent index dimensions) run through which dimensions of its operands
+    and results, and how partial results combine when a contracted factor is split. Fusion asks it, too: a factor that
+    runs through the leading dimensions of an operand and a result may be the outer loop of one kernel.
+  }];
+  let methods = [
+    InterfaceMethod<"The rule of this operation.", "::divisi::dist::ShardingRule", "getShardingRule">
+  ];
+}
+
+#endif

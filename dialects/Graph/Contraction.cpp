@@ -1,0 +1,176 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Contraction.cpp.inc"
+
+void GraphDialect::addContraction() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Contraction.cpp.inc"
+      >();
+}
+
+//===- matmul -------------------------------------------------------------------------------------------------------===//
+
+LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  auto lhs = tensorType(adaptor.getLhs()), rhs = tensorType(adaptor.getRhs());
+  int64_t rank = lhs.getRank();
+  if (rank < 2 || rhs.getRank() != rank)
+    return emitOptionalError(loc, "matmul expects two operands of one rank of at least 2, got ", lhs, " and ", rhs);
+  if (lhs.getElementType() != rhs.getElementType())
+    return emitOptionalError(loc, "matmul operands differ in element type: ", lhs, " and ", rhs);
+  SmallVector<int64_t> shape(lhs.getShape());
+  for (int64_t d = 0; d < rank - 2; ++d)
+    if (lhs.getDimSize(d) != rhs.getDimSize(d))
+      return emitOptionalError(loc, "matmul operands differ in batch dimension ", d, ": ", lhs, " and ", rhs);
+  bool ta = adaptor.getTransposeLhs(), tb = adaptor.getTransposeRhs();
+  if (lhs.getDimSize(ta ? rank - 2 : rank - 1) != rhs.getDimSize(tb ? rank - 1 : rank - 2))
+    return emitOptionalError(loc, "matmul contracts dimensions of different size: ", lhs, " and ", rhs);
+  shape[rank - 2] = lhs.getDimSize(ta ? rank - 1 : rank - 2);
+  shape[rank - 1] = rhs.getDimSize(tb ? rank - 2 : rank - 1);
+  types.push_back(RankedTensorType::get(shape, lhs.getElementType()));
+  return success();
+}
+
+Values MatmulOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getLhs(), y = getRhs();
+  if (!g)
+    return {Value(), Value()};
+  bool ta = getTransposeLhs(), tb = getTransposeRhs();
+  g = b.cast(g, tensorType(x).getElementType());
+  Value dx = ta ? b.matmul(y, g, tb, true) : b.matmul(g, y, false, !tb);
+  Value dy = tb ? b.matmul(g, x, true, ta) : b.matmul(x, g, !ta, false);
+  return {dx, dy};
+}
+
+dist::ShardingRule MatmulOp::getShardingRule() {
+  std::string batch, lhs = getTransposeLhs() ? "k m" : "m k", rhs = getTransposeRhs() ? "n k" : "k n";
+  for (int64_t d = 0; d < tensorType(getLhs()).getRank() - 2; ++d)
+    batch += "b" + std::to_string(d) + " ";
+  dist::ShardingRule rule(batch + lhs + "," + batch + rhs + "->" + batch + "m n", *this);
+  return rule.contract("k", dist::Reduction::sum).linearIn(dist::Linear::each);
+}
+
+//===- convolutions -------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// The three tensors of a convolution: input x, output y, filter.
+struct ConvShapes {
+  RankedTensorType x, y, filter;
+};
+} // namespace
+
+static ConvShapes shapesOf(ConvOp op) {
+  return {tensorType(op.getX()), tensorType(op.getResult()), tensorType(op.getFilter())};
+}
+static ConvShapes shapesOf(ConvInputGradOp op) {
+  return {tensorType(op.getResult()), tensorType(op.getGradient()), tensorType(op.getFilter())};
+}
+static ConvShapes shapesOf(ConvFilterGradOp op) {
+  return {tensorType(op.getX()), tensorType(op.getGradient()), tensorType(op.getResult())};
+}
+
+template <typename OpT>
+static LogicalResult verifyConv(OpT op) {
+  auto [x, y, filter] = shapesOf(op);
+  int64_t rank = x.getRank(), spatial = rank - 2;
+  if (spatial < 1 || spatial > 3 || y.getRank() != rank || filter.getRank() != rank)
+    return op.emitOpError("expected tensors of one rank from 3 to 5");
+  for (auto attr : {op.getStrides(), op.getDilations(), op.getPadsLow(), op.getPadsHigh()})
+    if ((int64_t)attr.size() != spatial)
+      return op.emitOpError("expected attributes with ") << spatial << " entries";
+  int64_t channel = op.getChannelsLast() ? rank - 1 : 1, first = op.getChannelsLast() ? 1 : 2;
+  int64_t groups = op.getGroups(), in = x.getDimSize(channel), out = y.getDimSize(channel);
+  if (groups < 1 || in % groups || out % groups)
+    return op.emitOpError("channels ") << in << " and " << out << " do not divide into " << groups << " groups";
+  if (filter.getDimSize(0) != out || filter.getDimSize(1) != in / groups)
+    return op.emitOpError("filter ") << filter << " does not fit " << in << " input and " << out
+                                     << " output channels in " << groups << " groups";
+  if (x.getDimSize(0) != y.getDimSize(0))
+    return op.emitOpError("batch sizes differ");
+  for (int64_t s = 0; s < spatial; ++s) {
+    int64_t stride = op.getStrides()[s], dilation = op.getDilations()[s];
+    if (stride < 1 || dilation < 1)
+      return op.emitOpError("strides and dilations must be positive");
+    int64_t window = dilation * (filter.getDimSize(s + 2) - 1) + 1;
+    int64_t padded = x.getDimSize(first + s) + op.getPadsLow()[s] + op.getPadsHigh()[s];
+    int64_t size = padded < window ? 0 : (padded - window) / stride + 1;
+    if (y.getDimSize(first + s) != size)
+      return op.emitOpError("output size ") << y.getDimSize(first + s) << " in spatial dimension " << s
+                                            << " should be " << size;
+  }
+  return success();
+}
+LogicalResult ConvOp::verify() { return verifyConv(*this); }
+LogicalResult ConvInputGradOp::verify() { return verifyConv(*this); }
+LogicalResult ConvFilterGradOp::verify() { return verifyConv(*this); }
+
+/// Multiply-adds: every output element meets in_channels / groups * kernel filter elements.
+template <typename OpT>
+static int64_t convFlops(OpT op) {
+  auto [x, y, filter] = shapesOf(op);
+  return 2 * y.getNumElements() * (filter.getNumElements() / std::max<int64_t>(1, filter.getDimSize(0)));
+}
+int64_t ConvOp::getFlops() { return convFlops(*this); }
+int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }
+int64_t ConvFilterGradOp::getFlops() { return convFlops(*this); }
+
+/// Factors: batch n, input channels i, output channels o; the spatial dimensions need halos and have no factor here.
+/// Groups tie input to output channels, which are then whole.
+template <typename OpT>
+static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted) {
+  auto [xType, yType, filterType] = shapesOf(op);
+  std::string dots;
+  for (int64_t s = 2; s < xType.getRank(); ++s)
+    dots += " .";
+  bool grouped = op.getGroups() != 1;
+  std::string in = grouped ? " ." : " i", out = grouped ? " ." : " o";
+  std::string x = op.getChannelsLast() ? "n" + dots + in : "n" + in + dots;
+  std::string y = op.getChannelsLast() ? "n" + dots + out : "n" + out + dots;
+  std::string filter = (grouped ? std::string(". .") : std::string("o i")) + dots;
+  auto text = [&](char c) { return c == 'x' ? x : c == 'y' ? y : filter; };
+  dist::ShardingRule rule(text(order[0]) + "," + text(order[1]) + "->" + text(order[2]), op);
+  if (contracted == "n" || !grouped)
+    rule.contract(contracted, dist::Reduction::sum);
+  return rule.linearIn(dist::Linear::each);
+}
+dist::ShardingRule ConvOp::getShardingRule() { return convRule(*this, "xfy", "i"); }
+dist::ShardingRule ConvInputGradOp::getShardingRule() { return convRule(*this, "yfx", "o"); }
+dist::ShardingRule ConvFilterGradOp::getShardingRule() { return convRule(*this, "xyf", "n"); }
+
+template <typename To, typename From>
+static Value convLike(B &b, From op, Type type, Value first, Value second) {
+  return b.op<To>(type, first, second, op.getStrides(), op.getDilations(), op.getPadsLow(), op.getPadsHigh(),
+                  op.getGroups(), op.getChannelsLast());
+}
+
+Values ConvOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0];
+  if (!g)
+    return {Value(), Value()};
+  return {convLike<ConvInputGradOp>(b, *this, getX().getType(), g, getFilter()),
+          convLike<ConvFilterGradOp>(b, *this, getFilter().getType(), getX(), g)};
+}
+Values ConvInputGradOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0];
+  if (!g)
+    return {Value(), Value()};
+  return {convLike<ConvOp>(b, *this, getGradient().getType(), g, getFilter()),
+          convLike<ConvFilterGradOp>(b, *this, getFilter().getType(), g, getGradient())};
+}
+Values ConvFilterGradOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0];
+  if (!g)
+    return {Value(), Value()};
+  return {convLike<ConvInputGradOp>(b, *this, getX().getType(), getGradient(), g),
+          convLike<ConvOp>(b, *this, getGradient().getType(), getX(), g)};
+}

@@ -1,0 +1,56 @@
+#ifndef DIVISI_DIALECTS_GRAPH_CONTRACTION
+#define DIVISI_DIALECTS_GRAPH_CONTRACTION
+
+include "dialects/Graph/GraphBase.td"
+
+def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
+  let summary = "matrix product with any number of leading batch dimensions";
+  let description = [{
+    (b.. m k), (b.. k n) -> (b.. m n); `transpose_lhs` and `transpose_rhs` swap the last two dimensions of an operand. Batch
+    dimensions are equal (broadcasting is explicit). The result may have a wider element type than the operands:
+    the type in which products are accumulated.
+
+    ```mlir
+    %h = graph.matmul %x, %w {transpose_rhs} : (tensor<256x784xf32>, tensor<1024x784xf32>) -> tensor<256x1024xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = inferred # [{
+    int64_t getFlopsPerPoint() { return 2; }
+  }];
+}
+
+// Convolutions over s spatial dimensions. x is [batch, channels, s..] or, with `channels_last`, [batch, s.., channels];
+// the filter is always [out_channels, in_channels / groups, s..].
+class Graph_ConvOp_<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat(traits, [CostInterface])> {
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  code flops = [{
+    int64_t getFlopsPerPoint() { return 2; }
+    int64_t getFlops();
+  }];
+  let extraClassDeclaration = flops;
+}
+
+def Graph_ConvOp : Graph_ConvOp_<"conv"> {
+  let summary = "convolution (cross-correlation)";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$filter, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low, DenseI64ArrayAttr:$pads_high,
+                       I64Attr:$groups, UnitAttr:$channels_last);
+}
+def Graph_ConvInputGradOp : Graph_ConvOp_<"conv_input_grad"> {
+  let summary = "gradient of graph.conv with respect to x; also transposed convolution";
+  let arguments = (ins AnyRankedTensor:$gradient, AnyRankedTensor:$filter, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low, DenseI64ArrayAttr:$pads_high,
+                       I64Attr:$groups, UnitAttr:$channels_last);
+}
+def Graph_ConvFilterGradOp : Graph_ConvOp_<"conv_filter_grad"> {
+  let summary = "gradient of graph.conv with respect to the filter";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$gradient, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low, DenseI64ArrayAttr:$pads_high,
+                       I64Attr:$groups, UnitAttr:$channels_last);
+}
+
+#endif

@@ -1,0 +1,166 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+#include <numbers>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Elementwise.cpp.inc"
+
+void GraphDialect::addElementwise() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Elementwise.cpp.inc"
+      >();
+}
+
+static bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
+
+//===- Gradients of one operand: g is the result's gradient, x the operand, y the result ---------------------------===//
+
+#define UNARY_GRADIENT(OP, EXPRESSION)                                                                                 \
+  Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \
+    Value g = gradients[0];                                                                                            \
+    [[maybe_unused]] Value x = getX(), y = getResult();                                                                \
+    if (!g)                                                                                                            \
+      return {Value()};                                                                                                \
+    return {EXPRESSION};                                                                                               \
+  }
+#define NO_GRADIENT(OP)                                                                                                \
+  Values OP::buildGradient(B &, ArrayRef<Value>) { return Values(getOperation()->getNumOperands()); }
+
+/// 1 - v^2 and 1 + v^2.
+static Value oneMinusSquare(B &b, Value v) { return b.addConst(b.neg(b.mul(v, v)), 1); }
+static Value onePlusSquare(B &b, Value v) { return b.addConst(b.mul(v, v), 1); }
+
+UNARY_GRADIENT(NegOp, b.neg(g))
+UNARY_GRADIENT(AbsOp, b.mul(g, b.op<SignOp>(x)))
+UNARY_GRADIENT(ExpOp, b.mul(g, y))
+UNARY_GRADIENT(LogOp, b.div(g, x))
+UNARY_GRADIENT(SqrtOp, b.div(b.scale(g, 0.5), y))
+UNARY_GRADIENT(RsqrtOp, b.mul(b.scale(g, -0.5), b.mul(y, b.mul(y, y))))
+UNARY_GRADIENT(ReciprocalOp, b.neg(b.mul(g, b.mul(y, y))))
+UNARY_GRADIENT(TanhOp, b.mul(g, oneMinusSquare(b, y)))
+UNARY_GRADIENT(ErfOp, b.mul(b.scale(g, 2 * std::numbers::inv_sqrtpi), b.op<ExpOp>(b.neg(b.mul(x, x)))))
+UNARY_GRADIENT(SigmoidOp, b.mul(g, b.mul(y, b.addConst(b.neg(y), 1))))
+UNARY_GRADIENT(SoftplusOp, b.mul(g, b.op<SigmoidOp>(x)))
+UNARY_GRADIENT(ReluOp, b.keepWhere(b.compareConst(Predicate::gt, y, 0), g))
+UNARY_GRADIENT(SinOp, b.mul(g, b.op<CosOp>(x)))
+UNARY_GRADIENT(CosOp, b.neg(b.mul(g, b.op<SinOp>(x))))
+UNARY_GRADIENT(TanOp, b.mul(g, onePlusSquare(b, y)))
+UNARY_GRADIENT(AsinOp, b.mul(g, b.op<RsqrtOp>(oneMinusSquare(b, x))))
+UNARY_GRADIENT(AcosOp, b.neg(b.mul(g, b.op<RsqrtOp>(oneMinusSquare(b, x)))))
+UNARY_GRADIENT(AtanOp, b.div(g, onePlusSquare(b, x)))
+UNARY_GRADIENT(SinhOp, b.mul(g, b.op<CoshOp>(x)))
+UNARY_GRADIENT(CoshOp, b.mul(g, b.op<SinhOp>(x)))
+UNARY_GRADIENT(AsinhOp, b.mul(g, b.op<RsqrtOp>(onePlusSquare(b, x))))
+UNARY_GRADIENT(AcoshOp, b.mul(g, b.op<RsqrtOp>(b.addConst(b.mul(x, x), -1))))
+UNARY_GRADIENT(AtanhOp, b.div(g, oneMinusSquare(b, x)))
+NO_GRADIENT(FloorOp)
+NO_GRADIENT(CeilOp)
+NO_GRADIENT(RoundOp)
+NO_GRADIENT(SignOp)
+NO_GRADIENT(NotOp)
+NO_GRADIENT(IsNanOp)
+NO_GRADIENT(IsInfOp)
+NO_GRADIENT(CompareOp)
+NO_GRADIENT(AndOp)
+NO_GRADIENT(OrOp)
+NO_GRADIENT(XorOp)
+NO_GRADIENT(ShiftLeftOp)
+NO_GRADIENT(ShiftRightOp)
+
+Values CastOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0] || !isFloat(getX()) || !isFloat(getResult()))
+    return {Value()};
+  return {b.cast(gradients[0], tensorType(getX()).getElementType())};
+}
+
+/// The constants of the tanh approximation: sqrt(2/pi) and 0.044715 (arXiv 1606.08415).
+static constexpr double geluCubic = 0.044715;
+static const double geluScale = std::sqrt(2 / std::numbers::pi);
+
+static Value geluInner(B &b, Value x) {
+  return b.scale(b.mul(x, b.addConst(b.scale(b.mul(x, x), geluCubic), 1)), geluScale);
+}
+
+Values GeluOp::decompose(B &b) {
+  Value x = getX();
+  Value f = getTanh() ? b.op<TanhOp>(geluInner(b, x)) : b.op<ErfOp>(b.scale(x, 1 / std::numbers::sqrt2));
+  return {b.mul(b.scale(x, 0.5), b.addConst(f, 1))};
+}
+
+Values GeluOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getX();
+  if (!g)
+    return {Value()};
+  if (getTanh()) { // 0.5 (1 + t) + 0.5 x (1 - t^2) u', with t = tanh u
+    Value t = b.op<TanhOp>(geluInner(b, x));
+    Value slope = b.scale(b.addConst(b.scale(b.mul(x, x), 3 * geluCubic), 1), geluScale);
+    Value second = b.mul(b.mul(b.scale(x, 0.5), oneMinusSquare(b, t)), slope);
+    return {b.mul(g, b.add(b.scale(b.addConst(t, 1), 0.5), second))};
+  }
+  Value cdf = b.scale(b.addConst(b.op<ErfOp>(b.scale(x, 1 / std::numbers::sqrt2)), 1), 0.5);
+  Value pdf = b.scale(b.op<ExpOp>(b.scale(b.mul(x, x), -0.5)), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  return {b.mul(g, b.add(cdf, b.mul(x, pdf)))};
+}
+
+//===- Two and three operands ---------------------------------------------------------------------------------------===//
+
+#define BINARY_GRADIENT(OP, LEFT, RIGHT)                                                                               \
+  Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \
+    Value g = gradients[0];                                                                                            \
+    [[maybe_unused]] Value x = getLhs(), y = getRhs(), z = getResult();                                                \
+    if (!g || !isFloat(x))                                                                                             \
+      return {Value(), Value()};                                                                                       \
+    return {LEFT, RIGHT};                                                                                              \
+  }
+
+/// The gradient where lhs wins; on a tie both sides get half of it (as PyTorch does).
+static Value shareOfWinner(B &b, Value g, Value winner, Value loser, Predicate wins) {
+  Value tie = b.compare(Predicate::eq, winner, loser);
+  return b.select(tie, b.scale(g, 0.5), b.keepWhere(b.compare(wins, winner, loser), g));
+}
+
+/// g * y * x^(y-1), which is 0 for y = 0 whatever x is.
+static Value powLeft(B &b, Value g, Value x, Value y) {
+  Value slope = b.mul(y, b.op<PowOp>(x, b.addConst(y, -1)));
+  return b.mul(g, b.select(b.compareConst(Predicate::eq, y, 0), b.splatLike(y, 0), slope));
+}
+
+/// g * z * log(x), which is 0 for x = 0.
+static Value powRight(B &b, Value g, Value x, Value z) {
+  Value zero = b.compareConst(Predicate::eq, x, 0);
+  Value safe = b.select(zero, b.splatLike(x, 1), x);
+  return b.mul(g, b.mul(z, b.op<LogOp>(safe)));
+}
+
+BINARY_GRADIENT(AddOp, g, g)
+BINARY_GRADIENT(SubOp, g, b.neg(g))
+BINARY_GRADIENT(MulOp, b.mul(g, y), b.mul(g, x))
+BINARY_GRADIENT(DivOp, b.div(g, y), b.neg(b.div(b.mul(g, z), y)))
+BINARY_GRADIENT(PowOp, powLeft(b, g, x, y), powRight(b, g, x, z))
+BINARY_GRADIENT(MaxOp, shareOfWinner(b, g, x, y, Predicate::gt), shareOfWinner(b, g, y, x, Predicate::gt))
+BINARY_GRADIENT(MinOp, shareOfWinner(b, g, x, y, Predicate::lt), shareOfWinner(b, g, y, x, Predicate::lt))
+
+/// z = x - y * trunc(x / y).
+Values RemOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getLhs(), y = getRhs();
+  if (!g || !isFloat(x))
+    return {Value(), Value()};
+  return {g, b.neg(b.mul(g, b.div(b.sub(x, getResult()), y)))};
+}
+
+Values SelectOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0];
+  if (!g || !isFloat(g))
+    return Values(3);
+  return {Value(), b.keepWhere(getCondition(), g), b.select(getCondition(), b.splatLike(g, 0), g)};
+}

@@ -1,0 +1,74 @@
+#pragma once
+#include "dialects/Dist/ShardingRule.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace divisi::graph {
+
+class GraphBuilder;
+
+/// Whether the types agree in shape and element type (encodings are the sharding rule's business).
+bool sameShapes(mlir::TypeRange inferred, mlir::TypeRange actual);
+/// Product of all factors times the operation's flops per point.
+int64_t flopsFromRule(mlir::Operation *op);
+/// Sum of the sizes of all operands and results, in bytes.
+int64_t bytesOfTypes(mlir::Operation *op);
+/// Bytes of one element; a boolean takes one.
+int64_t bytesOfElement(mlir::Type type);
+/// Bytes of a tensor.
+int64_t bytesOf(mlir::Type type);
+
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
+
+/// Attributes of the step's functions (@loss, @train, @evaluate).
+namespace names {
+inline constexpr llvm::StringLiteral parameter = "graph.parameter"; // argument: a parameter's name
+inline constexpr llvm::StringLiteral buffer = "graph.buffer";       // argument: running statistics and other buffers
+inline constexpr llvm::StringLiteral frozen = "graph.frozen";       // argument: a parameter that does not train
+inline constexpr llvm::StringLiteral input = "graph.input";         // argument: an input's name
+inline constexpr llvm::StringLiteral label = "graph.label";         // argument: an input that holds labels
+inline constexpr llvm::StringLiteral scalar = "graph.scalar";       // argument: a run-time scalar's name
+inline constexpr llvm::StringLiteral state = "graph.state";         // argument: state {name, role, ...}
+inline constexpr llvm::StringLiteral renews = "graph.renews";       // result: the name of the state that it renews
+inline constexpr llvm::StringLiteral output = "graph.output";       // result: an output's name
+inline constexpr llvm::StringLiteral loss = "graph.loss";           // result: the scalar that is minimized
+inline constexpr llvm::StringLiteral result = "graph.result";       // result: {kind, name, when}
+} // namespace names
+
+} // namespace divisi::graph
+
+#include "dialects/Graph/GraphDialect.h.inc"
+#include "dialects/Graph/GraphInterfaces.h.inc"
+
+#include "dialects/Graph/GraphEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Graph/GraphAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Contraction.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Elementwise.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Indexing.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Loss.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Normalization.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Pooling.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Random.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Reduction.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Graph/Shape.h.inc"

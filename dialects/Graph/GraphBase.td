@@ -1,0 +1,63 @@
+#ifndef DIVISI_DIALECTS_GRAPH_BASE
+#define DIVISI_DIALECTS_GRAPH_BASE
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/Dist/ShardingRule.td"
+include "dialects/Graph/Interfaces.td"
+
+def Graph_Dialect : Dialect {
+  let name = "graph";
+  let cppNamespace = "::divisi::graph";
+  let summary = "tensors and named operations of a model and of its training step";
+  let description = [{
+    Pure value semantics, static shapes. The importer inserts these operations, the training passes add the gradient and
+    the update, and code generation removes them. Parameters are function arguments with a name; every operation has
+    its ONNX node's name as its location.
+  }];
+  let hasConstantMaterializer = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = [{
+    // One per family, defined beside its operations.
+    void registerAttributes();
+    void addContraction();
+    void addElementwise();
+    void addIndexing();
+    void addLoss();
+    void addNormalization();
+    void addPooling();
+    void addRandom();
+    void addReduction();
+    void addShape();
+  }];
+}
+
+// Every operation is pure, and has a gradient, a sharding rule and a cost. Types are inferred by one function for the
+// builder and the verifier; encodings are left to the sharding rule's verifier.
+class Graph_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Graph_Dialect, mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleInterface>,
+         DeclareOpInterfaceMethods<GradientInterface>], traits)>;
+
+class Graph_InferredOp<string mnemonic, list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat(traits, [InferTypeOpAdaptor])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  code inferred = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual) {
+      return ::divisi::graph::sameShapes(inferred, actual);
+    }
+  }];
+  let extraClassDeclaration = inferred;
+}
+
+// Composite operations: code generation decomposes them into reductions and elementwise operations.
+class Graph_Composite<string mnemonic, list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat(traits, [CostInterface, DeclareOpInterfaceMethods<DecomposeInterface>])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    int64_t getFlopsPerPoint() { return 8; }
+  }];
+}
+
+#endif

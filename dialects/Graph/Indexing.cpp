@@ -1,0 +1,273 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Indexing.cpp.inc"
+
+void GraphDialect::addIndexing() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Indexing.cpp.inc"
+      >();
+}
+
+static LogicalResult checkDim(std::optional<Location> loc, int64_t dim, RankedTensorType type) {
+  if (dim < 0 || dim >= type.getRank())
+    return emitOptionalError(loc, "dim ", dim, " is out of range for ", type);
+  return success();
+}
+static std::string factors(StringRef prefix, int64_t count) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i)
+    text += (prefix + Twine(i) + " ").str();
+  return text;
+}
+
+//===- gather, scatter_add ------------------------------------------------------------------------------------------===//
+
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  auto x = tensorType(adaptor.getX()), indices = tensorType(adaptor.getIndices());
+  int64_t dim = adaptor.getDim();
+  if (failed(checkDim(loc, dim, x)))
+    return failure();
+  SmallVector<int64_t> shape(x.getShape().take_front(dim));
+  llvm::append_range(shape, indices.getShape());
+  llvm::append_range(shape, x.getShape().drop_front(dim + 1));
+  types.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+Values GatherOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return Values(2);
+  return {b.op<ScatterAddOp>(b.splatLike(getX(), 0), getIndices(), gradients[0], getDim()), Value()};
+}
+dist::ShardingRule GatherOp::getShardingRule() {
+  int64_t before = getDim(), after = tensorType(getX()).getRank() - before - 1;
+  std::string a = factors("a", before), i = factors("i", tensorType(getIndices()).getRank()), c = factors("c", after);
+  return dist::ShardingRule(a + ". " + c + "," + i + "->" + a + i + c, *this);
+}
+
+LogicalResult ScatterAddOp::verify() {
+  auto x = tensorType(getX()), indices = tensorType(getIndices());
+  if (failed(checkDim(getLoc(), getDim(), x)))
+    return failure();
+  SmallVector<int64_t> shape(x.getShape().take_front(getDim()));
+  llvm::append_range(shape, indices.getShape());
+  llvm::append_range(shape, x.getShape().drop_front(getDim() + 1));
+  if (shapeOf(getUpdates()) != ArrayRef<int64_t>(shape))
+    return emitOpError("updates do not have the shape of the rows that indices name");
+  return success();
+}
+Values ScatterAddOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return Values(3);
+  return {gradients[0], Value(), b.gather(gradients[0], getIndices(), getDim())};
+}
+dist::ShardingRule ScatterAddOp::getShardingRule() {
+  int64_t before = getDim(), after = tensorType(getX()).getRank() - before - 1;
+  int64_t rank = tensorType(getIndices()).getRank();
+  std::string a = factors("a", before), i = factors("i", rank), c = factors("c", after);
+  dist::ShardingRule rule(a + ". " + c + "," + i + "," + a + i + c + "->" + a + ". " + c, *this);
+  for (int64_t d = 0; d < rank; ++d)
+    rule.contract("i" + std::to_string(d), dist::Reduction::sum);
+  return rule;
+}
+
+//===- gather_elements, scatter_elements ----------------------------------------------------------------------------===//
+
+LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                                 SmallVectorImpl<Type> &types) {
+  auto x = tensorType(adaptor.getX()), indices = tensorType(adaptor.getIndices());
+  if (failed(checkDim(loc, adaptor.getDim(), x)))
+    return failure();
+  if (indices.getRank() != x.getRank())
+    return emitOptionalError(loc, "gather_elements expects x and indices of one rank");
+  for (int64_t d = 0; d < x.getRank(); ++d)
+    if (d != (int64_t)adaptor.getDim() && indices.getDimSize(d) > x.getDimSize(d))
+      return emitOptionalError(loc, "indices are larger than x in dimension ", d);
+  types.push_back(RankedTensorType::get(indices.getShape(), x.getElementType()));
+  return success();
+}
+Values GatherElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return Values(2);
+  return {b.op<ScatterElementsOp>(getX().getType(), b.splatLike(getX(), 0), getIndices(), gradients[0], getDim(),
+                                  Combine::add),
+          Value()};
+}
+/// Dimensions (but `dim`) in which all tensors agree are factors.
+static dist::ShardingRule elementsRule(Operation *op, int64_t dim) {
+  dist::ShardingRule rule;
+  ArrayRef<int64_t> x = shapeOf(op->getOperand(0)), indices = shapeOf(op->getOperand(1));
+  dist::ShardingRule::Dims dims(x.size());
+  for (size_t d = 0; d < x.size(); ++d)
+    if ((int64_t)d != dim && x[d] == indices[d])
+      dims[d].push_back(rule.addFactor("d" + std::to_string(d), x[d]));
+  rule.operands.assign(op->getNumOperands(), dims);
+  rule.results = {dims};
+  return rule;
+}
+dist::ShardingRule GatherElementsOp::getShardingRule() { return elementsRule(*this, getDim()); }
+
+LogicalResult ScatterElementsOp::verify() {
+  if (failed(checkDim(getLoc(), getDim(), tensorType(getX()))))
+    return failure();
+  if (shapeOf(getIndices()) != shapeOf(getUpdates()) || shapeOf(getIndices()).size() != shapeOf(getX()).size())
+    return emitOpError("expected indices and updates of one shape and of x's rank");
+  for (auto [d, size] : llvm::enumerate(shapeOf(getIndices())))
+    if ((int64_t)d != (int64_t)getDim() && size > shapeOf(getX())[d])
+      return emitOpError("indices are larger than x in dimension ") << d;
+  return success();
+}
+
+/// Gradients of a scatter whose positions are read back by `read`. `written` is x with zeros scattered over it: where it
+/// keeps a one, x passes through. Overwriting scatters with repeated indices give each update the full gradient.
+template <typename Read, typename Scatter>
+static Values scatterGradient(B &b, Combine combine, Value g, Value x, Value updates, Read read, Scatter scatter) {
+  switch (combine) {
+  case Combine::add:
+    return {g, Value(), read(g)};
+  case Combine::assign: {
+    Value kept = scatter(b.splatLike(x, 1), b.splatLike(updates, 0), Combine::assign);
+    return {b.mul(g, kept), Value(), read(g)};
+  }
+  default:
+    return {Value(), Value(), Value()};
+  }
+}
+
+Values ScatterElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return Values(3);
+  return scatterGradient(
+      b, getCombine(), gradients[0], getX(), getUpdates(),
+      [&](Value g) { return b.op<GatherElementsOp>(g, getIndices(), getDim()); },
+      [&](Value x, Value updates, Combine combine) {
+        return b.op<ScatterElementsOp>(x.getType(), x, getIndices(), updates, getDim(), combine);
+      });
+}
+dist::ShardingRule ScatterElementsOp::getShardingRule() { return elementsRule(*this, getDim()); }
+
+//===- gather_nd, scatter_nd ----------------------------------------------------------------------------------------===//
+
+/// The shape of the slices that `indices` names in x, or a failure with its reason.
+static FailureOr<SmallVector<int64_t>> slicesShape(std::optional<Location> loc, RankedTensorType x,
+                                                   RankedTensorType indices, int64_t batch) {
+  if (indices.getRank() < 1 || batch < 0 || batch >= indices.getRank() || batch > x.getRank())
+    return emitOptionalError(loc, "batch_dims ", batch, " does not fit ", x, " and ", indices);
+  int64_t depth = indices.getShape().back();
+  if (depth < 0 || batch + depth > x.getRank())
+    return emitOptionalError(loc, "index vectors of length ", depth, " are too long for ", x);
+  for (int64_t d = 0; d < batch; ++d)
+    if (x.getDimSize(d) != indices.getDimSize(d))
+      return emitOptionalError(loc, "x and indices differ in batch dimension ", d);
+  SmallVector<int64_t> shape(indices.getShape().drop_back());
+  llvm::append_range(shape, x.getShape().drop_front(batch + depth));
+  return shape;
+}
+
+LogicalResult GatherNdOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                           SmallVectorImpl<Type> &types) {
+  auto x = tensorType(adaptor.getX());
+  auto shape = slicesShape(loc, x, tensorType(adaptor.getIndices()), adaptor.getBatchDims());
+  if (failed(shape))
+    return failure();
+  types.push_back(RankedTensorType::get(*shape, x.getElementType()));
+  return success();
+}
+Values GatherNdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return Values(2);
+  return {b.op<ScatterNdOp>(getX().getType(), b.splatLike(getX(), 0), getIndices(), gradients[0], getBatchDims(),
+                            Combine::add),
+          Value()};
+}
+static dist::ShardingRule ndRule(Operation *op, int64_t batch, bool scatter) {
+  int64_t depth = shapeOf(op->getOperand(1)).back(), rank = shapeOf(op->getOperand(0)).size();
+  int64_t outer = shapeOf(op->getOperand(1)).size() - 1 - batch;
+  std::string a = factors("a", batch), i = factors("i", outer), c = factors("c", rank - batch - depth), d;
+  for (int64_t k = 0; k < depth; ++k)
+    d += ". ";
+  std::string x = a + d + c, indices = a + i + ".", slices = a + i + c;
+  if (!scatter)
+    return dist::ShardingRule(x + "," + indices + "->" + slices, op);
+  dist::ShardingRule rule(x + "," + indices + "," + slices + "->" + x, op);
+  for (int64_t k = 0; k < outer; ++k)
+    rule.whole("i" + std::to_string(k));
+  return rule;
+}
+dist::ShardingRule GatherNdOp::getShardingRule() { return ndRule(*this, getBatchDims(), false); }
+
+LogicalResult ScatterNdOp::verify() {
+  auto shape = slicesShape(getLoc(), tensorType(getX()), tensorType(getIndices()), getBatchDims());
+  if (failed(shape))
+    return failure();
+  if (shapeOf(getUpdates()) != ArrayRef<int64_t>(*shape))
+    return emitOpError("updates do not have the shape of the slices that indices name");
+  return success();
+}
+Values ScatterNdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return Values(3);
+  return scatterGradient(
+      b, getCombine(), gradients[0], getX(), getUpdates(),
+      [&](Value g) { return b.op<GatherNdOp>(g, getIndices(), getBatchDims()); },
+      [&](Value x, Value updates, Combine combine) {
+        return b.op<ScatterNdOp>(x.getType(), x, getIndices(), updates, getBatchDims(), combine);
+      });
+}
+dist::ShardingRule ScatterNdOp::getShardingRule() { return ndRule(*this, getBatchDims(), true); }
+
+//===- cumsum, top_k ------------------------------------------------------------------------------------------------===//
+
+Values CumsumOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return {Value()};
+  return {b.op<CumsumOp>(gradients[0].getType(), gradients[0], getDim(), getExclusive(), !getReverse())};
+}
+dist::ShardingRule CumsumOp::getShardingRule() {
+  auto rule = dist::ShardingRule::elementwise(*this, dist::Linear::all);
+  rule.factors[getDim()].whole = true;
+  return rule;
+}
+
+LogicalResult TopKOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto x = tensorType(adaptor.getX());
+  int64_t k = adaptor.getK();
+  if (failed(checkDim(loc, adaptor.getDim(), x)))
+    return failure();
+  SmallVector<int64_t> shape(x.getShape());
+  if (k < 0 || k > shape[adaptor.getDim()])
+    return emitOptionalError(loc, "k = ", k, " is larger than dimension ", adaptor.getDim(), " of ", x);
+  shape[adaptor.getDim()] = k;
+  types.push_back(RankedTensorType::get(shape, x.getElementType()));
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 64)));
+  return success();
+}
+Values TopKOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return {Value()};
+  return {b.op<ScatterElementsOp>(getX().getType(), b.splatLike(getX(), 0), getIndices(), gradients[0], getDim(),
+                                  Combine::add)};
+}
+dist::ShardingRule TopKOp::getShardingRule() {
+  dist::ShardingRule rule;
+  dist::ShardingRule::Dims dims;
+  for (auto [d, size] : llvm::enumerate(shapeOf(getX()))) {
+    dims.emplace_back();
+    if ((int64_t)d != (int64_t)getDim())
+      dims[d].push_back(rule.addFactor("d" + std::to_string(d), size));
+  }
+  rule.operands = {dims};
+  rule.results = {dims, dims};
+  return rule;
+}

@@ -1,0 +1,67 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Loss.cpp.inc"
+
+void GraphDialect::addLoss() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Loss.cpp.inc"
+      >();
+}
+
+/// Whether logits dimension 1 is the label of its position: [batch, classes, d..].
+static Value isLabel(B &b, Value logits, Value labels) {
+  ArrayRef<int64_t> shape = shapeOf(logits);
+  return b.compare(Predicate::eq, b.iota(shape, 1), b.broadcastAlong(labels, shape, {1}));
+}
+
+Values CrossEntropyOp::decompose(B &b) {
+  Value x = getLogits();
+  Value largest = b.reduceMax(x, {1});
+  Value sum = b.reduceSum(b.op<ExpOp>(b.sub(x, b.broadcastAlong(largest, shapeOf(x), {1}))), {1});
+  Value chosen = b.reduceSum(b.keepWhere(isLabel(b, x, getLabels()), x), {1});
+  Value loss = b.sub(b.add(largest, b.op<LogOp>(sum)), chosen);
+  int64_t classes = shapeOf(x)[1];
+  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0),
+                            b.compareConst(Predicate::lt, getLabels(), classes));
+  return {b.keepWhere(valid, loss)};
+}
+
+/// (softmax(x) - [class is the label]) * g, and nothing where the label is out of range.
+Values CrossEntropyOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getLogits();
+  if (!g)
+    return Values(2);
+  auto shape = shapeOf(x);
+  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0),
+                            b.compareConst(Predicate::lt, getLabels(), shape[1]));
+  Value each = b.broadcastAlong(b.keepWhere(valid, g), shape, {1});
+  Value e = b.op<ExpOp>(b.sub(x, b.broadcastAlong(b.reduceMax(x, {1}), shape, {1})));
+  Value p = b.mul(e, b.broadcastAlong(b.op<ReciprocalOp>(b.reduceSum(e, {1})), shape, {1}));
+  Value hit = b.select(isLabel(b, x, getLabels()), b.splatLike(x, 1), b.splatLike(x, 0));
+  return {b.mul(b.sub(p, hit), each), Value()};
+}
+
+std::pair<Value, Value> CrossEntropyOp::buildAccuracy(B &b) {
+  Value labels = getLabels(), one = b.splatLike(labels, 1), zero = b.splatLike(labels, 0);
+  Value hit = b.compare(Predicate::eq, b.op<ArgMaxOp>(getLogits(), 1, false), labels);
+  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0),
+                            b.compareConst(Predicate::lt, labels, shapeOf(getLogits())[1]));
+  return {b.sumAll(b.select(hit, one, zero)), b.sumAll(b.select(valid, one, zero))};
+}
+
+dist::ShardingRule CrossEntropyOp::getShardingRule() {
+  std::string rest;
+  for (int64_t d = 1; d < tensorType(getLabels()).getRank(); ++d)
+    rest += " d" + std::to_string(d);
+  return dist::ShardingRule("n c" + rest + ",n" + rest + "->n" + rest, *this).whole("c");
+}

@@ -1,0 +1,198 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Normalization.cpp.inc"
+
+void GraphDialect::addNormalization() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Normalization.cpp.inc"
+      >();
+}
+
+static SmallVector<int64_t> dimsFrom(Value x, int64_t first) {
+  return llvm::to_vector(llvm::seq<int64_t>(first, shapeOf(x).size()));
+}
+static SmallVector<int64_t> dimsBut(Value x, int64_t dim) {
+  SmallVector<int64_t> dims = dimsFrom(x, 0);
+  dims.erase(dims.begin() + dim);
+  return dims;
+}
+/// A reduced value repeated along the reduced dimensions of x.
+static Value spread(B &b, Value reduced, Value x, ArrayRef<int64_t> dims) {
+  return b.broadcastAlong(reduced, shapeOf(x), dims);
+}
+static Value meanAlong(B &b, Value x, ArrayRef<int64_t> dims) { return spread(b, b.reduceMean(x, dims), x, dims); }
+static Value sumAlong(B &b, Value x, ArrayRef<int64_t> dims) { return spread(b, b.reduceSum(x, dims), x, dims); }
+
+/// Factors of an operation that reduces `dims` of its first operand; operands of lower rank align at the minor end.
+static dist::ShardingRule normRule(Operation *op, ArrayRef<int64_t> dims, ArrayRef<int64_t> parameterDims) {
+  dist::ShardingRule rule;
+  auto x = shapeOf(op->getOperand(0));
+  dist::ShardingRule::Dims all, parameter;
+  for (auto [d, size] : llvm::enumerate(x)) {
+    all.push_back({rule.addFactor("d" + std::to_string(d), size)});
+    if (llvm::is_contained(dims, (int64_t)d))
+      rule.factors.back().whole = true;
+  }
+  for (int64_t d : parameterDims)
+    parameter.push_back(all[d]);
+  for (Value operand : op->getOperands())
+    rule.operands.push_back(shapeOf(operand) == x ? all : parameter);
+  for (Value result : op->getResults())
+    rule.results.push_back(shapeOf(result) == x ? all : parameter);
+  return rule;
+}
+
+//===- softmax ------------------------------------------------------------------------------------------------------===//
+
+static Value shifted(B &b, Value x, int64_t dim) {
+  return b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim}));
+}
+
+Values SoftmaxOp::decompose(B &b) {
+  int64_t dim = getDim();
+  Value e = b.op<ExpOp>(shifted(b, getX(), dim));
+  Value inverse = b.op<ReciprocalOp>(b.reduceSum(e, {dim}));
+  return {b.mul(e, spread(b, inverse, e, {dim}))};
+}
+Values SoftmaxOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], y = getResult();
+  if (!g)
+    return {Value()};
+  return {b.mul(y, b.sub(g, sumAlong(b, b.mul(g, y), {(int64_t)getDim()})))};
+}
+dist::ShardingRule SoftmaxOp::getShardingRule() { return normRule(*this, {(int64_t)getDim()}, {}); }
+
+Values LogSoftmaxOp::decompose(B &b) {
+  int64_t dim = getDim();
+  Value d = shifted(b, getX(), dim);
+  Value log = b.op<LogOp>(b.reduceSum(b.op<ExpOp>(d), {dim}));
+  return {b.sub(d, spread(b, log, d, {dim}))};
+}
+Values LogSoftmaxOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0];
+  if (!g)
+    return {Value()};
+  Value p = b.op<ExpOp>(getResult());
+  return {b.sub(g, b.mul(p, sumAlong(b, g, {(int64_t)getDim()})))};
+}
+dist::ShardingRule LogSoftmaxOp::getShardingRule() { return normRule(*this, {(int64_t)getDim()}, {}); }
+
+//===- layer_norm, rms_norm -----------------------------------------------------------------------------------------===//
+
+/// Gradient through y = (x - mean) * rstd with respect to x, given n = y and the gradient of y (arXiv 1607.06450, eq. 4,
+/// differentiated): rstd * (g - mean(g) - n * mean(g * n)).
+static Value normGradient(B &b, Value g, Value n, Value rstd, ArrayRef<int64_t> dims) {
+  Value inner = b.sub(b.sub(g, meanAlong(b, g, dims)), b.mul(n, meanAlong(b, b.mul(g, n), dims)));
+  return b.mul(rstd, inner);
+}
+
+namespace {
+struct Moments {
+  Value mean, variance, centered, rstd, normalized; // the last three with x's shape
+};
+} // namespace
+
+static Moments momentsOf(B &b, Value x, ArrayRef<int64_t> dims, double epsilon) {
+  Moments m;
+  m.mean = b.reduceMean(x, dims);
+  m.centered = b.sub(x, spread(b, m.mean, x, dims));
+  m.variance = b.reduceMean(b.mul(m.centered, m.centered), dims);
+  m.rstd = spread(b, b.op<RsqrtOp>(b.addConst(m.variance, epsilon)), x, dims);
+  m.normalized = b.mul(m.centered, m.rstd);
+  return m;
+}
+
+Values LayerNormOp::decompose(B &b) {
+  Value x = getX();
+  auto m = momentsOf(b, x, dimsFrom(x, getDim()), getEpsilon().convertToDouble());
+  return {b.add(b.mul(m.normalized, b.broadcastTo(getScale(), shapeOf(x))), b.broadcastTo(getBias(), shapeOf(x)))};
+}
+Values LayerNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getX();
+  if (!g)
+    return Values(3);
+  auto dims = dimsFrom(x, getDim());
+  SmallVector<int64_t> rows = llvm::to_vector(llvm::seq<int64_t>(0, getDim()));
+  auto m = momentsOf(b, x, dims, getEpsilon().convertToDouble());
+  Value dx = normGradient(b, b.mul(g, b.broadcastTo(getScale(), shapeOf(x))), m.normalized, m.rstd, dims);
+  return {dx, b.reduceSum(b.mul(g, m.normalized), rows), b.reduceSum(g, rows)};
+}
+dist::ShardingRule LayerNormOp::getShardingRule() {
+  auto dims = dimsFrom(getX(), getDim());
+  return normRule(*this, dims, dims);
+}
+
+static Value inverseRms(B &b, Value x, ArrayRef<int64_t> dims, double epsilon) {
+  return spread(b, b.op<RsqrtOp>(b.addConst(b.reduceMean(b.mul(x, x), dims), epsilon)), x, dims);
+}
+Values RmsNormOp::decompose(B &b) {
+  Value x = getX();
+  Value n = b.mul(x, inverseRms(b, x, dimsFrom(x, getDim()), getEpsilon().convertToDouble()));
+  return {b.mul(n, b.broadcastTo(getScale(), shapeOf(x)))};
+}
+Values RmsNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getX();
+  if (!g)
+    return Values(2);
+  auto dims = dimsFrom(x, getDim());
+  Value r = inverseRms(b, x, dims, getEpsilon().convertToDouble());
+  Value n = b.mul(x, r), gs = b.mul(g, b.broadcastTo(getScale(), shapeOf(x)));
+  Value dx = b.mul(r, b.sub(gs, b.mul(n, meanAlong(b, b.mul(gs, n), dims))));
+  return {dx, b.reduceSum(b.mul(g, n), llvm::to_vector(llvm::seq<int64_t>(0, getDim())))};
+}
+dist::ShardingRule RmsNormOp::getShardingRule() {
+  auto dims = dimsFrom(getX(), getDim());
+  return normRule(*this, dims, dims);
+}
+
+//===- batch_norm ---------------------------------------------------------------------------------------------------===//
+
+static Value perChannel(B &b, Value value, Value x, int64_t dim) { return b.broadcast(value, shapeOf(x), {dim}); }
+
+Values BatchNormOp::decompose(B &b) {
+  Value x = getX();
+  int64_t dim = getDim();
+  auto m = momentsOf(b, x, dimsBut(x, dim), getEpsilon().convertToDouble());
+  Value y = b.add(b.mul(m.normalized, perChannel(b, getScale(), x, dim)), perChannel(b, getBias(), x, dim));
+  return {y, m.mean, m.variance};
+}
+Values BatchNormOp::buildEvaluation(B &b) {
+  if (getRunning().size() != 2)
+    return {Value(), Value(), Value()};
+  Value x = getX(), mean = getRunning()[0], variance = getRunning()[1];
+  int64_t dim = getDim();
+  Value scale = b.mul(getScale(), b.op<RsqrtOp>(b.addConst(variance, getEpsilon().convertToDouble())));
+  Value centered = b.sub(x, perChannel(b, mean, x, dim));
+  return {b.add(b.mul(centered, perChannel(b, scale, x, dim)), perChannel(b, getBias(), x, dim)), mean, variance};
+}
+/// Gradients through the statistics as results do not flow: they only feed the running averages.
+Values BatchNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Value g = gradients[0], x = getX();
+  Values result(getNumOperands());
+  if (!g)
+    return result;
+  int64_t dim = getDim();
+  auto dims = dimsBut(x, dim);
+  auto m = momentsOf(b, x, dims, getEpsilon().convertToDouble());
+  // With sums of g and g * n per channel, which are the gradients of bias and scale, dx needs no further reduction.
+  Value dbias = b.reduceSum(g, dims), dscale = b.reduceSum(b.mul(g, m.normalized), dims);
+  double inverse = (double)shapeOf(x)[dim] / tensorType(x).getNumElements();
+  Value inner = b.sub(b.sub(g, spread(b, b.scale(dbias, inverse), x, dims)),
+                      b.mul(m.normalized, spread(b, b.scale(dscale, inverse), x, dims)));
+  Value dx = b.mul(b.mul(m.rstd, perChannel(b, getScale(), x, dim)), inner);
+  result[0] = dx, result[1] = dscale, result[2] = dbias;
+  return result;
+}
+dist::ShardingRule BatchNormOp::getShardingRule() {
+  return normRule(*this, dimsBut(getX(), getDim()), {(int64_t)getDim()});
+}

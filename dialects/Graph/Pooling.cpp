@@ -1,0 +1,91 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Pooling.cpp.inc"
+
+void GraphDialect::addPooling() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Pooling.cpp.inc"
+      >();
+}
+
+/// `big` is the pooled tensor, `small` has one element per window. A window may reach beyond the end of `big`.
+template <typename OpT>
+static LogicalResult verifyPool(OpT op, Value big, Value small) {
+  ArrayRef<int64_t> from = shapeOf(big), to = shapeOf(small);
+  if (from.size() != to.size())
+    return op.emitOpError("expected tensors of one rank");
+  for (auto attr : {op.getWindow(), op.getStrides(), op.getDilations(), op.getPadsLow()})
+    if (attr.size() != from.size())
+      return op.emitOpError("expected attributes with ") << from.size() << " entries";
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (op.getWindow()[d] < 1 || op.getStrides()[d] < 1 || op.getDilations()[d] < 1 || op.getPadsLow()[d] < 0)
+      return op.emitOpError("window, strides and dilations must be positive and pads not negative");
+    if (to[d] < 1 || (to[d] - 1) * op.getStrides()[d] - op.getPadsLow()[d] >= from[d])
+      return op.emitOpError("the last window lies outside of dimension ") << d;
+  }
+  return success();
+}
+
+/// Dimensions that are not pooled are factors.
+template <typename OpT>
+static dist::ShardingRule poolRule(OpT op, dist::Linear linear) {
+  dist::ShardingRule rule;
+  rule.linear = linear;
+  dist::ShardingRule::Dims dims;
+  for (auto [d, size] : llvm::enumerate(shapeOf(op->getResult(0)))) {
+    dims.emplace_back();
+    if (op.getWindow()[d] == 1 && op.getStrides()[d] == 1 && op.getPadsLow()[d] == 0)
+      dims[d].push_back(rule.addFactor("d" + std::to_string(d), size));
+  }
+  rule.operands.assign(op->getNumOperands(), dims);
+  rule.results.assign(op->getNumResults(), dims);
+  return rule;
+}
+
+LogicalResult MaxPoolOp::verify() {
+  if (shapeOf(getResult()) != shapeOf(getPosition()))
+    return emitOpError("expected results of one shape");
+  return verifyPool(*this, getX(), getResult());
+}
+LogicalResult MaxPoolGradOp::verify() {
+  if (shapeOf(getGradient()) != shapeOf(getPosition()))
+    return emitOpError("expected operands of one shape");
+  return verifyPool(*this, getResult(), getGradient());
+}
+LogicalResult SumPoolOp::verify() { return verifyPool(*this, getX(), getResult()); }
+LogicalResult SumPoolGradOp::verify() { return verifyPool(*this, getResult(), getGradient()); }
+
+dist::ShardingRule MaxPoolOp::getShardingRule() { return poolRule(*this, dist::Linear::no); }
+dist::ShardingRule MaxPoolGradOp::getShardingRule() { return poolRule(*this, dist::Linear::no); }
+dist::ShardingRule SumPoolOp::getShardingRule() { return poolRule(*this, dist::Linear::all); }
+dist::ShardingRule SumPoolGradOp::getShardingRule() { return poolRule(*this, dist::Linear::all); }
+
+Values MaxPoolOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return {Value()};
+  return {b.op<MaxPoolGradOp>(getX().getType(), gradients[0], getPosition(), getWindow(), getStrides(), getDilations(),
+                              getPadsLow())};
+}
+/// The transposed map: the gradient of each window is the element that it chose, i.e. the part of the incoming gradient
+/// under its first maximum. Second derivatives of pooling are not needed for training.
+Values MaxPoolGradOp::buildGradient(B &, ArrayRef<Value>) { return {Value(), Value()}; }
+
+Values SumPoolOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return {Value()};
+  return {b.op<SumPoolGradOp>(getX().getType(), gradients[0], getWindow(), getStrides(), getDilations(), getPadsLow())};
+}
+Values SumPoolGradOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  if (!gradients[0])
+    return {Value()};
+  return {b.op<SumPoolOp>(getGradient().getType(), gradients[0], getWindow(), getStrides(), getDilations(),
+                          getPadsLow())};
+}

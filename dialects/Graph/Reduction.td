@@ -1,0 +1,25 @@
+#ifndef DIVISI_DIALECTS_GRAPH_REDUCTION
+#define DIVISI_DIALECTS_GRAPH_REDUCTION
+
+include "dialects/Graph/GraphBase.td"
+
+class Graph_Reduction<string mnemonic, string text> : Graph_InferredOp<mnemonic, [CostInterface]> {
+  let summary = text;
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs AnyRankedTensor:$result);
+}
+def Graph_ReduceSumOp : Graph_Reduction<"reduce_sum", "sum over dims, which the result lacks">;
+def Graph_ReduceMaxOp : Graph_Reduction<"reduce_max", "maximum over dims, which the result lacks">;
+def Graph_ReduceMinOp : Graph_Reduction<"reduce_min", "minimum over dims, which the result lacks">;
+def Graph_ReduceProdOp : Graph_Reduction<"reduce_prod", "product over dims, which the result lacks">;
+
+class Graph_ArgReduction<string mnemonic, string text> : Graph_InferredOp<mnemonic, [CostInterface]> {
+  let summary = text;
+  let description = [{ Of equal values the first counts, with `last` the last. The result lacks the dimension. }];
+  let arguments = (ins AnyRankedTensor:$x, I64Attr:$dim, UnitAttr:$last);
+  let results = (outs RankedTensorOf<[I64]>:$result);
+}
+def Graph_ArgMaxOp : Graph_ArgReduction<"argmax", "index of the maximum along a dimension">;
+def Graph_ArgMinOp : Graph_ArgReduction<"argmin", "index of the minimum along a dimension">;
+
+#endif

@@ -1,0 +1,54 @@
+#include "passes/Training/Autodiff.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+
+/// Operations of the block that depend on one of the values, directly or not.
+static llvm::DenseSet<Operation *> dependents(Block &block, ValueRange values) {
+  llvm::DenseSet<Value> reached(values.begin(), values.end());
+  llvm::DenseSet<Operation *> result;
+  for (Operation &op : block)
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return reached.contains(v); })) {
+      result.insert(&op);
+      reached.insert(op.result_begin(), op.result_end());
+    }
+  return result;
+}
+
+SmallVector<Value> training::buildGradients(OpBuilder &builder, Value loss, ValueRange wanted) {
+  Block &block = *loss.getParentBlock();
+  llvm::DenseSet<Operation *> active = dependents(block, wanted);
+  SmallVector<Operation *> forward;
+  for (Operation &op : block) {
+    if (active.contains(&op))
+      forward.push_back(&op);
+    if (&op == loss.getDefiningOp())
+      break;
+  }
+  llvm::DenseMap<Value, Value> gradients;
+  GraphBuilder b(builder, loss.getLoc());
+  gradients[loss] = b.splatLike(loss, 1);
+  for (Operation *op : llvm::reverse(forward)) {
+    auto differentiable = dyn_cast<GradientInterface>(op);
+    SmallVector<Value> incoming;
+    for (Value result : op->getResults())
+      incoming.push_back(gradients.lookup(result));
+    if (!differentiable || llvm::none_of(incoming, [](Value v) { return (bool)v; }))
+      continue;
+    b.setLoc(op->getLoc());
+    SmallVector<Value> outgoing = differentiable.buildGradient(b, incoming);
+    for (auto [operand, gradient] : llvm::zip_first(op->getOperands(), outgoing)) {
+      Operation *producer = operand.getDefiningOp();
+      bool needed = producer ? active.contains(producer) : llvm::is_contained(wanted, operand);
+      if (gradient && needed) {
+        Value &sum = gradients[operand];
+        sum = b.addMaybe(sum, gradient);
+      }
+    }
+  }
+  SmallVector<Value> result;
+  for (Value value : wanted)
+    result.push_back(gradients.lookup(value));
+  return result;
+}

@@ -1,0 +1,161 @@
+#include "divisi/abi.h"
+#include "passes/Training/Autodiff.h"
+#include "passes/Training/Optimizer.h"
+#include "passes/Training/Passes.h"
+#include "passes/Training/StepFunction.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+
+namespace divisi::training {
+#define GEN_PASS_DEF_MAKETRAINPASS
+#include "passes/Training/Passes.h.inc"
+
+namespace {
+
+/// One trainable parameter on its way through the step.
+struct Trained {
+  StringAttr name;
+  Value parameter, gradient;
+  SmallVector<Value> moments;
+};
+
+/// The L2 norm of all elements.
+Value norm(GraphBuilder &b, Value x) { return b.op<SqrtOp>(b.sumAll(b.mul(x, x))); }
+
+/// torch.nn.utils.clip_grad_norm_: all gradients times min(1, limit / (global norm + 1e-6)).
+void clip(GraphBuilder &b, MutableArrayRef<Trained> trained, double limit) {
+  Value sum;
+  for (Trained &t : trained)
+    sum = b.addMaybe(sum, b.sumAll(b.mul(t.gradient, t.gradient)));
+  Value total = b.addConst(b.op<SqrtOp>(sum), 1e-6);
+  Value factor = b.op<MinOp>(b.div(b.splatLike(total, limit), total), b.splatLike(total, 1));
+  for (Trained &t : trained)
+    t.gradient = b.mul(t.gradient, b.broadcast(factor, shapeOf(t.gradient), {}));
+}
+
+struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
+  using MakeTrainPassBase::MakeTrainPassBase;
+
+  void runOnOperation() final {
+    auto loss = getOperation().lookupSymbol<func::FuncOp>("loss");
+    if (!loss) {
+      getOperation().emitError("expected a function @loss");
+      return signalPassFailure();
+    }
+    auto rule = Optimizer::create({optimizer, momentum, nesterov, beta1, beta2, eps, weightDecay});
+    if (!rule) {
+      loss.emitError("unknown optimizer '") << optimizer << "', expected sgd, adam or adamw";
+      return signalPassFailure();
+    }
+    if (failed(build(loss, *rule)))
+      return signalPassFailure();
+    loss.erase();
+  }
+
+  LogicalResult build(func::FuncOp loss, const Optimizer &rule) {
+    OpBuilder builder(loss);
+    Location loc = loss.getLoc();
+    StepFunction step(builder, loc, "train");
+    IRMapping mapping;
+    addModelArguments(step, loss, mapping);
+    auto scalar = [&](Type type) { return RankedTensorType::get({}, type); };
+    Type i64 = builder.getI64Type(), f32 = builder.getF32Type();
+    Value count = step.addState(scalar(i64), "divisi.step", "step", loc);
+    Value seed = step.addState(scalar(i64), "divisi.seed", "seed", loc);
+    Optimizer::Shared shared;
+    NamedAttribute rate = builder.getNamedAttr(names::scalar, builder.getStringAttr("learning_rate"));
+    shared.learningRate = step.addArgument(scalar(f32), builder.getDictionaryAttr(rate), loc);
+
+    builder.setInsertionPointToEnd(&step.getBody());
+    cloneForward(loss, builder, mapping, seed, count);
+    SmallVector<Trained> trained;
+    for (BlockArgument argument : loss.getArguments())
+      if (auto name = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), names::parameter))
+        if (!loss.getArgAttr(argument.getArgNumber(), names::frozen))
+          trained.push_back({name, mapping.lookup(argument), {}, {}});
+    Value lossValue;
+    Operation *terminator = loss.getBody().front().getTerminator();
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+      if (loss.getResultAttr(i, names::loss))
+        lossValue = mapping.lookup(value);
+    if (!lossValue)
+      return loss.emitError("expected a result with the attribute 'graph.loss'");
+    if (failed(differentiate(loss, builder, lossValue, trained)))
+      return failure();
+
+    GraphBuilder b(builder, NameLoc::get(builder.getStringAttr("update")));
+    SmallVector<std::pair<StringAttr, Value>> norms;
+    for (Trained &t : trained)
+      norms.push_back({t.name, norm(b, t.gradient)});
+    if (clipNorm > 0)
+      clip(b, trained, clipNorm);
+    shared.step = b.addConst(count, 1);
+    rule.prepare(b, shared);
+    for (Trained &t : trained) {
+      b.setLoc(t.parameter.getLoc());
+      for (StringRef moment : rule.moments())
+        t.moments.push_back(step.addState(t.parameter.getType(), (t.name.getValue() + "." + moment).str(), "moment",
+                                          t.parameter.getLoc(), builder.getNamedAttr("of", t.name)));
+      Value renewed = rule.update(b, shared, t.parameter, t.gradient, t.moments);
+      step.addResult(renewed, names::renews, t.name);
+      for (auto [moment, value] : llvm::zip(rule.moments(), t.moments))
+        step.addResult(value, names::renews, builder.getStringAttr(t.name.getValue() + "." + moment));
+    }
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+      if (auto name = loss.getResultAttrOfType<StringAttr>(i, names::renews))
+        step.addResult(mapping.lookup(value), names::renews, name);
+    step.addResult(shared.step, names::renews, builder.getStringAttr("divisi.step"));
+    report(step, builder, lossValue, norms);
+    step.finish();
+    return success();
+  }
+
+  /// The forward part, with dropout's randomness supplied. The first classification loss is remembered.
+  void cloneForward(func::FuncOp loss, OpBuilder &builder, IRMapping &mapping, Value seed, Value count) {
+    for (Operation &op : loss.getBody().front().without_terminator()) {
+      Operation *copy = builder.clone(op, mapping);
+      if (auto random = dyn_cast<RandomnessInterface>(copy))
+        random.setRandomness({seed, count});
+      if (auto candidate = dyn_cast<AccuracyInterface>(copy); candidate && !classification)
+        classification = candidate;
+    }
+  }
+
+  LogicalResult differentiate(func::FuncOp loss, OpBuilder &builder, Value lossValue, SmallVector<Trained> &trained) {
+    if (trained.empty())
+      return loss.emitError("no parameter trains: every one is frozen, or the model has none");
+    SmallVector<Value> parameters;
+    for (Trained &t : trained)
+      parameters.push_back(t.parameter);
+    bool any = false;
+    for (auto [t, gradient] : llvm::zip(trained, buildGradients(builder, lossValue, parameters))) {
+      any |= (bool)gradient;
+      GraphBuilder b(builder, t.parameter.getLoc());
+      t.gradient = gradient ? gradient : b.splatLike(t.parameter, 0);
+    }
+    if (!any)
+      return loss.emitError("the loss depends on no parameter that trains");
+    return success();
+  }
+
+  void report(StepFunction &step, OpBuilder &builder, Value lossValue, ArrayRef<std::pair<StringAttr, Value>> norms) {
+    auto when = [&](int64_t bits) { return builder.getNamedAttr("when", builder.getI64IntegerAttr(bits)); };
+    step.addReport(lossValue, "loss");
+    if (classification) {
+      GraphBuilder graph(builder, classification.getLoc());
+      auto [correct, count] = classification.buildAccuracy(graph);
+      step.addReport(correct, "correct", when(DIVISI_WHEN_METRICS));
+      step.addReport(count, "count", when(DIVISI_WHEN_METRICS));
+    }
+    for (auto [name, value] : norms)
+      step.addReport(value, "grad_norm", {when(DIVISI_WHEN_GRAD_NORMS), builder.getNamedAttr("name", name)});
+  }
+
+  AccuracyInterface classification;
+};
+} // namespace
+} // namespace divisi::training

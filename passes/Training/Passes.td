@@ -1,0 +1,37 @@
+#ifndef DIVISI_PASSES_TRAINING
+#define DIVISI_PASSES_TRAINING
+
+include "mlir/Pass/PassBase.td"
+
+def MakeEvaluatePass : Pass<"make-evaluate", "::mlir::ModuleOp"> {
+  let summary = "Adds @evaluate: the forward function over the training state, as an evaluation computes it";
+  let description = [{
+    Input: @loss as the importer writes it. Output: @evaluate beside it, in which operations with the evaluation interface are
+    replaced (batch_norm by its running statistics, dropout by its operand), with the loss and, for a classification, the
+    numbers of correct answers and of answers that count. Fails when there is no @loss.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
+def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
+  let summary = "Replaces @loss by @train: forward, backward and update over explicit state";
+  let description = [{
+    Input: @loss. Output: @train, whose arguments are the state (parameters, buffers, the optimizer's moments, step and seed),
+    the inputs and the run-time scalars, and whose results are the renewed state (`graph.renews`), the loss and what is
+    computed only when somebody looks (`graph.result` with `when`: accuracy, gradient norms). Fails when no parameter
+    trains or when the loss depends on none.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam or adamw (PyTorch's definitions)">,
+    Option<"momentum", "momentum", "double", "0", "momentum of sgd">,
+    Option<"nesterov", "nesterov", "bool", "false", "Nesterov's momentum">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of adam's first moment">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of adam's second moment">,
+    Option<"eps", "eps", "double", "1e-8", "added to adam's denominator">,
+    Option<"weightDecay", "weight-decay", "double", "0", "L2 for sgd and adam, decoupled for adamw">,
+    Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">
+  ];
+}
+
+#endif

@@ -1,0 +1,65 @@
+#include "passes/Training/StepFunction.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::training;
+namespace names = divisi::graph::names;
+
+StepFunction::StepFunction(OpBuilder &builder, Location loc, StringRef name) : builder(builder) {
+  function = func::FuncOp::create(builder, loc, name, builder.getFunctionType({}, {}));
+  function.getBody().emplaceBlock();
+}
+
+Value StepFunction::addArgument(Type type, DictionaryAttr attributes, Location loc) {
+  arguments.push_back(attributes);
+  return getBody().addArgument(type, loc);
+}
+
+Value StepFunction::addState(Type type, StringRef name, StringRef role, Location loc, ArrayRef<NamedAttribute> more) {
+  SmallVector<NamedAttribute> entries(more);
+  entries.push_back(builder.getNamedAttr("name", builder.getStringAttr(name)));
+  entries.push_back(builder.getNamedAttr("role", builder.getStringAttr(role)));
+  NamedAttribute state = builder.getNamedAttr(names::state, builder.getDictionaryAttr(entries));
+  return addArgument(type, builder.getDictionaryAttr(state), loc);
+}
+
+void StepFunction::addResult(Value value, StringRef attribute, Attribute attributeValue) {
+  results.push_back(builder.getDictionaryAttr(builder.getNamedAttr(attribute, attributeValue)));
+  values.push_back(value);
+}
+
+void StepFunction::addReport(Value value, StringRef kind, ArrayRef<NamedAttribute> more) {
+  SmallVector<NamedAttribute> entries(more);
+  entries.push_back(builder.getNamedAttr("kind", builder.getStringAttr(kind)));
+  addResult(value, names::result, builder.getDictionaryAttr(entries));
+}
+
+void StepFunction::finish() {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&getBody());
+  func::ReturnOp::create(builder, function.getLoc(), values);
+  function.setType(builder.getFunctionType(getBody().getArgumentTypes(), TypeRange(ValueRange(values))));
+  function.setAllArgAttrs(arguments);
+  function.setAllResultAttrs(results);
+}
+
+void training::addModelArguments(StepFunction &step, func::FuncOp loss, IRMapping &mapping) {
+  Builder builder(loss.getContext());
+  for (BlockArgument argument : loss.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    auto text = [&](StringRef attribute) { return loss.getArgAttrOfType<StringAttr>(i, attribute); };
+    Value value;
+    if (auto name = text(names::parameter)) {
+      bool trains = !loss.getArgAttr(i, names::frozen);
+      value = step.addState(argument.getType(), name, "parameter", argument.getLoc(),
+                            builder.getNamedAttr("trainable", builder.getBoolAttr(trains)));
+    } else if (auto name = text(names::buffer)) {
+      value = step.addState(argument.getType(), name, "buffer", argument.getLoc());
+    } else { // inputs and scalars keep their attributes
+      value = step.addArgument(argument.getType(), loss.getArgAttrDict(i), argument.getLoc());
+    }
+    mapping.map(argument, value);
+  }
+}

@@ -1,0 +1,107 @@
+#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/core/Json.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace divisi::runtime;
+
+namespace {
+/// The format's own limit.
+constexpr uint64_t maxHeader = 100'000'000;
+} // namespace
+
+Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  SafetensorsFile result(std::move(*file));
+  if (Status status = result.parse(); !status.ok())
+    return status;
+  return result;
+}
+
+Status SafetensorsFile::parse() {
+  std::string_view text = file.text();
+  uint64_t length = 0;
+  if (text.size() < 8)
+    return failure("'", path(), "' is not a safetensors file: it has ", text.size(), " bytes");
+  std::memcpy(&length, text.data(), 8);
+  if (length > maxHeader || length > text.size() - 8)
+    return failure("'", path(), "' is truncated or not a safetensors file: it announces a header of ", length,
+                   " bytes");
+  std::string_view body = text.substr(8 + length);
+  Result<Json> header = parseJson(text.substr(8, length), concat("the header of '", path(), "'"));
+  if (!header.ok())
+    return header.status();
+  if (!header->is_object())
+    return failure("the header of '", path(), "' is not an object");
+
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (const auto &[name, json] : header->items()) {
+    if (name == "__metadata__") {
+      if (!json.is_object())
+        return failure("the metadata of '", path(), "' are not an object");
+      for (const auto &[key, value] : json.items())
+        if (value.is_string())
+          notes[key] = value.get<std::string>();
+      continue;
+    }
+    JsonReader reader(json, concat("tensor '", name, "' of '", path(), "'"));
+    Entry entry;
+    entry.dtype = reader.dataType("dtype");
+    entry.shape = reader.shape("shape");
+    Shape range = reader.shape("data_offsets");
+    if (!reader.status().ok())
+      return reader.status();
+    std::optional<int64_t> bytes = byteCount(entry.shape, widthOf(entry.dtype));
+    if (range.size() != 2 || range[0] > range[1])
+      reader.fail("has offsets that are not a range");
+    else if (static_cast<uint64_t>(range[1]) > body.size())
+      reader.fail("lies beyond the end of the file, which is truncated or damaged");
+    else if (!bytes || range[1] - range[0] != *bytes)
+      reader.fail(concat("has another size than its shape ", toString(entry.shape)));
+    if (!reader.status().ok())
+      return reader.status();
+    entry.data = body.data() + range[0];
+    entry.bytes = static_cast<size_t>(*bytes);
+    ranges.emplace_back(range[0], range[1]);
+    table.emplace(name, std::move(entry));
+  }
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t end = 0;
+  for (auto [from, to] : ranges) {
+    if (from != end)
+      return failure("'", path(), "' is damaged: its tensors overlap or leave gaps");
+    end = to;
+  }
+  if (end != body.size())
+    return failure("'", path(), "' is damaged: ", body.size() - end, " bytes belong to no tensor");
+  return {};
+}
+
+Status divisi::runtime::writeSafetensors(const std::string &path, std::vector<NamedTensor> tensors,
+                                         const std::map<std::string, std::string> &metadata) {
+  // Wide elements first, as the format's own writer does: each tensor is then aligned.
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const auto &a, const auto &b) { return widthOf(a.dtype) > widthOf(b.dtype); });
+  OrderedJson header = OrderedJson::object();
+  if (!metadata.empty())
+    header["__metadata__"] = metadata;
+  uint64_t end = 0;
+  for (const NamedTensor &tensor : tensors) {
+    header[tensor.name] = {
+        {"dtype", nameOf(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {end, end + tensor.bytes}}};
+    end += tensor.bytes;
+  }
+  std::string text = dumpJson(header);
+  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
+  uint64_t length = text.size();
+  AtomicFile file(path);
+  file.write(&length, sizeof(length));
+  file.write(text);
+  for (const NamedTensor &tensor : tensors)
+    file.write(tensor.data, tensor.bytes);
+  return file.commit();
+}

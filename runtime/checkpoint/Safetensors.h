@@ -1,0 +1,53 @@
+//===- Safetensors.h - named tensors in a file ------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H
+#define DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H
+
+#include "runtime/core/DataType.h"
+#include "runtime/core/MappedFile.h"
+
+#include <map>
+
+namespace divisi::runtime {
+
+/// A safetensors file, mapped. Whatever the file holds, a tensor that is found lies within it.
+class SafetensorsFile {
+public:
+  struct Entry {
+    DataType dtype = DataType::F32;
+    Shape shape;
+    const char *data = nullptr;
+    size_t bytes = 0;
+  };
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  const std::string &path() const { return file.path(); }
+  /// The whole file, for hashing.
+  std::string_view contents() const { return file.text(); }
+  const std::map<std::string, Entry> &entries() const { return table; }
+  const std::map<std::string, std::string> &metadata() const { return notes; }
+
+private:
+  explicit SafetensorsFile(MappedFile mapped) : file(std::move(mapped)) {}
+  Status parse();
+
+  MappedFile file;
+  std::map<std::string, Entry> table;
+  std::map<std::string, std::string> notes;
+};
+
+/// A tensor to write.
+struct NamedTensor {
+  std::string name;
+  DataType dtype = DataType::F32;
+  Shape shape;
+  const char *data = nullptr;
+  size_t bytes = 0;
+};
+
+/// Writes a file atomically; its tensors are aligned to their elements.
+Status writeSafetensors(const std::string &path, std::vector<NamedTensor> tensors,
+                        const std::map<std::string, std::string> &metadata = {});
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H

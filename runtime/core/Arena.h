@@ -1,0 +1,30 @@
+//===- Arena.h - all memory of a program ------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_ARENA_H
+#define DIVISI_RUNTIME_CORE_ARENA_H
+
+#include "runtime/core/Manifest.h"
+
+namespace divisi::runtime {
+
+/// The one block of memory that a program computes in: zero at first, in huge pages where the system has them.
+class Arena {
+public:
+  static Result<Arena> create(uint64_t bytes);
+  Arena(Arena &&other) noexcept;
+  Arena &operator=(Arena &&) = delete;
+  ~Arena();
+
+  char *data() const { return data_; }
+  char *at(const Tensor &tensor) const { return data_ + tensor.offset; }
+  double number(const Tensor &tensor) const { return readNumber(at(tensor), tensor.dtype); }
+
+private:
+  Arena() = default;
+  void *mapping_ = nullptr;
+  size_t mapped_ = 0;
+  char *data_ = nullptr;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_ARENA_H

@@ -1,0 +1,15 @@
+#include "runtime/core/Context.h"
+
+#include <omp.h>
+
+int divisi::runtime::configureThreads(int threads) {
+  if (threads < 1)
+    threads = omp_get_max_threads();
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads);
+  return threads;
+}
+
+int32_t divisi_wants(DivisiContext *context, int32_t when) {
+  return (context->wants & static_cast<uint32_t>(when)) != 0 ? 1 : 0;
+}

@@ -1,0 +1,66 @@
+//===- Context.h - what services share within one program -------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_CONTEXT_H
+#define DIVISI_RUNTIME_CORE_CONTEXT_H
+
+#include "divisi/abi.h"
+#include "runtime/core/Scratch.h"
+#include "runtime/core/Status.h"
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace divisi::runtime {
+
+/// What a service keeps between calls for one parameter block.
+struct CacheEntry {
+  virtual ~CacheEntry() = default;
+};
+
+/// Sets the size of the one OpenMP pool; `threads` < 1 stands for OMP_NUM_THREADS or the cores of the affinity mask.
+/// Returns the size chosen.
+int configureThreads(int threads);
+
+} // namespace divisi::runtime
+
+/// Tasks run one after the other on one thread, which is the only one that touches the context.
+struct DivisiContext {
+  explicit DivisiContext(int threads) : threads(threads) {}
+
+  bool failed() const { return !error.ok(); }
+  /// Records a failure unless there is one already.
+  void fail(std::string message) {
+    if (!failed())
+      error = divisi::runtime::Status::failure(std::move(message));
+  }
+
+  int threads;
+  uint32_t wants = 0; ///< bits of DivisiWhen
+  divisi::runtime::Status error;
+  divisi::runtime::Scratch scratch;
+  /// Keyed by the kind of service and the address of its parameter block.
+  std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
+  /// Set by the first GEMM: the BLAS library has been told how many threads to use.
+  bool blasReady = false;
+};
+
+namespace divisi::runtime {
+
+/// Runs the body of a service: nothing after an earlier failure, and exceptions become failures.
+template <typename Body> void guarded(DivisiContext *context, const char *service, Body body) {
+  if (context->failed())
+    return;
+  try {
+    body();
+  } catch (const std::exception &e) {
+    context->fail(concat(service, ": ", e.what()));
+  } catch (...) {
+    context->fail(concat(service, ": unknown failure"));
+  }
+}
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_CONTEXT_H

@@ -1,0 +1,89 @@
+//===- Manifest.h - what a program reads and keeps --------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_MANIFEST_H
+#define DIVISI_RUNTIME_CORE_MANIFEST_H
+
+#include "divisi/abi.h"
+#include "runtime/core/DataType.h"
+#include "runtime/core/Status.h"
+
+#include <optional>
+
+namespace divisi::runtime {
+
+/// A tensor in the arena.
+struct Tensor {
+  std::string name;
+  DataType dtype = DataType::F32;
+  Shape shape;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+
+  int64_t elements() const { return bytes / widthOf(dtype); }
+};
+
+/// What a user feeds.
+struct Input : Tensor {
+  bool label = false;
+  /// Fills the rows that an incomplete evaluation batch does not have (else zero).
+  std::optional<int64_t> padding;
+  /// Valid values are [range->first, range->second), and the padding: class labels, token numbers.
+  std::optional<std::pair<int64_t, int64_t>> range;
+};
+
+enum class Role { Parameter, Buffer, Constant, Moment, Step, Seed };
+const char *nameOf(Role role);
+
+/// How `--init` fills a tensor.
+struct Initial {
+  enum class Kind { Uniform, Normal, Constant } kind = Kind::Constant;
+  double value = 0; ///< half width, standard deviation, or the value
+};
+
+/// What lives from step to step.
+struct State : Tensor {
+  Role role = Role::Parameter;
+  bool trainable = true;
+  std::string of;       ///< of a moment: its parameter
+  std::string onnxName; ///< name of the initializer in the model
+  std::optional<Initial> init;
+
+  /// Comes from the weights file and goes back to the model.
+  bool isWeight() const { return role == Role::Parameter || role == Role::Buffer || role == Role::Constant; }
+};
+
+/// One number that a task leaves in the arena.
+struct Output : Tensor {
+  std::string function; ///< train or evaluate
+  std::string kind;     ///< loss, correct, count, grad_norm
+  uint32_t when = 0;    ///< valid only in steps where one of these bits was wanted; 0: always
+};
+
+/// `DivisiProgram::manifest`, checked: every range lies in the arena, and nothing a user or the runtime writes
+/// overlaps.
+struct Manifest {
+  std::string model;
+  int64_t batch = 1;
+  std::string weightsFile, weightsHash;
+  std::vector<Input> inputs;
+  std::vector<State> state;
+  std::vector<Tensor> scalars;
+  std::vector<Output> results;
+  double learningRate = 0.01;
+  std::string schedule = "constant";
+  int64_t warmupSteps = 0, stepSize = 0;
+  double gamma = 0.1;
+
+  const Tensor *scalar(std::string_view name) const;
+  const State *stateOf(Role role) const;
+  const Output *result(std::string_view function, std::string_view kind) const;
+  /// A hash of names, roles, element types and shapes of the state: equal for programs that can exchange checkpoints.
+  std::string identity() const;
+};
+
+Result<Manifest> parseManifest(std::string_view json, uint64_t arenaBytes);
+/// Also checks the version of the program.
+Result<Manifest> parseManifest(const DivisiProgram &program);
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_MANIFEST_H

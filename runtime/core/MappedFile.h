@@ -1,0 +1,38 @@
+//===- MappedFile.h - a file as memory --------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_MAPPEDFILE_H
+#define DIVISI_RUNTIME_CORE_MAPPEDFILE_H
+
+#include "runtime/core/Status.h"
+
+#include <string_view>
+
+namespace divisi::runtime {
+
+/// The contents of a regular file, mapped for reading.
+class MappedFile {
+public:
+  static Result<MappedFile> open(const std::string &path);
+  MappedFile(MappedFile &&other) noexcept { *this = std::move(other); }
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  const std::string &path() const { return path_; }
+  const char *data() const { return data_; }
+  size_t size() const { return size_; }
+  std::string_view text() const { return {data_, size_}; }
+  /// Asks the system to read this range soon.
+  void willNeed(size_t offset, size_t bytes) const;
+
+private:
+  MappedFile() = default;
+  std::string path_;
+  const char *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Reading a mapped file that somebody makes shorter ends the program: this makes it end with one line.
+void explainBusErrors();
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_MAPPEDFILE_H

@@ -1,0 +1,70 @@
+//===- Status.h - errors as values ------------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_CORE_STATUS_H
+#define DIVISI_RUNTIME_CORE_STATUS_H
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace divisi::runtime {
+
+/// Success, or one line that a user can act on: it names the file, flag or input at fault.
+class [[nodiscard]] Status {
+public:
+  enum class Kind {
+    Ok,
+    Failure, ///< what was asked for could not be done: exit code 1
+    Usage,   ///< what was asked for makes no sense: exit code 2
+  };
+
+  Status() = default;
+  static Status failure(std::string message) { return {Kind::Failure, std::move(message)}; }
+  static Status usage(std::string message) { return {Kind::Usage, std::move(message)}; }
+
+  bool ok() const { return kind_ == Kind::Ok; }
+  Kind kind() const { return kind_; }
+  const std::string &message() const { return message_; }
+  int exitCode() const { return ok() ? 0 : kind_ == Kind::Usage ? 2 : 1; }
+
+private:
+  Status(Kind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  Kind kind_ = Kind::Ok;
+  std::string message_;
+};
+
+/// A value, or why there is none.
+template <typename T> class [[nodiscard]] Result {
+public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status status) : status_(std::move(status)) {}
+
+  bool ok() const { return value_.has_value(); }
+  const Status &status() const { return status_; }
+  T &operator*() & { return *value_; }
+  T &&operator*() && { return std::move(*value_); }
+  const T &operator*() const & { return *value_; }
+  T *operator->() { return &*value_; }
+  const T *operator->() const { return &*value_; }
+
+private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+/// The arguments one after the other, as an ostream prints them.
+template <typename... Args> std::string concat(const Args &...args) {
+  std::ostringstream stream;
+  (stream << ... << args);
+  return stream.str();
+}
+
+/// A failure with a message made of `args`.
+template <typename... Args> Status failure(const Args &...args) { return Status::failure(concat(args...)); }
+
+/// What `errno` says, as in "No space left on device".
+std::string systemError();
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_CORE_STATUS_H

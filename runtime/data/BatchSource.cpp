@@ -1,0 +1,155 @@
+#include "runtime/data/BatchSource.h"
+#include "runtime/data/Shuffle.h"
+
+#include <cstring>
+#include <unistd.h>
+
+using namespace divisi::runtime;
+
+namespace {
+/// Exact, or one of the two conversions that lose nothing a user would miss.
+bool convertible(DataType from, DataType to) {
+  return from == to || (from == DataType::I32 && to == DataType::I64) || (from == DataType::F64 && to == DataType::F32);
+}
+
+void convert(const char *from, DataType fromType, char *to, DataType toType, int64_t count) {
+  if (fromType == toType) {
+    std::memcpy(to, from, static_cast<size_t>(count * widthOf(toType)));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const char *element = from + i * widthOf(fromType);
+    char *target = to + i * widthOf(toType);
+    if (isFloat(toType))
+      writeNumber(target, toType, readNumber(element, fromType));
+    else
+      writeInteger(target, toType, readInteger(element, fromType));
+  }
+}
+
+std::string expectation(const Input &input, bool constant) {
+  std::string text = concat(nameOf(input.dtype), " [");
+  for (size_t d = 0; d < input.shape.size(); ++d)
+    text += d == 0 && !constant ? "N" : concat(d ? ", " : "", input.shape[d]);
+  return text + "]";
+}
+} // namespace
+
+Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<std::string, std::string> &files,
+                                      const std::string &flag, const std::function<void(const std::string &)> &note) {
+  BatchSource source;
+  source.batch = manifest.batch;
+  std::string names;
+  for (const Input &input : manifest.inputs)
+    names += (names.empty() ? "" : ", ") + input.name;
+  for (const auto &[name, path] : files)
+    if (std::none_of(manifest.inputs.begin(), manifest.inputs.end(), [&](auto &i) { return i.name == name; }))
+      return Status::usage(concat(flag, " ", name, "=", path, ": the model has no input '", name, "', it has ", names));
+  for (const Input &input : manifest.inputs) {
+    auto it = files.find(input.name);
+    if (it == files.end())
+      return Status::usage(concat("no file for input '", input.name, "': give ", flag, " ", input.name,
+                                  "=FILE.npy with ", expectation(input, false)));
+    Result<Feed> feed = openFeed(input, manifest.batch, flag, it->second);
+    if (!feed.ok())
+      return feed.status();
+    if (feed->file.dtype() != input.dtype && note)
+      note(concat("'", it->second, "' is converted from ", nameOf(feed->file.dtype()), " to ", nameOf(input.dtype)));
+    source.feeds.push_back(std::move(*feed));
+  }
+
+  const Feed *first = nullptr;
+  int64_t bytes = 0;
+  for (const Feed &feed : source.feeds) {
+    bytes += static_cast<int64_t>(feed.file.bytes());
+    if (feed.constant)
+      continue;
+    int64_t rowsEach = feed.input.shape[0] / manifest.batch, rows = feed.file.shape()[0];
+    if (rows % rowsEach != 0)
+      return failure("'", feed.file.path(), "' has ", rows, " rows, which ", rowsEach,
+                     " rows per sample do not divide");
+    if (first && rows / rowsEach != source.sampleCount)
+      return failure("'", feed.file.path(), "' has ", rows / rowsEach, " samples, but '", first->file.path(), "' has ",
+                     source.sampleCount);
+    first = &feed;
+    source.sampleCount = rows / rowsEach;
+  }
+  if (!first)
+    source.sampleCount = manifest.batch;
+  if (source.sampleCount == 0)
+    return failure("'", first->file.path(), "' has no rows");
+  source.large = bytes > int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
+  if (!source.large)
+    for (const Feed &feed : source.feeds)
+      feed.file.willNeed(0, feed.file.bytes());
+  return source;
+}
+
+Result<BatchSource::Feed> BatchSource::openFeed(const Input &input, int64_t batch, const std::string &flag,
+                                                const std::string &path) {
+  Result<NpyFile> file = NpyFile::open(path);
+  if (!file.ok())
+    return failure(flag, " ", input.name, ": ", file.status().message());
+  Feed feed{input, std::move(*file)};
+  const Shape &shape = feed.file.shape();
+  feed.constant = input.shape.empty() || input.shape[0] == 0 || input.shape[0] % batch != 0;
+  bool fits = shape.size() == input.shape.size() && convertible(feed.file.dtype(), input.dtype);
+  for (size_t d = feed.constant ? 0 : 1; fits && d < shape.size(); ++d)
+    fits = shape[d] == input.shape[d];
+  if (!fits)
+    return failure(flag, " ", input.name, ": expected ", expectation(input, feed.constant), ", but '", path, "' has ",
+                   nameOf(feed.file.dtype()), " ", toString(shape));
+  feed.elements = input.elements() / (feed.constant ? 1 : batch);
+  return feed;
+}
+
+void BatchSource::shuffle(uint64_t seed, uint64_t epoch) {
+  order = permutation(seed, epoch, static_cast<uint64_t>(sampleCount));
+}
+
+Status BatchSource::copy(const Feed &feed, int64_t sample, char *to) const {
+  const Input &input = feed.input;
+  int64_t from = sample * feed.elements;
+  convert(feed.file.data() + from * widthOf(feed.file.dtype()), feed.file.dtype(), to, input.dtype, feed.elements);
+  if (!input.range || isFloat(input.dtype))
+    return {};
+  for (int64_t i = 0; i < feed.elements; ++i) {
+    int64_t value = readInteger(to + i * widthOf(input.dtype), input.dtype);
+    if ((value < input.range->first || value >= input.range->second) && value != input.padding)
+      return failure("'", feed.file.path(), "' has the value ", value, " in row ",
+                     (from + i) * feed.file.shape()[0] / std::max<int64_t>(1, sampleCount * feed.elements),
+                     ", but input '", input.name, "' takes ", input.range->first, " to ", input.range->second - 1);
+  }
+  return {};
+}
+
+Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
+  int64_t begin = index * batch;
+  rows = std::min(batch, sampleCount - begin);
+  for (const Feed &feed : feeds) {
+    const Input &input = feed.input;
+    char *to = arena + input.offset;
+    int64_t bytes = feed.elements * widthOf(input.dtype), copies = feed.constant ? 1 : rows;
+    for (int64_t i = 0; i < copies; ++i)
+      if (Status status = copy(feed, feed.constant ? 0 : sampleAt(begin + i), to + i * bytes); !status.ok())
+        return status;
+    if (feed.constant || rows == batch)
+      continue;
+    std::memset(to + rows * bytes, 0, static_cast<size_t>((batch - rows) * bytes));
+    if (input.padding)
+      for (int64_t i = rows * feed.elements; i < batch * feed.elements; ++i)
+        writeInteger(to + i * widthOf(input.dtype), input.dtype, *input.padding);
+  }
+  if (large)
+    readAhead(index + 1);
+  return {};
+}
+
+void BatchSource::readAhead(int64_t index) const {
+  int64_t begin = index * batch, end = std::min(sampleCount, begin + batch);
+  for (const Feed &feed : feeds)
+    for (int64_t i = begin; i < end && !feed.constant; ++i) {
+      int64_t bytes = feed.elements * widthOf(feed.file.dtype());
+      feed.file.willNeed(static_cast<size_t>(sampleAt(i) * bytes), static_cast<size_t>(bytes));
+    }
+}

@@ -1,0 +1,58 @@
+//===- BatchSource.h - batches from files -----------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DATA_BATCHSOURCE_H
+#define DIVISI_RUNTIME_DATA_BATCHSOURCE_H
+
+#include "runtime/core/Manifest.h"
+#include "runtime/data/NpyFile.h"
+
+#include <functional>
+#include <map>
+
+namespace divisi::runtime {
+
+/// Where training stands in its data: enough to go on with exactly the next batch.
+struct Cursor {
+  int64_t epoch = 0; ///< finished epochs
+  int64_t batch = 0; ///< finished batches of this epoch
+};
+
+/// One file per input. Sample i is row i of every file (or as many rows as the input has for each sample of a batch);
+/// an input whose rows are not samples is the same in every batch.
+class BatchSource {
+public:
+  /// `files` maps names of inputs to files; `flag` (--data, --eval) is for messages. `note` hears of conversions.
+  static Result<BatchSource> open(const Manifest &manifest, const std::map<std::string, std::string> &files,
+                                  const std::string &flag, const std::function<void(const std::string &)> &note);
+
+  int64_t samples() const { return sampleCount; }
+  /// Full batches of an epoch.
+  int64_t fullBatches() const { return sampleCount / batch; }
+  /// Batches of an epoch, an incomplete last one included.
+  int64_t allBatches() const { return (sampleCount + batch - 1) / batch; }
+
+  /// Orders samples by (seed, epoch); without a call they come as they lie in the files.
+  void shuffle(uint64_t seed, uint64_t epoch);
+  /// Copies batch `index` to the inputs' places in the arena; rows that it lacks become padding.
+  Status load(int64_t index, char *arena, int64_t &rows);
+
+private:
+  struct Feed {
+    Input input;
+    NpyFile file;
+    bool constant = false;
+    int64_t elements = 0; ///< of one sample
+  };
+  int64_t sampleAt(int64_t position) const { return order.empty() ? position : order[static_cast<size_t>(position)]; }
+  static Result<Feed> openFeed(const Input &input, int64_t batch, const std::string &flag, const std::string &path);
+  Status copy(const Feed &feed, int64_t sample, char *to) const;
+  void readAhead(int64_t index) const;
+
+  std::vector<Feed> feeds;
+  std::vector<uint32_t> order;
+  int64_t batch = 1, sampleCount = 0;
+  bool large = false; ///< too large to stay in memory
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_DATA_BATCHSOURCE_H

@@ -1,0 +1,34 @@
+//===- NpyFile.h - NumPy arrays in files ------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DATA_NPYFILE_H
+#define DIVISI_RUNTIME_DATA_NPYFILE_H
+
+#include "runtime/core/DataType.h"
+#include "runtime/core/MappedFile.h"
+
+namespace divisi::runtime {
+
+/// A `.npy` file of version 1 to 3, mapped: arrays may be larger than memory. Little-endian numbers in C order.
+class NpyFile {
+public:
+  static Result<NpyFile> open(const std::string &path);
+
+  const std::string &path() const { return file.path(); }
+  DataType dtype() const { return type; }
+  const Shape &shape() const { return sizes; }
+  const char *data() const { return file.data() + start; }
+  size_t bytes() const { return file.size() - start; }
+  void willNeed(size_t offset, size_t count) const { file.willNeed(start + offset, count); }
+
+private:
+  explicit NpyFile(MappedFile mapped) : file(std::move(mapped)) {}
+  Status parse();
+
+  MappedFile file;
+  DataType type = DataType::F32;
+  Shape sizes;
+  size_t start = 0;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_DATA_NPYFILE_H

@@ -1,0 +1,104 @@
+//===- Conv.cpp - convolution and its gradients ---------------------------===//
+#include "runtime/core/Context.h"
+#include "runtime/core/Launch.h"
+#include "runtime/devices/cpu/ConvPlan.h"
+#include "runtime/devices/cpu/Convert.h"
+
+#include <stdexcept>
+
+using namespace divisi::runtime;
+
+namespace {
+/// One call site: how its parameter block is computed.
+class Site : public CacheEntry {
+public:
+  Site(ConvKind kind, const DivisiConv &given) : kind(kind), conv(given), given(given.type) {
+    bool library = conv.type != DIVISI_F64;
+    for (int64_t d = 0; d < conv.spatial; ++d)
+      library &= conv.pad_low[d] >= 0 && conv.pad_high[d] >= 0;
+    if (library && conv.type != DIVISI_F16)
+      plan = ConvPlan::create(kind, conv);
+    if (!plan && widthOfType(conv.type) == 2) {
+      widened = true;
+      conv.type = DIVISI_F32;
+      if (library)
+        plan = ConvPlan::create(kind, conv);
+    }
+    bytes = plan ? Scratch::roundUp(plan->scratchBytes()) : 0;
+    for (size_t i = 0; i < 3 && widened; ++i) {
+      wideAt[i] = bytes;
+      bytes += Scratch::roundUp(static_cast<size_t>(elements(i)) * sizeof(float));
+    }
+  }
+
+  void run(DivisiContext *context, void *const *buffers) {
+    char *scratch = context->scratch.reserve(bytes);
+    std::array<void *, 3> operands = {buffers[0], buffers[1], buffers[2]};
+    for (size_t i = 0; i < 3 && widened; ++i)
+      operands[i] = scratch + wideAt[i];
+    for (size_t i = 0; i < 2 && widened; ++i)
+      forEachPiece(elements(i), grain, context->threads, [&](int64_t begin, int64_t end) {
+        convertToFloat(half(buffers[i]) + begin, given, single(operands[i]) + begin, end - begin);
+      });
+    if (plan)
+      plan->run(scratch, operands);
+    else
+      convDirect(kind, conv, operands.data(), context->threads);
+    if (widened)
+      forEachPiece(elements(2), grain, context->threads, [&](int64_t begin, int64_t end) {
+        convertFromFloat(single(operands[2]) + begin, half(buffers[2]) + begin, given, end - begin);
+      });
+  }
+
+private:
+  static constexpr int64_t grain = 4096;
+  static uint16_t *half(void *p) { return static_cast<uint16_t *>(p); }
+  static float *single(void *p) { return static_cast<float *>(p); }
+
+  int64_t elements(size_t operand) const {
+    ConvSlot slot = convSlots(kind)[operand];
+    int64_t count = slot == ConvW   ? conv.out_channels * (conv.in_channels / conv.groups)
+                    : slot == ConvX ? conv.batch * conv.in_channels
+                                    : conv.batch * conv.out_channels;
+    for (int64_t d = 0; d < conv.spatial; ++d)
+      count *= (slot == ConvW ? conv.kernel : slot == ConvX ? conv.in : conv.out)[d];
+    return count;
+  }
+
+  ConvKind kind;
+  DivisiConv conv; ///< in the type that is computed in
+  int64_t given;   ///< the type of the buffers
+  bool widened = false;
+  std::unique_ptr<ConvPlan> plan;
+  std::array<size_t, 3> wideAt = {};
+  size_t bytes = 0;
+};
+
+void check(const DivisiConv &c) {
+  if (c.spatial < 1 || c.spatial > 3)
+    throw std::runtime_error(concat(c.spatial, " spatial dimensions are not supported"));
+  if (c.groups < 1 || c.in_channels % c.groups != 0 || c.out_channels % c.groups != 0)
+    throw std::runtime_error(concat(c.groups, " groups do not divide the channels"));
+}
+
+void run(DivisiContext *context, ConvKind kind, const DivisiConv *params, void *const *buffers) {
+  guarded(context, "convolution", [&] {
+    auto &entry = context->cache[{static_cast<int>(kind), params}];
+    if (!entry) {
+      check(*params);
+      entry = std::make_unique<Site>(kind, *params);
+    }
+    static_cast<Site &>(*entry).run(context, buffers);
+  });
+}
+} // namespace
+
+void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void *const *buffers) {
+  run(context, ConvKind::Forward, params, buffers);
+}
+void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers) {
+  run(context, ConvKind::InputGrad, params, buffers);
+}
+void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers) {
+  run(context, ConvKind::FilterGrad, params, buffers);
+}

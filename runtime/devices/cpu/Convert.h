@@ -1,0 +1,21 @@
+//===- Convert.h - element types of service operands ------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H
+#define DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H
+
+#include "divisi/abi.h"
+
+#include <cstdint>
+
+namespace divisi::runtime {
+
+/// Size of an element of a DivisiType in bytes.
+inline int64_t widthOfType(int64_t type) { return type == DIVISI_F64 ? 8 : type == DIVISI_F32 ? 4 : 2; }
+
+/// `count` elements of `type` (F32, BF16 or F16) as floats.
+void convertToFloat(const void *from, int64_t type, float *to, int64_t count);
+/// The way back, rounded to nearest even.
+void convertFromFloat(const float *from, void *to, int64_t type, int64_t count);
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H

@@ -1,0 +1,185 @@
+//===- Gemm.cpp - matrix products by OpenBLAS -----------------------------===//
+#include "runtime/core/Context.h"
+#include "runtime/core/Launch.h"
+#include "runtime/devices/cpu/Convert.h"
+
+#include <cblas.h>
+#include <climits>
+#include <stdexcept>
+
+using namespace divisi::runtime;
+
+namespace {
+/// Below this many multiplications a second thread costs more than it brings.
+constexpr int64_t parallelWork = 1 << 15;
+
+/// Matrices of one operand: `rows` x `cols` in memory, one for each (i, j) of the batch.
+struct Matrices {
+  char *data;
+  int64_t type, rows, cols, ld, stride0, stride1;
+
+  char *at(int64_t i, int64_t j) const { return data + (i * stride0 + j * stride1) * widthOfType(type); }
+  int64_t size0(int64_t batch0) const { return stride0 == 0 ? 1 : batch0; }
+  int64_t size1(int64_t batch1) const { return stride1 == 0 ? 1 : batch1; }
+};
+
+/// One service call with its operands.
+struct Product {
+  DivisiGemm g;
+  Matrices a, b, c;
+
+  void check();
+  void mergeBatch();
+  void run(int threads) const;
+  void runOne(int64_t index) const;
+};
+
+/// OpenBLAS takes ints, and reports what it does not like on stderr only.
+void Product::check() {
+  for (Matrices *x : {&a, &b, &c}) {
+    if (x->rows <= 1)
+      x->ld = std::max(x->ld, x->cols);
+    x->ld = std::max<int64_t>(x->ld, 1);
+    if (x->ld < x->cols || x->ld > INT_MAX || x->rows > INT_MAX)
+      throw std::runtime_error(
+          concat("a matrix of ", x->rows, " x ", x->cols, " with rows ", x->ld, " elements apart is not supported"));
+  }
+}
+
+/// Rows of consecutive matrices that meet the same b are rows of one matrix.
+void Product::mergeBatch() {
+  auto follows = [&](const Matrices &x, int64_t stride) { return stride == x.rows * x.ld; };
+  if (g.batch0 * g.batch1 > INT_MAX / g.m)
+    return;
+  if (!g.transpose_a && g.batch1 > 1 && g.b1 == 0 && follows(a, a.stride1) && follows(c, c.stride1)) {
+    g.m *= g.batch1;
+    a.rows = c.rows = g.m;
+    g.batch1 = 1;
+  }
+  if (!g.transpose_a && g.batch1 == 1 && g.batch0 > 1 && g.b0 == 0 && follows(a, a.stride0) && follows(c, c.stride0)) {
+    g.m *= g.batch0;
+    a.rows = c.rows = g.m;
+    g.batch0 = 1;
+  }
+}
+
+void Product::runOne(int64_t index) const {
+  int64_t i = index / g.batch1, j = index % g.batch1;
+  auto ta = g.transpose_a ? CblasTrans : CblasNoTrans, tb = g.transpose_b ? CblasTrans : CblasNoTrans;
+  auto m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
+  auto lda = static_cast<int>(a.ld), ldb = static_cast<int>(b.ld), ldc = static_cast<int>(c.ld);
+  auto multiply = [&](auto gemm, auto zero) {
+    using T = decltype(zero);
+    gemm(CblasRowMajor, ta, tb, m, n, k, T(1), reinterpret_cast<const T *>(a.at(i, j)), lda,
+         reinterpret_cast<const T *>(b.at(i, j)), ldb, T(g.accumulate ? 1 : 0), reinterpret_cast<T *>(c.at(i, j)), ldc);
+  };
+  if (a.type == DIVISI_F64)
+    multiply(cblas_dgemm, double());
+  else
+    multiply(cblas_sgemm, float());
+}
+
+void Product::run(int threads) const {
+  int64_t batch = g.batch0 * g.batch1;
+  // Several matrices of the batch may be added to one place: then their order matters.
+  bool shared = (g.batch0 > 1 && c.stride0 == 0) || (g.batch1 > 1 && c.stride1 == 0);
+  if (batch >= threads && batch > 1 && !shared && g.m * g.n * g.k * batch > parallelWork)
+    // Within a parallel region OpenBLAS stays on the calling thread.
+    return forEachPiece(batch, 1, threads, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index)
+        runOne(index);
+    });
+  for (int64_t index = 0; index < batch; ++index)
+    runOne(index);
+}
+
+/// Calls body(wide, narrow row, narrow matrix) for rows of `x` and their place in the dense floats `wide`.
+template <typename Body>
+void forEachRow(const Matrices &x, const Matrices &wide, int64_t batch0, int64_t batch1, int threads,
+                const Body &body) {
+  int64_t n1 = x.size1(batch1), rows = x.size0(batch0) * n1 * x.rows;
+  forEachPiece(rows, parallelWork / std::max<int64_t>(x.cols, 1) + 1, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t matrix = row / x.rows, i = matrix / n1, j = matrix % n1, r = row % x.rows;
+      body(x.at(i, j) + r * x.ld * widthOfType(x.type), reinterpret_cast<float *>(wide.at(i, j)) + r * wide.ld);
+    }
+  });
+}
+
+/// Where the floats of `x` will lie, `offset` bytes into the scratch memory.
+Matrices widened(const Matrices &x, int64_t batch0, int64_t batch1, size_t &bytes) {
+  Matrices wide = x;
+  wide.type = DIVISI_F32;
+  wide.ld = std::max<int64_t>(x.cols, 1);
+  wide.stride1 = x.stride1 == 0 ? 0 : x.rows * wide.ld;
+  wide.stride0 = x.stride0 == 0 ? 0 : x.rows * wide.ld * x.size1(batch1);
+  wide.data = reinterpret_cast<char *>(bytes); // an offset for now
+  bytes += Scratch::roundUp(static_cast<size_t>(x.size0(batch0) * x.size1(batch1) * x.rows * wide.ld) * sizeof(float));
+  return wide;
+}
+
+void multiply(DivisiContext *context, Product product) {
+  auto [g, a, b, c] = product;
+  int threads = context->threads;
+  if (a.type == c.type && (a.type == DIVISI_F32 || a.type == DIVISI_F64))
+    return product.run(threads);
+  if (a.type == DIVISI_F64 || c.type == DIVISI_F64)
+    throw std::runtime_error("double precision does not mix with other types");
+
+  size_t bytes = 0;
+  Product wide = product;
+  for (Matrices *x : {&wide.a, &wide.b, &wide.c})
+    if (x->type != DIVISI_F32)
+      *x = widened(*x, g.batch0, g.batch1, bytes);
+  char *scratch = context->scratch.reserve(bytes);
+  auto place = [&](const Matrices &x, Matrices &w) {
+    if (x.type != DIVISI_F32)
+      w.data = scratch + reinterpret_cast<size_t>(w.data);
+  };
+  place(a, wide.a), place(b, wide.b), place(c, wide.c);
+  auto widen = [&](const Matrices &x, const Matrices &w) {
+    if (x.type != DIVISI_F32)
+      forEachRow(x, w, g.batch0, g.batch1, threads,
+                 [&](char *from, float *to) { convertToFloat(from, x.type, to, x.cols); });
+  };
+  widen(a, wide.a);
+  widen(b, wide.b);
+  if (g.accumulate)
+    widen(c, wide.c);
+  wide.run(threads);
+  if (c.type != DIVISI_F32)
+    forEachRow(c, wide.c, g.batch0, g.batch1, threads,
+               [&](char *to, float *from) { convertFromFloat(from, to, c.type, c.cols); });
+}
+
+/// An empty sum is zero.
+void clear(const DivisiGemm &g, const Matrices &c) {
+  for (int64_t i = 0; i < g.batch0; ++i)
+    for (int64_t j = 0; j < g.batch1; ++j)
+      for (int64_t r = 0; r < c.rows; ++r)
+        std::fill_n(c.at(i, j) + r * c.ld * widthOfType(c.type), c.cols * widthOfType(c.type), 0);
+}
+} // namespace
+
+void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers) {
+  guarded(context, "matrix product", [&] {
+    if (!context->blasReady)
+      openblas_set_num_threads(context->threads);
+    context->blasReady = true;
+    const DivisiGemm &g = *params;
+    auto *a = static_cast<char *>(buffers[0]), *b = static_cast<char *>(buffers[1]),
+         *c = static_cast<char *>(buffers[2]);
+    Product p{g,
+              {a, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a0, g.a1},
+              {b, g.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.b0, g.b1},
+              {c, g.result_type, g.m, g.n, g.ldc, g.c0, g.c1}};
+    if (g.batch0 <= 0 || g.batch1 <= 0 || g.m <= 0 || g.n <= 0)
+      return;
+    p.check();
+    p.mergeBatch();
+    if (g.k > 0)
+      multiply(context, p);
+    else if (!g.accumulate)
+      clear(p.g, p.c);
+  });
+}

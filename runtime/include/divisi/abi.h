@@ -1,0 +1,104 @@
+/* The C ABI between generated programs and the runtime: the one header that both sides share.
+ *
+ * A generated object defines `divisi_program`; the runtime's main() reads it, owns the arena and calls the tasks.
+ * Generated tasks call back the services below. Every service call carries a constant parameter block (its address is a
+ * stable key for caches) and an array of buffer addresses. Services do not return errors: a failure is recorded in the
+ * context (first one wins), later services become no-ops, and the caller of the task reports it.
+ */
+#ifndef DIVISI_ABI_H
+#define DIVISI_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DIVISI_ABI_VERSION 1
+/* Every buffer starts at a multiple of this many bytes in the arena. */
+#define DIVISI_ALIGNMENT 64
+
+/* Owned by the runtime; opaque to generated code. */
+typedef struct DivisiContext DivisiContext;
+
+/* A compiled loop nest. Works on [begin, end) of its outermost parallel extent. */
+typedef void (*DivisiKernel)(void *const *buffers, int64_t begin, int64_t end);
+
+/* What one executable does. `manifest` is JSON (schema: runtime/README.md). */
+typedef struct DivisiProgram {
+  uint64_t abi_version;
+  uint64_t arena_bytes;
+  const char *manifest;
+  uint64_t manifest_bytes;
+  const char *skeleton; /* serialized ONNX ModelProto without the state's initializers */
+  uint64_t skeleton_bytes;
+  void (*train)(DivisiContext *context, char *arena);
+  void (*evaluate)(DivisiContext *context, char *arena);
+} DivisiProgram;
+
+extern const DivisiProgram divisi_program;
+
+/* Element types as they appear in parameter blocks. */
+enum DivisiType {
+  DIVISI_F32 = 0,
+  DIVISI_F64 = 1,
+  DIVISI_BF16 = 2,
+  DIVISI_F16 = 3,
+};
+
+/* Parts of a step that run only when somebody looks (bits). */
+enum DivisiWhen {
+  DIVISI_WHEN_GRAD_NORMS = 1, /* L2 norms of gradients by parameter */
+  DIVISI_WHEN_METRICS = 2,    /* accuracy of a training step */
+};
+
+/* Whether the part is wanted in this step: non-zero if so. */
+int32_t divisi_wants(DivisiContext *context, int32_t when);
+
+/* Runs `kernel` over [0, extent), split over the pool's threads in pieces of at least `grain`. */
+void divisi_launch(DivisiContext *context, DivisiKernel kernel, void *const *buffers, int64_t extent, int64_t grain);
+
+/* c[i][j] = op(a[i][j]) * op(b[i][j]) for i < batch0, j < batch1. Strides in elements; row-major matrices.
+ * op(a) is m x k, op(b) is k x n, c is m x n. Operand types are `type`, c is `result_type`. Buffers: a, b, c. */
+typedef struct DivisiGemm {
+  int64_t batch0, batch1, m, n, k;
+  int64_t transpose_a, transpose_b;
+  int64_t lda, ldb, ldc;
+  int64_t a0, a1, b0, b1, c0, c1; /* strides of the two batch dimensions */
+  int64_t type, result_type;
+  int64_t accumulate; /* c += instead of c = */
+} DivisiGemm;
+void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers);
+
+/* Convolution family over 1 to 3 spatial dimensions.
+ * forward (x, w, y): y = conv(x, w); input_grad (dy, w, dx); filter_grad (x, dy, dw).
+ * x: [batch, in_channels, in...], y: [batch, out_channels, out...], or channels last for both when `channels_last`;
+ * w always [out_channels, in_channels / groups, kernel...]. */
+typedef struct DivisiConv {
+  int64_t spatial, batch, groups, in_channels, out_channels;
+  int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad_low[3], pad_high[3];
+  int64_t channels_last;
+  int64_t type;
+} DivisiConv;
+void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void *const *buffers);
+void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
+void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
+
+/* The k largest (or smallest) of each run along the middle dimension of [outer, extent, inner], sorted; equal values keep
+ * the order of their indices. Buffers: x, values [outer, k, inner], indices (int64) of the same shape.
+ * `width` is the element's size in bytes; kind 0 float, 1 signed, 2 unsigned. */
+typedef struct DivisiTopK {
+  int64_t outer, extent, inner, k, largest, kind, width;
+} DivisiTopK;
+void divisi_top_k(DivisiContext *context, const DivisiTopK *params, void *const *buffers);
+
+/* Copies `bytes` bytes. Buffers: source, destination. */
+typedef struct DivisiCopy {
+  int64_t bytes;
+} DivisiCopy;
+void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *buffers);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,85 @@
+#include "runtime/main/Describe.h"
+#include "runtime/core/Json.h"
+
+#include <iomanip>
+
+using namespace divisi::runtime;
+
+namespace {
+/// Number, elements and bytes of the state of one role.
+struct Total {
+  int64_t tensors = 0, elements = 0, trainable = 0, bytes = 0;
+};
+Total totalOf(const Manifest &manifest, Role role) {
+  Total total;
+  for (const State &state : manifest.state)
+    if (state.role == role) {
+      total.tensors += 1;
+      total.elements += state.elements();
+      total.trainable += state.trainable ? state.elements() : 0;
+      total.bytes += state.bytes;
+    }
+  return total;
+}
+constexpr Role roles[] = {Role::Parameter, Role::Buffer, Role::Constant, Role::Moment};
+} // namespace
+
+std::string divisi::runtime::formatBytes(uint64_t bytes) {
+  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit)
+    value /= 1024;
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << value << " " << units[unit];
+  return out.str();
+}
+
+std::string divisi::runtime::describeText(const Manifest &manifest, uint64_t arenaBytes) {
+  std::ostringstream out;
+  out << "model " << manifest.model << ", batch " << manifest.batch << "\n\ninputs\n";
+  for (const Input &input : manifest.inputs)
+    out << "  " << input.name << "  " << nameOf(input.dtype) << " " << toString(input.shape)
+        << (input.label ? "  (label)" : "") << "\n";
+  Total parameters = totalOf(manifest, Role::Parameter);
+  out << "\nparameters: " << parameters.elements << ", of which " << parameters.trainable << " train\n";
+  for (const State &state : manifest.state)
+    if (state.role == Role::Parameter)
+      out << "  " << state.name << "  " << nameOf(state.dtype) << " " << toString(state.shape)
+          << (state.trainable ? "" : "  (frozen)") << "\n";
+  out << "\nmemory\n";
+  int64_t sum = 0;
+  for (Role role : roles)
+    if (Total total = totalOf(manifest, role); total.tensors > 0) {
+      out << "  " << nameOf(role) << "s: " << formatBytes(static_cast<uint64_t>(total.bytes)) << " in " << total.tensors
+          << (total.tensors == 1 ? " tensor\n" : " tensors\n");
+      sum += total.bytes;
+    }
+  out << "  inputs, activations, gradients: " << formatBytes(arenaBytes - static_cast<uint64_t>(sum))
+      << "\n  in all: " << formatBytes(arenaBytes) << "\n";
+  return out.str();
+}
+
+std::string divisi::runtime::describeJson(const Manifest &manifest, uint64_t arenaBytes) {
+  OrderedJson json = {{"model", manifest.model}, {"batch", manifest.batch}};
+  auto tensor = [](const Tensor &t) {
+    return OrderedJson{{"name", t.name}, {"dtype", nameOf(t.dtype)}, {"shape", t.shape}};
+  };
+  json["inputs"] = OrderedJson::array();
+  for (const Input &input : manifest.inputs) {
+    json["inputs"].push_back(tensor(input));
+    json["inputs"].back()["label"] = input.label;
+  }
+  json["parameters"] = OrderedJson::array();
+  for (const State &state : manifest.state)
+    if (state.role == Role::Parameter) {
+      json["parameters"].push_back(tensor(state));
+      json["parameters"].back()["trainable"] = state.trainable;
+    }
+  json["parameter_count"] = totalOf(manifest, Role::Parameter).elements;
+  for (Role role : roles)
+    json["state_bytes"][nameOf(role)] = totalOf(manifest, role).bytes;
+  json["arena_bytes"] = arenaBytes;
+  json["identity"] = manifest.identity();
+  return dumpJson(json);
+}

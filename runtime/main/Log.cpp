@@ -1,0 +1,84 @@
+#include "runtime/main/Log.h"
+#include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/core/Json.h"
+#include "runtime/core/MappedFile.h"
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+using namespace divisi::runtime;
+
+namespace {
+/// The lines of steps up to `step`, without what comes later and without a last line cut off.
+std::string linesUntil(std::string_view text, int64_t step) {
+  std::string kept;
+  for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    Result<Json> json = parseJson(text.substr(0, end), "log");
+    if (!json.ok() || !json->is_object() || !json->contains("step") || !json->at("step").is_number_integer())
+      continue;
+    if (json->at("step").get<int64_t>() <= step)
+      kept += text.substr(0, end + 1);
+  }
+  return kept;
+}
+
+std::string field(const char *name, double value) { return concat(",\"", name, "\":", formatNumber(value)); }
+} // namespace
+
+std::string divisi::runtime::formatNumber(double value) {
+  if (!std::isfinite(value))
+    return "null";
+  std::array<char, 40> text;
+  int length = std::snprintf(text.data(), text.size(), "%.9g", value);
+  return {text.data(), static_cast<size_t>(length)};
+}
+
+Result<Log> Log::open(const std::string &path, std::optional<int64_t> resumedStep) {
+  Log log;
+  log.path = path;
+  if (path.empty())
+    return log;
+  std::error_code error;
+  bool append = resumedStep && std::filesystem::is_regular_file(path, error);
+  if (append) {
+    Result<MappedFile> old = MappedFile::open(path);
+    if (!old.ok())
+      return old.status();
+    if (Status status = writeFile(path, linesUntil(old->text(), *resumedStep)); !status.ok())
+      return status;
+  }
+  log.file.reset(std::fopen(path.c_str(), append ? "ae" : "we"));
+  if (!log.file)
+    return failure("cannot write log '", path, "': ", systemError());
+  return log;
+}
+
+Status Log::write(const std::string &line) {
+  if (file && (std::fputs(line.c_str(), file.get()) < 0 || std::fflush(file.get()) != 0))
+    return failure("cannot write log '", path, "': ", systemError());
+  return {};
+}
+
+Status Log::step(const Step &s) {
+  if (!file)
+    return {};
+  std::string line = concat("{\"step\":", s.step, ",\"epoch\":", s.epoch);
+  line += field("loss", s.measures.loss) + field("lr", s.learningRate) + field("samples_per_s", s.samplesPerSecond);
+  if (s.measures.accuracy)
+    line += field("accuracy", *s.measures.accuracy);
+  if (!s.gradNorms.empty()) {
+    line += ",\"grad_norms\":{";
+    for (size_t i = 0; i < s.gradNorms.size(); ++i)
+      line += concat(i ? "," : "", dumpJson(Json(s.gradNorms[i].first)), ":", formatNumber(s.gradNorms[i].second));
+    line += "}";
+  }
+  return write(line + "}\n");
+}
+
+Status Log::evaluation(int64_t step, int64_t epoch, const Measures &measures) {
+  std::string line = concat("{\"eval\":true,\"step\":", step, ",\"epoch\":", epoch) + field("loss", measures.loss);
+  if (measures.accuracy)
+    line += field("accuracy", *measures.accuracy);
+  return write(line + "}\n");
+}

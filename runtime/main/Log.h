@@ -1,0 +1,52 @@
+//===- Log.h - a line of JSON for each step ---------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_LOG_H
+#define DIVISI_RUNTIME_MAIN_LOG_H
+
+#include "runtime/core/Status.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace divisi::runtime {
+
+/// What a step or an evaluation found out.
+struct Measures {
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+
+/// Written line by line, so that it can be followed while the program runs.
+class Log {
+public:
+  /// Nothing is written if `path` is empty. A resumed training keeps the lines up to its step and goes on behind them.
+  static Result<Log> open(const std::string &path, std::optional<int64_t> resumedStep);
+
+  struct Step {
+    int64_t step, epoch; ///< both count from 1
+    Measures measures;
+    double learningRate, samplesPerSecond;
+    std::vector<std::pair<std::string, double>> gradNorms;
+  };
+  Status step(const Step &step);
+  Status evaluation(int64_t step, int64_t epoch, const Measures &measures);
+
+private:
+  Status write(const std::string &line);
+
+  struct Close {
+    void operator()(std::FILE *file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file;
+  std::string path;
+};
+
+/// A number as the log has it: nine digits, or null for what JSON cannot say.
+std::string formatNumber(double value);
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_LOG_H

@@ -1,0 +1,138 @@
+#include "runtime/main/Options.h"
+#include "runtime/checkpoint/AtomicFile.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+
+using namespace divisi::runtime;
+
+namespace {
+/// What CLI11 fills, before it is checked and sorted into Options.
+struct Raw {
+  std::vector<std::string> data, eval;
+  bool noShuffle = false;
+  std::string schedule, describe;
+};
+
+std::string examples(const Manifest &manifest, const std::string &program) {
+  std::string data, eval;
+  for (const Input &input : manifest.inputs) {
+    data += concat(" --data ", input.name, "=", input.name, ".npy");
+    eval += concat(" --eval ", input.name, "=", input.name, "_test.npy");
+  }
+  return concat("Examples:\n  ", program, data, " --epochs 20", eval, " --save trained.onnx\n  ", program, data,
+                " --epochs 100 --checkpoint ckpt --every 500 --resume\n  ", program, data,
+                " --steps 1000 --lr-schedule cosine --warmup-steps 50 --log log.jsonl\n");
+}
+
+void declare(CLI::App &app, Options &o, Raw &raw) {
+  auto list = [&](const char *flag, std::vector<std::string> &to, const char *text) {
+    app.add_option(flag, to, text)->type_name("NAME=FILE.npy")->allow_extra_args(false);
+  };
+  list("--data", raw.data, "training data of an input; once for each input");
+  list("--eval", raw.eval, "evaluation data of an input; once for each input");
+  app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(CLI::PositiveNumber);
+  app.add_option("--steps", o.steps, "stop after this many steps of training")->check(CLI::PositiveNumber);
+  app.add_flag("--no-shuffle", raw.noShuffle, "consecutive rows are consecutive batches");
+  app.add_option("--seed", o.seed, "seed of shuffling and dropout")->capture_default_str();
+  app.add_option("--lr", o.schedule.rate, "learning rate")->capture_default_str();
+  app.add_option("--lr-schedule", raw.schedule, "how the learning rate falls: constant, linear, cosine or step")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}))
+      ->capture_default_str();
+  app.add_option("--warmup-steps", o.schedule.warmup, "steps in which the learning rate rises")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--lr-step-size", o.schedule.stepSize, "schedule 'step': steps between two falls")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--lr-gamma", o.schedule.gamma, "schedule 'step': factor of each fall")->capture_default_str();
+  app.add_option("--log", o.log, "write a line of JSON for each step and evaluation")->type_name("FILE.jsonl");
+  app.add_flag("--log-grad-norms", o.logGradNorms, "add the gradients' L2 norms to the line of step 1");
+  app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
+  app.add_option("--save-weights", o.saveWeights, "write the trained weights")->type_name("FILE.safetensors");
+  auto *weights = app.add_option("--weights", o.weights, "start from these weights")->type_name("FILE.safetensors");
+  app.add_option("--init", o.init, "start from random weights with this seed")->type_name("SEED")->excludes(weights);
+  auto *checkpoint = app.add_option("--checkpoint", o.checkpoint, "keep checkpoints in this folder")->type_name("DIR");
+  app.add_option("--every", o.every, "steps between checkpoints [one epoch]")
+      ->check(CLI::PositiveNumber)
+      ->needs(checkpoint);
+  app.add_flag("--resume", o.resume, "go on from the newest checkpoint, if there is one")->needs(checkpoint);
+  app.add_option("--threads", o.threads, "threads to compute with [OMP_NUM_THREADS or the cores allowed]")
+      ->check(CLI::Range(1, 4096));
+  app.add_flag("--quiet", o.quiet, "print errors only");
+  app.add_flag("--info", o.info, "print inputs, parameters and memory, then exit");
+  app.add_option("--describe", raw.describe, "print the same for programs, then exit")
+      ->type_name("json")
+      ->check(CLI::IsMember({"json"}));
+}
+
+Status sortFiles(const char *flag, const std::vector<std::string> &given, std::map<std::string, std::string> &files) {
+  for (const std::string &item : given) {
+    size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
+      return Status::usage(concat(flag, " ", item, ": expected NAME=FILE.npy"));
+    if (!files.emplace(item.substr(0, equals), item.substr(equals + 1)).second)
+      return Status::usage(concat(flag, " ", item, ": this input has two files"));
+  }
+  return {};
+}
+
+/// Finds out now what would otherwise be known only after training.
+Status checkTarget(const char *flag, const std::string &path) {
+  std::error_code error;
+  if (path.empty())
+    return {};
+  if (std::filesystem::is_directory(path, error))
+    return Status::usage(concat(flag, " ", path, ": this is a folder"));
+  if (!std::filesystem::is_directory(folderOf(path), error))
+    return Status::usage(concat(flag, " ", path, ": there is no folder '", folderOf(path), "'"));
+  return {};
+}
+
+Status finish(const Raw &raw, Options &o) {
+  o.shuffle = !raw.noShuffle;
+  o.describe = !raw.describe.empty();
+  std::optional<Schedule::Kind> kind = Schedule::parse(raw.schedule);
+  if (!kind)
+    return Status::usage(concat("unknown learning rate schedule '", raw.schedule, "'"));
+  o.schedule.kind = *kind;
+  if (!std::isfinite(o.schedule.rate) || o.schedule.rate < 0)
+    return Status::usage("--lr: expected a finite number that is not negative");
+  if (o.schedule.kind == Schedule::Kind::Step && o.schedule.stepSize < 1)
+    return Status::usage("--lr-schedule step needs --lr-step-size");
+  for (auto status :
+       {sortFiles("--data", raw.data, o.data), sortFiles("--eval", raw.eval, o.eval), checkTarget("--log", o.log),
+        checkTarget("--save", o.save), checkTarget("--save-weights", o.saveWeights)})
+    if (!status.ok())
+      return status;
+  return {};
+}
+} // namespace
+
+Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &manifest, int argc,
+                                                             const char *const *argv) {
+  Options options;
+  options.schedule = {Schedule::Kind::Constant, manifest.learningRate, manifest.warmupSteps, manifest.stepSize,
+                      manifest.gamma};
+  Raw raw;
+  raw.schedule = manifest.schedule;
+  std::string program = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "program";
+  CLI::App app("Trains '" + manifest.model + "': compiled by Divisi.", program);
+  app.footer(examples(manifest, argc > 0 ? argv[0] : program));
+  app.get_formatter()->column_width(34);
+  declare(app, options, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    return std::optional<Options>();
+  } catch (const CLI::ParseError &e) {
+    return Status::usage(e.what());
+  }
+  options.seedGiven = app.count("--seed") > 0;
+  if (Status status = finish(raw, options); !status.ok())
+    return status;
+  return std::optional(std::move(options));
+}

@@ -1,0 +1,37 @@
+//===- Options.h - flags of a generated program -----------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_OPTIONS_H
+#define DIVISI_RUNTIME_MAIN_OPTIONS_H
+
+#include "runtime/core/Manifest.h"
+#include "runtime/main/Schedule.h"
+
+#include <map>
+
+namespace divisi::runtime {
+
+struct Options {
+  std::map<std::string, std::string> data, eval;
+  std::optional<int64_t> epochs, steps;
+  bool shuffle = true;
+  uint64_t seed = 0;
+  bool seedGiven = false;
+  Schedule schedule;
+  std::string log;
+  bool logGradNorms = false;
+  std::string save, saveWeights;
+  std::string weights;
+  std::optional<uint64_t> init;
+  std::string checkpoint;
+  int64_t every = 0; ///< 0: at the end of each epoch
+  bool resume = false;
+  int threads = 0; ///< 0: as many as the environment says
+  bool quiet = false;
+  bool info = false, describe = false;
+};
+
+/// Reads the command line; the manifest has the defaults. Nothing is returned when help was asked for and printed.
+Result<std::optional<Options>> parseOptions(const Manifest &manifest, int argc, const char *const *argv);
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_OPTIONS_H

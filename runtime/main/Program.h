@@ -1,0 +1,48 @@
+//===- Program.h - a compiled model in its memory ---------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_PROGRAM_H
+#define DIVISI_RUNTIME_MAIN_PROGRAM_H
+
+#include "runtime/core/Arena.h"
+#include "runtime/core/Context.h"
+
+namespace divisi::runtime {
+
+/// Generated code with its manifest, arena and context.
+class Program {
+public:
+  static Result<std::unique_ptr<Program>> create(const DivisiProgram &code, Manifest manifest, int threads);
+
+  const Manifest &manifest() const { return description; }
+  const Arena &arena() const { return memory; }
+  std::string_view skeleton() const { return {code.skeleton, code.skeleton_bytes}; }
+  int threads() const { return context.threads; }
+
+  /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen.
+  Status train(double learningRate, int64_t rows, uint32_t wants);
+  Status evaluate(int64_t rows);
+
+  /// A result of the last call of this function; nothing if the model has none, or it was not wanted.
+  std::optional<double> result(const Output *output) const;
+  std::optional<double> result(std::string_view function, std::string_view kind) const {
+    return result(description.result(function, kind));
+  }
+
+  void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
+  /// Finished steps as the program counts them; nothing if it does not.
+  std::optional<int64_t> step() const;
+
+private:
+  Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads)
+      : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads) {}
+  void setInteger(const Tensor *tensor, int64_t value);
+  Status run(void (*function)(DivisiContext *, char *), const char *name, int64_t rows, uint32_t wants);
+
+  const DivisiProgram &code;
+  Manifest description;
+  Arena memory;
+  DivisiContext context;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_PROGRAM_H

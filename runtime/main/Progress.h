@@ -1,0 +1,53 @@
+//===- Progress.h - what a person sees while it runs ------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_PROGRESS_H
+#define DIVISI_RUNTIME_MAIN_PROGRESS_H
+
+#include "runtime/main/Log.h"
+
+#include <chrono>
+
+namespace divisi::runtime {
+
+using Clock = std::chrono::steady_clock;
+
+/// A bar on a terminal, lines of text elsewhere, nothing if quiet.
+class Progress {
+public:
+  enum class Style { Quiet, Lines, Bar };
+  /// `epochs` is 0 if it is not known.
+  Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch);
+  /// Bar if standard output is a terminal.
+  static Style detect(bool quiet);
+
+  bool shown() const { return style != Style::Quiet; }
+  /// After each step; `step` and `epoch` count from 1.
+  void step(int64_t step, int64_t epoch, const Measures &measures);
+  /// After an epoch or the last step, with the means of the epoch. If the number of epochs is not known, only those are
+  /// shown that took long or have an evaluation.
+  void epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation);
+  /// A line of its own, above the bar.
+  void say(const std::string &line);
+
+  /// Samples per second over the last moments.
+  double speed() const { return rate; }
+
+private:
+  std::string status(int64_t step, int64_t epoch, const Measures &measures) const;
+  void draw(const std::string &line);
+
+  Style style;
+  int64_t first, total, epochs, batch;
+  Clock::time_point started = Clock::now(), drawn, measured = started;
+  int64_t measuredStep;
+  double rate = 0;
+  bool barVisible = false;
+};
+
+/// As in "1:02:03" or "4:05".
+std::string formatDuration(double seconds);
+/// `text`, no wider than `width` columns.
+std::string fitTo(std::string text, size_t width);
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_PROGRESS_H

@@ -1,0 +1,73 @@
+//===- Trainer.h - the training loop ----------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_TRAINER_H
+#define DIVISI_RUNTIME_MAIN_TRAINER_H
+
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/main/Log.h"
+#include "runtime/main/Options.h"
+#include "runtime/main/Program.h"
+#include "runtime/main/Progress.h"
+#include "runtime/main/Signals.h"
+
+namespace divisi::runtime {
+
+/// Sums over the batches of an epoch or an evaluation.
+class Tally {
+public:
+  void addLoss(double loss, double weight) {
+    lossSum += loss * weight;
+    lossWeight += weight;
+  }
+  void addAccuracy(double correct, double count) {
+    correctSum += correct;
+    countSum += count;
+  }
+  Measures measures() const;
+
+private:
+  double lossSum = 0, lossWeight = 0, correctSum = 0, countSum = 0;
+};
+
+/// Trains one program as the options say.
+class Trainer {
+public:
+  Trainer(const DivisiProgram &code, Manifest manifest, Options options)
+      : code(code), manifest(std::move(manifest)), options(std::move(options)) {}
+
+  /// The exit code: 0, or 128 and the number of the signal that ended training early.
+  Result<int> run();
+
+private:
+  Status openData();
+  Status setUp();
+  Status startWeights();
+  Status resume();
+  Status trainSteps();
+  Status step();
+  Status endEpoch();
+  Status evaluate();
+  Status saveCheckpoint();
+  Status saveResults();
+  Status checkLoss(double loss) const;
+  std::vector<std::pair<std::string, double>> gradNorms() const;
+  void announce();
+
+  const DivisiProgram &code;
+  Manifest manifest;
+  Options options;
+  std::unique_ptr<Program> program;
+  std::optional<BatchSource> data, evalData;
+  std::optional<CheckpointFolder> checkpoints;
+  std::optional<Log> log;
+  std::optional<Progress> progress;
+  TrainingPoint point; ///< where training stands
+  int64_t total = 0;   ///< steps to finish
+  std::optional<std::string> resumedFrom;
+  std::optional<int64_t> savedStep, evaluatedStep;
+  Tally tally; ///< of the epoch
+  Measures last, lastEval;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_TRAINER_H

@@ -1,0 +1,117 @@
+"""The benchmark models in PyTorch, with one batch of random data each."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+NAMES = ("mlp", "lenet", "gpt2", "resnet18")
+
+
+class MLP(nn.Module):
+    """784-1024-1024-10."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1 = nn.Linear(784, 1024)
+        self.fc2 = nn.Linear(1024, 1024)
+        self.fc3 = nn.Linear(1024, 10)
+
+    def forward(self, x):
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
+
+
+class LeNet(nn.Module):
+    """The network of PyTorch's MNIST example, without its dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 32, 3, 1)
+        self.conv2 = nn.Conv2d(32, 64, 3, 1)
+        self.fc1 = nn.Linear(9216, 128)
+        self.fc2 = nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = F.relu(self.conv1(x))
+        x = F.relu(self.conv2(x))
+        x = F.max_pool2d(x, 2)
+        return self.fc2(F.relu(self.fc1(torch.flatten(x, 1))))
+
+
+def resnet18():
+    """torchvision's ResNet-18 with the stem for 32x32 images."""
+    import torchvision
+
+    model = torchvision.models.resnet18(num_classes=10)
+    model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+    model.maxpool = nn.Identity()
+    return model
+
+
+class Block(nn.Module):
+    """One decoder layer, layer norm first."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.ln2 = nn.LayerNorm(width)
+        self.fc = nn.Linear(width, 4 * width)
+        self.fp = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in self.qkv(self.ln1(x)).split(c, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        x = x + self.proj(y)
+        return x + self.fp(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    """A decoder in the shape of GPT-2: learned positions, the head tied to the embedding."""
+
+    def __init__(self, layers=4, width=256, heads=8, vocabulary=8192, length=128):
+        super().__init__()
+        self.wte = nn.Embedding(vocabulary, width)
+        self.wpe = nn.Embedding(length, width)
+        self.b = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.ln = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.head.weight = self.wte.weight
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+
+    def forward(self, ids):
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
+        for block in self.b:
+            x = block(x)
+        return self.head(self.ln(x))
+
+
+def loss(model, x, label):
+    """Mean cross-entropy over every label."""
+    logits = model(x)
+    return F.cross_entropy(logits.flatten(0, -2), label.flatten())
+
+
+def make(name):
+    """(model, x, label): the same weights and numbers in every process."""
+    torch.manual_seed(0)
+    if name == "mlp":
+        return MLP(), torch.randn(256, 784), torch.randint(0, 10, (256,))
+    if name == "lenet":
+        return LeNet(), torch.randn(128, 1, 28, 28), torch.randint(0, 10, (128,))
+    if name == "resnet18":
+        return resnet18(), torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,))
+    if name == "gpt2":
+        return GPT(), torch.randint(0, 8192, (8, 128)), torch.randint(0, 8192, (8, 128))
+    raise SystemExit(f"no model named {name}; there are {', '.join(NAMES)}")
+
+
+def optimizer(name, model):
+    """PyTorch's optimizer (fused, which is its fastest) with the rates that every side uses."""
+    if name == "sgdm":
+        return torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
+    return torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)

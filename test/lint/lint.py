@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Holds the rules of the house: who may include whom, file sizes, leftovers, paths, generated files, READMEs.
+
+    lint.py [ROOT]
+
+Looks at the files that git tracks or would track. One finding a line; exit code 1 if any is an error.
+"""
+
+import collections
+import pathlib
+import posixpath
+import re
+import subprocess
+import sys
+
+ABI = "runtime/include/divisi/abi.h"
+LAYERS = ("dialects", "passes", "codegen", "compiler", "tools", "runtime")
+# By the longest prefix of a file's path: the prefixes of what it may include among our own files.
+MAY_INCLUDE = {
+    "dialects/": ("dialects/",),
+    "dialects/Dist/": ("dialects/Dist/",),
+    "passes/": ("dialects/", "passes/"),
+    "codegen/": ("dialects/", "codegen/", ABI),
+    "compiler/": ("dialects/", "passes/", "codegen/", "compiler/", ABI),
+    "tools/": ("dialects/", "passes/", "codegen/", "compiler/", "tools/", ABI),
+    "runtime/": ("runtime/",),
+}
+FOREIGN_TO_RUNTIME = ("llvm/", "llvm-c/", "mlir/", "mlir-c/", "clang/")
+
+CODE = (".c", ".cpp", ".cu", ".h", ".td", ".py", ".sh", ".cmake", ".mlir")
+WARN_LINES, MOST_LINES = 600, 1000
+LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+PLACE = re.compile(rb"(?<![\w.$~}/-])/(?:home|work|root)(?:/[\w.-]|(?![\w/.-]))")
+PLACE_IN_BINARY = re.compile(rb"/(?:home|work|root)/[\w.-]+/|site-packages/")
+GENERATED = re.compile(
+    r"(^|/)(build(-[^/]*)?|CMakeFiles|__pycache__|Testing)/|(^|/)(CMakeCache\.txt|compile_commands\.json|\.ninja_\w+)$"
+    r"|\.(o|a|so|pyc|inc|ninja|ptx|cubin|s|ll|bc|log|jsonl|exe)$"
+)
+
+Finding = collections.namedtuple("Finding", "path line level message")
+
+
+def files_of(root, *options):
+    """Paths from git, relative to the root."""
+    done = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", *options], capture_output=True, text=True, check=True
+    )
+    return sorted({f for f in done.stdout.split("\0") if f and (root / f).is_file()})
+
+
+def text_of(root, path):
+    """The text of a file, or None when it is binary."""
+    raw = (root / path).read_bytes()
+    try:
+        return None if b"\0" in raw else raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def longest_prefix(path, table):
+    """The longest key of the table that the path starts with, or None."""
+    return max((k for k in table if path.startswith(k)), key=len, default=None)
+
+
+def included_file(path, name, files):
+    """Which of our files `#include "name"` in `path` means, though it may be generated. None: it is not ours."""
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+    tries = [beside, name] + [f"{layer}/{between}{name}" for layer in LAYERS for between in ("", "include/")]
+    if found := next((t for t in tries if t in files), None):
+        return found
+    missing = beside if name.startswith("../") else name
+    return missing if missing.split("/")[0] in LAYERS and "/" in missing else None
+
+
+def check_layers(root, files):
+    """Includes go one way: dialects <- passes, dialects <- codegen, both <- compiler <- tools; the runtime is alone."""
+    known = set(files)
+    for path in files:
+        layer = longest_prefix(path, MAY_INCLUDE)
+        if not layer or not path.endswith((".c", ".cpp", ".cu", ".h", ".td")):
+            continue
+        for number, line in enumerate((text_of(root, path) or "").splitlines(), 1):
+            match = re.match(r'\s*#?\s*include\s*["<]([^">]+)[">]', line)
+            if not match:
+                continue
+            name = match[1]
+            target = included_file(path, name, known)
+            if target and not target.startswith(MAY_INCLUDE[layer]):
+                yield Finding(path, number, "error", f"{layer} may not include {target}")
+            elif layer == "runtime/" and name.startswith(FOREIGN_TO_RUNTIME):
+                yield Finding(path, number, "error", f"the runtime may not include {name}")
+
+
+def check_sizes(root, files):
+    """Code files stay small."""
+    for path in files:
+        if not path.endswith(CODE) and posixpath.basename(path) != "CMakeLists.txt":
+            continue
+        lines = len((text_of(root, path) or "").splitlines())
+        if lines > WARN_LINES:
+            level = "error" if lines > MOST_LINES else "warning"
+            yield Finding(path, lines, level, f"{lines} lines")
+
+
+def check_text(root, files):
+    """No leftovers, and no place of somebody's machine."""
+    for path in files:
+        text = text_of(root, path)
+        if text is None:
+            match = PLACE_IN_BINARY.search((root / path).read_bytes())
+            if match:
+                yield Finding(path, 1, "error", f"absolute path {match[0].decode()}")
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := LEFTOVER.search(line):
+                yield Finding(path, number, "error", f"{match[0]} left in the code")
+            if match := PLACE.search(line.encode()):
+                yield Finding(path, number, "error", f"absolute path {match[0].decode()}")
+
+
+def check_generated(root, files):
+    """Nothing that a command makes is tracked."""
+    for path in files_of(root):
+        if GENERATED.search(path):
+            yield Finding(path, 1, "error", "generated file is tracked")
+
+
+def check_readmes(root, files):
+    """Every top folder says what lives there."""
+    for folder in sorted({f.split("/")[0] for f in files if "/" in f and not f.startswith(".")}):
+        if f"{folder}/README.md" not in files:
+            yield Finding(folder, 0, "error", "no README.md")
+
+
+CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes)
+
+
+def lint(root):
+    """All findings under a root."""
+    files = files_of(root, "--cached", "--others", "--exclude-standard")
+    return [finding for check in CHECKS for finding in check(root, files)]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "../..").resolve()
+    findings = lint(root)
+    for f in findings:
+        print(f"{f.path}:{f.line}: {f.level}: {f.message}")
+    errors = sum(f.level == "error" for f in findings)
+    print(f"{errors} errors, {len(findings) - errors} warnings")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

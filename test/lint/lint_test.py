@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Shows that each check of lint.py fails on a bad sample, and that a good tree passes."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import lint
+
+
+class LintTest(unittest.TestCase):
+    def findings(self, files, tracked=True):
+        """Findings for a tree with these files; values are text or bytes. Top folders get a README."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            for path, content in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+            for top in {path.split("/")[0] for path in files if "/" in path and not path.startswith("bare")}:
+                (root / top / "README.md").write_text("What lives here.\n")
+            if tracked:
+                subprocess.run(["git", "-C", folder, "add", "-f", "."], check=True)
+            return [(f.path, f.line, f.level) for f in lint.lint(root)]
+
+    def include(self, path, name, *others):
+        """Findings when `path` includes `name`; `others` exist."""
+        return self.findings({path: f'\n#include "{name}"\n', **{o: "" for o in others}})
+
+    def assert_bad(self, findings, path, line, level="error"):
+        self.assertEqual(findings, [(path, line, level)])
+
+    def test_good_tree(self):
+        good = {
+            "dialects/Graph/Graph.h": '#include "dialects/Dist/Dist.h"\n#include "Ops.h.inc"\n',
+            "dialects/Dist/Dist.h": '#include "mlir/IR/Dialect.h"\n',
+            "passes/Autodiff.cpp": '#include "dialects/Graph/Graph.h"\n#include "passes/Passes.h.inc"\n',
+            "codegen/Writer.cpp": '#include "divisi/abi.h"\n',
+            "compiler/Driver.cpp": '#include "codegen/Writer.h"\n#include "passes/Training/Passes.h"\n',
+            "tools/divisi.cpp": '#include "compiler/Driver.h"\n',
+            lint.ABI: "#include <stdint.h>\n",
+            "runtime/core/status.h": '#include "divisi/abi.h"\n',
+            "docs/page.md": "See a/work/b, ~/work and $ROOT/root.\n",
+            "model.onnx": b"\0 fine",
+        }
+        self.assertEqual(self.findings(good), [])
+
+    def test_layers(self):
+        for path, name in (
+            ("dialects/Graph/Graph.cpp", "passes/Training/Passes.h"),
+            ("dialects/Dist/Dist.h", "dialects/Graph/Graph.h"),
+            ("dialects/Dist/Dist.td", "dialects/Graph/Graph.td"),
+            ("passes/Training/Autodiff.cpp", "codegen/Writer.h"),
+            ("codegen/Writer.cpp", "passes/Training/Passes.h.inc"),
+            ("codegen/Writer.cpp", "compiler/Driver.h"),
+            ("compiler/Driver.cpp", "tools/divisi.h"),
+            ("runtime/core/run.cpp", "dialects/Exec/Arena.h"),
+            ("runtime/core/run.cpp", "llvm/ADT/SmallVector.h"),
+        ):
+            with self.subTest(path=path, name=name):
+                self.assert_bad(self.include(path, name), path, 2)
+
+    def test_layers_by_where_the_file_is(self):
+        self.assert_bad(
+            self.include("dialects/Graph/A.cpp", "../Up.h", "dialects/Up.h")
+            + self.include("dialects/Dist/A.cpp", "../Graph/G.h", "dialects/Graph/G.h"),
+            "dialects/Dist/A.cpp",
+            2,
+        )
+        self.assert_bad(
+            self.include("codegen/Writer.cpp", "core/status.h", "runtime/core/status.h"), "codegen/Writer.cpp", 2
+        )
+        self.assert_bad(self.include("passes/P.cpp", "divisi/abi.h", lint.ABI), "passes/P.cpp", 2)
+        self.assert_bad(
+            self.include("codegen/C.cpp", "divisi/npy.h", "runtime/include/divisi/npy.h"), "codegen/C.cpp", 2
+        )
+
+    def test_td_include(self):
+        self.assert_bad(
+            self.findings({"dialects/Dist/D.td": 'include "dialects/Graph/G.td"\n'}), "dialects/Dist/D.td", 1
+        )
+
+    def test_sizes(self):
+        self.assert_bad(self.findings({"tools/a.cpp": "\n" * 601}), "tools/a.cpp", 601, "warning")
+        self.assert_bad(self.findings({"tools/a.py": "\n" * 1001}), "tools/a.py", 1001)
+        self.assertEqual(self.findings({"tools/list.txt": "\n" * 2000, "tools/b.cpp": "\n" * 600}), [])
+
+    def test_leftovers(self):
+        for word in ("TO" + "DO", "FIX" + "ME", "XX" + "X"):
+            self.assert_bad(self.findings({"tools/a.cpp": f"\n// {word}: later\n"}), "tools/a.cpp", 2)
+
+    def test_absolute_paths(self):
+        for place in ("home/me/x", "work/x", "root/.cache", "root"):
+            self.assert_bad(self.findings({"docs/a.md": f"in /{place} there\n"}), "docs/a.md", 1)
+        self.assert_bad(self.findings({"tools/m.onnx": b"\0/" + b"home/me/model.py"}), "tools/m.onnx", 1)
+
+    def test_generated(self):
+        for path in (
+            "tools/build/a.txt",
+            "tools/a.o",
+            "dialects/Graph/Ops.h.inc",
+            "tools/__pycache__/a.py",
+            "compile_commands.json",
+        ):
+            self.assert_bad(self.findings({path: "x"}), path, 1)
+            self.assertEqual(self.findings({path: "x"}, tracked=False), [])
+
+    def test_readme(self):
+        self.assert_bad(self.findings({"bare/a.cpp": ""}), "bare", 0)
+        self.assertEqual(self.findings({".ci/run": ""}), [])
+
+    def test_untracked_files_count(self):
+        self.assert_bad(self.findings({"tools/a.cpp": "\n// XX" + "X\n"}, tracked=False), "tools/a.cpp", 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,187 @@
+"""ONNX's backend node tests as files: which cases can be run, and with which inputs bound as constants."""
+
+import dataclasses
+import re
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+# Inputs that decide shapes (or choose the computation), by operator: they become initializers with the test's values,
+# as exporters write them.
+CONSTANT_INPUTS = {
+    "AffineGrid": [1],
+    "BlackmanWindow": [0],
+    "CenterCropPad": [1],
+    "Col2Im": [1, 2],
+    "Compress": [1],
+    "ConstantOfShape": [0],
+    "CumProd": [1],
+    "CumSum": [1],
+    "DFT": [1, 2],
+    "Dropout": [1, 2],
+    "Expand": [1],
+    "HammingWindow": [0],
+    "HannWindow": [0],
+    "If": [0],
+    "Loop": [0, 1],
+    "MaxUnpool": [2],
+    "MelWeightMatrix": [0, 1, 2, 3, 4],
+    "OneHot": [1],
+    "Pad": [1, 3],
+    "Range": [0, 1, 2],
+    "Reshape": [1],
+    "Resize": [1, 2, 3],
+    "STFT": [1, 3],
+    "Slice": [1, 2, 3, 4],
+    "Split": [1],
+    "Squeeze": [1],
+    "Tile": [1],
+    "TopK": [1],
+    "Trilu": [1],
+    "Unsqueeze": [1],
+    "Upsample": [1],
+}
+CONSTANT_INPUTS |= {f"Reduce{kind}": [1] for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()}
+
+# What a .npy file can hold.
+PLAIN_TYPES = {
+    TensorProto.BOOL,
+    TensorProto.INT8,
+    TensorProto.INT16,
+    TensorProto.INT32,
+    TensorProto.INT64,
+    TensorProto.UINT8,
+    TensorProto.UINT16,
+    TensorProto.UINT32,
+    TensorProto.UINT64,
+    TensorProto.FLOAT16,
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+}
+OLDEST_OPSET = 13  # what Divisi reads; tests of operators that have not changed since are moved up to it
+
+
+@dataclasses.dataclass
+class Case:
+    """One node test: its model with the constants bound, and numpy values by name for what is left."""
+
+    name: str
+    operator: str  # with its domain, unless that is the main one
+    expanded: bool  # the operator is replaced by its function body
+    rtol: float
+    atol: float
+    skip: str = ""  # why it cannot be run; nothing below is set then
+    opset: int = 0  # of the operator's domain
+    model: onnx.ModelProto | None = None
+    inputs: dict | None = None
+    outputs: dict | None = None
+
+    def write(self, folder):
+        """Writes model and inputs under `folder`; the entry for the list of `divisi run-graph --batch`."""
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes(self.model.SerializeToString())
+        files = {}
+        for k, (name, value) in enumerate(self.inputs.items()):
+            files[name] = str(folder / f"input_{k}.npy")
+            np.save(files[name], value)
+        return {"model": str(folder / "model.onnx"), "inputs": files, "outputs": str(folder / "outputs")}
+
+    def difference(self, folder):
+        """What is wrong with the outputs that a run has left for `write(folder)`; empty when nothing is."""
+        for name, want in self.outputs.items():
+            path = folder / "outputs" / (name.replace("/", "_") + ".npy")
+            if not path.exists():
+                return f"{name}: not written"
+            try:
+                got = np.load(path)
+            except (OSError, ValueError, EOFError) as e:
+                return f"{name}: not a .npy file: {e}"
+            if got.shape != want.shape:
+                return f"{name}: shape {list(got.shape)}, expected {list(want.shape)}"
+            if got.dtype != want.dtype:
+                return f"{name}: type {got.dtype}, expected {want.dtype}"
+            try:
+                np.testing.assert_allclose(got, want, rtol=self.rtol, atol=self.atol)
+            except AssertionError as e:
+                return f"{name}: " + re.sub(r"\s+", " ", str(e))[:300]
+        return ""
+
+
+def is_main(domain):
+    """The main domain has two names."""
+    return domain in ("", "ai.onnx")
+
+
+def opset_of(model, domain):
+    """The version that a model declares for a domain."""
+    same = (o for o in model.opset_import if o.domain == domain or is_main(o.domain) and is_main(domain))
+    return next(same).version
+
+
+def array(value):
+    """The numpy value of what a test case holds."""
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
+
+
+def why_not(model):
+    """Why a case cannot be run with .npy files; empty when it can."""
+    for info in [*model.graph.input, *model.graph.output]:
+        kind = info.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return (kind or "no").replace("_type", "") + " values"
+        element = info.type.tensor_type.elem_type
+        if element not in PLAIN_TYPES:
+            return TensorProto.DataType.Name(element).lower() + " values"
+    return ""
+
+
+def raise_opset(model):
+    """Declares OLDEST_OPSET where an older version of the main domain means the same."""
+    entry = next((o for o in model.opset_import if is_main(o.domain)), None)
+    if entry is None or entry.version >= OLDEST_OPSET:
+        return
+    for node in model.graph.node:
+        if is_main(node.domain):
+            old, new = (onnx.defs.get_schema(node.op_type, v) for v in (entry.version, OLDEST_OPSET))
+            if old.since_version != new.since_version or new.deprecated:
+                return
+    entry.version = OLDEST_OPSET
+    model.ir_version = max(model.ir_version, helper.find_min_ir_version_for(model.opset_import))
+
+
+def bind(test, names):
+    """(model with the inputs `names` as initializers, the other inputs, the outputs)."""
+    model = onnx.ModelProto()
+    model.CopyFrom(test.model)
+    raise_opset(model)
+    inputs, outputs = test.data_sets[0]
+    inputs = {i.name: array(v) for i, v in zip(model.graph.input, inputs)}
+    outputs = {o.name: array(v) for o, v in zip(model.graph.output, outputs)}
+    kept = [i for i in model.graph.input if i.name not in names]
+    for name in names & inputs.keys():
+        model.graph.initializer.append(numpy_helper.from_array(inputs.pop(name), name))
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    return model, inputs, outputs
+
+
+def collect(pattern=""):
+    """All node tests whose name contains a match of `pattern`, in the order of the onnx package."""
+    tests = collect_testcases()
+    primary = {t.name: t.model.graph.node[0] for t in tests if "_expanded" not in t.name}
+    cases = []
+    for test in tests:
+        if not re.search(pattern, test.name):
+            continue
+        base, expanded, _ = test.name.partition("_expanded")
+        node = primary[base]
+        operator = node.op_type if is_main(node.domain) else f"{node.domain}.{node.op_type}"
+        case = Case(test.name, operator, bool(expanded), test.rtol, test.atol, why_not(test.model))
+        if not case.skip:
+            constant = {node.input[k] for k in CONSTANT_INPUTS.get(node.op_type, []) if k < len(node.input)} - {""}
+            case.model, case.inputs, case.outputs = bind(test, constant)
+            case.opset = opset_of(case.model, node.domain)
+        cases.append(case)
+    return cases

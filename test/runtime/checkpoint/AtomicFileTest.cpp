@@ -1,0 +1,73 @@
+#include "runtime/checkpoint/AtomicFile.h"
+#include "test/runtime/Util.h"
+
+#include <csignal>
+#include <sys/resource.h>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+std::vector<std::string> listFolder(const TemporaryFolder &folder) {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(folder.path))
+    names.push_back(entry.path().filename().string());
+  return names;
+}
+
+TEST(AtomicFileTest, ReplacesWholeFilesOnly) {
+  TemporaryFolder folder;
+  std::string path = folder / "a";
+  ASSERT_TRUE(succeeded(writeFile(path, "old")));
+  {
+    AtomicFile file(path);
+    file.write("new");
+    EXPECT_EQ(readFile(path), "old");
+    // Not committed.
+  }
+  EXPECT_EQ(readFile(path), "old");
+  EXPECT_EQ(listFolder(folder), std::vector<std::string>{"a"});
+  ASSERT_TRUE(succeeded(writeFile(path, "new")));
+  EXPECT_EQ(readFile(path), "new");
+  EXPECT_EQ(listFolder(folder), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicFileTest, AFailedWriteLeavesTheOldFile) {
+  TemporaryFolder folder;
+  std::string path = folder / "a";
+  ASSERT_TRUE(succeeded(writeFile(path, "old")));
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  auto *handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit small = {1000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  Status status = writeFile(path, std::string(5000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_TRUE(failsWith(status, "cannot write '" + path + "': File too large"));
+  EXPECT_EQ(readFile(path), "old");
+  EXPECT_EQ(listFolder(folder), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicFileTest, DevicesStayDevices) {
+  EXPECT_TRUE(failsWith(writeFile("/dev/full", "x"), "cannot write '/dev/full': No space left on device"));
+  EXPECT_TRUE(succeeded(writeFile("/dev/null", "x")));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(AtomicFileTest, LinksStayLinks) {
+  TemporaryFolder folder;
+  writeBytes(folder / "target", "old");
+  std::filesystem::create_symlink("target", folder / "link");
+  ASSERT_TRUE(succeeded(writeFile(folder / "link", "new")));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(readFile(folder / "target"), "new");
+}
+
+TEST(AtomicFileTest, SaysWhyItCannotWrite) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(failsWith(writeFile(folder / "none/a", "x"), "none/a': No such file or directory"));
+  EXPECT_TRUE(failsWith(writeFile(folder.path.string(), "x"), "Is a directory"));
+}
+} // namespace

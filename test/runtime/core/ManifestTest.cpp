@@ -1,0 +1,120 @@
+#include "runtime/core/Manifest.h"
+#include "runtime/core/Hash.h"
+#include "runtime/core/Json.h"
+#include "test/runtime/FakeProgram.h"
+#include "test/runtime/Util.h"
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+Result<Manifest> parse(const Json &json) { return parseManifest(json.dump(), fakeArenaBytes); }
+Json fake() { return Json::parse(fakeManifest); }
+
+TEST(ManifestTest, ReadsEverything) {
+  Result<Manifest> m = parseManifest(fakeProgram());
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_EQ(m->model, "line");
+  EXPECT_EQ(m->batch, 4);
+  EXPECT_EQ(m->learningRate, 0.05);
+  ASSERT_EQ(m->inputs.size(), 2u);
+  EXPECT_EQ(m->inputs[0].shape, (Shape{4, 3}));
+  EXPECT_FALSE(m->inputs[0].padding);
+  EXPECT_EQ(m->inputs[1].padding, -100);
+  EXPECT_EQ(m->inputs[1].range, (std::pair<int64_t, int64_t>{-50, 50}));
+  ASSERT_EQ(m->state.size(), 7u);
+  EXPECT_EQ(m->state[1].onnxName, "model.bias");
+  EXPECT_EQ(m->state[0].onnxName, "w");
+  EXPECT_EQ(m->state[2].of, "w");
+  EXPECT_EQ(m->state[0].init->kind, Initial::Kind::Uniform);
+  EXPECT_EQ(m->state[0].init->value, 0.5);
+  EXPECT_EQ(m->stateOf(Role::Step)->offset, 448);
+  EXPECT_EQ(m->scalar("rows")->dtype, DataType::I64);
+  EXPECT_EQ(m->scalar("nothing"), nullptr);
+  EXPECT_EQ(m->result("train", "correct")->when, 2u);
+  EXPECT_EQ(m->result("evaluate", "loss")->offset, 1024);
+}
+
+TEST(ManifestTest, RefusesWhatItCannotTrust) {
+  struct Case {
+    const char *pointer, *value, *message;
+  };
+  for (const Case &c : std::initializer_list<Case>{{"/abi", "2", "not of version 1"},
+                                                   {"/batch", "0", "batch"},
+                                                   {"/batch", "\"4\"", "no integer 'batch'"},
+                                                   {"/inputs/0/offset", "-64", "outside of the arena"},
+                                                   {"/inputs/0/offset", "1216", "outside of the arena"},
+                                                   {"/inputs/0/offset", "9223372036854775807", "outside of the arena"},
+                                                   {"/inputs/0/offset", "18446744073709551615", "too large"},
+                                                   {"/inputs/0/offset", "2", "not aligned"},
+                                                   {"/inputs/0/bytes", "52", "another size"},
+                                                   {"/inputs/0/shape", "[4, -3]", "list of sizes"},
+                                                   {"/inputs/0/shape", "[4, 4294967296, 4294967296]", "another size"},
+                                                   {"/inputs/0/dtype", "\"F33\"", "unknown element type 'F33'"},
+                                                   {"/inputs/0/name", "\"label\"", "two times"},
+                                                   {"/inputs/1/range", "[1]", "range"},
+                                                   {"/state/0/role", "\"king\"", "unknown role"},
+                                                   {"/state/0/offset", "8", "in one place"},
+                                                   {"/state/0/init/kind", "\"magic\"", "unknown kind"},
+                                                   {"/state/5/dtype", "\"F64\"", "one integer"},
+                                                   {"/scalars/0/offset", "2000", "outside"},
+                                                   {"/scalars/1/shape", "[2]", "one number"},
+                                                   {"/results/0/function", "\"test\"", "unknown function"},
+                                                   {"/results/0/offset", "null", "no integer 'offset'"},
+                                                   {"/inputs", "3", "no list 'inputs'"},
+                                                   {"/state/0", "[]", "not an object"}}) {
+    Json json = fake();
+    json[Json::json_pointer(c.pointer)] = Json::parse(c.value);
+    EXPECT_TRUE(failsWith(parse(json), c.message)) << c.pointer << " = " << c.value;
+  }
+  EXPECT_TRUE(failsWith(parseManifest("{", 100), "not valid JSON"));
+  EXPECT_TRUE(failsWith(parseManifest("[1]", 100), "not an object"));
+  DivisiProgram program = fakeProgram();
+  program.abi_version = 7;
+  EXPECT_TRUE(failsWith(parseManifest(program), "version 7"));
+}
+
+/// Damage never leads to a crash or to a range outside of the arena.
+TEST(ManifestTest, SurvivesMutations) {
+  std::mt19937 random(1);
+  std::string text = fakeManifest;
+  int accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string mutated = text;
+    for (unsigned n = 0; n < 1 + random() % 3; ++n)
+      mutated[random() % mutated.size()] = "0123456789-[]{},\":aeF"[random() % 21];
+    Result<Manifest> m = parseManifest(mutated, fakeArenaBytes);
+    if (!m.ok()) {
+      EXPECT_FALSE(m.status().message().empty());
+      continue;
+    }
+    accepted += 1;
+    for (const State &s : m->state)
+      ASSERT_TRUE(s.offset >= 0 && s.bytes >= 0 && uint64_t(s.offset) + uint64_t(s.bytes) <= fakeArenaBytes);
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_LT(accepted, 3000);
+}
+
+TEST(ManifestTest, IdentityFollowsTheState) {
+  std::string identity = parse(fake())->identity();
+  Json json = fake();
+  json["inputs"][0]["name"] = "other";
+  EXPECT_EQ(parse(json)->identity(), identity);
+  json["state"][0]["name"] = "other";
+  EXPECT_NE(parse(json)->identity(), identity);
+  json = fake();
+  json["state"][0]["shape"] = {3, 1};
+  EXPECT_NE(parse(json)->identity(), identity);
+}
+
+TEST(HashTest, KnownValues) {
+  EXPECT_EQ(fnv1a64("", 0), "fnv1a64:cbf29ce484222325");
+  EXPECT_EQ(fnv1a64("a", 1), "fnv1a64:af63dc4c8601ec8c");
+  EXPECT_EQ(fnv1a64("foobar", 6), "fnv1a64:85944171f73967e8");
+  std::string large(3 << 20, 'x');
+  std::string hash = chunkedHash(large.data(), large.size());
+  large[2 << 20] = 'y';
+  EXPECT_NE(chunkedHash(large.data(), large.size()), hash);
+}
+} // namespace

@@ -1,0 +1,200 @@
+#include "runtime/data/BatchSource.h"
+#include "runtime/data/Shuffle.h"
+#include "test/runtime/FakeProgram.h"
+#include "test/runtime/Util.h"
+
+#include <cstring>
+#include <numeric>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+class BatchSourceTest : public testing::Test {
+protected:
+  BatchSourceTest() {
+    manifest = *parseManifest(fakeProgram());
+    for (int i = 0; i < 30; ++i)
+      x.push_back(static_cast<float>(i));
+    for (int i = 0; i < 10; ++i)
+      label.push_back(i);
+    writeNpy(folder / "x.npy", "<f4", {10, 3}, x);
+    writeNpy(folder / "label.npy", "<i8", {10}, label);
+  }
+  Result<BatchSource> open(const std::string &xFile = "x.npy", const std::string &labelFile = "label.npy") {
+    return BatchSource::open(manifest, {{"x", folder / xFile}, {"label", folder / labelFile}}, "--data",
+                             [&](const std::string &line) { notes.push_back(line); });
+  }
+  float xAt(int64_t i) const { return readNumber(arena + 4 * i, DataType::F32); }
+  int64_t labelAt(int64_t i) const { return readInteger(arena + 64 + 8 * i, DataType::I64); }
+
+  TemporaryFolder folder;
+  Manifest manifest;
+  std::vector<float> x;
+  std::vector<int64_t> label;
+  std::vector<std::string> notes;
+  alignas(64) char arena[fakeArenaBytes] = {};
+};
+
+TEST_F(BatchSourceTest, ConsecutiveRowsAreConsecutiveBatches) {
+  Result<BatchSource> source = open();
+  ASSERT_TRUE(succeeded(source));
+  EXPECT_EQ(source->samples(), 10);
+  EXPECT_EQ(source->fullBatches(), 2);
+  EXPECT_EQ(source->allBatches(), 3);
+  int64_t rows = 0;
+  ASSERT_TRUE(succeeded(source->load(1, arena, rows)));
+  EXPECT_EQ(rows, 4);
+  for (int64_t i = 0; i < 12; ++i)
+    EXPECT_EQ(xAt(i), 12 + i);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(labelAt(i), 4 + i);
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(BatchSourceTest, AnIncompleteBatchIsPadded) {
+  std::memset(arena, 0x55, 128);
+  Result<BatchSource> source = open();
+  ASSERT_TRUE(succeeded(source));
+  int64_t rows = 0;
+  ASSERT_TRUE(succeeded(source->load(2, arena, rows)));
+  EXPECT_EQ(rows, 2);
+  for (int64_t i = 0; i < 12; ++i)
+    EXPECT_EQ(xAt(i), i < 6 ? 24 + i : 0);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(labelAt(i), i < 2 ? 8 + i : -100);
+  EXPECT_EQ(arena[96], 0x55); // behind the labels
+}
+
+TEST_F(BatchSourceTest, ShufflingKeepsRowsTogetherAndCoversAll) {
+  Result<BatchSource> source = open();
+  ASSERT_TRUE(succeeded(source));
+  source->shuffle(3, 5);
+  std::vector<int64_t> seen;
+  for (int64_t b = 0; b < 3; ++b) {
+    int64_t rows = 0;
+    ASSERT_TRUE(succeeded(source->load(b, arena, rows)));
+    for (int64_t i = 0; i < rows; ++i) {
+      seen.push_back(labelAt(i));
+      EXPECT_EQ(xAt(3 * i + 1), 3 * labelAt(i) + 1);
+    }
+  }
+  std::vector<uint32_t> order = permutation(3, 5, 10);
+  EXPECT_EQ(seen, std::vector<int64_t>(order.begin(), order.end()));
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, label);
+}
+
+TEST_F(BatchSourceTest, ConvertsOnlyWhatIsSafe) {
+  writeNpy(folder / "x8.npy", "<f8", {10, 3}, std::vector<double>(x.begin(), x.end()));
+  writeNpy(folder / "l4.npy", "<i4", {10}, std::vector<int32_t>{-7, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  Result<BatchSource> source = open("x8.npy", "l4.npy");
+  ASSERT_TRUE(succeeded(source));
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].find("x8.npy' is converted from F64 to F32"), std::string::npos);
+  int64_t rows = 0;
+  ASSERT_TRUE(succeeded(source->load(0, arena, rows)));
+  EXPECT_EQ(xAt(11), 11);
+  EXPECT_EQ(labelAt(0), -7);
+  writeNpy(folder / "u1.npy", "|u1", {10, 3}, std::vector<uint8_t>(30));
+  EXPECT_TRUE(
+      failsWith(open("u1.npy"), "--data x: expected F32 [N, 3], but '" + (folder / "u1.npy") + "' has U8 [10, 3]"));
+  EXPECT_TRUE(failsWith(open("x.npy", "x.npy"), "--data label: expected I64 [N]"));
+}
+
+TEST_F(BatchSourceTest, SaysWhichFileDoesNotFit) {
+  writeNpy(folder / "wide.npy", "<f4", {10, 4}, std::vector<float>(40));
+  writeNpy(folder / "deep.npy", "<f4", {10, 3, 1}, std::vector<float>(30));
+  writeNpy(folder / "long.npy", "<f4", {11, 3}, std::vector<float>(33));
+  writeNpy(folder / "none.npy", "<f4", {0, 3}, std::vector<float>());
+  writeNpy(folder / "no-label.npy", "<i8", {0}, std::vector<int64_t>());
+  EXPECT_TRUE(failsWith(open("wide.npy"), "has F32 [10, 4]"));
+  EXPECT_TRUE(failsWith(open("deep.npy"), "has F32 [10, 3, 1]"));
+  EXPECT_TRUE(failsWith(open("long.npy"), "label.npy' has 10 samples, but '" + (folder / "long.npy") + "' has 11"));
+  EXPECT_TRUE(failsWith(open("none.npy", "no-label.npy"), "has no rows"));
+  EXPECT_TRUE(failsWith(open("gone.npy"), "--data x: cannot open"));
+  EXPECT_TRUE(failsWith(BatchSource::open(manifest, {{"x", folder / "x.npy"}}, "--eval", {}),
+                        "no file for input 'label': give --eval label=FILE.npy with I64 [N]"));
+  EXPECT_TRUE(failsWith(BatchSource::open(manifest, {{"imge", "a"}}, "--data", {}),
+                        "--data imge=a: the model has no input 'imge', it has x, label"));
+}
+
+TEST_F(BatchSourceTest, RefusesValuesOutOfRange) {
+  label[5] = 50;
+  writeNpy(folder / "label.npy", "<i8", {10}, label);
+  Result<BatchSource> source = open();
+  ASSERT_TRUE(succeeded(source));
+  int64_t rows = 0;
+  EXPECT_TRUE(succeeded(source->load(0, arena, rows)));
+  EXPECT_TRUE(failsWith(source->load(1, arena, rows), "has the value 50 in row 5, but input 'label' takes -50 to 49"));
+  label[5] = -100; // the padding is a value, too
+  writeNpy(folder / "label.npy", "<i8", {10}, label);
+  EXPECT_TRUE(succeeded(open()->load(1, arena, rows)));
+}
+
+/// Inputs with several rows for each sample, and inputs that are no samples at all.
+TEST_F(BatchSourceTest, OtherLeadingDimensions) {
+  manifest.batch = 2;
+  writeNpy(folder / "x2.npy", "<f4", {12, 3}, randomNumbers(36, 1));
+  Result<BatchSource> pairs = open("x2.npy", "x.npy");
+  EXPECT_FALSE(pairs.ok());
+  writeNpy(folder / "l2.npy", "<i8", {12}, std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  pairs = open("x2.npy", "l2.npy");
+  ASSERT_TRUE(succeeded(pairs));
+  EXPECT_EQ(pairs->samples(), 6);
+  pairs->shuffle(1, 1);
+  int64_t rows = 0;
+  ASSERT_TRUE(succeeded(pairs->load(0, arena, rows)));
+  EXPECT_EQ(labelAt(0) % 2, 0);
+  EXPECT_EQ(labelAt(1), labelAt(0) + 1);
+  EXPECT_EQ(labelAt(3), labelAt(2) + 1);
+
+  manifest.batch = 3; // 4 rows are no multiple of it
+  manifest.inputs[1].shape = {3};
+  manifest.inputs[1].bytes = 24;
+  writeNpy(folder / "fixed.npy", "<f4", {4, 3}, std::vector<float>(12, 7));
+  Result<BatchSource> fixed = open("fixed.npy", "label.npy");
+  ASSERT_TRUE(succeeded(fixed));
+  EXPECT_EQ(fixed->samples(), 10);
+  ASSERT_TRUE(succeeded(fixed->load(3, arena, rows)));
+  EXPECT_EQ(xAt(11), 7);
+  EXPECT_EQ(rows, 1);
+  EXPECT_TRUE(failsWith(open("x.npy", "label.npy"), "expected F32 [4, 3]"));
+}
+
+TEST(ShuffleTest, IsAPermutationThatDependsOnSeedAndEpoch) {
+  for (uint64_t count : {0, 1, 2, 3, 10, 1000}) {
+    auto order = permutation(1, 2, count);
+    EXPECT_EQ(order, permutation(1, 2, count));
+    auto sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<uint32_t> all(count);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(sorted, all);
+    if (count > 9) {
+      EXPECT_NE(order, permutation(1, 3, count));
+      EXPECT_NE(order, permutation(2, 2, count));
+      EXPECT_NE(order, all);
+    }
+  }
+}
+
+/// These numbers must never change: a checkpoint of an older program would go on with other data.
+TEST(ShuffleTest, IsFixed) {
+  EXPECT_EQ(permutation(0, 0, 8), (std::vector<uint32_t>{4, 3, 7, 6, 1, 2, 5, 0}));
+  EXPECT_EQ(permutation(42, 7, 8), (std::vector<uint32_t>{4, 2, 7, 3, 1, 0, 6, 5}));
+}
+
+/// Each of the 24 orders of four is about as frequent as the others.
+TEST(ShuffleTest, IsUniform) {
+  std::map<std::vector<uint32_t>, int> counts;
+  constexpr int draws = 24000;
+  for (int seed = 0; seed < draws; ++seed)
+    counts[permutation(static_cast<uint64_t>(seed), 0, 4)] += 1;
+  ASSERT_EQ(counts.size(), 24u);
+  double chi = 0;
+  for (const auto &[order, n] : counts)
+    chi += (n - draws / 24.0) * (n - draws / 24.0) / (draws / 24.0);
+  EXPECT_LT(chi, 49.7); // exceeded by chance once in a thousand
+}
+} // namespace

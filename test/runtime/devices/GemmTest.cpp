@@ -1,0 +1,175 @@
+#include "runtime/core/Context.h"
+#include "runtime/core/Half.h"
+#include "test/runtime/Util.h"
+
+#include <tuple>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+/// Sizes of one product; strides are chosen by `layout`.
+struct Case {
+  int64_t batch0, batch1, m, n, k;
+};
+enum Layout {
+  Dense,       ///< one matrix after the other
+  Padded,      ///< rows and matrices with space between them
+  Interleaved, ///< batch1 within the rows, as heads of attention are
+  SharedB,     ///< one b for all
+};
+
+/// Elements from the first to the last of an operand.
+size_t extent(const DivisiGemm &g, int64_t rows, int64_t cols, int64_t ld, int64_t s0, int64_t s1) {
+  return static_cast<size_t>((g.batch0 - 1) * s0 + (g.batch1 - 1) * s1 + (rows - 1) * ld + cols);
+}
+
+struct Sizes {
+  int64_t aRows, aCols, bRows, bCols;
+};
+Sizes sizesOf(const DivisiGemm &g) {
+  return {g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n};
+}
+
+DivisiGemm describe(const Case &c, bool ta, bool tb, Layout layout) {
+  DivisiGemm g = {};
+  g.batch0 = c.batch0, g.batch1 = c.batch1, g.m = c.m, g.n = c.n, g.k = c.k;
+  g.transpose_a = ta, g.transpose_b = tb;
+  auto [ar, ac, br, bc] = sizesOf(g);
+  int64_t gap = layout == Padded ? 3 : 0, wide = layout == Interleaved ? c.batch1 : 1;
+  g.lda = ac * wide + gap, g.ldb = bc * wide + gap, g.ldc = c.n * wide + gap;
+  g.a1 = layout == Interleaved ? ac : ar * g.lda + gap, g.b1 = layout == Interleaved ? bc : br * g.ldb + gap;
+  g.c1 = layout == Interleaved ? c.n : c.m * g.ldc + gap;
+  g.a0 = (layout == Interleaved ? ar * g.lda : g.a1 * c.batch1) + gap;
+  g.b0 = (layout == Interleaved ? br * g.ldb : g.b1 * c.batch1) + gap;
+  g.c0 = (layout == Interleaved ? c.m * g.ldc : g.c1 * c.batch1) + gap;
+  if (layout == SharedB)
+    g.b0 = g.b1 = 0;
+  return g;
+}
+
+/// The definition, in double precision.
+template <typename T, typename C>
+void naive(const DivisiGemm &g, const std::vector<T> &a, const std::vector<T> &b, std::vector<C> &c) {
+  for (int64_t i = 0; i < g.batch0; ++i)
+    for (int64_t j = 0; j < g.batch1; ++j)
+      for (int64_t row = 0; row < g.m; ++row)
+        for (int64_t col = 0; col < g.n; ++col) {
+          double sum = 0;
+          for (int64_t k = 0; k < g.k; ++k) {
+            int64_t ai = g.transpose_a ? k * g.lda + row : row * g.lda + k;
+            int64_t bi = g.transpose_b ? col * g.ldb + k : k * g.ldb + col;
+            sum += double(a[i * g.a0 + j * g.a1 + ai]) * double(b[i * g.b0 + j * g.b1 + bi]);
+          }
+          C &to = c[i * g.c0 + j * g.c1 + row * g.ldc + col];
+          to = static_cast<C>(g.accumulate ? double(to) + sum : sum);
+        }
+}
+
+template <typename T> void check(DivisiGemm g, int64_t type, int threads, double tolerance) {
+  auto [ar, ac, br, bc] = sizesOf(g);
+  auto a = randomNumbers<T>(extent(g, ar, ac, g.lda, g.a0, g.a1), 1);
+  auto b = randomNumbers<T>(extent(g, br, bc, g.ldb, g.b0, g.b1), 2);
+  auto c = randomNumbers<T>(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3);
+  auto want = c;
+  g.type = g.result_type = type;
+  naive(g, a, b, want);
+  DivisiContext context(threads);
+  configureThreads(threads);
+  void *buffers[] = {a.data(), b.data(), c.data()};
+  divisi_gemm(&context, &g, buffers);
+  ASSERT_TRUE(succeeded(context.error));
+  // Compares what lies between the rows, too: it must not be touched.
+  EXPECT_LT(worstError(c, want), tolerance);
+}
+
+const Case cases[] = {{1, 1, 5, 7, 3},    {1, 1, 1, 9, 4},     {1, 1, 6, 1, 5},   {1, 1, 1, 1, 1},
+                      {1, 6, 4, 3, 5},    {3, 1, 2, 8, 6},     {2, 3, 5, 4, 7},   {4, 4, 1, 6, 2},
+                      {2, 8, 40, 33, 17}, {1, 1, 130, 70, 90}, {1, 3, 64, 64, 64}};
+
+class Gemm : public testing::TestWithParam<std::tuple<int, int, Layout>> {};
+
+TEST_P(Gemm, MatchesTheDefinition) {
+  auto [transposes, threads, layout] = GetParam();
+  for (const Case &c : cases)
+    for (int accumulate : {0, 1}) {
+      DivisiGemm g = describe(c, transposes & 1, transposes & 2, layout);
+      g.accumulate = accumulate;
+      SCOPED_TRACE(concat(c.batch0, "x", c.batch1, " of ", c.m, " ", c.n, " ", c.k, " accumulate ", accumulate));
+      check<float>(g, DIVISI_F32, threads, 1e-5);
+      check<double>(g, DIVISI_F64, threads, 1e-13);
+    }
+}
+INSTANTIATE_TEST_SUITE_P(All, Gemm,
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 2, 3),
+                                          testing::Values(Dense, Padded, Interleaved, SharedB)));
+
+/// Narrow operands and results, by every combination of widths.
+TEST(GemmTypes, NarrowOperandsAreSummedInFloat) {
+  auto narrow = [](float x, int64_t type) { return type == DIVISI_BF16 ? floatToBfloat(x) : floatToHalf(x); };
+  auto wide = [](uint16_t x, int64_t type) { return type == DIVISI_BF16 ? bfloatToFloat(x) : halfToFloat(x); };
+  for (int64_t type : {DIVISI_BF16, DIVISI_F16})
+    for (bool narrowResult : {false, true})
+      for (Layout layout : {Dense, Padded, Interleaved, SharedB})
+        for (int transposes = 0; transposes < 4; ++transposes)
+          for (int accumulate : {0, 1}) {
+            DivisiGemm g = describe({2, 3, 9, 8, 20}, transposes & 1, transposes & 2, layout);
+            g.accumulate = accumulate, g.type = type, g.result_type = narrowResult ? type : int64_t(DIVISI_F32);
+            auto [ar, ac, br, bc] = sizesOf(g);
+            auto prepare = [&](size_t count, unsigned seed, std::vector<float> &exact) {
+              std::vector<uint16_t> bits;
+              exact = randomNumbers(count, seed);
+              for (float &x : exact)
+                bits.push_back(narrow(x, type)), x = wide(bits.back(), type);
+              return bits;
+            };
+            std::vector<float> a, b, c;
+            auto an = prepare(extent(g, ar, ac, g.lda, g.a0, g.a1), 1, a);
+            auto bn = prepare(extent(g, br, bc, g.ldb, g.b0, g.b1), 2, b);
+            auto cn = prepare(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3, c);
+            std::vector<float> got = c;
+            naive(g, a, b, c);
+            DivisiContext context(2);
+            void *buffers[] = {an.data(), bn.data(), narrowResult ? static_cast<void *>(cn.data()) : got.data()};
+            divisi_gemm(&context, &g, buffers);
+            ASSERT_TRUE(succeeded(context.error));
+            for (size_t i = 0; narrowResult && i < cn.size(); ++i)
+              got[i] = wide(cn[i], type);
+            double tolerance = !narrowResult ? 1e-5 : type == DIVISI_BF16 ? 5e-3 : 6e-4;
+            EXPECT_LT(worstError(got, c), tolerance);
+          }
+}
+
+TEST(GemmTypes, EmptySumsAreZeroAndEmptyResultsAreFine) {
+  DivisiContext context(2);
+  std::vector<float> a(1), b(1), c(6, 5.0f);
+  void *buffers[] = {a.data(), b.data(), c.data()};
+  DivisiGemm g = describe({1, 1, 2, 3, 0}, false, false, Dense);
+  g.accumulate = 1;
+  divisi_gemm(&context, &g, buffers);
+  EXPECT_EQ(c, std::vector<float>(6, 5.0f));
+  g.accumulate = 0;
+  divisi_gemm(&context, &g, buffers);
+  EXPECT_EQ(c, std::vector<float>(6, 0.0f));
+  g = describe({1, 1, 0, 3, 2}, false, false, Dense);
+  divisi_gemm(&context, &g, buffers);
+  EXPECT_TRUE(succeeded(context.error));
+}
+
+TEST(GemmTypes, ImpossibleRequestsFailWithAMessage) {
+  DivisiContext context(1);
+  std::vector<float> x(64);
+  void *buffers[] = {x.data(), x.data(), x.data()};
+  DivisiGemm g = describe({1, 1, 4, 4, 4}, false, false, Dense);
+  g.lda = 2;
+  divisi_gemm(&context, &g, buffers);
+  EXPECT_TRUE(failsWith(context.error, "matrix product"));
+}
+
+/// Matrices of the batch that share their place in the result are summed in order.
+TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
+  DivisiGemm g = describe({1, 5, 8, 8, 8}, false, false, Dense);
+  g.c0 = g.c1 = 0, g.accumulate = 1;
+  check<float>(g, DIVISI_F32, 2, 1e-5);
+}
+} // namespace

@@ -1,0 +1,136 @@
+// Runs of a whole program as a process of its own: what must be killed, or needs a terminal.
+#include "test/runtime/Util.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+class ProcessTest : public testing::Test {
+protected:
+  ProcessTest() {
+    writeNpy(folder / "x.npy", "<f4", {40, 3}, randomNumbers(120, 1));
+    writeNpy(folder / "y.npy", "<i8", {40}, std::vector<int64_t>(40, 2));
+  }
+  std::vector<std::string> command(const std::string &arguments) {
+    std::vector<std::string> words = {
+        RUNTIME_FAKE, "--init", "1", "--data", "x=" + (folder / "x.npy"), "--data", "label=" + (folder / "y.npy")};
+    std::istringstream stream(arguments);
+    for (std::string word; stream >> word;)
+      words.push_back(word);
+    return words;
+  }
+  [[noreturn]] static void become(const std::vector<std::string> &words) {
+    std::vector<char *> argv;
+    for (const std::string &word : words)
+      argv.push_back(const_cast<char *>(word.c_str()));
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  pid_t start(const std::string &arguments) {
+    auto words = command(arguments);
+    pid_t pid = fork();
+    if (pid == 0) {
+      int file = ::open((folder / "output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+      dup2(file, STDOUT_FILENO);
+      dup2(file, STDERR_FILENO);
+      become(words);
+    }
+    return pid;
+  }
+  static int wait(pid_t pid) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return status;
+  }
+  /// "step loss" of each line.
+  std::vector<std::string> losses(const std::string &name) {
+    std::vector<std::string> all;
+    for (const std::string &line : linesOf(readFile(folder / name)))
+      all.push_back(line.substr(0, line.find(",\"samples_per_s\"")));
+    return all;
+  }
+  TemporaryFolder folder;
+};
+
+/// Killed at any moment, many times, and gone on with: as if nothing had been.
+TEST_F(ProcessTest, KillingItChangesNothing) {
+  ASSERT_EQ(wait(start("--steps 600 --log " + (folder / "whole"))), 0);
+  std::string flags = concat("--steps 600 --every 2 --resume --checkpoint ", folder / "ck", " --log ", folder / "part");
+  std::mt19937 random(5);
+  int killed = 0;
+  for (int i = 0; i < 40; ++i) {
+    pid_t pid = start(flags);
+    usleep(10000 + random() % 60000);
+    kill(pid, SIGKILL);
+    killed += WIFSIGNALED(wait(pid));
+  }
+  EXPECT_GT(killed, 5);
+  ASSERT_EQ(wait(start(flags)), 0) << readFile(folder / "output");
+  EXPECT_EQ(losses("part"), losses("whole"));
+  std::string output = readFile(folder / "output");
+  EXPECT_EQ(output.find("passing over"), std::string::npos) << output;
+  EXPECT_NE(output.find("resumed from"), std::string::npos);
+}
+
+TEST_F(ProcessTest, AFileThatBecomesShorterIsExplained) {
+  // Larger than a page, so that its end goes away.
+  writeNpy(folder / "x.npy", "<f4", {40000, 3}, randomNumbers(120000, 1));
+  writeNpy(folder / "y.npy", "<i8", {40000}, std::vector<int64_t>(40000, 2));
+  pid_t pid = start(concat("--epochs 100000 --log ", folder / "log"));
+  while (!std::filesystem::exists(folder / "log") || std::filesystem::file_size(folder / "log") == 0)
+    usleep(1000);
+  std::filesystem::resize_file(folder / "x.npy", 100);
+  int status = wait(pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_NE(readFile(folder / "output").find("error: a data or weights file became shorter"), std::string::npos);
+}
+
+TEST_F(ProcessTest, ATerminalGetsABarThatFits) {
+  for (unsigned short width : {50, 120}) {
+    winsize size = {24, width, 0, 0};
+    int terminal = -1;
+    auto words = command("--steps 3000000");
+    pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
+    ASSERT_GE(pid, 0);
+    if (pid == 0)
+      become(words);
+    std::string text;
+    char buffer[4096];
+    auto redraws = [&] { return std::count(text.begin(), text.end(), '\r'); };
+    pollfd ready = {terminal, POLLIN, 0};
+    while (redraws() < 6 && poll(&ready, 1, 10000) > 0) {
+      ssize_t n = read(terminal, buffer, sizeof(buffer));
+      if (n <= 0)
+        break;
+      text.append(buffer, static_cast<size_t>(n));
+    }
+    kill(pid, SIGKILL);
+    wait(pid);
+    close(terminal);
+    EXPECT_GE(redraws(), 6);
+    size_t bars = 0;
+    for (size_t at = text.find('\r'), end;
+         at != std::string::npos && (end = text.find("\x1b[K", at)) != std::string::npos;
+         at = text.find('\r', at + 1)) {
+      std::string line = text.substr(at + 1, end - at - 1);
+      if (line.find('\r') != std::string::npos)
+        continue;
+      EXPECT_LT(line.size(), width) << line;
+      bars += line.find("loss ") != std::string::npos;
+      if (width == 120) {
+        EXPECT_NE(line.find("  ETA "), std::string::npos) << line;
+        EXPECT_TRUE(line.starts_with("[")) << line;
+      }
+    }
+    EXPECT_GE(bars, 1u) << text;
+  }
+}
+} // namespace

@@ -1,0 +1,344 @@
+// Whole runs of a program, in this process.
+#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/core/Json.h"
+#include "runtime/main/RunProgram.h"
+#include "test/runtime/FakeProgram.h"
+#include "test/runtime/Util.h"
+
+#include <csignal>
+#include <cstring>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+class ProgramTest : public testing::Test {
+protected:
+  ProgramTest() {
+    auto x = randomNumbers(42 * 3, 1);
+    std::vector<int64_t> label;
+    for (size_t i = 0; i < 42; ++i)
+      label.push_back(std::lround(x[3 * i] - 2 * x[3 * i + 1] + 3 * x[3 * i + 2] + 1));
+    writeNpy(folder / "x.npy", "<f4", {42, 3}, x);
+    writeNpy(folder / "y.npy", "<i8", {42}, label);
+    x.resize(10 * 3), label.resize(10);
+    writeNpy(folder / "xt.npy", "<f4", {10, 3}, x);
+    writeNpy(folder / "yt.npy", "<i8", {10}, label);
+  }
+  ~ProgramTest() override { fakeHook = nullptr; }
+
+  /// The exit code; `@` in an argument stands for the test's folder.
+  int run(const std::string &arguments, bool data = true) {
+    std::vector<std::string> words = {"line"};
+    std::istringstream stream((data ? "--data x=@/x.npy --data label=@/y.npy " : "") + arguments);
+    for (std::string word; stream >> word; words.push_back(word))
+      for (size_t at; (at = word.find('@')) != std::string::npos;)
+        word.replace(at, 1, folder.path.string());
+    std::vector<const char *> argv;
+    for (const std::string &word : words)
+      argv.push_back(word.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    int code = runProgram(program, static_cast<int>(argv.size()), argv.data());
+    out = testing::internal::GetCapturedStdout();
+    error = testing::internal::GetCapturedStderr();
+    return code;
+  }
+  std::vector<Json> log(const std::string &name) {
+    std::vector<Json> lines;
+    for (const std::string &line : linesOf(readFile(folder / name)))
+      lines.push_back(Json::parse(line));
+    return lines;
+  }
+  /// What must be equal of two runs: the losses, exactly as printed, and the learning rates.
+  std::vector<std::string> losses(const std::string &name) {
+    std::vector<std::string> all;
+    for (const Json &line : log(name))
+      all.push_back(concat(line.contains("eval") ? "eval " : "", line["step"], " ", line["epoch"], " ", line["loss"],
+                           " ", line.value("lr", 0.0)));
+    return all;
+  }
+  void expectError(const std::string &words) {
+    EXPECT_EQ(linesOf(error).size(), 1u) << error;
+    EXPECT_TRUE(error.starts_with("error: ")) << error;
+    EXPECT_NE(error.find(words), std::string::npos) << error;
+  }
+
+  TemporaryFolder folder;
+  DivisiProgram program = fakeProgram();
+  std::string out, error;
+};
+
+TEST_F(ProgramTest, TrainsAndLogs) {
+  ASSERT_EQ(run("--init 1 --epochs 3 --eval x=@/xt.npy --eval label=@/yt.npy --log @/log --log-grad-norms"), 0)
+      << error;
+  auto lines = log("log");
+  ASSERT_EQ(lines.size(), 33u);
+  EXPECT_EQ(lines[0]["step"], 1);
+  EXPECT_EQ(lines[0]["epoch"], 1);
+  EXPECT_EQ(lines[0]["lr"], 0.05);
+  EXPECT_GT(lines[0]["samples_per_s"], 0);
+  EXPECT_EQ(lines[0]["grad_norms"].size(), 2u);
+  EXPECT_GT(lines[0]["grad_norms"]["bias"], 0);
+  EXPECT_FALSE(lines[1].contains("grad_norms"));
+  EXPECT_EQ(lines[10]["eval"], true);
+  EXPECT_EQ(lines[10]["step"], 10);
+  EXPECT_EQ(lines[11]["epoch"], 2);
+  EXPECT_LT(lines[32]["loss"], lines[10]["loss"]);
+  EXPECT_GT(lines[32]["accuracy"], 0.0);
+  auto text = linesOf(out);
+  EXPECT_NE(text.front().find("last 2 of 42 samples"), std::string::npos);
+  EXPECT_TRUE(text[3].starts_with("epoch 3/3  step 30  loss ")) << out;
+  EXPECT_NE(text[3].find("eval accuracy"), std::string::npos);
+  EXPECT_EQ(text.back(), concat("final loss ", lines[32]["loss"].dump(), " accuracy ", lines[32]["accuracy"].dump()));
+  EXPECT_EQ(error, "");
+}
+
+/// The loss of the log against the model computed here, step by step.
+TEST_F(ProgramTest, LossesAreThoseOfTheModel) {
+  ASSERT_EQ(run("--init 5 --steps 25 --no-shuffle --seed 3 --lr 0.02 --log @/log"), 0) << error;
+  alignas(64) char arena[fakeArenaBytes] = {};
+  ASSERT_EQ(run("--init 5 --steps 1 --lr 0 --save-weights @/start"), 0) << error;
+  auto start = *SafetensorsFile::open(folder / "start");
+  std::memcpy(arena + 128, start.entries().at("w").data, 12);
+  writeNumber(arena + 192, DataType::F32, 0.25);
+  writeNumber(arena + 384, DataType::F32, 1);
+  writeInteger(arena + 512, DataType::I64, 3);
+  writeNumber(arena + 576, DataType::F32, 0.02);
+  std::string x = readFile(folder / "x.npy").substr(128), y = readFile(folder / "y.npy").substr(128);
+  ASSERT_EQ(x.size(), 42u * 12);
+  auto lines = log("log");
+  ASSERT_EQ(lines.size(), 25u);
+  for (size_t step = 0; step < 25; ++step) {
+    size_t row = step % 10 * 4; // ten batches, then from the beginning
+    std::memcpy(arena, x.data() + row * 12, 48);
+    std::memcpy(arena + 64, y.data() + row * 8, 32);
+    double loss = 0;
+    for (int r = 0; r < 4; ++r) {
+      double error = readNumber(arena + 192, DataType::F32) - double(readInteger(arena + 64 + 8 * r, DataType::I64));
+      for (int f = 0; f < 3; ++f)
+        error += readNumber(arena + 4 * (3 * r + f), DataType::F32) * readNumber(arena + 128 + 4 * f, DataType::F32);
+      loss += error * error / 4;
+    }
+    EXPECT_NEAR(lines[step]["loss"], loss, 1e-5 * loss) << step;
+    fakeTrainDirect(arena);
+  }
+}
+
+TEST_F(ProgramTest, ShufflingDiffersByEpochAndSeed) {
+  ASSERT_EQ(run("--init 1 --lr 0 --epochs 2 --log @/a"), 0);
+  ASSERT_EQ(run("--init 1 --lr 0 --epochs 2 --log @/b"), 0);
+  ASSERT_EQ(run("--init 1 --lr 0 --epochs 2 --seed 9 --log @/c"), 0);
+  ASSERT_EQ(run("--init 1 --lr 0 --epochs 2 --no-shuffle --log @/d"), 0);
+  auto a = losses("a"), c = losses("c"), d = losses("d");
+  EXPECT_EQ(a, losses("b"));
+  EXPECT_NE(a, c);
+  auto lossOf = [](const std::string &line) { return line.substr(line.find(' ', line.find(' ') + 1)); };
+  for (size_t i = 0; i < 10; ++i)
+    EXPECT_EQ(lossOf(d[i]), lossOf(d[i + 10]));
+  EXPECT_NE(lossOf(a[0]), lossOf(a[10]));
+}
+
+TEST_F(ProgramTest, SchedulesComeFromFlagsOrTheManifest) {
+  ASSERT_EQ(run("--init 1 --steps 8 --lr 0.08 --warmup-steps 4 --lr-schedule linear --log @/log"), 0) << error;
+  std::vector<double> rates;
+  for (const Json &line : log("log"))
+    rates.push_back(line["lr"]);
+  std::vector<double> want = {0.02, 0.04, 0.06, 0.08, 0.08, 0.06, 0.04, 0.02};
+  EXPECT_LT(worstError(rates, want), 1e-9);
+  std::string manifest = fakeManifest;
+  manifest.replace(manifest.find("\"constant\", \"warmup_steps\": 0, \"step_size\": 0"), 45,
+                   "\"step\", \"warmup_steps\": 0, \"step_size\": 2 ");
+  program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
+  ASSERT_EQ(run("--init 1 --steps 5 --log @/log"), 0) << error;
+  rates.clear();
+  for (const Json &line : log("log"))
+    rates.push_back(line["lr"]);
+  want = {0.05, 0.05, 0.005, 0.005, 0.0005};
+  EXPECT_LT(worstError(rates, want), 1e-9);
+}
+
+TEST_F(ProgramTest, ResumedTrainingIsTheSameBitForBit) {
+  std::string common = "--init 1 --epochs 4 --eval x=@/xt.npy --eval label=@/yt.npy --lr-schedule cosine ";
+  ASSERT_EQ(run(common + "--log @/whole --save-weights @/whole.safetensors --save @/whole.onnx"), 0) << error;
+  for (int stop : {1, 7, 10, 13, 39}) {
+    // Ends after `stop` steps as a kill would, with a checkpoint of every third.
+    std::string more = concat("--checkpoint @/ck", stop, " --every 3 --log @/part --save-weights @/part.safetensors");
+    static int last;
+    last = stop;
+    fakeHook = [](int64_t step) {
+      if (step == last)
+        throw std::runtime_error("killed");
+    };
+    ASSERT_EQ(run(common + more), 1);
+    fakeHook = nullptr;
+    ASSERT_EQ(run(common + more + " --resume"), 0) << error;
+    if (stop >= 3) {
+      EXPECT_NE(out.find(concat("resumed from ", folder.path.string(), "/ck", stop, "/step-", stop / 3 * 3)),
+                std::string::npos);
+    }
+    EXPECT_EQ(losses("part"), losses("whole")) << stop;
+    EXPECT_EQ(readFile(folder / "part.safetensors"), readFile(folder / "whole.safetensors")) << stop;
+  }
+  // Once more, when there is nothing left to do.
+  ASSERT_EQ(run(common + "--checkpoint @/ck7 --every 3 --resume --save @/again.onnx"), 0) << error;
+  EXPECT_EQ(readFile(folder / "again.onnx"), readFile(folder / "whole.onnx"));
+}
+
+TEST_F(ProgramTest, ASignalEndsTrainingWithACheckpoint) {
+  ASSERT_EQ(run("--init 1 --epochs 2 --log @/whole"), 0) << error;
+  for (int number : {SIGINT, SIGTERM}) {
+    static int current;
+    current = number;
+    fakeHook = [](int64_t step) {
+      if (step == 4)
+        raise(current);
+    };
+    std::string flags = concat("--init 1 --epochs 2 --log @/part --checkpoint @/ck", number);
+    EXPECT_EQ(run(flags), 128 + number);
+    EXPECT_NE(error.find("after step 5"), std::string::npos);
+    fakeHook = nullptr;
+    EXPECT_EQ(readFile(folder / concat("ck", number, "/latest")), "step-5\n");
+    ASSERT_EQ(run(flags + " --resume"), 0) << error;
+    EXPECT_EQ(losses("part"), losses("whole"));
+  }
+}
+
+TEST_F(ProgramTest, ResumeRefusesOtherTrainings) {
+  ASSERT_EQ(run("--init 1 --steps 5 --checkpoint @/ck"), 0) << error;
+  EXPECT_EQ(run("--init 1 --steps 5 --checkpoint @/ck"), 2);
+  expectError("already holds step-5: add --resume");
+  EXPECT_EQ(run("--steps 9 --checkpoint @/ck --resume --seed 4"), 2);
+  expectError("--seed 0");
+  EXPECT_EQ(run("--steps 9 --checkpoint @/ck --resume --no-shuffle"), 2);
+  expectError("--no-shuffle");
+  EXPECT_EQ(run("--data x=@/xt.npy --data label=@/yt.npy --steps 9 --checkpoint @/ck --resume", false), 1);
+  expectError("made with 42 training samples, but --data has 10");
+  EXPECT_EQ(run("--init 1 --steps 5 --checkpoint @/new --resume"), 0);
+  EXPECT_NE(out.find("no checkpoint in"), std::string::npos);
+}
+
+TEST_F(ProgramTest, ALossThatIsNoNumberEndsTraining) {
+  writeBytes(folder / "w.safetensors", "old");
+  EXPECT_EQ(run("--init 1 --lr 1e12 --epochs 3 --log @/log --save-weights @/w.safetensors"), 1);
+  expectError("the loss of step 3 is infinite");
+  EXPECT_EQ(readFile(folder / "w.safetensors"), "old");
+  auto lines = log("log");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(lines[2]["loss"].is_null());
+  std::vector<float> x(42 * 3, 1);
+  x[20] = NAN;
+  writeNpy(folder / "x.npy", "<f4", {42, 3}, x);
+  EXPECT_EQ(run("--init 1 --no-shuffle"), 1);
+  expectError("the loss of step 2 is NaN");
+}
+
+TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
+  struct Case {
+    const char *arguments, *message;
+  };
+  for (const Case &c : std::initializer_list<Case>{{"--epoch 3", "--epoch"},
+                                                   {"--epochs -3", "--epochs"},
+                                                   {"--epochs x", "--epochs"},
+                                                   {"--lr nan", "--lr"},
+                                                   {"--lr-schedule exp", "--lr-schedule"},
+                                                   {"--lr-schedule step", "--lr-step-size"},
+                                                   {"--every 3", "--checkpoint"},
+                                                   {"--resume", "--checkpoint"},
+                                                   {"--threads 0", "--threads"},
+                                                   {"--init 1 --weights a", "--weights"},
+                                                   {"--data x", "--data x: expected NAME=FILE.npy"},
+                                                   {"--data x=@/x.npy", "this input has two files"},
+                                                   {"--data z=@/x.npy", "the model has no input 'z'"},
+                                                   {"--eval x=@/x.npy", "no file for input 'label': give --eval"},
+                                                   {"--save @/none/a.onnx", "there is no folder"},
+                                                   {"--save @", "this is a folder"},
+                                                   {"stray", "stray"}}) {
+    EXPECT_EQ(run(c.arguments), 2) << c.arguments;
+    expectError(c.message);
+  }
+  EXPECT_EQ(run("--epochs 3", false), 2);
+  expectError("no file for input 'x': give --data x=FILE.npy with F32 [N, 3]");
+}
+
+TEST_F(ProgramTest, FailuresAreExitCodeOne) {
+  EXPECT_EQ(run(""), 1);
+  expectError("line.safetensors");
+  EXPECT_EQ(run("--weights @/x.npy"), 1);
+  expectError("x.npy'");
+  EXPECT_EQ(run("--init 1 --log /dev/full"), 1);
+  expectError("cannot write log '/dev/full': No space left on device");
+  EXPECT_EQ(run("--init 1 --save-weights /dev/full"), 1);
+  expectError("cannot write '/dev/full': No space left on device");
+  EXPECT_EQ(run("--init 1 --save /dev/full"), 1);
+  expectError("cannot write '/dev/full': No space left on device");
+  EXPECT_EQ(run("--init 1 --checkpoint @/x.npy"), 1);
+  expectError("cannot make the folder");
+  EXPECT_EQ(run("--data x=@/xt.npy --data label=@/yt.npy --init 1 --eval x=@/xt.npy --eval label=@/y.npy", false), 1);
+  expectError("y.npy' has 42 samples");
+  program.arena_bytes = uint64_t(1) << 62;
+  EXPECT_EQ(run("--init 1"), 1);
+  expectError("cannot reserve");
+  program = fakeProgram();
+  program.manifest_bytes = 100;
+  EXPECT_EQ(run("--init 1"), 1);
+  expectError("the program's manifest is not valid JSON");
+  program = fakeProgram();
+  program.train = [](DivisiContext *context, char *arena) {
+    DivisiTopK params = {1, 2, 1, 3, 1, 0, 4};
+    void *buffers[] = {arena, arena, arena};
+    divisi_top_k(context, &params, buffers);
+  };
+  EXPECT_EQ(run("--init 1"), 1);
+  expectError("step 1: top-k: cannot take 3 of 2 values");
+}
+
+TEST_F(ProgramTest, ADataSetSmallerThanABatchIsRefused) {
+  writeNpy(folder / "x.npy", "<f4", {3, 3}, std::vector<float>(9));
+  writeNpy(folder / "y.npy", "<i8", {3}, std::vector<int64_t>(3));
+  EXPECT_EQ(run("--init 1"), 1);
+  expectError("3 samples are fewer than one batch of 4");
+  // Evaluation pads it: the loss is the mean over three samples.
+  ASSERT_EQ(
+      run("--data x=@/xt.npy --data label=@/yt.npy --eval x=@/x.npy --eval label=@/y.npy --lr 0 --init 1 --log @/log",
+          false),
+      0)
+      << error;
+  EXPECT_DOUBLE_EQ(log("log").back()["loss"], 0.0625); // bias 0.25, features and labels 0
+  EXPECT_DOUBLE_EQ(log("log").back()["accuracy"], 1);
+}
+
+TEST_F(ProgramTest, WeightsLieBesideTheProgram) {
+  ASSERT_EQ(run("--init 1 --steps 3 --save-weights @/w.safetensors"), 0) << error;
+  ASSERT_EQ(run("--weights @/w.safetensors --lr 0 --save-weights @/v.safetensors"), 0) << error;
+  auto w = *SafetensorsFile::open(folder / "w.safetensors"), v = *SafetensorsFile::open(folder / "v.safetensors");
+  EXPECT_EQ(std::memcmp(w.entries().at("w").data, v.entries().at("w").data, 12), 0);
+  std::filesystem::path beside =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "divisi-program-test.safetensors";
+  std::filesystem::copy_file(folder / "w.safetensors", beside, std::filesystem::copy_options::overwrite_existing);
+  std::string manifest = fakeManifest;
+  manifest.replace(manifest.find("line.safetensors"), 16, "divisi-program-test.safetensors");
+  program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
+  EXPECT_EQ(run("--lr 0"), 0) << error;
+  manifest.replace(manifest.find("\"hash\": \"\""), 10, "\"hash\": \"fnv1a64:1\"");
+  program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
+  EXPECT_EQ(run("--lr 0"), 1);
+  expectError("is not the weights file that this program was compiled with");
+  std::filesystem::remove(beside);
+}
+
+TEST_F(ProgramTest, DescribesItself) {
+  EXPECT_EQ(run("--info", false), 0);
+  EXPECT_NE(out.find("x  F32 [4, 3]"), std::string::npos);
+  EXPECT_NE(out.find("parameters: 4"), std::string::npos);
+  EXPECT_EQ(run("--describe json", false), 0);
+  Json json = Json::parse(out);
+  EXPECT_EQ(json["parameter_count"], 4);
+  EXPECT_EQ(json["arena_bytes"], fakeArenaBytes);
+  EXPECT_EQ(json["inputs"][1]["name"], "label");
+  EXPECT_EQ(run("--help", false), 0);
+  EXPECT_NE(out.find("--data x=x.npy --data label=label.npy"), std::string::npos);
+  EXPECT_EQ(run("--init 1 --quiet"), 0);
+  EXPECT_EQ(out, "");
+}
+} // namespace

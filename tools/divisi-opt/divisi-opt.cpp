@@ -1,0 +1,16 @@
+// Runs single passes on IR, for tests and for looking: divisi-opt --help.
+#include "codegen/Kernels/Passes.h"
+#include "compiler/Pipeline.h"
+#include "passes/Training/Passes.h"
+
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  divisi::compiler::registerAll(registry);
+  mlir::registerTransformsPasses();
+  divisi::training::registerTrainingPasses();
+  divisi::codegen::registerKernelsPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Divisi pass driver\n", registry));
+}

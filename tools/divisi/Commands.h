@@ -1,0 +1,17 @@
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace divisi::tools {
+
+/// Where this program and the runtime's library lie; set by main().
+struct Installation {
+  std::string libraryFolder;
+};
+
+// One per subcommand: adds it with its flags; the callback sets `exitCode`.
+void addCompile(CLI::App &app, const Installation &installation, int &exitCode);
+void addRunGraph(CLI::App &app, int &exitCode);
+
+} // namespace divisi::tools

@@ -1,0 +1,212 @@
+// divisi compile: from ONNX (or a dump) to an executable.
+#include "divisi/Commands.h"
+#include "divisi/Diagnostics.h"
+
+#include "codegen/Emit/Program.h"
+#include "compiler/Import/Import.h"
+#include "compiler/Link.h"
+#include "compiler/Manifest.h"
+#include "compiler/Pipeline.h"
+#include "compiler/WeightsFile.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+
+namespace {
+
+struct CompileFlags {
+  std::string input, output, emit, cpu = "native", loss, batchNorm = "training";
+  std::vector<std::string> dims;
+  ImportOptions import;
+  TrainOptions train;
+  RunDefaults defaults;
+};
+
+class Compilation {
+public:
+  Compilation(const CompileFlags &flags, const tools::Installation &installation)
+      : flags(flags), installation(installation), diagnostics(&context) {
+    DialectRegistry registry;
+    registerAll(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  int run() {
+    if (failed(read()))
+      return 1;
+    Level target = flags.emit.empty() ? Level::llvm : *levelByName(flags.emit);
+    Level level = levelOf(*model.module);
+    if (level < Level::train && target >= Level::train) {
+      if (failed(passes([&](OpPassManager &pm) { addTrainPipeline(pm, flags.train); })))
+        return 1;
+      level = Level::train;
+    }
+    if (level < Level::exec && target >= Level::exec) {
+      if (failed(passes(addExecPipeline)))
+        return 1;
+      level = Level::exec;
+    }
+    if (target < Level::llvm)
+      return dump();
+    if (level < Level::llvm && failed(lower()))
+      return 1;
+    return flags.emit.empty() ? writeProgram() : dump();
+  }
+
+private:
+  int fail(const llvm::Twine &message) {
+    llvm::errs() << "error: " << message << "\n";
+    return 1;
+  }
+
+  LogicalResult read() {
+    if (StringRef(flags.input).ends_with(".mlir")) {
+      model.module = parseSourceFile<ModuleOp>(flags.input, &context);
+      return success((bool)model.module);
+    }
+    auto imported = importOnnx(context, flags.input, flags.import);
+    if (failed(imported))
+      return failure();
+    model = std::move(*imported);
+    for (const std::string &warning : model.warnings)
+      llvm::errs() << "warning: " << warning << "\n";
+    return success();
+  }
+
+  LogicalResult passes(llvm::function_ref<void(OpPassManager &)> add) {
+    PassManager pm(&context);
+    add(pm);
+    return pm.run(*model.module);
+  }
+
+  LogicalResult lower() {
+    WeightsReference weights;
+    if (!model.weights.empty() && flags.emit.empty()) {
+      auto written = writeWeights(flags.output + ".safetensors", model.weights);
+      if (!written) {
+        fail(llvm::toString(written.takeError()));
+        return failure();
+      }
+      weights = *written;
+    }
+    StringRef name = llvm::sys::path::filename(flags.output);
+    codegen::ProgramData data{writeManifest(*model.module, name, flags.defaults, weights), model.skeleton};
+    return codegen::lowerToLlvm(*model.module, data);
+  }
+
+  int dump() {
+    std::error_code code;
+    llvm::ToolOutputFile out(flags.output.empty() ? "-" : flags.output, code, llvm::sys::fs::OF_Text);
+    if (code)
+      return fail("cannot write '" + flags.output + "': " + code.message());
+    model.module->print(out.os(), OpPrintingFlags().elideLargeElementsAttrs(-1));
+    out.os() << "\n";
+    out.keep();
+    return 0;
+  }
+
+  int writeProgram() {
+    std::string error;
+    auto machine = codegen::createTargetMachine({flags.cpu}, error);
+    if (!machine)
+      return fail("--cpu " + flags.cpu + ": " + error);
+    llvm::LLVMContext llvmContext;
+    auto llvmModule = codegen::translateAndOptimize(*model.module, llvmContext, *machine);
+    auto object = llvmModule ? codegen::emitObject(*llvmModule, *machine) : nullptr;
+    if (!object)
+      return fail("code generation failed");
+    if (auto problem = linkProgram(*object, flags.output, installation.libraryFolder))
+      return fail(llvm::toString(std::move(problem)));
+    return 0;
+  }
+
+  const CompileFlags &flags;
+  const tools::Installation &installation;
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  tools::DiagnosticPrinter diagnostics;
+  ImportedModel model;
+};
+
+/// NAME=N pairs.
+std::string parseDims(const std::vector<std::string> &texts, std::map<std::string, int64_t> &dims) {
+  for (const std::string &text : texts) {
+    auto [name, value] = StringRef(text).split('=');
+    int64_t size;
+    if (name.empty() || value.getAsInteger(10, size) || size < 1)
+      return "--dim expects NAME=N with a positive N, got '" + text + "'";
+    dims[name.str()] = size;
+  }
+  return "";
+}
+} // namespace
+
+void tools::addCompile(CLI::App &app, const Installation &installation, int &exitCode) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App *command = app.add_subcommand("compile", "compile a model to a program that trains it");
+  command->add_option("model", flags->input, "an ONNX file, or a dump (.mlir) of any level")->required();
+  command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
+  command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, exec or llvm");
+
+  auto *model = command->add_option_group("Model");
+  model->add_option("--loss", flags->loss, "put a loss on an output: cross_entropy, mse or bce (logits)")
+      ->check(CLI::IsMember({"cross_entropy", "mse", "bce"}));
+  model->add_option("--output", flags->import.output, "the output that is the loss, or that --loss is put on");
+  model->add_option("--label", flags->import.label, "name of the input that --loss compares with");
+  model->add_option("--dim", flags->dims, "size of a symbolic dimension: NAME=N (repeatable)");
+  model->add_option("--freeze", flags->import.freeze, "parameters that do not train: a pattern with * and ?");
+  model->add_option("--batch-norm", flags->batchNorm, "batch norm exported for inference: training (default) or inference")
+      ->check(CLI::IsMember({"training", "inference"}));
+
+  auto *training = command->add_option_group("Training");
+  training->add_option("--optimizer", flags->train.optimizer, "sgd (default), adam or adamw")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
+  training->add_option("--lr", flags->defaults.lr, "learning rate; the program's --lr overrides it")->capture_default_str();
+  training->add_option("--momentum", flags->train.momentum, "momentum of sgd");
+  training->add_flag("--nesterov", flags->train.nesterov, "Nesterov's momentum");
+  training->add_option("--beta1", flags->train.beta1, "decay of adam's first moment")->capture_default_str();
+  training->add_option("--beta2", flags->train.beta2, "decay of adam's second moment")->capture_default_str();
+  training->add_option("--eps", flags->train.eps, "added to adam's denominator")->capture_default_str();
+  training->add_option("--weight-decay", flags->train.weightDecay, "L2 for sgd and adam, decoupled for adamw");
+  training->add_option("--clip-norm", flags->train.clipNorm, "largest global norm of the gradients");
+  training->add_option("--lr-schedule", flags->defaults.schedule, "constant, linear, cosine or step")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}));
+  training->add_option("--warmup-steps", flags->defaults.warmupSteps, "steps in which the learning rate grows to --lr");
+
+  command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
+  command->footer("Examples:\n"
+                  "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
+                  "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"
+                  "  divisi compile model.onnx --emit train > train.mlir; divisi compile train.mlir -o model");
+  command->callback([flags, &installation, &exitCode] {
+    static const std::map<std::string, ImportOptions::Loss> losses = {{"cross_entropy", ImportOptions::Loss::crossEntropy},
+                                                                      {"mse", ImportOptions::Loss::mse},
+                                                                      {"bce", ImportOptions::Loss::bce}};
+    std::string wrong = parseDims(flags->dims, flags->import.dims);
+    if (wrong.empty() && !flags->emit.empty() && !levelByName(flags->emit))
+      wrong = "--emit expects graph, train, exec or llvm, got '" + flags->emit + "'";
+    if (wrong.empty() && flags->emit.empty() && flags->output.empty())
+      wrong = "-o OUTPUT is missing (or --emit LEVEL)";
+    if (wrong.empty() && !flags->loss.empty() && flags->import.label.empty())
+      wrong = "--loss needs --label NAME, the name of the input that it compares with";
+    if (!wrong.empty()) {
+      llvm::errs() << "error: " << wrong << "\n";
+      exitCode = 2;
+      return;
+    }
+    if (!flags->loss.empty())
+      flags->import.loss = losses.at(flags->loss);
+    flags->import.batchNormTraining = flags->batchNorm == "training";
+    exitCode = Compilation(*flags, installation).run();
+  });
+}

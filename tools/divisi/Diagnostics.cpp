@@ -1,0 +1,50 @@
+#include "divisi/Diagnostics.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+static void printLocation(llvm::raw_ostream &out, Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    out << "node '" << name.getName().getValue() << "': ";
+  } else if (auto file = dyn_cast<FileLineColLoc>(loc)) {
+    out << file.getFilename().getValue();
+    if (file.getLine())
+      out << ":" << file.getLine() << ":" << file.getColumn();
+    out << ": ";
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    if (!fused.getLocations().empty())
+      printLocation(out, fused.getLocations().front());
+  } else if (auto call = dyn_cast<CallSiteLoc>(loc)) {
+    printLocation(out, call.getCallee());
+  }
+}
+
+std::string divisi::tools::describe(const Diagnostic &diagnostic) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    out << "error: ";
+    break;
+  case DiagnosticSeverity::Warning:
+    out << "warning: ";
+    break;
+  default:
+    out << "note: ";
+  }
+  printLocation(out, diagnostic.getLocation());
+  out << diagnostic.str();
+  return text;
+}
+
+divisi::tools::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context)
+    : ScopedDiagnosticHandler(context, [](Diagnostic &diagnostic) {
+        llvm::errs() << describe(diagnostic) << "\n";
+        for (Diagnostic &note : diagnostic.getNotes())
+          llvm::errs() << describe(note) << "\n";
+        return success();
+      }) {}

@@ -1,0 +1,2 @@
+#include "divisi/Commands.h"
+void divisi::tools::addRunGraph(CLI::App &, int &) {}

@@ -1,0 +1,31 @@
+// divisi: the command line.
+#include "divisi/Commands.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+int main(int argc, char **argv) {
+  using namespace divisi::tools;
+  CLI::App app{"Divisi: trains ONNX models as native programs.\n"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(DIVISI_VERSION));
+  app.footer("Example:\n"
+             "  divisi compile model.onnx -o model --loss cross_entropy --label label --optimizer sgd --lr 0.05\n"
+             "  ./model --data image=x.npy --data label=y.npy --epochs 10 --save trained.onnx");
+  static int anchor;
+  llvm::SmallString<128> folder(llvm::sys::fs::getMainExecutable(argv[0], &anchor));
+  llvm::sys::path::remove_filename(folder);
+  llvm::sys::path::append(folder, "..", "lib");
+  llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+  Installation installation{folder.str().str()};
+  int exitCode = 0;
+  addCompile(app, installation, exitCode);
+  addRunGraph(app, exitCode);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  }
+  return exitCode;
+}
