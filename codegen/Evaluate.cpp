@@ -72,7 +72,8 @@ private:
       if (!ok)
         return;
       Block block;
-      OpBuilder builder = OpBuilder::atBlockEnd(&block, nullptr);
+      OpBuilder builder(loop.getContext());
+      builder.setInsertionPointToEnd(&block);
       ScalarBuilder scalar(builder, loop.getLoc());
       auto load = [&](unsigned operand, ValueRange index) {
         Value element = loadElement(scalar, operands[operand], index);

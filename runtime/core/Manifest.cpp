@@ -131,9 +131,9 @@ private:
     if (kind == "uniform")
       init = {Initial::Kind::Uniform, reader.number("scale")};
     else if (kind == "normal")
-      init = {Initial::Kind::Normal, reader.number(reader.has("deviation") ? "deviation" : "scale")};
+      init = {Initial::Kind::Normal, reader.number("scale")};
     else if (kind == "constant")
-      init = {Initial::Kind::Constant, reader.number(reader.has("value") ? "value" : "scale")};
+      init = {Initial::Kind::Constant, reader.number("scale")};
     else
       reader.fail(concat("has the unknown kind '", kind, "'"));
     state.init = init;

@@ -3,7 +3,6 @@
 #include "runtime/checkpoint/Weights.h"
 
 #include <cmath>
-#include <filesystem>
 #include <iostream>
 
 using namespace divisi::runtime;
@@ -12,14 +11,6 @@ namespace {
 /// Accuracy of training is measured in every so many steps, and only to be shown.
 constexpr int64_t metricsPeriod = 10;
 
-void warn(const std::string &line) { std::cerr << "warning: " << line << std::endl; }
-
-/// A file that the compiler left beside the program.
-std::string besideProgram(const std::string &name) {
-  std::error_code error;
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / name).string();
-}
 } // namespace
 
 Measures Tally::measures() const {
@@ -47,123 +38,6 @@ Result<int> Trainer::run() {
     line += " accuracy " + formatNumber(*final.accuracy);
   progress->say(line);
   return 0;
-}
-
-Status Trainer::openData() {
-  auto note = [&](const std::string &line) {
-    if (!options.quiet)
-      std::cout << "note: " << line << std::endl;
-  };
-  Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note);
-  if (!training.ok())
-    return training.status();
-  data.emplace(std::move(*training));
-  int64_t samples = data->samples(), each = data->fullBatches();
-  if (each == 0)
-    return failure("--data: ", samples, " samples are fewer than one batch of ", manifest.batch);
-  if (int64_t dropped = samples % manifest.batch; dropped > 0)
-    note(concat(each, " batches of ", manifest.batch, " in an epoch; the last ", dropped, " of ", samples,
-                options.shuffle ? " samples (others in each epoch)" : " samples", " are dropped"));
-  if (options.shuffle && samples > int64_t(UINT32_MAX))
-    return failure("--data: ", samples, " samples are too many to shuffle; use --no-shuffle");
-  if (!options.eval.empty()) {
-    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, "--eval", note);
-    if (!evaluation.ok())
-      return evaluation.status();
-    evalData.emplace(std::move(*evaluation));
-  }
-  // Without either flag: one epoch.
-  total = options.epochs || !options.steps ? options.epochs.value_or(1) * each : *options.steps;
-  if (options.steps)
-    total = std::min(total, *options.steps);
-  return {};
-}
-
-Status Trainer::setUp() {
-  Result<std::unique_ptr<Program>> created = Program::create(code, manifest, options.threads);
-  if (!created.ok())
-    return created.status();
-  program = std::move(*created);
-  point = {0, {}, options.seed, options.shuffle, data->samples()};
-  Status status = options.resume ? resume() : Status();
-  if (status.ok() && !options.checkpoint.empty() && !resumedFrom) {
-    Result<CheckpointFolder> folder = CheckpointFolder::open(options.checkpoint);
-    if (!folder.ok())
-      return folder.status();
-    if (auto names = folder->list(); !names.empty())
-      return Status::usage(concat("--checkpoint ", options.checkpoint, " already holds ", names.front(),
-                                  ": add --resume to go on from it, or name another folder"));
-    checkpoints.emplace(std::move(*folder));
-  }
-  if (status.ok() && !resumedFrom)
-    status = startWeights();
-  if (!status.ok())
-    return status;
-  Result<Log> opened = Log::open(options.log, resumedFrom ? std::optional(point.step) : std::nullopt);
-  if (!opened.ok())
-    return opened.status();
-  log.emplace(std::move(*opened));
-  progress.emplace(Progress::detect(options.quiet), point.step, total, options.epochs ? *options.epochs : 0,
-                   manifest.batch);
-  announce();
-  return {};
-}
-
-void Trainer::announce() {
-  if (resumedFrom)
-    progress->say(concat("resumed from ", options.checkpoint, "/", *resumedFrom, " (step ", point.step, ", epoch ",
-                         point.cursor.epoch + 1, ")"));
-  else if (options.resume)
-    progress->say(concat("no checkpoint in ", options.checkpoint, " yet: starting from the beginning"));
-}
-
-Status Trainer::startWeights() {
-  bool all = !options.init;
-  StateFilter wanted = [&](const State &s) { return s.isWeight() && (all || !s.init); };
-  if (options.init)
-    initialize(manifest, program->arena(), *options.init);
-  program->setSeed(options.seed);
-  if (std::none_of(manifest.state.begin(), manifest.state.end(), wanted))
-    return {};
-  if (!options.weights.empty())
-    return loadWeights(manifest, program->arena(), options.weights, "", wanted);
-  if (manifest.weightsFile.empty())
-    return Status::usage("this program has no weights file: give --weights FILE.safetensors or --init SEED");
-  std::string path = besideProgram(manifest.weightsFile);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
-    return failure("there is no weights file '", path,
-                   "': put it back, or give --weights FILE.safetensors or --init SEED");
-  return loadWeights(manifest, program->arena(), path, manifest.weightsHash, wanted);
-}
-
-Status Trainer::resume() {
-  Result<CheckpointFolder> folder = CheckpointFolder::open(options.checkpoint);
-  if (!folder.ok())
-    return folder.status();
-  if (folder->list().empty())
-    return {};
-  std::string name;
-  Result<TrainingPoint> found = folder->restore(manifest, program->arena(), name, warn);
-  if (!found.ok())
-    return found.status();
-  if (found->samples != data->samples() || found->cursor.batch >= data->fullBatches())
-    return failure("--resume: ", name, " was made with ", found->samples, " training samples, but --data has ",
-                   data->samples());
-  if (found->shuffle != options.shuffle)
-    return Status::usage(concat("--resume: ", name, " was made with", found->shuffle ? "out" : "",
-                                " --no-shuffle; do the same to go on"));
-  if (options.seedGiven && found->seed != options.seed)
-    return Status::usage(
-        concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
-  if (program->step().value_or(found->step) != found->step)
-    return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
-                   *program->step());
-  point = *found;
-  savedStep = point.step;
-  resumedFrom = name;
-  checkpoints.emplace(std::move(*folder));
-  return {};
 }
 
 Status Trainer::trainSteps() {

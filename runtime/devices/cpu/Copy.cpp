@@ -1,7 +1,18 @@
-#include "divisi/abi.h"
+//===- Copy.cpp - bytes from one buffer to another ------------------------===//
+#include "runtime/core/Context.h"
+#include "runtime/core/Launch.h"
 
 #include <cstring>
 
-void divisi_copy(DivisiContext *, const DivisiCopy *params, void *const *buffers) {
-  std::memcpy(buffers[1], buffers[0], params->bytes);
+using namespace divisi::runtime;
+
+void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *buffers) {
+  constexpr int64_t grain = 1 << 18;
+  if (context->failed())
+    return;
+  const auto *from = static_cast<const char *>(buffers[0]);
+  auto *to = static_cast<char *>(buffers[1]);
+  forEachPiece(params->bytes, grain, context->threads, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
 }

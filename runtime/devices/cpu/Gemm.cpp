@@ -3,6 +3,7 @@
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Convert.h"
 
+#include <array>
 #include <cblas.h>
 #include <climits>
 #include <stdexcept>
@@ -106,50 +107,53 @@ void forEachRow(const Matrices &x, const Matrices &wide, int64_t batch0, int64_t
   });
 }
 
-/// Where the floats of `x` will lie, `offset` bytes into the scratch memory.
-Matrices widened(const Matrices &x, int64_t batch0, int64_t batch1, size_t &bytes) {
+/// Dense floats with the batch structure of `x`, in scratch memory that starts at `data`.
+Matrices widened(const Matrices &x, int64_t batch1, char *data) {
   Matrices wide = x;
+  wide.data = data;
   wide.type = DIVISI_F32;
   wide.ld = std::max<int64_t>(x.cols, 1);
   wide.stride1 = x.stride1 == 0 ? 0 : x.rows * wide.ld;
   wide.stride0 = x.stride0 == 0 ? 0 : x.rows * wide.ld * x.size1(batch1);
-  wide.data = reinterpret_cast<char *>(bytes); // an offset for now
-  bytes += Scratch::roundUp(static_cast<size_t>(x.size0(batch0) * x.size1(batch1) * x.rows * wide.ld) * sizeof(float));
   return wide;
 }
 
-void multiply(DivisiContext *context, Product product) {
-  auto [g, a, b, c] = product;
-  int threads = context->threads;
-  if (a.type == c.type && (a.type == DIVISI_F32 || a.type == DIVISI_F64))
-    return product.run(threads);
-  if (a.type == DIVISI_F64 || c.type == DIVISI_F64)
-    throw std::runtime_error("double precision does not mix with other types");
+size_t widenedBytes(const Matrices &x, const DivisiGemm &g) {
+  int64_t elements = x.size0(g.batch0) * x.size1(g.batch1) * x.rows * std::max<int64_t>(x.cols, 1);
+  return Scratch::roundUp(static_cast<size_t>(elements) * sizeof(float));
+}
 
+/// Products of types that the library lacks: by way of floats.
+void multiplyWidened(DivisiContext *context, const Product &p) {
+  Product wide = p;
+  const std::array<const Matrices *, 3> narrow = {&p.a, &p.b, &p.c};
+  const std::array<Matrices *, 3> floats = {&wide.a, &wide.b, &wide.c};
   size_t bytes = 0;
-  Product wide = product;
-  for (Matrices *x : {&wide.a, &wide.b, &wide.c})
-    if (x->type != DIVISI_F32)
-      *x = widened(*x, g.batch0, g.batch1, bytes);
+  for (const Matrices *x : narrow)
+    bytes += x->type == DIVISI_F32 ? 0 : widenedBytes(*x, p.g);
   char *scratch = context->scratch.reserve(bytes);
-  auto place = [&](const Matrices &x, Matrices &w) {
-    if (x.type != DIVISI_F32)
-      w.data = scratch + reinterpret_cast<size_t>(w.data);
-  };
-  place(a, wide.a), place(b, wide.b), place(c, wide.c);
-  auto widen = [&](const Matrices &x, const Matrices &w) {
-    if (x.type != DIVISI_F32)
-      forEachRow(x, w, g.batch0, g.batch1, threads,
-                 [&](char *from, float *to) { convertToFloat(from, x.type, to, x.cols); });
-  };
-  widen(a, wide.a);
-  widen(b, wide.b);
-  if (g.accumulate)
-    widen(c, wide.c);
-  wide.run(threads);
-  if (c.type != DIVISI_F32)
-    forEachRow(c, wide.c, g.batch0, g.batch1, threads,
-               [&](char *to, float *from) { convertFromFloat(from, to, c.type, c.cols); });
+  for (size_t i = 0; i < 3; ++i) {
+    const Matrices &x = *narrow[i];
+    if (x.type == DIVISI_F32)
+      continue;
+    *floats[i] = widened(x, p.g.batch1, scratch);
+    scratch += widenedBytes(x, p.g);
+    if (i < 2 || p.g.accumulate)
+      forEachRow(x, *floats[i], p.g.batch0, p.g.batch1, context->threads,
+                 [&x](char *from, float *to) { convertToFloat(from, x.type, to, x.cols); });
+  }
+  wide.run(context->threads);
+  if (p.c.type != DIVISI_F32)
+    forEachRow(p.c, wide.c, p.g.batch0, p.g.batch1, context->threads,
+               [&p](char *to, float *from) { convertFromFloat(from, to, p.c.type, p.c.cols); });
+}
+
+void multiply(DivisiContext *context, const Product &p) {
+  if (p.a.type == p.c.type && (p.a.type == DIVISI_F32 || p.a.type == DIVISI_F64))
+    return p.run(context->threads);
+  if (p.a.type == DIVISI_F64 || p.c.type == DIVISI_F64)
+    throw std::runtime_error("double precision does not mix with other types");
+  multiplyWidened(context, p);
 }
 
 /// An empty sum is zero.
