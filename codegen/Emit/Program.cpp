@@ -197,24 +197,11 @@ private:
   std::string constantGlobal(size_t number) {
     auto [it, fresh] = constantNames.try_emplace(number, "");
     if (fresh)
-      it->second = global("constant", rawBytes(cast<DenseElementsAttr>(constants[number])));
-    return it->second;
-  }
-
-  static std::string rawBytes(DenseElementsAttr data) {
-    int64_t count = data.getNumElements(), width = graph::bytesOfElement(data.getElementType());
-    if (data.getElementType().isInteger(1)) { // one byte each
-      std::string bytes;
-      for (bool value : data.getValues<bool>())
-        bytes.push_back(value);
-      return bytes;
+      {
+      auto bytes = bytesOf(cast<DenseElementsAttr>(constants[number]));
+      it->second = global("constant", StringRef(bytes.data(), bytes.size()));
     }
-    ArrayRef<char> raw = data.getRawData();
-    std::string bytes;
-    for (int64_t i = 0; i < (data.isSplat() ? count : 1); ++i)
-      bytes.append(raw.data(), raw.size());
-    bytes.resize(count * width);
-    return bytes;
+    return it->second;
   }
 
   /// Straight-line code: one call per operation.
@@ -332,6 +319,19 @@ private:
   int64_t globals = 0;
 };
 } // namespace
+
+std::vector<char> codegen::bytesOf(DenseElementsAttr data) {
+  std::vector<char> bytes;
+  if (data.getElementType().isInteger(1)) { // one byte each
+    for (bool value : data.getValues<bool>())
+      bytes.push_back(value);
+    return bytes;
+  }
+  ArrayRef<char> raw = data.getRawData();
+  for (int64_t i = 0, count = data.isSplat() ? data.getNumElements() : 1; i < count; ++i)
+    bytes.insert(bytes.end(), raw.begin(), raw.end());
+  return bytes;
+}
 
 LogicalResult codegen::lowerToLlvm(ModuleOp module, const ProgramData &data) {
   return ProgramEmitter(module, data).run();

@@ -1,8 +1,10 @@
 #pragma once
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm {
 class MemoryBuffer;
@@ -26,6 +28,9 @@ struct ProgramData {
   std::string manifest; // JSON, see runtime/README.md
   std::string skeleton; // ONNX model without weights
 };
+
+/// A constant's elements as they lie in memory: a boolean takes one byte.
+std::vector<char> bytesOf(mlir::DenseElementsAttr data);
 
 /// Lowers planned tasks (after assign-buffers) to the LLVM dialect: one function per distinct kernel, one per task, and
 /// `divisi_program`. The module is changed in place.

@@ -242,8 +242,8 @@ Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   if (!value || value->getNumElements() != 1)
     fail("its condition is not a constant; only branches that are chosen when compiling are supported");
   llvm::StringRef wanted = integersOf(*value)[0] ? "then_branch" : "else_branch";
-  const auto *branch = llvm::find_if(node.attribute(), [&](const auto &a) { return a.name() == wanted; }).operator->();
-  if (branch == node.attribute().end().operator->() || !branch->has_g())
+  auto branch = llvm::find_if(node.attribute(), [&](const auto &a) { return a.name() == wanted; });
+  if (branch == node.attribute().end() || !branch->has_g())
     fail("it has no ", wanted);
   Scope inner{&scope};
   inner.attributes = scope.attributes;

@@ -136,7 +136,9 @@ static Results importSpaceToDepth(N &n) {
   int64_t b = blockOf(n, x), c = shapeOf(x)[1], h = shapeOf(x)[2] / b, w = shapeOf(x)[3] / b, batch = shapeOf(x)[0];
   if (h * b != shapeOf(x)[2] || w * b != shapeOf(x)[3])
     fail("blocksize ", b, " does not divide ", shapeText(shapeOf(x)));
-  Value y = n.transpose(n.reshape(x, {batch, c, h, b, w, b}), {0, 3, 5, 1, 2, 4});
+  bool channelsFirst = n.text("mode", "DCR") == "CRD";
+  Shape order = channelsFirst ? Shape{0, 1, 3, 5, 2, 4} : Shape{0, 3, 5, 1, 2, 4};
+  Value y = n.transpose(n.reshape(x, {batch, c, h, b, w, b}), order);
   return {n.reshape(y, {batch, c * b * b, h, w})};
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+#include "divisi/abi.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm::orc {
+class LLJIT;
+}
+
+namespace divisi::compiler {
+
+/// One function of a module compiled into this process, through the very pipeline that makes programs: for tests of
+/// operators. Whoever links this links the runtime, whose services the code calls.
+class JitFunction {
+public:
+  /// An argument or a result: its name (`graph.input`, `graph.output`), type and bytes.
+  struct Tensor {
+    std::string name;
+    mlir::Type type;
+    std::vector<char> bytes;
+  };
+
+  /// Compiles @forward of a graph-level module, which is changed. Diagnostics go to the module's context.
+  static llvm::Expected<std::unique_ptr<JitFunction>> compile(mlir::ModuleOp module);
+  ~JitFunction();
+
+  /// To be filled before `run`.
+  std::vector<Tensor> inputs;
+  /// What `run` computes.
+  std::vector<Tensor> outputs;
+  void run(DivisiContext *context);
+
+private:
+  JitFunction() = default;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  const DivisiProgram *program = nullptr;
+  std::vector<int64_t> inputOffsets, outputOffsets;
+  std::vector<std::vector<char>> constants; // of outputs that are constants; empty for the others
+};
+
+} // namespace divisi::compiler

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Runs suites of tests of a built tree and adds up what they say.
+
+    run_tests.py --build DIR [quick|slow|all|SUITE ...]
+
+Prints what each suite prints, then a table, then `N passed, N failed`; exit code 1 if anything failed or nothing ran.
+A suite that ends badly without naming a failure counts as one.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+
+
+@dataclasses.dataclass
+class Suite:
+    name: str
+    command: list
+    report: pathlib.Path | None = None  # JUnit XML that the command writes; else its last line says the numbers
+
+
+def suites(build):
+    """All suites by the group that they belong to."""
+    divisi, python = str(build / "bin/divisi"), str(build / "test/venv/bin/python")
+    lit, units = build / "test/lit.xml", build / "test/ctest.xml"
+    models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
+    return {
+        "quick": [
+            Suite("lit", [lit_of(build), "-sv", f"--xunit-xml-output={lit}", str(build / "test")], lit),
+            Suite(
+                "units",
+                ["ctest", "--test-dir", str(build), "--output-on-failure", "-j2", "--timeout", "300", "--progress"]
+                + ["--output-junit", str(units)],
+                units,
+            ),
+        ],
+        "slow": [
+            Suite("models", models),
+            Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
+            Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
+            Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
+        ],
+    }
+
+
+def lit_of(build):
+    """LLVM's lit, as CMake found it."""
+    cache = (build / "CMakeCache.txt").read_text()
+    return re.search(r"^DIVISI_LIT:\w+=(.*)$", cache, re.MULTILINE)[1]
+
+
+def read_junit(path):
+    """(passed, failed) of a report; what was skipped counts as neither."""
+    passed = failed = 0
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+            failed += 1
+        elif case.find("skipped") is None and case.get("status", "run") == "run":
+            passed += 1
+    return passed, failed
+
+
+def read_line(line):
+    """(passed, failed) of `N passed, N failed`."""
+    match = re.fullmatch(r"(\d+) passed, (\d+) failed", line.strip())
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def run(suite):
+    """(passed, failed) of a suite, whose output is shown as it comes."""
+    if suite.report:
+        suite.report.unlink(missing_ok=True)
+    try:
+        process = subprocess.Popen(suite.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        print(error)
+        return 0, 1
+    last = ""
+    for raw in process.stdout:
+        line = raw.decode(errors="replace")
+        print(line, end="", flush=True)
+        last = line if line.strip() else last
+    code = process.wait()
+    if suite.report:
+        passed, failed = read_junit(suite.report) if suite.report.is_file() else (0, 0)
+    else:
+        passed, failed = read_line(last)
+    unexplained = failed == 0 and (code != 0 or passed == 0)
+    return passed, failed + unexplained
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--build", type=pathlib.Path, default=SOURCE / "build", help="the build folder")
+    p.add_argument("wanted", nargs="*", default=["all"], help="quick, slow, all, or names of suites")
+    o = p.parse_args()
+    o.build = o.build.resolve()
+    groups = suites(o.build)
+    known = {suite.name: suite for group in groups.values() for suite in group}
+    chosen = {}
+    for word in o.wanted:
+        group = list(known.values()) if word == "all" else groups.get(word) or [known.get(word)]
+        if group == [None]:
+            sys.exit(f"no suite '{word}': quick, slow, all, {', '.join(known)}")
+        chosen.update((suite.name, suite) for suite in group)
+    rows = []
+    for suite in chosen.values():
+        print(f"== {suite.name}", flush=True)
+        start = time.monotonic()
+        rows.append((suite.name, *run(suite), time.monotonic() - start))
+    print(f"\n{'suite':<16}{'passed':>8}{'failed':>8}{'seconds':>9}")
+    for name, passed, failed, seconds in rows:
+        print(f"{name:<16}{passed:>8}{failed:>8}{seconds:>9.0f}")
+    passed, failed = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+#include "ModelMaker.h"
+
+using namespace divisi::compiler;
+
+// What operators become. Their numbers are tested by ONNX's node tests (test/onnx).
+
+class OperatorTest : public ImportTest {
+protected:
+  OperatorTest() { options.forwardOnly = true; }
+};
+
+TEST_F(OperatorTest, broadcastingIsExplicit) {
+  ModelMaker m;
+  m.input("a", {2, 1, 4}).input("b", {3, 1}).output("y");
+  m.node("Add", {"a", "b"}, {"y"});
+  std::string ir = text(m);
+  EXPECT_HAS(ir, "graph.broadcast %arg0 {dims = array<i64: 0, 1, 2>} : (tensor<2x1x4xf32>) -> tensor<2x3x4xf32>");
+  EXPECT_HAS(ir, "graph.broadcast %arg1 {dims = array<i64: 1, 2>} : (tensor<3x1xf32>) -> tensor<2x3x4xf32>");
+}
+TEST_F(OperatorTest, matrixOnTheRightTakesRows) {
+  ModelMaker m;
+  m.input("a", {2, 5, 4}).input("b", {4, 3}).output("y");
+  m.node("MatMul", {"a", "b"}, {"y"});
+  EXPECT_HAS(text(m), "(tensor<10x4xf32>, tensor<4x3xf32>) -> tensor<10x3xf32>");
+}
+TEST_F(OperatorTest, negativeIndicesAreNormalized) {
+  ModelMaker m;
+  m.input("x", {5, 2}).input("i", {3}, onnx::TensorProto::INT64).output("y");
+  m.node("Gather", {"x", "i"}, {"y"});
+  EXPECT_HAS(text(m), "graph.select");
+  ModelMaker constant;
+  constant.input("x", {5, 2}).integers("i", {-1, 0}).output("y");
+  constant.node("Gather", {"x", "i"}, {"y"});
+  std::string ir = text(constant);
+  EXPECT_HAS(ir, "dense<[4, 0]>");
+  EXPECT_LACKS(ir, "graph.select");
+}
+TEST_F(OperatorTest, indexOutOfRange) {
+  ModelMaker m;
+  m.input("x", {5, 2}).integers("i", {5}).output("y");
+  m.node("Gather", {"x", "i"}, {"y"}, "look");
+  EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 is out of range for a dimension of size 5");
+}
+TEST_F(OperatorTest, sequencesAreLists) {
+  ModelMaker m;
+  m.input("x", {2, 6}).integers("split", {2, 4}).integers("last", {-1}).output("y");
+  setInteger(m.node("SplitToSequence", {"x", "split"}, {"s"}), "axis", 1);
+  m.node("SequenceAt", {"s", "last"}, {"y"});
+  EXPECT_HAS(text(m), "graph.slice %arg0 {starts = array<i64: 0, 2>");
+}
+TEST_F(OperatorTest, knownPowersAreProducts) {
+  ModelMaker m;
+  m.input("x", {2}).integers("two", {2}).output("y");
+  m.node("Pow", {"x", "two"}, {"y"});
+  EXPECT_HAS(text(m), "graph.mul %arg0, %arg0");
+}
+TEST_F(OperatorTest, einsumIsAMatrixProduct) {
+  ModelMaker m;
+  m.input("a", {2, 3, 4}).input("b", {2, 5, 4}).output("y");
+  setText(m.node("Einsum", {"a", "b"}, {"y"}), "equation", "bij,bkj->bik");
+  EXPECT_HAS(text(m), "graph.matmul %arg0, %arg1 {transpose_rhs}");
+}
+TEST_F(OperatorTest, badEquations) {
+  for (const char *equation : {"", "ij", "ij,jk,kl->il", "i1,jk->ik", "ij,jk->iz", "ijk,jk->ik", "ij,jk->ii", "->"}) {
+    ModelMaker m;
+    m.input("a", {2, 3}).input("b", {3, 4}).output("y");
+    setText(m.node("Einsum", {"a", "b"}, {"y"}, "e"), "equation", equation);
+    EXPECT_HAS(failure(m), "node 'e' (Einsum): ");
+  }
+}
+TEST_F(OperatorTest, ignoredLabelsAreOutOfRange) {
+  ModelMaker m;
+  m.input("x", {4, 3}).input("t", {4}, onnx::TensorProto::INT64).output("y");
+  setInteger(m.node("SoftmaxCrossEntropyLoss", {"x", "t"}, {"y"}), "ignore_index", 2);
+  std::string ir = text(m);
+  EXPECT_HAS(ir, "graph.constant dense<-1>");
+  EXPECT_HAS(ir, "graph.cross_entropy");
+}
+TEST_F(OperatorTest, logSoftmaxAndLikelihoodAreCrossEntropy) {
+  ModelMaker m;
+  m.input("x", {4, 3}).input("t", {4}, onnx::TensorProto::INT64).output("y");
+  setInteger(m.node("LogSoftmax", {"x"}, {"p"}), "axis", 1);
+  m.node("NegativeLogLikelihoodLoss", {"p", "t"}, {"y"});
+  std::string ir = text(m);
+  EXPECT_HAS(ir, "graph.cross_entropy %arg0");
+  EXPECT_LACKS(ir, "graph.log_softmax");
+}
+TEST_F(OperatorTest, dropoutIsNumbered) {
+  ModelMaker m;
+  m.input("x", {4}).output("y");
+  onnx::TensorProto yes;
+  auto *flag = m.model.mutable_graph()->add_initializer();
+  flag->set_name("yes");
+  flag->set_data_type(onnx::TensorProto::BOOL);
+  flag->add_int32_data(1);
+  m.node("Dropout", {"x", "", "yes"}, {"h"});
+  m.node("Dropout", {"h", "", "yes"}, {"y"});
+  EXPECT_HAS(text(m), "stream = 1 : i64");
+}
+TEST_F(OperatorTest, windowsThatDoNotFit) {
+  ModelMaker m;
+  m.input("x", {1, 1, 4}).output("y");
+  setIntegers(m.node("MaxPool", {"x"}, {"y"}, "pool"), "kernel_shape", {9});
+  EXPECT_HAS(failure(m), "node 'pool' (MaxPool): its window of 9 is larger than dimension 2 of size 4");
+}
+TEST_F(OperatorTest, listOfOperatorsIsSorted) {
+  auto names = supportedOperators();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_GT(names.size(), 150u);
+}
