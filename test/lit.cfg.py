@@ -19,4 +19,5 @@ config.substitutions += [
     ("%models", os.path.join(config.test_source_root, "models")),
     ("%examples", os.path.join(config.divisi_source, "examples")),
     ("%python", config.python),
+    ("%fails", config.python + " " + os.path.join(config.test_source_root, "tools/Inputs/fails.py")),
 ]

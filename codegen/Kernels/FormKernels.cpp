@@ -78,6 +78,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
     Block &block = getOperation().getBody().front();
     if (failed(checkLowerings(block)))
       return signalPassFailure();
+    replaceEmpty(block);
     dropDeadCode(block);
     FusionPlan plan(block);
     SmallVector<Body> bodies;
@@ -120,6 +121,19 @@ private:
         ok = false;
       }
     return success(ok);
+  }
+
+  /// Tensors without elements need no code.
+  static void replaceEmpty(Block &block) {
+    for (Operation &op : block.without_terminator())
+      for (Value result : op.getResults()) {
+        auto type = graph::tensorType(result);
+        if (type.getNumElements() != 0 || isa<graph::ConstantOp>(op))
+          continue;
+        OpBuilder builder(&op);
+        auto empty = DenseElementsAttr::get(type, ArrayRef<Attribute>());
+        result.replaceAllUsesWith(graph::ConstantOp::create(builder, op.getLoc(), empty));
+      }
   }
 
   static void dropDeadCode(Block &block) {

@@ -168,8 +168,23 @@ Value emitScalar(MinOp op, S &s, Args x) { return s.min(x[0], x[1], isUnsigned(o
 Value emitScalar(AndOp, S &s, Args x) { return s.op<arith::AndIOp>(x[0], x[1]); }
 Value emitScalar(OrOp, S &s, Args x) { return s.op<arith::OrIOp>(x[0], x[1]); }
 Value emitScalar(XorOp, S &s, Args x) { return s.op<arith::XOrIOp>(x[0], x[1]); }
-Value emitScalar(ShiftLeftOp, S &s, Args x) { return s.op<arith::ShLIOp>(x[0], x[1]); }
-Value emitScalar(ShiftRightOp, S &s, Args x) { return s.op<arith::ShRUIOp>(x[0], x[1]); }
+/// Whether a shift leaves any bits: its amount is below the width (a negative amount is not).
+Value shiftInRange(S &s, Value amount) {
+  Value width = s.integer(amount.getType(), amount.getType().getIntOrFloatBitWidth());
+  return s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, amount, width);
+}
+Value emitScalar(ShiftLeftOp, S &s, Args x) {
+  Value safe = shiftInRange(s, x[1]), none = zero(s, x[0]);
+  return s.select(safe, s.op<arith::ShLIOp>(x[0], s.select(safe, x[1], none)), none);
+}
+/// Signed numbers keep their sign.
+Value emitScalar(ShiftRightOp op, S &s, Args x) {
+  Value safe = shiftInRange(s, x[1]), none = zero(s, x[0]);
+  if (isUnsigned(op.getLhs()))
+    return s.select(safe, s.op<arith::ShRUIOp>(x[0], s.select(safe, x[1], none)), none);
+  Value most = s.integer(x[0].getType(), x[0].getType().getIntOrFloatBitWidth() - 1);
+  return s.op<arith::ShRSIOp>(x[0], s.select(safe, x[1], most));
+}
 
 Value emitScalar(CompareOp op, S &s, Args x) {
   using F = arith::CmpFPredicate;

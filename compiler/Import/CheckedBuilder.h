@@ -7,8 +7,8 @@
 
 namespace divisi::compiler {
 
-/// A GraphBuilder for untrusted input: what would not verify is an ImportError, not a fatal one. Elementwise operations,
-/// which cannot fail to build, are verified once their node is imported.
+/// A GraphBuilder for untrusted input: what would not verify is an ImportError, not a fatal one. Elementwise
+/// operations, which cannot fail to build, are verified once their node is imported.
 class CheckedBuilder : public graph::GraphBuilder {
 public:
   using Dims = llvm::ArrayRef<int64_t>;
@@ -18,11 +18,11 @@ public:
       : GraphBuilder(builder, loc), lastError(lastError) {}
 
   /// Any operation; all results.
-  template <typename OpT, typename... Args>
-  mlir::Operation *create(Args &&...args) {
+  template <typename OpT, typename... Args> mlir::Operation *create(Args &&...args) {
     mlir::OperationState state(getLoc(), OpT::getOperationName());
-    constexpr bool infers = OpT::template hasTrait<mlir::InferTypeOpInterface::Trait>() &&
-                            requires { OpT::build(getBuilder(), state, mlir::TypeRange(), std::forward<Args>(args)...); };
+    constexpr bool infers = OpT::template hasTrait<mlir::InferTypeOpInterface::Trait>() && requires {
+      OpT::build(getBuilder(), state, mlir::TypeRange(), std::forward<Args>(args)...);
+    };
     if constexpr (infers) {
       constexpr size_t count = OpT::template hasTrait<mlir::OpTrait::OneResult>() ? 1 : 2;
       llvm::SmallVector<mlir::Type> types(count, getBuilder().getI1Type());
@@ -38,8 +38,7 @@ public:
     }
     return insert(state);
   }
-  template <typename OpT, typename... Args>
-  Value op(Args &&...args) {
+  template <typename OpT, typename... Args> Value op(Args &&...args) {
     return create<OpT>(std::forward<Args>(args)...)->getResult(0);
   }
 
@@ -69,10 +68,7 @@ public:
     return op<graph::MatmulOp>(a, b, transposeA, transposeB);
   }
   Value gather(Value x, Value indices, int64_t dim) { return op<graph::GatherOp>(x, indices, dim); }
-  template <typename OpT>
-  Value reduce(Value x, Dims dims) {
-    return dims.empty() ? x : op<OpT>(x, dims);
-  }
+  template <typename OpT> Value reduce(Value x, Dims dims) { return dims.empty() ? x : op<OpT>(x, dims); }
   Value reduceSum(Value x, Dims dims) { return reduce<graph::ReduceSumOp>(x, dims); }
   Value reduceMax(Value x, Dims dims) { return reduce<graph::ReduceMaxOp>(x, dims); }
   /// Of floats, or of integers by integer division.
@@ -84,8 +80,7 @@ public:
   /// All values broadcast to one shape by NumPy's rule.
   Values broadcastTogether(llvm::ArrayRef<Value> values);
   /// A binary operation with NumPy's broadcasting.
-  template <typename OpT>
-  Value binary(Value a, Value b) {
+  template <typename OpT> Value binary(Value a, Value b) {
     if (elementOf(a) != elementOf(b))
       fail("element types differ: ", elementOf(a), " and ", elementOf(b));
     Values both = broadcastTogether({a, b});

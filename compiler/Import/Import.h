@@ -39,8 +39,8 @@ struct ImportedModel {
   std::vector<std::string> warnings;
 };
 
-/// Reads an ONNX file as a module of the graph dialect. What is wrong with it is reported as one diagnostic that names the
-/// node, the file, or the flag that helps.
+/// Reads an ONNX file as a module of the graph dialect. What is wrong with it is reported as one diagnostic that names
+/// the node, the file, or the flag that helps.
 mlir::FailureOr<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                           const ImportOptions &options);
 

@@ -10,29 +10,26 @@
 
 namespace divisi::compiler {
 
-/// What is wrong with a model, in one line. It can be found at any depth of an operator's handler, so this library alone
-/// throws; importOnnx catches everything and answers with a diagnostic.
+/// What is wrong with a model, in one line. It can be found at any depth of an operator's handler, so this library
+/// alone throws; importOnnx catches everything and answers with a diagnostic.
 struct ImportError {
   std::string message;
   std::optional<mlir::Location> loc = std::nullopt; // the node's, set where the node is known
 };
 
-template <typename... Parts>
-std::string textOf(const Parts &...parts) {
+template <typename... Parts> std::string textOf(const Parts &...parts) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   (stream << ... << parts);
   return text;
 }
 
-template <typename... Parts>
-[[noreturn]] void fail(const Parts &...parts) {
-  throw ImportError{textOf(parts...)};
-}
+template <typename... Parts> [[noreturn]] void fail(const Parts &...parts) { throw ImportError{textOf(parts...)}; }
 
 /// "2x3x4".
 inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  return shape.empty() ? "scalar" : llvm::join(llvm::map_range(shape, [](int64_t d) { return std::to_string(d); }), "x");
+  return shape.empty() ? "scalar"
+                       : llvm::join(llvm::map_range(shape, [](int64_t d) { return std::to_string(d); }), "x");
 }
 
 } // namespace divisi::compiler

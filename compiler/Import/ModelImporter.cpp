@@ -1,6 +1,7 @@
 #include "compiler/Import/ModelImporter.h"
 #include "codegen/Evaluate.h"
 #include "compiler/Import/Operators.h"
+#include "compiler/Import/Raise.h"
 
 #include "llvm/Support/Path.h"
 
@@ -57,8 +58,11 @@ ImportedModel ModelImporter::run() {
   if (!options.forwardOnly)
     freezeWeights();
   arguments->finish(loc);
-  if (!options.forwardOnly)
+  if (!options.forwardOnly) {
+    raisePatterns(function);
+    eraseUnused();
     warnOfHazards();
+  }
   if (failed(mlir::verify(*module)))
     fail("the imported model does not verify: ", lastError);
 
@@ -125,7 +129,8 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
   visit(visit, all, opsets, 0);
   if (unsupported.empty())
     return;
-  std::string text = unsupported.size() == 1 ? "unsupported operator: " : textOf(unsupported.size(), " unsupported operators: ");
+  std::string text =
+      unsupported.size() == 1 ? "unsupported operator: " : textOf(unsupported.size(), " unsupported operators: ");
   llvm::ListSeparator separator("; ");
   for (auto &[name, nodes] : unsupported) {
     size_t shown = std::min<size_t>(3, nodes.size());
@@ -135,7 +140,8 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
   fail(text);
 }
 
-//===- Nodes --------------------------------------------------------------------------------------------------------===//
+//===- Nodes
+//--------------------------------------------------------------------------------------------------------===//
 
 void ModelImporter::importGraph(const onnx::GraphProto &graph, Scope &scope) {
   importConstants(graph, scope);
@@ -171,8 +177,8 @@ void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &sc
       fail("the model has more than ", maxNodes, " nodes");
     bool refers = llvm::any_of(node.attribute(), [](const auto &a) { return !a.ref_attr_name().empty(); });
     Operation *last = builder.getInsertionBlock()->empty() ? nullptr : &builder.getInsertionBlock()->back();
-    Results results = refers ? dispatch(resolveAttributes(node, scope), name, loc, scope)
-                             : dispatch(node, name, loc, scope);
+    Results results =
+        refers ? dispatch(resolveAttributes(node, scope), name, loc, scope) : dispatch(node, name, loc, scope);
     for (Operation *op = last ? last->getNextNode() : &*builder.getInsertionBlock()->begin();
          op && op != &*builder.getInsertionBlock()->end(); op = op->getNextNode())
       if (failed(mlir::verify(op)))
@@ -261,7 +267,8 @@ Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   return results;
 }
 
-//===- Values that are known while importing ------------------------------------------------------------------------===//
+//===- Values that are known while importing
+//------------------------------------------------------------------------===//
 
 /// The largest value that is evaluated, and the most elements on the way to it.
 static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26;

@@ -52,7 +52,7 @@ public:
   std::string &lastError; // what MLIR said last
   TensorReader reader;
   std::vector<std::string> warnings;
-  int64_t dropouts = 0;           // numbers the streams of random numbers
+  int64_t dropouts = 0; // numbers the streams of random numbers
   int64_t inferenceBatchNorms = 0, inactiveDropouts = 0;
 
   Signature &signature() { return *arguments; }

@@ -58,8 +58,8 @@ public:
   int64_t axisAttr(int64_t missing, int64_t rank) const { return axis(integer("axis", missing), rank); }
   Shape axes(Shape values, int64_t rank) const;
 
-  /// int64 indices into a dimension of this size, none of them negative. Remembers the range if an input of the model is
-  /// used directly.
+  /// int64 indices into a dimension of this size, none of them negative. Remembers the range if an input of the model
+  /// is used directly.
   Value index(Value indices, int64_t size);
   /// Remembers that the values of an input of the model must be in [0, size); false if `indices` is none.
   bool limitInput(Value indices, int64_t size, bool isLabel = false, int64_t padding = 0);

@@ -9,10 +9,10 @@ using Table = std::multimap<llvm::StringRef, const Operator *>;
 static const Table &table() {
   static const Table rows = [] {
     Table result;
-    for (auto family : {mathOperators(), activationOperators(), logicOperators(), shapeOperators(), rearrangeOperators(),
-                        reductionOperators(), contractionOperators(), convolutionOperators(), poolingOperators(),
-                        normalizationOperators(), indexingOperators(), lossOperators(), sequenceOperators(),
-                        resizeOperators(), constantOperators(), attentionOperators()})
+    for (auto family : {mathOperators(), activationOperators(), logicOperators(), shapeOperators(),
+                        rearrangeOperators(), reductionOperators(), contractionOperators(), convolutionOperators(),
+                        poolingOperators(), normalizationOperators(), indexingOperators(), lossOperators(),
+                        sequenceOperators(), resizeOperators(), constantOperators(), attentionOperators()})
       for (const Operator &row : family)
         result.emplace(row.name, &row);
     return result;

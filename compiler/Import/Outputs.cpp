@@ -25,7 +25,8 @@ static Outputs outputsOf(const onnx::GraphProto &graph, const Scope &scope, Mode
     for (size_t d = 0; !differs && d < shape.size() && (int)d < declared.dim_size(); ++d)
       differs = declared.dim(d).has_dim_value() && declared.dim(d).dim_value() != shape[d];
     if (differs)
-      importer.warn(textOf("output '", output.name(), "' has the shape ", shapeText(shape), ", which is not what the "
+      importer.warn(textOf("output '", output.name(), "' has the shape ", shapeText(shape),
+                           ", which is not what the "
                            "model declares"));
     outputs.emplace_back(output.name(), item->tensor);
   }
@@ -46,7 +47,8 @@ int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
     bool fits = isa<FloatType>(type.getElementType()) && (isLoss ? type.getNumElements() == 1 : type.getRank() >= 1);
     if (!options.output.empty() && output.first == options.output) {
       if (!fits)
-        fail("--output ", options.output, ": the output is ", isLoss ? "not a floating-point scalar" : "not a tensor of floats");
+        fail("--output ", options.output, ": the output is ",
+             isLoss ? "not a floating-point scalar" : "not a tensor of floats");
       return i;
     }
     if (fits) {
@@ -62,8 +64,10 @@ int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
                   "cross_entropy|mse|bce and --label NAME"
                 : "the model has no floating-point output to put a loss on");
   if (candidates.size() > 1)
-    fail(isLoss ? "several outputs could be the loss" : "several outputs could take the loss", ": choose one with "
-         "--output NAME (", llvm::join(names, ", "), ")");
+    fail(isLoss ? "several outputs could be the loss" : "several outputs could take the loss",
+         ": choose one with "
+         "--output NAME (",
+         llvm::join(names, ", "), ")");
   return candidates[0];
 }
 
@@ -85,9 +89,11 @@ void ModelImporter::addOutputs(const Scope &scope) {
       arguments->addResult(value, names::renews, builder.getStringAttr(arguments->find(buffer)->name));
 }
 
-//===- Losses that are not in the model -----------------------------------------------------------------------------===//
+//===- Losses that are not in the model
+//-----------------------------------------------------------------------------===//
 
-/// Mean of `each` over the rows that count, which is a run-time scalar, since the last batch of an evaluation is padded.
+/// Mean of `each` over the rows that count, which is a run-time scalar, since the last batch of an evaluation is
+/// padded.
 static Value meanOfRows(CheckedBuilder &b, Value each, Value rows) {
   auto shape = shapeOf(each);
   Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
@@ -98,8 +104,8 @@ static Value meanOfRows(CheckedBuilder &b, Value each, Value rows) {
 
 static Value crossEntropy(CheckedBuilder &b, Value logits, Value label) {
   Value each = b.op<CrossEntropyOp>(tensorType(label).clone(b.elementOf(logits)), logits, label);
-  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, label, 0),
-                            b.compareConst(Predicate::lt, label, shapeOf(logits)[1]));
+  Value valid =
+      b.op<AndOp>(b.compareConst(Predicate::ge, label, 0), b.compareConst(Predicate::lt, label, shapeOf(logits)[1]));
   Value count = b.sumAll(b.select(valid, b.splatLike(each, 1), b.splatLike(each, 0)));
   return b.div(b.sumAll(each), count);
 }
@@ -119,8 +125,7 @@ Value ModelImporter::buildLoss(Value output, Location loc) {
   if (input && input->value.getType() != type)
     fail("--label ", options.label, ": the model's input of that name does not have the shape and type of a label");
   Location labelLoc = NameLoc::get(builder.getStringAttr(options.label));
-  Value label = input ? Value(input->value)
-                      : arguments->add(Signature::Role::input, options.label, type, labelLoc);
+  Value label = input ? Value(input->value) : arguments->add(Signature::Role::input, options.label, type, labelLoc);
   if (isClass) {
     Signature::Argument &argument = *arguments->find(label);
     argument.isLabel = true;

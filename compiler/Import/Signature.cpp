@@ -32,8 +32,7 @@ Signature::Argument *Signature::findInput(llvm::StringRef name) {
 void Signature::addResult(Value value, llvm::StringRef attribute, Attribute text) {
   results.push_back(value);
   MLIRContext *context = function.getContext();
-  resultAttributes.push_back(
-      DictionaryAttr::get(context, NamedAttribute(StringAttr::get(context, attribute), text)));
+  resultAttributes.push_back(DictionaryAttr::get(context, NamedAttribute(StringAttr::get(context, attribute), text)));
 }
 
 void Signature::finish(Location loc) {

@@ -7,8 +7,8 @@
 
 namespace divisi::compiler {
 
-/// The arguments and results of the function that is being imported. Arguments are added as they turn up and put in order
-/// at the end: parameters, buffers, inputs, run-time scalars.
+/// The arguments and results of the function that is being imported. Arguments are added as they turn up and put in
+/// order at the end: parameters, buffers, inputs, run-time scalars.
 class Signature {
 public:
   enum class Role { parameter, buffer, input, scalar };
@@ -16,9 +16,9 @@ public:
     Role role;
     std::string name;
     mlir::BlockArgument value;
-    TensorData data{};                   // a weight's initial value
-    std::optional<int64_t> range{};      // indices must be in [0, range)
-    std::optional<int64_t> padding{};    // what a label is where there is none
+    TensorData data{};                // a weight's initial value
+    std::optional<int64_t> range{};   // indices must be in [0, range)
+    std::optional<int64_t> padding{}; // what a label is where there is none
     bool isLabel = false, isFrozen = false;
   };
 

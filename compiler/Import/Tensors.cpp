@@ -66,7 +66,8 @@ int64_t divisi::compiler::storedBytes(RankedTensorType type) {
   return checkedElements(type.getShape()) * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
-//===- Reading ------------------------------------------------------------------------------------------------------===//
+//===- Reading
+//------------------------------------------------------------------------------------------------------===//
 
 TensorReader::TensorReader(MLIRContext *context, llvm::StringRef modelPath, bool dataOptional)
     : context(context), folder(std::filesystem::path(modelPath.str()).parent_path()), dataOptional(dataOptional) {
@@ -75,13 +76,11 @@ TensorReader::TensorReader(MLIRContext *context, llvm::StringRef modelPath, bool
 }
 
 RankedTensorType TensorReader::typeOf(const onnx::TensorProto &tensor) {
-  return checkedType({tensor.dims().data(), (size_t)tensor.dims().size()},
-                     elementTypeOf(context, tensor.data_type()));
+  return checkedType({tensor.dims().data(), (size_t)tensor.dims().size()}, elementTypeOf(context, tensor.data_type()));
 }
 
 /// Copies a typed field, element by element, into bytes of the stored type.
-template <typename To, typename Field>
-static void store(const Field &field, int64_t count, TensorData &data) {
+template <typename To, typename Field> static void store(const Field &field, int64_t count, TensorData &data) {
   if (field.size() != count)
     fail("it has ", field.size(), " values for ", count, " elements");
   auto bytes = std::make_shared<std::vector<To>>();
@@ -211,7 +210,8 @@ DenseElementsAttr TensorReader::attribute(const TensorData &data) {
   return DenseElementsAttr::get(data.type, ArrayRef<bool>(values));
 }
 
-//===- Values -------------------------------------------------------------------------------------------------------===//
+//===- Values
+//-------------------------------------------------------------------------------------------------------===//
 
 llvm::SmallVector<int64_t> divisi::compiler::integersOf(DenseElementsAttr values) {
   if (!isa<IntegerType>(values.getElementType()))

@@ -9,7 +9,7 @@ using Role = Signature::Role;
 void ModelImporter::eraseUnused() {
   Block *block = builder.getInsertionBlock();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-    if (op.use_empty() && !arguments->isResult(&op))
+    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && !arguments->isResult(&op))
       op.erase();
 }
 
@@ -19,9 +19,8 @@ static constexpr int64_t maxFolded = 64;
 /// Scalar arithmetic on constants, and what repeats its results.
 void ModelImporter::foldSmallConstants() {
   for (Operation &op : llvm::make_early_inc_range(*builder.getInsertionBlock())) {
-    bool isKnown = op.getNumOperands() > 0 && op.getNumResults() == 1 && llvm::all_of(op.getOperands(), [](Value v) {
-      return v.getDefiningOp<graph::ConstantOp>();
-    });
+    bool isKnown = op.getNumOperands() > 0 && op.getNumResults() == 1 &&
+                   llvm::all_of(op.getOperands(), [](Value v) { return v.getDefiningOp<graph::ConstantOp>(); });
     if (!isKnown)
       continue;
     auto type = graph::tensorType(op.getResult(0));
@@ -41,7 +40,8 @@ void ModelImporter::foldSmallConstants() {
   builder.setInsertionPointToEnd(builder.getInsertionBlock());
 }
 
-//===- Freezing -----------------------------------------------------------------------------------------------------===//
+//===- Freezing
+//-----------------------------------------------------------------------------------------------------===//
 
 /// A name against a pattern with * and ?.
 static bool matches(llvm::StringRef pattern, llvm::StringRef name) {
@@ -71,11 +71,13 @@ void ModelImporter::freezeWeights() {
   }
 }
 
-//===- Hazards ------------------------------------------------------------------------------------------------------===//
+//===- Hazards
+//------------------------------------------------------------------------------------------------------===//
 
 /// A name that an exporter makes up, for values that it has computed or merged.
 static bool isMadeUp(llvm::StringRef name) {
-  static const llvm::Regex pattern("^(val_[0-9]+|onnx::.*|_val_.*|[0-9]+|const_.*|_?to_copy.*|scalar_tensor.*|.*_folded.*)$");
+  static const llvm::Regex pattern(
+      "^(val_[0-9]+|onnx::.*|_val_.*|[0-9]+|const_.*|_?to_copy.*|scalar_tensor.*|.*_folded.*)$");
   return pattern.match(name);
 }
 
@@ -85,8 +87,9 @@ static std::string listOf(ArrayRef<std::string> names) {
 }
 
 void ModelImporter::warnOfHazards() {
-  static constexpr const char *advice = "export with torch.onnx.export(..., dynamo=False, training=TrainingMode.TRAINING, "
-                                        "do_constant_folding=False), or with dynamo=True, optimize=False";
+  static constexpr const char *advice =
+      "export with torch.onnx.export(..., dynamo=False, training=TrainingMode.TRAINING, "
+      "do_constant_folding=False), or with dynamo=True, optimize=False";
   SmallVector<std::string> madeUp;
   size_t parameters = 0, trainable = 0;
   for (auto &argument : arguments->all()) {
@@ -112,17 +115,21 @@ void ModelImporter::warnOfHazards() {
       ++normalizations[node.input(1)];
   for (auto &[name, count] : normalizations)
     if (count > 1)
-      warn(textOf("parameter '", name, "' is shared by ", count, " normalizations: the exporter has merged weights that "
-                  "were equal, and they train as one; ", advice));
+      warn(textOf("parameter '", name, "' is shared by ", count,
+                  " normalizations: the exporter has merged weights that "
+                  "were equal, and they train as one; ",
+                  advice));
   if (inferenceBatchNorms && options.batchNormTraining)
     warn(textOf(inferenceBatchNorms, " BatchNormalization nodes were exported in inference form and are trained in "
-                "training form; --batch-norm=inference keeps them"));
+                                     "training form; --batch-norm=inference keeps them"));
   if (inactiveDropouts)
-    warn(textOf(inactiveDropouts, " Dropout nodes were exported in inference form and do nothing; export in training mode "
+    warn(textOf(inactiveDropouts,
+                " Dropout nodes were exported in inference form and do nothing; export in training mode "
                 "to train with dropout"));
 }
 
-//===- Weights and skeleton -----------------------------------------------------------------------------------------===//
+//===- Weights and skeleton
+//-----------------------------------------------------------------------------------------===//
 
 std::vector<Weight> ModelImporter::takeWeights() {
   std::vector<Weight> weights;

@@ -101,8 +101,8 @@ def Graph_MinOp : Graph_Binary<"min", "the smaller; NaN if either is">;
 def Graph_AndOp : Graph_Binary<"and", "bitwise and">;
 def Graph_OrOp : Graph_Binary<"or", "bitwise or">;
 def Graph_XorOp : Graph_Binary<"xor", "bitwise exclusive or">;
-def Graph_ShiftLeftOp : Graph_Binary<"shift_left", "lhs << rhs">;
-def Graph_ShiftRightOp : Graph_Binary<"shift_right", "lhs >> rhs, filling with zeros">;
+def Graph_ShiftLeftOp : Graph_Binary<"shift_left", "lhs << rhs, zero if no bits remain">;
+def Graph_ShiftRightOp : Graph_Binary<"shift_right", "lhs >> rhs; signed numbers keep their sign">;
 
 def Graph_CompareOp : Graph_Elementwise<"compare", "no", 1, [SameTypeOperands, SameOperandsAndResultShape]> {
   let summary = "elementwise comparison; a comparison with NaN is false, but for ne";

@@ -12,19 +12,22 @@ bool convertible(DataType from, DataType to) {
   return from == to || (from == DataType::I32 && to == DataType::I64) || (from == DataType::F64 && to == DataType::F32);
 }
 
-void convert(const char *from, DataType fromType, char *to, DataType toType, int64_t count) {
-  if (fromType == toType) {
-    std::memcpy(to, from, static_cast<size_t>(count * widthOf(toType)));
-    return;
-  }
+template <typename From, typename To> void convertEach(const char *from, char *to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const char *element = from + i * widthOf(fromType);
-    char *target = to + i * widthOf(toType);
-    if (isFloat(toType))
-      writeNumber(target, toType, readNumber(element, fromType));
-    else
-      writeInteger(target, toType, readInteger(element, fromType));
+    From value;
+    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
+    auto converted = static_cast<To>(value);
+    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
   }
+}
+
+void convert(const char *from, DataType fromType, char *to, DataType toType, int64_t count) {
+  if (fromType == toType)
+    std::memcpy(to, from, static_cast<size_t>(count * widthOf(toType)));
+  else if (toType == DataType::I64)
+    convertEach<int32_t, int64_t>(from, to, count);
+  else
+    convertEach<double, float>(from, to, count);
 }
 
 std::string expectation(const Input &input, bool constant) {

@@ -10,14 +10,15 @@
 using namespace divisi::runtime;
 
 namespace {
-/// The lines of steps up to `step`, without what comes later and without a last line cut off.
-std::string linesUntil(std::string_view text, int64_t step) {
+/// The lines of steps up to `step`, without what comes later or will come again, and without a last line cut off.
+std::string linesUntil(std::string_view text, int64_t step, int64_t total) {
   std::string kept;
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
     Result<Json> json = parseJson(text.substr(0, end), "log");
     if (!json.ok() || !json->is_object() || !json->contains("step") || !json->at("step").is_number_integer())
       continue;
-    if (json->at("step").get<int64_t>() <= step)
+    int64_t found = json->at("step").get<int64_t>();
+    if (found <= step && !(json->contains("eval") && found >= total))
       kept += text.substr(0, end + 1);
   }
   return kept;
@@ -34,7 +35,7 @@ std::string divisi::runtime::formatNumber(double value) {
   return {text.data(), static_cast<size_t>(length)};
 }
 
-Result<Log> Log::open(const std::string &path, std::optional<int64_t> resumedStep) {
+Result<Log> Log::open(const std::string &path, std::optional<int64_t> resumedStep, int64_t total) {
   Log log;
   log.path = path;
   if (path.empty())
@@ -45,7 +46,7 @@ Result<Log> Log::open(const std::string &path, std::optional<int64_t> resumedSte
     Result<MappedFile> old = MappedFile::open(path);
     if (!old.ok())
       return old.status();
-    if (Status status = writeFile(path, linesUntil(old->text(), *resumedStep)); !status.ok())
+    if (Status status = writeFile(path, linesUntil(old->text(), *resumedStep, total)); !status.ok())
       return status;
   }
   log.file.reset(std::fopen(path.c_str(), append ? "ae" : "we"));

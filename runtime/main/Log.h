@@ -22,8 +22,9 @@ struct Measures {
 /// Written line by line, so that it can be followed while the program runs.
 class Log {
 public:
-  /// Nothing is written if `path` is empty. A resumed training keeps the lines up to its step and goes on behind them.
-  static Result<Log> open(const std::string &path, std::optional<int64_t> resumedStep);
+  /// Nothing is written if `path` is empty. A training of `total` steps that goes on from `resumedStep` keeps the lines
+  /// up to there, but for the evaluation after the last step, which is made once more.
+  static Result<Log> open(const std::string &path, std::optional<int64_t> resumedStep, int64_t total);
 
   struct Step {
     int64_t step, epoch; ///< both count from 1

@@ -28,9 +28,6 @@ public:
   /// A line of its own, above the bar.
   void say(const std::string &line);
 
-  /// Samples per second over the last moments.
-  double speed() const { return rate; }
-
 private:
   std::string status(int64_t step, int64_t epoch, const Measures &measures) const;
   void draw(const std::string &line);
@@ -39,7 +36,7 @@ private:
   int64_t first, total, epochs, batch;
   Clock::time_point started = Clock::now(), drawn, measured = started;
   int64_t measuredStep;
-  double rate = 0;
+  double rate = 0; ///< samples per second over the last moments
   bool barVisible = false;
 };
 

@@ -10,7 +10,6 @@ using namespace divisi::runtime;
 namespace {
 /// Accuracy of training is measured in every so many steps, and only to be shown.
 constexpr int64_t metricsPeriod = 10;
-
 } // namespace
 
 Measures Tally::measures() const {

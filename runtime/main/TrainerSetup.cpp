@@ -68,7 +68,7 @@ Status Trainer::setUp() {
     status = startWeights();
   if (!status.ok())
     return status;
-  Result<Log> opened = Log::open(options.log, resumedFrom ? std::optional(point.step) : std::nullopt);
+  Result<Log> opened = Log::open(options.log, resumedFrom ? std::optional(point.step) : std::nullopt, total);
   if (!opened.ok())
     return opened.status();
   log.emplace(std::move(*opened));

@@ -5,15 +5,10 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 
-template <typename OpT>
-static Results unary(N &n) {
-  return {n.op<OpT>(n.in(0))};
-}
+template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}; }
 
 /// x where it is positive, else `other`.
-static Value wherePositive(N &n, Value x, Value other) {
-  return n.select(n.compareTo(Predicate::gt, x, 0), x, other);
-}
+static Value wherePositive(N &n, Value x, Value other) { return n.select(n.compareTo(Predicate::gt, x, 0), x, other); }
 /// alpha * (e^(x / scale) - 1) for the part of x that is not positive (so that nothing overflows), else 0.
 static Value expLinear(N &n, Value x, double alpha, double scale) {
   Value negative = n.keepWhere(n.compareTo(Predicate::le, x, 0), x);
@@ -21,9 +16,7 @@ static Value expLinear(N &n, Value x, double alpha, double scale) {
   return n.scale(n.addConst(e, -1), alpha);
 }
 
-static Results importElu(N &n) {
-  return {wherePositive(n, n.in(0), expLinear(n, n.in(0), n.number("alpha", 1), 1))};
-}
+static Results importElu(N &n) { return {wherePositive(n, n.in(0), expLinear(n, n.in(0), n.number("alpha", 1), 1))}; }
 static Results importCelu(N &n) {
   double alpha = n.number("alpha", 1);
   if (alpha == 0)
@@ -85,17 +78,16 @@ static Results importSoftsign(N &n) {
   return {n.div(x, n.addConst(n.op<AbsOp>(x), 1))};
 }
 
-//===- Softmax and its kin ------------------------------------------------------------------------------------------===//
+//===- Softmax and its kin
+//------------------------------------------------------------------------------------------===//
 
 /// Along one axis, by default the last.
-template <typename OpT>
-static Results softmax(N &n) {
+template <typename OpT> static Results softmax(N &n) {
   Value x = n.in(0);
   return {n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x)))};
 }
 /// Before opset 13: over all dimensions from an axis on.
-template <typename OpT>
-static Results flattened(N &n) {
+template <typename OpT> static Results flattened(N &n) {
   Value x = n.in(0);
   int64_t rank = n.rankOf(x), first = n.integer("axis", 1);
   first = first == rank ? rank : n.axis(first, rank);
@@ -143,7 +135,8 @@ static constexpr Operator rows[] = {
 };
 llvm::ArrayRef<Operator> divisi::compiler::activationOperators() { return rows; }
 
-//===- Dropout ------------------------------------------------------------------------------------------------------===//
+//===- Dropout
+//------------------------------------------------------------------------------------------------------===//
 
 static Value drop(N &n, Value x, double ratio, int64_t stream) {
   return n.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(ratio), stream);

@@ -1,5 +1,5 @@
-#include "compiler/Import/Ops/Contraction.h"
 #include "compiler/Import/Operators.h"
+#include "compiler/Import/Ops/Contraction.h"
 
 #include <cmath>
 #include <limits>
@@ -12,7 +12,8 @@ using Shape = CheckedBuilder::Shape;
 
 static constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
 
-//===- Heads --------------------------------------------------------------------------------------------------------===//
+//===- Heads
+//--------------------------------------------------------------------------------------------------------===//
 
 /// [batch, length, heads * size] as [batch, heads, length, size]; tensors of rank 4 are so already.
 static Value splitHeads(N &n, Value x, llvm::StringRef countAttr) {
@@ -40,7 +41,8 @@ static Value repeatHeads(N &n, Value x, int64_t heads) {
   return n.reshape(repeated, {shape[0], heads, shape[2], shape[3]});
 }
 
-//===- Masks --------------------------------------------------------------------------------------------------------===//
+//===- Masks
+//--------------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// What is added to the logits, and whether it may leave a query without any key.
@@ -108,7 +110,8 @@ static Bias biasOf(N &n, const Lengths &l, Type element) {
   return bias;
 }
 
-//===- Attention ----------------------------------------------------------------------------------------------------===//
+//===- Attention
+//----------------------------------------------------------------------------------------------------===//
 
 /// softmax of the biased logits; queries without any key attend to nothing.
 static Value probabilities(N &n, Value logits, const Bias &bias) {
@@ -158,7 +161,8 @@ static Results importAttention(N &n) {
   return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, y) : y, presentKey, presentValue, exposed[mode]};
 }
 
-//===- RotaryEmbedding ----------------------------------------------------------------------------------------------===//
+//===- RotaryEmbedding
+//----------------------------------------------------------------------------------------------===//
 
 /// Cosines or sines for each position, [batch, 1, length, half].
 static Value rotation(N &n, Value cache, int64_t batch, int64_t length, int64_t half) {
@@ -188,8 +192,9 @@ static Results importRotaryEmbedding(N &n) {
   Value real = n.sub(n.mul(cos, a), n.mul(sin, b)), imaginary = n.add(n.mul(sin, a), n.mul(cos, b));
   Shape whole{shape[0], shape[1], shape[2], size}, unit = part;
   unit.push_back(1);
-  Value rotated = interleaved ? n.reshape(n.concat(ValueRange{n.reshape(real, unit), n.reshape(imaginary, unit)}, 4), whole)
-                              : n.concat(ValueRange{real, imaginary}, 3);
+  Value rotated = interleaved
+                      ? n.reshape(n.concat(ValueRange{n.reshape(real, unit), n.reshape(imaginary, unit)}, 4), whole)
+                      : n.concat(ValueRange{real, imaginary}, 3);
   if (size < shape[3])
     rotated = n.concat(ValueRange{rotated, n.sliceDim(x, 3, size, shape[3] - size)}, 3);
   return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, rotated) : rotated};

@@ -3,7 +3,8 @@
 
 namespace divisi::compiler {
 
-/// A matrix product of two tensors of one rank. A transposition of the last two dimensions of an operand becomes a flag.
+/// A matrix product of two tensors of one rank. A transposition of the last two dimensions of an operand becomes a
+/// flag.
 mlir::Value matmulOf(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
 

@@ -10,7 +10,8 @@ using Shape = CheckedBuilder::Shape;
 /// The filter's spatial dimensions.
 static Shape filterKernel(N &n, Value x, Value filter) {
   if (n.rankOf(filter) != n.rankOf(x) || n.rankOf(x) < 3 || n.rankOf(x) > 5)
-    fail("input ", shapeText(shapeOf(x)), " and filter ", shapeText(shapeOf(filter)), " are not those of a 1- to 3-D "
+    fail("input ", shapeText(shapeOf(x)), " and filter ", shapeText(shapeOf(filter)),
+         " are not those of a 1- to 3-D "
          "convolution");
   if (n.elementOf(x) != n.elementOf(filter))
     fail("element types differ: ", n.elementOf(x), " and ", n.elementOf(filter));
@@ -38,12 +39,13 @@ static Results importConv(N &n) {
   Window w(n, spatialShape(x), filterKernel(n, x, filter));
   Shape shape{shapeOf(x)[0], shapeOf(filter)[0]};
   llvm::append_range(shape, w.output);
-  Value y = n.op<ConvOp>(n.type(shape, n.elementOf(x)), x, filter, w.strides, w.dilations, w.low, w.high, groupsOf(n),
-                         false);
+  Value y =
+      n.op<ConvOp>(n.type(shape, n.elementOf(x)), x, filter, w.strides, w.dilations, w.low, w.high, groupsOf(n), false);
   return {addBias(n, y)};
 }
 
-//===- ConvTranspose ------------------------------------------------------------------------------------------------===//
+//===- ConvTranspose
+//------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// The result's spatial dimensions and what is cut off the full ones at either end.
@@ -95,8 +97,8 @@ static Results importConvTranspose(N &n) {
   Transposed g = transposedGeometry(n, spatialShape(x), kernel);
   Shape shape{shapeOf(x)[0], channels};
   llvm::append_range(shape, g.output);
-  Value y = n.op<ConvInputGradOp>(n.type(shape, n.elementOf(x)), x, filter, g.strides, g.dilations, g.low, g.high, groups,
-                                  false);
+  Value y = n.op<ConvInputGradOp>(n.type(shape, n.elementOf(x)), x, filter, g.strides, g.dilations, g.low, g.high,
+                                  groups, false);
   return {addBias(n, y)};
 }
 

@@ -212,8 +212,7 @@ Value divisi::compiler::einsum(B &b, StringRef equation, ArrayRef<Value> operand
       fail("term '", term, "' does not fit a tensor of rank ", b.rankOf(operand));
     takeDiagonals(b, tensors.back());
   }
-  SmallVector<int> wanted =
-      StringRef(text).contains("->") ? labelsOf(output, dots) : implicitOutput(tensors, dots);
+  SmallVector<int> wanted = StringRef(text).contains("->") ? labelsOf(output, dots) : implicitOutput(tensors, dots);
   if (llvm::SmallSet<int, 8>(wanted.begin(), wanted.end()).size() != wanted.size())
     fail("its equation repeats a label in the output");
   Labelled result = tensors[0];

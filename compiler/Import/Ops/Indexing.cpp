@@ -6,7 +6,8 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-//===- Gather -------------------------------------------------------------------------------------------------------===//
+//===- Gather
+//-------------------------------------------------------------------------------------------------------===//
 
 static Results importGather(N &n) {
   Value x = n.in(0);
@@ -38,7 +39,8 @@ static Results importGatherNd(N &n) {
   return {n.op<GatherNdOp>(x, indexVectors(n, n.in(1), x, batch), batch)};
 }
 
-//===- Scatter ------------------------------------------------------------------------------------------------------===//
+//===- Scatter
+//------------------------------------------------------------------------------------------------------===//
 
 static Combine combineOf(N &n) {
   std::string reduction = n.text("reduction", "none");
@@ -60,7 +62,8 @@ static Results importScatterNd(N &n) {
   return {n.op<ScatterNdOp>(x.getType(), x, indexVectors(n, n.in(1), x, 0), n.in(2), 0, combineOf(n))};
 }
 
-//===- OneHot, TopK, CumSum -----------------------------------------------------------------------------------------===//
+//===- OneHot, TopK, CumSum
+//-----------------------------------------------------------------------------------------===//
 
 /// The class index along an axis against a counter: values[1] where they agree, else values[0].
 static Results importOneHot(N &n) {
@@ -95,7 +98,8 @@ static Results importCumSum(N &n) {
   return {n.op<CumsumOp>(x.getType(), x, axis, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0)};
 }
 
-//===- Compress, ReverseSequence, TensorScatter ---------------------------------------------------------------------===//
+//===- Compress, ReverseSequence, TensorScatter
+//---------------------------------------------------------------------===//
 
 /// Keeps the slices whose condition, which must be known, holds.
 static Results importCompress(N &n) {
@@ -113,7 +117,8 @@ static Results importCompress(N &n) {
 /// The first `length` elements along time in reverse, the rest as they are; each batch entry has its own length.
 static Results importReverseSequence(N &n) {
   Value x = n.in(0), lengths = n.in(1);
-  int64_t time = n.axis(n.integer("time_axis", 0), n.rankOf(x)), batch = n.axis(n.integer("batch_axis", 1), n.rankOf(x));
+  int64_t time = n.axis(n.integer("time_axis", 0), n.rankOf(x)),
+          batch = n.axis(n.integer("batch_axis", 1), n.rankOf(x));
   auto shape = shapeOf(x);
   if (time == batch || shapeOf(lengths) != ArrayRef<int64_t>(shape[batch]))
     fail("its sequence lengths do not fit ", shapeText(shape));

@@ -5,18 +5,14 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 
-template <Predicate predicate>
-static Results comparison(N &n) {
+template <Predicate predicate> static Results comparison(N &n) {
   Value a = n.in(0), b = n.in(1);
   if (n.elementOf(a) != n.elementOf(b))
     fail("element types differ: ", n.elementOf(a), " and ", n.elementOf(b));
   auto both = n.broadcastTogether({a, b});
   return {n.compare(predicate, both[0], both[1])};
 }
-template <typename OpT>
-static Results binary(N &n) {
-  return {n.binary<OpT>(n.in(0), n.in(1))};
-}
+template <typename OpT> static Results binary(N &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
 static Results importNot(N &n) { return {n.op<NotOp>(n.in(0))}; }
 
 static Results importWhere(N &n) {

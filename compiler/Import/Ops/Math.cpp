@@ -5,33 +5,24 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 
-template <typename OpT>
-static Results unary(N &n) {
-  return {n.op<OpT>(n.in(0))};
-}
-template <typename OpT>
-static Results binary(N &n) {
-  return {n.binary<OpT>(n.in(0), n.in(1))};
-}
+template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}; }
+template <typename OpT> static Results binary(N &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
 /// The operation from left to right over all inputs.
-template <typename OpT>
-static Value fold(N &n) {
+template <typename OpT> static Value fold(N &n) {
   Value result;
   for (Value value : n.all())
     result = result ? n.binary<OpT>(result, value) : value;
   return result;
 }
-template <typename OpT>
-static Results variadic(N &n) {
-  return {fold<OpT>(n)};
-}
+template <typename OpT> static Results variadic(N &n) { return {fold<OpT>(n)}; }
 
 static Results importMean(N &n) {
   Value sum = fold<AddOp>(n);
   return {n.div(sum, n.splatLike(sum, n.numInputs()))};
 }
 
-//===- Pow, Mod -----------------------------------------------------------------------------------------------------===//
+//===- Pow, Mod
+//-----------------------------------------------------------------------------------------------------===//
 
 /// x to a power that is known; null if it has no shorter form than graph.pow.
 static Value knownPower(N &n, Value x, double power) {
@@ -80,7 +71,8 @@ static Results importMod(N &n) {
   return {n.select(fix, n.add(r, divisor), r)};
 }
 
-//===- Bits ---------------------------------------------------------------------------------------------------------===//
+//===- Bits
+//---------------------------------------------------------------------------------------------------------===//
 
 /// Fills with zeros, or with the sign of a signed integer.
 static Value shiftRight(N &n, Value x, Value by) {
@@ -102,7 +94,8 @@ static Results importBitShift(N &n) {
   fail("direction '", direction, "' is neither LEFT nor RIGHT");
 }
 
-//===- Cast, Clip, IsInf --------------------------------------------------------------------------------------------===//
+//===- Cast, Clip, IsInf
+//--------------------------------------------------------------------------------------------===//
 
 static Results importCast(N &n) { return {n.cast(n.in(0), n.elementAttr("to", n.elementOf(n.in(0))))}; }
 static Results importCastLike(N &n) { return {n.cast(n.in(0), n.elementOf(n.in(1)))}; }

@@ -29,12 +29,14 @@ static Value sumPool(N &n, Value x, const Window &w) {
                          whole(w.dilations, 1), whole(w.low, 0));
 }
 
-//===- MaxPool ------------------------------------------------------------------------------------------------------===//
+//===- MaxPool
+//------------------------------------------------------------------------------------------------------===//
 
 /// The flat index into x of the element at a position within each window.
 static Value flatIndex(N &n, Value x, Value position, const Window &w, bool columnMajor) {
   auto shape = shapeOf(position), from = shapeOf(x);
-  int64_t rank = shape.size(), inner = 1, plane = llvm::product_of(from.drop_front(2)), stride = columnMajor ? 1 : plane;
+  int64_t rank = shape.size(), inner = 1, plane = llvm::product_of(from.drop_front(2)),
+          stride = columnMajor ? 1 : plane;
   position = n.cast(position, n.i64());
   Value flat = n.add(n.scale(n.iota(shape, 0), from[1] * plane), n.scale(n.iota(shape, 1), plane));
   for (int64_t d : dimRange(2, rank))
@@ -62,7 +64,11 @@ static Results importMaxPool(N &n) {
   return {op->getResult(0), flatIndex(n, x, op->getResult(1), w, n.integer("storage_order", 0))};
 }
 
-//===- AveragePool, LpPool ------------------------------------------------------------------------------------------===//
+//===- AveragePool, LpPool
+//------------------------------------------------------------------------------------------===//
+
+/// The most windows whose sizes are counted.
+static constexpr int64_t maxCounts = 1 << 24;
 
 /// How many elements each window has, in [output spatial..]: of the input, or also of its padding.
 static SmallVector<double> windowCounts(llvm::ArrayRef<int64_t> input, const Window &w, bool withPadding) {
@@ -70,6 +76,8 @@ static SmallVector<double> windowCounts(llvm::ArrayRef<int64_t> input, const Win
   for (size_t d = 0; d < input.size(); ++d) {
     int64_t first = withPadding ? -w.low[d] : 0, last = input[d] + (withPadding ? w.high[d] : 0);
     SmallVector<double> own, product;
+    if (w.output[d] > maxCounts / (int64_t)counts.size())
+      fail("its output is too large");
     for (int64_t o = 0; o < w.output[d]; ++o) {
       // Positions start + k * dilation in [first, last) with 0 <= k < kernel.
       int64_t start = o * w.strides[d] - w.low[d], step = w.dilations[d];
@@ -77,8 +85,6 @@ static SmallVector<double> windowCounts(llvm::ArrayRef<int64_t> input, const Win
       int64_t to = std::min(w.kernel[d], start >= last ? 0 : (last - start + step - 1) / step);
       own.push_back(std::max<int64_t>(1, to - from));
     }
-    if (counts.size() * own.size() > 1 << 24)
-      fail("its output is too large");
     for (double a : counts)
       for (double b : own)
         product.push_back(a * b);
@@ -99,8 +105,7 @@ static Results importAveragePool(N &n) {
 }
 
 /// (sum |x|^p)^(1/p), where `sum` reduces.
-template <typename Sum>
-static Value lpNorm(N &n, Value x, double p, Sum sum) {
+template <typename Sum> static Value lpNorm(N &n, Value x, double p, Sum sum) {
   auto power = [&](Value v, double by) { return n.op<PowOp>(v, n.splatLike(v, by)); };
   if (p == 1)
     return sum(n.op<AbsOp>(x));
@@ -116,10 +121,10 @@ static Results importLpPool(N &n) {
   return {lpNorm(n, x, n.integer("p", 2), [&](Value v) { return sumPool(n, v, w); })};
 }
 
-//===- Global pooling -----------------------------------------------------------------------------------------------===//
+//===- Global pooling
+//-----------------------------------------------------------------------------------------------===//
 
-template <typename Reduce>
-static Results global(N &n, Reduce reduce) {
+template <typename Reduce> static Results global(N &n, Reduce reduce) {
   Value x = n.in(0);
   if (n.rankOf(x) < 3)
     fail("its input ", shapeText(shapeOf(x)), " has no spatial dimensions");

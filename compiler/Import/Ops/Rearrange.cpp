@@ -6,7 +6,8 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-//===- Pad ----------------------------------------------------------------------------------------------------------===//
+//===- Pad
+//----------------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// What is added (or, if negative, cut) at either end of each dimension.
@@ -111,7 +112,8 @@ static Results importCenterCropPad(N &n) {
   return {padConstant(n, x, pads, 0)};
 }
 
-//===- Blocks of space and depth ------------------------------------------------------------------------------------===//
+//===- Blocks of space and depth
+//------------------------------------------------------------------------------------===//
 
 static int64_t blockOf(N &n, Value x) {
   int64_t block = n.integer("blocksize", 0);
@@ -142,7 +144,8 @@ static Results importSpaceToDepth(N &n) {
   return {n.reshape(y, {batch, c * b * b, h, w})};
 }
 
-//===- Trilu --------------------------------------------------------------------------------------------------------===//
+//===- Trilu
+//--------------------------------------------------------------------------------------------------------===//
 
 static Results importTrilu(N &n) {
   Value x = n.in(0);

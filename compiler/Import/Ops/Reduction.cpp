@@ -16,8 +16,7 @@ static Shape reducedDims(N &n, int64_t rank) {
 
 /// A reduction of x over dims; keepdims puts unit dimensions back.
 using Reduce = Value (*)(N &n, Value x, const Shape &dims);
-template <Reduce reduce>
-static Results reduction(N &n) {
+template <Reduce reduce> static Results reduction(N &n) {
   Value x = n.in(0);
   Shape dims = reducedDims(n, n.rankOf(x));
   Value result = reduce(n, x, dims);
@@ -29,8 +28,7 @@ static Value mean(N &n, Value x, const Shape &dims) { return n.reduceMean(x, dim
 static Value product(N &n, Value x, const Shape &dims) { return n.reduce<ReduceProdOp>(x, dims); }
 
 /// Booleans are compared as integers.
-template <typename OpT>
-static Value extremum(N &n, Value x, const Shape &dims) {
+template <typename OpT> static Value extremum(N &n, Value x, const Shape &dims) {
   Type element = n.elementOf(x);
   if (!element.isInteger(1))
     return n.reduce<OpT>(x, dims);
@@ -54,8 +52,7 @@ static Value logOfSumOfExp(N &n, Value x, const Shape &dims) {
   return n.add(most, n.op<LogOp>(n.reduceSum(n.op<ExpOp>(shifted), dims)));
 }
 
-template <typename OpT>
-static Results argReduction(N &n) {
+template <typename OpT> static Results argReduction(N &n) {
   Value x = n.in(0);
   int64_t axis = n.axisAttr(0, n.rankOf(x));
   if (shapeOf(x)[axis] == 0)

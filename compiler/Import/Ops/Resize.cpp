@@ -1,5 +1,5 @@
-#include "compiler/Import/Ops/Contraction.h"
 #include "compiler/Import/Operators.h"
+#include "compiler/Import/Ops/Contraction.h"
 
 #include <cmath>
 
@@ -26,7 +26,8 @@ struct Settings {
 /// Larger interpolation tables are refused.
 static constexpr int64_t maxTable = 1 << 24;
 
-//===- Coordinates --------------------------------------------------------------------------------------------------===//
+//===- Coordinates
+//--------------------------------------------------------------------------------------------------===//
 
 /// The position on the original dimension of position i on the resized one.
 static double original(const Axis &a, const std::string &transformation, int64_t i) {
@@ -88,7 +89,8 @@ static void addWeights(const Axis &a, const Settings &s, double x, llvm::Mutable
     row[std::clamp<int64_t>(left + offset, 0, a.from - 1)] += weight(offset) / total;
 }
 
-//===- One dimension ------------------------------------------------------------------------------------------------===//
+//===- One dimension
+//------------------------------------------------------------------------------------------------===//
 
 /// Repeating each element is a broadcast, any other choice a gather.
 static Value pick(N &n, Value x, int64_t dim, ArrayRef<int64_t> from) {
@@ -163,7 +165,8 @@ static Value resize(N &n, Value x, ArrayRef<Axis> axes, const Settings &s) {
   return n.cast(result, element);
 }
 
-//===- Resize, Upsample ---------------------------------------------------------------------------------------------===//
+//===- Resize, Upsample
+//---------------------------------------------------------------------------------------------===//
 
 static int64_t scaledSize(int64_t from, double scale) {
   double to = std::floor(from * scale);
@@ -209,9 +212,13 @@ static Results importResize(N &n) {
   for (int64_t &d : dims)
     d = n.axis(d, n.rankOf(x));
   auto axes = axesOf(n, x, dims);
-  Settings s{n.text("mode", "nearest"), n.text("coordinate_transformation_mode", "half_pixel"),
-             n.text("nearest_mode", "round_prefer_floor"), n.number("cubic_coeff_a", -0.75),
-             n.number("extrapolation_value", 0), n.integer("exclude_outside", 0) != 0, n.integer("antialias", 0) != 0};
+  Settings s{n.text("mode", "nearest"),
+             n.text("coordinate_transformation_mode", "half_pixel"),
+             n.text("nearest_mode", "round_prefer_floor"),
+             n.number("cubic_coeff_a", -0.75),
+             n.number("extrapolation_value", 0),
+             n.integer("exclude_outside", 0) != 0,
+             n.integer("antialias", 0) != 0};
   if (s.transformation == "tf_crop_and_resize") {
     auto roi = numbersOf(n.constantInput(1, "roi"));
     if (roi.size() != 2 * axes.size())
@@ -234,7 +241,8 @@ static Results importUpsample(N &n) {
   return {resize(n, x, axes, {n.text("mode", "nearest"), "asymmetric", "floor", -0.75, 0, false, false})};
 }
 
-//===- AffineGrid ---------------------------------------------------------------------------------------------------===//
+//===- AffineGrid
+//---------------------------------------------------------------------------------------------------===//
 
 /// The product of homogeneous coordinates in [-1, 1], minor dimension first, with each matrix of a batch.
 static Results importAffineGrid(N &n) {
@@ -258,7 +266,8 @@ static Results importAffineGrid(N &n) {
     }
     grid.push_back(1);
   }
-  Value coordinates = n.broadcastTo(n.numbers({points, spatial + 1}, n.elementOf(theta), grid), {batch, points, spatial + 1});
+  Value coordinates =
+      n.broadcastTo(n.numbers({points, spatial + 1}, n.elementOf(theta), grid), {batch, points, spatial + 1});
   Shape result{batch};
   llvm::append_range(result, shape);
   result.push_back(spatial);
@@ -266,7 +275,9 @@ static Results importAffineGrid(N &n) {
 }
 
 static constexpr Operator rows[] = {
-    {"AffineGrid", 20, newest, importAffineGrid}, {"Resize", 10, 10, importUpsample},
-    {"Resize", 11, newest, importResize},         {"Upsample", 7, newest, importUpsample},
+    {"AffineGrid", 20, newest, importAffineGrid},
+    {"Resize", 10, 10, importUpsample},
+    {"Resize", 11, newest, importResize},
+    {"Upsample", 7, newest, importUpsample},
 };
 llvm::ArrayRef<Operator> divisi::compiler::resizeOperators() { return rows; }

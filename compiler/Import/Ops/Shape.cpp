@@ -12,7 +12,8 @@ static Results importIdentity(N &n) {
   return {n.item(0)};
 }
 
-//===- Reshape and its kin ------------------------------------------------------------------------------------------===//
+//===- Reshape and its kin
+//------------------------------------------------------------------------------------------===//
 
 static Results importReshape(N &n) {
   Value x = n.in(0);
@@ -84,7 +85,8 @@ static Results importTranspose(N &n) {
   return {n.transpose(x, permutation)};
 }
 
-//===- Expand, Tile -------------------------------------------------------------------------------------------------===//
+//===- Expand, Tile
+//-------------------------------------------------------------------------------------------------===//
 
 static Results importExpand(N &n) {
   Value x = n.in(0);
@@ -111,7 +113,8 @@ static Results importTile(N &n) {
   return {n.reshape(n.broadcast(x, wide, dims), shape)};
 }
 
-//===- Concat, Split, Slice -----------------------------------------------------------------------------------------===//
+//===- Concat, Split, Slice
+//-----------------------------------------------------------------------------------------===//
 
 static Results importConcat(N &n) {
   auto inputs = n.all();
@@ -183,12 +186,15 @@ static Results importSlice1(N &n) {
   return {slice(n, n.in(0), starts, ends, axes, Shape(starts.size(), 1))};
 }
 
-//===- Shape, Size --------------------------------------------------------------------------------------------------===//
+//===- Shape, Size
+//--------------------------------------------------------------------------------------------------===//
 
 static Results importShape(N &n) {
   auto shape = shapeOf(n.in(0));
   int64_t rank = shape.size();
-  auto bound = [&](int64_t value) { return std::clamp<int64_t>(value < 0 ? std::max(value, -rank) + rank : value, 0, rank); };
+  auto bound = [&](int64_t value) {
+    return std::clamp<int64_t>(value < 0 ? std::max(value, -rank) + rank : value, 0, rank);
+  };
   int64_t start = bound(n.integer("start", 0)), end = bound(n.integer("end", rank));
   return {n.indices(shape.slice(start, std::max<int64_t>(0, end - start)))};
 }
@@ -198,19 +204,12 @@ static Results importSize(N &n) {
 }
 
 static constexpr Operator rows[] = {
-    {"Concat", 4, newest, importConcat},
-    {"Expand", 8, newest, importExpand},
-    {"Flatten", 1, newest, importFlatten},
-    {"Identity", 1, newest, importIdentity},
-    {"Reshape", 5, newest, importReshape},
-    {"Shape", 1, newest, importShape},
-    {"Size", 1, newest, importSize},
-    {"Slice", 1, 9, importSlice1},
-    {"Slice", 10, newest, importSlice},
-    {"Split", 2, newest, importSplit},
-    {"Squeeze", 1, newest, importSqueeze},
-    {"Tile", 6, newest, importTile},
-    {"Transpose", 1, newest, importTranspose},
-    {"Unsqueeze", 1, newest, importUnsqueeze},
+    {"Concat", 4, newest, importConcat},       {"Expand", 8, newest, importExpand},
+    {"Flatten", 1, newest, importFlatten},     {"Identity", 1, newest, importIdentity},
+    {"Reshape", 5, newest, importReshape},     {"Shape", 1, newest, importShape},
+    {"Size", 1, newest, importSize},           {"Slice", 1, 9, importSlice1},
+    {"Slice", 10, newest, importSlice},        {"Split", 2, newest, importSplit},
+    {"Squeeze", 1, newest, importSqueeze},     {"Tile", 6, newest, importTile},
+    {"Transpose", 1, newest, importTranspose}, {"Unsqueeze", 1, newest, importUnsqueeze},
 };
 llvm::ArrayRef<Operator> divisi::compiler::shapeOperators() { return rows; }

@@ -63,7 +63,8 @@ Window::Window(N &n, llvm::ArrayRef<int64_t> input, std::optional<Shape> filter)
   for (size_t d = 0; d < count; ++d) {
     int64_t span = input[d] + low[d] + high[d] - extent(d);
     if (span < 0 && !(ceil && span + strides[d] > 0))
-      fail("its window of ", extent(d), " is larger than dimension ", d + 2, " of size ", input[d], " with its padding");
+      fail("its window of ", extent(d), " is larger than dimension ", d + 2, " of size ", input[d],
+           " with its padding");
     int64_t size = (span + (ceil ? strides[d] - 1 : 0)) / strides[d] + 1;
     if (ceil && (size - 1) * strides[d] >= input[d] + low[d]) // a window must begin inside
       --size;

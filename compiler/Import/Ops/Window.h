@@ -8,8 +8,8 @@ struct Window {
   using Shape = CheckedBuilder::Shape;
   Shape kernel, strides, dilations, low, high, output;
 
-  /// From a node's attributes (kernel_shape, strides, dilations, pads, auto_pad, ceil_mode) for an input with these spatial
-  /// dimensions. `kernel` may be known from the filter.
+  /// From a node's attributes (kernel_shape, strides, dilations, pads, auto_pad, ceil_mode) for an input with these
+  /// spatial dimensions. `kernel` may be known from the filter.
   Window(NodeImporter &n, llvm::ArrayRef<int64_t> input, std::optional<Shape> kernel);
 
   int64_t extent(size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }

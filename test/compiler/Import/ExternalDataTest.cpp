@@ -3,7 +3,8 @@
 using namespace divisi::compiler;
 
 /// The classifier with fc.weight in a file.
-static ModelMaker external(const std::string &location, const std::string &offset = "", const std::string &length = "") {
+static ModelMaker external(const std::string &location, const std::string &offset = "",
+                           const std::string &length = "") {
   ModelMaker m = classifier();
   auto *tensor = m.model.mutable_graph()->mutable_initializer(0);
   tensor->clear_raw_data();
@@ -44,7 +45,8 @@ TEST_F(ExternalDataTest, mustBeThere) {
 }
 TEST_F(ExternalDataTest, mustLieInTheFolder) {
   write(folder / "secret", 100);
-  for (std::string path : {std::string("../secret"), (folder / "secret").string(), std::string("a/../../secret"), std::string("..")})
+  for (std::string path :
+       {std::string("../secret"), (folder / "secret").string(), std::string("a/../../secret"), std::string("..")})
     EXPECT_HAS(failure(external(path)), "outside of the model's folder");
   std::filesystem::create_symlink(folder / "secret", folder / "model" / "link");
   EXPECT_HAS(failure(external("link")), "outside of the model's folder");

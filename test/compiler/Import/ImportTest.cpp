@@ -2,7 +2,8 @@
 
 using namespace divisi::compiler;
 
-//===- Signature ----------------------------------------------------------------------------------------------------===//
+//===- Signature
+//----------------------------------------------------------------------------------------------------===//
 
 TEST_F(ImportTest, signatureOfAClassifier) {
   std::string ir = text(classifier());
@@ -65,7 +66,8 @@ TEST_F(ImportTest, locationsAreNodeNames) {
   EXPECT_HAS(ir, "loc(\"criterion\")");
 }
 
-//===- Dimensions ---------------------------------------------------------------------------------------------------===//
+//===- Dimensions
+//---------------------------------------------------------------------------------------------------===//
 
 TEST_F(ImportTest, symbolicDimensionIsBound) {
   options.dims["batch"] = 6;
@@ -99,12 +101,18 @@ TEST_F(ImportTest, shapeArithmeticIsFolded) {
 }
 TEST_F(ImportTest, contradictoryShapesNameTheNode) {
   ModelMaker m = classifier();
-  m.model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(1)
+  m.model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(1)
       ->set_dim_value(4);
   EXPECT_HAS(failure(m), "node 'fc/Gemm' (Gemm): ");
 }
 
-//===- Losses -------------------------------------------------------------------------------------------------------===//
+//===- Losses
+//-------------------------------------------------------------------------------------------------------===//
 
 static ModelMaker withoutLoss() {
   ModelMaker m;
@@ -117,7 +125,8 @@ TEST_F(ImportTest, crossEntropyIsAdded) {
   options.loss = ImportOptions::Loss::crossEntropy;
   options.label = "target";
   std::string ir = text(withoutLoss());
-  EXPECT_HAS(ir, "tensor<4xi64> {graph.input = \"target\", graph.label, graph.padding = -100 : i64, graph.range = [0, 5]}");
+  EXPECT_HAS(ir,
+             "tensor<4xi64> {graph.input = \"target\", graph.label, graph.padding = -100 : i64, graph.range = [0, 5]}");
   EXPECT_HAS(ir, "tensor<4x5xf32> {graph.output = \"y\"}");
 }
 TEST_F(ImportTest, meanSquaredErrorCountsRows) {
@@ -141,7 +150,8 @@ TEST_F(ImportTest, severalLossesAskForOne) {
   EXPECT_HAS(failure(m), "--output nothing names no output of the model");
 }
 
-//===- Freezing and hazards -----------------------------------------------------------------------------------------===//
+//===- Freezing and hazards
+//-----------------------------------------------------------------------------------------===//
 
 TEST_F(ImportTest, frozenParameters) {
   options.freeze = {"*.b?as"};
@@ -174,7 +184,8 @@ static ModelMaker batchNorm(bool training) {
   std::vector<std::string> outputs{"y"};
   if (training)
     outputs = {"y", "mean", "var"};
-  auto &node = m.node("BatchNormalization", {"x", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}, outputs);
+  auto &node =
+      m.node("BatchNormalization", {"x", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}, outputs);
   if (training)
     setInteger(node, "training_mode", 1);
   setInteger(m.node("ReduceMean", {"y"}, {"loss"}), "keepdims", 0);
@@ -184,7 +195,8 @@ TEST_F(ImportTest, batchNormRenewsItsStatistics) {
   std::string ir = text(batchNorm(true));
   EXPECT_HAS(ir, "%arg2: tensor<2xf32> {graph.buffer = \"bn.running_mean\"}, %arg3: tensor<2xf32> {graph.buffer = "
                  "\"bn.running_var\"}, %arg4: tensor<4x2x3x3xf32>");
-  EXPECT_HAS(ir, "tensor<2xf32> {graph.renews = \"bn.running_mean\"}, tensor<2xf32> {graph.renews = \"bn.running_var\"}");
+  EXPECT_HAS(ir,
+             "tensor<2xf32> {graph.renews = \"bn.running_mean\"}, tensor<2xf32> {graph.renews = \"bn.running_var\"}");
   EXPECT_HAS(ir, "graph.batch_norm");
   EXPECT_TRUE(warnings.empty());
 }
@@ -201,7 +213,8 @@ TEST_F(ImportTest, batchNormCanStayInference) {
   EXPECT_HAS(ir, "graph.buffer = \"bn.running_mean\"");
 }
 
-//===- Functions and branches ---------------------------------------------------------------------------------------===//
+//===- Functions and branches
+//---------------------------------------------------------------------------------------===//
 
 /// y = LeakyRelu(x, alpha = slope).
 static onnx::FunctionProto &leaky(ModelMaker &m) {
@@ -254,7 +267,8 @@ TEST_F(ImportTest, constantConditionChoosesABranch) {
   EXPECT_HAS(text(m), "graph.tanh");
 }
 
-//===- Bad models ---------------------------------------------------------------------------------------------------===//
+//===- Bad models
+//---------------------------------------------------------------------------------------------------===//
 
 TEST_F(ImportTest, unsupportedOperatorsAreReportedTogether) {
   ModelMaker m = classifier();

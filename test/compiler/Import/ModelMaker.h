@@ -114,8 +114,8 @@ inline void setIntegers(onnx::NodeProto &node, const std::string &name, std::vec
 class ImportTest : public testing::Test {
 protected:
   ImportTest() {
-    folder = std::filesystem::temp_directory_path() /
-             ("divisi-import-" + std::to_string(getpid()) + "-" + std::to_string(testing::UnitTest::GetInstance()->random_seed()));
+    folder = std::filesystem::temp_directory_path() / ("divisi-import-" + std::to_string(getpid()) + "-" +
+                                                       std::to_string(testing::UnitTest::GetInstance()->random_seed()));
     std::filesystem::create_directories(folder / "model");
   }
   ~ImportTest() override { std::filesystem::remove_all(folder); }
@@ -153,7 +153,9 @@ protected:
   }
   std::string error() { return errors.empty() ? "" : errors.front(); }
 
-  static bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+  static bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+  }
 
   std::filesystem::path folder;
   mlir::MLIRContext context;

@@ -42,12 +42,19 @@ public:
 private:
   size_t pick(size_t count) { return count ? random() % count : 0; }
   int64_t number() {
-    static constexpr int64_t odd[] = {0,       1,       -1,        2,         -2,         3,         7,        -100,
-                                      INT8_MAX, INT16_MAX, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1LL << 40, 1LL << 33};
+    static constexpr int64_t odd[] = {0,         1,         -1,        2,         -2,        3,
+                                      7,         -100,      INT8_MAX,  INT16_MAX, INT32_MAX, INT32_MIN,
+                                      INT64_MAX, INT64_MIN, 1LL << 40, 1LL << 33};
     return odd[pick(std::size(odd))];
   }
   float real() {
-    static constexpr float odd[] = {0, -1, 0.5, 1e30f, -1e30f, 1e-30f, std::numeric_limits<float>::infinity(),
+    static constexpr float odd[] = {0,
+                                    -1,
+                                    0.5,
+                                    1e30f,
+                                    -1e30f,
+                                    1e-30f,
+                                    std::numeric_limits<float>::infinity(),
                                     std::numeric_limits<float>::quiet_NaN()};
     return odd[pick(std::size(odd))];
   }
@@ -80,11 +87,22 @@ private:
       attribute.set_type(static_cast<onnx::AttributeProto::AttributeType>(pick(15)));
   }
   void addAttribute(onnx::NodeProto &node) {
-    static const char *const names[] = {"axis",  "axes",    "keepdims", "perm",    "strides",      "pads",  "dilations",
-                                        "group", "epsilon", "to",       "value",   "kernel_shape", "mode",  "auto_pad",
-                                        "split", "k",       "blocksize", "size",   "num_groups",   "depth", "batch_dims",
-                                        "output_shape", "output_padding", "equation", "ceil_mode", "storage_order",
-                                        "q_num_heads", "kv_num_heads", "num_heads", "scales", "alpha"};
+    static const char *const names[] = {"axis",           "axes",
+                                        "keepdims",       "perm",
+                                        "strides",        "pads",
+                                        "dilations",      "group",
+                                        "epsilon",        "to",
+                                        "value",          "kernel_shape",
+                                        "mode",           "auto_pad",
+                                        "split",          "k",
+                                        "blocksize",      "size",
+                                        "num_groups",     "depth",
+                                        "batch_dims",     "output_shape",
+                                        "output_padding", "equation",
+                                        "ceil_mode",      "storage_order",
+                                        "q_num_heads",    "kv_num_heads",
+                                        "num_heads",      "scales",
+                                        "alpha"};
     auto &attribute = *node.add_attribute();
     attribute.set_name(names[pick(std::size(names))]);
     if (pick(2)) {
@@ -115,7 +133,8 @@ private:
         tensor.set_int64_data(i, number());
       if (tensor.raw_data().size() >= 8) {
         int64_t value = number();
-        tensor.mutable_raw_data()->replace(pick(tensor.raw_data().size() / 8) * 8, 8, reinterpret_cast<char *>(&value), 8);
+        tensor.mutable_raw_data()->replace(pick(tensor.raw_data().size() / 8) * 8, 8, reinterpret_cast<char *>(&value),
+                                           8);
       }
       return;
     default:

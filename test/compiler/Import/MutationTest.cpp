@@ -8,7 +8,9 @@ using namespace divisi::compiler;
 /// A model with many kinds of fields: attributes, constants, a function, a branch, sequences, windows, indices.
 static ModelMaker varied() {
   ModelMaker m;
-  m.input("image", {2, 3, 8, 8}).input("label", {2}, onnx::TensorProto::INT64).input("ids", {2, 4}, onnx::TensorProto::INT64);
+  m.input("image", {2, 3, 8, 8})
+      .input("label", {2}, onnx::TensorProto::INT64)
+      .input("ids", {2, 4}, onnx::TensorProto::INT64);
   m.weight("conv.weight", {4, 3, 3, 3}).weight("fc.weight", {36, 5}).weight("table", {7, 5}).weight("one", {5});
   m.integers("axis", {1}).integers("shape", {2, -1}).integers("starts", {0}).integers("ends", {3});
   m.integers("sizes", {1, 3});

@@ -1,5 +1,6 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Half.h"
+#include "runtime/devices/cpu/ConvPlan.h"
 #include "test/runtime/Util.h"
 
 using namespace divisi::runtime;
@@ -176,6 +177,14 @@ TEST_P(Conv, MatchesTheDefinition) {
   auto [c, last] = GetParam();
   check<float>(describe(c, last, DIVISI_F32), 2e-6);
   check<float>(describe(c, last, DIVISI_F32), 2e-6, 1);
+}
+/// The plain loops are slow: they are for what the library really cannot do.
+TEST_P(Conv, IsDoneByTheLibrary) {
+  auto [c, last] = GetParam();
+  bool possible = std::string_view(c.name) != "planeNegativePadding";
+  DivisiConv conv = describe(c, last, DIVISI_F32);
+  for (auto kind : {ConvKind::Forward, ConvKind::InputGrad, ConvKind::FilterGrad})
+    EXPECT_EQ(possible ? ConvPlan::create(kind, conv) != nullptr : false, possible);
 }
 TEST_P(Conv, DoublePrecision) {
   auto [c, last] = GetParam();

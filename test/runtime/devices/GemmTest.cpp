@@ -168,7 +168,7 @@ TEST(GemmTypes, ImpossibleRequestsFailWithAMessage) {
 
 /// Matrices of the batch that share their place in the result are summed in order.
 TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
-  DivisiGemm g = describe({1, 5, 8, 8, 8}, false, false, Dense);
+  DivisiGemm g = describe({1, 64, 24, 24, 24}, false, false, Dense);
   g.c0 = g.c1 = 0, g.accumulate = 1;
   check<float>(g, DIVISI_F32, 2, 1e-5);
 }

@@ -1,0 +1,10 @@
+#pragma once
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace divisi::compiler {
+
+/// Replaces the chains that exporters write for gelu and RMS normalization by one operation each, whose gradient is
+/// shorter.
+void raisePatterns(mlir::func::FuncOp function);
+
+} // namespace divisi::compiler

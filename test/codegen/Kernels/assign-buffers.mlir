@@ -1,0 +1,87 @@
+// RUN: divisi-opt %s --form-kernels --assign-buffers --split-input-file | FileCheck %s
+
+// State, inputs and scalars have one place in all tasks (multiples of 64), and a renewed state lies over the old one.
+// CHECK: module attributes {exec.arena_bytes = [[BYTES:[0-9]+]] : i64}
+// CHECK: func.func @train(%arg0: tensor<6x8xf32> {exec.offset = 0 : i64, graph.state = {name = "w"
+// CHECK-SAME: %arg1: tensor<6x8xf32> {exec.offset = 192 : i64, graph.input = "x"}
+// CHECK-SAME: %arg2: tensor<f32> {exec.offset = 384 : i64, graph.scalar = "learning_rate"}
+// CHECK-SAME: -> (tensor<6x8xf32> {exec.offset = 0 : i64, graph.renews = "w"})
+// CHECK: exec.kernel {{.*}} {offsets = array<i64: 0>}
+// CHECK: func.func @evaluate(%arg0: tensor<6x8xf32> {exec.offset = 192 : i64, graph.input = "x"},
+// CHECK-SAME: %arg1: tensor<6x8xf32> {exec.offset = 0 : i64, graph.state = {name = "w"
+// CHECK-SAME: -> (tensor<f32> {exec.offset = 448 : i64, graph.result = {kind = "loss"}})
+module {
+  func.func @train(%w: tensor<6x8xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<6x8xf32> {graph.input = "x"},
+                   %r: tensor<f32> {graph.scalar = "learning_rate"}) -> (tensor<6x8xf32> {graph.renews = "w"}) {
+    %0 = graph.broadcast %r {dims = array<i64>} : (tensor<f32>) -> tensor<6x8xf32>
+    %1 = graph.mul %0, %x : tensor<6x8xf32>
+    %2 = graph.sub %w, %1 : tensor<6x8xf32>
+    return %2 : tensor<6x8xf32>
+  }
+  func.func @evaluate(%x: tensor<6x8xf32> {graph.input = "x"}, %w: tensor<6x8xf32> {graph.state = {name = "w", role = "parameter"}}) -> (tensor<f32> {graph.result = {kind = "loss"}}) {
+    %0 = graph.mul %w, %x : tensor<6x8xf32>
+    %1 = graph.reduce_sum %0 {dims = array<i64: 0, 1>} : (tensor<6x8xf32>) -> tensor<f32>
+    return %1 : tensor<f32>
+  }
+}
+
+// -----
+
+// A new state whose kernel reads the old one elsewhere (transposed) is computed apart, then copied.
+// CHECK: func.func @train
+// CHECK: %[[NEW:.*]] = exec.kernel {{.*}} {offsets = array<i64: 64>}
+// CHECK: %[[COPY:.*]] = exec.copy %[[NEW]] {offsets = array<i64: 0>}
+// CHECK: return %[[COPY]]
+func.func @train(%w: tensor<4x4xf32> {graph.state = {name = "w", role = "parameter"}}) -> (tensor<4x4xf32> {graph.renews = "w"}) {
+  %0 = graph.transpose %w {permutation = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.add %w, %0 : tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+// So is one of which somebody still reads the old value afterwards.
+// CHECK: func.func @train
+// CHECK: exec.copy
+// CHECK: return
+func.func @train(%w: tensor<64x64xf32> {graph.state = {name = "w", role = "parameter"}}) -> (tensor<64x64xf32> {graph.renews = "w"}, tensor<64x64xf32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.neg %w : tensor<64x64xf32>
+  %1 = graph.matmul %0, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// -----
+
+// Buffers of the dead are used again, by position-wise kernels at once: two buffers are enough for a chain of products
+// with an activation between them.
+// CHECK: module attributes {exec.arena_bytes = 49152 : i64}
+// CHECK: exec.call {{.*}} {offsets = array<i64: [[A:[0-9]+]]>}
+// CHECK: exec.kernel {{.*}} {offsets = array<i64: [[A]]>}
+// CHECK: exec.call {{.*}} {offsets = array<i64: [[B:[0-9]+]]>}
+// CHECK: exec.kernel {{.*}} {offsets = array<i64: [[B]]>}
+// CHECK: exec.call {{.*}} {offsets = array<i64: [[A]]>}
+func.func @chain(%x: tensor<64x64xf32> {graph.input = "x"}) -> (tensor<64x64xf32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.matmul %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.relu %0 : tensor<64x64xf32>
+  %2 = graph.matmul %1, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %3 = graph.relu %2 : tensor<64x64xf32>
+  %4 = graph.matmul %3, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %4 : tensor<64x64xf32>
+}
+
+// -----
+
+// A reshape is a view of the same buffer: it takes no place, and keeps the buffer alive.
+// CHECK: module attributes {exec.arena_bytes = 49152 : i64}
+// CHECK: exec.call {{.*}} {offsets = array<i64: 16384>}
+// CHECK: graph.reshape
+// CHECK-NOT: offsets
+// CHECK: exec.call {{.*}} {offsets = array<i64: 32768>}
+func.func @view(%x: tensor<64x64xf32> {graph.input = "x"}) -> (tensor<4096xf32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.matmul %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.reshape %0 : (tensor<64x64xf32>) -> tensor<1x4096xf32>
+  %2 = graph.reshape %1 : (tensor<1x4096xf32>) -> tensor<64x64xf32>
+  %3 = graph.matmul %2, %0 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %4 = graph.reshape %3 : (tensor<64x64xf32>) -> tensor<4096xf32>
+  return %4 : tensor<4096xf32>
+}

@@ -1,0 +1,46 @@
+// RUN: divisi-opt %s --split-reductions | FileCheck %s
+
+// 16 partial sums, whatever the number of threads.
+// CHECK-LABEL: func.func @rows
+// CHECK-NEXT: %[[S:.*]] = graph.reshape %arg0 : (tensor<4096x64xf32>) -> tensor<16x256x64xf32>
+// CHECK-NEXT: %[[P:.*]] = graph.reduce_sum %[[S]] {dims = array<i64: 1>} : (tensor<16x256x64xf32>) -> tensor<16x64xf32>
+// CHECK-NEXT: %[[R:.*]] = graph.reduce_sum %[[P]] {dims = array<i64: 0>} : (tensor<16x64xf32>) -> tensor<64xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @rows(%x: tensor<4096x64xf32>) -> tensor<64xf32> {
+  %0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<4096x64xf32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
+// Other reduced dimensions go into the partial results; leading ones count as one.
+// CHECK-LABEL: func.func @several
+// CHECK-NEXT: %[[S:.*]] = graph.reshape %arg0 : (tensor<8x32x4x64xf32>) -> tensor<16x16x4x64xf32>
+// CHECK-NEXT: %[[P:.*]] = graph.reduce_max %[[S]] {dims = array<i64: 1, 3>} : (tensor<16x16x4x64xf32>) -> tensor<16x4xf32>
+// CHECK-NEXT: graph.reduce_max %[[P]] {dims = array<i64: 0>} : (tensor<16x4xf32>) -> tensor<4xf32>
+func.func @several(%x: tensor<8x32x4x64xf32>) -> tensor<4xf32> {
+  %0 = graph.reduce_max %x {dims = array<i64: 0, 1, 3>} : (tensor<8x32x4x64xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// Few leading rows: first within each of them.
+// CHECK-LABEL: func.func @few
+// CHECK-NEXT: %[[P:.*]] = graph.reduce_sum %arg0 {dims = array<i64: 2, 3>} : (tensor<16x8x64x64xf32>) -> tensor<16x8xf32>
+// CHECK-NEXT: graph.reduce_sum %[[P]] {dims = array<i64: 0>} : (tensor<16x8xf32>) -> tensor<8xf32>
+func.func @few(%x: tensor<16x8x64x64xf32>) -> tensor<8xf32> {
+  %0 = graph.reduce_sum %x {dims = array<i64: 0, 2, 3>} : (tensor<16x8x64x64xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// Left alone: small ones, those whose rows threads can share, and a prime number of rows.
+// CHECK-LABEL: func.func @untouched
+// CHECK-NEXT: graph.reduce_sum %arg0 {dims = array<i64: 0>}
+// CHECK-NEXT: graph.reduce_sum %arg1 {dims = array<i64: 1>}
+// CHECK-NEXT: graph.reduce_sum %arg2 {dims = array<i64: 0>}
+// CHECK-NEXT: graph.reduce_prod %arg1 {dims = array<i64: 0>}
+// CHECK-NEXT: return
+func.func @untouched(%small: tensor<256x64xf32>, %x: tensor<4096x64xf32>, %prime: tensor<4099x64xf32>) -> (tensor<64xf32>, tensor<4096xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %0 = graph.reduce_sum %small {dims = array<i64: 0>} : (tensor<256x64xf32>) -> tensor<64xf32>
+  %1 = graph.reduce_sum %x {dims = array<i64: 1>} : (tensor<4096x64xf32>) -> tensor<4096xf32>
+  %2 = graph.reduce_sum %prime {dims = array<i64: 0>} : (tensor<4099x64xf32>) -> tensor<64xf32>
+  %3 = graph.reduce_prod %x {dims = array<i64: 0>} : (tensor<4096x64xf32>) -> tensor<64xf32>
+  return %0, %1, %2, %3 : tensor<64xf32>, tensor<4096xf32>, tensor<64xf32>, tensor<64xf32>
+}

@@ -1,0 +1,39 @@
+// RUN: divisi-opt %s --split-input-file --verify-diagnostics
+
+func.func @outside(%x: tensor<8xf32>) {
+  // expected-error @+1 {{the last window lies outside of dimension 0}}
+  %0 = graph.sum_pool %x {dilations = array<i64: 1>, pads_low = array<i64: 0>, strides = array<i64: 2>, window = array<i64: 2>} : (tensor<8xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @entries(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{expected attributes with 2 entries}}
+  %0 = graph.sum_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, strides = array<i64: 2>, window = array<i64: 1, 2>} : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @negative(%x: tensor<8xf32>) {
+  // expected-error @+1 {{window, strides and dilations must be positive and pads not negative}}
+  %0 = graph.sum_pool %x {dilations = array<i64: 1>, pads_low = array<i64: -1>, strides = array<i64: 2>, window = array<i64: 2>} : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @results(%x: tensor<8xf32>) {
+  // expected-error @+1 {{expected results of one shape}}
+  %0:2 = graph.max_pool %x {dilations = array<i64: 1>, pads_low = array<i64: 0>, strides = array<i64: 2>, window = array<i64: 2>} : (tensor<8xf32>) -> (tensor<4xf32>, tensor<3xi32>)
+  return
+}
+
+// -----
+
+func.func @operands(%g: tensor<4xf32>, %p: tensor<3xi32>) {
+  // expected-error @+1 {{expected operands of one shape}}
+  %0 = graph.max_pool_grad %g, %p {dilations = array<i64: 1>, pads_low = array<i64: 0>, strides = array<i64: 2>, window = array<i64: 2>} : (tensor<4xf32>, tensor<3xi32>) -> tensor<8xf32>
+  return
+}
