@@ -22,14 +22,14 @@ Value bufferOf(Value value) {
 
 int64_t roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
 
-/// The name under which all tasks share an argument, or nothing.
+/// The name under which all tasks share an argument; one without a name is its task's own.
 std::string sharedName(func::FuncOp task, unsigned argument) {
   if (auto state = task.getArgAttrOfType<DictionaryAttr>(argument, graph::names::state))
     return "state " + state.getAs<StringAttr>("name").str();
   for (StringRef kind : {graph::names::input, graph::names::scalar})
     if (auto name = task.getArgAttrOfType<StringAttr>(argument, kind))
       return (kind + " " + name.getValue()).str();
-  return "";
+  return (task.getName() + " " + llvm::Twine(argument)).str();
 }
 
 /// Plans one task's transient values.
@@ -73,7 +73,7 @@ public:
     for (Operation &op : block) {
       for (Value operand : op.getOperands())
         if (auto it = indexOf.find(bufferOf(operand)); it != indexOf.end())
-          lives[it->second].last = op.hasTrait<OpTrait::IsTerminator>() ? step : step;
+          lives[it->second].last = step;
       if (!isa<graph::ReshapeOp, graph::ConstantOp>(op))
         for (Value result : op.getResults()) {
           if (places.count(result))

@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "passes/": ("dialects/", "passes/"),
     "codegen/": ("dialects/", "codegen/", ABI),
     "compiler/": ("dialects/", "passes/", "codegen/", "compiler/", ABI),
-    "tools/": ("dialects/", "passes/", "codegen/", "compiler/", "tools/", ABI),
+    "tools/": ("dialects/", "passes/", "codegen/", "compiler/", "tools/", "runtime/"),
     "runtime/": ("runtime/",),
 }
 FOREIGN_TO_RUNTIME = ("llvm/", "llvm-c/", "mlir/", "mlir-c/", "clang/")
