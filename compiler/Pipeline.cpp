@@ -42,6 +42,8 @@ Level compiler::levelOf(ModuleOp module) {
 }
 
 void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) {
+  if (options.precision != "fp32")
+    pm.addPass(training::createReducePrecisionPass());
   pm.addPass(training::createMakeEvaluatePass());
   training::MakeTrainPassOptions train;
   train.optimizer = options.optimizer;

@@ -24,6 +24,7 @@ class Suite:
     name: str
     command: list
     report: pathlib.Path | None = None  # JUnit XML that the command writes; else its last line says the numbers
+    quiet: bool = False  # show the output of tests that fail, from the report, and nothing else
 
 
 def suites(build):
@@ -36,9 +37,9 @@ def suites(build):
             Suite("lit", [lit_of(build), "-sv", f"--xunit-xml-output={lit}", str(build / "test")], lit),
             Suite(
                 "units",
-                ["ctest", "--test-dir", str(build), "--output-on-failure", "-j2", "--timeout", "300", "--progress"]
-                + ["--output-junit", str(units)],
+                ["ctest", "--test-dir", str(build), "-j2", "--timeout", "300", "--output-junit", str(units)],
                 units,
+                quiet=True,
             ),
         ],
         "slow": [
@@ -56,12 +57,14 @@ def lit_of(build):
     return re.search(r"^DIVISI_LIT:\w+=(.*)$", cache, re.MULTILINE)[1]
 
 
-def read_junit(path):
+def read_junit(path, show):
     """(passed, failed) of a report; what was skipped counts as neither."""
     passed = failed = 0
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
             failed += 1
+            if show:
+                print(f"FAIL {case.get('name')}\n{case.findtext('system-out', '').strip()}")
         elif case.find("skipped") is None and case.get("status", "run") == "run":
             passed += 1
     return passed, failed
@@ -74,7 +77,7 @@ def read_line(line):
 
 
 def run(suite):
-    """(passed, failed) of a suite, whose output is shown as it comes."""
+    """(passed, failed) of a suite."""
     if suite.report:
         suite.report.unlink(missing_ok=True)
     try:
@@ -85,11 +88,12 @@ def run(suite):
     last = ""
     for raw in process.stdout:
         line = raw.decode(errors="replace")
-        print(line, end="", flush=True)
+        if not suite.quiet:
+            print(line, end="", flush=True)
         last = line if line.strip() else last
     code = process.wait()
     if suite.report:
-        passed, failed = read_junit(suite.report) if suite.report.is_file() else (0, 0)
+        passed, failed = read_junit(suite.report, suite.quiet) if suite.report.is_file() else (0, 0)
     else:
         passed, failed = read_line(last)
     unexplained = failed == 0 and (code != 0 or passed == 0)

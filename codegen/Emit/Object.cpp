@@ -19,6 +19,17 @@
 using namespace mlir;
 using namespace divisi::codegen;
 
+bool divisi::codegen::isKnownCpu(StringRef cpu) {
+  if (cpu == "native")
+    return true;
+  llvm::InitializeNativeTarget();
+  std::string error;
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target ? target->createMCSubtargetInfo(triple, "", "") : nullptr);
+  return subtarget && subtarget->isCPUStringValid(cpu);
+}
+
 std::unique_ptr<llvm::TargetMachine> divisi::codegen::createTargetMachine(const CpuTarget &target, std::string &error) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
@@ -37,11 +48,6 @@ std::unique_ptr<llvm::TargetMachine> divisi::codegen::createTargetMachine(const 
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   auto *machine = found->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_, std::nullopt,
                                              llvm::CodeGenOptLevel::Default);
-  if (machine && !native && !machine->getMCSubtargetInfo()->isCPUStringValid(cpu)) {
-    error = "unknown processor '" + cpu + "'";
-    delete machine;
-    return nullptr;
-  }
   return std::unique_ptr<llvm::TargetMachine>(machine);
 }
 

@@ -19,6 +19,9 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 
+static_assert((int64_t)graph::whenGradNorms == (int64_t)DIVISI_WHEN_GRAD_NORMS &&
+              (int64_t)graph::whenMetrics == (int64_t)DIVISI_WHEN_METRICS);
+
 namespace {
 
 /// A kernel that several operations may launch.

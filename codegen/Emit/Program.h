@@ -20,6 +20,9 @@ struct CpuTarget {
   std::string cpu = "native"; // native, x86-64-v3, x86-64-v4, or any name that LLVM knows
 };
 
+/// Whether LLVM has code for a processor of this name (or it is "native").
+bool isKnownCpu(llvm::StringRef cpu);
+
 /// Null (and `error` says why) if LLVM has no such processor.
 std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuTarget &target, std::string &error);
 

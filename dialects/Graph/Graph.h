@@ -30,6 +30,12 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
 }
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
 
+/// What is computed only in steps in which somebody looks: bits of `when` in a result's report.
+enum When : int64_t {
+  whenGradNorms = 1, // L2 norms of gradients by parameter
+  whenMetrics = 2,   // accuracy of a training step
+};
+
 /// Attributes of the step's functions (@loss, @train, @evaluate).
 namespace names {
 inline constexpr llvm::StringLiteral parameter = "graph.parameter"; // argument: a parameter's name

@@ -1,4 +1,3 @@
-#include "divisi/abi.h"
 #include "passes/Training/Autodiff.h"
 #include "passes/Training/Optimizer.h"
 #include "passes/Training/Passes.h"
@@ -148,11 +147,11 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     if (classification) {
       GraphBuilder graph(builder, classification.getLoc());
       auto [correct, count] = classification.buildAccuracy(graph);
-      step.addReport(correct, "correct", when(DIVISI_WHEN_METRICS));
-      step.addReport(count, "count", when(DIVISI_WHEN_METRICS));
+      step.addReport(correct, "correct", when(graph::whenMetrics));
+      step.addReport(count, "count", when(graph::whenMetrics));
     }
     for (auto [name, value] : norms)
-      step.addReport(value, "grad_norm", {when(DIVISI_WHEN_GRAD_NORMS), builder.getNamedAttr("name", name)});
+      step.addReport(value, "grad_norm", {when(graph::whenGradNorms), builder.getNamedAttr("name", name)});
   }
 
   AccuracyInterface classification;

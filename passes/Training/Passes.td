@@ -34,4 +34,24 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   ];
 }
 
+def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {
+  let summary = "Rounds what contractions read and write to a smaller float type";
+  let description = [{
+    Input: @loss in f32. Every operation that sums products (linear in each operand, with a contracted factor) gets operands
+    rounded to `type`, sums in f32, and has its result rounded; the gradients follow, because the roundings are casts with
+    a gradient. Parameters stay f32 (the master); their rounded copy is the working copy.
+
+    ```mlir
+    %h = graph.matmul %x, %w : ...
+    // becomes
+    %0 = graph.cast %x : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+    %1 = graph.cast %0 : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+    ...
+    %h = graph.matmul %1, %3 : ...
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+  let options = [Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">];
+}
+
 #endif

@@ -183,6 +183,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}));
   training->add_option("--warmup-steps", flags->defaults.warmupSteps, "steps in which the learning rate grows to --lr");
 
+  training->add_option("--precision", flags->train.precision, "fp32 (default) or bf16: products of bf16, sums in fp32")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
@@ -199,6 +201,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty() && !flags->loss.empty() && flags->import.label.empty())
       wrong = "--loss needs --label NAME, the name of the input that it compares with";
+    if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
+      wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {
       llvm::errs() << "error: " << wrong << "\n";
       exitCode = 2;

@@ -3,6 +3,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 
 int main(int argc, char **argv) {
   using namespace divisi::tools;
@@ -24,8 +25,10 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) // --help, --version
+      return app.exit(error);
+    llvm::errs() << "error: " << error.what() << "\n";
+    return 2;
   }
   return exitCode;
 }

@@ -49,11 +49,28 @@ TEST(AtomicFileTest, AFailedWriteLeavesTheOldFile) {
   EXPECT_EQ(listFolder(folder), std::vector<std::string>{"a"});
 }
 
-TEST(AtomicFileTest, DevicesStayDevices) {
-  EXPECT_TRUE(failsWith(writeFile("/dev/full", "x"), "cannot write '/dev/full': No space left on device"));
-  EXPECT_TRUE(succeeded(writeFile("/dev/null", "x")));
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+TEST(AtomicFileTest, PipesStayPipes) {
+  TemporaryFolder folder;
+  std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
+  int reader = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(succeeded(writeFile(path, "text")));
+  char text[5] = {};
+  EXPECT_EQ(read(reader, text, sizeof(text)), 4);
+  EXPECT_STREQ(text, "text");
+  close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  EXPECT_EQ(listFolder(folder), std::vector<std::string>{"pipe"});
+}
+
+TEST(AtomicFileTest, AFullDeviceIsReported) {
+  TemporaryFolder folder;
+  std::string path = fullDevice(folder);
+  if (path.empty())
+    GTEST_SKIP() << "needs the right to make a device";
+  EXPECT_TRUE(failsWith(writeFile(path, "x"), "cannot write '" + path + "': No space left on device"));
+  EXPECT_TRUE(std::filesystem::is_character_file(path));
 }
 
 TEST(AtomicFileTest, LinksStayLinks) {
