@@ -45,6 +45,7 @@ def suites(build):
         "slow": [
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
+            Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
         ],

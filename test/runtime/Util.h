@@ -64,6 +64,18 @@ inline std::string npyBytes(const std::string &descr, const runtime::Shape &shap
   return bytes + header + std::string(data);
 }
 
+/// A device of the test's own on which every write finds the disk full; empty if there cannot be one. Never the
+/// system's where a mistake of the code under test could replace it.
+inline std::string fullDevice(const TemporaryFolder &folder) {
+  std::string path = folder / "full";
+  if (mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 7)) == 0)
+    if (int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC); fd >= 0) {
+      close(fd);
+      return path;
+    }
+  return geteuid() == 0 ? "" : "/dev/full";
+}
+
 template <typename T> std::string_view bytesOf(const std::vector<T> &values) {
   return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
 }
