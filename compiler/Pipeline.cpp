@@ -2,6 +2,8 @@
 
 #include "codegen/Kernels/Passes.h"
 #include "codegen/Lowering/ScalarBuilder.h"
+#include "passes/Layout/Layouts.h"
+#include "passes/Layout/Passes.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -42,6 +44,8 @@ Level compiler::levelOf(ModuleOp module) {
 }
 
 void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) {
+  pm.addPass(layout::createChannelsLastPass());
+  pm.addPass(createCanonicalizerPass());
   if (options.precision != "fp32")
     pm.addPass(training::createReducePrecisionPass());
   pm.addPass(training::createMakeEvaluatePass());
@@ -73,4 +77,5 @@ void compiler::registerAll(DialectRegistry &registry) {
   registry.insert<graph::GraphDialect, exec::ExecDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
                   scf::SCFDialect, memref::MemRefDialect, cf::ControlFlowDialect, LLVM::LLVMDialect>();
   codegen::registerLowerings(registry);
+  layout::registerLayouts(registry);
 }

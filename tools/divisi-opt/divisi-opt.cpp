@@ -1,6 +1,7 @@
 // Runs single passes on IR, for tests and for looking: divisi-opt --help.
 #include "codegen/Kernels/Passes.h"
 #include "compiler/Pipeline.h"
+#include "passes/Layout/Passes.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -10,6 +11,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   divisi::compiler::registerAll(registry);
   mlir::registerTransformsPasses();
+  divisi::layout::registerLayoutPasses();
   divisi::training::registerTrainingPasses();
   divisi::codegen::registerKernelsPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Divisi pass driver\n", registry));
