@@ -1,0 +1,51 @@
+// RUN: divisi-opt %s --channels-last --canonicalize --split-input-file | FileCheck %s
+
+// Two convolutions with everything between them: one transpose of the input, one before the flattening.
+// CHECK-LABEL: func.func @loss
+// CHECK: graph.transpose %{{.*}} {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x3x8x8xf32>)
+// CHECK-NEXT: graph.conv {{.*}}channels_last{{.*}} -> tensor<2x8x8x4xf32>
+// CHECK: graph.batch_norm {{.*}}dim = 3
+// CHECK: graph.relu {{.*}} : tensor<2x8x8x4xf32>
+// CHECK: graph.max_pool {{.*}}window = array<i64: 1, 2, 2, 1>{{.*}} -> (tensor<2x4x4x4xf32>
+// CHECK: graph.conv {{.*}}channels_last{{.*}} -> tensor<2x4x4x4xf32>
+// CHECK: graph.add
+// CHECK-NEXT: graph.add
+// CHECK-NEXT: graph.transpose {{.*}} {permutation = array<i64: 0, 3, 1, 2>}
+// CHECK-NEXT: graph.reshape {{.*}} -> tensor<2x64xf32>
+// CHECK-NOT: graph.transpose
+func.func @loss(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>,
+                %v: tensor<4x4x3x3xf32>) -> tensor<2x64xf32> {
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+  %1, %mean, %variance = graph.batch_norm %0, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  %2 = graph.relu %1 : tensor<2x4x8x8xf32>
+  %3, %position = graph.max_pool %2 {window = array<i64: 1, 1, 2, 2>, strides = array<i64: 1, 1, 2, 2>, dilations = array<i64: 1, 1, 1, 1>, pads_low = array<i64: 0, 0, 0, 0>} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xi32>)
+  %4 = graph.conv %3, %v {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_low = array<i64: 1, 1>, pads_high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x4x4x4xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x4x4xf32>
+  %5 = graph.broadcast %b {dims = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4x4x4xf32>
+  %6 = graph.add %4, %5 : tensor<2x4x4x4xf32>
+  %7 = graph.add %6, %3 : tensor<2x4x4x4xf32>
+  %8 = graph.reshape %7 : (tensor<2x4x4x4xf32>) -> tensor<2x64xf32>
+  return %8 : tensor<2x64xf32>
+}
+
+// -----
+
+// A global mean needs no transpose behind it: its result has lost the spatial dimensions.
+// CHECK-LABEL: func.func @loss
+// CHECK: graph.reduce_sum {{.*}} {dims = array<i64: 1, 2>} : (tensor<2x8x8x4xf32>) -> tensor<2x4xf32>
+// CHECK-NOT: graph.transpose
+func.func @loss(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<2x4xf32> {
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, pads_high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 2, 3>} : (tensor<2x4x8x8xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+
+// -----
+
+// Without a convolution nothing changes.
+// CHECK-LABEL: func.func @loss
+// CHECK-NEXT: graph.max_pool {{.*}} : (tensor<2x4x8x8xf32>)
+// CHECK-NOT: graph.transpose
+func.func @loss(%x: tensor<2x4x8x8xf32>) -> tensor<2x4x4x4xf32> {
+  %0, %position = graph.max_pool %x {window = array<i64: 1, 1, 2, 2>, strides = array<i64: 1, 1, 2, 2>, dilations = array<i64: 1, 1, 1, 1>, pads_low = array<i64: 0, 0, 0, 0>} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xi32>)
+  return %0 : tensor<2x4x4x4xf32>
+}
