@@ -21,11 +21,13 @@ struct Windows {
       if (window[d] != 1)
         dims.push_back(d);
     for (int64_t d = 0; d < rank; ++d) {
-      if (d == rank - 1)
-        for (int64_t w : dims) {
+      if (d == rank - 1) {
+        for (int64_t w : dims)
           domain.extents.push_back(window[w]);
-          domain.reduced.push_back(true);
-        }
+        if (dims.empty()) // windows of one element are still a reduction
+          domain.extents.push_back(1);
+        domain.reduced.resize(domain.extents.size(), true);
+      }
       domain.extents.push_back(result[d]);
       domain.reduced.push_back(false);
     }

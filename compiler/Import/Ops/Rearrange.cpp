@@ -86,8 +86,15 @@ static Value pad(N &n, Value x, Pads pads, double value) {
 static Results importPad(N &n) {
   Value x = n.in(0);
   Shape axes = n.has(3) ? n.integersInput(3, "axes") : dimRange(0, n.rankOf(x));
-  double value = n.has(2) ? n.numberInput(2, "constant_value") : 0;
-  return {pad(n, x, padsOf(n, n.integersInput(1, "pads"), axes, n.rankOf(x)), value)};
+  Pads pads = padsOf(n, n.integersInput(1, "pads"), axes, n.rankOf(x));
+  bool computed = n.has(2) && n.text("mode", "constant") == "constant" && !n.known(n.in(2));
+  if (!computed)
+    return {pad(n, x, pads, n.has(2) ? n.numberInput(2, "constant_value") : 0)};
+  // A value that is computed: chosen wherever padded ones are zero.
+  Value padded = pad(n, x, pads, 0);
+  Value inside = pad(n, n.splatOf(shapeOf(x), n.f32(), 1), pads, 0);
+  Value value = n.broadcastTo(n.reshape(n.in(2), {}), shapeOf(padded));
+  return {n.select(n.compareConst(Predicate::ne, inside, 0), padded, value)};
 }
 static Results importPad2(N &n) {
   Value x = n.in(0);
