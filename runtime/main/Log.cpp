@@ -65,7 +65,8 @@ Status Log::step(const Step &s) {
   if (!file)
     return {};
   std::string line = concat("{\"step\":", s.step, ",\"epoch\":", s.epoch);
-  line += field("loss", s.measures.loss) + field("lr", s.learningRate) + field("samples_per_s", s.samplesPerSecond);
+  line += field("loss", s.measures.loss) + field("lr", s.learningRate) + field("samples_per_s", s.samplesPerSecond) +
+          field("step_ms", s.seconds * 1e3);
   if (s.measures.accuracy)
     line += field("accuracy", *s.measures.accuracy);
   if (!s.gradNorms.empty()) {

@@ -29,7 +29,7 @@ public:
   struct Step {
     int64_t step, epoch; ///< both count from 1
     Measures measures;
-    double learningRate, samplesPerSecond;
+    double learningRate, samplesPerSecond, seconds; ///< the last: of the whole step, with loading its data
     std::vector<std::pair<std::string, double>> gradNorms;
   };
   Status step(const Step &step);

@@ -85,7 +85,7 @@ Status Trainer::step() {
   }
   tally.addLoss(now.loss, 1);
   double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  Log::Step line{number, epoch, {now.loss, std::nullopt}, rate, static_cast<double>(rows) / seconds, {}};
+  Log::Step line{number, epoch, {now.loss, std::nullopt}, rate, static_cast<double>(rows) / seconds, seconds, {}};
   if (wants & DIVISI_WHEN_GRAD_NORMS)
     line.gradNorms = gradNorms();
   if (Status status = log->step(line); !status.ok())
