@@ -7,10 +7,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Target/TargetMachine.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -72,14 +69,9 @@ llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp modul
   if (failed(codegen::lowerToLlvm(module, {})))
     return problem("lowering failed");
   std::string error;
-  auto machine = codegen::createTargetMachine({}, error);
-  if (!machine)
+  auto objects = codegen::emitObjects(module, {}, 1, error);
+  if (objects.empty())
     return problem(error);
-  llvm::LLVMContext context;
-  auto llvmModule = codegen::translateAndOptimize(module, context, *machine);
-  auto object = llvmModule ? codegen::emitObject(*llvmModule, *machine) : nullptr;
-  if (!object)
-    return problem("code generation failed");
   auto jit = llvm::orc::LLJITBuilder().create();
   if (!jit)
     return jit.takeError();
@@ -90,8 +82,9 @@ llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp modul
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));
-  if (auto failed = (*jit)->addObjectFile(std::move(object)))
-    return failed;
+  for (auto &object : objects)
+    if (auto failed = (*jit)->addObjectFile(std::move(object)))
+      return failed;
   auto program = (*jit)->lookup("divisi_program");
   if (!program)
     return program.takeError();

@@ -8,34 +8,48 @@
 
 using namespace llvm;
 
-Error divisi::compiler::linkProgram(MemoryBufferRef object, StringRef output, StringRef libraryFolder) {
-  SmallString<128> file, log;
+/// Writes a temporary object file and remembers its name.
+static Error writeTemporary(MemoryBufferRef object, SmallVectorImpl<std::string> &files) {
+  SmallString<128> file;
   int descriptor;
   if (auto code = sys::fs::createTemporaryFile("divisi", "o", descriptor, file))
     return createStringError(code, "cannot write a temporary object file: " + code.message());
-  if (auto code = sys::fs::createTemporaryFile("divisi", "log", log))
-    return createStringError(code, "cannot write a temporary file: " + code.message());
+  files.push_back(file.str().str());
+  raw_fd_ostream out(descriptor, /*shouldClose=*/true);
+  out << object.getBuffer();
+  out.flush();
+  if (out.has_error()) {
+    std::string reason = out.error().message();
+    out.clear_error();
+    return createStringError("cannot write '" + file + "': " + reason);
+  }
+  return Error::success();
+}
+
+Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> objects, StringRef output,
+                                    StringRef libraryFolder) {
+  SmallVector<std::string> files;
+  SmallString<128> log;
   auto cleanUp = scope_exit([&] {
-    sys::fs::remove(file);
+    for (const std::string &file : files)
+      sys::fs::remove(file);
     sys::fs::remove(log);
   });
-  {
-    raw_fd_ostream out(descriptor, /*shouldClose=*/true);
-    out << object.getBuffer();
-    out.flush();
-    if (out.has_error()) {
-      out.clear_error();
-      return createStringError("cannot write '" + file + "': no space left?");
-    }
-  }
+  if (auto code = sys::fs::createTemporaryFile("divisi", "log", log))
+    return createStringError(code, "cannot write a temporary file: " + code.message());
+  for (const auto &object : objects)
+    if (auto failed = writeTemporary(*object, files))
+      return failed;
   auto driver = sys::findProgramByName("c++");
   if (!driver)
     return createStringError("cannot link: no 'c++' on the PATH (install g++ or clang)");
   std::string runtime = (libraryFolder + "/libdivisi_runtime.a").str();
   if (!sys::fs::exists(runtime))
     return createStringError("cannot link: '" + runtime + "' is missing");
-  SmallVector<StringRef> arguments = {*driver, "-o", output, file, runtime, "-Wl,--gc-sections", "-Wl,--as-needed",
-                                      "-lopenblas", "-ldnnl", "-lgomp", "-lpthread", "-lm"};
+  SmallVector<StringRef> arguments = {*driver, "-o", output};
+  llvm::append_range(arguments, files);
+  llvm::append_range(arguments, ArrayRef<StringRef>{runtime, "-Wl,--gc-sections", "-Wl,--as-needed", "-lopenblas", "-ldnnl",
+                                                    "-lgomp", "-lpthread", "-lm"});
   std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};
   std::string message;
   if (sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &message) != 0) {

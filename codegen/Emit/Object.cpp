@@ -4,6 +4,8 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -15,6 +17,9 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Utils/SplitModule.h"
+
+#include <thread>
 
 using namespace mlir;
 using namespace divisi::codegen;
@@ -30,7 +35,8 @@ bool divisi::codegen::isKnownCpu(StringRef cpu) {
   return subtarget && subtarget->isCPUStringValid(cpu);
 }
 
-std::unique_ptr<llvm::TargetMachine> divisi::codegen::createTargetMachine(const CpuTarget &target, std::string &error) {
+/// Null (and `error` says why) if LLVM has no such processor.
+static std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuTarget &target, std::string &error) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
@@ -51,21 +57,7 @@ std::unique_ptr<llvm::TargetMachine> divisi::codegen::createTargetMachine(const 
   return std::unique_ptr<llvm::TargetMachine>(machine);
 }
 
-std::unique_ptr<llvm::Module> divisi::codegen::translateAndOptimize(ModuleOp module, llvm::LLVMContext &context,
-                                                                    llvm::TargetMachine &machine) {
-  registerBuiltinDialectTranslation(*module.getContext());
-  registerLLVMDialectTranslation(*module.getContext());
-  auto result = translateModuleToLLVMIR(module, context, "divisi");
-  if (!result)
-    return nullptr;
-  result->setTargetTriple(machine.getTargetTriple());
-  result->setDataLayout(machine.createDataLayout());
-  for (llvm::Function &function : *result)
-    if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", machine.getTargetCPU());
-      function.addFnAttr("target-features", machine.getTargetFeatureString());
-      function.addFnAttr("prefer-vector-width", "512");
-    }
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = false;
@@ -80,11 +72,18 @@ std::unique_ptr<llvm::Module> divisi::codegen::translateAndOptimize(ModuleOp mod
   passes.registerFunctionAnalyses(functions);
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, sccs, modules);
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*result, modules);
-  return result;
+  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-std::unique_ptr<llvm::MemoryBuffer> divisi::codegen::emitObject(llvm::Module &module, llvm::TargetMachine &machine) {
+/// An object file; null if the target cannot write one.
+static std::unique_ptr<llvm::MemoryBuffer> compile(llvm::Module &module, llvm::TargetMachine &machine) {
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", machine.getTargetCPU());
+      function.addFnAttr("target-features", machine.getTargetFeatureString());
+      function.addFnAttr("prefer-vector-width", "512");
+    }
+  optimize(module, machine);
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
@@ -92,4 +91,47 @@ std::unique_ptr<llvm::MemoryBuffer> divisi::codegen::emitObject(llvm::Module &mo
     return nullptr;
   passes.run(module);
   return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), "divisi.o", false);
+}
+
+std::vector<std::unique_ptr<llvm::MemoryBuffer>> divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target,
+                                                                              unsigned threads, std::string &error) {
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  auto machine = createTargetMachine(target, error);
+  if (!machine)
+    return {};
+  llvm::LLVMContext context;
+  auto whole = translateModuleToLLVMIR(module, context, "divisi");
+  if (!whole) {
+    error = "translation to LLVM IR failed";
+    return {};
+  }
+  whole->setTargetTriple(machine->getTargetTriple());
+  whole->setDataLayout(machine->createDataLayout());
+  // Contexts are not shared between threads: each piece goes to its own as bitcode.
+  std::vector<llvm::SmallVector<char, 0>> pieces;
+  llvm::SplitModule(*whole, std::max(1u, threads), [&](std::unique_ptr<llvm::Module> piece) {
+    llvm::raw_svector_ostream stream(pieces.emplace_back());
+    llvm::WriteBitcodeToFile(*piece, stream);
+  });
+  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(pieces.size());
+  std::vector<std::thread> workers;
+  for (size_t i = 0; i < pieces.size(); ++i)
+    workers.emplace_back([&, i] {
+      llvm::LLVMContext own;
+      std::string ignored;
+      auto ownMachine = createTargetMachine(target, ignored);
+      llvm::MemoryBufferRef bitcode(StringRef(pieces[i].data(), pieces[i].size()), "piece");
+      auto piece = llvm::parseBitcodeFile(bitcode, own);
+      if (!piece)
+        return llvm::consumeError(piece.takeError());
+      objects[i] = compile(**piece, *ownMachine);
+    });
+  for (std::thread &worker : workers)
+    worker.join();
+  if (llvm::is_contained(objects, nullptr)) {
+    error = "code generation failed";
+    return {};
+  }
+  return objects;
 }

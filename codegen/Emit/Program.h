@@ -8,8 +8,6 @@
 
 namespace llvm {
 class MemoryBuffer;
-class Module;
-class LLVMContext;
 class TargetMachine;
 } // namespace llvm
 
@@ -22,9 +20,6 @@ struct CpuTarget {
 
 /// Whether LLVM has code for a processor of this name (or it is "native").
 bool isKnownCpu(llvm::StringRef cpu);
-
-/// Null (and `error` says why) if LLVM has no such processor.
-std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuTarget &target, std::string &error);
 
 /// What a program carries besides its code.
 struct ProgramData {
@@ -39,11 +34,9 @@ std::vector<char> bytesOf(mlir::DenseElementsAttr data);
 /// `divisi_program`. The module is changed in place.
 mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data);
 
-/// LLVM dialect to optimized LLVM IR.
-std::unique_ptr<llvm::Module> translateAndOptimize(mlir::ModuleOp module, llvm::LLVMContext &context,
-                                                   llvm::TargetMachine &machine);
-
-/// An object file.
-std::unique_ptr<llvm::MemoryBuffer> emitObject(llvm::Module &module, llvm::TargetMachine &machine);
+/// LLVM dialect to object files, optimized and compiled on up to `threads` threads: as many files as there are pieces. How
+/// the module is cut depends on `threads` alone. Empty if something failed; `error` says what.
+std::vector<std::unique_ptr<llvm::MemoryBuffer>> emitObjects(mlir::ModuleOp module, const CpuTarget &target,
+                                                             unsigned threads, std::string &error);
 
 } // namespace divisi::codegen

@@ -11,12 +11,9 @@
 
 #include "mlir/Parser/Parser.h"
 
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
-#include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -31,6 +28,9 @@ struct CompileFlags {
   TrainOptions train;
   RunDefaults defaults;
 };
+
+/// Fixed, so that a program does not depend on the machine that compiles it.
+constexpr unsigned compileThreads = 2;
 
 class Compilation {
 public:
@@ -118,15 +118,10 @@ private:
 
   int writeProgram() {
     std::string error;
-    auto machine = codegen::createTargetMachine({flags.cpu}, error);
-    if (!machine)
-      return fail("--cpu " + flags.cpu + ": " + error);
-    llvm::LLVMContext llvmContext;
-    auto llvmModule = codegen::translateAndOptimize(*model.module, llvmContext, *machine);
-    auto object = llvmModule ? codegen::emitObject(*llvmModule, *machine) : nullptr;
-    if (!object)
-      return fail("code generation failed");
-    if (auto problem = linkProgram(*object, flags.output, installation.libraryFolder))
+    auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads, error);
+    if (objects.empty())
+      return fail(error);
+    if (auto problem = linkProgram(objects, flags.output, installation.libraryFolder))
       return fail(llvm::toString(std::move(problem)));
     return 0;
   }
