@@ -47,6 +47,7 @@ def suites(build):
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
+            Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
         ],
     }
