@@ -24,10 +24,20 @@
 using namespace mlir;
 using namespace divisi::codegen;
 
+/// Registers the host's code generator, once: registration is not made for several threads.
+static void initializeTarget() {
+  static const bool done = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)done;
+}
+
 bool divisi::codegen::isKnownCpu(StringRef cpu) {
   if (cpu == "native")
     return true;
-  llvm::InitializeNativeTarget();
+  initializeTarget();
   std::string error;
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
@@ -37,8 +47,7 @@ bool divisi::codegen::isKnownCpu(StringRef cpu) {
 
 /// Null (and `error` says why) if LLVM has no such processor.
 static std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuTarget &target, std::string &error) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  initializeTarget();
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!found)

@@ -199,8 +199,7 @@ private:
 
   std::string constantGlobal(size_t number) {
     auto [it, fresh] = constantNames.try_emplace(number, "");
-    if (fresh)
-      {
+    if (fresh) {
       auto bytes = bytesOf(cast<DenseElementsAttr>(constants[number]));
       it->second = global("constant", StringRef(bytes.data(), bytes.size()));
     }

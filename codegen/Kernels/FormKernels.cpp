@@ -149,7 +149,7 @@ private:
     Operation *last = body.kernel->stages.back();
     OpBuilder builder(last);
     builder.setInsertionPointAfter(last);
-    SmallVector<Value> outputs, locs;
+    SmallVector<Value> outputs;
     SmallVector<Location> locations;
     for (Operation *stage : body.kernel->stages) {
       locations.push_back(stage->getLoc());

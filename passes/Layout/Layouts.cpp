@@ -1,7 +1,5 @@
 #include "passes/Layout/Layouts.h"
 
-#include "mlir/IR/Matchers.h"
-
 #include "passes/Layout/LayoutInterface.cpp.inc"
 
 using namespace mlir;
