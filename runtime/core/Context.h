@@ -14,6 +14,8 @@
 
 namespace divisi::runtime {
 
+class Communicator;
+
 /// What a service keeps between calls for one parameter block.
 struct CacheEntry {
   virtual ~CacheEntry() = default;
@@ -44,6 +46,8 @@ struct DivisiContext {
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
   /// Set by the first GEMM: the BLAS library has been told how many threads to use.
   bool blasReady = false;
+  /// What runs collectives; null in a program for one device. Not owned.
+  divisi::runtime::Communicator *communicator = nullptr;
 };
 
 namespace divisi::runtime {

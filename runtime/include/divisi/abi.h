@@ -38,12 +38,17 @@ typedef struct DivisiProgram {
 
 extern const DivisiProgram divisi_program;
 
-/* Element types as they appear in parameter blocks. */
+/* Element types as they appear in parameter blocks. Libraries compute in the first four. */
 enum DivisiType {
   DIVISI_F32 = 0,
   DIVISI_F64 = 1,
   DIVISI_BF16 = 2,
   DIVISI_F16 = 3,
+  DIVISI_I64 = 4,
+  DIVISI_I32 = 5,
+  DIVISI_I16 = 6,
+  DIVISI_I8 = 7,
+  DIVISI_U8 = 8,
 };
 
 /* Parts of a step that run only when somebody looks (bits). */
@@ -97,6 +102,55 @@ typedef struct DivisiCopy {
   int64_t bytes;
 } DivisiCopy;
 void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *buffers);
+
+/* Communication between the ranks of a mesh (manifest: `mesh`). A group is the ranks that differ only in their indices
+ * along `axes`; its members are ordered by these indices, the first axis major. A collective has one or more parts, each an
+ * operand and a result; they travel together.
+ *
+ * A part of all_gather and reduce_scatter is [outer, first, inner] (middle = second = 1), and the dimension `first` is
+ * the one that is gathered or scattered. all_to_all works on two dimensions of [outer, first, middle, second, inner]. Sizes are
+ * the operand's. all_reduce, permute and all_gather: the operand is what a rank has; n is the group's size.
+ *   all_reduce      [e]      -> [e]       combined over the group; the same bits on all ranks
+ *   all_gather      [o,f,i]  -> [o,n*f,i] pieces in the group's order
+ *   reduce_scatter  [o,f,i]  -> [o,f/n,i] combined; member r keeps the r-th piece
+ *   all_to_all      gather the dimension `first` (n times longer) and scatter `second` (n times shorter), or the other way
+ *                   around if `backward`
+ *   permute         member r gets what member r - shift had, zeros if there is no such member
+ */
+enum DivisiCollectiveKind {
+  DIVISI_ALL_REDUCE = 0,
+  DIVISI_ALL_GATHER = 1,
+  DIVISI_REDUCE_SCATTER = 2,
+  DIVISI_ALL_TO_ALL = 3,
+  DIVISI_PERMUTE = 4,
+};
+enum DivisiReduction {
+  DIVISI_SUM = 0,
+  DIVISI_MAX = 1,
+  DIVISI_MIN = 2,
+};
+#define DIVISI_MAX_AXES 6
+typedef struct DivisiPart {
+  int64_t outer, first, middle, second, inner;
+} DivisiPart;
+typedef struct DivisiCollective {
+  int64_t id; /* number of this collective, unique in the program: its name is in the manifest's `collectives` */
+  int64_t kind, reduction, type;
+  int64_t backward; /* all_to_all */
+  int64_t shift;    /* permute */
+  int64_t axis_count, axes[DIVISI_MAX_AXES];
+  int64_t part_count;
+  DivisiPart parts[]; /* part_count of them */
+} DivisiCollective;
+/* Starts a collective: operands of all parts, then results of all parts. The operands must not change and the results must
+ * not be read before divisi_await. Collectives complete in the order in which they are started. */
+void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers);
+
+/* Waits until the collective `id` of this run of the task is complete. No buffers. */
+typedef struct DivisiAwait {
+  int64_t id;
+} DivisiAwait;
+void divisi_await(DivisiContext *context, const DivisiAwait *params, void *const *buffers);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,276 @@
+#include "runtime/comm/Collectives.h"
+#include "runtime/comm/Reduce.h"
+#include "runtime/core/DataType.h"
+#include "runtime/core/Launch.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace divisi::runtime;
+
+namespace {
+constexpr int64_t widths[] = {4, 8, 2, 2, 8, 4, 2, 1, 1}; // by DivisiType
+
+/// memcpy, also for nothing at no address.
+void copy(void *to, const void *from, int64_t bytes) {
+  if (bytes > 0 && to != from)
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+void copyRows(char *to, int64_t toStride, const char *from, int64_t fromStride, int64_t rows, int64_t bytes) {
+  for (int64_t r = 0; r < rows; ++r)
+    copy(to + r * toStride, from + r * fromStride, bytes);
+}
+} // namespace
+
+/// One run: the operands and results, and working memory.
+struct Collective::Call {
+  Transport &transport;
+  void *const *buffers;
+  size_t count;
+  Scratch &scratch;
+
+  char *operand(size_t part) const { return static_cast<char *>(buffers[part]); }
+  char *result(size_t part) const { return static_cast<char *>(buffers[count + part]); }
+};
+
+Result<Collective> Collective::create(const DivisiCollective &params, const Mesh &mesh, int rank) {
+  auto axes = static_cast<int64_t>(mesh.axes().size());
+  if (params.axis_count < 0 || params.axis_count > DIVISI_MAX_AXES || params.part_count < 1 ||
+      params.part_count > INT32_MAX || params.type < 0 || params.type > DIVISI_U8)
+    return failure("collective ", params.id, " has parameters out of their ranges");
+  for (int64_t i = 0; i < params.axis_count; ++i) {
+    bool again = std::find(params.axes, params.axes + i, params.axes[i]) != params.axes + i;
+    if (again || params.axes[i] < 0 || params.axes[i] >= axes)
+      return failure("collective ", params.id, " is over axes that the mesh does not have");
+  }
+  Collective c;
+  c.kind = params.kind;
+  c.reduction = params.reduction;
+  c.type = params.type;
+  c.width = widths[params.type];
+  c.shift = params.shift;
+  std::span<const int64_t> over(params.axes, static_cast<size_t>(params.axis_count));
+  c.group = mesh.group(rank, over);
+  c.n = static_cast<int64_t>(c.group.size());
+  c.me = mesh.index(rank, over);
+  if (Status status = c.layOut(params); !status.ok())
+    return status;
+  return c;
+}
+
+Status Collective::layOut(const DivisiCollective &params) {
+  bool reduces = kind == DIVISI_ALL_REDUCE || kind == DIVISI_REDUCE_SCATTER;
+  if (reduces && (!canCombine(type) || reduction < DIVISI_SUM || reduction > DIVISI_MIN))
+    return failure("collective ", params.id, " combines elements of a type that no reduction takes");
+  for (int64_t i = 0; i < params.part_count; ++i) {
+    const DivisiPart &p = params.parts[i];
+    std::optional<int64_t> total = byteCount({p.outer, p.first, p.middle, p.second, p.inner, n}, width);
+    if (!total)
+      return failure("part ", i, " of collective ", params.id, " has an impossible size");
+    Part part;
+    int64_t whole = n, inner = p.middle * p.second * p.inner * width;
+    switch (kind) {
+    case DIVISI_ALL_REDUCE:
+    case DIVISI_PERMUTE:
+      whole = 1;
+      break;
+    case DIVISI_ALL_GATHER:
+      whole = 1;
+      part.gathered = {p.outer, p.first * inner};
+      break;
+    case DIVISI_REDUCE_SCATTER:
+      if (p.first % n != 0)
+        return failure("collective ", params.id, " scatters ", p.first, " over ", n, " ranks");
+      part.scattered = {p.outer, p.first / n * inner};
+      break;
+    case DIVISI_ALL_TO_ALL:
+      if ((params.backward ? p.first : p.second) % n != 0)
+        return failure("collective ", params.id, " scatters ", params.backward ? p.first : p.second, " over ", n,
+                       " ranks");
+      if (params.backward) {
+        part.scattered = {p.outer, p.first / n * inner};
+        part.gathered = {p.outer * (p.first / n) * p.middle, p.second * p.inner * width};
+      } else {
+        part.scattered = {p.outer * p.first * p.middle, p.second / n * p.inner * width};
+        part.gathered = {p.outer, p.first * inner / n};
+      }
+      break;
+    default:
+      return failure("collective ", params.id, " is of the unknown kind ", kind);
+    }
+    part.bytes = *total / n;
+    part.blockBytes = part.bytes / whole;
+    std::optional<int64_t> sum = byteCount({bytes + part.bytes, n}, 1);
+    if (!sum)
+      return failure("collective ", params.id, " has an impossible size");
+    bytes += part.bytes;
+    blockBytes += part.blockBytes;
+    parts.push_back(part);
+  }
+  return {};
+}
+
+Status Collective::run(Transport &transport, void *const *buffers, Scratch &scratch) const {
+  Call call{transport, buffers, parts.size(), scratch};
+  if (bytes == 0)
+    return {};
+  if (n == 1 && kind != DIVISI_PERMUTE) {
+    for (size_t i = 0; i < parts.size(); ++i)
+      copy(call.result(i), call.operand(i), parts[i].bytes);
+    return {};
+  }
+  switch (kind) {
+  case DIVISI_ALL_REDUCE:
+    return allReduce(call);
+  case DIVISI_ALL_GATHER:
+    return allGather(call);
+  case DIVISI_REDUCE_SCATTER:
+    return reduceScatter(call);
+  case DIVISI_ALL_TO_ALL:
+    return allToAll(call);
+  default:
+    return permute(call);
+  }
+}
+
+const char *Collective::operandBlock(const Call &call, int64_t index, char *memory) const {
+  const Blocks &only = parts[0].scattered;
+  if (parts.size() == 1 && only.rows == 1)
+    return call.operand(0) + index * only.bytes;
+  char *to = memory;
+  for (size_t i = 0; i < parts.size(); to += parts[i++].blockBytes) {
+    auto [rows, size] = parts[i].scattered;
+    copyRows(to, size, call.operand(i) + index * size, n * size, rows, size);
+  }
+  return memory;
+}
+
+char *Collective::resultBlock(const Call &call, int64_t index) const {
+  const Blocks &only = parts[0].gathered;
+  return parts.size() == 1 && only.rows == 1 ? call.result(0) + index * only.bytes : nullptr;
+}
+
+void Collective::unpackBlock(const Call &call, int64_t index, const char *memory) const {
+  for (size_t i = 0; i < parts.size(); memory += parts[i++].blockBytes) {
+    auto [rows, size] = parts[i].gathered;
+    copyRows(call.result(i) + index * size, n * size, memory, size, rows, size);
+  }
+}
+
+Status Collective::allReduce(Call &call) const {
+  int64_t elements = bytes / width;
+  auto chunk = [&](int64_t index) { return pieceOf(elements, member(index), n); };
+  size_t longest = Scratch::roundUp(static_cast<size_t>((elements + n - 1) / n * width));
+  bool packed = parts.size() > 1;
+  char *received = call.scratch.reserve(longest + (packed ? static_cast<size_t>(bytes) : 0));
+  char *result = packed ? received + longest : call.result(0);
+  const char *operand = packed ? result : call.operand(0);
+  if (packed) {
+    char *to = result;
+    for (size_t i = 0; i < parts.size(); to += parts[i++].bytes)
+      copy(to, call.operand(i), parts[i].bytes);
+  }
+  // Each chunk goes around once and is combined with what each member has; then whoever has it whole passes it on.
+  for (int64_t s = 0; s < n - 1; ++s) {
+    auto [begin, end] = chunk(me - s);
+    auto [nextBegin, nextEnd] = chunk(me - s - 1);
+    Status status = call.transport.exchange(rankOf(me + 1), (s == 0 ? operand : result) + begin * width,
+                                            static_cast<size_t>((end - begin) * width), rankOf(me - 1), received,
+                                            static_cast<size_t>((nextEnd - nextBegin) * width));
+    if (!status.ok())
+      return status;
+    combine(result + nextBegin * width, received, operand + nextBegin * width, nextEnd - nextBegin, type, reduction);
+  }
+  for (int64_t s = 0; s < n - 1; ++s) {
+    auto [begin, end] = chunk(me + 1 - s);
+    auto [nextBegin, nextEnd] = chunk(me - s);
+    Status status = call.transport.exchange(
+        rankOf(me + 1), result + begin * width, static_cast<size_t>((end - begin) * width), rankOf(me - 1),
+        result + nextBegin * width, static_cast<size_t>((nextEnd - nextBegin) * width));
+    if (!status.ok())
+      return status;
+  }
+  if (packed)
+    for (size_t i = 0; i < parts.size(); result += parts[i++].bytes)
+      copy(call.result(i), result, parts[i].bytes);
+  return {};
+}
+
+Status Collective::allGather(Call &call) const {
+  auto block = static_cast<size_t>(blockBytes);
+  char *memory = call.scratch.reserve(2 * Scratch::roundUp(block)), *other = memory + Scratch::roundUp(block);
+  char *mine = resultBlock(call, me), *to = mine ? mine : memory;
+  for (size_t i = 0; i < parts.size(); to += parts[i++].bytes)
+    copy(to, call.operand(i), parts[i].bytes);
+  if (!mine)
+    unpackBlock(call, me, memory);
+  for (int64_t s = 0; s < n - 1; ++s) {
+    char *out = mine ? resultBlock(call, member(me - s)) : memory;
+    char *in = mine ? resultBlock(call, member(me - s - 1)) : other;
+    if (Status status = call.transport.exchange(rankOf(me + 1), out, block, rankOf(me - 1), in, block); !status.ok())
+      return status;
+    if (!mine)
+      unpackBlock(call, member(me - s - 1), in);
+    std::swap(memory, other);
+  }
+  return {};
+}
+
+Status Collective::reduceScatter(Call &call) const {
+  auto block = static_cast<size_t>(blockBytes), stride = Scratch::roundUp(block);
+  char *own = call.scratch.reserve(3 * stride), *out = own + stride, *in = out + stride;
+  // Block k starts at member k + 1 and ends at member k.
+  for (int64_t s = 0; s < n - 1; ++s) {
+    const char *sent = s == 0 ? operandBlock(call, member(me - 1), own) : out;
+    if (Status status = call.transport.exchange(rankOf(me + 1), sent, block, rankOf(me - 1), in, block); !status.ok())
+      return status;
+    combine(in, in, operandBlock(call, member(me - 2 - s), own), blockBytes / width, type, reduction);
+    std::swap(out, in);
+  }
+  for (size_t i = 0; i < parts.size(); out += parts[i++].blockBytes)
+    copy(call.result(i), out, parts[i].blockBytes);
+  return {};
+}
+
+Status Collective::allToAll(Call &call) const {
+  auto block = static_cast<size_t>(blockBytes), stride = Scratch::roundUp(block);
+  char *packed = call.scratch.reserve(2 * stride), *received = packed + stride;
+  for (int64_t s = 0; s < n; ++s) {
+    int64_t from = member(me - s);
+    const char *out = operandBlock(call, member(me + s), packed);
+    char *place = resultBlock(call, from), *in = place ? place : received;
+    if (s == 0)
+      copy(in, out, blockBytes);
+    else if (Status status = call.transport.exchange(rankOf(me + s), out, block, rankOf(from), in, block); !status.ok())
+      return status;
+    if (!place)
+      unpackBlock(call, from, in);
+  }
+  return {};
+}
+
+Status Collective::permute(Call &call) const {
+  bool near = shift > -n && shift < n;
+  int64_t target = near ? me + shift : -1, source = near ? me - shift : -1;
+  bool sends = target >= 0 && target < n, receives = source >= 0 && source < n;
+  size_t stride = Scratch::roundUp(static_cast<size_t>(bytes));
+  char *out = call.scratch.reserve(2 * stride), *in = out + stride;
+  char *to = out;
+  for (size_t i = 0; sends && i < parts.size(); to += parts[i++].bytes)
+    copy(to, call.operand(i), parts[i].bytes);
+  if (shift == 0) {
+    in = out;
+  } else {
+    Status status = call.transport.exchange(rankOf(target), out, sends ? static_cast<size_t>(bytes) : 0, rankOf(source),
+                                            in, receives ? static_cast<size_t>(bytes) : 0);
+    if (!status.ok())
+      return status;
+  }
+  for (size_t i = 0; i < parts.size(); in += parts[i++].bytes)
+    if (receives)
+      copy(call.result(i), in, parts[i].bytes);
+    else if (parts[i].bytes > 0)
+      std::memset(call.result(i), 0, static_cast<size_t>(parts[i].bytes));
+  return {};
+}

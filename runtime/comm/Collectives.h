@@ -1,0 +1,61 @@
+//===- Collectives.h - rings over the ranks of mesh axes --------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_COMM_COLLECTIVES_H
+#define DIVISI_RUNTIME_COMM_COLLECTIVES_H
+
+#include "divisi/abi.h"
+#include "runtime/comm/Transport.h"
+#include "runtime/core/Mesh.h"
+#include "runtime/core/Scratch.h"
+
+#include <vector>
+
+namespace divisi::runtime {
+
+/// One collective of a program, checked and laid out for one rank. What a rank sends, with n members and `s` bytes of
+/// operands in all parts: all_reduce 2(n-1)/n s, all_gather (n-1) s, reduce_scatter and all_to_all (n-1)/n s, permute
+/// s. An all_reduce of a number of elements that n does not divide sends chunks that differ by one element.
+class Collective {
+public:
+  /// An error for parameters that make no sense in this mesh.
+  static Result<Collective> create(const DivisiCollective &params, const Mesh &mesh, int rank);
+
+  /// Runs it to its end: `buffers` are the operands of all parts, then their results. `scratch` holds what is packed.
+  /// Every member gets the same bits where the result is the same by definition.
+  Status run(Transport &transport, void *const *buffers, Scratch &scratch) const;
+
+private:
+  /// A tensor [rows, n, bytes], of which a block is [rows, bytes].
+  struct Blocks {
+    int64_t rows = 1, bytes = 0;
+  };
+  struct Part {
+    int64_t bytes = 0;      ///< of the operand
+    int64_t blockBytes = 0; ///< of what travels to or from one member
+    Blocks scattered, gathered;
+  };
+  struct Call;
+  Status layOut(const DivisiCollective &params);
+  Status allReduce(Call &call) const;
+  Status allGather(Call &call) const;
+  Status reduceScatter(Call &call) const;
+  Status allToAll(Call &call) const;
+  Status permute(Call &call) const;
+  /// Block `index` of all parts of the operands, in `memory` if it must be packed.
+  const char *operandBlock(const Call &call, int64_t index, char *memory) const;
+  /// Where block `index` of the results goes at once, or null if it must be unpacked.
+  char *resultBlock(const Call &call, int64_t index) const;
+  void unpackBlock(const Call &call, int64_t index, const char *memory) const;
+  int64_t member(int64_t index) const { return (index % n + n) % n; }
+  int rankOf(int64_t index) const { return group[static_cast<size_t>(member(index))]; }
+
+  int64_t kind = 0, reduction = 0, type = 0, width = 4, shift = 0;
+  std::vector<Part> parts;
+  std::vector<int> group;
+  int64_t n = 1, me = 0;  ///< members, and which this rank is
+  int64_t bytes = 0;      ///< of the operands
+  int64_t blockBytes = 0; ///< of a block of all parts
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_COMM_COLLECTIVES_H

@@ -1,0 +1,155 @@
+#include "runtime/comm/Communicator.h"
+
+#include <algorithm>
+
+using namespace divisi::runtime;
+
+namespace {
+double secondsBetween(std::chrono::steady_clock::time_point a, std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+} // namespace
+
+Communicator::Communicator(Transport &transport, Mesh mesh, std::map<int64_t, std::string> names)
+    : transport(transport), mesh_(std::move(mesh)), names(std::move(names)), worker([this] { work(); }) {}
+
+Communicator::~Communicator() {
+  {
+    std::lock_guard lock(mutex);
+    if (completed.load() < started)
+      transport.fail(failure(place(), "ended before its collectives"));
+    ends = true;
+  }
+  begun.notify_one();
+  worker.join();
+}
+
+std::string Communicator::place() const { return concat("rank ", rank(), ": step ", step.load(), ": "); }
+
+std::string Communicator::nameOf(int64_t id) const {
+  auto it = names.find(id);
+  return it == names.end() ? concat("collective ", id) : concat("'", it->second, "'");
+}
+
+void Communicator::setStep(int64_t number) {
+  auto now = Clock::now();
+  if (number != step.load())
+    stepSeconds = step.load() > 0 ? secondsBetween(stepBegan, now) : 0;
+  stepBegan = now;
+  step = number;
+}
+
+bool Communicator::exhausted(Patience &patience) const {
+  if (!interrupted || !interrupted())
+    return false;
+  auto now = Clock::now();
+  if (!patience.since)
+    patience.since = now;
+  return secondsBetween(*patience.since, now) > 0.5 + std::min(2 * stepSeconds, 60.0);
+}
+
+Status Communicator::start(const DivisiCollective *params, void *const *buffers) {
+  if (transport.failed())
+    return transport.status();
+  auto plan = plans.find(params);
+  if (plan == plans.end()) {
+    if (mesh_.size() != size())
+      return failure(place(), "the mesh has ", mesh_.size(), " ranks, but there are ", size());
+    Result<Collective> made = Collective::create(*params, mesh_, rank());
+    if (!made.ok())
+      return failure(place(), nameOf(params->id), ": ", made.status().message());
+    plan = plans.emplace(params, std::move(*made)).first;
+  }
+  {
+    std::lock_guard lock(mutex);
+    Job job;
+    if (!spare.empty()) {
+      job = std::move(spare.back());
+      spare.pop_back();
+    }
+    job.id = params->id;
+    job.collective = &plan->second;
+    job.buffers.assign(buffers, buffers + 2 * params->part_count);
+    jobs.push_back(std::move(job));
+    numbers[params->id] = ++started;
+  }
+  begun.notify_one();
+  return {};
+}
+
+Status Communicator::await(int64_t id) {
+  auto it = numbers.find(id);
+  if (it == numbers.end())
+    return failure(place(), nameOf(id), " is waited for but was not started");
+  return waitUntil(it->second, id);
+}
+
+Status Communicator::finish() {
+  // The name is that of the oldest one still under way.
+  return waitUntil(started, -1);
+}
+
+Status Communicator::waitUntil(int64_t number, int64_t id) {
+  if (completed.load(std::memory_order_acquire) < number) {
+    auto start = Clock::now();
+    auto isDone = [&] { return completed.load(std::memory_order_acquire) >= number; };
+    // A small collective ends sooner than a thread falls asleep and wakes.
+    for (int i = 0; i < 100 && !isDone(); ++i)
+      std::this_thread::yield();
+    Patience patience;
+    std::unique_lock lock(mutex);
+    while (!done.wait_for(lock, std::chrono::milliseconds(50), isDone))
+      if (exhausted(patience) && !transport.failed()) {
+        std::string what = id < 0 && !jobs.empty() ? nameOf(jobs.front().id) : nameOf(id);
+        transport.fail(
+            failure(place(), "waited in vain for ", what, " after a signal to stop: another rank has ended or hangs"));
+      }
+    usage.waited += secondsBetween(start, Clock::now());
+  }
+  if (!transport.failed())
+    return {};
+  std::string message = transport.status().message();
+  if (message.starts_with(place()))
+    return transport.status();
+  return failure(place(), id < 0 ? "" : concat("waited for ", nameOf(id), ": "), message);
+}
+
+void Communicator::work() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    begun.wait(lock, [&] { return ends || !jobs.empty(); });
+    if (jobs.empty())
+      return;
+    // It stays in front, where `waitUntil` finds its name.
+    Job &job = jobs.front();
+    lock.unlock();
+    auto start = Clock::now();
+    int64_t sent = transport.bytesSent();
+    Status status = run(job);
+    double seconds = secondsBetween(start, Clock::now());
+    if (!status.ok())
+      transport.fail(status);
+    lock.lock();
+    usage.bytes += transport.bytesSent() - sent;
+    usage.seconds += seconds;
+    spare.push_back(std::move(jobs.front()));
+    jobs.pop_front();
+    completed.fetch_add(1, std::memory_order_release);
+    done.notify_all();
+  }
+}
+
+Status Communicator::run(const Job &job) {
+  if (transport.failed())
+    return transport.status();
+  try {
+    return job.collective->run(transport, job.buffers.data(), scratch);
+  } catch (const std::bad_alloc &) {
+    return failure(place(), nameOf(job.id), ": out of memory");
+  }
+}
+
+CommUsage Communicator::takeUsage() {
+  std::lock_guard lock(mutex);
+  return std::exchange(usage, {});
+}

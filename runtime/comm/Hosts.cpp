@@ -1,0 +1,87 @@
+//===- Hosts.cpp - what ranks tell each other between tasks ---------------===//
+#include "runtime/comm/Communicator.h"
+
+#include <algorithm>
+
+using namespace divisi::runtime;
+
+Result<int64_t> Communicator::maximum(int64_t value) {
+  // After round k a rank knows of the 2^k ranks before it.
+  Patience patience;
+  auto check = [&] {
+    return exhausted(patience)
+               ? failure(place(), "waited in vain for the other ranks after a signal to stop: one of them "
+                                  "has ended or hangs")
+               : Status();
+  };
+  for (int distance = 1; distance < size(); distance *= 2) {
+    int64_t other = 0;
+    transport.send((rank() + distance) % size(), &value, sizeof(value));
+    transport.receive((rank() - distance + size()) % size(), &other, sizeof(other));
+    if (Status status = transport.wait(check); !status.ok())
+      return status;
+    value = std::max(value, other);
+  }
+  return value;
+}
+
+Status Communicator::send(int to, const void *data, size_t bytes) {
+  transport.send(to, data, bytes);
+  return transport.wait();
+}
+
+Status Communicator::receive(int from, void *data, size_t bytes) {
+  transport.receive(from, data, bytes);
+  return transport.wait();
+}
+
+Status Communicator::broadcast(std::string &bytes, int from) {
+  uint64_t length = bytes.size();
+  if (rank() == from) {
+    for (int to = 0; to < size(); ++to)
+      if (to != from) {
+        transport.send(to, &length, sizeof(length));
+        transport.send(to, bytes.data(), bytes.size());
+      }
+    return transport.wait();
+  }
+  if (Status status = receive(from, &length, sizeof(length)); !status.ok())
+    return status;
+  bytes.resize(length);
+  return receive(from, bytes.data(), length);
+}
+
+Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
+  std::vector<std::string> all;
+  uint64_t length = bytes.size();
+  if (rank() != 0) {
+    transport.send(0, &length, sizeof(length));
+    transport.send(0, bytes.data(), bytes.size());
+    if (Status status = transport.wait(); !status.ok())
+      return status;
+    return all;
+  }
+  all.emplace_back(bytes);
+  for (int from = 1; from < size(); ++from) {
+    if (Status status = receive(from, &length, sizeof(length)); !status.ok())
+      return status;
+    std::string text(length, '\0');
+    if (Status status = receive(from, text.data(), length); !status.ok())
+      return status;
+    all.push_back(std::move(text));
+  }
+  return all;
+}
+
+Result<int64_t> Communicator::agree(const Status &mine, int64_t flag) {
+  constexpr int64_t failed = int64_t(1) << 32;
+  Result<int64_t> most = maximum(mine.ok() ? flag : failed + size() - rank());
+  if (!most.ok() || *most < failed)
+    return most;
+  int lowest = size() - static_cast<int>(*most - failed);
+  std::string text = concat(mine.exitCode(), lowest == 0 ? "" : concat("rank ", lowest, ": "), mine.message());
+  if (Status status = broadcast(text, lowest); !status.ok())
+    return status;
+  std::string message = text.substr(1);
+  return text.starts_with("2") ? Status::usage(message) : Status::failure(message);
+}

@@ -1,0 +1,37 @@
+//===- LocalTransport.h - threads as ranks ----------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_COMM_LOCALTRANSPORT_H
+#define DIVISI_RUNTIME_COMM_LOCALTRANSPORT_H
+
+#include "runtime/comm/Transport.h"
+
+#include <memory>
+#include <vector>
+
+namespace divisi::runtime {
+
+/// What ranks that are threads of one process share. It outlives their use of it.
+class LocalHub {
+public:
+  explicit LocalHub(int size);
+  ~LocalHub();
+  LocalHub(const LocalHub &) = delete;
+  LocalHub &operator=(const LocalHub &) = delete;
+
+  int size() const { return static_cast<int>(ends.size()); }
+  /// The end of one rank.
+  Transport &rank(int number);
+  /// The failure reaches all ranks.
+  void fail(const Status &why);
+
+private:
+  class End;
+  struct Channel;
+  Channel &channel(int from, int to) { return *channels[static_cast<size_t>(from * size() + to)]; }
+
+  std::vector<std::unique_ptr<End>> ends;
+  std::vector<std::unique_ptr<Channel>> channels;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_COMM_LOCALTRANSPORT_H

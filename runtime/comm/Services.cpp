@@ -1,0 +1,24 @@
+//===- Services.cpp - collectives as generated code calls them ------------===//
+#include "runtime/comm/Communicator.h"
+#include "runtime/core/Context.h"
+
+using namespace divisi::runtime;
+
+namespace {
+template <typename Body> void communicate(DivisiContext *context, const char *service, Body body) {
+  guarded(context, service, [&] {
+    if (!context->communicator)
+      return context->fail(concat(service, ": this program runs on one device alone"));
+    if (Status status = body(*context->communicator); !status.ok())
+      context->fail(status.message());
+  });
+}
+} // namespace
+
+void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers) {
+  communicate(context, "divisi_collective", [&](Communicator &c) { return c.start(params, buffers); });
+}
+
+void divisi_await(DivisiContext *context, const DivisiAwait *params, void *const *) {
+  communicate(context, "divisi_await", [&](Communicator &c) { return c.await(params->id); });
+}

@@ -1,0 +1,75 @@
+// Collectives over threads as ranks.
+#include "runtime/comm/Reduce.h"
+#include "test/runtime/Util.h"
+#include "test/runtime/comm/Conformance.h"
+#include "test/runtime/comm/Ranks.h"
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+class CollectivesTest : public testing::TestWithParam<int> {};
+
+TEST_P(CollectivesTest, AreWhatTheyAreDefinedToBe) {
+  for (const Mesh &mesh : meshesOf(GetParam())) {
+    LocalHub hub(GetParam());
+    std::mutex mutex;
+    onRanks(hub, [&](Transport &transport) {
+      int64_t checks = 0;
+      std::vector<std::string> mistakes = checkCollectives(transport, mesh, checks);
+      std::lock_guard lock(mutex);
+      for (size_t i = 0; i < std::min<size_t>(3, mistakes.size()); ++i)
+        ADD_FAILURE() << mistakes[i];
+      EXPECT_GT(checks, 7000);
+    });
+  }
+}
+
+TEST_P(CollectivesTest, HostsAgree) {
+  LocalHub hub(GetParam());
+  std::mutex mutex;
+  onRanks(hub, [&](Transport &transport) {
+    std::vector<std::string> mistakes = checkHosts(transport);
+    std::lock_guard lock(mutex);
+    for (const std::string &mistake : mistakes)
+      ADD_FAILURE() << mistake;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
+
+/// What makes no sense is refused on each rank before anything is sent.
+TEST(CollectivesTest, RefusesNonsense) {
+  Mesh mesh({{"data", 2}, {"model", 2}});
+  auto refuse = [&](const char *words, auto change, DivisiPart part = {1, 4, 1, 1, 1}) {
+    CollectiveBlock block(DIVISI_REDUCE_SCATTER, DIVISI_F32, {0}, {part});
+    change(*block.operator->());
+    EXPECT_TRUE(failsWith(Collective::create(*block.get(), mesh, 0), words));
+  };
+  auto nothing = [](DivisiCollective &) {};
+  refuse("axes", [](DivisiCollective &c) { c.axes[0] = 2; });
+  refuse("axes", [](DivisiCollective &c) { c.axes[0] = -1; });
+  refuse("axes", [](DivisiCollective &c) { c.axis_count = 2, c.axes[1] = 0; });
+  refuse("ranges", [](DivisiCollective &c) { c.axis_count = 7; });
+  refuse("ranges", [](DivisiCollective &c) { c.type = 9; });
+  refuse("ranges", [](DivisiCollective &c) { c.part_count = 0; });
+  refuse("unknown kind", [](DivisiCollective &c) { c.kind = 5; });
+  refuse("no reduction takes", [](DivisiCollective &c) { c.type = DIVISI_U8; });
+  refuse("no reduction takes", [](DivisiCollective &c) { c.reduction = 3; });
+  refuse("scatters 3 over 2", nothing, {1, 3, 1, 1, 1});
+  refuse("impossible size", nothing, {-1, 4, 1, 1, 1});
+  refuse("impossible size", nothing, {int64_t(1) << 40, int64_t(1) << 40, 1, 1, 1});
+}
+
+TEST(ReduceTest, NaNStaysAndIntegersWrap) {
+  float a[] = {NAN, 1, -2}, b[] = {1, NAN, 3}, out[3];
+  for (int64_t reduction : {DIVISI_SUM, DIVISI_MAX, DIVISI_MIN}) {
+    combine(out, a, b, 3, DIVISI_F32, reduction);
+    EXPECT_TRUE(std::isnan(out[0]) && std::isnan(out[1]));
+    EXPECT_EQ(out[2], reduction == DIVISI_SUM ? 1 : reduction == DIVISI_MAX ? 3 : -2);
+  }
+  int32_t most = INT32_MAX, one = 1, sum = 0;
+  combine(&sum, &most, &one, 1, DIVISI_I32, DIVISI_SUM);
+  EXPECT_EQ(sum, INT32_MIN);
+}
+} // namespace
