@@ -25,11 +25,9 @@ std::optional<int64_t> stepOf(const std::string &name) {
   return std::stoll(name.substr(5));
 }
 
-Status writeParts(const std::string &folder, const Manifest &manifest, const Arena &arena, const TrainingPoint &point) {
-  std::string tensors = folder + "/state.safetensors";
-  if (Status status = writeSafetensors(tensors, tensorsOf(manifest, arena, all)); !status.ok())
-    return status;
-  Result<MappedFile> written = MappedFile::open(tensors);
+/// What stands beside the tensors in `folder`.
+Status describe(const std::string &folder, const Manifest &manifest, const TrainingPoint &point) {
+  Result<MappedFile> written = MappedFile::open(folder + "/state.safetensors");
   if (!written.ok())
     return written.status();
   OrderedJson json = {{"version", version},
@@ -93,6 +91,11 @@ Problem read(const std::string &folder, const Manifest &manifest, const Arena &a
   return {};
 }
 
+void discard(const std::string &path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
 std::string systemMessage(const std::error_code &error) { return error.message(); }
 } // namespace
 
@@ -114,24 +117,38 @@ std::vector<std::string> CheckpointFolder::list() const {
   return names;
 }
 
-Status CheckpointFolder::save(const Manifest &manifest, const Arena &arena, const TrainingPoint &point) const {
-  std::string name = concat("step-", point.step), place = folder + "/" + name;
-  std::string temporary = concat(folder, "/.", name, ".tmp-", getpid()),
-              old = concat(folder, "/.", name, ".old-", getpid());
+Status CheckpointFolder::save(GlobalState &state, const TrainingPoint &point) const {
+  std::string name = concat("step-", point.step), temporary = concat(folder, "/.", name, ".tmp-", getpid());
   std::error_code error;
-  auto discard = [&](const std::string &path) {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  };
-  discard(temporary);
-  fs::create_directory(temporary, error);
   Status status;
-  if (error)
-    status = failure("cannot write checkpoint '", place, "': ", systemMessage(error));
+  if (state.writes()) {
+    discard(temporary);
+    fs::create_directory(temporary, error);
+    if (error)
+      status = failure("cannot write checkpoint '", folder, "/", name, "': ", systemMessage(error));
+  }
+  status = state.agree(status);
   if (status.ok())
-    status = writeParts(temporary, manifest, arena, point);
+    status = saveState(state, temporary + "/state.safetensors", all);
+  if (!state.writes())
+    return status.ok() ? state.agree(status) : status;
+  bool together = status.ok();
   if (status.ok())
-    status = syncFolder(temporary);
+    status = describe(temporary, state.manifest(), point);
+  if (status.ok())
+    status = publish(temporary, name);
+  discard(temporary);
+  if (together)
+    status = state.agree(status);
+  if (status.ok())
+    clearUp();
+  return status;
+}
+
+Status CheckpointFolder::publish(const std::string &temporary, const std::string &name) const {
+  std::string place = folder + "/" + name, old = concat(folder, "/.", name, ".old-", getpid());
+  std::error_code error;
+  Status status = syncFolder(temporary);
   if (status.ok()) {
     if (fs::exists(place, error))
       fs::rename(place, old, error);
@@ -144,19 +161,19 @@ Status CheckpointFolder::save(const Manifest &manifest, const Arena &arena, cons
     status = syncFolder(folder);
   if (status.ok())
     status = writeFile(folder + "/latest", name + "\n");
-  discard(temporary);
   discard(old);
-  if (!status.ok())
-    return status;
+  return status;
+}
 
+void CheckpointFolder::clearUp() const {
   std::vector<std::string> names = list();
   for (size_t i = kept; i < names.size(); ++i)
     discard(folder + "/" + names[i]);
   // What programs that were killed while they wrote have left.
+  std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (it->path().filename().string().starts_with(".step-"))
       discard(it->path().string());
-  return {};
 }
 
 Result<TrainingPoint> CheckpointFolder::restore(const Manifest &manifest, const Arena &arena, std::string &name,

@@ -2,7 +2,7 @@
 #ifndef DIVISI_RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
-#include "runtime/core/Arena.h"
+#include "runtime/checkpoint/GlobalState.h"
 #include "runtime/data/BatchSource.h"
 
 #include <functional>
@@ -28,14 +28,20 @@ public:
 
   /// Names of the checkpoints, newest first.
   std::vector<std::string> list() const;
-  /// Writes one and removes older ones.
-  Status save(const Manifest &manifest, const Arena &arena, const TrainingPoint &point) const;
+  /// Writes one and removes older ones. All ranks call it, and all hear of a failure.
+  Status save(GlobalState &state, const TrainingPoint &point) const;
+  Status save(const Manifest &manifest, const Arena &arena, const TrainingPoint &point) const {
+    GlobalState state(manifest, arena);
+    return save(state, point);
+  }
   /// Restores the newest valid checkpoint and returns its name in `name`; damaged ones are told to `warn` and passed
   /// over. A checkpoint of another model is an error. So is a folder whose checkpoints are all damaged.
   Result<TrainingPoint> restore(const Manifest &manifest, const Arena &arena, std::string &name,
                                 const std::function<void(const std::string &)> &warn) const;
 
 private:
+  Status publish(const std::string &temporary, const std::string &name) const;
+  void clearUp() const;
   explicit CheckpointFolder(std::string path) : folder(std::move(path)) {}
   std::string folder;
 };

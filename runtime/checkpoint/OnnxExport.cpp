@@ -23,7 +23,7 @@ struct Initializer {
 
 Initializer encode(const State &state) {
   std::string fields;
-  for (int64_t size : state.shape) {
+  for (int64_t size : state.wholeShape()) {
     putKey(fields, TensorDims, Varint);
     putVarint(fields, static_cast<uint64_t>(size));
   }
@@ -33,36 +33,43 @@ Initializer encode(const State &state) {
   putVarint(fields, state.onnxName.size());
   fields += state.onnxName;
   putKey(fields, TensorRaw, Delimited);
-  putVarint(fields, static_cast<uint64_t>(state.bytes));
+  putVarint(fields, static_cast<uint64_t>(state.wholeBytes()));
   Initializer result{&state, {}};
   putKey(result.head, GraphInitializer, Delimited);
-  putVarint(result.head, fields.size() + static_cast<uint64_t>(state.bytes));
+  putVarint(result.head, fields.size() + static_cast<uint64_t>(state.wholeBytes()));
   result.head += fields;
   return result;
 }
 } // namespace
 
-Status divisi::runtime::exportOnnx(const Manifest &manifest, const Arena &arena, std::string_view skeleton,
-                                   const std::string &path) {
+Status divisi::runtime::exportOnnx(GlobalState &state, std::string_view skeleton, const std::string &path) {
   std::vector<Initializer> initializers;
   uint64_t bytes = 0;
-  for (const State &state : manifest.state)
-    if (state.isWeight()) {
-      initializers.push_back(encode(state));
-      bytes += initializers.back().head.size() + static_cast<uint64_t>(state.bytes);
+  for (const State &s : state.manifest().state)
+    if (s.isWeight()) {
+      initializers.push_back(encode(s));
+      bytes += initializers.back().head.size() + static_cast<uint64_t>(s.wholeBytes());
     }
   if (skeleton.size() + bytes > uint64_t(INT32_MAX) - 64)
-    return failure("cannot write '", path, "': the model has ", bytes >> 20,
-                   " MiB, and an ONNX file holds 2048 at most; use --save-weights FILE.safetensors");
-  std::string head;
-  putKey(head, ModelGraph, Delimited);
-  putVarint(head, bytes);
-  AtomicFile file(path);
-  file.write(skeleton);
-  file.write(head);
-  for (const Initializer &initializer : initializers) {
-    file.write(initializer.head);
-    file.write(arena.at(*initializer.state), static_cast<size_t>(initializer.state->bytes));
+    return state.agree(failure("cannot write '", path, "': the model has ", bytes >> 20,
+                               " MiB, and an ONNX file holds 2048 at most; use --save-weights FILE.safetensors"));
+  std::optional<AtomicFile> file;
+  if (state.writes()) {
+    std::string head;
+    putKey(head, ModelGraph, Delimited);
+    putVarint(head, bytes);
+    file.emplace(path);
+    file->write(skeleton);
+    file->write(head);
   }
-  return file.commit();
+  for (const Initializer &initializer : initializers) {
+    Result<const char *> data = state.whole(*initializer.state);
+    if (!data.ok())
+      return data.status();
+    if (file) {
+      file->write(initializer.head);
+      file->write(*data, static_cast<size_t>(initializer.state->wholeBytes()));
+    }
+  }
+  return state.agree(file ? file->commit() : Status());
 }

@@ -2,13 +2,19 @@
 #ifndef DIVISI_RUNTIME_CHECKPOINT_ONNXEXPORT_H
 #define DIVISI_RUNTIME_CHECKPOINT_ONNXEXPORT_H
 
-#include "runtime/core/Arena.h"
+#include "runtime/checkpoint/GlobalState.h"
 
 namespace divisi::runtime {
 
 /// Writes the model with its parameters, buffers and constants as initializers. Protocol buffers merge what is
-/// appended: the file is the skeleton followed by a second part of its graph, which holds the initializers.
-Status exportOnnx(const Manifest &manifest, const Arena &arena, std::string_view skeleton, const std::string &path);
+/// appended: the file is the skeleton followed by a second part of its graph, which holds the initializers. All ranks
+/// call it, and all hear of a failure to write.
+Status exportOnnx(GlobalState &state, std::string_view skeleton, const std::string &path);
+inline Status exportOnnx(const Manifest &manifest, const Arena &arena, std::string_view skeleton,
+                         const std::string &path) {
+  GlobalState state(manifest, arena);
+  return exportOnnx(state, skeleton, path);
+}
 
 } // namespace divisi::runtime
 

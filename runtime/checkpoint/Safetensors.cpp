@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 using namespace divisi::runtime;
 
@@ -81,16 +82,25 @@ Status SafetensorsFile::parse() {
   return {};
 }
 
-Status divisi::runtime::writeSafetensors(const std::string &path, std::vector<NamedTensor> tensors,
-                                         const std::map<std::string, std::string> &metadata) {
+std::vector<size_t> divisi::runtime::writingOrder(const std::vector<NamedTensor> &tensors) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t(0));
   // Wide elements first, as the format's own writer does: each tensor is then aligned.
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const auto &a, const auto &b) { return widthOf(a.dtype) > widthOf(b.dtype); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return widthOf(tensors[a].dtype) > widthOf(tensors[b].dtype); });
+  return order;
+}
+
+Status divisi::runtime::writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
+                                         const std::map<std::string, std::string> &metadata,
+                                         const TensorContents &contents) {
+  std::vector<size_t> order = writingOrder(tensors);
   OrderedJson header = OrderedJson::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
   uint64_t end = 0;
-  for (const NamedTensor &tensor : tensors) {
+  for (size_t i : order) {
+    const NamedTensor &tensor = tensors[i];
     header[tensor.name] = {
         {"dtype", nameOf(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {end, end + tensor.bytes}}};
     end += tensor.bytes;
@@ -101,7 +111,11 @@ Status divisi::runtime::writeSafetensors(const std::string &path, std::vector<Na
   AtomicFile file(path);
   file.write(&length, sizeof(length));
   file.write(text);
-  for (const NamedTensor &tensor : tensors)
-    file.write(tensor.data, tensor.bytes);
+  for (size_t i : order) {
+    Result<const char *> data = contents ? contents(i) : Result<const char *>(tensors[i].data);
+    if (!data.ok())
+      return data.status();
+    file.write(*data, tensors[i].bytes);
+  }
   return file.commit();
 }

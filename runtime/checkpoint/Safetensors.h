@@ -5,6 +5,7 @@
 #include "runtime/core/DataType.h"
 #include "runtime/core/MappedFile.h"
 
+#include <functional>
 #include <map>
 
 namespace divisi::runtime {
@@ -44,9 +45,16 @@ struct NamedTensor {
   size_t bytes = 0;
 };
 
-/// Writes a file atomically; its tensors are aligned to their elements.
-Status writeSafetensors(const std::string &path, std::vector<NamedTensor> tensors,
-                        const std::map<std::string, std::string> &metadata = {});
+/// The contents of tensor `index`, needed until the next call.
+using TensorContents = std::function<Result<const char *>(size_t index)>;
+
+/// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data) is
+/// asked for each tensor once, in `writingOrder`, whatever becomes of the file; its failure ends it.
+Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
+                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {});
+
+/// The order in which a file has these tensors.
+std::vector<size_t> writingOrder(const std::vector<NamedTensor> &tensors);
 
 } // namespace divisi::runtime
 

@@ -44,15 +44,20 @@ Status divisi::runtime::readState(const Manifest &manifest, const Arena &arena, 
       continue;
     }
     const SafetensorsFile::Entry &entry = it->second;
-    if (entry.dtype != state.dtype || entry.shape != state.shape)
+    if (entry.dtype != state.dtype || entry.shape != state.wholeShape())
       return failure("'", file.path(), "' has '", state.name, "' as ", nameOf(entry.dtype), " ", toString(entry.shape),
-                     ", but the model needs ", nameOf(state.dtype), " ", toString(state.shape));
+                     ", but the model needs ", nameOf(state.dtype), " ", toString(state.wholeShape()));
   }
   if (missing > 0)
     return failure("'", file.path(), "' lacks ", missing, " of the model's tensors, '", first, "' first");
   for (const State &state : manifest.state)
-    if (wanted(state) && state.bytes > 0)
-      std::memcpy(arena.at(state), file.entries().at(state.name).data, static_cast<size_t>(state.bytes));
+    if (wanted(state)) {
+      const char *whole = file.entries().at(state.name).data;
+      int64_t width = widthOf(state.dtype);
+      manifest.sliceOf(state).forEachRun([&](int64_t there, int64_t here, int64_t count) {
+        std::memcpy(arena.at(state) + here * width, whole + there * width, static_cast<size_t>(count * width));
+      });
+    }
   return {};
 }
 
@@ -76,28 +81,42 @@ void divisi::runtime::initialize(const Manifest &manifest, const Arena &arena, u
     Random random(seed, state.name);
     double value = state.init->value;
     int64_t width = widthOf(state.dtype);
+    Slice slice = manifest.sliceOf(state);
+    bool whole = !state.isSplit();
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < state.elements(); ++i) {
       double x = value;
+      int64_t index = whole ? i : slice.globalIndex(i);
       if (state.init->kind == Initial::Kind::Uniform)
-        x = value * (2 * random.uniform(i) - 1);
+        x = value * (2 * random.uniform(index) - 1);
       else if (state.init->kind == Initial::Kind::Normal)
-        x = value * random.normal(i);
+        x = value * random.normal(index);
       writeNumber(arena.at(state) + i * width, state.dtype, x);
     }
   }
 }
 
-std::vector<NamedTensor> divisi::runtime::tensorsOf(const Manifest &manifest, const Arena &arena,
-                                                    const StateFilter &wanted) {
+Status divisi::runtime::saveState(GlobalState &state, const std::string &path, const StateFilter &wanted,
+                                  const std::map<std::string, std::string> &metadata) {
+  std::vector<const State *> chosen;
   std::vector<NamedTensor> tensors;
-  for (const State &state : manifest.state)
-    if (wanted(state))
-      tensors.push_back({state.name, state.dtype, state.shape, arena.at(state), static_cast<size_t>(state.bytes)});
-  return tensors;
+  for (const State &s : state.manifest().state)
+    if (wanted(s)) {
+      chosen.push_back(&s);
+      tensors.push_back({s.name, s.dtype, s.wholeShape(), nullptr, static_cast<size_t>(s.wholeBytes())});
+    }
+  TensorContents contents = [&](size_t i) { return state.whole(*chosen[i]); };
+  Status status;
+  if (state.writes())
+    status = writeSafetensors(path, tensors, metadata, contents);
+  else
+    for (size_t i : writingOrder(tensors))
+      if (status.ok())
+        status = contents(i).status();
+  return state.agree(status);
 }
 
-Status divisi::runtime::saveWeights(const Manifest &manifest, const Arena &arena, const std::string &path) {
-  return writeSafetensors(path, tensorsOf(manifest, arena, [](const State &s) { return s.isWeight(); }),
-                          {{"format", "pt"}, {"producer", "divisi"}});
+Status divisi::runtime::saveWeights(GlobalState &state, const std::string &path) {
+  return saveState(state, path, [](const State &s) { return s.isWeight(); },
+                   {{"format", "pt"}, {"producer", "divisi"}});
 }

@@ -2,31 +2,32 @@
 #ifndef DIVISI_RUNTIME_CHECKPOINT_WEIGHTS_H
 #define DIVISI_RUNTIME_CHECKPOINT_WEIGHTS_H
 
+#include "runtime/checkpoint/GlobalState.h"
 #include "runtime/checkpoint/Safetensors.h"
-#include "runtime/core/Arena.h"
-
-#include <functional>
 
 namespace divisi::runtime {
 
-/// Which pieces of state a function is about.
-using StateFilter = std::function<bool(const State &)>;
-
-/// Reads the state that `wanted` selects from a file, which must have each under its name, type and shape.
+/// Reads the state that `wanted` selects from a file, which must have each under its name, type and whole shape; this
+/// rank's piece of it goes to the arena.
 Status readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file, const StateFilter &wanted);
 
 /// Reads parameters, buffers and constants. A `hash` that is not empty must be that of the file.
 Status loadWeights(const Manifest &manifest, const Arena &arena, const std::string &path, const std::string &hash,
                    const StateFilter &wanted);
 
-/// Fills what has an `init` with random numbers: the same for the same seed, names and shapes.
+/// Fills what has an `init` with random numbers: the same for the same seed, names and whole shapes.
 void initialize(const Manifest &manifest, const Arena &arena, uint64_t seed);
 
-/// The tensors that `wanted` selects, as they lie in the arena.
-std::vector<NamedTensor> tensorsOf(const Manifest &manifest, const Arena &arena, const StateFilter &wanted);
+/// Writes the state that `wanted` selects, whole. All ranks call it, and all hear of a failure to write.
+Status saveState(GlobalState &state, const std::string &path, const StateFilter &wanted,
+                 const std::map<std::string, std::string> &metadata = {});
 
 /// Writes parameters, buffers and constants under the model's own names.
-Status saveWeights(const Manifest &manifest, const Arena &arena, const std::string &path);
+Status saveWeights(GlobalState &state, const std::string &path);
+inline Status saveWeights(const Manifest &manifest, const Arena &arena, const std::string &path) {
+  GlobalState state(manifest, arena);
+  return saveWeights(state, path);
+}
 
 } // namespace divisi::runtime
 

@@ -31,6 +31,10 @@ std::string Communicator::nameOf(int64_t id) const {
   return it == names.end() ? concat("collective ", id) : concat("'", it->second, "'");
 }
 
+Status Communicator::located(const Status &what) const {
+  return what.message().starts_with(place()) ? what : failure(place(), what.message());
+}
+
 void Communicator::setStep(int64_t number) {
   auto now = Clock::now();
   if (number != step.load())
@@ -108,10 +112,9 @@ Status Communicator::waitUntil(int64_t number, int64_t id) {
   }
   if (!transport.failed())
     return {};
-  std::string message = transport.status().message();
-  if (message.starts_with(place()))
-    return transport.status();
-  return failure(place(), id < 0 ? "" : concat("waited for ", nameOf(id), ": "), message);
+  std::string waiting = id < 0 ? "" : concat("waited for ", nameOf(id), ": ");
+  Status status = transport.status();
+  return status.message().starts_with(place()) ? status : failure(place(), waiting, status.message());
 }
 
 void Communicator::work() {

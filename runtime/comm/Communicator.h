@@ -43,6 +43,8 @@ public:
   /// Ends the waiting of this rank, and of other ranks where they can be told.
   void fail(const Status &why) { transport.fail(why); }
 
+  /// `failure` with this rank and step in front, if it does not say so already.
+  Status located(const Status &failure) const;
   /// The step of training that messages name.
   void setStep(int64_t number);
   /// Says whether this rank was asked to stop. A wait that lasts half a second and two steps longer fails then: the
@@ -53,8 +55,8 @@ public:
 
   /// For the compute thread while no collective runs. All ranks call the same functions in the same order.
   Status barrier() { return maximum(0).status(); }
-  /// The largest `value` of all ranks.
-  Result<int64_t> maximum(int64_t value);
+  /// The largest `value` of all ranks. `hurry`: other ranks are as busy as in a step at most (see setInterrupt).
+  Result<int64_t> maximum(int64_t value, bool hurry = false);
   /// The bytes of rank `from` on all ranks.
   Status broadcast(std::string &bytes, int from = 0);
   /// Rank 0 gets the bytes of all ranks, others nothing.
@@ -63,7 +65,7 @@ public:
   Status send(int to, const void *data, size_t bytes);
   Status receive(int from, void *data, size_t bytes);
   /// The failure of the lowest rank that has one, on all ranks; otherwise the largest `flag` (at least 0) of all.
-  Result<int64_t> agree(const Status &mine, int64_t flag = 0);
+  Result<int64_t> agree(const Status &mine, int64_t flag = 0, bool hurry = false);
 
 private:
   using Clock = std::chrono::steady_clock;

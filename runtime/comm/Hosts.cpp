@@ -5,11 +5,11 @@
 
 using namespace divisi::runtime;
 
-Result<int64_t> Communicator::maximum(int64_t value) {
+Result<int64_t> Communicator::maximum(int64_t value, bool hurry) {
   // After round k a rank knows of the 2^k ranks before it.
   Patience patience;
   auto check = [&] {
-    return exhausted(patience)
+    return hurry && exhausted(patience)
                ? failure(place(), "waited in vain for the other ranks after a signal to stop: one of them "
                                   "has ended or hangs")
                : Status();
@@ -73,9 +73,9 @@ Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
   return all;
 }
 
-Result<int64_t> Communicator::agree(const Status &mine, int64_t flag) {
+Result<int64_t> Communicator::agree(const Status &mine, int64_t flag, bool hurry) {
   constexpr int64_t failed = int64_t(1) << 32;
-  Result<int64_t> most = maximum(mine.ok() ? flag : failed + size() - rank());
+  Result<int64_t> most = maximum(mine.ok() ? flag : failed + size() - rank(), hurry);
   if (!most.ok() || *most < failed)
     return most;
   int lowest = size() - static_cast<int>(*most - failed);

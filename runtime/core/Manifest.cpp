@@ -42,6 +42,7 @@ public:
     manifest.gamma = defaults.number("gamma", manifest.gamma);
     keep(weights.status());
     keep(defaults.status());
+    parseMesh(top.array("mesh"));
     for (const Json &item : top.array("inputs"))
       parseInput(item);
     for (const Json &item : top.array("state"))
@@ -50,6 +51,8 @@ public:
       manifest.scalars.push_back(parseTensor(item, "scalar", true));
     for (const Json &item : top.array("results"))
       parseOutput(item);
+    for (const Json &item : top.array("collectives"))
+      parseCollective(item);
     keep(top.status());
     checkNames();
     checkOverlap();
@@ -60,6 +63,69 @@ private:
   void keep(const Status &other) {
     if (status.ok() && !other.ok())
       status = other;
+  }
+
+  void parseMesh(const Json &json) {
+    constexpr int64_t most = 1 << 16;
+    std::vector<Axis> axes;
+    int64_t size = 1;
+    std::set<std::string> names;
+    for (const Json &item : json) {
+      JsonReader reader(item, "an axis of the manifest's mesh");
+      Axis axis{reader.text("name"), reader.integer("size")};
+      if (axis.name.empty() || !names.insert(axis.name).second)
+        reader.fail("has no name of its own");
+      else if (axis.size < 1 || axis.size > most || (size *= axis.size) > most)
+        reader.fail("makes a mesh of a size that cannot be");
+      keep(reader.status());
+      axes.push_back(std::move(axis));
+    }
+    if (axes.size() > DIVISI_MAX_AXES)
+      keep(failure("the manifest's mesh has more than ", DIVISI_MAX_AXES, " axes"));
+    if (status.ok())
+      manifest.mesh = Mesh(std::move(axes));
+  }
+
+  void parseCollective(const Json &json) {
+    JsonReader reader(json, "a collective of the manifest");
+    int64_t id = reader.integer("id");
+    if (!manifest.collectives.emplace(id, reader.text("name")).second)
+      reader.fail(concat("has the number ", id, " of another one"));
+    keep(reader.status());
+  }
+
+  /// Which piece of the whole a rank has.
+  void parseSplit(const Json &json, Tensor &tensor, const char *what) {
+    JsonReader reader(json, concat("the manifest's ", what, " '", tensor.name, "'"));
+    if (!reader.has("split") && !reader.has("global_shape"))
+      return;
+    tensor.global = reader.shape("global_shape");
+    std::set<int64_t> used;
+    for (const Json &dimension : reader.array("split")) {
+      std::vector<int64_t> axes;
+      if (!dimension.is_array())
+        reader.fail("has a split that is not a list for each dimension");
+      for (const Json &axis : dimension) {
+        bool fits = axis.is_number_integer() && axis.get<int64_t>() >= 0 &&
+                    axis.get<int64_t>() < static_cast<int64_t>(manifest.mesh.axes().size());
+        if (!fits || !used.insert(axis.get<int64_t>()).second)
+          reader.fail("is split over an axis that the mesh does not have, or twice over one");
+        else
+          axes.push_back(axis.get<int64_t>());
+      }
+      tensor.split.push_back(std::move(axes));
+    }
+    bool fits = tensor.split.size() == tensor.shape.size() && tensor.global.size() == tensor.shape.size() &&
+                byteCount(tensor.global, widthOf(tensor.dtype));
+    for (size_t d = 0; fits && d < tensor.shape.size(); ++d) {
+      int64_t pieces = manifest.mesh.count(tensor.split[d]);
+      fits = tensor.global[d] % pieces == 0 && tensor.global[d] / pieces == tensor.shape[d];
+    }
+    if (!fits)
+      reader.fail(concat("has pieces ", toString(tensor.shape), " that do not make up ", toString(tensor.global)));
+    keep(reader.status());
+    if (!status.ok() || used.empty())
+      tensor.split.clear();
   }
 
   Tensor parseTensor(const Json &json, const char *what, bool single) {
@@ -90,6 +156,7 @@ private:
   void parseInput(const Json &json) {
     Input input;
     static_cast<Tensor &>(input) = parseTensor(json, "input", false);
+    parseSplit(json, input, "input");
     JsonReader reader(json, concat("the manifest's input '", input.name, "'"));
     input.label = reader.boolean("label", false);
     if (reader.has("padding"))
@@ -108,12 +175,14 @@ private:
   void parseState(const Json &json) {
     State state;
     static_cast<Tensor &>(state) = parseTensor(json, "state", false);
+    parseSplit(json, state, "state");
     JsonReader reader(json, concat("the manifest's state '", state.name, "'"));
     std::optional<Role> role = parseRole(reader.text("role"));
     if (!role)
       reader.fail("has an unknown role");
     state.role = role.value_or(Role::Parameter);
-    if ((state.role == Role::Step || state.role == Role::Seed) && (state.elements() != 1 || isFloat(state.dtype)))
+    if ((state.role == Role::Step || state.role == Role::Seed) &&
+        (state.elements() != 1 || isFloat(state.dtype) || state.isSplit()))
       reader.fail("is not one integer");
     state.trainable = reader.boolean("trainable", true);
     state.of = reader.text("of", "");
@@ -195,6 +264,12 @@ template <typename Items, typename Match> auto findIn(const Items &items, Match 
 
 const char *divisi::runtime::nameOf(Role role) { return roleNames[static_cast<size_t>(role)]; }
 
+Slice Manifest::sliceOf(const Tensor &tensor, int64_t of) const {
+  Slice slice{tensor.wholeShape(), tensor.shape, Shape(tensor.shape.size())};
+  for (size_t d = 0; d < tensor.split.size(); ++d)
+    slice.start[d] = mesh.index(of, tensor.split[d]) * tensor.shape[d];
+  return slice;
+}
 const Tensor *Manifest::scalar(std::string_view name) const {
   return findIn(scalars, [&](const Tensor &t) { return t.name == name; });
 }
@@ -208,7 +283,7 @@ const Output *Manifest::result(std::string_view function, std::string_view kind)
 std::string Manifest::identity() const {
   std::string text;
   for (const State &s : state)
-    text += concat(s.name, '\n', nameOf(s.role), ' ', nameOf(s.dtype), ' ', toString(s.shape), '\n');
+    text += concat(s.name, '\n', nameOf(s.role), ' ', nameOf(s.dtype), ' ', toString(s.wholeShape()), '\n');
   return fnv1a64(text.data(), text.size());
 }
 

@@ -4,21 +4,31 @@
 
 #include "divisi/abi.h"
 #include "runtime/core/DataType.h"
+#include "runtime/core/Mesh.h"
+#include "runtime/core/Slice.h"
 #include "runtime/core/Status.h"
 
+#include <map>
 #include <optional>
 
 namespace divisi::runtime {
 
-/// A tensor in the arena.
+/// A tensor in the arena: the whole of it, or this rank's piece.
 struct Tensor {
   std::string name;
   DataType dtype = DataType::F32;
   Shape shape;
+  /// Of a tensor that ranks share: the shape of the whole, and the axes over which each dimension is split.
+  Shape global;
+  std::vector<std::vector<int64_t>> split;
   int64_t offset = 0;
   int64_t bytes = 0;
 
   int64_t elements() const { return bytes / widthOf(dtype); }
+  bool isSplit() const { return !split.empty(); }
+  const Shape &wholeShape() const { return isSplit() ? global : shape; }
+  /// Bytes of the whole.
+  int64_t wholeBytes() const { return isSplit() ? byteCount(global, widthOf(dtype)).value_or(0) : bytes; }
 };
 
 /// What a user feeds.
@@ -68,15 +78,22 @@ struct Manifest {
   std::vector<State> state;
   std::vector<Tensor> scalars;
   std::vector<Output> results;
+  Mesh mesh;        ///< without axes: one device
+  int64_t rank = 0; ///< whose pieces the arena has; known when the program runs
+  std::map<int64_t, std::string> collectives;
   double learningRate = 0.01;
   std::string schedule = "constant";
   int64_t warmupSteps = 0, stepSize = 0;
   double gamma = 0.1;
 
+  /// The piece of a tensor that a rank has.
+  Slice sliceOf(const Tensor &tensor, int64_t rank) const;
+  Slice sliceOf(const Tensor &tensor) const { return sliceOf(tensor, rank); }
   const Tensor *scalar(std::string_view name) const;
   const State *stateOf(Role role) const;
   const Output *result(std::string_view function, std::string_view kind) const;
-  /// A hash of names, roles, element types and shapes of the state: equal for programs that can exchange checkpoints.
+  /// A hash of names, roles, element types and whole shapes of the state: equal for programs that can exchange
+  /// checkpoints, on however many ranks.
   std::string identity() const;
 };
 

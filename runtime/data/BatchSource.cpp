@@ -32,8 +32,9 @@ void convert(const char *from, DataType fromType, char *to, DataType toType, int
 
 std::string expectation(const Input &input, bool constant) {
   std::string text = concat(nameOf(input.dtype), " [");
-  for (size_t d = 0; d < input.shape.size(); ++d)
-    text += d == 0 && !constant ? "N" : concat(d ? ", " : "", input.shape[d]);
+  const Shape &shape = input.wholeShape();
+  for (size_t d = 0; d < shape.size(); ++d)
+    text += d == 0 && !constant ? "N" : concat(d ? ", " : "", shape[d]);
   return text + "]";
 }
 } // namespace
@@ -53,7 +54,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
     if (it == files.end())
       return Status::usage(concat("no file for input '", input.name, "': give ", flag, " ", input.name,
                                   "=FILE.npy with ", expectation(input, false)));
-    Result<Feed> feed = openFeed(input, manifest.batch, flag, it->second);
+    Result<Feed> feed = openFeed(manifest, input, flag, it->second);
     if (!feed.ok())
       return feed.status();
     if (feed->file.dtype() != input.dtype && note)
@@ -67,7 +68,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
     bytes += static_cast<int64_t>(feed.file.bytes());
     if (feed.constant)
       continue;
-    int64_t rowsEach = feed.input.shape[0] / manifest.batch, rows = feed.file.shape()[0];
+    int64_t rowsEach = feed.rowsEach, rows = feed.file.shape()[0];
     if (rows % rowsEach != 0)
       return failure("'", feed.file.path(), "' has ", rows, " rows, which ", rowsEach,
                      " rows per sample do not divide");
@@ -88,21 +89,28 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
   return source;
 }
 
-Result<BatchSource::Feed> BatchSource::openFeed(const Input &input, int64_t batch, const std::string &flag,
+Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const std::string &flag,
                                                 const std::string &path) {
   Result<NpyFile> file = NpyFile::open(path);
   if (!file.ok())
     return failure(flag, " ", input.name, ": ", file.status().message());
   Feed feed{input, std::move(*file)};
-  const Shape &shape = feed.file.shape();
-  feed.constant = input.shape.empty() || input.shape[0] == 0 || input.shape[0] % batch != 0;
-  bool fits = shape.size() == input.shape.size() && convertible(feed.file.dtype(), input.dtype);
+  const Shape &shape = feed.file.shape(), &whole = input.wholeShape();
+  feed.constant = whole.empty() || whole[0] == 0 || whole[0] % manifest.batch != 0;
+  bool fits = shape.size() == whole.size() && convertible(feed.file.dtype(), input.dtype);
   for (size_t d = feed.constant ? 0 : 1; fits && d < shape.size(); ++d)
-    fits = shape[d] == input.shape[d];
+    fits = shape[d] == whole[d];
   if (!fits)
     return failure(flag, " ", input.name, ": expected ", expectation(input, feed.constant), ", but '", path, "' has ",
                    nameOf(feed.file.dtype()), " ", toString(shape));
-  feed.elements = input.elements() / (feed.constant ? 1 : batch);
+  feed.piece = manifest.sliceOf(input);
+  feed.row = feed.piece;
+  if (!whole.empty())
+    for (Shape *sizes : {&feed.row.global, &feed.row.local, &feed.row.start})
+      sizes->erase(sizes->begin());
+  for (int64_t size : feed.row.global)
+    feed.rowElements *= size;
+  feed.rowsEach = feed.constant ? 1 : whole[0] / manifest.batch;
   return feed;
 }
 
@@ -110,19 +118,49 @@ void BatchSource::shuffle(uint64_t seed, uint64_t epoch) {
   order = permutation(seed, epoch, static_cast<uint64_t>(sampleCount));
 }
 
-Status BatchSource::copy(const Feed &feed, int64_t sample, char *to) const {
+Status BatchSource::copy(const Feed &feed, int64_t from, char *to, int64_t count) const {
   const Input &input = feed.input;
-  int64_t from = sample * feed.elements;
-  convert(feed.file.data() + from * widthOf(feed.file.dtype()), feed.file.dtype(), to, input.dtype, feed.elements);
+  convert(feed.file.data() + from * widthOf(feed.file.dtype()), feed.file.dtype(), to, input.dtype, count);
   if (!input.range || isFloat(input.dtype))
     return {};
-  for (int64_t i = 0; i < feed.elements; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     int64_t value = readInteger(to + i * widthOf(input.dtype), input.dtype);
     if ((value < input.range->first || value >= input.range->second) && value != input.padding)
-      return failure("'", feed.file.path(), "' has the value ", value, " in row ",
-                     (from + i) * feed.file.shape()[0] / std::max<int64_t>(1, sampleCount * feed.elements),
+      return failure("'", feed.file.path(), "' has the value ", value, " in row ", (from + i) / feed.rowElements,
                      ", but input '", input.name, "' takes ", input.range->first, " to ", input.range->second - 1);
   }
+  return {};
+}
+
+Status BatchSource::copy(const Feed &feed, const Slice &slice, int64_t from, char *to) const {
+  Status status;
+  slice.forEachRun([&](int64_t there, int64_t here, int64_t count) {
+    if (status.ok())
+      status = copy(feed, from + there, to + here * widthOf(feed.input.dtype), count);
+  });
+  return status;
+}
+
+Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const {
+  const Input &input = feed.input;
+  int64_t first = feed.piece.start[0], count = feed.piece.local[0], each = feed.rowsEach, width = widthOf(input.dtype);
+  int64_t elements = feed.row.elements(), r = 0;
+  bool whole = elements == feed.rowElements;
+  while (r < count && (first + r) / each < rows) {
+    int64_t sample = (first + r) / each, within = (first + r) % each;
+    // Rows of one sample lie one after the other.
+    int64_t n = whole ? std::min(count - r, each - within) : 1;
+    int64_t from = (sampleAt(begin + sample) * each + within) * feed.rowElements;
+    char *place = to + r * elements * width;
+    Status status = whole ? copy(feed, from, place, n * elements) : copy(feed, feed.row, from, place);
+    if (!status.ok())
+      return status;
+    r += n;
+  }
+  std::memset(to + r * elements * width, 0, static_cast<size_t>((count - r) * elements * width));
+  if (input.padding)
+    for (int64_t i = r * elements; i < count * elements; ++i)
+      writeInteger(to + i * width, input.dtype, *input.padding);
   return {};
 }
 
@@ -130,18 +168,10 @@ Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
   int64_t begin = index * batch;
   rows = std::min(batch, sampleCount - begin);
   for (const Feed &feed : feeds) {
-    const Input &input = feed.input;
-    char *to = arena + input.offset;
-    int64_t bytes = feed.elements * widthOf(input.dtype), copies = feed.constant ? 1 : rows;
-    for (int64_t i = 0; i < copies; ++i)
-      if (Status status = copy(feed, feed.constant ? 0 : sampleAt(begin + i), to + i * bytes); !status.ok())
-        return status;
-    if (feed.constant || rows == batch)
-      continue;
-    std::memset(to + rows * bytes, 0, static_cast<size_t>((batch - rows) * bytes));
-    if (input.padding)
-      for (int64_t i = rows * feed.elements; i < batch * feed.elements; ++i)
-        writeInteger(to + i * widthOf(input.dtype), input.dtype, *input.padding);
+    char *to = arena + feed.input.offset;
+    Status status = feed.constant ? copy(feed, feed.piece, 0, to) : loadRows(feed, begin, rows, to);
+    if (!status.ok())
+      return status;
   }
   if (large)
     readAhead(index + 1);
@@ -152,7 +182,7 @@ void BatchSource::readAhead(int64_t index) const {
   int64_t begin = index * batch, end = std::min(sampleCount, begin + batch);
   for (const Feed &feed : feeds)
     for (int64_t i = begin; i < end && !feed.constant; ++i) {
-      int64_t bytes = feed.elements * widthOf(feed.file.dtype());
+      int64_t bytes = feed.rowsEach * feed.rowElements * widthOf(feed.file.dtype());
       feed.file.willNeed(static_cast<size_t>(sampleAt(i) * bytes), static_cast<size_t>(bytes));
     }
 }

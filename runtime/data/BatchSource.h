@@ -17,7 +17,8 @@ struct Cursor {
 };
 
 /// One file per input. Sample i is row i of every file (or as many rows as the input has for each sample of a batch);
-/// an input whose rows are not samples is the same in every batch.
+/// an input whose rows are not samples is the same in every batch. Files are those of the whole batch; a rank loads its
+/// piece.
 class BatchSource {
 public:
   /// `files` maps names of inputs to files; `flag` (--data, --eval) is for messages. `note` hears of conversions.
@@ -40,11 +41,20 @@ private:
     Input input;
     NpyFile file;
     bool constant = false;
-    int64_t elements = 0; ///< of one sample
+    Slice piece = {};        ///< what this rank has of the batch
+    Slice row = {};          ///< and of one row of it
+    int64_t rowElements = 1; ///< of a row of the file
+    int64_t rowsEach = 1;    ///< rows of a sample
   };
   int64_t sampleAt(int64_t position) const { return order.empty() ? position : order[static_cast<size_t>(position)]; }
-  static Result<Feed> openFeed(const Input &input, int64_t batch, const std::string &flag, const std::string &path);
-  Status copy(const Feed &feed, int64_t sample, char *to) const;
+  static Result<Feed> openFeed(const Manifest &manifest, const Input &input, const std::string &flag,
+                               const std::string &path);
+  /// `count` elements of the file from element `from` on, checked.
+  Status copy(const Feed &feed, int64_t from, char *to, int64_t count) const;
+  /// A piece of the tensor that begins at element `from` of the file.
+  Status copy(const Feed &feed, const Slice &slice, int64_t from, char *to) const;
+  /// This rank's rows of the batch that begins at sample `begin`.
+  Status loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const;
   void readAhead(int64_t index) const;
 
   std::vector<Feed> feeds;

@@ -69,6 +69,9 @@ Status Log::step(const Step &s) {
           field("step_ms", s.seconds * 1e3);
   if (s.measures.accuracy)
     line += field("accuracy", *s.measures.accuracy);
+  if (s.comm)
+    line += field("comm_ms", s.comm->seconds * 1e3) + field("comm_wait_ms", s.comm->waited * 1e3) +
+            concat(",\"comm_bytes\":", s.comm->bytes);
   if (!s.gradNorms.empty()) {
     line += ",\"grad_norms\":{";
     for (size_t i = 0; i < s.gradNorms.size(); ++i)

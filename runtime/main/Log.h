@@ -2,7 +2,7 @@
 #ifndef DIVISI_RUNTIME_MAIN_LOG_H
 #define DIVISI_RUNTIME_MAIN_LOG_H
 
-#include "runtime/core/Status.h"
+#include "runtime/comm/Communicator.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -31,6 +31,7 @@ public:
     Measures measures;
     double learningRate, samplesPerSecond, seconds; ///< the last: of the whole step, with loading its data
     std::vector<std::pair<std::string, double>> gradNorms;
+    std::optional<CommUsage> comm; ///< of a program for many ranks
   };
   Status step(const Step &step);
   Status evaluation(int64_t step, int64_t epoch, const Measures &measures);

@@ -59,7 +59,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(CLI::PositiveNumber)
       ->needs(checkpoint);
   app.add_flag("--resume", o.resume, "go on from the newest checkpoint, if there is one")->needs(checkpoint);
-  app.add_option("--threads", o.threads, "threads to compute with [OMP_NUM_THREADS or the cores allowed]")
+  app.add_option("--threads", o.threads, "threads of a rank to compute with [OMP_NUM_THREADS or the cores allowed]")
       ->check(CLI::Range(1, 4096));
   app.add_flag("--quiet", o.quiet, "print errors only");
   app.add_flag("--info", o.info, "print inputs, parameters and memory, then exit");
@@ -112,7 +112,7 @@ Status finish(const Raw &raw, Options &o) {
 } // namespace
 
 Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &manifest, int argc,
-                                                             const char *const *argv) {
+                                                             const char *const *argv, bool print) {
   Options options;
   options.schedule = {Schedule::Kind::Constant, manifest.learningRate, manifest.warmupSteps, manifest.stepSize,
                       manifest.gamma};
@@ -126,7 +126,8 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
+    if (print)
+      std::cout << app.help();
     return std::optional<Options>();
   } catch (const CLI::ParseError &e) {
     return Status::usage(e.what());

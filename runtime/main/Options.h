@@ -29,8 +29,10 @@ struct Options {
   bool info = false, describe = false;
 };
 
-/// Reads the command line; the manifest has the defaults. Nothing is returned when help was asked for and printed.
-Result<std::optional<Options>> parseOptions(const Manifest &manifest, int argc, const char *const *argv);
+/// Reads the command line; the manifest has the defaults. Nothing is returned when help was asked for and printed
+/// (unless `print` is false).
+Result<std::optional<Options>> parseOptions(const Manifest &manifest, int argc, const char *const *argv,
+                                            bool print = true);
 
 } // namespace divisi::runtime
 

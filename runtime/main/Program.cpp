@@ -2,11 +2,19 @@
 
 using namespace divisi::runtime;
 
-Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Manifest manifest, int threads) {
+Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Manifest manifest, int threads,
+                                                 Communicator *ranks) {
   Result<Arena> arena = Arena::create(code.arena_bytes);
   if (!arena.ok())
     return arena.status();
-  return std::unique_ptr<Program>(new Program(code, std::move(manifest), std::move(*arena), configureThreads(threads)));
+  std::unique_ptr<Program> program(
+      new Program(code, std::move(manifest), std::move(*arena), configureThreads(threads)));
+  program->context.communicator = ranks;
+  const Manifest &m = program->description;
+  for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
+    program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
+                        m.mesh.index(m.rank, static_cast<int64_t>(axis)));
+  return program;
 }
 
 void Program::setInteger(const Tensor *tensor, int64_t value) {
@@ -25,6 +33,13 @@ Status Program::run(void (*function)(DivisiContext *, char *), const char *name,
   setInteger(description.scalar("rows"), rows);
   context.wants = wants;
   function(&context, memory.data());
+  if (Communicator *ranks = context.communicator) {
+    // A rank that fails starts no more collectives: the others must not wait for it.
+    if (context.failed())
+      ranks->fail(ranks->located(context.error));
+    if (Status status = ranks->finish(); !status.ok())
+      return context.failed() ? ranks->located(context.error) : status;
+  }
   return context.error;
 }
 

@@ -2,6 +2,7 @@
 #ifndef DIVISI_RUNTIME_MAIN_PROGRAM_H
 #define DIVISI_RUNTIME_MAIN_PROGRAM_H
 
+#include "runtime/comm/Communicator.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Context.h"
 
@@ -10,7 +11,9 @@ namespace divisi::runtime {
 /// Generated code with its manifest, arena and context.
 class Program {
 public:
-  static Result<std::unique_ptr<Program>> create(const DivisiProgram &code, Manifest manifest, int threads);
+  /// `ranks` (null for one device) runs its collectives. It goes away before the program does, whose memory it uses.
+  static Result<std::unique_ptr<Program>> create(const DivisiProgram &code, Manifest manifest, int threads,
+                                                 Communicator *ranks = nullptr);
 
   const Manifest &manifest() const { return description; }
   const Arena &arena() const { return memory; }

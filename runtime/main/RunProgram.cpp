@@ -1,4 +1,5 @@
 #include "runtime/main/RunProgram.h"
+#include "runtime/comm/LocalTransport.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/main/Describe.h"
 #include "runtime/main/Trainer.h"
@@ -8,40 +9,100 @@
 using namespace divisi::runtime;
 
 namespace {
-Result<int> run(const DivisiProgram &program, int argc, const char *const *argv) {
+/// How a run ended.
+struct Ending {
+  Status status;
+  int code = 0;
+  bool common = true; ///< all ranks end like this
+};
+
+Status checkRanks(const Manifest &manifest, const Transport *ranks, const char *program) {
+  int64_t devices = manifest.mesh.size(), started = ranks ? ranks->size() : 1;
+  if (devices == started)
+    return {};
+  return Status::usage(concat("this program is for ", devices, " devices, but was started as ", started,
+                              started == 1 ? " process" : " processes", ": start it with 'divisi run --devices ",
+                              devices, " ", program, " ...' or 'mpirun -n ", devices, " ", program, " ...'"));
+}
+
+Ending run(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
+  bool first = !ranks || ranks->rank() == 0;
   Result<Manifest> manifest = parseManifest(program);
   if (!manifest.ok())
-    return manifest.status();
-  Result<std::optional<Options>> options = parseOptions(*manifest, argc, argv);
+    return {manifest.status()};
+  Result<std::optional<Options>> options = parseOptions(*manifest, argc, argv, first);
   if (!options.ok())
-    return options.status();
+    return {options.status()};
   if (!*options)
-    return 0;
+    return {};
   if ((*options)->info || (*options)->describe) {
-    if ((*options)->describe)
+    if (first && (*options)->describe)
       std::cout << describeJson(*manifest, program.arena_bytes) << std::endl;
-    else
+    else if (first)
       std::cout << describeText(*manifest, program.arena_bytes) << std::flush;
-    return 0;
+    return {};
   }
-  return Trainer(program, std::move(*manifest), std::move(**options)).run();
+  if (Status status = checkRanks(*manifest, ranks, argc > 0 ? argv[0] : "program"); !status.ok())
+    return {status};
+  std::optional<LocalHub> alone;
+  if (!ranks && !manifest->mesh.axes().empty())
+    ranks = &alone.emplace(1).rank(0);
+  manifest->rank = ranks ? ranks->rank() : 0;
+  Trainer trainer(program, std::move(*manifest), std::move(**options), ranks);
+  Result<int> code = trainer.run();
+  return code.ok() ? Ending{{}, *code} : Ending{code.status(), 0, trainer.endsEverywhere()};
+}
+
+Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
+  try {
+    return run(program, argc, argv, ranks);
+  } catch (const std::bad_alloc &) {
+    return {Status::failure("out of memory"), 0, false};
+  } catch (const std::exception &e) {
+    return {Status::failure(e.what()), 0, false};
+  }
+}
+
+/// The program's own ranks, if it is for many and has the library that knows them.
+Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
+  Result<Manifest> manifest = parseManifest(program);
+  if (!manifest.ok() || manifest->mesh.size() == 1)
+    return std::unique_ptr<Transport>();
+  if (!divisi_transport_create)
+    return failure("this program is for ", manifest->mesh.size(),
+                   " devices, but was linked without the library for communication (libdivisi_mpi.a)");
+  Status error;
+  std::unique_ptr<Transport> ranks(divisi_transport_create(&error));
+  if (!ranks)
+    return error;
+  return ranks;
 }
 } // namespace
 
+int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
+  Ending ending = runSafely(program, argc, argv, ranks);
+  if (ending.status.ok())
+    return ending.code;
+  bool many = ranks && ranks->size() > 1;
+  std::string message = ending.status.message();
+  if (many && !ending.common && !message.starts_with("rank "))
+    message = concat("rank ", ranks->rank(), ": ", message);
+  if (!many || !ending.common || ranks->rank() == 0) {
+    std::cout.flush();
+    std::cerr << concat("error: ", message, "\n") << std::flush;
+  }
+  if (many && !ending.common) {
+    ranks->fail(Status::failure(message));
+    ranks->terminate(ending.status.exitCode());
+  }
+  return ending.status.exitCode();
+}
+
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv) {
   explainBusErrors();
-  Status status;
-  try {
-    Result<int> code = run(program, argc, argv);
-    if (code.ok())
-      return *code;
-    status = code.status();
-  } catch (const std::bad_alloc &) {
-    status = Status::failure("out of memory");
-  } catch (const std::exception &e) {
-    status = Status::failure(e.what());
-  }
-  std::cout.flush();
-  std::cerr << "error: " << status.message() << std::endl;
-  return status.exitCode();
+  Result<std::unique_ptr<Transport>> ranks = joinRanks(program);
+  if (ranks.ok())
+    return runProgram(program, argc, argv, ranks->get());
+  std::cerr << "error: " << ranks.status().message() << std::endl;
+  return ranks.status().exitCode();
 }

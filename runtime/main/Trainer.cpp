@@ -21,13 +21,22 @@ Measures Tally::measures() const {
 
 Result<int> Trainer::run() {
   StopSignals signals;
-  for (auto stage : {&Trainer::openData, &Trainer::setUp, &Trainer::trainSteps})
-    if (Status status = (this->*stage)(); !status.ok())
+  if (transport) {
+    ranks = std::make_unique<Communicator>(*transport, manifest.mesh, manifest.collectives);
+    ranks->setInterrupt([] { return StopSignals::received() != 0; });
+  }
+  for (auto stage : {&Trainer::openData, &Trainer::setUp})
+    if (Status status = together((this->*stage)()); !status.ok())
       return status;
-  if (int signal = StopSignals::received()) {
-    std::cerr << "stopped by a signal after step " << point.step
-              << (checkpoints ? "; a checkpoint is written, --resume goes on from it" : "") << std::endl;
-    return 128 + signal;
+  if (Status status = checkResumed(); !status.ok())
+    return status;
+  if (Status status = trainSteps(); !status.ok())
+    return status;
+  if (stopped) {
+    if (isFirst())
+      std::cerr << "stopped by a signal after step " << point.step
+                << (checkpoints ? "; a checkpoint is written, --resume goes on from it" : "") << std::endl;
+    return 128 + stopped;
   }
   if (Status status = saveResults(); !status.ok())
     return status;
@@ -39,12 +48,46 @@ Result<int> Trainer::run() {
   return 0;
 }
 
+Status Trainer::together(const Status &mine) {
+  if (!ranks)
+    return mine;
+  Status status = ranks->agree(mine).status();
+  common = !transport->failed();
+  return status;
+}
+
+Status Trainer::agreeToGoOn(const Status &mine) {
+  if (!ranks) {
+    stopped = StopSignals::received();
+    return mine;
+  }
+  Result<int64_t> signal = ranks->agree(mine, StopSignals::received(), true);
+  common = !transport->failed();
+  if (signal.ok())
+    stopped = static_cast<int>(*signal);
+  return signal.status();
+}
+
+Status Trainer::checkResumed() {
+  if (!ranks)
+    return {};
+  Result<int64_t> most = ranks->maximum(point.step);
+  if (!most.ok())
+    return most.status();
+  return together(*most == point.step
+                      ? Status()
+                      : failure("--resume: this rank finds step ", point.step, " in '", options.checkpoint,
+                                "', and another one step ", *most, ": all ranks must see the same folder"));
+}
+
 Status Trainer::trainSteps() {
-  bool ordered = false;
-  while (point.step < total && !StopSignals::received()) {
-    if (point.shuffle && (!ordered || point.cursor.batch == 0))
-      data->shuffle(point.seed, static_cast<uint64_t>(point.cursor.epoch));
-    ordered = true;
+  while (point.step < total && !stopped) {
+    if (ranks)
+      ranks->setStep(point.step + 1);
+    if (Status status = agreeToGoOn(prepare()); !status.ok())
+      return status;
+    if (stopped)
+      break;
     if (Status status = step(); !status.ok())
       return status;
     bool epochEnds = point.cursor.batch == 0;
@@ -56,26 +99,37 @@ Status Trainer::trainSteps() {
       if (Status status = saveCheckpoint(); !status.ok())
         return status;
   }
-  if (!StopSignals::received())
+  if (!stopped)
     if (Status status = evaluate(); !status.ok())
       return status;
-  return saveCheckpoint();
+  if (Status status = saveCheckpoint(); !status.ok())
+    return status;
+  return stopped ? Status() : agreeToGoOn({});
+}
+
+Status Trainer::prepare() {
+  if (point.shuffle && (!ordered || point.cursor.batch == 0))
+    data->shuffle(point.seed, static_cast<uint64_t>(point.cursor.epoch));
+  ordered = true;
+  stepBegan = Clock::now();
+  return data->load(point.cursor.batch, program->arena().data(), rows);
 }
 
 Status Trainer::step() {
-  auto start = Clock::now();
-  int64_t number = point.step + 1, epoch = point.cursor.epoch + 1, rows = 0;
+  int64_t number = point.step + 1, epoch = point.cursor.epoch + 1;
   bool lastOfEpoch = point.cursor.batch + 1 == data->fullBatches();
   uint32_t wants = 0;
   if (options.logGradNorms && number == 1)
     wants |= DIVISI_WHEN_GRAD_NORMS;
-  if (progress->shown() && (number % metricsPeriod == 0 || lastOfEpoch || number == total))
+  // Equal on all ranks, whoever shows it.
+  if (!options.quiet && (number % metricsPeriod == 0 || lastOfEpoch || number == total))
     wants |= DIVISI_WHEN_METRICS;
   double rate = options.schedule.at(point.step, total);
-  if (Status status = data->load(point.cursor.batch, program->arena().data(), rows); !status.ok())
-    return status;
+  if (ranks)
+    ranks->takeUsage();
+  common = false;
   if (Status status = program->train(rate, rows, wants); !status.ok())
-    return failure("step ", number, ": ", status.message());
+    return ranks ? status : failure("step ", number, ": ", status.message());
 
   Measures now{program->result("train", "loss").value_or(NAN), std::nullopt};
   auto correct = program->result("train", "correct"), count = program->result("train", "count");
@@ -84,14 +138,18 @@ Status Trainer::step() {
     now.accuracy = *correct / std::max(count.value_or(static_cast<double>(rows)), 1.0);
   }
   tally.addLoss(now.loss, 1);
-  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  Log::Step line{number, epoch, {now.loss, std::nullopt}, rate, static_cast<double>(rows) / seconds, seconds, {}};
+  double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
+  Log::Step line{number, epoch, {now.loss, std::nullopt}, rate, static_cast<double>(rows) / seconds, seconds, {}, {}};
   if (wants & DIVISI_WHEN_GRAD_NORMS)
     line.gradNorms = gradNorms();
+  if (ranks)
+    line.comm = ranks->takeUsage();
   if (Status status = log->step(line); !status.ok())
     return status;
-  if (Status status = checkLoss(now.loss); !status.ok())
+  if (Status status = checkLoss(now.loss); !status.ok()) {
+    common = true; // the loss is the same on all ranks
     return status;
+  }
   if (!now.accuracy)
     now.accuracy = last.accuracy;
   last = now;
@@ -132,13 +190,14 @@ Status Trainer::evaluate() {
     return {};
   Tally sums;
   for (int64_t i = 0; i < evalData->allBatches(); ++i) {
-    if (StopSignals::received())
-      return {};
     int64_t rows = 0;
-    if (Status status = evalData->load(i, program->arena().data(), rows); !status.ok())
+    if (Status status = agreeToGoOn(evalData->load(i, program->arena().data(), rows)); !status.ok())
       return status;
+    if (stopped)
+      return {};
+    common = false;
     if (Status status = program->evaluate(rows); !status.ok())
-      return failure("evaluation after step ", point.step, ": ", status.message());
+      return failure(ranks ? "" : concat("evaluation after step ", point.step, ": "), status.message());
     double count = program->result("evaluate", "count").value_or(static_cast<double>(rows));
     if (count > 0)
       sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
@@ -154,15 +213,23 @@ Status Trainer::evaluate() {
 Status Trainer::saveCheckpoint() {
   if (!checkpoints || savedStep == point.step)
     return {};
-  if (Status status = checkpoints->save(manifest, program->arena(), point); !status.ok())
+  GlobalState state(manifest, program->arena(), ranks.get());
+  if (Status status = announced(checkpoints->save(state, point)); !status.ok())
     return failure(status.message(), savedStep ? concat(" (step-", *savedStep, " is still complete)") : "");
   savedStep = point.step;
   return {};
 }
 
+Status Trainer::announced(const Status &status) {
+  // What writes files tells all ranks how it went, unless they cannot be told.
+  common = ranks && !transport->failed();
+  return status;
+}
+
 Status Trainer::saveResults() {
+  GlobalState state(manifest, program->arena(), ranks.get());
   if (!options.save.empty())
-    if (Status status = exportOnnx(manifest, program->arena(), program->skeleton(), options.save); !status.ok())
+    if (Status status = announced(exportOnnx(state, program->skeleton(), options.save)); !status.ok())
       return status;
-  return options.saveWeights.empty() ? Status() : saveWeights(manifest, program->arena(), options.saveWeights);
+  return options.saveWeights.empty() ? Status() : announced(saveWeights(state, options.saveWeights));
 }

@@ -31,13 +31,23 @@ private:
 /// Trains one program as the options say.
 class Trainer {
 public:
-  Trainer(const DivisiProgram &code, Manifest manifest, Options options)
-      : code(code), manifest(std::move(manifest)), options(std::move(options)) {}
+  /// `transport` leads to the other ranks, which train the same; null: there are none.
+  Trainer(const DivisiProgram &code, Manifest manifest, Options options, Transport *transport = nullptr)
+      : code(code), manifest(std::move(manifest)), options(std::move(options)), transport(transport) {}
 
   /// The exit code: 0, or 128 and the number of the signal that ended training early.
   Result<int> run();
+  /// Whether the failure of `run` is that of all ranks.
+  bool endsEverywhere() const { return !ranks || common; }
 
 private:
+  Status prepare();
+  Status together(const Status &mine);
+  Status agreeToGoOn(const Status &mine);
+  bool isFirst() const { return !ranks || ranks->rank() == 0; }
+  int threads() const;
+  Status checkResumed();
+  Status announced(const Status &status);
   Status openData();
   Status setUp();
   Status startWeights();
@@ -55,13 +65,20 @@ private:
   const DivisiProgram &code;
   Manifest manifest;
   Options options;
+  Transport *transport;
   std::unique_ptr<Program> program;
+  std::unique_ptr<Communicator> ranks; ///< null: one device
+  bool common = false;                 ///< all ranks have heard of the failure
+  int stopped = 0;                     ///< the signal after which all ranks stop
+  int64_t rows = 0;                    ///< of the batch that is loaded
   std::optional<BatchSource> data, evalData;
   std::optional<CheckpointFolder> checkpoints;
   std::optional<Log> log;
   std::optional<Progress> progress;
-  TrainingPoint point; ///< where training stands
-  int64_t total = 0;   ///< steps to finish
+  TrainingPoint point;  ///< where training stands
+  int64_t total = 0;    ///< steps to finish
+  bool ordered = false; ///< the samples of this epoch are
+  Clock::time_point stepBegan;
   std::optional<std::string> resumedFrom;
   std::optional<int64_t> savedStep, evaluatedStep;
   Tally tally; ///< of the epoch

@@ -8,7 +8,7 @@
 using namespace divisi::runtime;
 
 namespace {
-void warn(const std::string &line) { std::cerr << "warning: " << line << std::endl; }
+void printWarning(const std::string &line) { std::cerr << "warning: " << line << std::endl; }
 
 /// A file that the compiler left beside the program.
 std::string besideProgram(const std::string &name) {
@@ -18,9 +18,14 @@ std::string besideProgram(const std::string &name) {
 }
 } // namespace
 
+int Trainer::threads() const {
+  // Ranks share the cores of a host.
+  return options.threads > 0 || !ranks || std::getenv("OMP_NUM_THREADS") ? options.threads : transport->cores();
+}
+
 Status Trainer::openData() {
   auto note = [&](const std::string &line) {
-    if (!options.quiet)
+    if (!options.quiet && isFirst())
       std::cout << "note: " << line << std::endl;
   };
   Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note);
@@ -49,7 +54,7 @@ Status Trainer::openData() {
 }
 
 Status Trainer::setUp() {
-  Result<std::unique_ptr<Program>> created = Program::create(code, manifest, options.threads);
+  Result<std::unique_ptr<Program>> created = Program::create(code, manifest, threads(), ranks.get());
   if (!created.ok())
     return created.status();
   program = std::move(*created);
@@ -68,12 +73,13 @@ Status Trainer::setUp() {
     status = startWeights();
   if (!status.ok())
     return status;
-  Result<Log> opened = Log::open(options.log, resumedFrom ? std::optional(point.step) : std::nullopt, total);
+  Result<Log> opened =
+      Log::open(isFirst() ? options.log : "", resumedFrom ? std::optional(point.step) : std::nullopt, total);
   if (!opened.ok())
     return opened.status();
   log.emplace(std::move(*opened));
-  progress.emplace(Progress::detect(options.quiet), point.step, total, options.epochs ? *options.epochs : 0,
-                   manifest.batch);
+  progress.emplace(Progress::detect(options.quiet || !isFirst()), point.step, total,
+                   options.epochs ? *options.epochs : 0, manifest.batch);
   announce();
   return {};
 }
@@ -113,6 +119,10 @@ Status Trainer::resume() {
   if (folder->list().empty())
     return {};
   std::string name;
+  auto warn = [&](const std::string &line) {
+    if (isFirst())
+      printWarning(line);
+  };
   Result<TrainingPoint> found = folder->restore(manifest, program->arena(), name, warn);
   if (!found.ok())
     return found.status();

@@ -99,7 +99,7 @@ TEST(CommunicatorTest, ASignalEndsWaitingForALostRank) {
   ASSERT_TRUE(succeeded(communicator.start(block.get(), buffers)));
   EXPECT_TRUE(failsWith(communicator.await(7), "rank 0: step 3: waited in vain for 'all_gather of the weight' after a "
                                                "signal to stop"));
-  EXPECT_TRUE(failsWith(communicator.maximum(1), "step 3"));
+  EXPECT_TRUE(failsWith(communicator.maximum(1, true), "step 3"));
 }
 
 TEST(CommunicatorTest, AgreementEndsAfterASignalToo) {
@@ -107,7 +107,7 @@ TEST(CommunicatorTest, AgreementEndsAfterASignalToo) {
   Communicator communicator(hub.rank(0), Mesh({{"data", 2}}));
   communicator.setStep(4);
   communicator.setInterrupt([] { return true; });
-  EXPECT_TRUE(failsWith(communicator.maximum(1), "rank 0: step 4: waited in vain for the other ranks"));
+  EXPECT_TRUE(failsWith(communicator.maximum(1, true), "rank 0: step 4: waited in vain for the other ranks"));
 }
 
 /// A communicator that goes away in the middle takes the others with it and hangs nobody.

@@ -1,0 +1,130 @@
+//===- MpiTransport.cpp - processes as ranks, by MPI ----------------------===//
+#include "runtime/main/RunProgram.h"
+
+#include <algorithm>
+#include <climits>
+#include <mpi.h>
+#include <sched.h>
+#include <vector>
+
+using namespace divisi::runtime;
+
+namespace {
+std::string describe(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {text, static_cast<size_t>(length)};
+}
+
+int rankIn(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+int sizeOf(MPI_Comm comm) {
+  int size = 1;
+  MPI_Comm_size(comm, &size);
+  return size;
+}
+
+/// The cores that this rank may use, shared fairly with the ranks of its host that may use them too.
+int shareOfCores(MPI_Comm comm) {
+  MPI_Comm host;
+  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) != MPI_SUCCESS)
+    return 1;
+  std::vector<int> mine(CPU_SETSIZE), claims(CPU_SETSIZE);
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  sched_getaffinity(0, sizeof(mask), &mask);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    mine[core] = CPU_ISSET(core, &mask) ? 1 : 0;
+  MPI_Allreduce(mine.data(), claims.data(), CPU_SETSIZE, MPI_INT, MPI_SUM, host);
+  MPI_Comm_free(&host);
+  double share = 1e-6;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    share += mine[core] ? 1.0 / claims[core] : 0;
+  return std::max(1, static_cast<int>(share));
+}
+
+/// Long messages travel in pieces whose sizes an int holds. One tag is enough: MPI keeps the order of messages between
+/// two ranks.
+class MpiTransport final : public Transport {
+public:
+  explicit MpiTransport(MPI_Comm comm) : Transport(rankIn(comm), sizeOf(comm)), comm(comm), share(shareOfCores(comm)) {}
+  ~MpiTransport() override {
+    // After a failure the other ranks may be gone, and nothing would end.
+    if (!failed())
+      MPI_Finalize();
+  }
+
+  int cores() const override { return share; }
+  void terminate(int exitCode) override { MPI_Abort(MPI_COMM_WORLD, exitCode); }
+
+protected:
+  void startSend(int to, const void *data, size_t bytes) override {
+    inPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
+      return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, 0, comm, request);
+    });
+  }
+  void startReceive(int from, void *data, size_t bytes) override {
+    inPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
+      return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, 0, comm, request);
+    });
+  }
+  bool poll() override {
+    if (requests.empty())
+      return true;
+    int count = 0;
+    done.resize(requests.size());
+    if (check(
+            MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(), MPI_STATUSES_IGNORE)))
+      std::erase(requests, MPI_REQUEST_NULL);
+    return requests.empty();
+  }
+  void cancel() override {
+    // Only before the end of all ranks.
+    requests.clear();
+  }
+
+private:
+  template <typename Start> void inPieces(size_t bytes, const Start &start) {
+    constexpr size_t longest = size_t(1) << 30;
+    for (size_t at = 0; at < bytes; at += longest) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      if (!check(start(at, static_cast<int>(std::min(longest, bytes - at)), &request)))
+        return;
+      requests.push_back(request);
+    }
+  }
+  bool check(int code) {
+    if (code != MPI_SUCCESS)
+      note(failure("MPI: ", describe(code)));
+    return code == MPI_SUCCESS;
+  }
+
+  MPI_Comm comm;
+  int share;
+  std::vector<MPI_Request> requests;
+  std::vector<int> done;
+};
+} // namespace
+
+Transport *divisi_transport_create(Status *error) {
+  int provided = 0;
+  if (int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided); code != MPI_SUCCESS) {
+    *error = failure("MPI does not start: ", describe(code));
+    return nullptr;
+  }
+  MPI_Comm comm = MPI_COMM_NULL;
+  if (provided < MPI_THREAD_SERIALIZED)
+    *error = failure("this MPI cannot be used by several threads");
+  else if (int code = MPI_Comm_dup(MPI_COMM_WORLD, &comm); code != MPI_SUCCESS)
+    *error = failure("MPI does not start: ", describe(code));
+  if (!error->ok()) {
+    MPI_Finalize();
+    return nullptr;
+  }
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  return new MpiTransport(comm);
+}

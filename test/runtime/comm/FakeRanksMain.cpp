@@ -1,0 +1,32 @@
+// A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); `--conformance` runs the checks of
+// collectives over these ranks instead.
+#include "runtime/main/RunProgram.h"
+#include "test/runtime/comm/FakeRanks.h"
+
+#include <iostream>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+static int conform() {
+  Status error;
+  std::unique_ptr<Transport> ranks(divisi_transport_create(&error));
+  if (!ranks) {
+    std::cerr << error.message() << std::endl;
+    return 1;
+  }
+  std::vector<std::string> mistakes = checkHosts(*ranks);
+  int64_t checks = 0;
+  for (const Mesh &mesh : meshesOf(ranks->size()))
+    for (const std::string &mistake : checkCollectives(*ranks, mesh, checks))
+      mistakes.push_back(mistake);
+  for (size_t i = 0; i < std::min<size_t>(3, mistakes.size()); ++i)
+    std::cerr << mistakes[i] << std::endl;
+  return mistakes.empty() && checks > 10000 ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--conformance")
+    return conform();
+  return runProgram(FakeRanks<2, 2>::program(), argc, argv);
+}

@@ -1,0 +1,120 @@
+// Processes as ranks: runs under mpirun, which is what makes a rank a thing that can be lost.
+#include "test/runtime/Util.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <sys/wait.h>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+class MpiTest : public testing::Test {
+protected:
+  void SetUp() override {
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
+      GTEST_SKIP() << "mpirun is missing: install openmpi-bin";
+    writeNpy(folder / "x.npy", "<f4", {40, 4}, randomNumbers(160, 1));
+    writeNpy(folder / "y.npy", "<i8", {40}, std::vector<int64_t>(40, 2));
+  }
+  /// Starts mpirun with `@` for the test's folder in the program's arguments.
+  pid_t start(int ranks, const std::string &arguments, const std::string &before = "") {
+    std::vector<std::string> words = {"mpirun"};
+    if (geteuid() == 0)
+      words.push_back("--allow-run-as-root");
+    std::istringstream stream(
+        concat("--oversubscribe --bind-to none ", before, " -n ", ranks, " " RUNTIME_FAKE_RANKS " ", arguments));
+    for (std::string word; stream >> word; words.push_back(word))
+      for (size_t at; (at = word.find('@')) != std::string::npos;)
+        word.replace(at, 1, folder.path.string());
+    pid_t pid = fork();
+    if (pid == 0) {
+      setenv("OMP_NUM_THREADS", "1", 1);
+      int file = ::open((folder / "output").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      dup2(file, STDOUT_FILENO);
+      dup2(file, STDERR_FILENO);
+      std::vector<char *> argv;
+      for (std::string &word : words)
+        argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execvp(argv[0], argv.data());
+      _exit(127);
+    }
+    return pid;
+  }
+  /// The exit code; -1 if it has not ended after so many seconds.
+  static int wait(pid_t pid, int seconds) {
+    int status = 0;
+    for (int i = 0; i < seconds * 100; ++i, usleep(10000))
+      if (waitpid(pid, &status, WNOHANG) == pid)
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1;
+  }
+  std::string output() { return readFile(folder / "output"); }
+  /// Until the training has written lines to its log.
+  bool waitForSteps(const char *name) {
+    std::error_code error;
+    for (int i = 0; i < 3000; ++i, usleep(10000))
+      if (std::filesystem::file_size(folder / name, error) > 2000 && !error)
+        return true;
+    return false;
+  }
+  /// The processes that `parent` has started.
+  static std::vector<pid_t> childrenOf(pid_t parent) {
+    std::vector<pid_t> found;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc")) {
+      std::string stat = readFile(entry.path() / "stat");
+      size_t end = stat.rfind(')');
+      if (end != std::string::npos && std::atoi(stat.c_str() + end + 4) == parent)
+        found.push_back(std::atoi(stat.c_str()));
+    }
+    return found;
+  }
+  const std::string data = "--init 5 --data x=@/x.npy --data label=@/y.npy ";
+  TemporaryFolder folder;
+};
+
+TEST_F(MpiTest, CollectivesAreWhatTheyAreDefinedToBe) {
+  for (int ranks : {2, 4})
+    EXPECT_EQ(wait(start(ranks, "--conformance"), 120), 0) << ranks << " ranks\n" << output();
+}
+
+TEST_F(MpiTest, TrainsAndSaves) {
+  ASSERT_EQ(wait(start(4, data + "--epochs 2 --log @/log --save-weights @/w --checkpoint @/ck"), 60), 0) << output();
+  EXPECT_EQ(linesOf(readFile(folder / "log")).size(), 20u);
+  EXPECT_EQ(readFile(folder / "ck/latest"), "step-20\n");
+  EXPECT_NE(readFile(folder / "w").find("table"), std::string::npos);
+}
+
+TEST_F(MpiTest, AnotherNumberOfRanksIsAUsageError) {
+  EXPECT_EQ(wait(start(2, data), 60), 2);
+  EXPECT_NE(output().find("is for 4 devices, but was started as 2 processes"), std::string::npos) << output();
+}
+
+/// Nothing tells the others but the signal that mpirun sends them: one of them says where it waited.
+TEST_F(MpiTest, ALostRankEndsTheJob) {
+  pid_t job = start(4, data + "--steps 100000000 --quiet --log @/log");
+  ASSERT_TRUE(waitForSteps("log")) << output();
+  std::vector<pid_t> ranks = childrenOf(job);
+  ASSERT_EQ(ranks.size(), 4u);
+  kill(ranks[1], SIGKILL);
+  EXPECT_GT(wait(job, 5), 0) << output();
+  std::string text = output();
+  EXPECT_NE(text.find("error: rank "), std::string::npos) << text;
+  EXPECT_NE(text.find(": step "), std::string::npos) << text;
+  EXPECT_NE(text.find("waited in vain for "), std::string::npos) << text;
+}
+
+/// A signal to stop: all ranks end after the same step, with a checkpoint.
+TEST_F(MpiTest, ASignalStopsAfterACheckpoint) {
+  pid_t job = start(4, data + "--steps 100000000 --quiet --log @/log --checkpoint @/ck --every 100000000",
+                    "--mca odls_base_sigkill_timeout 20");
+  ASSERT_TRUE(waitForSteps("log")) << output();
+  kill(job, SIGTERM);
+  EXPECT_GT(wait(job, 30), 0) << output();
+  EXPECT_NE(output().find("stopped by a signal after step "), std::string::npos) << output();
+  EXPECT_TRUE(readFile(folder / "ck/latest").starts_with("step-")) << output();
+}
+} // namespace
