@@ -1,5 +1,6 @@
 #include "compiler/Manifest.h"
 
+#include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
 #include "divisi/abi.h"
@@ -50,6 +51,32 @@ static json::Object initial(StringRef name, RankedTensorType type) {
   return json::Object{{"kind", "constant"}, {"scale", name.ends_with("bias") ? 0.0 : 1.0}};
 }
 
+/// The mesh of a partitioned function; empty for one device.
+static dist::Mesh meshOf(func::FuncOp task) {
+  auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned);
+  return attr ? dist::toMesh(attr) : dist::Mesh();
+}
+
+/// The whole tensor of which an argument is a piece: its shape, and the axes of each dimension.
+static json::Object withSplit(json::Object entry, func::FuncOp task, unsigned argument) {
+  auto global = task.getArgAttrOfType<TypeAttr>(argument, dist::names::global);
+  if (!global)
+    return entry;
+  auto type = cast<RankedTensorType>(global.getValue());
+  dist::Sharding sharding = dist::toSharding(type, meshOf(task));
+  json::Array shape, split;
+  for (auto [size, axes] : llvm::zip(type.getShape(), sharding.dims)) {
+    shape.push_back(size);
+    json::Array list;
+    for (int axis : axes)
+      list.push_back(axis);
+    split.push_back(std::move(list));
+  }
+  entry["global_shape"] = std::move(shape);
+  entry["split"] = std::move(split);
+  return entry;
+}
+
 static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
   json::Object entry = describe(type, offset);
   StringRef name = attrs.getAs<StringAttr>("name").getValue(), role = attrs.getAs<StringAttr>("role").getValue();
@@ -89,21 +116,28 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
 
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
                                     const WeightsReference &weights) {
-  json::Array inputs, states, scalars, results;
+  json::Array inputs, states, scalars, results, mesh, collectives;
   llvm::StringSet<> seen;
   int64_t batch = 0;
   for (auto task : module.getOps<func::FuncOp>()) {
+    if (mesh.empty())
+      for (const auto &axis : meshOf(task).axes)
+        mesh.push_back(json::Object{{"name", axis.name}, {"size", axis.size}});
+    for (auto call : task.getOps<exec::CallOp>())
+      if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective))
+        collectives.push_back(json::Object{{"id", call.getParams()[0]}, {"name", name.getValue()}});
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {
       Type type = task.getArgumentTypes()[i];
       auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);
       if (auto attrs = task.getArgAttrOfType<DictionaryAttr>(i, names::state)) {
         if (seen.insert("state " + attrs.getAs<StringAttr>("name").str()).second)
-          states.push_back(state(attrs, type, offset));
+          states.push_back(withSplit(state(attrs, type, offset), task, i));
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::input)) {
-        auto shape = cast<RankedTensorType>(type).getShape();
+        auto global = task.getArgAttrOfType<TypeAttr>(i, dist::names::global);
+        auto shape = cast<RankedTensorType>(global ? global.getValue() : type).getShape();
         if (!seen.insert("input " + name.str()).second)
           continue;
-        inputs.push_back(input(task, i, offset));
+        inputs.push_back(withSplit(input(task, i, offset), task, i));
         if (batch == 0 && !shape.empty())
           batch = shape[0];
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::scalar)) {
@@ -142,6 +176,10 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                                 {"warmup_steps", defaults.warmupSteps},
                                 {"step_size", defaults.stepSize},
                                 {"gamma", defaults.gamma}}}};
+  if (!mesh.empty()) {
+    manifest["mesh"] = std::move(mesh);
+    manifest["collectives"] = std::move(collectives);
+  }
   if (!weights.file.empty())
     manifest["weights"] = json::Object{{"file", weights.file}, {"hash", weights.hash}};
   std::string text;

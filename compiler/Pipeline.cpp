@@ -4,6 +4,8 @@
 #include "codegen/Lowering/ScalarBuilder.h"
 #include "passes/Layout/Layouts.h"
 #include "passes/Layout/Passes.h"
+#include "passes/Partitioning/Passes.h"
+#include "passes/Planning/Passes.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,6 +17,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -22,6 +26,8 @@ using namespace divisi::compiler;
 static const LevelInfo levels[] = {
     {Level::graph, "graph", "the model's tensors and named operations, static shapes, loss"},
     {Level::train, "train", "the training step and the evaluation, pure functions over one state"},
+    {Level::planned, "planned", "for several devices: every type carries its sharding"},
+    {Level::dist, "dist", "for several devices: local shapes, explicit collectives"},
     {Level::exec, "exec", "tasks over buffers at fixed offsets: fused kernels and library calls"},
     {Level::llvm, "llvm", "host code and kernels in the LLVM dialect"},
 };
@@ -40,6 +46,9 @@ Level compiler::levelOf(ModuleOp module) {
     return Level::llvm;
   if (module->hasAttr(exec::names::arena))
     return Level::exec;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(dist::names::mesh) || function->hasAttr(dist::names::partitioned))
+      return function->hasAttr(dist::names::mesh) ? Level::planned : Level::dist;
   return module.lookupSymbol("train") ? Level::train : Level::graph;
 }
 
@@ -62,19 +71,44 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   pm.addPass(createCanonicalizerPass());
 }
 
-void compiler::addExecPipeline(OpPassManager &pm) {
+static void addSimplify(OpPassManager &pm) {
   OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createDecomposePass());
   function.addPass(createCanonicalizerPass());
   function.addPass(createCSEPass());
+}
+
+void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
+  addSimplify(pm);
+  planning::PlanPassOptions plan;
+  plan.mesh = options.mesh;
+  plan.pins = llvm::join(options.pins, ";");
+  plan.zero = options.zero;
+  pm.addPass(planning::createPlanPass(plan));
+}
+
+void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options) {
+  pm.addPass(partitioning::createPartitionPass());
+  OpPassManager &function = pm.nest<func::FuncOp>();
+  function.addPass(createCanonicalizerPass());
+  function.addPass(createCSEPass());
+  partitioning::BucketGradientsPassOptions bucket;
+  bucket.bucketBytes = options.bucketBytes;
+  function.addPass(partitioning::createBucketGradientsPass(bucket));
+}
+
+void compiler::addExecPipeline(OpPassManager &pm) {
+  addSimplify(pm);
+  OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createSplitReductionsPass());
   function.addPass(createCSEPass());
   function.addPass(codegen::createFormKernelsPass());
+  pm.addPass(codegen::createPlaceAwaitsPass());
   pm.addPass(codegen::createAssignBuffersPass());
 }
 
 void compiler::registerAll(DialectRegistry &registry) {
-  registry.insert<graph::GraphDialect, exec::ExecDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
+  registry.insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
                   scf::SCFDialect, memref::MemRefDialect, cf::ControlFlowDialect, LLVM::LLVMDialect>();
   codegen::registerLowerings(registry);
   layout::registerLayouts(registry);

@@ -11,6 +11,8 @@ namespace divisi::compiler {
 enum class Level {
   graph, // tensors and named operations of the model, its loss
   train, // the training step and the evaluation over one state
+  planned, // for several devices: the same, every type with its sharding
+  dist,    // for several devices: local shapes and collectives
   exec,  // tasks over buffers at fixed offsets
   llvm,  // LLVM dialect
 };
@@ -33,7 +35,19 @@ struct TrainOptions {
 
 /// graph to train.
 void addTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
-/// train to exec (one device).
+/// How the step is split over devices: the options of the pass plan.
+struct PlanOptions {
+  std::string mesh; // data=2,model=4; empty: one device
+  std::vector<std::string> pins;
+  int zero = 0;
+  int64_t bucketBytes = 25 << 20; // of gradients that are reduced together
+};
+
+/// train to planned.
+void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
+/// planned to dist.
+void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
+/// train (one device) or dist to exec.
 void addExecPipeline(mlir::OpPassManager &pm);
 
 /// Registers the dialects and their lowerings.

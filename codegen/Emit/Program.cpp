@@ -221,7 +221,7 @@ private:
     builder.setInsertionPointToStart(entry);
     Value slots = LLVM::AllocaOp::create(builder, loc, pointer, pointer, word(most), 8);
     for (Operation &op : task.getBody().front()) {
-      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp>(op))
+      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op))
         continue;
       Block *after = nullptr;
       if (auto when = op.getAttrOfType<IntegerAttr>(exec::names::when))
@@ -257,6 +257,11 @@ private:
   }
 
   void emitCall(Operation &op, Value context, Value arena, Value slots) {
+    if (auto await = dyn_cast<exec::AwaitOp>(op)) {
+      auto callee = service("divisi_await", LLVM::LLVMVoidType::get(builder.getContext()), {pointer, pointer, pointer});
+      LLVM::CallOp::create(builder, loc, callee, ValueRange{context, address(params((int64_t)await.getId())), slots});
+      return;
+    }
     SmallVector<int64_t> places;
     for (Value input : op.getOperands())
       places.push_back(placeOf(input));

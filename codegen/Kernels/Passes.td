@@ -39,6 +39,15 @@ def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];
 }
 
+def PlaceAwaitsPass : Pass<"place-awaits", "::mlir::ModuleOp"> {
+  let summary = "Numbers the collectives and waits for each as late as possible";
+  let description = [{
+    Input: tasks after form-kernels, in which a collective is a call that starts it. Output: each has a number and a name, and an
+    exec.await before the first operation that needs its result; until then it runs beside the computation.
+  }];
+  let dependentDialects = ["::divisi::exec::ExecDialect"];
+}
+
 def AssignBuffersPass : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every value its place in the arena";
   let description = [{

@@ -1,10 +1,12 @@
 #pragma once
 #include "codegen/Lowering/ScalarBuilder.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/Graph/Graph.h"
 
 namespace divisi::codegen {
 
 // One per family of graph operations: attaches their lowerings.
+void attachCommunication(mlir::MLIRContext *context);
 void attachElementwise(mlir::MLIRContext *context);
 void attachIndexing(mlir::MLIRContext *context);
 void attachLibrary(mlir::MLIRContext *context);

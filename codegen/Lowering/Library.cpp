@@ -131,6 +131,7 @@ void codegen::attachLibrary(MLIRContext *context) {
 }
 
 void codegen::registerLowerings(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, dist::DistDialect *) { attachCommunication(context); });
   registry.addExtension(+[](MLIRContext *context, GraphDialect *) {
     attachElementwise(context);
     attachIndexing(context);

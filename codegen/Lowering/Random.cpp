@@ -29,6 +29,13 @@ struct RandomUniform : LoopInterface::ExternalModel<RandomUniform, RandomUniform
     key = mix(s, s.op<arith::AddIOp>(s.op<arith::XOrIOp>(key, load(1, {})), golden));
     key = mix(s, s.op<arith::AddIOp>(s.op<arith::XOrIOp>(key, s.integer(i64, random.getStream())), golden));
     Value counter = s.op<arith::IndexCastOp>(i64, s.linearize(point, shapeOf(random.getResult())));
+    if (auto strides = random.getStrides()) { // a piece of a larger tensor
+      counter = random.getOffset() ? load(2, {}) : s.integer(i64, 0);
+      for (auto [index, stride] : llvm::zip(point, *strides)) {
+        Value here = s.op<arith::IndexCastOp>(i64, index);
+        counter = s.op<arith::AddIOp>(counter, s.op<arith::MulIOp>(here, s.integer(i64, stride)));
+      }
+    }
     Value bits = mix(s, s.op<arith::AddIOp>(key, s.op<arith::MulIOp>(counter, golden)));
     // 24 bits fill a float's mantissa.
     Value top = s.op<arith::TruncIOp>(s.getBuilder().getI32Type(), s.op<arith::ShRUIOp>(bits, s.integer(i64, 40)));

@@ -14,11 +14,16 @@ int ShardingRule::addFactor(StringRef name, int64_t size) {
   return factors.size() - 1;
 }
 
-int ShardingRule::find(StringRef name) {
+int ShardingRule::indexOf(StringRef name) const {
   for (auto [i, factor] : llvm::enumerate(factors))
     if (factor.name == name)
       return i;
-  return addFactor(name, 1);
+  return -1;
+}
+
+int ShardingRule::find(StringRef name) {
+  int known = indexOf(name);
+  return known >= 0 ? known : addFactor(name, 1);
 }
 
 ShardingRule::ShardingRule(StringRef text, Operation *op) {
@@ -129,5 +134,10 @@ ShardingRule &ShardingRule::contract(StringRef name, Reduction kind) {
 
 ShardingRule &ShardingRule::whole(StringRef name) {
   factors[find(name)].whole = true;
+  return *this;
+}
+
+ShardingRule &ShardingRule::indexed(StringRef name) {
+  factors[find(name)].indexed = true;
   return *this;
 }

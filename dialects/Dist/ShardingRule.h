@@ -1,14 +1,9 @@
 #pragma once
-#include "mlir/IR/BuiltinTypes.h"
+#include "dialects/Dist/Dist.h"
+
 #include "mlir/IR/OpDefinition.h"
 
-#include <optional>
-#include <string>
-
 namespace divisi::dist {
-
-/// How partial values are combined.
-enum class Reduction { sum, max, min };
 
 /// When an operation may be applied to partial values before they are combined.
 enum class Linear {
@@ -26,12 +21,17 @@ struct ShardingRule {
     int64_t size = 1;
     std::optional<Reduction> reduction = std::nullopt; // how results combine when this contracted factor is split
     bool whole = false;                 // may not be split
+    bool indexed = false;               // reached through indices (a table's rows): not iterated over
   };
   using Dims = llvm::SmallVector<llvm::SmallVector<int, 1>, 4>;
 
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<Dims> operands, results;
   Linear linear = Linear::no;
+  /// An operand that the contraction adds to (scatter_add): it must be partial over the same axes as the result. -1: none.
+  int accumulator = -1;
+  /// The result is zero everywhere: a pending sum over any axes.
+  bool zero = false;
 
   ShardingRule() = default;
   /// "m k, k n -> m n" for the operation `op`, from whose types the sizes come. "." is a dimension without factor,
@@ -48,14 +48,40 @@ struct ShardingRule {
 
   ShardingRule &contract(llvm::StringRef name, Reduction kind);
   ShardingRule &whole(llvm::StringRef name);
+  ShardingRule &indexed(llvm::StringRef name);
   ShardingRule &linearIn(Linear l) {
     linear = l;
     return *this;
   }
+  ShardingRule &accumulateInto(int operand) {
+    accumulator = operand;
+    return *this;
+  }
   int addFactor(llvm::StringRef name, int64_t size);
+  /// The position of a factor, or -1.
+  int indexOf(llvm::StringRef name) const;
 
 private:
   int find(llvm::StringRef name);
+};
+
+class ShardingRuleInterface;
+/// The verifier of every operation with a rule: shardings of operands and results agree factor by factor, and what is
+/// partial is said to be pending. Errors name the factor, the dimension and the axis.
+mlir::LogicalResult verifySharding(ShardingRuleInterface op);
+
+/// What an operation may ask when its types become local.
+class LocalContext {
+public:
+  virtual ~LocalContext() = default;
+  virtual mlir::OpBuilder &builder() = 0;
+  virtual const Mesh &mesh() const = 0;
+  /// The operation's split.
+  virtual llvm::ArrayRef<Axes> factorAxes() const = 0;
+  /// The number of this device's piece under a split over these axes (major to minor): an int64 scalar.
+  virtual mlir::Value pieceIndex(llvm::ArrayRef<int> axes) = 0;
+  /// The shape of a result before partitioning.
+  virtual llvm::ArrayRef<int64_t> globalShape(unsigned result) const = 0;
 };
 
 } // namespace divisi::dist

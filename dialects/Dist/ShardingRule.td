@@ -11,8 +11,14 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
     runs through the leading dimensions of an operand and a result may be the outer loop of one kernel.
   }];
   let methods = [
-    InterfaceMethod<"The rule of this operation.", "::divisi::dist::ShardingRule", "getShardingRule">
+    InterfaceMethod<"The rule of this operation.", "::divisi::dist::ShardingRule", "getShardingRule">,
+    InterfaceMethod<[{
+      Called by the partitioner when the types of operands and results have become local: adapts what depends on the place of
+      the local part (indices, element counts). The builder stands before the operation; a returned value replaces the first
+      result.
+    }], "::mlir::Value", "makeLocal", (ins "::divisi::dist::LocalContext &":$context), "", [{ (void)context; return {}; }]>
   ];
+  let verify = [{ return ::divisi::dist::verifySharding(::llvm::cast<ShardingRuleInterface>($_op)); }];
 }
 
 #endif

@@ -60,6 +60,16 @@ def Exec_CallOp : Exec_Op<"call", [Pure]> {
   let assemblyFormat = "$service `(` $inputs `)` $params attr-dict `:` functional-type($inputs, $outputs)";
 }
 
+def Exec_AwaitOp : Exec_Op<"await"> {
+  let summary = "waits until a collective is complete";
+  let description = [{
+    `id` is the first word of the parameters of the exec.call that started it; `held` are its operands and results, which keep
+    their places until here. Inserted by place-awaits.
+  }];
+  let arguments = (ins I64Attr:$id, Variadic<AnyRankedTensor>:$held);
+  let assemblyFormat = "$id `(` $held `)` attr-dict `:` type($held)";
+}
+
 def Exec_CopyOp : Exec_Op<"copy", [Pure]> {
   let summary = "copies a value to another place (a new state that could not be written over the old one)";
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<DenseI64ArrayAttr>:$offsets);

@@ -124,28 +124,38 @@ int64_t ConvOp::getFlops() { return convFlops(*this); }
 int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }
 int64_t ConvFilterGradOp::getFlops() { return convFlops(*this); }
 
-/// Factors: batch n, input channels i, output channels o; the spatial dimensions need halos and have no factor here.
-/// Groups tie input to output channels, which are then whole.
+/// Factors: batch n, groups g, input channels i and output channels o of a group; the spatial dimensions need halos and have
+/// no factor here.
 template <typename OpT>
 static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted) {
   auto [xType, yType, filterType] = shapesOf(op);
-  std::string dots;
-  for (int64_t s = 2; s < xType.getRank(); ++s)
-    dots += " .";
-  bool grouped = op.getGroups() != 1;
-  std::string in = grouped ? " ." : " i", out = grouped ? " ." : " o";
-  std::string x = op.getChannelsLast() ? "n" + dots + in : "n" + in + dots;
-  std::string y = op.getChannelsLast() ? "n" + dots + out : "n" + out + dots;
-  std::string filter = (grouped ? std::string(". .") : std::string("o i")) + dots;
-  auto text = [&](char c) { return c == 'x' ? x : c == 'y' ? y : filter; };
-  dist::ShardingRule rule(text(order[0]) + "," + text(order[1]) + "->" + text(order[2]), op);
-  if (contracted == "n" || !grouped)
-    rule.contract(contracted, dist::Reduction::sum);
-  return rule.linearIn(dist::Linear::each);
+  int64_t channel = op.getChannelsLast() ? xType.getRank() - 1 : 1, groups = op.getGroups();
+  dist::ShardingRule rule;
+  int n = rule.addFactor("n", xType.getDimSize(0)), g = rule.addFactor("g", groups);
+  int i = rule.addFactor("i", xType.getDimSize(channel) / groups), o = rule.addFactor("o", yType.getDimSize(channel) / groups);
+  dist::ShardingRule::Dims x(xType.getRank()), y(xType.getRank()), filter(xType.getRank());
+  x[0] = y[0] = {n};
+  x[channel] = {g, i}, y[channel] = {g, o};
+  filter[0] = {g, o}, filter[1] = {i};
+  auto dims = [&](char c) { return c == 'x' ? x : c == 'y' ? y : filter; };
+  rule.operands = {dims(order[0]), dims(order[1])};
+  rule.results = {dims(order[2])};
+  return rule.contract(contracted, dist::Reduction::sum).linearIn(dist::Linear::each);
 }
 dist::ShardingRule ConvOp::getShardingRule() { return convRule(*this, "xfy", "i"); }
 dist::ShardingRule ConvInputGradOp::getShardingRule() { return convRule(*this, "yfx", "o"); }
 dist::ShardingRule ConvFilterGradOp::getShardingRule() { return convRule(*this, "xyf", "n"); }
+
+/// A device's groups.
+template <typename OpT>
+static Value localGroups(OpT op, dist::LocalContext &context) {
+  int64_t parts = context.mesh().parts(context.factorAxes()[op.getShardingRule().indexOf("g")]);
+  op.setGroups(op.getGroups() / parts);
+  return {};
+}
+Value ConvOp::makeLocal(dist::LocalContext &context) { return localGroups(*this, context); }
+Value ConvInputGradOp::makeLocal(dist::LocalContext &context) { return localGroups(*this, context); }
+Value ConvFilterGradOp::makeLocal(dist::LocalContext &context) { return localGroups(*this, context); }
 
 template <typename To, typename From>
 static Value convLike(B &b, From op, Type type, Value first, Value second) {

@@ -30,6 +30,7 @@ class Graph_ConvOp_<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemoni
   code flops = [{
     int64_t getFlopsPerPoint() { return 2; }
     int64_t getFlops();
+    ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
   }];
   let extraClassDeclaration = flops;
 }

@@ -92,7 +92,7 @@ class Graph_Binary<string mnemonic, string text, string linear = "no", int flops
 }
 def Graph_AddOp : Graph_Binary<"add", "lhs + rhs", "all">;
 def Graph_SubOp : Graph_Binary<"sub", "lhs - rhs", "all">;
-def Graph_MulOp : Graph_Binary<"mul", "lhs * rhs", "each">;
+def Graph_MulOp : Graph_Binary<"mul", "lhs * rhs">;
 def Graph_DivOp : Graph_Binary<"div", "lhs / rhs; integers truncate", "no", 4>;
 def Graph_RemOp : Graph_Binary<"rem", "remainder with the sign of lhs", "no", 10>;
 def Graph_PowOp : Graph_Binary<"pow", "lhs to the power of rhs", "no", 25>;

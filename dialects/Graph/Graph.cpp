@@ -56,7 +56,7 @@ bool graph::sameShapes(TypeRange inferred, TypeRange actual) {
 int64_t graph::flopsFromRule(Operation *op) {
   int64_t points = 1;
   for (const auto &factor : cast<dist::ShardingRuleInterface>(op).getShardingRule().factors)
-    points *= factor.size;
+    points *= factor.indexed ? 1 : factor.size;
   return points * cast<CostInterface>(op).getFlopsPerPoint();
 }
 

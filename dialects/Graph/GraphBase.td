@@ -17,6 +17,7 @@ def Graph_Dialect : Dialect {
     the update, and code generation removes them. Parameters are function arguments with a name; every operation has
     its ONNX node's name as its location.
   }];
+  let dependentDialects = ["::divisi::dist::DistDialect"];
   let hasConstantMaterializer = 1;
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{
@@ -55,6 +56,7 @@ class Graph_InferredOp<string mnemonic, list<Trait> traits = []>
 class Graph_Composite<string mnemonic, list<Trait> traits = []>
     : Graph_Op<mnemonic, !listconcat(traits, [CostInterface, DeclareOpInterfaceMethods<DecomposeInterface>])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     int64_t getFlopsPerPoint() { return 8; }
   }];

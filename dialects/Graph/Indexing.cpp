@@ -52,7 +52,28 @@ Values GatherOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 dist::ShardingRule GatherOp::getShardingRule() {
   int64_t before = getDim(), after = tensorType(getX()).getRank() - before - 1;
   std::string a = factors("a", before), i = factors("i", tensorType(getIndices()).getRank()), c = factors("c", after);
-  return dist::ShardingRule(a + ". " + c + "," + i + "->" + a + i + c, *this);
+  dist::ShardingRule rule(a + "row " + c + "," + i + "->" + a + i + c, *this);
+  return rule.contract("row", dist::Reduction::sum).indexed("row");
+}
+
+/// Indices relative to this device's rows of a split table.
+static Value localIndices(B &b, dist::LocalContext &context, ArrayRef<int> axes, Value indices, int64_t rows) {
+  Value first = b.scale(context.pieceIndex(axes), rows);
+  return b.sub(indices, b.broadcast(first, shapeOf(indices), {}));
+}
+
+/// Rows of other devices are zeros: the result is a pending sum.
+Value GatherOp::makeLocal(dist::LocalContext &context) {
+  ArrayRef<int> axes = context.factorAxes()[getShardingRule().indexOf("row")];
+  if (axes.empty())
+    return {};
+  B b(context.builder(), getLoc());
+  int64_t dim = getDim(), rows = shapeOf(getX())[dim], rank = tensorType(getIndices()).getRank();
+  Value local = localIndices(b, context, axes, getIndices(), rows);
+  Value here = b.op<AndOp>(b.compareConst(Predicate::ge, local, 0), b.compareConst(Predicate::lt, local, rows));
+  Value gathered = b.gather(getX(), local, dim);
+  Value mask = b.broadcast(here, shapeOf(gathered), llvm::to_vector(llvm::seq<int64_t>(dim, dim + rank)));
+  return b.keepWhere(mask, gathered);
 }
 
 LogicalResult ScatterAddOp::verify() {
@@ -75,10 +96,19 @@ dist::ShardingRule ScatterAddOp::getShardingRule() {
   int64_t before = getDim(), after = tensorType(getX()).getRank() - before - 1;
   int64_t rank = tensorType(getIndices()).getRank();
   std::string a = factors("a", before), i = factors("i", rank), c = factors("c", after);
-  dist::ShardingRule rule(a + ". " + c + "," + i + "," + a + i + c + "->" + a + ". " + c, *this);
+  dist::ShardingRule rule(a + "row " + c + "," + i + "," + a + i + c + "->" + a + "row " + c, *this);
   for (int64_t d = 0; d < rank; ++d)
     rule.contract("i" + std::to_string(d), dist::Reduction::sum);
-  return rule;
+  return rule.indexed("row").accumulateInto(0);
+}
+/// Writes to rows of other devices are dropped: they are out of range here.
+Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
+  ArrayRef<int> axes = context.factorAxes()[getShardingRule().indexOf("row")];
+  if (axes.empty())
+    return {};
+  B b(context.builder(), getLoc());
+  Value local = localIndices(b, context, axes, getIndices(), shapeOf(getX())[getDim()]);
+  return b.op<ScatterAddOp>(getX(), local, getUpdates(), getDim());
 }
 
 //===- gather_elements, scatter_elements ----------------------------------------------------------------------------===//
@@ -228,6 +258,7 @@ dist::ShardingRule ScatterNdOp::getShardingRule() { return ndRule(*this, getBatc
 
 //===- cumsum, top_k ------------------------------------------------------------------------------------------------===//
 
+LogicalResult CumsumOp::verify() { return checkDim(getLoc(), getDim(), tensorType(getX())); }
 Values CumsumOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!gradients[0])
     return {Value()};

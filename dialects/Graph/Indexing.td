@@ -14,6 +14,7 @@ def Graph_GatherOp : Graph_InferredOp<"gather", [CostInterface]> {
   }];
   let arguments = (ins AnyRankedTensor:$x, RankedTensorOf<[I64]>:$indices, I64Attr:$dim);
   let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = inferred # [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
 }
 
 def Graph_ScatterAddOp : Graph_Op<"scatter_add", [CostInterface, AllTypesMatch<["x", "result"]>]> {
@@ -22,6 +23,7 @@ def Graph_ScatterAddOp : Graph_Op<"scatter_add", [CostInterface, AllTypesMatch<[
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
 }
 
 def Graph_GatherElementsOp : Graph_InferredOp<"gather_elements", [CostInterface]> {
@@ -63,6 +65,7 @@ def Graph_CumsumOp : Graph_Op<"cumsum", [CostInterface, AllTypesMatch<["x", "res
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$dim, UnitAttr:$exclusive, UnitAttr:$reverse);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Graph_TopKOp : Graph_InferredOp<"top_k", [CostInterface]> {

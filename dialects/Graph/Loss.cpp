@@ -18,6 +18,19 @@ void GraphDialect::addLoss() {
       >();
 }
 
+LogicalResult CrossEntropyOp::verify() {
+  ArrayRef<int64_t> logits = shapeOf(getLogits()), labels = shapeOf(getLabels());
+  if (logits.size() < 2 || !isa<FloatType>(tensorType(getLogits()).getElementType()))
+    return emitOpError("expected floating-point logits of rank 2 or more, got ") << getLogits().getType();
+  SmallVector<int64_t> expected(logits);
+  expected.erase(expected.begin() + 1);
+  if (ArrayRef<int64_t>(expected) != labels || labels != shapeOf(getResult()) ||
+      tensorType(getResult()).getElementType() != tensorType(getLogits()).getElementType())
+    return emitOpError("expected labels and a result of the logits' shape without dimension 1, got ")
+           << getLabels().getType() << " and " << getResult().getType();
+  return success();
+}
+
 /// Whether logits dimension 1 is the label of its position: [batch, classes, d..].
 static Value isLabel(B &b, Value logits, Value labels) {
   ArrayRef<int64_t> shape = shapeOf(logits);

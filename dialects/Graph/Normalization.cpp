@@ -52,6 +52,46 @@ static dist::ShardingRule normRule(Operation *op, ArrayRef<int64_t> dims, ArrayR
   return rule;
 }
 
+template <typename OpT>
+static LogicalResult verifyDim(OpT op) {
+  auto type = tensorType(op.getX());
+  if ((int64_t)op.getDim() < 0 || (int64_t)op.getDim() >= type.getRank())
+    return op.emitOpError("dim ") << (int64_t)op.getDim() << " is out of range for " << type;
+  if (!isa<FloatType>(type.getElementType()))
+    return op.emitOpError("expected floating-point elements, got ") << type;
+  return success();
+}
+/// Scale, bias and statistics: x's element type and this shape.
+template <typename OpT>
+static LogicalResult verifyParameters(OpT op, ArrayRef<int64_t> shape, ValueRange parameters) {
+  for (Value parameter : parameters)
+    if (shapeOf(parameter) != shape || tensorType(parameter).getElementType() != tensorType(op.getX()).getElementType())
+      return op.emitOpError("expected parameters of type ")
+             << RankedTensorType::get(shape, tensorType(op.getX()).getElementType()) << ", got " << parameter.getType();
+  return success();
+}
+LogicalResult SoftmaxOp::verify() { return verifyDim(*this); }
+LogicalResult LogSoftmaxOp::verify() { return verifyDim(*this); }
+LogicalResult LayerNormOp::verify() {
+  if (failed(verifyDim(*this)))
+    return failure();
+  return verifyParameters(*this, shapeOf(getX()).drop_front(getDim()), {getScale(), getBias()});
+}
+LogicalResult RmsNormOp::verify() {
+  if (failed(verifyDim(*this)))
+    return failure();
+  return verifyParameters(*this, shapeOf(getX()).drop_front(getDim()), {getScale()});
+}
+LogicalResult BatchNormOp::verify() {
+  if (failed(verifyDim(*this)))
+    return failure();
+  if (getRunning().size() != 0 && getRunning().size() != 2)
+    return emitOpError("needs both running mean and variance, or neither");
+  SmallVector<Value> parameters = {getScale(), getBias(), getMean(), getVariance()};
+  llvm::append_range(parameters, getRunning());
+  return verifyParameters(*this, shapeOf(getX()).slice(getDim(), 1), parameters);
+}
+
 //===- softmax ------------------------------------------------------------------------------------------------------===//
 
 static Value shifted(B &b, Value x, int64_t dim) {

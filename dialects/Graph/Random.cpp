@@ -16,14 +16,39 @@ void GraphDialect::addRandom() {
       >();
 }
 
-Values RandomUniformOp::buildGradient(B &, ArrayRef<Value>) { return Values(2); }
-/// Every element can be computed anywhere; a partitioner passes the offset of the local part.
+LogicalResult RandomUniformOp::verify() {
+  for (Value operand : getOperands())
+    if (tensorType(operand).getRank() != 0)
+      return emitOpError("expected scalar operands, got ") << operand.getType();
+  if (auto strides = getStrides(); strides && (int64_t)strides->size() != tensorType(getResult()).getRank())
+    return emitOpError("expected one stride per dimension, got ") << strides->size();
+  if (!isa<FloatType>(tensorType(getResult()).getElementType()))
+    return emitOpError("draws floating-point numbers, got ") << getResult().getType();
+  return success();
+}
+Values RandomUniformOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
+/// The piece's strides and first index in the whole tensor.
+Value RandomUniformOp::makeLocal(dist::LocalContext &context) {
+  B b(context.builder(), getLoc());
+  auto type = tensorType(getResult());
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  for (int64_t d = type.getRank() - 1; d > 0; --d)
+    strides[d - 1] = strides[d] * context.globalShape(0)[d];
+  Value offset;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (ArrayRef<int> axes = context.factorAxes()[d]; !axes.empty())
+      offset = b.addMaybe(offset, b.scale(context.pieceIndex(axes), type.getDimSize(d) * strides[d]));
+  if (!offset)
+    return {};
+  return b.op<RandomUniformOp>(type, getSeed(), getStep(), offset, getStreamAttr(),
+                               b.getBuilder().getDenseI64ArrayAttr(strides));
+}
 dist::ShardingRule RandomUniformOp::getShardingRule() {
   dist::ShardingRule rule;
   dist::ShardingRule::Dims dims;
   for (auto [d, size] : llvm::enumerate(shapeOf(getResult())))
     dims.push_back({rule.addFactor("d" + std::to_string(d), size)});
-  rule.operands.resize(2);
+  rule.operands.resize(getNumOperands());
   for (auto [i, operand] : llvm::enumerate(getOperands()))
     rule.operands[i].resize(tensorType(operand).getRank());
   rule.results = {dims};
@@ -45,7 +70,8 @@ static Value drop(B &b, DropoutOp op, Value x) {
     return x;
   double ratio = op.getRatio().convertToDouble();
   auto type = RankedTensorType::get(shapeOf(x), b.getBuilder().getF32Type());
-  Value random = b.op<RandomUniformOp>(type, op.getRandomness()[0], op.getRandomness()[1], op.getStream());
+  Value random = b.op<RandomUniformOp>(type, op.getRandomness()[0], op.getRandomness()[1], Value(),
+                                        op.getStreamAttr(), DenseI64ArrayAttr());
   return b.keepWhere(b.compareConst(Predicate::ge, random, ratio), b.scale(x, 1 / (1 - ratio)));
 }
 

@@ -1,5 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -25,8 +27,18 @@ static SmallVector<int64_t> allDims(int64_t rank) { return llvm::to_vector(llvm:
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 Values ConstantOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
 dist::ShardingRule ConstantOp::getShardingRule() {
-  bool splat = getValue().isSplat();
-  return splat ? dist::ShardingRule::gather(*this, {}) : dist::ShardingRule("->*", *this);
+  if (!getValue().isSplat())
+    return dist::ShardingRule("->*", *this);
+  auto rule = dist::ShardingRule::gather(*this, {});
+  rule.zero = matchPattern(getResult(), m_Zero()) || matchPattern(getResult(), m_AnyZeroFloat());
+  return rule;
+}
+Value ConstantOp::makeLocal(dist::LocalContext &context) {
+  auto type = tensorType(getResult());
+  auto splat = dyn_cast<SplatElementsAttr>(getValue());
+  if (!splat || splat.getType() == type)
+    return {};
+  return ConstantOp::create(context.builder(), getLoc(), splat.resizeSplat(type));
 }
 
 LogicalResult IotaOp::verify() {
@@ -36,10 +48,17 @@ LogicalResult IotaOp::verify() {
   return success();
 }
 Values IotaOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
-dist::ShardingRule IotaOp::getShardingRule() {
-  auto rule = dist::ShardingRule::gather(*this, {});
-  rule.factors[getDim()].whole = true;
-  return rule;
+dist::ShardingRule IotaOp::getShardingRule() { return dist::ShardingRule::gather(*this, {}); }
+/// The local indices and where they begin.
+Value IotaOp::makeLocal(dist::LocalContext &context) {
+  ArrayRef<int> axes = context.factorAxes()[getDim()];
+  if (axes.empty())
+    return {};
+  B b(context.builder(), getLoc());
+  auto type = tensorType(getResult());
+  Value first = b.scale(context.pieceIndex(axes), type.getDimSize(getDim()));
+  Value local = b.iota(type.getShape(), getDim(), type.getElementType());
+  return b.add(local, b.broadcast(b.cast(first, type.getElementType()), type.getShape(), {}));
 }
 
 //===- broadcast ----------------------------------------------------------------------------------------------------===//
@@ -229,8 +248,10 @@ LogicalResult PadOp::verify() {
 Values PadOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   return {gradients[0] ? b.slice(gradients[0], getLow(), shapeOf(getX()), getSteps()) : Value()};
 }
+/// What is padded with zeros moves only elements; another value would be counted once for each partial tensor.
 dist::ShardingRule PadOp::getShardingRule() {
   auto rule = windowRule(*this);
+  rule.linear = getValue().isZero() ? dist::Linear::all : dist::Linear::no;
   for (auto [d, step] : llvm::enumerate(getSteps()))
     if (step < 0)
       for (int factor : rule.results[0][d])

@@ -9,6 +9,7 @@ def Graph_ConstantOp : Graph_Op<"constant", [ConstantLike, AllTypesMatch<["value
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
+  let extraClassDeclaration = [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
 }
 
 def Graph_IotaOp : Graph_Op<"iota", [CostInterface]> {
@@ -17,6 +18,7 @@ def Graph_IotaOp : Graph_Op<"iota", [CostInterface]> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
 }
 
 def Graph_BroadcastOp : Graph_Op<"broadcast", [CostInterface]> {

@@ -2,6 +2,8 @@
 #include "codegen/Kernels/Passes.h"
 #include "compiler/Pipeline.h"
 #include "passes/Layout/Passes.h"
+#include "passes/Partitioning/Passes.h"
+#include "passes/Planning/Passes.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -12,6 +14,8 @@ int main(int argc, char **argv) {
   divisi::compiler::registerAll(registry);
   mlir::registerTransformsPasses();
   divisi::layout::registerLayoutPasses();
+  divisi::partitioning::registerPartitioningPasses();
+  divisi::planning::registerPlanningPasses();
   divisi::training::registerTrainingPasses();
   divisi::codegen::registerKernelsPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Divisi pass driver\n", registry));

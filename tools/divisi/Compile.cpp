@@ -8,7 +8,11 @@
 #include "compiler/Manifest.h"
 #include "compiler/Pipeline.h"
 #include "compiler/WeightsFile.h"
+#include "dialects/Dist/Dist.h"
+#include "passes/Planning/Passes.h"
+#include "passes/Planning/Strategy.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -22,7 +26,9 @@ using namespace divisi::compiler;
 namespace {
 
 struct CompileFlags {
-  std::string input, output, emit, cpu = "native", loss, batchNorm = "training";
+  std::string input, output, emit, cpu = "native", loss, batchNorm = "training", strategy;
+  int64_t devices = 0;
+  PlanOptions plan;
   std::vector<std::string> dims;
   ImportOptions import;
   TrainOptions train;
@@ -51,6 +57,16 @@ public:
       if (failed(passes([&](OpPassManager &pm) { addTrainPipeline(pm, flags.train); })))
         return 1;
       level = Level::train;
+    }
+    if (level < Level::planned && target >= Level::planned && !flags.plan.mesh.empty()) {
+      if (failed(passes([&](OpPassManager &pm) { addPlanPipeline(pm, flags.plan); })))
+        return 1;
+      level = Level::planned;
+    }
+    if (level == Level::planned && target >= Level::dist) {
+      if (failed(passes([&](OpPassManager &pm) { addDistPipeline(pm, flags.plan); })))
+        return 1;
+      level = Level::dist;
     }
     if (level < Level::exec && target >= Level::exec) {
       if (failed(passes(addExecPipeline)))
@@ -100,6 +116,8 @@ private:
       }
       weights = *written;
     }
+    for (auto task : model.module->getOps<func::FuncOp>())
+      manyRanks |= task->hasAttr(dist::names::partitioned);
     StringRef name = llvm::sys::path::filename(flags.output);
     codegen::ProgramData data{writeManifest(*model.module, name, flags.defaults, weights), model.skeleton};
     return codegen::lowerToLlvm(*model.module, data);
@@ -121,7 +139,7 @@ private:
     auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads, error);
     if (objects.empty())
       return fail(error);
-    if (auto problem = linkProgram(objects, flags.output, installation.libraryFolder))
+    if (auto problem = linkProgram(objects, flags.output, installation.libraryFolder, manyRanks))
       return fail(llvm::toString(std::move(problem)));
     return 0;
   }
@@ -131,7 +149,36 @@ private:
   MLIRContext context{MLIRContext::Threading::DISABLED};
   tools::DiagnosticPrinter diagnostics;
   ImportedModel model;
+  bool manyRanks = false;
 };
+
+/// The mesh that --devices, --strategy and --mesh ask for, or what is wrong with them.
+std::string chooseMesh(CompileFlags &flags) {
+  if (flags.plan.mesh.empty() && flags.devices > 1)
+    flags.plan.mesh = (flags.strategy == "operator" ? "model=" : "data=") + std::to_string(flags.devices);
+  else if (!flags.plan.mesh.empty() && !flags.strategy.empty())
+    return "--strategy and --mesh exclude each other: the axis data splits the batch, the axis model the weights";
+  if (flags.plan.mesh.empty()) {
+    if (!flags.plan.pins.empty() || flags.plan.zero)
+      return "--pin and --zero need --devices N or --mesh AXIS=N,...";
+    return "";
+  }
+  std::string error;
+  auto mesh = planning::parseMesh(flags.plan.mesh, error);
+  if (!mesh)
+    return "--mesh: " + error;
+  if (flags.devices && mesh->devices() != flags.devices)
+    return "--mesh " + flags.plan.mesh + " has " + std::to_string(mesh->devices()) + " devices, but --devices says " +
+           std::to_string(flags.devices);
+  for (const std::string &pin : flags.plan.pins)
+    if (!planning::parsePin(pin))
+      return "--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + pin + "'";
+  if (flags.plan.zero && !mesh->find("data"))
+    return "--zero splits over the axis data, which the mesh lacks";
+  if (mesh->devices() == 1)
+    flags.plan.mesh.clear();
+  return "";
+}
 
 /// NAME=N pairs.
 std::string parseDims(const std::vector<std::string> &texts, std::map<std::string, int64_t> &dims) {
@@ -151,7 +198,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   CLI::App *command = app.add_subcommand("compile", "compile a model to a program that trains it");
   command->add_option("model", flags->input, "an ONNX file, or a dump (.mlir) of any level")->required();
   command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
-  command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, exec or llvm");
+  command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, planned, dist, exec or llvm");
 
   auto *model = command->add_option_group("Model");
   model->add_option("--loss", flags->loss, "put a loss on an output: cross_entropy, mse or bce (logits)")
@@ -180,10 +227,22 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
 
   training->add_option("--precision", flags->train.precision, "fp32 (default) or bf16: products of bf16, sums in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  auto *devices = command->add_option_group("Devices");
+  devices->add_option("--devices", flags->devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
+  devices->add_option("--strategy", flags->strategy, "data (default) splits the batch, operator the weights")
+      ->check(CLI::IsMember({"data", "operator"}));
+  devices->add_option("--mesh", flags->plan.mesh, "a grid of devices instead: data=2,model=4");
+  devices->add_option("--pin", flags->plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
+      ->delimiter('\0');
+  devices->add_option("--zero", flags->plan.zero,
+                      "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
+      ->check(CLI::Range(0, 3));
   command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"
+                  "  divisi compile model.onnx -o model --devices 4 --strategy data\n"
+                  "  divisi compile model.onnx -o model --mesh data=2,model=2\n"
                   "  divisi compile model.onnx --emit train > train.mlir; divisi compile train.mlir -o model");
   command->callback([flags, &installation, &exitCode] {
     static const std::map<std::string, ImportOptions::Loss> losses = {{"cross_entropy", ImportOptions::Loss::crossEntropy},
@@ -191,11 +250,13 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
                                                                       {"bce", ImportOptions::Loss::bce}};
     std::string wrong = parseDims(flags->dims, flags->import.dims);
     if (wrong.empty() && !flags->emit.empty() && !levelByName(flags->emit))
-      wrong = "--emit expects graph, train, exec or llvm, got '" + flags->emit + "'";
+      wrong = "--emit expects graph, train, planned, dist, exec or llvm, got '" + flags->emit + "'";
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty() && !flags->loss.empty() && flags->import.label.empty())
       wrong = "--loss needs --label NAME, the name of the input that it compares with";
+    if (wrong.empty())
+      wrong = chooseMesh(*flags);
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {

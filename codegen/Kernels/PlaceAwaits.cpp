@@ -1,0 +1,64 @@
+#include "codegen/Kernels/Passes.h"
+#include "dialects/Exec/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace divisi::codegen {
+#define GEN_PASS_DEF_PLACEAWAITSPASS
+#include "codegen/Kernels/Passes.h.inc"
+
+namespace {
+
+/// The names in a location, for messages: "fc1.weight, fc1.bias".
+void collectNames(Location loc, SmallVectorImpl<std::string> &names) {
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    if (!llvm::is_contained(names, name.getName().str()))
+      names.push_back(name.getName().str());
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    for (Location part : fused.getLocations())
+      collectNames(part, names);
+  }
+}
+
+std::string describe(exec::CallOp call, StringRef kind) {
+  SmallVector<std::string> names;
+  collectNames(call.getLoc(), names);
+  std::string text = kind.str();
+  for (size_t i = 0; i < names.size() && i < 3; ++i)
+    text += (i ? ", " : " of ") + names[i];
+  return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
+}
+
+struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
+  void runOnOperation() final {
+    int64_t next = 0;
+    for (auto task : getOperation().getOps<func::FuncOp>())
+      if (!task.isDeclaration())
+        for (auto call : llvm::make_early_inc_range(task.getBody().front().getOps<exec::CallOp>()))
+          if (call->hasAttr(exec::names::collective))
+            place(call, next++);
+  }
+
+private:
+  static void place(exec::CallOp call, int64_t id) {
+    SmallVector<int64_t> params(call.getParams());
+    params[0] = id;
+    call.setParams(params);
+    auto kind = call->getAttrOfType<StringAttr>(exec::names::collective);
+    call->setAttr(exec::names::collective, StringAttr::get(call.getContext(), describe(call, kind.getValue())));
+    Operation *first = nullptr;
+    for (Operation *user : call->getUsers())
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
+    SmallVector<Value> held(call.getInputs());
+    llvm::append_range(held, call.getOutputs());
+    OpBuilder builder(first);
+    auto await = exec::AwaitOp::create(builder, call.getLoc(), id, held);
+    if (auto when = call->getAttr(exec::names::when))
+      await->setAttr(exec::names::when, when);
+  }
+};
+} // namespace
+} // namespace divisi::codegen

@@ -1,0 +1,52 @@
+#pragma once
+#include "dialects/Dist/Sharding.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/Dist/DistDialect.h.inc"
+#include "dialects/Dist/DistEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Dist/DistAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistOps.h.inc"
+
+namespace divisi::dist {
+
+namespace names {
+inline constexpr llvm::StringLiteral mesh = "dist.mesh";               // function: planned on this mesh, types are global
+inline constexpr llvm::StringLiteral partitioned = "dist.partitioned"; // function: the mesh, types are local
+inline constexpr llvm::StringLiteral global = "dist.global";           // argument or result: its type before partitioning
+inline constexpr llvm::StringLiteral pin = "dist.pin";                 // argument: a sharding that the plan must keep
+} // namespace names
+
+/// The mesh of the nearest enclosing planned function; null if there is none.
+MeshAttr meshOf(mlir::Operation *op);
+Mesh toMesh(MeshAttr attr);
+MeshAttr toAttr(const Mesh &mesh, mlir::MLIRContext *context);
+
+/// The encoding; null if the type is replicated or no tensor.
+inline ShardAttr shardOf(mlir::Type type) {
+  auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
+  return tensor ? llvm::dyn_cast_or_null<ShardAttr>(tensor.getEncoding()) : ShardAttr();
+}
+/// The sharding of a type whose axes the mesh has.
+Sharding toSharding(mlir::RankedTensorType type, const Mesh &mesh);
+/// The type with a sharding instead of its own (none if it is replicated).
+mlir::RankedTensorType withSharding(mlir::RankedTensorType type, const Sharding &sharding, const Mesh &mesh);
+/// Axis names as an attribute.
+mlir::ArrayAttr axisNames(llvm::ArrayRef<int> axes, const Mesh &mesh, mlir::MLIRContext *context);
+/// `"data" + "model"`, or `_` if there are none.
+std::string toText(llvm::ArrayRef<int> axes, const Mesh &mesh);
+/// The shape of one device's piece, or an error: unknown or repeated axes, wrong rank, a size that does not divide.
+mlir::FailureOr<mlir::RankedTensorType> localType(mlir::RankedTensorType type, const Mesh &mesh,
+                                                  llvm::function_ref<mlir::InFlightDiagnostic()> error);
+
+} // namespace divisi::dist

@@ -1,0 +1,109 @@
+#include "dialects/Dist/Dist.h"
+
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistOps.cpp.inc"
+
+using namespace mlir;
+using namespace divisi::dist;
+
+void DistDialect::registerOperations() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Dist/DistOps.cpp.inc"
+      >();
+}
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+//===- reshard ------------------------------------------------------------------------------------------------------===//
+
+LogicalResult ReshardOp::verify() {
+  auto from = typeOf(getInput()), to = typeOf(getResult());
+  if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
+    return emitOpError("changes more than the sharding: ") << from << " to " << to;
+  MeshAttr attr = meshOf(*this);
+  if (!attr)
+    return emitOpError("is not in a function with a mesh ('dist.mesh')");
+  Mesh mesh = toMesh(attr);
+  for (auto type : {from, to})
+    if (failed(localType(type, mesh, [&] { return emitOpError(); })))
+      return failure();
+  Sharding before = toSharding(from, mesh), after = toSharding(to, mesh);
+  for (int axis : after.pending)
+    if (!llvm::is_contained(before.pending, axis) || before.kind != after.kind)
+      return emitOpError("cannot make a value pending over \"") << mesh.axes[axis].name << "\"";
+  return success();
+}
+
+OpFoldResult ReshardOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
+
+//===- collectives --------------------------------------------------------------------------------------------------===//
+
+/// The number of devices of the group, or an error.
+static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {
+  auto function = op->getParentOp();
+  while (function && !function->hasAttr(names::partitioned))
+    function = function->getParentOp();
+  if (!function)
+    return op->emitOpError("is not in a partitioned function ('dist.partitioned')");
+  Mesh mesh = toMesh(function->getAttrOfType<MeshAttr>(names::partitioned));
+  Axes list;
+  for (auto axis : axes.getAsRange<StringAttr>()) {
+    auto position = mesh.find(axis.getValue());
+    if (!position || llvm::is_contained(list, *position))
+      return op->emitOpError("the mesh has no axis ") << axis << ", or it is named twice";
+    list.push_back(*position);
+  }
+  if (list.empty())
+    return op->emitOpError("needs at least one axis");
+  return mesh.parts(list);
+}
+
+/// Whether `to` is `from` with dimension `dim` multiplied by `times` and divided by `by`.
+static LogicalResult verifyScaled(Operation *op, RankedTensorType from, RankedTensorType to, int64_t dim, int64_t times,
+                                  int64_t by) {
+  SmallVector<int64_t> shape(from.getShape());
+  if (dim < 0 || dim >= from.getRank())
+    return op->emitOpError("dim ") << dim << " is out of range for " << from;
+  if (shape[dim] % by)
+    return op->emitOpError("dimension ") << dim << " of " << from << " does not divide into " << by << " parts";
+  shape[dim] = shape[dim] * times / by;
+  if (ArrayRef<int64_t>(shape) != to.getShape() || from.getElementType() != to.getElementType())
+    return op->emitOpError("expected a result of shape ") << RankedTensorType::get(shape, from.getElementType()) << ", got " << to;
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  if (getInputs().empty() || getInputs().size() != getResults().size())
+    return emitOpError("expected as many results as operands, at least one");
+  for (auto [in, out] : llvm::zip(getInputs(), getResults()))
+    if (in.getType() != out.getType() || typeOf(in).getElementType() != typeOf(getInputs()[0]).getElementType())
+      return emitOpError("expected results of the operands' types, and one element type");
+  return success(succeeded(groupSize(*this, getAxes())));
+}
+LogicalResult AllGatherOp::verify() {
+  auto size = groupSize(*this, getAxes());
+  return failed(size) ? failure() : verifyScaled(*this, typeOf(getInput()), typeOf(getResult()), getDim(), *size, 1);
+}
+LogicalResult ReduceScatterOp::verify() {
+  auto size = groupSize(*this, getAxes());
+  return failed(size) ? failure() : verifyScaled(*this, typeOf(getInput()), typeOf(getResult()), getDim(), 1, *size);
+}
+LogicalResult AllToAllOp::verify() {
+  auto size = groupSize(*this, getAxes());
+  if (failed(size))
+    return failure();
+  auto from = typeOf(getInput());
+  int64_t gathered = getGatherDim();
+  if (gathered < 0 || gathered >= from.getRank() || gathered == (int64_t)getSplitDim())
+    return emitOpError("expected two different dimensions of ") << from;
+  SmallVector<int64_t> shape(from.getShape());
+  shape[gathered] *= *size;
+  return verifyScaled(*this, RankedTensorType::get(shape, from.getElementType()), typeOf(getResult()), getSplitDim(), 1,
+                      *size);
+}
+LogicalResult PermuteOp::verify() {
+  if (getInput().getType() != getResult().getType())
+    return emitOpError("expected a result of the operand's type");
+  return success(succeeded(groupSize(*this, getAxes())));
+}

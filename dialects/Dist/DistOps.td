@@ -1,0 +1,62 @@
+#ifndef DIVISI_DIALECTS_DIST_OPS
+#define DIVISI_DIALECTS_DIST_OPS
+
+include "dialects/Dist/DistBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, !listconcat([Pure], traits)>;
+
+def Dist_ReshardOp : Dist_Op<"reshard"> {
+  let summary = "the same value under another sharding: the only place where communication comes from";
+  let description = [{
+    Inserted by apply-plan, removed by partition, which writes the collectives that `planReshard` lists.
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+// Collectives, on local types. A group is the devices that differ along `axes` (major to minor). Inserted by partition,
+// removed by form-kernels, which makes them calls of the runtime.
+
+def Dist_AllReduceOp : Dist_Op<"all_reduce"> {
+  let summary = "combines each operand over the group; several operands travel together (a bucket)";
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Dist_ReductionAttr:$kind, StrArrayAttr:$axes);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "$kind `over` $axes $inputs attr-dict `:` functional-type($inputs, $results)";
+  let hasVerifier = 1;
+}
+def Dist_AllGatherOp : Dist_Op<"all_gather"> {
+  let summary = "joins the pieces of a dimension";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `dim` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter"> {
+  let summary = "combines over the group; each device keeps its piece of a dimension";
+  let arguments = (ins AnyRankedTensor:$input, Dist_ReductionAttr:$kind, I64Attr:$dim, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind `dim` $dim `over` $axes $input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+def Dist_AllToAllOp : Dist_Op<"all_to_all"> {
+  let summary = "joins the pieces of one dimension and splits another";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$gather_dim, I64Attr:$split_dim, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $input `dim` $gather_dim `to` $split_dim `over` $axes attr-dict `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+def Dist_PermuteOp : Dist_Op<"permute"> {
+  let summary = "device i of the group gets what device i - shift had, zeros if there is none";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$shift, StrArrayAttr:$axes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `by` $shift `over` $axes attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif

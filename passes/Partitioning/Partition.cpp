@@ -1,0 +1,216 @@
+#include "dialects/Dist/FactorAxes.h"
+#include "dialects/Dist/Reshard.h"
+#include "dialects/Graph/GraphBuilder.h"
+#include "passes/Partitioning/Passes.h"
+
+using namespace mlir;
+
+namespace divisi::partitioning {
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "passes/Partitioning/Passes.h.inc"
+
+using namespace dist;
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// This device's indices along the axes: scalar arguments of the function, added when they are first asked for.
+class PieceIndices {
+public:
+  PieceIndices(func::FuncOp function, const Mesh &mesh) : function(function), mesh(mesh), arguments(mesh.axes.size()) {}
+
+  Value index(graph::GraphBuilder &b, ArrayRef<int> axes) {
+    Value number;
+    for (int axis : axes) {
+      Value here = argument(axis);
+      number = number ? b.add(b.scale(number, mesh.axes[axis].size), here) : here;
+    }
+    return number;
+  }
+
+private:
+  Value argument(int axis) {
+    if (!arguments[axis]) {
+      Builder builder(function);
+      auto type = RankedTensorType::get({}, builder.getI64Type());
+      NamedAttribute name = builder.getNamedAttr(graph::names::scalar,
+                                                 builder.getStringAttr("axis_index." + mesh.axes[axis].name));
+      unsigned last = function.getNumArguments();
+      if (failed(function.insertArgument(last, type, builder.getDictionaryAttr(name), function.getLoc())))
+        llvm::report_fatal_error("an argument cannot be added");
+      arguments[axis] = function.getArgument(last);
+    }
+    return arguments[axis];
+  }
+
+  func::FuncOp function;
+  const Mesh &mesh;
+  SmallVector<Value> arguments;
+};
+
+/// What is known of an operation before its types change.
+struct Before {
+  Operation *op;
+  FactorAxes factors;
+  SmallVector<SmallVector<int64_t>> shapes; // of the results
+};
+
+class Local final : public LocalContext {
+public:
+  Local(OpBuilder &ops, const Mesh &grid, PieceIndices &indices, const Before &before)
+      : ops(ops), grid(grid), indices(indices), before(before) {}
+  OpBuilder &builder() override { return ops; }
+  const Mesh &mesh() const override { return grid; }
+  ArrayRef<Axes> factorAxes() const override { return before.factors; }
+  Value pieceIndex(ArrayRef<int> axes) override {
+    graph::GraphBuilder b(ops, before.op->getLoc());
+    return indices.index(b, axes);
+  }
+  ArrayRef<int64_t> globalShape(unsigned result) const override { return before.shapes[result]; }
+
+private:
+  OpBuilder &ops;
+  const Mesh &grid;
+  PieceIndices &indices;
+  const Before &before;
+};
+
+class Partitioner {
+public:
+  explicit Partitioner(func::FuncOp function)
+      : function(function), mesh(toMesh(function->getAttrOfType<MeshAttr>(dist::names::mesh))), indices(function, mesh),
+        builder(function) {}
+
+  void run() {
+    Block &block = function.getBody().front();
+    for (BlockArgument argument : block.getArguments())
+      if (shardOf(argument.getType()))
+        function.setArgAttr(argument.getArgNumber(), dist::names::global, TypeAttr::get(argument.getType()));
+    std::vector<Before> before;
+    SmallVector<ReshardOp> reshards;
+    for (Operation &op : block.without_terminator()) {
+      if (auto reshard = dyn_cast<ReshardOp>(op))
+        reshards.push_back(reshard);
+      else
+        before.push_back(remember(cast<ShardingRuleInterface>(op)));
+    }
+    function->setAttr(dist::names::partitioned, function->getAttr(dist::names::mesh));
+    function->removeAttr(dist::names::mesh);
+    std::vector<std::pair<Sharding, Sharding>> changes;
+    for (ReshardOp reshard : reshards)
+      changes.push_back({toSharding(typeOf(reshard.getInput()), mesh), toSharding(typeOf(reshard.getResult()), mesh)});
+    for (Value argument : block.getArguments())
+      makeLocal(argument);
+    for (Operation &op : block)
+      for (Value result : op.getResults())
+        makeLocal(result);
+    for (auto [reshard, change] : llvm::zip(reshards, changes))
+      communicate(reshard, change.first, change.second);
+    for (const Before &entry : before)
+      adapt(entry);
+    auto types = block.getTerminator()->getOperandTypes();
+    function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(), types));
+  }
+
+private:
+  void makeLocal(Value value) {
+    auto local = localType(typeOf(value), mesh, [&] { return function.emitError(); }); // verified before
+    value.setType(*local);
+  }
+
+  /// The split of a verified operation, from its types.
+  Before remember(ShardingRuleInterface op) {
+    ShardingRule rule = op.getShardingRule();
+    Before before{op, FactorAxes(rule.factors.size()), {}};
+    auto look = [&](Value value, const ShardingRule::Dims &dims) {
+      Sharding sharding = toSharding(typeOf(value), mesh);
+      for (auto [d, factors] : llvm::enumerate(dims)) {
+        FactorAxes mine(rule.factors.size());
+        if (axesToFactors(mesh, rule, factors, sharding.dims[d], mine))
+          for (int factor : factors)
+            before.factors[factor] = mine[factor];
+      }
+    };
+    for (auto [value, dims] : llvm::zip(op->getOperands(), rule.operands))
+      look(value, dims);
+    for (auto [value, dims] : llvm::zip(op->getResults(), rule.results)) {
+      look(value, dims);
+      before.shapes.emplace_back(graph::shapeOf(value));
+    }
+    return before;
+  }
+
+  void adapt(const Before &before) {
+    builder.setInsertionPoint(before.op);
+    Local local(builder, mesh, indices, before);
+    if (Value replacement = cast<ShardingRuleInterface>(before.op).makeLocal(local)) {
+      before.op->getResult(0).replaceAllUsesWith(replacement);
+      before.op->erase();
+    }
+  }
+
+  RankedTensorType scaled(RankedTensorType type, int dim, int64_t times, int64_t by) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dim] = shape[dim] * times / by;
+    return RankedTensorType::get(shape, type.getElementType());
+  }
+
+  void communicate(ReshardOp reshard, const Sharding &from, const Sharding &to) {
+    using Kind = ReshardStep::Kind;
+    builder.setInsertionPoint(reshard);
+    Location loc = reshard.getLoc();
+    MLIRContext *context = builder.getContext();
+    Value value = reshard.getInput();
+    for (const ReshardStep &step : planReshard(from, to)) {
+      auto type = typeOf(value);
+      int64_t parts = mesh.parts(step.axes);
+      ArrayAttr axes = axisNames(step.axes, mesh, context);
+      auto kind = (ReductionKind)step.reduction;
+      switch (step.kind) {
+      case Kind::allReduce:
+        value = AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{value}, kind, axes).getResult(0);
+        break;
+      case Kind::reduceScatter:
+        value = ReduceScatterOp::create(builder, loc, scaled(type, step.dim, 1, parts), value, kind, step.dim, axes);
+        break;
+      case Kind::allGather:
+        value = AllGatherOp::create(builder, loc, scaled(type, step.dim, parts, 1), value, step.dim, axes);
+        break;
+      case Kind::allToAll:
+        value = AllToAllOp::create(builder, loc, scaled(scaled(type, step.dim, parts, 1), step.to, 1, parts), value,
+                                   step.dim, step.to, axes);
+        break;
+      case Kind::slice:
+        value = ownPiece(value, step.dim, step.axes, loc);
+        break;
+      }
+    }
+    reshard.getResult().replaceAllUsesWith(value);
+    reshard.erase();
+  }
+
+  /// Rows index * size + [0, size) of a dimension.
+  Value ownPiece(Value value, int dim, ArrayRef<int> axes, Location loc) {
+    graph::GraphBuilder b(builder, loc);
+    int64_t size = typeOf(value).getDimSize(dim) / mesh.parts(axes);
+    Value first = b.scale(indices.index(b, axes), size);
+    Value rows = b.add(b.iota({size}, 0), b.broadcast(first, {size}, {}));
+    return b.gather(value, rows, dim);
+  }
+
+  func::FuncOp function;
+  Mesh mesh;
+  PieceIndices indices;
+  OpBuilder builder;
+};
+
+struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
+  void runOnOperation() final {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function->hasAttr(dist::names::mesh))
+        Partitioner(function).run();
+  }
+};
+} // namespace
+} // namespace divisi::partitioning

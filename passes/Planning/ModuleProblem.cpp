@@ -1,0 +1,93 @@
+#include "passes/Planning/ModuleProblem.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::planning;
+using Role = Problem::Role;
+
+namespace {
+
+class Collector {
+public:
+  explicit Collector(ModuleProblem &result) : result(result), problem(result.problem) {}
+
+  LogicalResult add(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments())
+      describe(function, argument);
+    bool forward = function.getName() == "evaluate";
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (failed(add(op, forward)))
+        return failure();
+    Operation *terminator = function.getBody().front().getTerminator();
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+      if (auto name = function.getResultAttrOfType<StringAttr>(i, graph::names::renews))
+        if (auto it = states.find(name.getValue()); it != states.end())
+          problem.renewed.push_back({it->second, tensor(value)});
+    return success();
+  }
+
+private:
+  int tensor(Value value) {
+    auto [it, fresh] = result.tensorOf.try_emplace(value, problem.tensors.size());
+    if (fresh) {
+      auto shape = graph::shapeOf(value);
+      problem.tensors.push_back({{shape.begin(), shape.end()}, Role::transient, "", false});
+    }
+    return it->second;
+  }
+
+  void describe(func::FuncOp function, BlockArgument argument) {
+    int number = tensor(argument);
+    Problem::Tensor &t = problem.tensors[number];
+    unsigned i = argument.getArgNumber();
+    if (auto state = function.getArgAttrOfType<DictionaryAttr>(i, graph::names::state)) {
+      StringRef role = state.getAs<StringAttr>("role").getValue();
+      t.name = state.getAs<StringAttr>("name").str();
+      t.role = role == "parameter" ? Role::parameter : role == "moment" ? Role::moment : Role::other;
+      t.weight = t.role == Role::parameter;
+      if (auto [it, fresh] = states.try_emplace(t.name, number); !fresh)
+        problem.same.push_back({it->second, number});
+    } else if (auto name = function.getArgAttrOfType<StringAttr>(i, graph::names::input)) {
+      t.role = Role::input;
+      t.name = name.str();
+      if (problem.batch == 0 && !t.shape.empty())
+        problem.batch = t.shape[0];
+    }
+  }
+
+  LogicalResult add(Operation &op, bool forward) {
+    auto rule = dyn_cast<dist::ShardingRuleInterface>(op);
+    if (!rule)
+      return op.emitError("'") << op.getName() << "' has no sharding rule: it cannot be planned for several devices";
+    Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
+    bool weight = true;
+    for (Value operand : op.getOperands()) {
+      entry.operands.push_back(tensor(operand));
+      weight &= problem.tensors[entry.operands.back()].weight;
+    }
+    for (Value value : op.getResults()) {
+      entry.results.push_back(tensor(value));
+      problem.tensors[entry.results.back()].weight = weight;
+    }
+    result.opOf[&op] = problem.ops.size();
+    result.ops.push_back(&op);
+    problem.ops.push_back(std::move(entry));
+    return success();
+  }
+
+  ModuleProblem &result;
+  Problem &problem;
+  llvm::StringMap<int> states;
+};
+} // namespace
+
+FailureOr<ModuleProblem> ModuleProblem::build(ModuleOp module) {
+  ModuleProblem result;
+  Collector collector(result);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isDeclaration() && failed(collector.add(function)))
+      return failure();
+  return result;
+}

@@ -1,0 +1,17 @@
+#pragma once
+#include "dialects/Dist/Dist.h"
+#include "dialects/Graph/Graph.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace divisi::planning {
+#define GEN_PASS_DECL
+#include "passes/Planning/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "passes/Planning/Passes.h.inc"
+
+/// "data=2,model=4"; what is wrong with the text in `error`.
+std::optional<dist::Mesh> parseMesh(llvm::StringRef text, std::string &error);
+
+} // namespace divisi::planning

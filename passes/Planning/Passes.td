@@ -1,0 +1,21 @@
+#ifndef DIVISI_PASSES_PLANNING
+#define DIVISI_PASSES_PLANNING
+
+include "mlir/Pass/PassBase.td"
+
+def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
+  let summary = "Decides how every tensor is split over a mesh, and writes it as types";
+  let description = [{
+    Input: @train and @evaluate of simple operations (after decompose). Output: the same, planned: every tensor type carries its
+    sharding, every change of a sharding is a dist.reshard, the functions have `dist.mesh`. The strategies: the axis
+    "data" splits the batch, the axis "model" splits weights. Fails when a pin cannot hold, saying why.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "", "axes and sizes: data=2,model=4">,
+    Option<"pins", "pins", "std::string", "", "shardings to keep: NAME=_,model;NAME=data,_">,
+    Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">
+  ];
+}
+
+#endif

@@ -1,0 +1,195 @@
+#include "passes/Planning/Strategy.h"
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+using llvm::ArrayRef;
+using llvm::StringRef;
+using Role = Problem::Role;
+
+std::optional<Pin> planning::parsePin(StringRef text) {
+  auto [name, list] = text.rsplit('=');
+  if (name.empty() || name == text)
+    return std::nullopt;
+  Pin pin{name.trim().str(), {}};
+  llvm::SmallVector<StringRef> dims, axes;
+  if (!list.trim().empty())
+    list.split(dims, ',');
+  for (StringRef dim : dims) {
+    auto &entry = pin.dims.emplace_back();
+    if (dim.trim() == "_")
+      continue;
+    axes.clear();
+    dim.split(axes, '+');
+    for (StringRef axis : axes) {
+      if (axis.trim().empty())
+        return std::nullopt;
+      entry.push_back(axis.trim().str());
+    }
+  }
+  return pin;
+}
+
+namespace {
+
+class Planner {
+public:
+  Planner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
+      : problem(problem), mesh(mesh), options(options), propagation(problem, mesh) {}
+
+  std::optional<Plan> run(std::string &error) {
+    for (const Pin &pin : options.pins)
+      if (error = apply(pin); !error.empty())
+        return std::nullopt;
+    propagation.spread();
+    auto data = mesh.find("data"), model = mesh.find("model");
+    if (data)
+      splitBatch(*data);
+    if (model)
+      splitWeights(*model);
+    if (data && options.zero > 0)
+      splitStates(*data);
+    return propagation.take();
+  }
+
+private:
+  /// Why the pin cannot hold, or nothing.
+  std::string apply(const Pin &pin) {
+    std::string what = "pin '" + pin.name + "': ";
+    bool found = false;
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
+      if (tensor.name != pin.name)
+        continue;
+      found = true;
+      if (pin.dims.size() != tensor.shape.size())
+        return what + "names " + std::to_string(pin.dims.size()) + " dimensions, but it has " +
+               std::to_string(tensor.shape.size());
+      for (auto [d, axes] : llvm::enumerate(pin.dims))
+        for (const std::string &name : axes) {
+          auto axis = mesh.find(name);
+          if (!axis)
+            return what + "the mesh has no axis \"" + name + "\"";
+          const Sharding &now = propagation.sharding(t);
+          if (llvm::is_contained(now.dims[d], *axis) && propagation.isFixed(t))
+            continue; // the same state in another function
+          if (!propagation.split(t, d, *axis) && !llvm::is_contained(now.dims[d], *axis))
+            return what + (now.splits(*axis) ? "axis \"" + name + "\" splits it twice"
+                                             : "dimension " + std::to_string(d) + " of size " +
+                                                   std::to_string(tensor.shape[d]) + " does not divide over \"" + name + "\"");
+        }
+    }
+    if (!found)
+      return what + "there is no input, parameter or other state of this name";
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+      if (tensor.name == pin.name)
+        propagation.fix(t);
+    return "";
+  }
+
+  void splitBatch(int axis) {
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+      if (tensor.role == Role::input && !tensor.shape.empty() && tensor.shape[0] == problem.batch)
+        propagation.split(t, 0, axis);
+    propagation.spread();
+  }
+
+  /// The dimension lists of an operation's factor: does it run through the weight, through other operands, results?
+  struct FactorUse {
+    bool weight = false, others = false, results = false;
+  };
+  FactorUse useOf(const Problem::Op &op, int factor) const {
+    FactorUse use;
+    auto has = [&](const ShardingRule::Dims &dims) {
+      return llvm::any_of(dims, [&](const auto &list) { return llvm::is_contained(list, factor); });
+    };
+    for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
+      (problem.tensors[tensor].weight ? use.weight : use.others) |= has(dims);
+    for (const auto &dims : op.rule.results)
+      use.results |= has(dims);
+    return use;
+  }
+
+  /// Whether an operation combines a weight with an activation: a product, or a look-up in a table.
+  bool combinesWeight(const Problem::Op &op) const {
+    bool weight = false, other = false;
+    for (int tensor : op.operands)
+      (problem.tensors[tensor].weight && !problem.tensors[tensor].shape.empty() ? weight : other) = true;
+    bool contracts = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.reduction.has_value(); });
+    return weight && other && contracts;
+  }
+
+  /// Whether an operand that is no weight is split by the axis along the factor.
+  bool activationSplits(const Problem::Op &op, int factor, int axis) const {
+    for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands)) {
+      if (problem.tensors[tensor].weight)
+        continue;
+      for (auto [d, factors] : llvm::enumerate(dims)) {
+        FactorAxes mine(op.rule.factors.size());
+        if (axesToFactors(mesh, op.rule, factors, propagation.sharding(tensor).dims[d], mine) &&
+            llvm::is_contained(mine[factor], axis))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  /// In the order of the forward part: rows where the activation is split along them already, else whole groups (experts,
+  /// groups of channels), tables, columns, and rows if nothing else divides.
+  void splitWeights(int axis) {
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+      if (tensor.role == Role::input)
+        propagation.fix(t);
+    for (auto [i, op] : llvm::enumerate(problem.ops)) {
+      if (!op.forward || !combinesWeight(op))
+        continue;
+      auto isSplit = [&](const Axes &axes) { return llvm::is_contained(axes, axis); };
+      if (llvm::any_of(propagation.factors(i), isSplit))
+        continue;
+      llvm::SmallVector<int> order[5];
+      for (auto [f, factor] : llvm::enumerate(op.rule.factors)) {
+        FactorUse use = useOf(op, f);
+        if (!use.weight)
+          continue;
+        bool contracted = factor.reduction.has_value();
+        int rank = contracted && activationSplits(op, f, axis) ? 0
+                   : !contracted && use.others                  ? 1
+                   : factor.indexed                             ? 2
+                   : !contracted                                ? 3
+                                                                : 4;
+        order[rank].push_back(f);
+      }
+      bool done = false;
+      for (const auto &factors : order)
+        for (int factor : factors)
+          done = done || propagation.splitFactor(i, factor, axis);
+      propagation.spread();
+    }
+  }
+
+  /// ZeRO (arXiv 1910.02054): moments, and with stage 3 parameters, split along their first dimension that divides.
+  void splitStates(int axis) {
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+      if (tensor.role == Role::parameter && options.zero < 3)
+        propagation.fix(t);
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
+      bool wanted = tensor.role == Role::moment || (tensor.role == Role::parameter && options.zero >= 3);
+      if (!wanted || propagation.sharding(t).splits(axis))
+        continue;
+      for (size_t d = 0; d < tensor.shape.size(); ++d)
+        if (propagation.split(t, d, axis))
+          break;
+    }
+    propagation.spread();
+  }
+
+  const Problem &problem;
+  const Mesh &mesh;
+  const StrategyOptions &options;
+  Propagation propagation;
+};
+} // namespace
+
+std::optional<Plan> planning::planByStrategy(const Problem &problem, const Mesh &mesh, const StrategyOptions &options,
+                                             std::string &error) {
+  return Planner(problem, mesh, options).run(error);
+}

@@ -1,0 +1,238 @@
+// divisi run: a program for many devices, one process for each.
+#include "tools/divisi/Run.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <iostream>
+#include <sched.h>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+using Words = std::vector<std::string>;
+
+struct Request {
+  int devices = 1, restarts = 0;
+  std::string launcher = "mpirun";
+  Words program; // and its arguments
+};
+
+/// How a program ended.
+struct Ending {
+  int code = 0;
+  bool lost = false; // by a signal that nobody sent through us
+};
+
+volatile std::sig_atomic_t asked = 0; // the signal to pass on
+volatile std::sig_atomic_t child = 0;
+bool direct = true; // the child is the program itself
+
+/// mpirun hands SIGUSR1 and SIGUSR2 on to the ranks, which take them for SIGTERM and SIGINT; what it gets the second
+/// time ends all at once.
+void passOn(int signal) {
+  bool again = asked != 0;
+  asked = signal;
+  if (child > 0)
+    kill(child, direct || again ? signal : signal == SIGTERM ? SIGUSR1 : SIGUSR2);
+}
+
+int usage(const std::string &message) {
+  std::cerr << "error: " << message << std::endl;
+  return 2;
+}
+
+int coresAllowed() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof(mask), &mask) == 0 ? std::max(1, CPU_COUNT(&mask)) : 1;
+}
+
+/// Whether the flag is among the arguments, as "--flag" or "--flag=value".
+bool has(const Words &words, const std::string &flag) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string &w) { return w == flag || w.rfind(flag + "=", 0) == 0; });
+}
+
+std::string find(const std::string &name) {
+  const char *path = std::getenv("PATH");
+  std::string folders = path ? path : "/usr/local/bin:/usr/bin:/bin";
+  for (size_t at = 0; at <= folders.size();) {
+    size_t end = std::min(folders.find(':', at), folders.size());
+    std::string file = folders.substr(at, end - at) + "/" + name;
+    if (access(file.c_str(), X_OK) == 0)
+      return file;
+    at = end + 1;
+  }
+  return "";
+}
+
+/// The launcher's own words before the program, and one line about them.
+Words launcherWords(const Request &request, std::string &note) {
+  Words words = {request.launcher};
+  if (request.launcher == "srun") {
+    words.insert(words.end(), {"-n", std::to_string(request.devices), "--kill-on-bad-exit=1"});
+  } else {
+    words.insert(words.end(), {"-n", std::to_string(request.devices), "--bind-to", "none"});
+    if (geteuid() == 0)
+      words.push_back("--allow-run-as-root");
+    if (request.devices > coresAllowed())
+      words.push_back("--oversubscribe");
+  }
+  for (const std::string &word : words)
+    note += word + " ";
+  if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
+    int threads = std::max(1, coresAllowed() / request.devices);
+    setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+    note = "OMP_NUM_THREADS=" + std::to_string(threads) + " " + note;
+  }
+  return words;
+}
+
+/// Starts it, passes signals on and waits for its end.
+Ending execute(const Words &words) {
+  std::vector<char *> argv;
+  for (const std::string &word : words)
+    argv.push_back(const_cast<char *>(word.c_str()));
+  argv.push_back(nullptr);
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0)
+    return {1, false};
+  pid_t pid = fork();
+  if (pid == 0) {
+    // In a group of its own, a terminal's Ctrl-C reaches the launcher through us alone.
+    if (!direct) {
+      setpgid(0, 0);
+      int none = open("/dev/null", O_RDONLY);
+      dup2(none, STDIN_FILENO);
+    }
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
+    execvp(argv[0], argv.data());
+    int error = errno;
+    (void)!write(report[1], &error, sizeof(error));
+    _exit(127);
+  }
+  close(report[1]);
+  int error = 0;
+  bool started = pid > 0 && read(report[0], &error, sizeof(error)) != sizeof(error);
+  close(report[0]);
+  int status = 0;
+  child = started ? pid : 0;
+  if (started && asked)
+    kill(pid, SIGTERM);
+  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  child = 0;
+  if (!started) {
+    std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(pid < 0 ? errno : error) << std::endl;
+    return {1, false};
+  }
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, !asked && code >= 128};
+}
+
+/// The words in front of the program; its own arguments are left alone.
+int parse(int argc, const char *const *argv, Request &request, bool &stop) {
+  CLI::App app("Starts a program for many devices: one process for each.", "divisi run");
+  app.footer("Examples:\n"
+             "  divisi run --devices 4 ./model --data image=x.npy --data label=y.npy --epochs 20\n"
+             "  divisi run --devices 4 --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
+             "  divisi run --devices 64 --launcher srun ./model --data image=x.npy --data label=y.npy\n");
+  app.add_option("--devices", request.devices, "number of processes: the devices it was compiled for")
+      ->required()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--restarts", request.restarts,
+                 "how often to go on from the last checkpoint when a rank is lost (needs the program's --checkpoint)")
+      ->check(CLI::Range(0, 1000000));
+  app.add_option("--launcher", request.launcher, "what starts the processes")
+      ->check(CLI::IsMember({"mpirun", "srun"}))
+      ->capture_default_str();
+  app.add_option("program", request.program, "the program and its own arguments")->type_name("PROGRAM [ARGUMENTS...]");
+  app.prefix_command();
+  // CLI11 takes flags that it knows wherever they stand: the program's begin at the first word that is none of ours.
+  int first = 1;
+  for (; first < argc && argv[first][0] == '-'; ++first) {
+    std::string word = argv[first];
+    if (word == "--") {
+      ++first;
+      break;
+    }
+    if (word == "--devices" || word == "--restarts" || word == "--launcher")
+      ++first;
+  }
+  first = std::min(first, argc);
+  try {
+    bool separated = first > 1 && std::string(argv[first - 1]) == "--";
+    app.parse(first - (separated ? 1 : 0), argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    stop = true;
+    return 0;
+  } catch (const CLI::ParseError &e) {
+    stop = true;
+    return usage(e.what());
+  }
+  request.program.assign(argv + first, argv + argc);
+  stop = request.program.empty();
+  if (stop)
+    return usage("name the program to run: divisi run --devices N PROGRAM [ARGUMENTS...]");
+  return 0;
+}
+} // namespace
+
+int divisi::tools::runMain(int argc, const char *const *argv) {
+  Request request;
+  bool stop = false;
+  if (int code = parse(argc, argv, request, stop); stop)
+    return code;
+  if (request.restarts > 0 && !has(request.program, "--checkpoint"))
+    return usage("--restarts needs the program's --checkpoint DIR to go on from");
+  std::string &program = request.program[0];
+  std::error_code error;
+  if (program.find('/') == std::string::npos && std::filesystem::exists(program, error))
+    program = "./" + program;
+  if (program.find('/') == std::string::npos ? find(program).empty() : access(program.c_str(), X_OK) != 0)
+    return usage("cannot run '" + program + "': " + std::strerror(errno));
+  Words words;
+  direct = request.devices == 1;
+  if (!direct) {
+    if (find(request.launcher).empty()) {
+      std::cerr << "error: there is no '" << request.launcher << "': install the package "
+                << (request.launcher == "srun" ? "slurm-client" : "openmpi-bin") << std::endl;
+      return 1;
+    }
+    std::string note;
+    words = launcherWords(request, note);
+    std::cerr << "divisi run: " << note << program << " ..." << std::endl;
+  }
+  words.insert(words.end(), request.program.begin(), request.program.end());
+  struct sigaction action = {}, oldInt = {}, oldTerm = {};
+  action.sa_handler = passOn;
+  action.sa_flags = SA_RESTART;
+  asked = 0;
+  sigaction(SIGINT, &action, &oldInt);
+  sigaction(SIGTERM, &action, &oldTerm);
+  Ending ending = execute(words);
+  for (int restart = 1; ending.lost; ++restart) {
+    std::cerr << "divisi run: a rank was lost (exit code " << ending.code << ")";
+    if (restart > request.restarts) {
+      std::cerr << (request.restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
+                << std::endl;
+      break;
+    }
+    std::cerr << "; restart " << restart << " of " << request.restarts << " with --resume" << std::endl;
+    if (!has(words, "--resume"))
+      words.push_back("--resume");
+    ending = execute(words);
+  }
+  sigaction(SIGINT, &oldInt, nullptr);
+  sigaction(SIGTERM, &oldTerm, nullptr);
+  return ending.code;
+}
