@@ -44,12 +44,14 @@ void Communicator::setStep(int64_t number) {
 }
 
 bool Communicator::exhausted(Patience &patience) const {
-  if (!interrupted || !interrupted())
+  Interrupt asked = interrupted ? interrupted() : Interrupt::None;
+  if (asked == Interrupt::None)
     return false;
   auto now = Clock::now();
   if (!patience.since)
     patience.since = now;
-  return secondsBetween(*patience.since, now) > 0.5 + std::min(2 * stepSeconds, 60.0);
+  double more = asked == Interrupt::Urgent ? 0 : std::min(2 * stepSeconds, 60.0);
+  return secondsBetween(*patience.since, now) > 0.5 + more;
 }
 
 Status Communicator::start(const DivisiCollective *params, void *const *buffers) {

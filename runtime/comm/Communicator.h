@@ -21,6 +21,9 @@ struct CommUsage {
   double waited = 0;  ///< by the compute thread in `await` and `finish`
 };
 
+/// Whether a rank was asked to stop: by a signal that leaves it time, or by one that does not.
+enum class Interrupt { None, Stop, Urgent };
+
 /// Runs the collectives that a task starts, in order, on a thread of its own, so that they overlap with computing.
 /// While there are some only that thread uses the transport; between tasks the compute thread calls the functions for
 /// hosts.
@@ -47,9 +50,9 @@ public:
   Status located(const Status &failure) const;
   /// The step of training that messages name.
   void setStep(int64_t number);
-  /// Says whether this rank was asked to stop. A wait that lasts half a second and two steps longer fails then: the
-  /// rank waited for has ended. Asked from the waiting thread alone.
-  void setInterrupt(std::function<bool()> asked) { interrupted = std::move(asked); }
+  /// Says whether this rank was asked to stop. A wait that lasts half a second longer then, and two steps if there is
+  /// time, fails: the rank waited for has ended. Asked from the waiting thread alone.
+  void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
   /// Since the last call; only while no collective runs.
   CommUsage takeUsage();
 
@@ -88,7 +91,7 @@ private:
   Transport &transport;
   Mesh mesh_;
   std::map<int64_t, std::string> names;
-  std::function<bool()> interrupted;
+  std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< the compute thread's
   std::map<int64_t, int64_t> numbers;                   ///< of the last start of each id
   std::atomic<int64_t> step = 0;

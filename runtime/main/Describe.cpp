@@ -15,8 +15,9 @@ Total totalOf(const Manifest &manifest, Role role) {
   for (const State &state : manifest.state)
     if (state.role == role) {
       total.tensors += 1;
-      total.elements += state.elements();
-      total.trainable += state.trainable ? state.elements() : 0;
+      int64_t elements = state.wholeBytes() / widthOf(state.dtype);
+      total.elements += elements;
+      total.trainable += state.trainable ? elements : 0;
       total.bytes += state.bytes;
     }
   return total;
@@ -37,17 +38,24 @@ std::string divisi::runtime::formatBytes(uint64_t bytes) {
 
 std::string divisi::runtime::describeText(const Manifest &manifest, uint64_t arenaBytes) {
   std::ostringstream out;
-  out << "model " << manifest.model << ", batch " << manifest.batch << "\n\ninputs\n";
+  out << "model " << manifest.model << ", batch " << manifest.batch << "\n";
+  if (manifest.mesh.size() > 1) {
+    out << "devices: " << manifest.mesh.size() << ", as";
+    for (const Axis &axis : manifest.mesh.axes())
+      out << " " << axis.name << " " << axis.size;
+    out << "\n";
+  }
+  out << "\ninputs\n";
   for (const Input &input : manifest.inputs)
-    out << "  " << input.name << "  " << nameOf(input.dtype) << " " << toString(input.shape)
+    out << "  " << input.name << "  " << nameOf(input.dtype) << " " << toString(input.wholeShape())
         << (input.label ? "  (label)" : "") << "\n";
   Total parameters = totalOf(manifest, Role::Parameter);
   out << "\nparameters: " << parameters.elements << ", of which " << parameters.trainable << " train\n";
   for (const State &state : manifest.state)
     if (state.role == Role::Parameter)
-      out << "  " << state.name << "  " << nameOf(state.dtype) << " " << toString(state.shape)
+      out << "  " << state.name << "  " << nameOf(state.dtype) << " " << toString(state.wholeShape())
           << (state.trainable ? "" : "  (frozen)") << "\n";
-  out << "\nmemory\n";
+  out << (manifest.mesh.size() > 1 ? "\nmemory of each device\n" : "\nmemory\n");
   int64_t sum = 0;
   for (Role role : roles)
     if (Total total = totalOf(manifest, role); total.tensors > 0) {
@@ -63,8 +71,10 @@ std::string divisi::runtime::describeText(const Manifest &manifest, uint64_t are
 std::string divisi::runtime::describeJson(const Manifest &manifest, uint64_t arenaBytes) {
   OrderedJson json = {{"model", manifest.model}, {"batch", manifest.batch}};
   auto tensor = [](const Tensor &t) {
-    return OrderedJson{{"name", t.name}, {"dtype", nameOf(t.dtype)}, {"shape", t.shape}};
+    return OrderedJson{{"name", t.name}, {"dtype", nameOf(t.dtype)}, {"shape", t.wholeShape()}};
   };
+  for (const Axis &axis : manifest.mesh.axes())
+    json["mesh"][axis.name] = axis.size;
   json["inputs"] = OrderedJson::array();
   for (const Input &input : manifest.inputs) {
     json["inputs"].push_back(tensor(input));

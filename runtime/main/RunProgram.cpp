@@ -4,6 +4,7 @@
 #include "runtime/main/Describe.h"
 #include "runtime/main/Trainer.h"
 
+#include <csignal>
 #include <iostream>
 
 using namespace divisi::runtime;
@@ -93,7 +94,10 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   }
   if (many && !ending.common) {
     ranks->fail(Status::failure(message));
-    ranks->terminate(ending.status.exitCode());
+    // A rank that mpirun ends because another one is lost is not at fault itself.
+    ending.code = StopSignals::isUrgent() ? 128 + SIGTERM : ending.status.exitCode();
+    ranks->terminate(ending.code);
+    return ending.code;
   }
   return ending.status.exitCode();
 }

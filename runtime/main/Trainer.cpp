@@ -20,10 +20,13 @@ Measures Tally::measures() const {
 }
 
 Result<int> Trainer::run() {
-  StopSignals signals;
+  StopSignals signals(transport != nullptr);
   if (transport) {
     ranks = std::make_unique<Communicator>(*transport, manifest.mesh, manifest.collectives);
-    ranks->setInterrupt([] { return StopSignals::received() != 0; });
+    ranks->setInterrupt([] {
+      bool asked = StopSignals::received() != 0;
+      return StopSignals::isUrgent() ? Interrupt::Urgent : asked ? Interrupt::Stop : Interrupt::None;
+    });
   }
   for (auto stage : {&Trainer::openData, &Trainer::setUp})
     if (Status status = together((this->*stage)()); !status.ok())

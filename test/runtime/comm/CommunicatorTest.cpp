@@ -92,7 +92,7 @@ TEST(CommunicatorTest, ASignalEndsWaitingForALostRank) {
   LocalHub hub(2);
   Communicator communicator(hub.rank(0), Mesh({{"data", 2}}), {{7, "all_gather of the weight"}});
   communicator.setStep(3);
-  communicator.setInterrupt([] { return true; });
+  communicator.setInterrupt([] { return Interrupt::Urgent; });
   float in[4] = {}, out[8];
   void *buffers[] = {in, out};
   CollectiveBlock block(DIVISI_ALL_GATHER, DIVISI_F32, {0}, {four});
@@ -106,8 +106,8 @@ TEST(CommunicatorTest, AgreementEndsAfterASignalToo) {
   LocalHub hub(2);
   Communicator communicator(hub.rank(0), Mesh({{"data", 2}}));
   communicator.setStep(4);
-  communicator.setInterrupt([] { return true; });
-  EXPECT_TRUE(failsWith(communicator.maximum(1, true), "rank 0: step 4: waited in vain for the other ranks"));
+  communicator.setInterrupt([] { return Interrupt::Urgent; });
+  EXPECT_TRUE(failsWith(communicator.maximum(1, true), "rank 0: step 4: waited in vain for the ranks to agree"));
 }
 
 /// A communicator that goes away in the middle takes the others with it and hangs nobody.

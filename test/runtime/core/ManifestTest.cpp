@@ -117,4 +117,60 @@ TEST(HashTest, KnownValues) {
   large[2 << 20] = 'y';
   EXPECT_NE(chunkedHash(large.data(), large.size()), hash);
 }
+
+/// A fake program's manifest on a mesh of 2 x 3 with an input split over both.
+Json meshed() {
+  Json json = fake();
+  json["mesh"] = {{{"name", "data"}, {"size", 2}}, {{"name", "model"}, {"size", 3}}};
+  json["inputs"][0]["global_shape"] = {8, 9};
+  json["inputs"][0]["split"] = {{0}, {1}};
+  json["collectives"] = {{{"id", 4}, {"name", "all_reduce of w"}}};
+  return json;
+}
+
+TEST(ManifestTest, KnowsThePiecesOfRanks) {
+  Result<Manifest> m = parse(meshed());
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_EQ(m->mesh.size(), 6);
+  EXPECT_EQ(m->collectives.at(4), "all_reduce of w");
+  EXPECT_EQ(m->inputs[0].wholeShape(), (Shape{8, 9}));
+  EXPECT_FALSE(m->inputs[1].isSplit());
+  // Rank 5 is the last along both axes.
+  Slice slice = m->sliceOf(m->inputs[0], 5);
+  EXPECT_EQ(slice.start, (Shape{4, 6}));
+  EXPECT_EQ(slice.globalIndex(4), (4 + 1) * 9 + 6 + 1);
+  EXPECT_EQ(m->mesh.group(5, std::vector<int64_t>{0}), (std::vector<int>{2, 5}));
+  EXPECT_EQ(m->mesh.group(4, std::vector<int64_t>{1, 0}), (std::vector<int>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(ManifestTest, RefusesMeshesThatCannotBe) {
+  struct Case {
+    const char *pointer, *value, *message;
+  };
+  for (const Case &c :
+       std::vector<Case>{{"/mesh/0/size", "0", "size that cannot be"},
+                         {"/mesh/0/size", "-2", "size that cannot be"},
+                         {"/mesh/0/size", "9000000000000000000", "size that cannot be"},
+                         {"/mesh/0/size", "65536", "size that cannot be"},
+                         {"/mesh/1/name", "\"data\"", "no name of its own"},
+                         {"/mesh/0/size", "4", "do not make up"},
+                         {"/inputs/0/split", "[[0], [2]]", "that the mesh does not have"},
+                         {"/inputs/0/split", "[[0], [-1]]", "that the mesh does not have"},
+                         {"/inputs/0/split", "[[0], [0]]", "twice over one"},
+                         {"/inputs/0/split", "[[0], [\"x\"]]", "that the mesh does not have"},
+                         {"/inputs/0/split", "[0, 1]", "not a list for each dimension"},
+                         {"/inputs/0/split", "[[0, 1]]", "do not make up"},
+                         {"/inputs/0/split", "[[1], [0]]", "do not make up"},
+                         {"/inputs/0/global_shape", "[8, 10]", "do not make up"},
+                         {"/inputs/0/global_shape", "[8]", "do not make up"},
+                         {"/inputs/0/global_shape", "[-8, -9]", ""},
+                         {"/mesh", "[{\"name\": \"a\", \"size\": 1}]", "that the mesh does not have"},
+                         {"/mesh", "3", ""},
+                         {"/collectives", "[{\"id\": 1, \"name\": \"a\"}, {\"id\": 1, \"name\": \"b\"}]",
+                          "number 1 of another one"}}) {
+    Json json = meshed();
+    json[Json::json_pointer(c.pointer)] = Json::parse(c.value);
+    EXPECT_TRUE(failsWith(parse(json), c.message)) << c.pointer << " " << c.value;
+  }
+}
 } // namespace
