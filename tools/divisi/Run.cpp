@@ -79,10 +79,11 @@ Words launcherWords(const Request &request, std::string &note) {
   if (request.launcher == "srun") {
     words.insert(words.end(), {"-n", std::to_string(request.devices), "--kill-on-bad-exit=1"});
   } else {
-    words.insert(words.end(), {"-n", std::to_string(request.devices), "--bind-to", "none"});
+    words.insert(words.end(), {"-n", std::to_string(request.devices), "--quiet", "--bind-to", "none"});
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
-    if (request.devices > coresAllowed())
+    // mpirun counts whole cores, of which each may be two processors to the system.
+    if (request.devices > coresAllowed() / 2)
       words.push_back("--oversubscribe");
   }
   for (const std::string &word : words)
@@ -106,12 +107,10 @@ Ending execute(const Words &words) {
     return {1, false};
   pid_t pid = fork();
   if (pid == 0) {
-    // In a group of its own, a terminal's Ctrl-C reaches the launcher through us alone.
-    if (!direct) {
-      setpgid(0, 0);
-      int none = open("/dev/null", O_RDONLY);
-      dup2(none, STDIN_FILENO);
-    }
+    // In a group of its own: a terminal's Ctrl-C reaches it through us alone.
+    setpgid(0, 0);
+    int none = open("/dev/null", O_RDONLY);
+    dup2(none, STDIN_FILENO);
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
     execvp(argv[0], argv.data());
@@ -125,7 +124,7 @@ Ending execute(const Words &words) {
   close(report[0]);
   int status = 0;
   child = started ? pid : 0;
-  if (started && asked)
+  if (started && asked) // before there was a child to pass it on to
     kill(pid, SIGTERM);
   while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -213,6 +212,15 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
     std::cerr << "divisi run: " << note << program << " ..." << std::endl;
   }
   words.insert(words.end(), request.program.begin(), request.program.end());
+  if (direct && request.restarts == 0) {
+    std::vector<char *> arguments;
+    for (const std::string &word : words)
+      arguments.push_back(const_cast<char *>(word.c_str()));
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
+    return 1;
+  }
   struct sigaction action = {}, oldInt = {}, oldTerm = {};
   action.sa_handler = passOn;
   action.sa_flags = SA_RESTART;
@@ -221,7 +229,8 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   sigaction(SIGTERM, &action, &oldTerm);
   Ending ending = execute(words);
   for (int restart = 1; ending.lost; ++restart) {
-    std::cerr << "divisi run: a rank was lost (exit code " << ending.code << ")";
+    std::cerr << "divisi run: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128)
+              << ") ended it";
     if (restart > request.restarts) {
       std::cerr << (request.restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
                 << std::endl;
@@ -234,5 +243,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   }
   sigaction(SIGINT, &oldInt, nullptr);
   sigaction(SIGTERM, &oldTerm, nullptr);
+  if (ending.code == 1 && request.launcher == "mpirun" && !direct)
+    std::cerr << "divisi run: exit code 1; if the program has not said why, mpirun does without --quiet" << std::endl;
   return ending.code;
 }
