@@ -197,4 +197,52 @@ TEST(ShuffleTest, IsUniform) {
     chi += (n - draws / 24.0) * (n - draws / 24.0) / (draws / 24.0);
   EXPECT_LT(chi, 49.7); // exceeded by chance once in a thousand
 }
+
+/// On a mesh of 2 x 2: two rows for each sample, split over all ranks; a matrix split over both axes; and a constant
+/// split by columns. Every element is its own index in its file.
+TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
+  TemporaryFolder folder;
+  auto count = [](size_t n) {
+    std::vector<float> values(n);
+    std::iota(values.begin(), values.end(), 0.0f);
+    return values;
+  };
+  writeNpy(folder / "tokens.npy", "<f4", {12, 1}, count(12));
+  writeNpy(folder / "x.npy", "<f4", {6, 6}, count(36));
+  writeNpy(folder / "table.npy", "<f4", {3, 4}, count(12));
+  Result<Manifest> manifest = parseManifest(R"({"abi": 1, "batch": 4,
+    "mesh": [{"name": "data", "size": 2}, {"name": "model", "size": 2}], "inputs": [
+    {"name": "tokens", "dtype": "F32", "shape": [2, 1], "global_shape": [8, 1], "split": [[0, 1], []], "offset": 0,
+     "padding": -7},
+    {"name": "x", "dtype": "F32", "shape": [2, 3], "global_shape": [4, 6], "split": [[0], [1]], "offset": 64},
+    {"name": "table", "dtype": "F32", "shape": [3, 2], "global_shape": [3, 4], "split": [[], [1]], "offset": 128}],
+    "state": [], "scalars": [], "results": []})",
+                                            256);
+  ASSERT_TRUE(succeeded(manifest));
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    manifest->rank = rank;
+    Result<BatchSource> source = BatchSource::open(
+        *manifest, {{"tokens", folder / "tokens.npy"}, {"x", folder / "x.npy"}, {"table", folder / "table.npy"}},
+        "--eval", {});
+    ASSERT_TRUE(succeeded(source));
+    EXPECT_EQ(source->allBatches(), 2);
+    for (int64_t batch : {0, 1}) { // the second has two samples of four
+      alignas(64) char arena[256] = {};
+      int64_t rows = 0;
+      ASSERT_TRUE(succeeded(source->load(batch, arena, rows)));
+      EXPECT_EQ(rows, batch == 0 ? 4 : 2);
+      auto at = [&](int64_t offset, int64_t i) { return readNumber(arena + offset + 4 * i, DataType::F32); };
+      for (int64_t i = 0; i < 2; ++i)
+        EXPECT_EQ(at(0, i), rank < rows ? 8 * batch + 2 * rank + i : -7) << rank;
+      for (int64_t r = 0; r < 2; ++r)
+        for (int64_t c = 0; c < 3; ++c) {
+          int64_t row = rank / 2 * 2 + r;
+          EXPECT_EQ(at(64, 3 * r + c), row < rows ? (4 * batch + row) * 6 + rank % 2 * 3 + c : 0) << rank;
+        }
+      for (int64_t r = 0; r < 3; ++r)
+        for (int64_t c = 0; c < 2; ++c)
+          EXPECT_EQ(at(128, 2 * r + c), 4 * r + rank % 2 * 2 + c) << rank;
+    }
+  }
+}
 } // namespace
