@@ -60,12 +60,15 @@ static dist::Mesh meshOf(func::FuncOp task) {
 /// The whole tensor of which an argument is a piece: its shape, and the axes of each dimension.
 static json::Object withSplit(json::Object entry, func::FuncOp task, unsigned argument) {
   auto global = task.getArgAttrOfType<TypeAttr>(argument, dist::names::global);
-  if (!global)
+  auto unpadded = task.getArgAttrOfType<DenseI64ArrayAttr>(argument, names::unpadded);
+  if (!global && !unpadded)
     return entry;
-  auto type = cast<RankedTensorType>(global.getValue());
+  auto type = cast<RankedTensorType>(global ? global.getValue() : task.getArgumentTypes()[argument]);
   dist::Sharding sharding = dist::toSharding(type, meshOf(task));
   json::Array shape, split;
-  for (auto [size, axes] : llvm::zip(type.getShape(), sharding.dims)) {
+  if (unpadded)
+    entry["padded_shape"] = json::Array(type.getShape());
+  for (auto [size, axes] : llvm::zip(unpadded ? unpadded.asArrayRef() : type.getShape(), sharding.dims)) {
     shape.push_back(size);
     json::Array list;
     for (int axis : axes)

@@ -84,6 +84,7 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   plan.mesh = options.mesh;
   plan.pins = llvm::join(options.pins, ";");
   plan.zero = options.zero;
+  plan.file = options.file;
   pm.addPass(planning::createPlanPass(plan));
 }
 

@@ -40,6 +40,8 @@ struct PlanOptions {
   std::string mesh; // data=2,model=4; empty: one device
   std::vector<std::string> pins;
   int zero = 0;
+  std::string file; // a plan to follow instead
+  bool many() const { return !mesh.empty() || !file.empty(); }
   int64_t bucketBytes = 25 << 20; // of gradients that are reduced together
 };
 

@@ -239,8 +239,9 @@ private:
         llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
       auto results = s.loops(reduced, carried, [&](ValueRange inner, ValueRange accumulators) {
         memo.clear();
-        Values both = llvm::to_vector(outer), next;
-        llvm::append_range(both, inner);
+        Values both, next;
+        for (size_t d = leading, k = 0, r = 0; d < domain.extents.size(); ++d) // reduced dimensions of size 1 lie anywhere
+          both.push_back(domain.reduced[d] ? inner[r++] : outer[k++]);
         for (Operation *stage : cluster.stages) {
           size_t count = stage->getNumResults();
           llvm::append_range(next, step(stage, pointOf(domain, both, cluster), accumulators.take_front(count)));

@@ -1,7 +1,9 @@
-#include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Plan.h"
 
 #define GET_OP_CLASSES
 #include "dialects/Dist/DistOps.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistPlan.cpp.inc"
 
 using namespace mlir;
 using namespace divisi::dist;
@@ -10,6 +12,10 @@ void DistDialect::registerOperations() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Dist/DistOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Dist/DistPlan.cpp.inc"
       >();
 }
 

@@ -71,7 +71,15 @@ bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes 
       seen.push_back(axis);
     }
   }
-  auto fits = [&](const ShardingRule::Dims &dims) { return shardingOf(mesh, rule, dims, perFactor).has_value(); };
+  // Types must say the same again: an axis of one device, for instance, may be read as splitting another factor.
+  auto fits = [&](const ShardingRule::Dims &dims) {
+    return llvm::all_of(dims, [&](llvm::ArrayRef<int> factors) {
+      auto axes = factorsToAxes(mesh, rule, factors, perFactor);
+      FactorAxes read(rule.factors.size());
+      return axes && axesToFactors(mesh, rule, factors, *axes, read) &&
+             llvm::all_of(factors, [&](int factor) { return read[factor] == perFactor[factor]; });
+    });
+  };
   return contractedAxes(rule, perFactor) && llvm::all_of(rule.operands, fits) && llvm::all_of(rule.results, fits);
 }
 

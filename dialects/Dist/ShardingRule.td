@@ -16,7 +16,12 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
       Called by the partitioner when the types of operands and results have become local: adapts what depends on the place of
       the local part (indices, element counts). The builder stands before the operation; a returned value replaces the first
       result.
-    }], "::mlir::Value", "makeLocal", (ins "::divisi::dist::LocalContext &":$context), "", [{ (void)context; return {}; }]>
+    }], "::mlir::Value", "makeLocal", (ins "::divisi::dist::LocalContext &":$context), "", [{ (void)context; return {}; }]>,
+    InterfaceMethod<[{
+      Gives a result a type with more elements at the end of some dimensions, whose values do not matter; the others stay.
+    }], "void", "growResult", (ins "unsigned":$result, "::mlir::RankedTensorType":$type), "", [{
+      $_op->getResult(result).setType(type);
+    }]>
   ];
   let verify = [{ return ::divisi::dist::verifySharding(::llvm::cast<ShardingRuleInterface>($_op)); }];
 }

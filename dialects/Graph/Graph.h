@@ -41,6 +41,8 @@ namespace names {
 inline constexpr llvm::StringLiteral parameter = "graph.parameter"; // argument: a parameter's name
 inline constexpr llvm::StringLiteral buffer = "graph.buffer";       // argument: running statistics and other buffers
 inline constexpr llvm::StringLiteral frozen = "graph.frozen";       // argument: a parameter that does not train
+inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";   // argument: a padded state's shape in the model
+inline constexpr llvm::StringLiteral neutral = "graph.neutral";     // graph.pad: added to make a size divide
 inline constexpr llvm::StringLiteral input = "graph.input";         // argument: an input's name
 inline constexpr llvm::StringLiteral label = "graph.label";         // argument: an input that holds labels
 inline constexpr llvm::StringLiteral scalar = "graph.scalar";       // argument: a run-time scalar's name

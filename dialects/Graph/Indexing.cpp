@@ -1,5 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -97,8 +99,14 @@ dist::ShardingRule ScatterAddOp::getShardingRule() {
   int64_t rank = tensorType(getIndices()).getRank();
   std::string a = factors("a", before), i = factors("i", rank), c = factors("c", after);
   dist::ShardingRule rule(a + "row " + c + "," + i + "," + a + i + c + "->" + a + "row " + c, *this);
-  for (int64_t d = 0; d < rank; ++d)
-    rule.contract("i" + std::to_string(d), dist::Reduction::sum);
+  // Only what is zero, or partial itself, may be added to in parts.
+  auto shard = dist::shardOf(getX().getType());
+  bool partial = matchPattern(getX(), m_Zero()) || matchPattern(getX(), m_AnyZeroFloat()) ||
+                 (shard && !shard.getPending().empty());
+  for (int64_t d = 0; d < rank; ++d) {
+    std::string factor = "i" + std::to_string(d);
+    partial ? rule.contract(factor, dist::Reduction::sum) : rule.whole(factor);
+  }
   return rule.indexed("row").accumulateInto(0);
 }
 /// Writes to rows of other devices are dropped: they are out of range here.

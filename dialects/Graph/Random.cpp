@@ -27,13 +27,23 @@ LogicalResult RandomUniformOp::verify() {
   return success();
 }
 Values RandomUniformOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
+static SmallVector<int64_t> rowMajor(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d > 1; --d)
+    strides[d - 2] = strides[d - 1] * shape[d - 1];
+  return strides;
+}
+/// The elements keep the numbers that they have in the smaller tensor.
+void RandomUniformOp::growResult(unsigned, RankedTensorType type) {
+  if (!getStrides())
+    setStrides(rowMajor(shapeOf(getResult())));
+  getResult().setType(type);
+}
 /// The piece's strides and first index in the whole tensor.
 Value RandomUniformOp::makeLocal(dist::LocalContext &context) {
   B b(context.builder(), getLoc());
   auto type = tensorType(getResult());
-  SmallVector<int64_t> strides(type.getRank(), 1);
-  for (int64_t d = type.getRank() - 1; d > 0; --d)
-    strides[d - 1] = strides[d] * context.globalShape(0)[d];
+  SmallVector<int64_t> strides = getStrides() ? SmallVector<int64_t>(*getStrides()) : rowMajor(context.globalShape(0));
   Value offset;
   for (int64_t d = 0; d < type.getRank(); ++d)
     if (ArrayRef<int> axes = context.factorAxes()[d]; !axes.empty())

@@ -19,6 +19,7 @@ def Graph_RandomUniformOp : Graph_Op<"random_uniform", [CostInterface]> {
   let extraClassDeclaration = [{
     int64_t getFlopsPerPoint() { return 20; }
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
+    void growResult(unsigned result, ::mlir::RankedTensorType type);
   }];
 }
 

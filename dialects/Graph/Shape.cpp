@@ -33,6 +33,10 @@ dist::ShardingRule ConstantOp::getShardingRule() {
   rule.zero = matchPattern(getResult(), m_Zero()) || matchPattern(getResult(), m_AnyZeroFloat());
   return rule;
 }
+void ConstantOp::growResult(unsigned, RankedTensorType type) {
+  setValueAttr(cast<SplatElementsAttr>(getValue()).resizeSplat(type)); // others have no factors
+  getResult().setType(type);
+}
 Value ConstantOp::makeLocal(dist::LocalContext &context) {
   auto type = tensorType(getResult());
   auto splat = dyn_cast<SplatElementsAttr>(getValue());

@@ -9,7 +9,10 @@ def Graph_ConstantOp : Graph_Op<"constant", [ConstantLike, AllTypesMatch<["value
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
-  let extraClassDeclaration = [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
+  let extraClassDeclaration = [{
+    ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
+    void growResult(unsigned result, ::mlir::RankedTensorType type);
+  }];
 }
 
 def Graph_IotaOp : Graph_Op<"iota", [CostInterface]> {

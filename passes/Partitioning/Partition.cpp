@@ -1,4 +1,5 @@
 #include "dialects/Dist/FactorAxes.h"
+#include "dialects/Dist/Plan.h"
 #include "dialects/Dist/Reshard.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Partitioning/Passes.h"
@@ -207,6 +208,8 @@ private:
 
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   void runOnOperation() final {
+    for (auto plan : llvm::make_early_inc_range(getOperation().getOps<PlanOp>()))
+      plan.erase();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function->hasAttr(dist::names::mesh))
         Partitioner(function).run();

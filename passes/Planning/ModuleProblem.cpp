@@ -52,8 +52,10 @@ private:
     } else if (auto name = function.getArgAttrOfType<StringAttr>(i, graph::names::input)) {
       t.role = Role::input;
       t.name = name.str();
-      if (problem.batch == 0 && !t.shape.empty())
-        problem.batch = t.shape[0];
+      if (batch == 0 && !t.shape.empty())
+        batch = t.shape[0];
+      if (!t.shape.empty() && t.shape[0] == batch)
+        problem.batchDims.push_back({number, 0});
     }
   }
 
@@ -71,6 +73,10 @@ private:
       entry.results.push_back(tensor(value));
       problem.tensors[entry.results.back()].weight = weight;
     }
+    if (op.hasAttr(graph::names::neutral))
+      for (auto &[batched, dim] : problem.batchDims)
+        if (batched == entry.operands[0])
+          batched = entry.results[0];
     result.opOf[&op] = problem.ops.size();
     result.ops.push_back(&op);
     problem.ops.push_back(std::move(entry));
@@ -80,6 +86,7 @@ private:
   ModuleProblem &result;
   Problem &problem;
   llvm::StringMap<int> states;
+  int64_t batch = 0;
 };
 } // namespace
 

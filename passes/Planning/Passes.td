@@ -14,6 +14,7 @@ def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
   let options = [
     Option<"mesh", "mesh", "std::string", "", "axes and sizes: data=2,model=4">,
     Option<"pins", "pins", "std::string", "", "shardings to keep: NAME=_,model;NAME=data,_">,
+    Option<"file", "file", "std::string", "", "a plan file (dist.plan) to follow instead">,
     Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">
   ];
 }

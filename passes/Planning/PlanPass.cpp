@@ -1,6 +1,10 @@
+#include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/PlanText.h"
 #include "passes/Planning/Strategy.h"
+
+#include "mlir/Parser/Parser.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -41,6 +45,13 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
   using PlanPassBase::PlanPassBase;
 
   void runOnOperation() final {
+    hash = hashOfModel(getOperation());
+    if (failed(file.empty() ? followStrategy() : followFile()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult followStrategy() {
     std::string error;
     auto grid = parseMesh(mesh, error);
     if (!grid)
@@ -55,20 +66,61 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
         return fail("pin: expected NAME=AXES,AXES,... such as fc1.weight=_,model, got '" + text.str() + "'");
       options.pins.push_back(*pin);
     }
-    auto problem = ModuleProblem::build(getOperation());
-    if (failed(problem))
-      return signalPassFailure();
-    auto plan = planByStrategy(problem->problem, *grid, options, error);
-    if (!plan)
-      return fail(error);
-    applyPlan(getOperation(), *problem, *plan, *grid);
+    std::vector<NamedPad> pads;
+    for (;;) { // each turn pads one size: there are finitely many
+      auto problem = ModuleProblem::build(getOperation());
+      if (failed(problem))
+        return failure();
+      std::optional<PadRequest> pad;
+      auto plan = planByStrategy(problem->problem, *grid, options, error, pad);
+      if (plan)
+        return apply(*problem, *plan, *grid, pads);
+      if (!pad)
+        return fail(error);
+      if (auto named = nameOf(problem->problem, *pad))
+        pads.push_back(*named);
+      applyPadding(getOperation(), *problem, PadClass(problem->problem, *pad));
+    }
   }
 
-private:
-  void fail(const std::string &message) {
-    emitError(UnknownLoc::get(&getContext()), message);
-    signalPassFailure();
+  LogicalResult followFile() {
+    OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(file, &getContext());
+    if (!text)
+      return failure();
+    auto plans = text->getOps<dist::PlanOp>();
+    if (!llvm::hasSingleElement(plans))
+      return text->emitError("expected one dist.plan in '") << file << "'";
+    dist::PlanOp plan = *plans.begin();
+    if (plan.getModel() != hash)
+      return plan.emitError("the plan was made for another model, or with other flags: this one is ") << hash;
+    dist::Mesh grid = dist::toMesh(plan.getMesh());
+    std::vector<NamedPad> pads;
+    for (auto pad : plan.getOps<dist::PadOp>()) {
+      auto problem = ModuleProblem::build(getOperation());
+      if (failed(problem))
+        return failure();
+      pads.push_back({pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts()});
+      auto request = requestOf(problem->problem, pads.back());
+      if (!request)
+        return pad.emitError("there is no input or state '") << pad.getName() << "' with such a dimension";
+      applyPadding(getOperation(), *problem, PadClass(problem->problem, *request));
+    }
+    auto problem = ModuleProblem::build(getOperation());
+    if (failed(problem))
+      return failure();
+    auto decided = readPlan(plan, *problem, grid);
+    return failed(decided) ? failure() : apply(*problem, *decided, grid, pads);
   }
+
+  LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid, ArrayRef<NamedPad> pads) {
+    writePlan(getOperation(), hash, problem, plan, grid, pads);
+    applyPlan(getOperation(), problem, plan, grid);
+    return success();
+  }
+
+  LogicalResult fail(const std::string &message) { return emitError(UnknownLoc::get(&getContext()), message); }
+
+  std::string hash;
 };
 } // namespace
 } // namespace divisi::planning

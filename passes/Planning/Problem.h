@@ -24,7 +24,8 @@ struct Problem {
   std::vector<std::pair<int, int>> same;
   /// A state and the value that renews it: split alike if that is possible.
   std::vector<std::pair<int, int>> renewed;
-  int64_t batch = 0;
+  /// Where the batch runs through inputs (or what pads them): tensor and dimension.
+  std::vector<std::pair<int, int>> batchDims;
 };
 
 /// The decisions: how the functions' arguments lie, and what each operation splits.

@@ -32,6 +32,9 @@ std::optional<Pin> planning::parsePin(StringRef text) {
 
 namespace {
 
+/// The largest share of a dimension that is added to make it divide.
+constexpr double mostPadding = 0.25;
+
 class Planner {
 public:
   Planner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
@@ -45,8 +48,10 @@ public:
     auto data = mesh.find("data"), model = mesh.find("model");
     if (data)
       splitBatch(*data);
-    if (model)
+    if (model && !pad)
       splitWeights(*model);
+    if (pad)
+      return std::nullopt;
     if (data && options.zero > 0)
       splitStates(*data);
     return propagation.take();
@@ -86,10 +91,19 @@ private:
     return "";
   }
 
+  /// Asks for padding if it is the size that stands against a split by the axis, and little is wasted.
+  void wantPadding(int tensor, int dim, int axis) {
+    const Sharding &sharding = propagation.sharding(tensor);
+    int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.axes[axis].size;
+    int64_t rest = size % parts == 0 ? 0 : parts - size % parts;
+    if (!pad && rest > 0 && rest <= size * mostPadding && !sharding.splits(axis) && !propagation.isFixed(tensor))
+      pad = {tensor, dim, parts};
+  }
+
   void splitBatch(int axis) {
-    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-      if (tensor.role == Role::input && !tensor.shape.empty() && tensor.shape[0] == problem.batch)
-        propagation.split(t, 0, axis);
+    for (auto [tensor, dim] : problem.batchDims)
+      if (!propagation.split(tensor, dim, axis))
+        wantPadding(tensor, dim, axis);
     propagation.spread();
   }
 
@@ -133,6 +147,14 @@ private:
     return false;
   }
 
+  /// The same for a factor that alone is a dimension of the weight.
+  void wantPadding(const Problem::Op &op, int factor, int axis) {
+    for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (problem.tensors[tensor].weight && dims[d].size() == 1 && dims[d][0] == factor && !op.rule.factors[factor].whole)
+          wantPadding(tensor, (int)d, axis);
+  }
+
   /// In the order of the forward part: rows where the activation is split along them already, else whole groups (experts,
   /// groups of channels), tables, columns, and rows if nothing else divides.
   void splitWeights(int axis) {
@@ -162,6 +184,12 @@ private:
       for (const auto &factors : order)
         for (int factor : factors)
           done = done || propagation.splitFactor(i, factor, axis);
+      for (const auto &factors : order)
+        for (int factor : factors)
+          if (!done)
+            wantPadding(op, factor, axis);
+      if (pad)
+        return;
       propagation.spread();
     }
   }
@@ -186,10 +214,16 @@ private:
   const Mesh &mesh;
   const StrategyOptions &options;
   Propagation propagation;
+
+public:
+  std::optional<PadRequest> pad; // the first size that does not divide
 };
 } // namespace
 
 std::optional<Plan> planning::planByStrategy(const Problem &problem, const Mesh &mesh, const StrategyOptions &options,
-                                             std::string &error) {
-  return Planner(problem, mesh, options).run(error);
+                                             std::string &error, std::optional<PadRequest> &pad) {
+  Planner planner(problem, mesh, options);
+  auto plan = planner.run(error);
+  pad = planner.pad;
+  return plan;
 }

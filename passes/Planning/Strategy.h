@@ -1,4 +1,5 @@
 #pragma once
+#include "passes/Planning/PadClass.h"
 #include "passes/Planning/Propagation.h"
 
 namespace divisi::planning {
@@ -18,9 +19,10 @@ struct StrategyOptions {
 };
 
 /// Plans without a cost model. What the axis "data" splits is the batch, what "model" splits are the weights' factors, so
-/// that the fewest collectives remain (columns, then rows: arXiv 1909.08053); other axes are for pins alone. Returns what is
-/// wrong with a pin in `error`.
+/// that the fewest collectives remain (columns, then rows: arXiv 1909.08053); other axes are for pins alone.
+/// Returns what is wrong with a pin in `error`. Where a size does not divide, there is no plan but a request in
+/// `pad`: pad, and ask again.
 std::optional<Plan> planByStrategy(const Problem &problem, const dist::Mesh &mesh, const StrategyOptions &options,
-                                   std::string &error);
+                                   std::string &error, std::optional<PadRequest> &pad);
 
 } // namespace divisi::planning

@@ -81,18 +81,17 @@ void divisi::runtime::initialize(const Manifest &manifest, const Arena &arena, u
     Random random(seed, state.name);
     double value = state.init->value;
     int64_t width = widthOf(state.dtype);
-    Slice slice = manifest.sliceOf(state);
-    bool whole = !state.isSplit();
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < state.elements(); ++i) {
-      double x = value;
-      int64_t index = whole ? i : slice.globalIndex(i);
-      if (state.init->kind == Initial::Kind::Uniform)
-        x = value * (2 * random.uniform(index) - 1);
-      else if (state.init->kind == Initial::Kind::Normal)
-        x = value * random.normal(index);
-      writeNumber(arena.at(state) + i * width, state.dtype, x);
-    }
+    manifest.sliceOf(state).forEachRun([&](int64_t there, int64_t here, int64_t count) {
+#pragma omp parallel for schedule(static) if (count > 4096)
+      for (int64_t i = 0; i < count; ++i) {
+        double x = value;
+        if (state.init->kind == Initial::Kind::Uniform)
+          x = value * (2 * random.uniform(there + i) - 1);
+        else if (state.init->kind == Initial::Kind::Normal)
+          x = value * random.normal(there + i);
+        writeNumber(arena.at(state) + (here + i) * width, state.dtype, x);
+      }
+    });
   }
 }
 

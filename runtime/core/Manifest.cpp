@@ -115,16 +115,17 @@ private:
       }
       tensor.split.push_back(std::move(axes));
     }
-    bool fits = tensor.split.size() == tensor.shape.size() && tensor.global.size() == tensor.shape.size() &&
+    Shape padded = reader.has("padded_shape") ? reader.shape("padded_shape") : tensor.global;
+    bool fits = padded.size() == tensor.shape.size() && tensor.split.size() == tensor.shape.size() && tensor.global.size() == tensor.shape.size() &&
                 byteCount(tensor.global, widthOf(tensor.dtype));
     for (size_t d = 0; fits && d < tensor.shape.size(); ++d) {
       int64_t pieces = manifest.mesh.count(tensor.split[d]);
-      fits = tensor.global[d] % pieces == 0 && tensor.global[d] / pieces == tensor.shape[d];
+      fits = padded[d] % pieces == 0 && padded[d] / pieces == tensor.shape[d] && tensor.global[d] <= padded[d];
     }
     if (!fits)
       reader.fail(concat("has pieces ", toString(tensor.shape), " that do not make up ", toString(tensor.global)));
     keep(reader.status());
-    if (!status.ok() || used.empty())
+    if (!status.ok() || (used.empty() && padded == tensor.global))
       tensor.split.clear();
   }
 

@@ -4,38 +4,44 @@
 
 #include "runtime/core/DataType.h"
 
+#include <algorithm>
+
 namespace divisi::runtime {
 
-/// The box [start, start + local) of a tensor of shape `global`; all three have the same rank.
+/// The part [start, start + local) of a tensor of shape `global`; all three have the same rank. Where the tensor was padded to
+/// divide, the part reaches beyond it: what lies there is no element of the whole.
 struct Slice {
   Shape global, local, start;
 
-  /// The number of elements of the box.
+  /// The number of elements of the part.
   int64_t elements() const {
     int64_t product = 1;
     for (int64_t size : local)
       product *= size;
     return product;
   }
-  /// Where element `i` of the box lies in the whole tensor.
-  int64_t globalIndex(int64_t i) const {
-    int64_t result = 0, stride = 1;
-    for (size_t d = local.size(); d-- > 0; stride *= global[d], i /= local[d])
-      result += (start[d] + i % local[d]) * stride;
-    return result;
-  }
-  /// Calls body(index in the whole, index in the box, count) for each run of elements that is contiguous in both.
+  /// How many elements of dimension `d` the whole has in this part.
+  int64_t inside(size_t d) const { return std::clamp<int64_t>(global[d] - start[d], 0, local[d]); }
+  /// Calls body(index in the whole, index in the part, count) for each run of elements that is contiguous in both.
   template <typename Body> void forEachRun(const Body &body) const {
-    int64_t count = elements(), run = 1;
-    if (count == 0)
-      return;
-    for (size_t d = local.size(); d-- > 0;) {
-      run *= local[d];
-      if (local[d] != global[d])
-        break;
+    int64_t count = 1, run = 1;
+    size_t outer = local.size(); // dimensions that are walked through
+    for (bool open = true; open && outer > 0;) {
+      run *= inside(--outer);
+      open = local[outer] == global[outer];
     }
-    for (int64_t at = 0; at < count; at += run)
-      body(globalIndex(at), at, run);
+    for (size_t d = 0; d < outer; ++d)
+      count *= inside(d);
+    for (int64_t i = 0; run > 0 && i < count; ++i) {
+      int64_t there = 0, here = 0, rest = i, globalStride = 1, localStride = 1;
+      for (size_t d = local.size(); d-- > 0; globalStride *= global[d], localStride *= local[d]) {
+        int64_t at = d < outer ? rest % inside(d) : 0;
+        rest = d < outer ? rest / inside(d) : rest;
+        there += (start[d] + at) * globalStride;
+        here += at * localStride;
+      }
+      body(there, here, run);
+    }
   }
 };
 

@@ -8,7 +8,7 @@
 #include "compiler/Manifest.h"
 #include "compiler/Pipeline.h"
 #include "compiler/WeightsFile.h"
-#include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Plan.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
 
@@ -51,14 +51,16 @@ public:
   int run() {
     if (failed(read()))
       return 1;
-    Level target = flags.emit.empty() ? Level::llvm : *levelByName(flags.emit);
+    Level target = flags.emit.empty()     ? Level::llvm
+                   : flags.emit == "plan" ? Level::planned
+                                          : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
     if (level < Level::train && target >= Level::train) {
       if (failed(passes([&](OpPassManager &pm) { addTrainPipeline(pm, flags.train); })))
         return 1;
       level = Level::train;
     }
-    if (level < Level::planned && target >= Level::planned && !flags.plan.mesh.empty()) {
+    if (level < Level::planned && target >= Level::planned && flags.plan.many()) {
       if (failed(passes([&](OpPassManager &pm) { addPlanPipeline(pm, flags.plan); })))
         return 1;
       level = Level::planned;
@@ -128,7 +130,14 @@ private:
     llvm::ToolOutputFile out(flags.output.empty() ? "-" : flags.output, code, llvm::sys::fs::OF_Text);
     if (code)
       return fail("cannot write '" + flags.output + "': " + code.message());
-    model.module->print(out.os(), OpPrintingFlags().elideLargeElementsAttrs(-1));
+    if (flags.emit == "plan") {
+      auto plans = model.module->getOps<dist::PlanOp>();
+      if (plans.empty())
+        return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh");
+      (*plans.begin())->print(out.os());
+    } else {
+      model.module->print(out.os(), OpPrintingFlags().elideLargeElementsAttrs(-1));
+    }
     out.os() << "\n";
     out.keep();
     return 0;
@@ -154,6 +163,11 @@ private:
 
 /// The mesh that --devices, --strategy and --mesh ask for, or what is wrong with them.
 std::string chooseMesh(CompileFlags &flags) {
+  if (!flags.plan.file.empty()) {
+    if (!flags.plan.mesh.empty() || !flags.strategy.empty() || !flags.plan.pins.empty() || flags.plan.zero || flags.devices)
+      return "--plan FILE has all decisions: leave out --devices, --mesh, --strategy, --pin and --zero";
+    return "";
+  }
   if (flags.plan.mesh.empty() && flags.devices > 1)
     flags.plan.mesh = (flags.strategy == "operator" ? "model=" : "data=") + std::to_string(flags.devices);
   else if (!flags.plan.mesh.empty() && !flags.strategy.empty())
@@ -198,7 +212,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   CLI::App *command = app.add_subcommand("compile", "compile a model to a program that trains it");
   command->add_option("model", flags->input, "an ONNX file, or a dump (.mlir) of any level")->required();
   command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
-  command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, planned, dist, exec or llvm");
+  command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, plan, planned, dist, exec or llvm");
 
   auto *model = command->add_option_group("Model");
   model->add_option("--loss", flags->loss, "put a loss on an output: cross_entropy, mse or bce (logits)")
@@ -234,6 +248,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   devices->add_option("--mesh", flags->plan.mesh, "a grid of devices instead: data=2,model=4");
   devices->add_option("--pin", flags->plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
+  devices->add_option("--plan", flags->plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
   devices->add_option("--zero", flags->plan.zero,
                       "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
       ->check(CLI::Range(0, 3));
@@ -249,8 +264,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
                                                                       {"mse", ImportOptions::Loss::mse},
                                                                       {"bce", ImportOptions::Loss::bce}};
     std::string wrong = parseDims(flags->dims, flags->import.dims);
-    if (wrong.empty() && !flags->emit.empty() && !levelByName(flags->emit))
-      wrong = "--emit expects graph, train, planned, dist, exec or llvm, got '" + flags->emit + "'";
+    if (wrong.empty() && !flags->emit.empty() && flags->emit != "plan" && !levelByName(flags->emit))
+      wrong = "--emit expects graph, train, plan, planned, dist, exec or llvm, got '" + flags->emit + "'";
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty() && !flags->loss.empty() && flags->import.label.empty())

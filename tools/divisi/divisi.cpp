@@ -1,5 +1,6 @@
 // divisi: the command line.
 #include "divisi/Commands.h"
+#include "divisi/Run.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -12,7 +13,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", std::string(DIVISI_VERSION));
   app.footer("Example:\n"
              "  divisi compile model.onnx -o model --loss cross_entropy --label label --optimizer sgd --lr 0.05\n"
-             "  ./model --data image=x.npy --data label=y.npy --epochs 10 --save trained.onnx");
+             "  ./model --data image=x.npy --data label=y.npy --epochs 10 --save trained.onnx\n"
+             "  divisi compile model.onnx -o model --devices 4 ...; divisi run --devices 4 ./model ...");
   static int anchor;
   llvm::SmallString<128> folder(llvm::sys::fs::getMainExecutable(argv[0], &anchor));
   llvm::sys::path::remove_filename(folder);
@@ -22,6 +24,9 @@ int main(int argc, char **argv) {
   int exitCode = 0;
   addCompile(app, installation, exitCode);
   addRunGraph(app, exitCode);
+  app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ...");
+  if (argc > 1 && std::string_view(argv[1]) == "run") // the rest is the program's own
+    return runMain(argc - 1, argv + 1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

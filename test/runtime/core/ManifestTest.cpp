@@ -4,6 +4,8 @@
 #include "test/runtime/FakeProgram.h"
 #include "test/runtime/Util.h"
 
+#include <array>
+
 using namespace divisi::runtime;
 using namespace divisi::test;
 
@@ -128,6 +130,24 @@ Json meshed() {
   return json;
 }
 
+using Runs = std::vector<std::array<int64_t, 3>>;
+/// Index in the whole, index in the part, count.
+Runs runsOf(const Slice &slice) {
+  Runs runs;
+  slice.forEachRun([&](int64_t there, int64_t here, int64_t count) { runs.push_back({there, here, count}); });
+  return runs;
+}
+
+TEST(SliceTest, LeavesOutWhatPaddingAdded) {
+  // 7 x 5 padded to 8 x 6: the last of 2 x 1 parts, 4 x 6, has 3 rows of 5 elements.
+  EXPECT_EQ(runsOf({{7, 5}, {4, 6}, {4, 0}}), (Runs{{20, 0, 5}, {25, 6, 5}, {30, 12, 5}}));
+  // A part that lies wholly beyond.
+  EXPECT_EQ(runsOf({{3}, {2}, {4}}), Runs());
+  // Whole minor dimensions make long runs.
+  EXPECT_EQ(runsOf({{8, 5}, {4, 5}, {4, 0}}), (Runs{{20, 0, 20}}));
+  EXPECT_EQ(runsOf({{}, {}, {}}), (Runs{{0, 0, 1}}));
+}
+
 TEST(ManifestTest, KnowsThePiecesOfRanks) {
   Result<Manifest> m = parse(meshed());
   ASSERT_TRUE(succeeded(m));
@@ -138,7 +158,7 @@ TEST(ManifestTest, KnowsThePiecesOfRanks) {
   // Rank 5 is the last along both axes.
   Slice slice = m->sliceOf(m->inputs[0], 5);
   EXPECT_EQ(slice.start, (Shape{4, 6}));
-  EXPECT_EQ(slice.globalIndex(4), (4 + 1) * 9 + 6 + 1);
+  EXPECT_EQ(runsOf(slice), (Runs{{4 * 9 + 6, 0, 3}, {5 * 9 + 6, 3, 3}, {6 * 9 + 6, 6, 3}, {7 * 9 + 6, 9, 3}}));
   EXPECT_EQ(m->mesh.group(5, std::vector<int64_t>{0}), (std::vector<int>{2, 5}));
   EXPECT_EQ(m->mesh.group(4, std::vector<int64_t>{1, 0}), (std::vector<int>{0, 3, 1, 4, 2, 5}));
 }

@@ -1,0 +1,48 @@
+#ifndef DIVISI_DIALECTS_DIST_PLAN
+#define DIVISI_DIALECTS_DIST_PLAN
+
+include "dialects/Dist/DistBase.td"
+
+def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionArguments]> {
+  let summary = "the decisions of a planner: what the plan file holds";
+  let description = [{
+    Inserted by the pass plan at the head of the module, removed by partition; `divisi compile --emit=plan` writes it alone, and
+    `--plan FILE` gives it back, as it is or edited. What it does not name follows by propagation. `model` is a hash of the
+    program that it was made for.
+
+    ```mlir
+    dist.plan "fnv1a64:0123456789abcdef" <"data" = 2, "model" = 2> {
+      dist.pad "fc1.weight" dim 0 parts 2
+      dist.place "fc1.weight" : tensor<54x37xf32, #dist.shard<"model", _>>
+      dist.split @train "graph.matmul" "/fc1/Gemm" 0 {m = ["data"], n = ["model"]}
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$model, Dist_MeshAttr:$mesh);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$model $mesh attr-dict-with-keyword $body";
+}
+
+class Dist_DecisionOp<string mnemonic> : Op<Dist_Dialect, mnemonic, [HasParent<"PlanOp">]>;
+
+def Dist_PadOp : Dist_DecisionOp<"pad"> {
+  let summary = "a dimension of a state or an input grows until it divides into `parts`, and what depends on it";
+  let arguments = (ins StrAttr:$name, I64Attr:$dim, I64Attr:$parts);
+  let assemblyFormat = "$name `dim` $dim `parts` $parts attr-dict";
+}
+def Dist_PlaceOp : Dist_DecisionOp<"place"> {
+  let summary = "how a state or an input lies";
+  let arguments = (ins StrAttr:$name, TypeAttr:$type);
+  let assemblyFormat = "$name attr-dict `:` $type";
+}
+def Dist_SplitOp : Dist_DecisionOp<"split"> {
+  let summary = "what an operation splits, where it does not follow from the rest";
+  let description = [{
+    The operation is the `index`-th of its kind with this location in the function.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, StrAttr:$kind, StrAttr:$name, I64Attr:$index,
+                       DictionaryAttr:$factors);
+  let assemblyFormat = "$function $kind $name $index $factors attr-dict";
+}
+
+#endif

@@ -1,0 +1,223 @@
+#include "passes/Planning/ApplyPadding.h"
+
+#include "dialects/Graph/GraphBuilder.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using namespace divisi::planning;
+using dist::Linear;
+using dist::Reduction;
+using dist::ShardingRule;
+
+namespace {
+
+class Padder {
+public:
+  Padder(func::FuncOp function, const ModuleProblem &problem, const PadClass &pads)
+      : function(function), problem(problem), pads(pads), builder(function) {}
+
+  void run() {
+    Block &block = function.getBody().front();
+    SmallVector<Operation *> operations;
+    for (Operation &op : block.without_terminator())
+      operations.push_back(&op);
+    for (BlockArgument argument : block.getArguments())
+      padArgument(argument);
+    for (Operation *op : operations)
+      padOperation(op);
+    padReturn(block.getTerminator());
+    auto types = block.getTerminator()->getOperandTypes();
+    function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(), types));
+  }
+
+private:
+  SmallVector<int> dimsOf(Value value) const {
+    auto it = problem.tensorOf.find(value);
+    return it == problem.tensorOf.end() ? SmallVector<int>() : pads.dimsOf(it->second);
+  }
+  RankedTensorType resized(RankedTensorType type, ArrayRef<int> dims, int64_t size) {
+    SmallVector<int64_t> shape(type.getShape());
+    for (int d : dims)
+      shape[d] = size;
+    return RankedTensorType::get(shape, type.getElementType());
+  }
+
+  void padArgument(BlockArgument argument) {
+    SmallVector<int> dims = dimsOf(argument);
+    if (dims.empty())
+      return;
+    unsigned i = argument.getArgNumber();
+    auto type = tensorType(argument);
+    if (function.getArgAttr(i, names::state)) {
+      if (!function.getArgAttr(i, names::unpadded))
+        function.setArgAttr(i, names::unpadded, builder.getDenseI64ArrayAttr(type.getShape()));
+      argument.setType(resized(type, dims, pads.paddedSize()));
+      now[argument] = argument;
+      zero.insert(argument);
+      return;
+    }
+    builder.setInsertionPointToStart(&function.getBody().front());
+    double value = 0;
+    if (auto padding = function.getArgAttrOfType<IntegerAttr>(i, "graph.padding"))
+      value = padding.getInt();
+    now[argument] = padded(argument, dims, argument.getLoc(), value);
+  }
+
+  /// A value with more elements of this kind at the end.
+  Value padded(Value value, ArrayRef<int> dims, Location loc, double fill = 0) {
+    GraphBuilder b(builder, loc);
+    auto type = resized(tensorType(value), dims, pads.paddedSize());
+    SmallVector<int64_t> low(type.getRank(), 0);
+    Value result = b.pad(value, low, type.getShape(), fill);
+    result.getDefiningOp()->setAttr(names::neutral, builder.getUnitAttr());
+    if (fill == 0)
+      zero.insert(result);
+    return result;
+  }
+
+  /// The value with the elements that it has in the model.
+  Value cut(Value old, Value value) {
+    Value &known = cuts[old];
+    if (!known) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointAfterValue(value);
+      GraphBuilder b(builder, old.getLoc());
+      SmallVector<int64_t> starts(tensorType(value).getRank(), 0);
+      known = b.slice(value, starts, resized(tensorType(value), dimsOf(old), pads.size()).getShape());
+    }
+    return known;
+  }
+
+  /// The value with `fill` beyond the model's size.
+  Value masked(Value value, ArrayRef<int> dims, double fill) {
+    GraphBuilder b(builder, value.getLoc());
+    auto shape = shapeOf(value);
+    for (int d : dims) {
+      Value inside = b.compareConst(Predicate::lt, b.iota({pads.paddedSize()}, 0), pads.size());
+      value = b.select(b.broadcast(inside, shape, {d}), value, b.splatLike(value, fill));
+    }
+    zero.insert(value);
+    return value;
+  }
+
+  static Type elementType(Value value) { return tensorType(value).getElementType(); }
+
+  void padOperation(Operation *op) {
+    int number = problem.opOf.lookup(op);
+    const ShardingRule &rule = problem.problem.ops[number].rule;
+    builder.setInsertionPoint(op);
+    auto grows = [&](const ShardingRule::Dims &dims) {
+      return llvm::any_of(dims, [&](const auto &list) {
+        return llvm::any_of(list, [&](int factor) { return pads.grows(number, factor); });
+      });
+    };
+    SmallVector<bool> carries;
+    for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
+      Value old = operand.get();
+      carries.push_back(grows(rule.operands[i]));
+      if (auto it = now.find(old); it != now.end())
+        operand.set(carries.back() ? it->second : cut(old, it->second));
+    }
+    for (auto [f, factor] : llvm::enumerate(rule.factors))
+      if (pads.grows(number, f) && factor.reduction && !factor.indexed)
+        neutralize(op, rule, f);
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      SmallVector<int> dims = dimsOf(result);
+      if (dims.empty())
+        continue;
+      if (!grows(rule.results[i])) {
+        builder.setInsertionPointAfterValue(result);
+        now[result] = padded(result, dims, op->getLoc());
+        continue;
+      }
+      cast<dist::ShardingRuleInterface>(op).growResult(i, resized(tensorType(result), dims, pads.paddedSize()));
+      now[result] = result;
+      if (staysZero(op, rule, carries))
+        zero.insert(result);
+    }
+  }
+
+  /// Operands of a contraction over a growing factor must add nothing: zeros in one factor of a product, in every operand of
+  /// another sum, the smallest number for a maximum.
+  void neutralize(Operation *op, const ShardingRule &rule, int factor) {
+    SmallVector<std::pair<OpOperand *, SmallVector<int>>> open;
+    bool anyZero = false;
+    for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
+      SmallVector<int> dims;
+      for (auto [d, list] : llvm::enumerate(rule.operands[i]))
+        if (llvm::is_contained(list, factor))
+          dims.push_back(d);
+      if (dims.empty() || elementType(operand.get()) != elementType(op->getResult(0)))
+        continue; // (indices)
+      bool known = rule.factors[factor].reduction == Reduction::sum && zero.contains(operand.get());
+      anyZero |= known;
+      if (!known)
+        open.push_back({&operand, dims});
+    }
+    if (rule.linear == Linear::each) {
+      if (anyZero || open.empty())
+        return;
+      auto smaller = [](auto &a, auto &b) {
+        return tensorType(a.first->get()).getNumElements() < tensorType(b.first->get()).getNumElements();
+      };
+      auto smallest = llvm::min_element(open, smaller);
+      open = {*smallest};
+    }
+    for (auto &[operand, dims] : open)
+      operand->set(masked(operand->get(), dims, neutral(*rule.factors[factor].reduction, operand->get())));
+  }
+
+  /// What changes no result of a reduction: for a maximum, less than any number that a program has there.
+  static double neutral(Reduction reduction, Value value) {
+    if (reduction == Reduction::sum)
+      return 0;
+    auto integer = dyn_cast<IntegerType>(elementType(value));
+    double largest = integer ? std::ldexp(1.0, std::min<int>(integer.getWidth(), 54) - 2) : HUGE_VAL;
+    return reduction == Reduction::max ? -largest : largest;
+  }
+
+  /// Zeros stay zeros through linear operations.
+  bool staysZero(Operation *op, const ShardingRule &rule, ArrayRef<bool> carries) const {
+    if (rule.zero)
+      return true;
+    bool any = false, all = op->getNumOperands() > 0;
+    for (auto [operand, carried] : llvm::zip(op->getOperands(), carries)) {
+      bool known = zero.contains(operand) && carried;
+      any |= known;
+      all &= known;
+    }
+    return rule.linear == Linear::each ? any : rule.linear != Linear::no && all;
+  }
+
+  void padReturn(Operation *terminator) {
+    builder.setInsertionPoint(terminator);
+    for (auto [i, operand] : llvm::enumerate(terminator->getOpOperands())) {
+      Value old = operand.get();
+      auto it = now.find(old);
+      if (it == now.end())
+        continue;
+      if (!function.getResultAttr(i, names::renews))
+        operand.set(cut(old, it->second));
+      else if (SmallVector<int> dims = dimsOf(old); zero.contains(it->second))
+        operand.set(it->second);
+      else
+        operand.set(masked(it->second, dims, 0));
+    }
+  }
+
+  func::FuncOp function;
+  const ModuleProblem &problem;
+  const PadClass &pads;
+  OpBuilder builder;
+  llvm::DenseMap<Value, Value> now;  // by the model's value: with its dimensions grown
+  llvm::DenseMap<Value, Value> cuts; // and cut to the model's size again
+  llvm::DenseSet<Value> zero;        // zero beyond the model's size
+};
+} // namespace
+
+void planning::applyPadding(ModuleOp module, const ModuleProblem &problem, const PadClass &pads) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isDeclaration())
+      Padder(function, problem, pads).run();
+}

@@ -1,0 +1,193 @@
+#include "passes/Planning/PlanText.h"
+
+#include "passes/Planning/Propagation.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+
+namespace {
+
+/// The user's name of an operation: that of its ONNX node.
+std::string nameOfLocation(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    std::string text;
+    for (Location part : fused.getLocations())
+      text += (text.empty() ? "" : " ") + nameOfLocation(part);
+    return text;
+  }
+  return "";
+}
+
+/// How a plan file names an operation.
+struct OpKey {
+  StringRef function, kind;
+  std::string name;
+  int64_t index;
+  std::string text() const {
+    return (function + "\n" + kind + "\n" + name + "\n" + Twine(index)).str();
+  }
+};
+
+std::vector<OpKey> keysOf(const ModuleProblem &problem) {
+  llvm::StringMap<int64_t> seen;
+  std::vector<OpKey> keys;
+  for (Operation *op : problem.ops) {
+    OpKey key{op->getParentOfType<func::FuncOp>().getName(), op->getName().getStringRef(), nameOfLocation(op->getLoc()), 0};
+    key.index = seen[key.text()]++;
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+/// What follows from places alone.
+Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, ArrayRef<Sharding> places) {
+  Propagation propagation(problem.problem, mesh);
+  for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors)) {
+    if (tensor.name.empty())
+      continue;
+    for (auto [d, axes] : llvm::enumerate(places[t].dims))
+      for (int axis : axes)
+        propagation.split(t, d, axis);
+  }
+  for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors))
+    if (!tensor.name.empty())
+      propagation.fix(t);
+  propagation.spread();
+  return propagation;
+}
+} // namespace
+
+std::string planning::hashOfModel(ModuleOp module) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  auto add = [&](const Twine &text) {
+    for (unsigned char c : text.str())
+      hash = (hash ^ c) * 0x100000001b3u;
+  };
+  auto addType = [&](Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    add(text + ";");
+  };
+  for (auto function : module.getOps<func::FuncOp>()) {
+    add(function.getName());
+    for (Type type : function.getArgumentTypes())
+      addType(type);
+    if (function.isDeclaration())
+      continue;
+    for (Operation &op : function.getBody().front()) {
+      add(op.getName().getStringRef() + "@" + nameOfLocation(op.getLoc()));
+      for (Type type : op.getResultTypes())
+        addType(type);
+    }
+  }
+  return "fnv1a64:" + llvm::utohexstr(hash, /*LowerCase=*/true, 16);
+}
+
+std::optional<NamedPad> planning::nameOf(const Problem &problem, const PadRequest &request) {
+  PadClass pads(problem, request);
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (!tensor.name.empty())
+      for (int dim : pads.dimsOf(t))
+        return NamedPad{tensor.name, dim, request.parts};
+  return std::nullopt;
+}
+
+std::optional<PadRequest> planning::requestOf(const Problem &problem, const NamedPad &pad) {
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (tensor.name == pad.name && pad.dim >= 0 && pad.dim < (int64_t)tensor.shape.size() && pad.parts > 0 &&
+        pad.parts <= 4096)
+      return PadRequest{(int)t, (int)pad.dim, pad.parts};
+  return std::nullopt;
+}
+
+void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,
+                         const Mesh &mesh, ArrayRef<NamedPad> pads) {
+  MLIRContext *context = module.getContext();
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  Location loc = UnknownLoc::get(context);
+  auto text = PlanOp::create(builder, loc, hash, toAttr(mesh, context));
+  builder.setInsertionPointToStart(&text.getBody().emplaceBlock());
+  for (const NamedPad &pad : pads)
+    dist::PadOp::create(builder, loc, pad.name, pad.dim, pad.parts);
+  llvm::StringSet<> placed;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      int t = problem.tensorOf.lookup(argument);
+      const std::string &name = problem.problem.tensors[t].name;
+      if (name.empty() || !placed.insert(name).second)
+        continue;
+      auto type = withSharding(cast<RankedTensorType>(argument.getType()), plan.tensors[t], mesh);
+      PlaceOp::create(builder, loc, name, type);
+    }
+  Propagation follows = spreadPlaces(problem, mesh, plan.tensors);
+  for (auto [i, key] : llvm::enumerate(keysOf(problem))) {
+    if (follows.factors(i) == plan.ops[i])
+      continue;
+    SmallVector<NamedAttribute> factors;
+    for (auto [factor, axes] : llvm::zip(problem.problem.ops[i].rule.factors, plan.ops[i]))
+      if (!axes.empty())
+        factors.push_back(builder.getNamedAttr(factor.name, axisNames(axes, mesh, context)));
+    dist::SplitOp::create(builder, loc, key.function, key.kind, key.name, key.index, builder.getDictionaryAttr(factors));
+  }
+}
+
+FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, const Mesh &mesh) {
+  std::vector<Sharding> places;
+  for (const auto &tensor : problem.problem.tensors)
+    places.emplace_back(tensor.shape.size());
+  for (auto place : text.getOps<PlaceOp>()) {
+    auto type = dyn_cast<RankedTensorType>(place.getType());
+    if (!type || failed(localType(type, mesh, [&] { return place.emitError("'") << place.getName() << "': "; })))
+      return type ? failure() : place.emitError("expected a tensor type");
+    if (auto shard = shardOf(type); shard && !shard.getPending().empty())
+      return place.emitError("'") << place.getName() << "' may not be pending";
+    bool found = false;
+    for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors)) {
+      if (tensor.name != place.getName())
+        continue;
+      found = true;
+      if (type.getShape() != ArrayRef<int64_t>(tensor.shape))
+        return place.emitError("'") << place.getName() << "' has another shape in the model than " << type;
+      places[t] = toSharding(type, mesh);
+    }
+    if (!found)
+      return place.emitError("there is no input or state '") << place.getName() << "'";
+  }
+  Plan plan = spreadPlaces(problem, mesh, places).take();
+  llvm::StringMap<int> numbers;
+  for (auto [i, key] : llvm::enumerate(keysOf(problem)))
+    numbers[key.text()] = i;
+  for (auto split : text.getOps<dist::SplitOp>()) {
+    OpKey key{split.getFunction(), split.getKind(), split.getName().str(), (int64_t)split.getIndex()};
+    auto it = numbers.find(key.text());
+    if (it == numbers.end())
+      return split.emitError("there is no such operation: number ") << split.getIndex() << " of '" << split.getKind()
+             << "' at '" << split.getName() << "' in @" << split.getFunction();
+    const ShardingRule &rule = problem.problem.ops[it->second].rule;
+    FactorAxes factors(rule.factors.size());
+    for (NamedAttribute entry : split.getFactors()) {
+      int factor = rule.indexOf(entry.getName());
+      auto list = dyn_cast<ArrayAttr>(entry.getValue());
+      if (factor < 0 || !list)
+        return split.emitError("the operation has no factor ") << entry.getName();
+      for (Attribute name : list) {
+        auto axis = isa<StringAttr>(name) ? mesh.find(cast<StringAttr>(name).getValue()) : std::nullopt;
+        if (!axis)
+          return split.emitError("the mesh has no axis ") << name;
+        factors[factor].push_back(*axis);
+      }
+    }
+    if (!isValid(mesh, rule, factors))
+      return split.emitError("the operation's sharding rule does not allow this split");
+    plan.ops[it->second] = factors;
+  }
+  return plan;
+}
