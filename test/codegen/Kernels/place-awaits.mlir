@@ -1,0 +1,89 @@
+// RUN: divisi-opt %s --form-kernels --place-awaits --split-input-file | FileCheck %s
+// RUN: divisi-opt %s --form-kernels --place-awaits --assign-buffers --split-input-file \
+// RUN:   | FileCheck %s --check-prefix=PLACES
+
+// A collective is started where its operands are there, and awaited before the first who needs a result; its number is
+// the first word of its parameters, its name says which parameters it is about.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[R:.*]]:2 = exec.call "divisi_collective"(%arg0, %arg1) [0, {{.*}}exec.collective = "all_reduce of w, v"}
+// CHECK-NEXT: %[[G:.*]] = exec.call "divisi_gemm"(%arg0, %arg0)
+// CHECK-NEXT: exec.await 0(%arg0, %arg1, %[[R]]#0, %[[R]]#1) :
+// CHECK-SAME: tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64xf32>
+// CHECK-NEXT: exec.call "divisi_gemm"(%[[G]], %[[R]]#0)
+// CHECK-NEXT: exec.kernel rows 64(%[[R]]#1)
+// CHECK-NOT: exec.await
+// CHECK: return
+#mesh = #dist.mesh<"data" = 2, "model" = 2>
+func.func @train(%x: tensor<64x64xf32> {graph.input = "x"}, %b: tensor<64xf32> {graph.input = "b"})
+    -> (tensor<64x64xf32> {graph.output = "y"}, tensor<64xf32> {graph.output = "z"})
+    attributes {dist.partitioned = #mesh} {
+  %0:2 = dist.all_reduce sum over ["data"] %x, %b : (tensor<64x64xf32>, tensor<64xf32>)
+      -> (tensor<64x64xf32>, tensor<64xf32>) loc(fused["w", "v"])
+  %1 = graph.matmul %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.matmul %1, %0#0 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %3 = graph.exp %0#1 : tensor<64xf32>
+  return %2, %3 : tensor<64x64xf32>, tensor<64xf32>
+}
+
+// Numbers go on in the next task; who is returned at once is awaited at the end; a chain waits link by link.
+// CHECK-LABEL: func.func @evaluate
+// CHECK: %[[A:.*]] = exec.call "divisi_collective"(%arg0) [1, {{.*}}exec.collective = "all_reduce"}
+// CHECK-NEXT: exec.await 1(%arg0, %[[A]]) : tensor<64xf32>, tensor<64xf32>
+// CHECK-NEXT: %[[B:.*]] = exec.call "divisi_collective"(%[[A]]) [2, {{.*}}exec.collective = "permute"}
+// CHECK-NEXT: exec.await 2(%[[A]], %[[B]]) : tensor<64xf32>, tensor<64xf32>
+// CHECK-NEXT: return %[[B]]
+func.func @evaluate(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {graph.output = "y"})
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce min over ["data", "model"] %x : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = dist.permute %0 by 1 over ["data"] : tensor<64xf32> -> tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
+
+// -----
+
+// What runs only when somebody looks is awaited only then, too.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[G:.*]] = exec.call "divisi_collective"(%arg0) [0, {{.*}} = "all_gather", exec.when = 1 : i64}
+// CHECK: exec.await 0(%arg0, %[[G]]) {exec.when = 1 : i64} : tensor<64xf32>, tensor<128xf32>
+// CHECK-NEXT: %[[S:.*]] = exec.call "divisi_collective"(%[[G]]) [1, {{.*}}exec.when = 1 : i64}
+// CHECK-NEXT: exec.await 1(%[[G]], %[[S]]) {exec.when = 1 : i64}
+#mesh = #dist.mesh<"data" = 2>
+func.func @train(%b: tensor<64xf32> {graph.input = "b"})
+    -> (tensor<64xf32> {graph.result = {kind = "grad_norm", when = 1}}) attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_gather %b dim 0 over ["data"] : tensor<64xf32> -> tensor<128xf32>
+  %1 = dist.reduce_scatter max dim 0 over ["data"] %0 : tensor<128xf32> -> tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
+
+// -----
+
+// More than three names are counted.
+// CHECK-LABEL: func.func @train
+// CHECK: exec.collective = "all_reduce of a, b, c and 2 more"
+#mesh = #dist.mesh<"data" = 2>
+func.func @train(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {graph.output = "y"})
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %x : (tensor<64xf32>) -> tensor<64xf32>
+      loc(fused["a", "b", "a", "c", "d", "e"])
+  return %0 : tensor<64xf32>
+}
+
+// -----
+
+// While a collective is under way nobody writes over what it reads: the new state, which could lie over the old one, is
+// computed apart.
+// PLACES: func.func @train(%arg0: tensor<64x64xf32> {exec.offset = [[W:[0-9]+]] : i64, graph.state = {name = "w"
+// PLACES: %[[G:.*]] = exec.call "divisi_collective"(%arg0) [0,
+// PLACES-NEXT: %[[N:.*]] = exec.kernel
+// PLACES-NOT: offsets = array<i64: [[W]]>
+// PLACES: exec.await 0(%arg0, %[[G]])
+// PLACES: exec.copy %[[N]] {offsets = array<i64: [[W]]>}
+#mesh = #dist.mesh<"data" = 2>
+func.func @train(%w: tensor<64x64xf32> {graph.state = {name = "w", role = "parameter"}})
+    -> (tensor<64x64xf32> {graph.renews = "w"}, tensor<64x128xf32> {graph.output = "y"})
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_gather %w dim 0 over ["data"] : tensor<64x64xf32> -> tensor<128x64xf32>
+  %1 = graph.exp %w : tensor<64x64xf32>
+  %2 = graph.matmul %1, %0 {transpose_rhs} : (tensor<64x64xf32>, tensor<128x64xf32>) -> tensor<64x128xf32>
+  return %1, %2 : tensor<64x64xf32>, tensor<64x128xf32>
+}

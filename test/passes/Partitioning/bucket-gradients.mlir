@@ -1,0 +1,103 @@
+// RUN: divisi-opt %s --bucket-gradients | FileCheck %s
+// RUN: divisi-opt %s --bucket-gradients=bucket-bytes=64 | FileCheck %s --check-prefix=SMALL
+// RUN: divisi-opt %s --bucket-gradients=bucket-bytes=0 | FileCheck %s --check-prefix=NONE
+// RUN: divisi-opt %s --bucket-gradients --bucket-gradients | FileCheck %s
+
+#mesh = #dist.mesh<"data" = 2, "model" = 2>
+
+// A bucket is closed when it has reached its size: four tensors of 32 bytes, two and two.
+// CHECK-LABEL: func.func @sizes
+// CHECK: %[[R:.*]]:4 = dist.all_reduce sum over ["data"] %arg0, %arg1, %arg2, %arg3 :
+// CHECK-NEXT: return %[[R]]#0, %[[R]]#1, %[[R]]#2, %[[R]]#3
+// SMALL-LABEL: func.func @sizes
+// SMALL-NEXT: %[[A:.*]]:2 = dist.all_reduce sum over ["data"] %arg0, %arg1 :
+// SMALL-NEXT: %[[B:.*]]:2 = dist.all_reduce sum over ["data"] %arg2, %arg3 :
+// SMALL-NEXT: return %[[A]]#0, %[[A]]#1, %[[B]]#0, %[[B]]#1
+// NONE-LABEL: func.func @sizes
+// NONE-COUNT-4: dist.all_reduce sum over ["data"] %{{[a-z0-9]+}} :
+func.func @sizes(%a: tensor<8xf32>, %b: tensor<2x4xf32>, %c: tensor<8xf32>, %d: tensor<8xf32>)
+    -> (tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>) attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %a : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = dist.all_reduce sum over ["data"] %b : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = dist.all_reduce sum over ["data"] %c : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = dist.all_reduce sum over ["data"] %d : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1, %2, %3 : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// One that is larger than a bucket goes alone, and closes it.
+// SMALL-LABEL: func.func @large
+// SMALL-NEXT: dist.all_reduce sum over ["data"] %arg0 : (tensor<64xf32>)
+// SMALL-NEXT: dist.all_reduce sum over ["data"] %arg1, %arg1 :
+func.func @large(%a: tensor<64xf32>, %b: tensor<8xf32>) -> (tensor<64xf32>, tensor<8xf32>, tensor<8xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %a : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = dist.all_reduce sum over ["data"] %b : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = dist.all_reduce sum over ["data"] %b : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1, %2 : tensor<64xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// Other axes, another order of them, another reduction or another element type: another bucket.
+// CHECK-LABEL: func.func @kinds
+// CHECK-DAG: dist.all_reduce sum over ["data"] %arg0, %arg0 : (tensor<8xf32>, tensor<8xf32>)
+// CHECK-DAG: dist.all_reduce sum over ["model"] %arg0, %arg0 : (tensor<8xf32>, tensor<8xf32>)
+// CHECK-DAG: dist.all_reduce sum over ["data", "model"] %arg0 : (tensor<8xf32>)
+// CHECK-DAG: dist.all_reduce sum over ["model", "data"] %arg0 : (tensor<8xf32>)
+// CHECK-DAG: dist.all_reduce max over ["data"] %arg0, %arg0 : (tensor<8xf32>, tensor<8xf32>)
+// CHECK-DAG: dist.all_reduce sum over ["data"] %arg1, %arg1 : (tensor<8xf16>, tensor<8xf16>)
+// CHECK: return
+func.func @kinds(%x: tensor<8xf32>, %h: tensor<8xf16>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>,
+    tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>)
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = dist.all_reduce sum over ["model"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = dist.all_reduce max over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = dist.all_reduce sum over ["data"] %h : (tensor<8xf16>) -> tensor<8xf16>
+  %4 = dist.all_reduce sum over ["data", "model"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = dist.all_reduce sum over ["model", "data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %6 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %7 = dist.all_reduce sum over ["model"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %8 = dist.all_reduce max over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %9 = dist.all_reduce sum over ["data"] %h : (tensor<8xf16>) -> tensor<8xf16>
+  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>,
+    tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>
+}
+
+// Who needs a result before the last operand is there gets it earlier.
+// CHECK-LABEL: func.func @order
+// CHECK-NEXT: %[[A:.*]] = dist.all_reduce sum over ["data"] %arg0 :
+// CHECK-NEXT: %[[E:.*]] = graph.exp %[[A]]
+// CHECK-NEXT: %[[N:.*]] = graph.neg %arg0
+// CHECK-NEXT: %[[B:.*]]:2 = dist.all_reduce sum over ["data"] %[[E]], %[[N]] :
+// CHECK-NEXT: return %[[B]]#0, %[[B]]#1
+func.func @order(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = graph.exp %0 : tensor<8xf32>
+  %2 = dist.all_reduce sum over ["data"] %1 : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = graph.neg %x : tensor<8xf32>
+  %4 = dist.all_reduce sum over ["data"] %3 : (tensor<8xf32>) -> tensor<8xf32>
+  return %2, %4 : tensor<8xf32>, tensor<8xf32>
+}
+
+// Buckets of buckets, and a result that nobody uses.
+// CHECK-LABEL: func.func @again
+// CHECK: %[[R:.*]]:3 = dist.all_reduce sum over ["data"] %arg0, %arg1, %arg0 :
+// CHECK-NEXT: return %[[R]]#1, %[[R]]#2
+func.func @again(%a: tensor<8xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<8xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %0:2 = dist.all_reduce sum over ["data"] %a, %b : (tensor<8xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %1 = dist.all_reduce sum over ["data"] %a : (tensor<8xf32>) -> tensor<8xf32>
+  return %0#1, %1 : tensor<4xf32>, tensor<8xf32>
+}
+
+// Other collectives stay.
+// CHECK-LABEL: func.func @others
+// CHECK-NEXT: dist.reduce_scatter
+// CHECK-NEXT: dist.reduce_scatter
+// CHECK-NEXT: dist.all_gather
+func.func @others(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<16xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<8xf32> -> tensor<4xf32>
+  %1 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<8xf32> -> tensor<4xf32>
+  %2 = dist.all_gather %x dim 0 over ["data"] : tensor<8xf32> -> tensor<16xf32>
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<16xf32>
+}
