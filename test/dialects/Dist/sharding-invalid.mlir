@@ -264,7 +264,8 @@ func.func @table_and_indices(%t: !t, %i: !i) attributes {dist.mesh = #dist.mesh<
 !x = tensor<16x8xf32, #dist.shard<"data", _>>
 !i = tensor<8xi64, #dist.shard<"data">>
 !u = tensor<8x8xf32, #dist.shard<"data", _>>
-func.func @rows_and_updates(%x: !x, %i: !i, %u: !u) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+func.func @rows_and_updates(%i: !i, %u: !u) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  %x = graph.constant dense<0.0> : !x
   // expected-error @+1 {{'graph.scatter_add' op splits two factors, 'row' and 'i0', over the same axis "data"}}
   %y = graph.scatter_add %x, %i, %u {dim = 0 : i64} : (!x, !i, !u) -> !x
   return
