@@ -5,9 +5,13 @@
 #include "compiler/Pipeline.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -17,6 +21,7 @@ using namespace divisi;
 using namespace divisi::compiler;
 
 JitFunction::~JitFunction() = default;
+JitProgram::~JitProgram() = default;
 
 static llvm::Error problem(const llvm::Twine &text) { return llvm::createStringError(text); }
 
@@ -34,7 +39,77 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   add("divisi_conv_input_grad", &divisi_conv_input_grad);
   add("divisi_conv_filter_grad", &divisi_conv_filter_grad);
   add("divisi_top_k", &divisi_top_k);
+  add("divisi_collective", &divisi_collective);
+  add("divisi_await", &divisi_await);
   return map;
+}
+
+/// Finds the program in a library of the process, with the services that it calls. `add` puts its code there.
+static llvm::Expected<const DivisiProgram *> load(std::unique_ptr<llvm::orc::LLJIT> &result,
+                                                  llvm::function_ref<llvm::Error(llvm::orc::LLJIT &)> add) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto machine = llvm::orc::JITTargetMachineBuilder::detectHost();
+  if (!machine)
+    return machine.takeError();
+  machine->setCodeGenOptLevel(llvm::CodeGenOptLevel::None);
+  auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*machine).create();
+  if (!jit)
+    return jit.takeError();
+  auto &library = (*jit)->getMainJITDylib();
+  if (auto failed = library.define(llvm::orc::absoluteSymbols(services(**jit))))
+    return failed;
+  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
+  if (!process)
+    return process.takeError();
+  library.addGenerator(std::move(*process));
+  if (auto failed = add(**jit))
+    return failed;
+  auto program = (*jit)->lookup("divisi_program");
+  if (!program)
+    return program.takeError();
+  result = std::move(*jit);
+  return program->toPtr<const DivisiProgram *>();
+}
+
+/// What comes after the level exec, as programs are compiled.
+static llvm::Expected<const DivisiProgram *> loadOptimized(ModuleOp module, std::unique_ptr<llvm::orc::LLJIT> &jit) {
+  if (failed(codegen::lowerToLlvm(module, {})))
+    return problem("lowering failed");
+  std::string error;
+  auto objects = codegen::emitObjects(module, {}, 1, error);
+  if (objects.empty())
+    return problem(error);
+  return load(jit, [&](llvm::orc::LLJIT &to) -> llvm::Error {
+    for (auto &object : objects)
+      if (auto failed = to.addObjectFile(std::move(object)))
+        return failed;
+    return llvm::Error::success();
+  });
+}
+
+/// The same in less time: nothing is optimized.
+static llvm::Expected<const DivisiProgram *> loadQuickly(ModuleOp module, std::unique_ptr<llvm::orc::LLJIT> &jit) {
+  if (failed(codegen::lowerToLlvm(module, {})))
+    return problem("lowering failed");
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  auto context = std::make_unique<llvm::LLVMContext>();
+  auto code = translateModuleToLLVMIR(module, *context, "divisi");
+  if (!code)
+    return problem("translation to LLVM IR failed");
+  return load(jit, [&](llvm::orc::LLJIT &to) {
+    code->setDataLayout(to.getDataLayout());
+    return to.addIRModule(llvm::orc::ThreadSafeModule(std::move(code), std::move(context)));
+  });
+}
+
+/// The bytes of a result that is a constant; empty for another.
+static std::vector<char> constantOf(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getX();
+  auto constant = value.getDefiningOp<graph::ConstantOp>();
+  return constant ? codegen::bytesOf(cast<DenseElementsAttr>(constant.getValue())) : std::vector<char>();
 }
 
 llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp module) {
@@ -59,37 +134,12 @@ llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp modul
     result->outputs.push_back({name ? name.str() : "", task.getResultTypes()[i], {}});
     auto offset = task.getResultAttrOfType<IntegerAttr>(i, exec::names::offset);
     result->outputOffsets.push_back(offset ? offset.getInt() : -1);
-    Value value = terminator->getOperand(i);
-    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-      value = reshape.getX();
-    auto constant = value.getDefiningOp<graph::ConstantOp>();
-    result->constants.push_back(constant ? codegen::bytesOf(cast<DenseElementsAttr>(constant.getValue()))
-                                         : std::vector<char>());
+    result->constants.push_back(constantOf(terminator->getOperand(i)));
   }
-  if (failed(codegen::lowerToLlvm(module, {})))
-    return problem("lowering failed");
-  std::string error;
-  auto objects = codegen::emitObjects(module, {}, 1, error);
-  if (objects.empty())
-    return problem(error);
-  auto jit = llvm::orc::LLJITBuilder().create();
-  if (!jit)
-    return jit.takeError();
-  auto &library = (*jit)->getMainJITDylib();
-  if (auto failed = library.define(llvm::orc::absoluteSymbols(services(**jit))))
-    return failed;
-  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
-  if (!process)
-    return process.takeError();
-  library.addGenerator(std::move(*process));
-  for (auto &object : objects)
-    if (auto failed = (*jit)->addObjectFile(std::move(object)))
-      return failed;
-  auto program = (*jit)->lookup("divisi_program");
+  auto program = loadOptimized(module, result->jit);
   if (!program)
     return program.takeError();
-  result->program = program->toPtr<const DivisiProgram *>();
-  result->jit = std::move(*jit);
+  result->program = *program;
   return result;
 }
 
@@ -104,4 +154,47 @@ void JitFunction::run(DivisiContext *context) {
     char *from = arena.get() + offset;
     output.bytes = offset < 0 ? constant : std::vector<char>(from, from + graph::bytesOf(output.type));
   }
+}
+
+llvm::Expected<std::unique_ptr<JitProgram>> JitProgram::compile(ModuleOp module) {
+  std::unique_ptr<JitProgram> result(new JitProgram);
+  PassManager pm(module.getContext());
+  addExecPipeline(pm);
+  if (failed(pm.run(module)))
+    return problem("the pipeline failed");
+  auto place = [](Type type, DictionaryAttr attributes) {
+    auto offset = attributes.getAs<IntegerAttr>(exec::names::offset);
+    return Place{cast<RankedTensorType>(type), attributes, offset ? offset.getInt() : -1, {}};
+  };
+  for (auto task : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < task.getNumArguments(); ++i) {
+      DictionaryAttr attributes = task.getArgAttrDict(i);
+      StringAttr name;
+      if (auto state = attributes.getAs<DictionaryAttr>(graph::names::state))
+        name = state.getAs<StringAttr>("name");
+      for (StringRef kind : {graph::names::input, graph::names::scalar})
+        if (!name)
+          name = attributes.getAs<StringAttr>(kind);
+      if (!name)
+        continue;
+      Place entry = place(task.getArgumentTypes()[i], attributes);
+      auto known = result->arguments.try_emplace(name.str(), entry).first->second;
+      if (known.type != entry.type || known.attributes.get(dist::names::global) != attributes.get(dist::names::global))
+        return problem("'" + name.getValue() + "' does not lie alike in all tasks");
+    }
+    for (unsigned i = 0; i < task.getNumResults(); ++i)
+      if (auto report = task.getResultAttrOfType<DictionaryAttr>(i, graph::names::result)) {
+        std::string name = (task.getName() + " " + report.getAs<StringAttr>("kind").getValue()).str();
+        if (auto of = report.getAs<StringAttr>("name"))
+          name += (" " + of.getValue()).str();
+        Place entry = place(task.getResultTypes()[i], task.getResultAttrDict(i));
+        entry.constant = constantOf(task.getBody().front().getTerminator()->getOperand(i));
+        result->results.emplace(name, std::move(entry));
+      }
+  }
+  auto program = loadQuickly(module, result->jit);
+  if (!program)
+    return program.takeError();
+  result->program = *program;
+  return result;
 }

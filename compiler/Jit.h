@@ -2,6 +2,7 @@
 #include "divisi/abi.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 #include "llvm/Support/Error.h"
 
@@ -43,6 +44,33 @@ private:
   const DivisiProgram *program = nullptr;
   std::vector<int64_t> inputOffsets, outputOffsets;
   std::vector<std::vector<char>> constants; // of outputs that are constants; empty for the others
+};
+
+/// A whole program compiled into this process, without optimizing: for tests that run it on several arenas, one for each rank.
+class JitProgram {
+public:
+  /// Where an argument or a result lies in the arena.
+  struct Place {
+    mlir::RankedTensorType type;
+    mlir::DictionaryAttr attributes;
+    int64_t offset;             // -1: a constant
+    std::vector<char> constant; // its bytes
+  };
+
+  /// Compiles the tasks of a module at the level train or dist, which is changed.
+  static llvm::Expected<std::unique_ptr<JitProgram>> compile(mlir::ModuleOp module);
+  ~JitProgram();
+
+  const DivisiProgram &get() const { return *program; }
+  /// States, inputs and scalars by name. A state is renewed where it lies.
+  std::map<std::string, Place> arguments;
+  /// What the tasks report: by task, kind and name ("train grad_norm fc.weight").
+  std::map<std::string, Place> results;
+
+private:
+  JitProgram() = default;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  const DivisiProgram *program = nullptr;
 };
 
 } // namespace divisi::compiler

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs suites of tests of a built tree and adds up what they say.
 
-    run_tests.py --build DIR [quick|slow|all|SUITE ...]
+    run_tests.py --build DIR [quick|slow|all|nightly|SUITE ...]
+
+`all` is quick and slow: what takes longer is asked for by name.
 
 Prints what each suite prints, then a table, then `N passed, N failed`; exit code 1 if anything failed or nothing ran.
 A suite that ends badly without naming a failure counts as one.
@@ -31,6 +33,7 @@ def suites(build):
     """All suites by the group that they belong to."""
     divisi, python = str(build / "bin/divisi"), str(build / "test/venv/bin/python")
     lit, units = build / "test/lit.xml", build / "test/ctest.xml"
+    plans = build / "test/plans.xml"
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     return {
         "quick": [
@@ -49,6 +52,15 @@ def suites(build):
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
             Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
+        ],
+        "nightly": [
+            Suite(
+                "plans",
+                ["env", "DIVISI_PLAN_DRAWS=2000", "ctest", "--test-dir", str(build), "-j2", "--timeout", "3600"]
+                + ["-R", "RandomPlans", "--output-junit", str(plans)],
+                plans,
+                quiet=True,
+            ),
         ],
     }
 
@@ -105,16 +117,16 @@ def run(suite):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--build", type=pathlib.Path, default=SOURCE / "build", help="the build folder")
-    p.add_argument("wanted", nargs="*", default=["all"], help="quick, slow, all, or names of suites")
+    p.add_argument("wanted", nargs="*", default=["all"], help="quick, slow, all, nightly, or names of suites")
     o = p.parse_args()
     o.build = o.build.resolve()
     groups = suites(o.build)
     known = {suite.name: suite for group in groups.values() for suite in group}
     chosen = {}
     for word in o.wanted:
-        group = list(known.values()) if word == "all" else groups.get(word) or [known.get(word)]
+        group = groups["quick"] + groups["slow"] if word == "all" else groups.get(word) or [known.get(word)]
         if group == [None]:
-            sys.exit(f"no suite '{word}': quick, slow, all, {', '.join(known)}")
+            sys.exit(f"no suite '{word}': quick, slow, all, nightly, {', '.join(known)}")
         chosen.update((suite.name, suite) for suite in group)
     rows = []
     for suite in chosen.values():

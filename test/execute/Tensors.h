@@ -1,0 +1,22 @@
+#pragma once
+#include "test/execute/Draw.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace divisi::test {
+
+using Bytes = std::vector<char>;
+/// Whole tensors by name, in the model's shapes.
+using Tensors = std::map<std::string, Bytes>;
+
+/// Elements from [low, high); integers are rounded down.
+Bytes randomBytes(Draw &draw, mlir::RankedTensorType type, double low, double high);
+/// What is wrong with a tensor; empty if it agrees. Floats may differ by the tolerance times the largest one, and by
+/// what is zero but for rounding.
+std::string difference(const Bytes &expected, const Bytes &got, mlir::Type element, double tolerance);
+
+} // namespace divisi::test

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Training on several ranks when things go wrong, and on other numbers of ranks than before.
+
+    ranks.py --divisi PATH
+
+- saved on 4, resumed on 2 and on 1: the saved weights are the same file
+- a rank killed (SIGKILL): the job ends within 5 s, with a line that says so and a non-zero exit code
+- the same with --restarts 2: it goes on from the last checkpoint, with the losses of an undisturbed run
+
+Needs only Python. Ends with `N passed, N failed`.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MODEL = pathlib.Path(__file__).resolve().parent.parent / "models" / "mlp"
+ENDS_WITHIN = 5  # seconds
+
+
+def losses(path):
+    """Text of the loss of each step; the steps after a restart are there twice and must agree."""
+    found = {}
+    for line in path.read_text().splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # the line that was being written
+        if "loss" in row and not row.get("eval"):
+            old = found.setdefault(row["step"], repr(row["loss"]))
+            assert old == repr(row["loss"]), f"step {row['step']}: {old} and then {row['loss']!r}"
+    return found
+
+
+def compile(divisi, program, *flags):
+    flags = [*flags, "--optimizer", "adamw", "--lr", "1e-3"]
+    subprocess.run([divisi, "compile", str(MODEL / "model.onnx"), "-o", str(program), *flags], check=True)
+
+
+def words(divisi, devices, program, *flags, before=()):
+    data = [w for n in ("x", "label") for w in ("--data", f"{n}={MODEL / 'data' / n}.npy")]
+    launcher = [divisi, "run", "--devices", str(devices), *before] if devices > 1 else []
+    return [*launcher, str(program), *data, "--seed", "3", "--quiet", *flags]
+
+
+def ranks_of(program):
+    """Process ids of the ranks."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "exe") == str(program):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def other_plans(divisi, work):
+    kinds = {4: ["--mesh", "data=2,model=2", "--zero", "1"], 2: ["--devices", "2", "--strategy", "operator"], 1: []}
+    for devices, flags in kinds.items():
+        compile(divisi, work / f"p{devices}", *flags)
+    subprocess.run(words(divisi, 4, work / "p4", "--steps", "20", "--checkpoint", str(work / "ck"), "--save-weights",
+                         str(work / "w4")), check=True)
+    for devices in (2, 1):
+        subprocess.run(words(divisi, devices, work / f"p{devices}", "--steps", "20", "--checkpoint", str(work / "ck"),
+                             "--resume", "--save-weights", str(work / f"w{devices}")), check=True)
+        same = (work / "w4").read_bytes() == (work / f"w{devices}").read_bytes()
+        assert same, f"the weights saved by 4 ranks differ from those that {devices} loaded"
+    subprocess.run(words(divisi, 2, work / "p2", "--steps", "30", "--checkpoint", str(work / "ck"), "--resume"), check=True)
+    return "saved on 4, loaded on 2 and 1, trained on by 2"
+
+
+def kill_one(process, program, log, after):
+    """Kills the last rank when step `after` is in the log; seconds until the job has ended."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (not log.is_file() or len(losses(log)) < after):
+        time.sleep(0.02)
+    ranks = ranks_of(program)
+    assert len(ranks) == 2, f"{len(ranks)} ranks run"
+    os.kill(ranks[-1], signal.SIGKILL)
+    return time.monotonic()
+
+
+def lost_rank(divisi, work):
+    compile(divisi, work / "p", "--devices", "2")
+    log = work / "log.jsonl"
+    process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000000", "--log", str(log)),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    start = kill_one(process, work / "p", log, 100)
+    said, _ = process.communicate(timeout=60)
+    seconds = time.monotonic() - start
+    assert seconds < ENDS_WITHIN, f"the job ended {seconds:.1f} s after a rank was killed"
+    assert process.returncode != 0, "exit code 0"
+    lines = [line for line in said.splitlines() if line.startswith("error:")]
+    assert any("rank" in line for line in lines), f"no line says so: {said!r}"
+    return f"ended after {seconds:.1f} s: {lines[0]}"
+
+
+def restarts(divisi, work):
+    compile(divisi, work / "p", "--devices", "2")
+    steps, whole, log = 4000, work / "whole.jsonl", work / "log.jsonl"
+    checkpoint = ["--steps", str(steps), "--every", "50", "--checkpoint"]
+    subprocess.run(words(divisi, 2, work / "p", *checkpoint, str(work / "a"), "--log", str(whole)), check=True)
+    process = subprocess.Popen(words(divisi, 2, work / "p", *checkpoint, str(work / "b"), "--log", str(log),
+                                     before=("--restarts", "2")), stderr=subprocess.PIPE, text=True)
+    kill_one(process, work / "p", log, 200)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, f"exit code {process.returncode}: {said}"
+    expected, found = losses(whole), losses(log)
+    assert len(expected) == steps, f"{len(expected)} losses in the undisturbed run"
+    assert found == expected, f"{sum(found.get(s) != l for s, l in expected.items())} losses differ"
+    assert "restart" in said, f"nothing says that it was started again: {said!r}"
+    return f"{steps} losses the same"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True)
+    o = p.parse_args()
+    passed, failed = 0, 0
+    for case in (other_plans, lost_rank, restarts):
+        with tempfile.TemporaryDirectory() as work:
+            try:
+                print(f"ok   {case.__name__}: {case(o.divisi, pathlib.Path(work).resolve())}", flush=True)
+                passed += 1
+            except (AssertionError, subprocess.SubprocessError, KeyError) as error:
+                print(f"FAIL {case.__name__}: {error}", flush=True)
+                failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
