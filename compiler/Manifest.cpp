@@ -80,6 +80,12 @@ static json::Object withSplit(json::Object entry, func::FuncOp task, unsigned ar
   return entry;
 }
 
+/// The type of a parameter in the model.
+static RankedTensorType modelType(DictionaryAttr attrs, RankedTensorType type) {
+  auto shape = attrs.getAs<DenseI64ArrayAttr>("shape");
+  return shape ? RankedTensorType::get(shape.asArrayRef(), type.getElementType()) : type;
+}
+
 static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
   json::Object entry = describe(type, offset);
   StringRef name = attrs.getAs<StringAttr>("name").getValue(), role = attrs.getAs<StringAttr>("role").getValue();
@@ -87,10 +93,12 @@ static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
   entry["role"] = role;
   if (auto of = attrs.getAs<StringAttr>("of"))
     entry["of"] = of.getValue();
+  if (auto shape = attrs.getAs<DenseI64ArrayAttr>("shape"))
+    entry["model_shape"] = json::Array(shape.asArrayRef());
   if (auto trainable = attrs.getAs<BoolAttr>("trainable"))
     entry["trainable"] = trainable.getValue();
   if (role == "parameter")
-    entry["init"] = initial(name, cast<RankedTensorType>(type));
+    entry["init"] = initial(name, modelType(attrs, cast<RankedTensorType>(type)));
   if (role == "buffer")
     entry["init"] = json::Object{{"kind", "constant"}, {"scale", name.ends_with("var") ? 1.0 : 0.0}};
   return entry;

@@ -53,6 +53,10 @@ Level compiler::levelOf(ModuleOp module) {
 }
 
 void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) {
+  if (options.splitProjections)
+    pm.addPass(planning::createSplitProjectionsPass());
+  if (options.batchNormGroups > 1)
+    pm.addPass(training::createGroupBatchNormPass({options.batchNormGroups}));
   pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());
   if (options.precision != "fp32")

@@ -31,6 +31,8 @@ struct TrainOptions {
   std::string optimizer = "sgd", precision = "fp32"; // precision: fp32 or bf16
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0;
   bool nesterov = false;
+  bool splitProjections = false; // for plans that split weights
+  int64_t batchNormGroups = 1; // parts of the batch with statistics of their own
 };
 
 /// graph to train.

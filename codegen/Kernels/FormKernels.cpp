@@ -115,11 +115,17 @@ private:
 
   static LogicalResult checkLowerings(Block &block) {
     bool ok = true;
-    for (Operation &op : block.without_terminator())
+    for (Operation &op : block.without_terminator()) {
+      auto constant = dyn_cast<graph::ConstantOp>(op);
+      if (constant && !isa<DenseElementsAttr>(constant.getValue())) {
+        op.emitError("a constant without its elements: they were left out of the dump");
+        ok = false;
+      }
       if (!isa<LoopInterface, SerialInterface, LibraryInterface, graph::ConstantOp>(op)) {
         op.emitError("no CPU lowering for '") << op.getName() << "'";
         ok = false;
       }
+    }
     return success(ok);
   }
 

@@ -37,7 +37,7 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
     for (auto task : getOperation().getOps<func::FuncOp>())
       if (!task.isDeclaration())
         for (auto call : llvm::make_early_inc_range(task.getBody().front().getOps<exec::CallOp>()))
-          if (call->hasAttr(exec::names::collective))
+          if (call->hasAttr(exec::names::collective) && !call.getParams().empty())
             place(call, next++);
   }
 
@@ -48,7 +48,7 @@ private:
     call.setParams(params);
     auto kind = call->getAttrOfType<StringAttr>(exec::names::collective);
     call->setAttr(exec::names::collective, StringAttr::get(call.getContext(), describe(call, kind.getValue())));
-    Operation *first = nullptr;
+    Operation *first = call->getUsers().empty() ? call->getNextNode() : nullptr;
     for (Operation *user : call->getUsers())
       if (!first || user->isBeforeInBlock(first))
         first = user;

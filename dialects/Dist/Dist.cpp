@@ -46,14 +46,21 @@ static bool knowsShardings(Operation *op) {
 /// `dist.mesh` on a function closes it: whatever meets a sharded type inside must know what that means.
 static LogicalResult verifyPlanned(Operation *op, MeshAttr attr) {
   Mesh mesh = toMesh(attr);
-  if (auto function = dyn_cast<FunctionOpInterface>(op))
-    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
-      if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && shardOf(tensor)) {
-        if (failed(localType(tensor, mesh, [&] { return op->emitOpError("argument #") << i << ": "; })))
-          return failure();
-        if (!shardOf(tensor).getPending().empty())
-          return op->emitOpError("argument #") << i << " may not be pending: " << tensor;
-      }
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || !llvm::hasSingleElement(function.getFunctionBody()) || function.getFunctionBody().front().empty())
+    return op->emitOpError("'dist.mesh' belongs on a function of one block");
+  if (op->hasAttr(names::partitioned))
+    return op->emitOpError("is planned or partitioned, not both");
+  for (Value result : function.getFunctionBody().front().back().getOperands())
+    if (auto shard = shardOf(result.getType()); shard && !shard.getPending().empty())
+      return op->emitOpError("returns a value that is pending: ") << result.getType();
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && shardOf(tensor)) {
+      if (failed(localType(tensor, mesh, [&] { return op->emitOpError("argument #") << i << ": "; })))
+        return failure();
+      if (!shardOf(tensor).getPending().empty())
+        return op->emitOpError("argument #") << i << " may not be pending: " << tensor;
+    }
   WalkResult walked = op->walk([&](Operation *inner) {
     auto sharded = [](Type type) { return (bool)shardOf(type); };
     if (knowsShardings(inner) ||
@@ -154,6 +161,8 @@ FailureOr<RankedTensorType> dist::localType(RankedTensorType type, const Mesh &m
   auto shard = shardOf(type);
   if (!shard)
     return RankedTensorType::get(type.getShape(), type.getElementType());
+  if (!type.hasStaticShape())
+    return error() << "the size of a sharded tensor must be known: " << type, failure();
   // A type that was built without checks has not been verified: do it here.
   if (failed(shard.verifyEncoding(type.getShape(), type.getElementType(), error)) ||
       failed(ShardAttr::verify(error, shard.getDims(), shard.getKind(), shard.getPending())))

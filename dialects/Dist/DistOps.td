@@ -25,7 +25,7 @@ def Dist_AllReduceOp : Dist_Op<"all_reduce"> {
   let summary = "combines each operand over the group; several operands travel together (a bucket)";
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Dist_ReductionAttr:$kind, StrArrayAttr:$axes);
   let results = (outs Variadic<AnyRankedTensor>:$results);
-  let assemblyFormat = "$kind `over` $axes $inputs attr-dict `:` functional-type($inputs, $results)";
+  let assemblyFormat = "`` $kind `over` $axes $inputs attr-dict `:` functional-type($inputs, $results)";
   let hasVerifier = 1;
 }
 def Dist_AllGatherOp : Dist_Op<"all_gather"> {
@@ -39,7 +39,7 @@ def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter"> {
   let summary = "combines over the group; each device keeps its piece of a dimension";
   let arguments = (ins AnyRankedTensor:$input, Dist_ReductionAttr:$kind, I64Attr:$dim, StrArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$kind `dim` $dim `over` $axes $input attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $kind `dim` $dim `over` $axes $input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
 }
 def Dist_AllToAllOp : Dist_Op<"all_to_all"> {

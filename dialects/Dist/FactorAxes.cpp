@@ -63,7 +63,8 @@ std::optional<std::pair<Axes, Reduction>> dist::contractedAxes(const ShardingRul
 bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes &perFactor) {
   llvm::SmallVector<int> seen;
   for (auto [factor, axes] : llvm::zip(rule.factors, perFactor)) {
-    if (!axes.empty() && (factor.whole || factor.size % mesh.parts(axes) != 0))
+    int64_t parts = mesh.parts(axes);
+    if (parts > 1 && (factor.whole || factor.size % parts != 0 || factor.size / parts < factor.least))
       return false;
     for (int axis : axes) {
       if (llvm::is_contained(seen, axis))

@@ -14,7 +14,8 @@ enum class Linear {
 };
 
 /// Factors are the independent index dimensions of an operation: `matmul: (b m k), (b k n) -> (b m n), sum k`.
-/// A dimension is the product of a list of factors, major to minor (reshape), or has none: it is never split.
+/// A dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (windows with a
+/// stride), or has none: it is never split.
 struct ShardingRule {
   struct Factor {
     std::string name;
@@ -22,6 +23,8 @@ struct ShardingRule {
     std::optional<Reduction> reduction = std::nullopt; // how results combine when this contracted factor is split
     bool whole = false;                 // may not be split
     bool indexed = false;               // reached through indices (a table's rows): not iterated over
+    bool windowed = false;              // pieces need a border of their neighbours' (convolution): the size may not grow
+    int64_t least = 1;                  // the smallest size of a piece
   };
   using Dims = llvm::SmallVector<llvm::SmallVector<int, 1>, 4>;
 
@@ -78,6 +81,8 @@ public:
   virtual const Mesh &mesh() const = 0;
   /// The operation's split.
   virtual llvm::ArrayRef<Axes> factorAxes() const = 0;
+  /// The number of a factor of the global operation, or -1.
+  virtual int factorOf(llvm::StringRef name) const = 0;
   /// The number of this device's piece under a split over these axes (major to minor): an int64 scalar.
   virtual mlir::Value pieceIndex(llvm::ArrayRef<int> axes) = 0;
   /// The shape of a result before partitioning.

@@ -64,6 +64,9 @@ private:
       if (factor.whole && !mine[f].empty())
         return op->emitOpError("needs factor '") << factor.name << "' whole, but " << here << " is "
                                                  << splitText(mine[f], mesh);
+      if (int64_t parts = mesh.parts(mine[f]); parts > 1 && factor.size / parts < factor.least)
+        return op->emitOpError("splits factor '") << factor.name << "' of size " << factor.size << " into " << parts
+               << " parts in " << here << ", but a piece must have at least " << factor.least;
       if (where[f].empty()) {
         where[f] = here;
         axes[f] = mine[f];
@@ -121,6 +124,10 @@ private:
     if (!passed.empty())
       kind = through;
     for (int axis : passed) {
+      for (auto [f, list] : llvm::enumerate(axes))
+        if (llvm::is_contained(list, axis))
+          return op->emitOpError("passes on what is pending over \"") << mesh.axes[axis].name
+                 << "\", which splits its factor '" << rule.factors[f].name << "'";
       if (llvm::is_contained(expected, axis))
         return op->emitOpError("combines twice over \"") << mesh.axes[axis].name << "\"";
       expected.push_back(axis);

@@ -124,8 +124,30 @@ int64_t ConvOp::getFlops() { return convFlops(*this); }
 int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }
 int64_t ConvFilterGradOp::getFlops() { return convFlops(*this); }
 
-/// Factors: batch n, groups g, input channels i and output channels o of a group; the spatial dimensions need halos and have
-/// no factor here.
+namespace {
+/// What a piece of a spatial dimension needs of its neighbours: the last `low` elements of the one before, the first `high`
+/// of the one after (negative: the last of its own are not needed).
+struct Halo {
+  int64_t dim = 0, low = 0, high = 0; // dim: of x and y
+  bool split = false;                 // whether the dimension can be split at all
+};
+} // namespace
+
+/// A spatial dimension splits where pieces of y stand for pieces of x that are `stride` times as long.
+template <typename OpT>
+static Halo haloOf(OpT op, int64_t s) {
+  auto [x, y, filter] = shapesOf(op);
+  Halo halo;
+  halo.dim = s + (op.getChannelsLast() ? 1 : 2);
+  int64_t stride = op.getStrides()[s], window = op.getDilations()[s] * (filter.getDimSize(s + 2) - 1) + 1;
+  halo.low = op.getPadsLow()[s];
+  halo.high = window - stride - halo.low;
+  halo.split = halo.low >= 0 && x.getDimSize(halo.dim) == stride * y.getDimSize(halo.dim) && y.getDimSize(halo.dim) > 1;
+  return halo;
+}
+
+/// Factors: batch n, groups g, input channels i and output channels o of a group; h0, h1, ... the spatial dimensions, whose
+/// pieces exchange borders.
 template <typename OpT>
 static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted) {
   auto [xType, yType, filterType] = shapesOf(op);
@@ -137,25 +159,101 @@ static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted
   x[0] = y[0] = {n};
   x[channel] = {g, i}, y[channel] = {g, o};
   filter[0] = {g, o}, filter[1] = {i};
+  for (int64_t s = 0; s < xType.getRank() - 2; ++s) {
+    Halo halo = haloOf(op, s);
+    if (!halo.split)
+      continue;
+    int h = rule.addFactor("h" + std::to_string(s), yType.getDimSize(halo.dim));
+    int64_t stride = op.getStrides()[s];
+    rule.factors[h].windowed = true;
+    rule.factors[h].least = std::max<int64_t>({1, (halo.low + stride - 1) / stride, (halo.high + stride - 1) / stride});
+    x[halo.dim] = y[halo.dim] = {h};
+  }
   auto dims = [&](char c) { return c == 'x' ? x : c == 'y' ? y : filter; };
   rule.operands = {dims(order[0]), dims(order[1])};
   rule.results = {dims(order[2])};
+  if (contracted == "n")
+    for (auto &factor : rule.factors)
+      if (factor.windowed)
+        factor.reduction = dist::Reduction::sum;
   return rule.contract(contracted, dist::Reduction::sum).linearIn(dist::Linear::each);
 }
 dist::ShardingRule ConvOp::getShardingRule() { return convRule(*this, "xfy", "i"); }
 dist::ShardingRule ConvInputGradOp::getShardingRule() { return convRule(*this, "yfx", "o"); }
 dist::ShardingRule ConvFilterGradOp::getShardingRule() { return convRule(*this, "xyf", "n"); }
 
-/// A device's groups.
-template <typename OpT>
-static Value localGroups(OpT op, dist::LocalContext &context) {
-  int64_t parts = context.mesh().parts(context.factorAxes()[op.getShardingRule().indexOf("g")]);
-  op.setGroups(op.getGroups() / parts);
-  return {};
+/// The elements that a neighbour sends: member r of the axes' group gets those of member r - shift, zeros at the border.
+static Value fromNeighbour(B &b, dist::LocalContext &context, Value x, ArrayRef<int> axes, int64_t shift) {
+  ArrayAttr names = dist::axisNames(axes, context.mesh(), b.getBuilder().getContext());
+  return dist::PermuteOp::create(b.getBuilder(), b.getLoc(), x.getType(), x, shift, names);
 }
-Value ConvOp::makeLocal(dist::LocalContext &context) { return localGroups(*this, context); }
-Value ConvInputGradOp::makeLocal(dist::LocalContext &context) { return localGroups(*this, context); }
-Value ConvFilterGradOp::makeLocal(dist::LocalContext &context) { return localGroups(*this, context); }
+
+/// x with the borders of the neighbouring pieces.
+static Value withHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, ArrayRef<int> axes) {
+  int64_t size = shapeOf(x)[halo.dim];
+  SmallVector<Value> parts;
+  if (halo.low > 0)
+    parts.push_back(fromNeighbour(b, context, b.sliceDim(x, halo.dim, size - halo.low, halo.low), axes, 1));
+  parts.push_back(halo.high < 0 ? b.sliceDim(x, halo.dim, 0, size + halo.high) : x);
+  if (halo.high > 0)
+    parts.push_back(fromNeighbour(b, context, b.sliceDim(x, halo.dim, 0, halo.high), axes, -1));
+  return parts.size() == 1 ? parts[0] : b.concat(parts, halo.dim);
+}
+
+/// The transposed map: what was computed for the neighbours' borders goes back to them and is added there.
+static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, ArrayRef<int> axes, int64_t size) {
+  SmallVector<int64_t> shape(shapeOf(x)), low(shape.size(), 0);
+  shape[halo.dim] = size;
+  Value sum = b.sliceDim(x, halo.dim, std::max<int64_t>(halo.low, 0), size + std::min<int64_t>(halo.high, 0));
+  sum = b.pad(sum, low, shape);
+  auto add = [&](int64_t from, int64_t count, int64_t to, int64_t shift) {
+    if (count <= 0)
+      return;
+    Value part = fromNeighbour(b, context, b.sliceDim(x, halo.dim, from, count), axes, shift);
+    low[halo.dim] = to;
+    sum = b.add(sum, b.pad(part, low, shape));
+  };
+  add(0, halo.low, size - halo.low, -1);
+  add(halo.low + size, halo.high, 0, 1);
+  return sum;
+}
+
+/// A device's groups; and where spatial dimensions are split, the convolution of a piece with its borders, without padding.
+template <typename OpT>
+static Value localConv(OpT op, dist::LocalContext &context, bool xIsOperand, bool xIsResult) {
+  op.setGroups(op.getGroups() / context.mesh().parts(context.factorAxes()[context.factorOf("g")]));
+  B b(context.builder(), op.getLoc());
+  SmallVector<std::pair<Halo, ArrayRef<int>>> halos;
+  SmallVector<int64_t> low(op.getPadsLow()), high(op.getPadsHigh());
+  for (int64_t s = 0; s < (int64_t)low.size(); ++s) {
+    int factor = context.factorOf("h" + std::to_string(s));
+    if (factor < 0 || context.factorAxes()[factor].empty())
+      continue;
+    halos.push_back({haloOf(op, s), context.factorAxes()[factor]});
+    low[s] = high[s] = 0;
+  }
+  if (halos.empty())
+    return {};
+  SmallVector<Value> operands(op->getOperands());
+  auto resultType = tensorType(op.getResult());
+  SmallVector<int64_t> result(resultType.getShape()), sizes;
+  for (auto [halo, axes] : halos) {
+    sizes.push_back(result[halo.dim]);
+    if (xIsOperand)
+      operands[0] = withHalo(b, context, operands[0], halo, axes);
+    if (xIsResult)
+      result[halo.dim] += halo.low + halo.high;
+  }
+  auto type = RankedTensorType::get(result, resultType.getElementType());
+  Value value = b.op<OpT>(type, operands[0], operands[1], op.getStrides(), op.getDilations(), low, high, op.getGroups(),
+                          op.getChannelsLast());
+  for (size_t k = halos.size(); xIsResult && k-- > 0;)
+    value = addHalo(b, context, value, halos[k].first, halos[k].second, sizes[k]);
+  return value;
+}
+Value ConvOp::makeLocal(dist::LocalContext &context) { return localConv(*this, context, true, false); }
+Value ConvInputGradOp::makeLocal(dist::LocalContext &context) { return localConv(*this, context, false, true); }
+Value ConvFilterGradOp::makeLocal(dist::LocalContext &context) { return localConv(*this, context, true, false); }
 
 template <typename To, typename From>
 static Value convLike(B &b, From op, Type type, Value first, Value second) {

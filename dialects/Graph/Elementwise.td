@@ -108,7 +108,7 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "no", 1, [SameTypeOperands, S
   let summary = "elementwise comparison; a comparison with NaN is false, but for ne";
   let arguments = (ins Graph_PredicateAttr:$predicate, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
   let results = (outs RankedTensorOf<[I1]>:$result);
-  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
 def Graph_SelectOp : Graph_Elementwise<"select", "no", 1, [SameOperandsAndResultShape,

@@ -42,6 +42,7 @@ inline constexpr llvm::StringLiteral parameter = "graph.parameter"; // argument:
 inline constexpr llvm::StringLiteral buffer = "graph.buffer";       // argument: running statistics and other buffers
 inline constexpr llvm::StringLiteral frozen = "graph.frozen";       // argument: a parameter that does not train
 inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";   // argument: a padded state's shape in the model
+inline constexpr llvm::StringLiteral modelShape = "graph.model_shape"; // argument: a parameter's shape in the model
 inline constexpr llvm::StringLiteral neutral = "graph.neutral";     // graph.pad: added to make a size divide
 inline constexpr llvm::StringLiteral input = "graph.input";         // argument: an input's name
 inline constexpr llvm::StringLiteral label = "graph.label";         // argument: an input that holds labels

@@ -66,7 +66,7 @@ static Value localIndices(B &b, dist::LocalContext &context, ArrayRef<int> axes,
 
 /// Rows of other devices are zeros: the result is a pending sum.
 Value GatherOp::makeLocal(dist::LocalContext &context) {
-  ArrayRef<int> axes = context.factorAxes()[getShardingRule().indexOf("row")];
+  ArrayRef<int> axes = context.factorAxes()[context.factorOf("row")];
   if (axes.empty())
     return {};
   B b(context.builder(), getLoc());
@@ -111,7 +111,7 @@ dist::ShardingRule ScatterAddOp::getShardingRule() {
 }
 /// Writes to rows of other devices are dropped: they are out of range here.
 Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
-  ArrayRef<int> axes = context.factorAxes()[getShardingRule().indexOf("row")];
+  ArrayRef<int> axes = context.factorAxes()[context.factorOf("row")];
   if (axes.empty())
     return {};
   B b(context.builder(), getLoc());

@@ -87,6 +87,9 @@ LogicalResult BatchNormOp::verify() {
     return failure();
   if (getRunning().size() != 0 && getRunning().size() != 2)
     return emitOpError("needs both running mean and variance, or neither");
+  int64_t groups = getGroups().value_or(1);
+  if (groups < 1 || (groups > 1 && (getDim() == 0 || shapeOf(getX())[0] % groups)))
+    return emitOpError("the batch of ") << getX().getType() << " does not divide into " << groups << " groups";
   SmallVector<Value> parameters = {getScale(), getBias(), getMean(), getVariance()};
   llvm::append_range(parameters, getRunning());
   return verifyParameters(*this, shapeOf(getX()).slice(getDim(), 1), parameters);
@@ -199,12 +202,41 @@ dist::ShardingRule RmsNormOp::getShardingRule() {
 
 static Value perChannel(B &b, Value value, Value x, int64_t dim) { return b.broadcast(value, shapeOf(x), {dim}); }
 
+namespace {
+/// A batch in groups: x as [groups, batch / groups, ...], whose dimension `dim` and group are kept by the statistics.
+struct Grouped {
+  Value x;
+  int64_t dim;
+  SmallVector<int64_t> reduced;
+};
+} // namespace
+
+static SmallVector<int64_t> groupedShape(ArrayRef<int64_t> shape, int64_t groups) {
+  SmallVector<int64_t> result = {groups, shape[0] / groups};
+  result.append(shape.begin() + 1, shape.end());
+  return result;
+}
+
+static Grouped grouped(B &b, BatchNormOp op, Value value) {
+  int64_t dim = op.getDim(), groups = op.getGroups().value_or(1);
+  if (groups == 1)
+    return {value, dim, dimsBut(value, dim)};
+  Value x = b.reshape(value, groupedShape(shapeOf(value), groups));
+  SmallVector<int64_t> reduced = dimsBut(x, dim + 1);
+  reduced.erase(reduced.begin());
+  return {x, dim + 1, reduced};
+}
+
+/// The mean over groups of a statistic; itself if there is one group.
+static Value meanOfGroups(B &b, BatchNormOp op, Value statistic) {
+  return op.getGroups().value_or(1) == 1 ? statistic : b.reduceMean(statistic, {0});
+}
+
 Values BatchNormOp::decompose(B &b) {
-  Value x = getX();
-  int64_t dim = getDim();
-  auto m = momentsOf(b, x, dimsBut(x, dim), getEpsilon().convertToDouble());
-  Value y = b.add(b.mul(m.normalized, perChannel(b, getScale(), x, dim)), perChannel(b, getBias(), x, dim));
-  return {y, m.mean, m.variance};
+  Grouped g = grouped(b, *this, getX());
+  auto m = momentsOf(b, g.x, g.reduced, getEpsilon().convertToDouble());
+  Value y = b.add(b.mul(m.normalized, perChannel(b, getScale(), g.x, g.dim)), perChannel(b, getBias(), g.x, g.dim));
+  return {b.reshape(y, shapeOf(getX())), meanOfGroups(b, *this, m.mean), meanOfGroups(b, *this, m.variance)};
 }
 Values BatchNormOp::buildEvaluation(B &b) {
   if (getRunning().size() != 2)
@@ -217,20 +249,22 @@ Values BatchNormOp::buildEvaluation(B &b) {
 }
 /// Gradients through the statistics as results do not flow: they only feed the running averages.
 Values BatchNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
-  Value g = gradients[0], x = getX();
   Values result(getNumOperands());
-  if (!g)
+  if (!gradients[0])
     return result;
-  int64_t dim = getDim();
-  auto dims = dimsBut(x, dim);
-  auto m = momentsOf(b, x, dims, getEpsilon().convertToDouble());
+  Grouped in = grouped(b, *this, getX());
+  Value g = grouped(b, *this, gradients[0]).x, x = in.x;
+  auto m = momentsOf(b, x, in.reduced, getEpsilon().convertToDouble());
   // With sums of g and g * n per channel, which are the gradients of bias and scale, dx needs no further reduction.
-  Value dbias = b.reduceSum(g, dims), dscale = b.reduceSum(b.mul(g, m.normalized), dims);
-  double inverse = (double)shapeOf(x)[dim] / tensorType(x).getNumElements();
-  Value inner = b.sub(b.sub(g, spread(b, b.scale(dbias, inverse), x, dims)),
-                      b.mul(m.normalized, spread(b, b.scale(dscale, inverse), x, dims)));
-  Value dx = b.mul(b.mul(m.rstd, perChannel(b, getScale(), x, dim)), inner);
-  result[0] = dx, result[1] = dscale, result[2] = dbias;
+  Value dbias = b.reduceSum(g, in.reduced), dscale = b.reduceSum(b.mul(g, m.normalized), in.reduced);
+  double inverse = (double)tensorType(dbias).getNumElements() / tensorType(x).getNumElements();
+  Value inner = b.sub(b.sub(g, spread(b, b.scale(dbias, inverse), x, in.reduced)),
+                      b.mul(m.normalized, spread(b, b.scale(dscale, inverse), x, in.reduced)));
+  Value dx = b.mul(b.mul(m.rstd, perChannel(b, getScale(), x, in.dim)), inner);
+  bool single = getGroups().value_or(1) == 1;
+  result[0] = b.reshape(dx, shapeOf(getX()));
+  result[1] = single ? dscale : b.reduceSum(dscale, {0});
+  result[2] = single ? dbias : b.reduceSum(dbias, {0});
   return result;
 }
 dist::ShardingRule BatchNormOp::getShardingRule() {

@@ -36,10 +36,12 @@ def Graph_BatchNormOp : Graph_Composite<"batch_norm", [AllTypesMatch<["x", "resu
   let summary = "normalization by the batch's statistics along every dimension but `dim`";
   let description = [{
     Ioffe and Szegedy, arXiv 1502.03167. `mean` and `variance` (biased) are the batch's, for the running statistics. `running`
-    (mean and variance, or nothing) is what an evaluation normalizes by; training does not read it.
+    (mean and variance, or nothing) is what an evaluation normalizes by; training does not read it. With `groups` the batch is
+    normalized in so many equal parts, each by its own statistics; `mean` and `variance` are then the means of theirs.
   }];
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$bias,
-                       Variadic<AnyRankedTensor>:$running, I64Attr:$dim, F64Attr:$epsilon);
+                       Variadic<AnyRankedTensor>:$running, I64Attr:$dim, F64Attr:$epsilon,
+                       OptionalAttr<I64Attr>:$groups);
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$mean, AnyRankedTensor:$variance);
 }
 

@@ -34,16 +34,21 @@ static LogicalResult verifyPool(OpT op, Value big, Value small) {
   return success();
 }
 
-/// Dimensions that are not pooled are factors.
+/// Dimensions that are not pooled are factors, and so are those whose windows lie side by side and fill them: a piece of `small`
+/// is a piece of `big` that is `stride` times as long.
 template <typename OpT>
-static dist::ShardingRule poolRule(OpT op, dist::Linear linear) {
+static dist::ShardingRule poolRule(OpT op, Value big, Value small, dist::Linear linear) {
   dist::ShardingRule rule;
   rule.linear = linear;
   dist::ShardingRule::Dims dims;
-  for (auto [d, size] : llvm::enumerate(shapeOf(op->getResult(0)))) {
+  for (auto [d, size] : llvm::enumerate(shapeOf(small))) {
     dims.emplace_back();
-    if (op.getWindow()[d] == 1 && op.getStrides()[d] == 1 && op.getPadsLow()[d] == 0)
-      dims[d].push_back(rule.addFactor("d" + std::to_string(d), size));
+    int64_t stride = op.getStrides()[d];
+    bool side = op.getWindow()[d] == stride && op.getDilations()[d] == 1 && op.getPadsLow()[d] == 0;
+    if (!side || shapeOf(big)[d] != stride * size)
+      continue;
+    dims[d].push_back(rule.addFactor("d" + std::to_string(d), size));
+    rule.factors.back().windowed = stride != 1;
   }
   rule.operands.assign(op->getNumOperands(), dims);
   rule.results.assign(op->getNumResults(), dims);
@@ -63,10 +68,18 @@ LogicalResult MaxPoolGradOp::verify() {
 LogicalResult SumPoolOp::verify() { return verifyPool(*this, getX(), getResult()); }
 LogicalResult SumPoolGradOp::verify() { return verifyPool(*this, getResult(), getGradient()); }
 
-dist::ShardingRule MaxPoolOp::getShardingRule() { return poolRule(*this, dist::Linear::no); }
-dist::ShardingRule MaxPoolGradOp::getShardingRule() { return poolRule(*this, dist::Linear::no); }
-dist::ShardingRule SumPoolOp::getShardingRule() { return poolRule(*this, dist::Linear::all); }
-dist::ShardingRule SumPoolGradOp::getShardingRule() { return poolRule(*this, dist::Linear::all); }
+dist::ShardingRule MaxPoolOp::getShardingRule() {
+  return poolRule(*this, getX(), getResult(), dist::Linear::no);
+}
+dist::ShardingRule MaxPoolGradOp::getShardingRule() {
+  return poolRule(*this, getResult(), getGradient(), dist::Linear::no);
+}
+dist::ShardingRule SumPoolOp::getShardingRule() {
+  return poolRule(*this, getX(), getResult(), dist::Linear::all);
+}
+dist::ShardingRule SumPoolGradOp::getShardingRule() {
+  return poolRule(*this, getResult(), getGradient(), dist::Linear::all);
+}
 
 Values MaxPoolOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!gradients[0])

@@ -95,6 +95,8 @@ Values DropoutOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 Values DropoutOp::buildEvaluation(B &) { return {getX()}; }
 dist::ShardingRule DropoutOp::getShardingRule() {
   auto rule = dist::ShardingRule::elementwise(*this);
+  for (auto &factor : rule.factors) // a piece would draw the numbers of the first: random_uniform knows its place
+    factor.whole = !getRandomness().empty();
   for (unsigned i = 1; i < getNumOperands(); ++i)
     rule.operands[i].assign(tensorType(getOperand(i)).getRank(), {});
   return rule;

@@ -1,5 +1,7 @@
 #include "passes/Partitioning/Passes.h"
 
+#include "mlir/Analysis/TopologicalSortUtils.h"
+
 using namespace mlir;
 
 namespace divisi::partitioning {
@@ -10,31 +12,86 @@ using dist::AllReduceOp;
 
 namespace {
 
-struct Bucket {
-  SmallVector<AllReduceOp> members;
+int64_t bytesOf(AllReduceOp op) {
   int64_t bytes = 0;
+  for (Value input : op.getInputs())
+    bytes += graph::bytesOf(input.getType());
+  return bytes;
+}
 
-  static int64_t bytesOf(AllReduceOp op) {
-    int64_t bytes = 0;
-    for (Value input : op.getInputs())
-      bytes += graph::bytesOf(input.getType());
-    return bytes;
+/// Who looks at a value: When bits, or -1 if it is needed in every step.
+class Needs {
+public:
+  explicit Needs(func::FuncOp function) : function(function) {}
+
+  int64_t of(Operation *op) {
+    auto [it, fresh] = known.try_emplace(op, -1);
+    if (!fresh)
+      return it->second;
+    int64_t bits = 0;
+    for (OpOperand &use : op->getUses()) {
+      int64_t mine = use.getOwner()->hasTrait<OpTrait::IsTerminator>() ? ofResult(use.getOperandNumber())
+                                                                        : of(use.getOwner());
+      bits = bits < 0 || mine < 0 ? -1 : bits | mine;
+    }
+    return known[op] = bits;
   }
-  bool fits(AllReduceOp op, int64_t limit) const {
-    AllReduceOp first = members.front();
+
+private:
+  int64_t ofResult(unsigned result) {
+    auto report = function.getResultAttrOfType<DictionaryAttr>(result, graph::names::result);
+    auto when = report ? report.getAs<IntegerAttr>("when") : IntegerAttr();
+    return when ? when.getInt() : -1;
+  }
+
+  func::FuncOp function;
+  llvm::DenseMap<Operation *, int64_t> known;
+};
+
+/// A bucket is one operation all the time, so that what depends on it is what the IR says.
+struct Bucket {
+  AllReduceOp op;
+  int64_t bytes, needs;
+
+  bool fits(AllReduceOp other, int64_t otherNeeds, int64_t limit) {
     auto element = [](AllReduceOp reduce) { return graph::tensorType(reduce.getInputs()[0]).getElementType(); };
-    return bytes < limit && op.getAxes() == first.getAxes() && op.getKind() == first.getKind() &&
-           element(op) == element(first);
-  }
-  /// Whether somebody needs a member's result before `op`, or to compute it.
-  bool isNeededBefore(Operation *op) const {
-    for (AllReduceOp member : members)
-      for (Operation *user : member->getUsers())
-        if (user->isBeforeInBlock(op))
-          return true;
-    return false;
+    return bytes < limit && needs == otherNeeds && op.getAxes() == other.getAxes() && op.getKind() == other.getKind() &&
+           element(op) == element(other);
   }
 };
+
+/// Whether computing `op` needs a result of `of`.
+bool dependsOn(Operation *op, Operation *of) {
+  SmallVector<Operation *> work = {op};
+  llvm::DenseSet<Operation *> seen;
+  while (!work.empty()) {
+    Operation *here = work.pop_back_val();
+    if (here == of)
+      return true;
+    if (seen.insert(here).second)
+      for (Value operand : here->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          work.push_back(producer);
+  }
+  return false;
+}
+
+/// One operation in the place of the second.
+AllReduceOp combine(AllReduceOp first, AllReduceOp second) {
+  OpBuilder builder(second);
+  SmallVector<Value> inputs, results;
+  for (AllReduceOp member : {first, second}) {
+    llvm::append_range(inputs, member.getInputs());
+    llvm::append_range(results, member.getResults());
+  }
+  auto combined = AllReduceOp::create(builder, builder.getFusedLoc({first.getLoc(), second.getLoc()}),
+                                      TypeRange(ValueRange(inputs)), inputs, second.getKind(), second.getAxes());
+  for (auto [old, result] : llvm::zip(results, combined.getResults()))
+    old.replaceAllUsesWith(result);
+  first.erase();
+  second.erase();
+  return combined;
+}
 
 struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> {
   using BucketGradientsPassBase::BucketGradientsPassBase;
@@ -42,40 +99,24 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
   void runOnOperation() final {
     if (getOperation().isDeclaration())
       return;
-    SmallVector<Bucket> open;
-    for (auto op : getOperation().getBody().front().getOps<AllReduceOp>()) {
-      bool placed = false;
-      for (Bucket &bucket : open)
-        if (!placed && bucket.fits(op, bucketBytes) && !bucket.isNeededBefore(op)) {
-          bucket.members.push_back(op);
-          bucket.bytes += Bucket::bytesOf(op);
-          placed = true;
-        }
-      if (!placed)
-        open.push_back({{op}, Bucket::bytesOf(op)});
+    Block &block = getOperation().getBody().front();
+    Needs needs(getOperation());
+    SmallVector<std::pair<AllReduceOp, int64_t>> all;
+    for (auto op : block.getOps<AllReduceOp>())
+      all.push_back({op, needs.of(op)});
+    SmallVector<Bucket> buckets;
+    for (auto [op, when] : all) {
+      auto fits = [&, op = op, when = when](Bucket &bucket) {
+        return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op);
+      };
+      if (auto *bucket = llvm::find_if(buckets, fits); bucket != buckets.end()) {
+        bucket->bytes += bytesOf(op);
+        bucket->op = combine(bucket->op, op);
+      } else {
+        buckets.push_back({op, bytesOf(op), when});
+      }
     }
-    for (Bucket &bucket : open)
-      if (bucket.members.size() > 1)
-        combine(bucket);
-  }
-
-private:
-  static void combine(const Bucket &bucket) {
-    AllReduceOp last = bucket.members.back();
-    OpBuilder builder(last);
-    SmallVector<Value> inputs, results;
-    SmallVector<Location> locations;
-    for (AllReduceOp member : bucket.members) {
-      llvm::append_range(inputs, member.getInputs());
-      llvm::append_range(results, member.getResults());
-      locations.push_back(member.getLoc());
-    }
-    auto combined = AllReduceOp::create(builder, builder.getFusedLoc(locations), TypeRange(ValueRange(inputs)), inputs,
-                                        last.getKind(), last.getAxes());
-    for (auto [old, result] : llvm::zip(results, combined.getResults()))
-      old.replaceAllUsesWith(result);
-    for (AllReduceOp member : bucket.members)
-      member.erase();
+    sortTopologically(&block); // what needs an early member of a bucket moves behind it
   }
 };
 } // namespace

@@ -53,6 +53,7 @@ private:
 /// What is known of an operation before its types change.
 struct Before {
   Operation *op;
+  ShardingRule rule;
   FactorAxes factors;
   SmallVector<SmallVector<int64_t>> shapes; // of the results
 };
@@ -64,6 +65,7 @@ public:
   OpBuilder &builder() override { return ops; }
   const Mesh &mesh() const override { return grid; }
   ArrayRef<Axes> factorAxes() const override { return before.factors; }
+  int factorOf(StringRef name) const override { return before.rule.indexOf(name); }
   Value pieceIndex(ArrayRef<int> axes) override {
     graph::GraphBuilder b(ops, before.op->getLoc());
     return indices.index(b, axes);
@@ -123,7 +125,7 @@ private:
   /// The split of a verified operation, from its types.
   Before remember(ShardingRuleInterface op) {
     ShardingRule rule = op.getShardingRule();
-    Before before{op, FactorAxes(rule.factors.size()), {}};
+    Before before{op, rule, FactorAxes(rule.factors.size()), {}};
     auto look = [&](Value value, const ShardingRule::Dims &dims) {
       Sharding sharding = toSharding(typeOf(value), mesh);
       for (auto [d, factors] : llvm::enumerate(dims)) {

@@ -90,15 +90,14 @@ private:
   }
 
   /// The value with `fill` beyond the model's size.
-  Value masked(Value value, ArrayRef<int> dims, double fill) {
+  Value masked(Value value, ArrayRef<int> dims, Attribute fill) {
     GraphBuilder b(builder, value.getLoc());
     auto shape = shapeOf(value);
     for (int d : dims) {
       Value inside = b.compareConst(Predicate::lt, b.iota({pads.paddedSize()}, 0), pads.size());
-      value = b.select(b.broadcast(inside, shape, {d}), value, b.splatLike(value, fill));
+      value = b.select(b.broadcast(inside, shape, {d}), value, b.constant(DenseElementsAttr::get(tensorType(value), fill)));
     }
-    zero.insert(value);
-    return value;
+    return value; // (perhaps not zero along other dimensions that grow)
   }
 
   static Type elementType(Value value) { return tensorType(value).getElementType(); }
@@ -112,12 +111,10 @@ private:
         return llvm::any_of(list, [&](int factor) { return pads.grows(number, factor); });
       });
     };
-    SmallVector<bool> carries;
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
       Value old = operand.get();
-      carries.push_back(grows(rule.operands[i]));
       if (auto it = now.find(old); it != now.end())
-        operand.set(carries.back() ? it->second : cut(old, it->second));
+        operand.set(grows(rule.operands[i]) ? it->second : cut(old, it->second));
     }
     for (auto [f, factor] : llvm::enumerate(rule.factors))
       if (pads.grows(number, f) && factor.reduction && !factor.indexed)
@@ -133,16 +130,15 @@ private:
       }
       cast<dist::ShardingRuleInterface>(op).growResult(i, resized(tensorType(result), dims, pads.paddedSize()));
       now[result] = result;
-      if (staysZero(op, rule, carries))
+      if (staysZero(op, number, rule, i))
         zero.insert(result);
     }
   }
 
-  /// Operands of a contraction over a growing factor must add nothing: zeros in one factor of a product, in every operand of
-  /// another sum, the smallest number for a maximum.
+  /// Operands of a contraction over a growing factor must add nothing: zeros for a sum (in every factor of a product: what is
+  /// computed from zeros may be infinite), the smallest number for a maximum.
   void neutralize(Operation *op, const ShardingRule &rule, int factor) {
     SmallVector<std::pair<OpOperand *, SmallVector<int>>> open;
-    bool anyZero = false;
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
       SmallVector<int> dims;
       for (auto [d, list] : llvm::enumerate(rule.operands[i]))
@@ -150,44 +146,45 @@ private:
           dims.push_back(d);
       if (dims.empty() || elementType(operand.get()) != elementType(op->getResult(0)))
         continue; // (indices)
-      bool known = rule.factors[factor].reduction == Reduction::sum && zero.contains(operand.get());
-      anyZero |= known;
-      if (!known)
+      if (rule.factors[factor].reduction != Reduction::sum || !zero.contains(operand.get()))
         open.push_back({&operand, dims});
-    }
-    if (rule.linear == Linear::each) {
-      if (anyZero || open.empty())
-        return;
-      auto smaller = [](auto &a, auto &b) {
-        return tensorType(a.first->get()).getNumElements() < tensorType(b.first->get()).getNumElements();
-      };
-      auto smallest = llvm::min_element(open, smaller);
-      open = {*smallest};
     }
     for (auto &[operand, dims] : open)
       operand->set(masked(operand->get(), dims, neutral(*rule.factors[factor].reduction, operand->get())));
   }
 
   /// What changes no result of a reduction: for a maximum, less than any number that a program has there.
-  static double neutral(Reduction reduction, Value value) {
+  static Attribute neutral(Reduction reduction, Value value) {
+    Type element = elementType(value);
     if (reduction == Reduction::sum)
-      return 0;
-    auto integer = dyn_cast<IntegerType>(elementType(value));
-    double largest = integer ? std::ldexp(1.0, std::min<int>(integer.getWidth(), 54) - 2) : HUGE_VAL;
-    return reduction == Reduction::max ? -largest : largest;
+      return Builder(element.getContext()).getZeroAttr(element);
+    bool smallest = reduction == Reduction::max;
+    if (auto floating = dyn_cast<FloatType>(element))
+      return FloatAttr::get(element, APFloat::getInf(floating.getFloatSemantics(), smallest));
+    unsigned width = element.getIntOrFloatBitWidth();
+    if (element.isUnsignedInteger())
+      return IntegerAttr::get(element, smallest ? APInt::getMinValue(width) : APInt::getMaxValue(width));
+    return IntegerAttr::get(element, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
   }
 
-  /// Zeros stay zeros through linear operations.
-  bool staysZero(Operation *op, const ShardingRule &rule, ArrayRef<bool> carries) const {
+  /// Zeros stay zeros through linear operations, along each factor that grows in the result: it must run through what is
+  /// zero there, one factor of a product or all terms of a sum.
+  bool staysZero(Operation *op, int number, const ShardingRule &rule, unsigned result) const {
     if (rule.zero)
       return true;
-    bool any = false, all = op->getNumOperands() > 0;
-    for (auto [operand, carried] : llvm::zip(op->getOperands(), carries)) {
-      bool known = zero.contains(operand) && carried;
-      any |= known;
-      all &= known;
-    }
-    return rule.linear == Linear::each ? any : rule.linear != Linear::no && all;
+    for (const auto &list : rule.results[result])
+      for (int factor : list) {
+        bool any = false, all = op->getNumOperands() > 0;
+        for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
+          bool known = zero.contains(operand) &&
+                       llvm::any_of(dims, [&](const auto &other) { return llvm::is_contained(other, factor); });
+          any |= known;
+          all &= known;
+        }
+        if (pads.grows(number, factor) && !(rule.linear == Linear::each ? any : rule.linear != Linear::no && all))
+          return false;
+      }
+    return true;
   }
 
   void padReturn(Operation *terminator) {
@@ -202,7 +199,7 @@ private:
       else if (SmallVector<int> dims = dimsOf(old); zero.contains(it->second))
         operand.set(it->second);
       else
-        operand.set(masked(it->second, dims, 0));
+        operand.set(masked(it->second, dims, neutral(Reduction::sum, it->second)));
     }
   }
 

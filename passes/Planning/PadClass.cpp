@@ -35,7 +35,7 @@ llvm::SmallVector<int> PadClass::dimsOf(int tensor) const {
 /// Whether the factor may grow here: not whole, and everywhere a whole dimension.
 bool PadClass::connects(const Problem::Op &op, int factor) const {
   const auto &f = op.rule.factors[factor];
-  if (f.whole || f.size != oldSize)
+  if (f.whole || f.windowed || f.size != oldSize)
     return false;
   auto pure = [&](const ShardingRule::Dims &dims) {
     return llvm::all_of(dims, [&](const auto &list) {

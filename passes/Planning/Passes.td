@@ -3,6 +3,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SplitProjectionsPass : Pass<"split-projections", "::mlir::ModuleOp"> {
+  let summary = "Cuts fused projections (query, key and value in one product) into products of their own";
+  let description = [{
+    Input: @loss. Where all users of a value are slices of one size along one dimension, and what computes it can be cut there up
+    to its parameters, each slice is computed from its part of them. A parameter [3 * n, k] becomes [3, n, k]
+    (`graph.model_shape` keeps the model's), so that n can be split over devices: heads of attention, not the middle of the queries.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
 def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
   let summary = "Decides how every tensor is split over a mesh, and writes it as types";
   let description = [{

@@ -46,11 +46,27 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
 
   void runOnOperation() final {
     hash = hashOfModel(getOperation());
+    separateScalars();
     if (failed(file.empty() ? followStrategy() : followFile()))
       signalPassFailure();
   }
 
 private:
+  /// What repeats a scalar gets one operation for each user: tensors that have only the scalar in common are not to be split
+  /// alike for its sake.
+  void separateScalars() {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      function.walk([](graph::BroadcastOp op) {
+        if (graph::tensorType(op.getX()).getNumElements() != 1)
+          return;
+        SmallVector<OpOperand *> uses;
+        for (OpOperand &use : op->getUses())
+          uses.push_back(&use);
+        for (OpOperand *use : llvm::drop_begin(llvm::reverse(uses)))
+          use->set(OpBuilder(op).clone(*op)->getResult(0));
+      });
+  }
+
   LogicalResult followStrategy() {
     std::string error;
     auto grid = parseMesh(mesh, error);

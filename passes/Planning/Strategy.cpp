@@ -1,5 +1,7 @@
 #include "passes/Planning/Strategy.h"
 
+#include <set>
+
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
@@ -61,6 +63,11 @@ private:
   /// Why the pin cannot hold, or nothing.
   std::string apply(const Pin &pin) {
     std::string what = "pin '" + pin.name + "': ";
+    std::set<std::string> used;
+    for (const auto &axes : pin.dims)
+      for (const std::string &axis : axes)
+        if (!used.insert(axis).second)
+          return what + "axis \"" + axis + "\" splits it twice";
     bool found = false;
     for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
       if (tensor.name != pin.name)
@@ -91,19 +98,20 @@ private:
     return "";
   }
 
-  /// Asks for padding if it is the size that stands against a split by the axis, and little is wasted.
-  void wantPadding(int tensor, int dim, int axis) {
+  /// Asks for padding if it is the size that stands against a split by the axis, and little is wasted (or it is wanted at
+  /// any price).
+  void wantPadding(int tensor, int dim, int axis, bool always) {
     const Sharding &sharding = propagation.sharding(tensor);
     int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.axes[axis].size;
     int64_t rest = size % parts == 0 ? 0 : parts - size % parts;
-    if (!pad && rest > 0 && rest <= size * mostPadding && !sharding.splits(axis) && !propagation.isFixed(tensor))
+    if (!pad && rest > 0 && (rest <= size * mostPadding || (always && parts <= size)) && !sharding.splits(axis) && !propagation.isFixed(tensor))
       pad = {tensor, dim, parts};
   }
 
   void splitBatch(int axis) {
     for (auto [tensor, dim] : problem.batchDims)
       if (!propagation.split(tensor, dim, axis))
-        wantPadding(tensor, dim, axis);
+        wantPadding(tensor, dim, axis, /*always=*/true);
     propagation.spread();
   }
 
@@ -152,7 +160,7 @@ private:
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
       for (size_t d = 0; d < dims.size(); ++d)
         if (problem.tensors[tensor].weight && dims[d].size() == 1 && dims[d][0] == factor && !op.rule.factors[factor].whole)
-          wantPadding(tensor, (int)d, axis);
+          wantPadding(tensor, (int)d, axis, /*always=*/false);
   }
 
   /// In the order of the forward part: rows where the activation is split along them already, else whole groups (experts,

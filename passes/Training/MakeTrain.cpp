@@ -20,6 +20,7 @@ struct Trained {
   StringAttr name;
   Value parameter, gradient;
   SmallVector<Value> moments;
+  SmallVector<NamedAttribute> ofMoments; // what their state says beside name and role
 };
 
 /// The L2 norm of all elements.
@@ -75,7 +76,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     for (BlockArgument argument : loss.getArguments())
       if (auto name = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), names::parameter))
         if (!loss.getArgAttr(argument.getArgNumber(), names::frozen))
-          trained.push_back({name, mapping.lookup(argument), {}, {}});
+          trained.push_back({name, mapping.lookup(argument), {}, {}, describeMoments(loss, argument, name)});
     Value lossValue;
     Operation *terminator = loss.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
@@ -98,7 +99,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       b.setLoc(t.parameter.getLoc());
       for (StringRef moment : rule.moments())
         t.moments.push_back(step.addState(t.parameter.getType(), (t.name.getValue() + "." + moment).str(), "moment",
-                                          t.parameter.getLoc(), builder.getNamedAttr("of", t.name)));
+                                          t.parameter.getLoc(), t.ofMoments));
       Value renewed = rule.update(b, shared, t.parameter, t.gradient, t.moments);
       step.addResult(renewed, names::renews, t.name);
       for (auto [moment, value] : llvm::zip(rule.moments(), t.moments))
@@ -111,6 +112,14 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     report(step, builder, lossValue, norms);
     step.finish();
     return success();
+  }
+
+  static SmallVector<NamedAttribute> describeMoments(func::FuncOp loss, BlockArgument parameter, StringAttr name) {
+    Builder builder(loss);
+    SmallVector<NamedAttribute> attributes = {builder.getNamedAttr("of", name)};
+    if (Attribute shape = loss.getArgAttr(parameter.getArgNumber(), names::modelShape))
+      attributes.push_back(builder.getNamedAttr("shape", shape));
+    return attributes;
   }
 
   /// The forward part, with dropout's randomness supplied. The first classification loss is remembered.

@@ -34,6 +34,17 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   ];
 }
 
+def GroupBatchNormPass : Pass<"group-batch-norm", "::mlir::ModuleOp"> {
+  let summary = "Batch normalization by the statistics of parts of the batch";
+  let description = [{
+    Input: @loss. Every graph.batch_norm gets `groups`: devices that split the batch in as many parts need not exchange statistics
+    in the forward and backward part. This changes the numbers, so only a user asks for it (--batch-norm-stats=local).
+    Fails when a batch does not divide.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+  let options = [Option<"groups", "groups", "int64_t", "1", "parts of the batch">];
+}
+
 def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {
   let summary = "Rounds what contractions read and write to a smaller float type";
   let description = [{

@@ -53,8 +53,10 @@ void training::addModelArguments(StepFunction &step, func::FuncOp loss, IRMappin
     Value value;
     if (auto name = text(names::parameter)) {
       bool trains = !loss.getArgAttr(i, names::frozen);
-      value = step.addState(argument.getType(), name, "parameter", argument.getLoc(),
-                            builder.getNamedAttr("trainable", builder.getBoolAttr(trains)));
+      SmallVector<NamedAttribute> more = {builder.getNamedAttr("trainable", builder.getBoolAttr(trains))};
+      if (Attribute shape = loss.getArgAttr(i, names::modelShape))
+        more.push_back(builder.getNamedAttr("shape", shape));
+      value = step.addState(argument.getType(), name, "parameter", argument.getLoc(), more);
     } else if (auto name = text(names::buffer)) {
       value = step.addState(argument.getType(), name, "buffer", argument.getLoc());
     } else { // inputs and scalars keep their attributes

@@ -186,6 +186,11 @@ private:
         (state.elements() != 1 || isFloat(state.dtype) || state.isSplit()))
       reader.fail("is not one integer");
     state.trainable = reader.boolean("trainable", true);
+    if (reader.has("model_shape")) {
+      state.inFiles = reader.shape("model_shape");
+      if (state.inFiles.empty() || byteCount(state.inFiles, widthOf(state.dtype)) != state.wholeBytes())
+        reader.fail(concat("has another number of elements than ", toString(state.inFiles)));
+    }
     state.of = reader.text("of", "");
     state.onnxName = reader.text("onnx_name", state.name);
     if (reader.has("init"))
@@ -266,7 +271,7 @@ template <typename Items, typename Match> auto findIn(const Items &items, Match 
 const char *divisi::runtime::nameOf(Role role) { return roleNames[static_cast<size_t>(role)]; }
 
 Slice Manifest::sliceOf(const Tensor &tensor, int64_t of) const {
-  Slice slice{tensor.wholeShape(), tensor.shape, Shape(tensor.shape.size())};
+  Slice slice{tensor.splitShape(), tensor.shape, Shape(tensor.shape.size())};
   for (size_t d = 0; d < tensor.split.size(); ++d)
     slice.start[d] = mesh.index(of, tensor.split[d]) * tensor.shape[d];
   return slice;

@@ -21,12 +21,16 @@ struct Tensor {
   /// Of a tensor that ranks share: the shape of the whole, and the axes over which each dimension is split.
   Shape global;
   std::vector<std::vector<int64_t>> split;
+  /// Its shape in files, where that is another view of the same elements.
+  Shape inFiles;
   int64_t offset = 0;
   int64_t bytes = 0;
 
   int64_t elements() const { return bytes / widthOf(dtype); }
   bool isSplit() const { return !split.empty(); }
-  const Shape &wholeShape() const { return isSplit() ? global : shape; }
+  /// The whole as files and users know it, and as it is split.
+  const Shape &wholeShape() const { return inFiles.empty() ? splitShape() : inFiles; }
+  const Shape &splitShape() const { return isSplit() ? global : shape; }
   /// Bytes of the whole.
   int64_t wholeBytes() const { return isSplit() ? byteCount(global, widthOf(dtype)).value_or(0) : bytes; }
 };

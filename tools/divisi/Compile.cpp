@@ -26,7 +26,7 @@ using namespace divisi::compiler;
 namespace {
 
 struct CompileFlags {
-  std::string input, output, emit, cpu = "native", loss, batchNorm = "training", strategy;
+  std::string input, output, emit, cpu = "native", loss, batchNorm = "training", batchNormStats = "global", strategy;
   int64_t devices = 0;
   PlanOptions plan;
   std::vector<std::string> dims;
@@ -55,8 +55,11 @@ public:
                    : flags.emit == "plan" ? Level::planned
                                           : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
+    TrainOptions train = flags.train;
+    if (failed(applyMesh(train)))
+      return 1;
     if (level < Level::train && target >= Level::train) {
-      if (failed(passes([&](OpPassManager &pm) { addTrainPipeline(pm, flags.train); })))
+      if (failed(passes([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
       level = Level::train;
     }
@@ -102,6 +105,28 @@ private:
     return success();
   }
 
+  /// What the training step depends on of the mesh: that of the flags, or of the plan file.
+  LogicalResult applyMesh(TrainOptions &train) {
+    std::optional<dist::Mesh> mesh;
+    std::string error;
+    if (!flags.plan.mesh.empty())
+      mesh = planning::parseMesh(flags.plan.mesh, error);
+    if (!flags.plan.file.empty()) {
+      OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(flags.plan.file, &context);
+      if (!text)
+        return failure();
+      for (auto plan : text->getOps<dist::PlanOp>())
+        mesh = dist::toMesh(plan.getMesh());
+    }
+    if (!mesh)
+      return success();
+    train.splitProjections = mesh->find("model").has_value();
+    auto data = mesh->find("data");
+    if (flags.batchNormStats == "local" && data)
+      train.batchNormGroups = mesh->axes[*data].size;
+    return success();
+  }
+
   LogicalResult passes(llvm::function_ref<void(OpPassManager &)> add) {
     PassManager pm(&context);
     add(pm);
@@ -136,7 +161,7 @@ private:
         return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh");
       (*plans.begin())->print(out.os());
     } else {
-      model.module->print(out.os(), OpPrintingFlags().elideLargeElementsAttrs(-1));
+      model.module->print(out.os()); // with all constants: a dump can be compiled onward
     }
     out.os() << "\n";
     out.keep();
@@ -187,7 +212,10 @@ std::string chooseMesh(CompileFlags &flags) {
   for (const std::string &pin : flags.plan.pins)
     if (!planning::parsePin(pin))
       return "--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + pin + "'";
-  if (flags.plan.zero && !mesh->find("data"))
+  auto data = mesh->find("data");
+  if (flags.batchNormStats == "local" && !data)
+    return "--batch-norm-stats=local is about the axis data, which the mesh lacks";
+  if (flags.plan.zero && !data)
     return "--zero splits over the axis data, which the mesh lacks";
   if (mesh->devices() == 1)
     flags.plan.mesh.clear();
@@ -248,6 +276,9 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   devices->add_option("--mesh", flags->plan.mesh, "a grid of devices instead: data=2,model=4");
   devices->add_option("--pin", flags->plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
+  devices->add_option("--batch-norm-stats", flags->batchNormStats,
+                      "statistics of the batch on all devices (global, default) or on each alone (local: other numbers)")
+      ->check(CLI::IsMember({"global", "local"}));
   devices->add_option("--plan", flags->plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
   devices->add_option("--zero", flags->plan.zero,
                       "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")

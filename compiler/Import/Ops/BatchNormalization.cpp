@@ -58,7 +58,7 @@ Results importBatchNormalization(NodeImporter &n) {
   Value running[] = {n.in(3), n.in(4)};
   Operation *op = n.create<BatchNormOp>(TypeRange{x.getType(), scale.getType(), scale.getType()}, x, scale, bias,
                                         ValueRange{n.cast(running[0], element), n.cast(running[1], element)}, 1,
-                                        llvm::APFloat(epsilon));
+                                        llvm::APFloat(epsilon), IntegerAttr());
   Value mean = runningAverage(n, running[0], op->getResult(1), momentum);
   Value variance = runningAverage(n, running[1], op->getResult(2), momentum);
   return {op->getResult(0), mean, variance, n.cast(op->getResult(1), n.elementOf(running[0])),

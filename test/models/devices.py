@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The reference models on several devices: the losses of PyTorch, and weights that really are split.
+
+    devices.py --divisi PATH
+
+Runs check.py for each way to split. Under a strategy that splits weights, the plan of every model must split at least one.
+Ends with `N passed, N failed`.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+WAYS = [
+    "--devices 2 --strategy data",
+    "--devices 4 --strategy data",
+    "--devices 2 --strategy operator",
+    "--devices 4 --strategy operator",
+    "--devices 4 --mesh data=2,model=2",
+    "--devices 2 --zero 1",
+    "--devices 4 --mesh data=2,model=2 --zero 3",
+]
+# An activation of this run is within 1e-6 of a relu's kink in step 8: weights that differ by 1e-6 end 1e-3 and more apart
+# (README.md). A way to split that sums in another order may fall on the other side.
+NEAR_TIES = {("--devices 2 --strategy data", "resnet_tiny sgd"): 2e-3}
+
+
+def loss_flags(case):
+    loss = json.loads((case / "reference.json").read_text()).get("loss")
+    return ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
+
+
+def split_weights(divisi, case, way):
+    """Parameters that the plan splits over the axis model."""
+    done = subprocess.run([divisi, "compile", str(case / "model.onnx"), *loss_flags(case), *way.split(), "--emit=plan"],
+                          check=True, capture_output=True, text=True)
+    shards = dict(re.findall(r"^(#\S+) = (#dist\.shard.*)$", done.stdout, re.MULTILINE))
+    places = re.findall(r'dist\.place "(\S+weight\S*|\S*w_\S+|\S+)" : tensor<[^,>]+, (#[^>]*>|#\S+?)>', done.stdout)
+    return [name for name, shard in places if '"model"' in shards.get(shard, shard)]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True)
+    o = p.parse_args()
+    cases = sorted(f.parent for f in HERE.glob("*/reference.json"))
+    passed = failed = 0
+    for way in WAYS:
+        devices, extra = re.fullmatch(r"--devices (\d)(.*)", way).groups()
+        command = [sys.executable, str(HERE / "check.py"), "--divisi", o.divisi, "--devices", devices,
+                   f"--compile-args={extra.strip()}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            match = re.match(r"(ok  |FAIL) (\S+ \S+): (?:loss error (\S+))?", line)
+            if not match:
+                continue
+            ok, run, error = match.groups()
+            near = NEAR_TIES.get((way, run))
+            good = ok == "ok  " or (near is not None and error is not None and float(error) <= near)
+            passed, failed = passed + good, failed + (not good)
+            print(f"{'ok  ' if good else 'FAIL'} {way}: {line[5:]}", flush=True)
+        if done.returncode and "passed" not in done.stdout:
+            print(done.stdout + done.stderr)
+            failed += 1
+        if "operator" in way or "model=" in way:
+            for case in cases:
+                split = split_weights(o.divisi, case, way)
+                passed, failed = passed + bool(split), failed + (not split)
+                print(f"{'ok  ' if split else 'FAIL'} {way}: {case.name} splits {len(split)} tensors", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
