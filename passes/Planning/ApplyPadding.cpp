@@ -76,15 +76,20 @@ private:
     return result;
   }
 
-  /// The value with the elements that it has in the model.
-  Value cut(Value old, Value value) {
-    Value &known = cuts[old];
+  /// The value with as many elements as in the model along these dimensions.
+  Value cut(Value old, Value value, ArrayRef<int> dims) {
+    if (dims.empty())
+      return value;
+    uint64_t mask = 0;
+    for (int d : dims)
+      mask |= uint64_t(1) << d;
+    Value &known = cuts[{old, mask}];
     if (!known) {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointAfterValue(value);
       GraphBuilder b(builder, old.getLoc());
       SmallVector<int64_t> starts(tensorType(value).getRank(), 0);
-      known = b.slice(value, starts, resized(tensorType(value), dimsOf(old), pads.size()).getShape());
+      known = b.slice(value, starts, resized(tensorType(value), dims, pads.size()).getShape());
     }
     return known;
   }
@@ -106,15 +111,16 @@ private:
     int number = problem.opOf.lookup(op);
     const ShardingRule &rule = problem.problem.ops[number].rule;
     builder.setInsertionPoint(op);
-    auto grows = [&](const ShardingRule::Dims &dims) {
-      return llvm::any_of(dims, [&](const auto &list) {
-        return llvm::any_of(list, [&](int factor) { return pads.grows(number, factor); });
+    // Of the dimensions of a value that grow, those that do so in this operation, or those that do not.
+    auto dimsThat = [&](bool grow, Value value, const ShardingRule::Dims &dims) {
+      return llvm::filter_to_vector(dimsOf(value), [&](int d) {
+        return llvm::any_of(dims[d], [&](int factor) { return pads.grows(number, factor); }) == grow;
       });
     };
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
       Value old = operand.get();
       if (auto it = now.find(old); it != now.end())
-        operand.set(grows(rule.operands[i]) ? it->second : cut(old, it->second));
+        operand.set(cut(old, it->second, dimsThat(false, old, rule.operands[i])));
     }
     for (auto [f, factor] : llvm::enumerate(rule.factors))
       if (pads.grows(number, f) && factor.reduction && !factor.indexed)
@@ -123,15 +129,20 @@ private:
       SmallVector<int> dims = dimsOf(result);
       if (dims.empty())
         continue;
-      if (!grows(rule.results[i])) {
-        builder.setInsertionPointAfterValue(result);
-        now[result] = padded(result, dims, op->getLoc());
-        continue;
-      }
-      cast<dist::ShardingRuleInterface>(op).growResult(i, resized(tensorType(result), dims, pads.paddedSize()));
+      SmallVector<int> rest = dimsThat(false, result, rule.results[i]);
+      bool zeros = staysZero(op, number, rule, i);
       now[result] = result;
-      if (staysZero(op, number, rule, i))
-        zero.insert(result);
+      if (rest.size() < dims.size())
+        cast<dist::ShardingRuleInterface>(op).growResult(
+            i, resized(tensorType(result), dimsThat(true, result, rule.results[i]), pads.paddedSize()));
+      if (!rest.empty()) {
+        builder.setInsertionPointAfterValue(result);
+        now[result] = padded(result, rest, op->getLoc());
+      }
+      if (zeros)
+        zero.insert(now[result]);
+      else
+        zero.erase(now[result]);
     }
   }
 
@@ -195,7 +206,7 @@ private:
       if (it == now.end())
         continue;
       if (!function.getResultAttr(i, names::renews))
-        operand.set(cut(old, it->second));
+        operand.set(cut(old, it->second, dimsOf(old)));
       else if (SmallVector<int> dims = dimsOf(old); zero.contains(it->second))
         operand.set(it->second);
       else
@@ -208,7 +219,7 @@ private:
   const PadClass &pads;
   OpBuilder builder;
   llvm::DenseMap<Value, Value> now;  // by the model's value: with its dimensions grown
-  llvm::DenseMap<Value, Value> cuts; // and cut to the model's size again
+  llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // and cut again along some dimensions
   llvm::DenseSet<Value> zero;        // zero beyond the model's size
 };
 } // namespace
