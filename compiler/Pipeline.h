@@ -44,7 +44,7 @@ struct PlanOptions {
   int zero = 0;
   std::string file; // a plan to follow instead
   bool many() const { return !mesh.empty() || !file.empty(); }
-  int64_t bucketBytes = 25 << 20; // of gradients that are reduced together
+  int64_t bucketBytes = 1 << 20; // of gradients that are reduced together: small, so that the first travel early
 };
 
 /// train to planned.

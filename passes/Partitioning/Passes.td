@@ -22,7 +22,7 @@ def BucketGradientsPass : Pass<"bucket-gradients", "::mlir::func::FuncOp"> {
     depend on it. What uses a result moves behind the bucket.
   }];
   let dependentDialects = ["::divisi::dist::DistDialect"];
-  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400", "size from which on a bucket is closed">];
+  let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "1048576", "size from which on a bucket is closed">];
 }
 
 #endif
