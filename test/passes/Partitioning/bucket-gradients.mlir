@@ -62,13 +62,13 @@ func.func @kinds(%x: tensor<8xf32>, %h: tensor<8xf16>) -> (tensor<8xf32>, tensor
     tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>
 }
 
-// Who needs a result before the last operand is there gets it earlier.
+// Who needs a result moves behind the bucket; what depends on the bucket does not join it.
 // CHECK-LABEL: func.func @order
-// CHECK-NEXT: %[[A:.*]] = dist.all_reduce sum over ["data"] %arg0 :
-// CHECK-NEXT: %[[E:.*]] = graph.exp %[[A]]
 // CHECK-NEXT: %[[N:.*]] = graph.neg %arg0
-// CHECK-NEXT: %[[B:.*]]:2 = dist.all_reduce sum over ["data"] %[[E]], %[[N]] :
-// CHECK-NEXT: return %[[B]]#0, %[[B]]#1
+// CHECK-NEXT: %[[A:.*]]:2 = dist.all_reduce sum over ["data"] %arg0, %[[N]] :
+// CHECK-NEXT: %[[E:.*]] = graph.exp %[[A]]#0
+// CHECK-NEXT: %[[B:.*]] = dist.all_reduce sum over ["data"] %[[E]] :
+// CHECK-NEXT: return %[[B]], %[[A]]#1
 func.func @order(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes {dist.partitioned = #mesh} {
   %0 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
   %1 = graph.exp %0 : tensor<8xf32>
@@ -100,4 +100,56 @@ func.func @others(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<16
   %1 = dist.reduce_scatter sum dim 0 over ["data"] %x : tensor<8xf32> -> tensor<4xf32>
   %2 = dist.all_gather %x dim 0 over ["data"] : tensor<8xf32> -> tensor<16xf32>
   return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<16xf32>
+}
+
+// The sum of a sum.
+// CHECK-LABEL: func.func @chain
+// CHECK-NEXT: %[[A:.*]] = dist.all_reduce sum over ["data"] %arg0 : (tensor<8xf32>)
+// CHECK-NEXT: %[[B:.*]] = dist.all_reduce sum over ["data"] %[[A]] : (tensor<8xf32>)
+// CHECK-NEXT: return %[[B]]
+func.func @chain(%x: tensor<8xf32>) -> tensor<8xf32> attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = dist.all_reduce sum over ["data"] %0 : (tensor<8xf32>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// Two buckets that would wait for each other: the one over "model" needs the first sum, and the last sum needs it.
+// CHECK-LABEL: func.func @cycle
+// CHECK-NEXT: %[[D:.*]]:2 = dist.all_reduce sum over ["data"] %arg0, %arg0 :
+// CHECK-NEXT: %[[M:.*]]:2 = dist.all_reduce sum over ["model"] %[[D]]#0, %arg0 :
+// CHECK-NEXT: %[[L:.*]] = dist.all_reduce sum over ["data"] %[[M]]#1 :
+// CHECK-NEXT: return %[[M]]#0, %[[L]], %[[D]]#1
+func.func @cycle(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = dist.all_reduce sum over ["model"] %0 : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = dist.all_reduce sum over ["model"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = dist.all_reduce sum over ["data"] %2 : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = dist.all_reduce sum over ["data"] %x : (tensor<8xf32>) -> tensor<8xf32>
+  return %1, %3, %4 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// What is only computed in some steps travels with what is needed in the same.
+// CHECK-LABEL: func.func @steps
+// CHECK-DAG: %[[N:.*]]:2 = dist.all_reduce sum over ["data"] %arg2, %arg3 :
+// CHECK-DAG: %[[A:.*]] = dist.all_reduce sum over ["data"] %arg4 :
+// CHECK-DAG: %[[G:.*]]:3 = dist.all_reduce sum over ["data"] %arg0, %arg1, %arg5 :
+// CHECK-DAG: %[[R:.*]] = graph.sqrt %[[N]]#0
+// CHECK-DAG: %[[S:.*]] = graph.add %[[N]]#1, %[[G]]#2
+// CHECK: return %[[G]]#0, %[[R]], %[[S]], %[[A]], %[[G]]#1, %[[G]]#2
+func.func @steps(%g: tensor<8xf32>, %h: tensor<8xf32>, %n: tensor<f32>, %m: tensor<f32>, %a: tensor<f32>, %l: tensor<f32>)
+    -> (tensor<8xf32>, tensor<f32> {graph.result = {kind = "grad_norm", name = "g", when = 1 : i64}},
+    tensor<f32> {graph.result = {kind = "grad_norm", name = "h", when = 1 : i64}},
+    tensor<f32> {graph.result = {kind = "accuracy", when = 2 : i64}}, tensor<8xf32>,
+    tensor<f32> {graph.result = {kind = "loss"}}) attributes {dist.partitioned = #mesh} {
+  %0 = dist.all_reduce sum over ["data"] %g : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = dist.all_reduce sum over ["data"] %n : (tensor<f32>) -> tensor<f32>
+  %2 = graph.sqrt %1 : tensor<f32>
+  %3 = dist.all_reduce sum over ["data"] %a : (tensor<f32>) -> tensor<f32>
+  %4 = dist.all_reduce sum over ["data"] %h : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = dist.all_reduce sum over ["data"] %m : (tensor<f32>) -> tensor<f32>
+  // The loss counts in every step, even if a norm looks at it, too.
+  %6 = dist.all_reduce sum over ["data"] %l : (tensor<f32>) -> tensor<f32>
+  %7 = graph.add %5, %6 : tensor<f32>
+  return %0, %2, %7, %3, %4, %6 : tensor<8xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<8xf32>, tensor<f32>
 }

@@ -2,7 +2,8 @@
 // RUN: divisi-opt %s --split-input-file --plan=mesh=model=2 | FileCheck %s --check-prefix=MODEL
 
 // A batch of 63 in 4 pieces: the program itself pads what it reads, and cuts what it returns. Contractions over the
-// batch see nothing of it: zeros in one operand of a product, zeros in a sum, the largest number in a minimum.
+// batch see nothing of it: zeros in all operands of a product (what is computed from zeros may be infinite), zeros in a
+// sum, the largest number of its type in a minimum.
 // DATA-LABEL: func.func @train
 // DATA-SAME: %arg1: tensor<63x7xf32> {graph.input = "x"}
 // DATA-SAME: %arg2: tensor<63xi64> {graph.input = "t", graph.padding = -100 : i64}
@@ -12,18 +13,20 @@
 // DATA-DAG: %[[TS:.*]] = dist.reshard %[[T]] : tensor<64xi64> -> tensor<64xi64, #data>
 // DATA: %[[H:.*]] = graph.matmul %[[XS]], %arg0 {{.*}} -> tensor<64x8xf32, #data-_>
 // DATA: %[[R:.*]] = graph.sigmoid %[[H]]
-// DATA-NEXT: graph.matmul %[[R]], %[[XS]] {transpose_lhs} {{.*}} -> tensor<8x7xf32, #_-_-sum-data>
 // DATA: %[[I:.*]] = graph.iota {dim = 0 : i64} : tensor<64xi64, #data>
 // DATA: %[[N:.*]] = graph.constant dense<63> : tensor<64xi64, #data>
 // DATA: %[[IN:.*]] = graph.compare lt %[[I]], %[[N]]
 // DATA: %[[MASK:.*]] = graph.broadcast %[[IN]]
 // DATA: %[[ZERO:.*]] = graph.constant dense<0.000000e+00> : tensor<64x8xf32, #data-_>
-// DATA-NEXT: %[[S:.*]] = graph.select %[[MASK]], %[[R]], %[[ZERO]]
+// DATA-NEXT: %[[P:.*]] = graph.select %[[MASK]], %[[R]], %[[ZERO]]
+// DATA-NEXT: graph.matmul %[[P]], %[[XS]] {transpose_lhs} {{.*}} -> tensor<8x7xf32, #_-_-sum-data>
+// DATA: %[[S:.*]] = graph.select %{{.*}}, %[[R]], %{{.*}} -> tensor<64x8xf32, #data-_>
 // DATA-NEXT: graph.reduce_sum %[[S]] {{.*}} -> tensor<8xf32, #_-sum-data>
 // DATA: %[[BELOW:.*]] = graph.constant dense<0xFF800000> : tensor<64x8xf32, #data-_>
 // DATA-NEXT: %[[M:.*]] = graph.select %{{.*}}, %[[H]], %[[BELOW]]
 // DATA-NEXT: graph.reduce_max %[[M]] {{.*}} -> tensor<8xf32, #_-max-data>
-// DATA: %[[K:.*]] = graph.select %{{.*}}, %[[TS]], %{{.*}} : {{.*}} -> tensor<64xi64, #data>
+// DATA: %[[ABOVE:.*]] = graph.constant dense<9223372036854775807> : tensor<64xi64, #data>
+// DATA-NEXT: %[[K:.*]] = graph.select %{{.*}}, %[[TS]], %[[ABOVE]] : {{.*}} -> tensor<64xi64, #data>
 // DATA-NEXT: graph.reduce_min %[[K]] {{.*}} -> tensor<i64, #min-data>
 
 // DATA-LABEL: func.func @evaluate
@@ -69,8 +72,9 @@ func.func @evaluate(%w: tensor<8x7xf32> {graph.state = {name = "w", role = "para
 // MODEL-SAME: %arg2: tensor<12x7xf32>
 // MODEL: %[[H:.*]] = graph.matmul %arg2, %arg0 {{.*}} -> tensor<12x54xf32, #_-model>
 // MODEL-NEXT: %[[E:.*]] = graph.exp %[[H]] : tensor<12x54xf32, #_-model>
-// The zeros of the second weight suffice for a product, but not for a sum.
-// MODEL-NEXT: graph.matmul %[[E]], %arg1 {{.*}} -> tensor<12x5xf32, #_-_-sum-model>
+// The zeros of the second weight do not suffice for a product: ones, here, but they may be infinite.
+// MODEL: %[[P:.*]] = graph.select %{{.*}}, %[[E]], %{{.*}} -> tensor<12x54xf32, #_-model>
+// MODEL-NEXT: graph.matmul %[[P]], %arg1 {{.*}} -> tensor<12x5xf32, #_-_-sum-model>
 // MODEL: %[[S:.*]] = graph.select %{{.*}}, %[[E]], %{{.*}} -> tensor<12x54xf32, #_-model>
 // MODEL-NEXT: graph.reduce_sum %[[S]] {{.*}} -> tensor<f32, #sum-model>
 // The gradient of exp is not zero at the end, so that the new weight is masked; that of the second is.
@@ -107,14 +111,70 @@ func.func @evaluate(%w: tensor<53x7xf32> {graph.state = {name = "w", role = "par
 
 // -----
 
-// Nobody pads 5 rows to 8: more than a quarter.
+// A batch is padded at any price, as long as each piece may have a row.
 // DATA-LABEL: func.func @evaluate
 // DATA-LABEL: func.func @evaluate
 // DATA-SAME: %arg1: tensor<5x8xf32> {graph.input = "x"}
-// DATA-NOT: graph.pad
-// DATA-NOT: dist.reshard
+// DATA: graph.pad %arg1 {{.*}} -> tensor<8x8xf32>
+// DATA: graph.matmul {{.*}} -> tensor<8x8xf32, #data-_>
+// DATA: graph.slice {{.*}} -> tensor<5x8xf32>
 func.func @evaluate(%w: tensor<8x8xf32> {graph.state = {name = "w", role = "parameter", trainable = true}},
     %x: tensor<5x8xf32> {graph.input = "x"}) -> (tensor<5x8xf32> {graph.output = "y"}) {
   %h = graph.matmul %x, %w : (tensor<5x8xf32>, tensor<8x8xf32>) -> tensor<5x8xf32>
   return %h : tensor<5x8xf32>
+}
+
+// -----
+
+// Three rows are not padded to four.
+// DATA-LABEL: func.func @evaluate
+// DATA-SAME: %arg1: tensor<3x8xf32> {graph.input = "x"}
+// DATA-NOT: graph.pad
+// DATA-NOT: dist.reshard
+func.func @evaluate(%w: tensor<8x8xf32> {graph.state = {name = "w", role = "parameter", trainable = true}},
+    %x: tensor<3x8xf32> {graph.input = "x"}) -> (tensor<3x8xf32> {graph.output = "y"}) {
+  %h = graph.matmul %x, %w : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
+  return %h : tensor<3x8xf32>
+}
+
+// -----
+
+// A weight does not grow by more than a quarter: three columns stay three.
+// MODEL-LABEL: func.func @evaluate
+// MODEL-LABEL: func.func @evaluate
+// MODEL-LABEL: func.func @evaluate
+// MODEL-SAME: %arg0: tensor<3x3xf32> {graph.state
+// MODEL-NOT: graph.pad
+// MODEL: return
+func.func @evaluate(%w: tensor<3x3xf32> {graph.state = {name = "w", role = "parameter", trainable = true}},
+    %x: tensor<8x3xf32> {graph.input = "x"}) -> (tensor<8x3xf32> {graph.output = "y"}) {
+  %h = graph.matmul %x, %w : (tensor<8x3xf32>, tensor<3x3xf32>) -> tensor<8x3xf32>
+  return %h : tensor<8x3xf32>
+}
+
+// -----
+
+// Integers have an exact smallest and largest number, signed or not.
+// DATA-LABEL: func.func @evaluate
+// DATA-LABEL: func.func @evaluate
+// DATA: %[[LEAST:.*]] = graph.constant dense<-2147483648> : tensor<64x4xi32, #data-_>
+// DATA-NEXT: graph.select {{.*}}, %[[LEAST]] :
+// DATA: graph.reduce_max
+// DATA: %[[ZERO:.*]] = graph.constant dense<0> : tensor<64x4xui8, #data-_>
+// DATA-NEXT: graph.select {{.*}}, %[[ZERO]] :
+// DATA: graph.reduce_max
+// DATA: %[[MOST:.*]] = graph.constant dense<255> : tensor<64x4xui8, #data-_>
+// DATA-NEXT: graph.select {{.*}}, %[[MOST]] :
+// DATA: graph.reduce_min
+// DATA: %[[INF:.*]] = graph.constant dense<0x7C00> : tensor<64x4xf16, #data-_>
+// DATA-NEXT: graph.select {{.*}}, %[[INF]] :
+// DATA: graph.reduce_min
+func.func @evaluate(%i: tensor<61x4xi32> {graph.input = "i"}, %u: tensor<61x4xui8> {graph.input = "u"},
+    %f: tensor<61x4xf16> {graph.input = "f"}) -> (tensor<4xi32> {graph.output = "a"}, tensor<4xui8> {graph.output = "b"},
+    tensor<4xui8> {graph.output = "c"}, tensor<4xf16> {graph.output = "d"}) {
+  %a = graph.reduce_max %i {dims = array<i64: 0>} : (tensor<61x4xi32>) -> tensor<4xi32>
+  %b = graph.reduce_max %u {dims = array<i64: 0>} : (tensor<61x4xui8>) -> tensor<4xui8>
+  %c = graph.reduce_min %u {dims = array<i64: 0>} : (tensor<61x4xui8>) -> tensor<4xui8>
+  %d = graph.reduce_min %f {dims = array<i64: 0>} : (tensor<61x4xf16>) -> tensor<4xf16>
+  return %a, %b, %c, %d : tensor<4xi32>, tensor<4xui8>, tensor<4xui8>, tensor<4xf16>
 }

@@ -1,0 +1,88 @@
+// A transformer layer as in transformer.mlir, but all of whose weights are squares of one size, as is the table of rows: that
+// sizes are equal is no reason to split alike.
+// RUN: divisi compile %s --emit dist --mesh model=2 | %python %S/Inputs/collectives.py | FileCheck %s
+// CHECK: evaluate all_reduce model tensors: 2 for 2, 8192 bytes
+// CHECK-NEXT: train all_reduce model scalars: 1 for 10, 40 bytes
+// CHECK-NEXT: train all_reduce model tensors: 4 for 4, 16384 bytes
+// CHECK-NOT: {{.}}
+
+// RUN: divisi compile %s --emit dist --mesh model=2 | FileCheck %s --check-prefix=WEIGHTS
+// WEIGHTS-LABEL: func.func @train
+// WEIGHTS-SAME: dist.global = tensor<32x32xf32, #dist.shard<"model", _>>, graph.state = {name = "q.weight"
+// WEIGHTS-SAME: dist.global = tensor<32xf32, #dist.shard<"model">>, graph.state = {name = "q.bias"
+// WEIGHTS-SAME: dist.global = tensor<32x32xf32, #dist.shard<"model", _>>, graph.state = {name = "k.weight"
+// WEIGHTS-SAME: dist.global = tensor<32x32xf32, #dist.shard<"model", _>>, graph.state = {name = "v.weight"
+// WEIGHTS-SAME: dist.global = tensor<32x32xf32, #dist.shard<_, "model">>, graph.state = {name = "o.weight"
+// WEIGHTS-SAME: tensor<32xf32> {graph.state = {name = "o.bias"
+// WEIGHTS-SAME: dist.global = tensor<32x32xf32, #dist.shard<"model", _>>, graph.state = {name = "fc1.weight"
+// WEIGHTS-SAME: dist.global = tensor<32x32xf32, #dist.shard<_, "model">>, graph.state = {name = "fc2.weight"
+
+!x = tensor<4x8x32xf32>
+!rows = tensor<32x32xf32>
+!w = tensor<32x32xf32>
+!wo = tensor<32x32xf32>
+!attended = tensor<32x32xf32>
+!b = tensor<32xf32>
+!v = tensor<32xf32>
+!heads = tensor<4x8x4x8xf32>
+!split = tensor<4x4x8x8xf32>
+!score = tensor<4x4x8x8xf32>
+!hidden = tensor<32x32xf32>
+!w1 = tensor<32x32xf32>
+!w2 = tensor<32x32xf32>
+!b1 = tensor<32xf32>
+
+func.func @loss(%s1: !v {graph.parameter = "ln1.weight"}, %o1: !v {graph.parameter = "ln1.bias"},
+    %wq: !w {graph.parameter = "q.weight"}, %bq: !b {graph.parameter = "q.bias"},
+    %wk: !w {graph.parameter = "k.weight"}, %bk: !b {graph.parameter = "k.bias"},
+    %wv: !w {graph.parameter = "v.weight"}, %bv: !b {graph.parameter = "v.bias"},
+    %wo: !wo {graph.parameter = "o.weight"}, %bo: !v {graph.parameter = "o.bias"},
+    %s2: !v {graph.parameter = "ln2.weight"}, %o2: !v {graph.parameter = "ln2.bias"},
+    %w1: !w1 {graph.parameter = "fc1.weight"}, %b1: !b1 {graph.parameter = "fc1.bias"},
+    %w2: !w2 {graph.parameter = "fc2.weight"}, %b2: !v {graph.parameter = "fc2.bias"},
+    %x: !x {graph.input = "x"}, %t: !rows {graph.input = "t"}) -> (tensor<f32> {graph.loss}) {
+  // Attention.
+  %n1 = graph.layer_norm %x, %s1, %o1 {dim = 2 : i64, epsilon = 1.0e-5 : f64} : (!x, !v, !v) -> !x
+  %r1 = graph.reshape %n1 : (!x) -> !rows
+  %q0 = graph.matmul %r1, %wq {transpose_rhs} : (!rows, !w) -> !attended
+  %q1 = graph.broadcast %bq {dims = array<i64: 1>} : (!b) -> !attended
+  %q2 = graph.add %q0, %q1 : !attended
+  %q3 = graph.reshape %q2 : (!attended) -> !heads
+  %q = graph.transpose %q3 {permutation = array<i64: 0, 2, 1, 3>} : (!heads) -> !split
+  %k0 = graph.matmul %r1, %wk {transpose_rhs} : (!rows, !w) -> !attended
+  %k1 = graph.broadcast %bk {dims = array<i64: 1>} : (!b) -> !attended
+  %k2 = graph.add %k0, %k1 : !attended
+  %k3 = graph.reshape %k2 : (!attended) -> !heads
+  %k = graph.transpose %k3 {permutation = array<i64: 0, 2, 1, 3>} : (!heads) -> !split
+  %v0 = graph.matmul %r1, %wv {transpose_rhs} : (!rows, !w) -> !attended
+  %v1 = graph.broadcast %bv {dims = array<i64: 1>} : (!b) -> !attended
+  %v2 = graph.add %v0, %v1 : !attended
+  %v3 = graph.reshape %v2 : (!attended) -> !heads
+  %v = graph.transpose %v3 {permutation = array<i64: 0, 2, 1, 3>} : (!heads) -> !split
+  %a0 = graph.matmul %q, %k {transpose_rhs} : (!split, !split) -> !score
+  %a1 = graph.constant dense<0.25> : !score
+  %a2 = graph.mul %a0, %a1 : !score
+  %a3 = graph.softmax %a2 {dim = 3 : i64} : (!score) -> !score
+  %a4 = graph.matmul %a3, %v : (!score, !split) -> !split
+  %a5 = graph.transpose %a4 {permutation = array<i64: 0, 2, 1, 3>} : (!split) -> !heads
+  %a6 = graph.reshape %a5 : (!heads) -> !attended
+  %a7 = graph.matmul %a6, %wo {transpose_rhs} : (!attended, !wo) -> !rows
+  %a8 = graph.broadcast %bo {dims = array<i64: 1>} : (!v) -> !rows
+  %a9 = graph.add %a7, %a8 : !rows
+  %xr = graph.reshape %x : (!x) -> !rows
+  %x1 = graph.add %xr, %a9 : !rows
+  // Multi-layer perceptron.
+  %n2 = graph.layer_norm %x1, %s2, %o2 {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (!rows, !v, !v) -> !rows
+  %m0 = graph.matmul %n2, %w1 {transpose_rhs} : (!rows, !w1) -> !hidden
+  %m1 = graph.broadcast %b1 {dims = array<i64: 1>} : (!b1) -> !hidden
+  %m2 = graph.add %m0, %m1 : !hidden
+  %m3 = graph.relu %m2 : !hidden
+  %m4 = graph.matmul %m3, %w2 {transpose_rhs} : (!hidden, !w2) -> !rows
+  %m5 = graph.broadcast %b2 {dims = array<i64: 1>} : (!v) -> !rows
+  %m6 = graph.add %m4, %m5 : !rows
+  %x2 = graph.add %x1, %m6 : !rows
+  %d = graph.sub %x2, %t : !rows
+  %e = graph.mul %d, %d : !rows
+  %l = graph.reduce_sum %e {dims = array<i64: 0, 1>} : (!rows) -> tensor<f32>
+  return %l : tensor<f32>
+}
