@@ -176,6 +176,51 @@ func.func @return_type(%x: !x) -> tensor<8xf32> attributes {dist.mesh = #dist.me
 
 // -----
 
+// What a function returns is final.
+!x = tensor<8xf32, #dist.shard<_, sum "data">>
+// expected-error @+1 {{'func.func' op returns a value that is pending: 'tensor<8xf32, #dist.shard<_, sum "data">>'}}
+func.func @pending_result() -> !x attributes {dist.mesh = #dist.mesh<"data" = 2>} {
+  %x = graph.constant dense<0.0> : !x
+  return %x : !x
+}
+
+// -----
+
+!z = tensor<8xf32, #dist.shard<"data">>
+!x = tensor<f32, #dist.shard<max "model">>
+// expected-error @+1 {{'func.func' op returns a value that is pending: 'tensor<f32, #dist.shard<max "model">>'}}
+func.func @pending_second_result(%z: !z) -> (!z, !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  %x = graph.constant dense<0.0> : !x
+  return %z, %x : !z, !x
+}
+
+// -----
+
+// Sizes that are not known do not divide.
+!x = tensor<?x8xf32, #dist.shard<"data", _>>
+// expected-error-re @+1 {{'func.func' op argument #0: the size of a sharded tensor must be known: 'tensor<?x8xf32, {{.*}}>'}}
+func.func @dynamic_argument(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2>} {
+  return
+}
+
+// -----
+
+// Nor where another dimension is split.
+!x = tensor<?x8xf32, #dist.shard<_, "data">>
+// expected-error-re @+1 {{'func.func' op argument #0: the size of a sharded tensor must be known: 'tensor<?x8xf32, {{.*}}>'}}
+func.func private @dynamic_declared(!x) attributes {dist.mesh = #dist.mesh<"data" = 2>}
+
+// -----
+
+!x = tensor<?xf32, #dist.shard<"data">>
+func.func @dynamic_result(%x: tensor<?xf32>) attributes {dist.mesh = #dist.mesh<"data" = 2>} {
+  // expected-error-re @+1 {{'dist.reshard' op the size of a sharded tensor must be known: 'tensor<?xf32, {{.*}}>'}}
+  %y = dist.reshard %x : tensor<?xf32> -> !x
+  return
+}
+
+// -----
+
 // Operations without a sharding rule.
 !x = tensor<8xf32, #dist.shard<"data">>
 func.func private @other(!x) -> !x
@@ -284,5 +329,35 @@ func.func @partitioned_text() attributes {dist.partitioned = 4 : i64} {
 
 // expected-error @+1 {{'func.func' op unknown attribute 'dist.plan'}}
 func.func @unknown_attribute() attributes {dist.plan = unit} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op is planned or partitioned, not both}}
+func.func @planned_and_partitioned() attributes {dist.mesh = #dist.mesh<"data" = 2>, dist.partitioned = #dist.mesh<"data" = 2>} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op 'dist.mesh' belongs on a function of one block}}
+func.func @two_blocks() attributes {dist.mesh = #dist.mesh<"data" = 2>} {
+  cf.br ^bb1
+^bb1:
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'builtin.module' op 'dist.mesh' belongs on a function}}
+module attributes {dist.mesh = #dist.mesh<"data" = 2>} {
+}
+
+// -----
+
+func.func @mesh_on_operation(%x: tensor<8xf32>) {
+  // expected-error @+1 {{'graph.relu' op 'dist.mesh' belongs on a function}}
+  %y = graph.relu %x {dist.mesh = #dist.mesh<"data" = 2>} : tensor<8xf32>
   return
 }

@@ -263,3 +263,27 @@ func.func @matmul_as_max(%x: !x, %w: !w) attributes {dist.mesh = #dist.mesh<"dat
   %y = graph.matmul %x, %w : (!x, !w) -> !y
   return
 }
+
+// -----
+
+// What is pending over an axis is not split over it.
+!l = tensor<8x8xf32, #dist.shard<_, _, sum "data">>
+!r = tensor<8x8xf32, #dist.shard<_, "data">>
+func.func @pending_and_split(%r: !r) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  %l = graph.constant dense<0.0> : !l
+  // expected-error @+1 {{'graph.matmul' op passes on what is pending over "data", which splits its factor 'n'}}
+  %y = graph.matmul %l, %r : (!l, !r) -> !r
+  return
+}
+
+// -----
+
+!l = tensor<8x8xf32, #dist.shard<_, _, sum "model">>
+!i = tensor<4xi64, #dist.shard<"model">>
+!y = tensor<4x8xf32, #dist.shard<"model", _>>
+func.func @rows_of_pending(%i: !i) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  %l = graph.constant dense<0.0> : !l
+  // expected-error-re @+1 {{'graph.gather' op passes on what is pending over "model", which splits its factor '{{.*}}'}}
+  %y = graph.gather %l, %i {dim = 0 : i64} : (!l, !i) -> !y
+  return
+}

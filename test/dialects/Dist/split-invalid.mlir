@@ -170,13 +170,43 @@ func.func @concat_dim(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "mo
 
 // -----
 
+// Spatial dimensions have a factor where the sizes of input and output are in the ratio of the stride: not here.
 !x = tensor<8x4x6x6xf32, #dist.shard<_, _, "data", _>>
 !f = tensor<8x4x3x3xf32>
-!y = tensor<8x8x6x6xf32, #dist.shard<_, _, "data", _>>
-func.func @conv_height(%x: !x, %f: !f) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+!y = tensor<8x8x4x4xf32, #dist.shard<_, _, "data", _>>
+func.func @conv_unpadded(%x: !x, %f: !f) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
   // expected-error-re @+1 {{operand #0 (dimension 2) {{.*}} "data", but this operation has no factor there to split}}
   %y = graph.conv %x, %f
+        {dilations = array<i64: 1, 1>, groups = 1 : i64, pads_high = array<i64: 0, 0>, pads_low = array<i64: 0, 0>,
+        strides = array<i64: 1, 1>}
+        : (!x, !f) -> !y
+  return
+}
+
+// -----
+
+!x = tensor<8x4x7x7xf32>
+!f = tensor<8x4x3x3xf32>
+!y = tensor<8x8x4x4xf32, #dist.shard<_, _, _, "data">>
+func.func @conv_stride_of_odd(%x: !x, %f: !f) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  // expected-error-re @+1 {{result #0 (dimension 3) {{.*}} "data", but this operation has no factor there to split}}
+  %y = graph.conv %x, %f
         {dilations = array<i64: 1, 1>, groups = 1 : i64, pads_high = array<i64: 1, 1>, pads_low = array<i64: 1, 1>,
+        strides = array<i64: 2, 2>}
+        : (!x, !f) -> !y
+  return
+}
+
+// -----
+
+// A single row has no pieces.
+!x = tensor<8x4x1x8xf32, #dist.shard<_, _, "data", _>>
+!f = tensor<8x4x1x1xf32>
+!y = tensor<8x8x1x8xf32>
+func.func @conv_one_row(%x: !x, %f: !f) attributes {dist.mesh = #dist.mesh<"data" = 1>} {
+  // expected-error-re @+1 {{operand #0 (dimension 2) {{.*}} "data", but this operation has no factor there to split}}
+  %y = graph.conv %x, %f
+        {dilations = array<i64: 1, 1>, groups = 1 : i64, pads_high = array<i64: 0, 0>, pads_low = array<i64: 0, 0>,
         strides = array<i64: 1, 1>}
         : (!x, !f) -> !y
   return
@@ -297,24 +327,84 @@ func.func @gather_elements_fewer(%x: !x, %i: !i) attributes {dist.mesh = #dist.m
 
 // -----
 
+// Windows that overlap, that leave gaps, that begin before the tensor, that reach beyond it.
+!x = tensor<8x16xf32, #dist.shard<_, "model">>
+func.func @pool_overlap(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  // expected-error-re @+1 {{operand #0 (dimension 1) {{.*}} "model", but this operation has no factor there to split}}
+  %y = graph.sum_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, strides = array<i64: 1, 1>,
+        window = array<i64: 1, 2>} : (!x) -> !x
+  return
+}
+
+// -----
+
 !x = tensor<8x16xf32, #dist.shard<_, "model">>
 !y = tensor<8x8xf32, #dist.shard<_, "model">>
-func.func @pool_window(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+func.func @pool_gaps(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
   // expected-error-re @+1 {{operand #0 (dimension 1) {{.*}} "model", but this operation has no factor there to split}}
   %y = graph.sum_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, strides = array<i64: 1, 2>,
+        window = array<i64: 1, 1>} : (!x) -> !y
+  return
+}
+
+// -----
+
+!x = tensor<8x16xf32>
+!y = tensor<8x8xf32, #dist.shard<_, "model">>
+!p = tensor<8x8xi32, #dist.shard<_, "model">>
+func.func @pool_before(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  // expected-error-re @+1 {{result #0 (dimension 1) {{.*}} "model", but this operation has no factor there to split}}
+  %y, %p = graph.max_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 1>, strides = array<i64: 1, 2>,
+        window = array<i64: 1, 2>} : (!x) -> (!y, !p)
+  return
+}
+
+// -----
+
+!x = tensor<8x15xf32>
+!y = tensor<8x8xf32, #dist.shard<_, "model">>
+!p = tensor<8x8xi32, #dist.shard<_, "model">>
+func.func @pool_beyond(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  // expected-error-re @+1 {{result #0 (dimension 1) {{.*}} "model", but this operation has no factor there to split}}
+  %y, %p = graph.max_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, strides = array<i64: 1, 2>,
+        window = array<i64: 1, 2>} : (!x) -> (!y, !p)
+  return
+}
+
+// -----
+
+!x = tensor<8x16xf32>
+!y = tensor<8x8xf32, #dist.shard<_, "model">>
+func.func @pool_dilated(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  // expected-error-re @+1 {{result #0 (dimension 1) {{.*}} "model", but this operation has no factor there to split}}
+  %y = graph.sum_pool %x {dilations = array<i64: 1, 2>, pads_low = array<i64: 0, 0>, strides = array<i64: 1, 2>,
         window = array<i64: 1, 2>} : (!x) -> !y
   return
 }
 
 // -----
 
+// Windows side by side: both sides are split alike.
 !x = tensor<8x16xf32, #dist.shard<"data", "model">>
 !y = tensor<8x8xf32, #dist.shard<"data", _>>
 !p = tensor<8x8xi32, #dist.shard<"data", _>>
 func.func @max_pool_window(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error-re @+1 {{operand #0 (dimension 1) {{.*}} "model", but this operation has no factor there to split}}
+  // expected-error @+2 {{splits factor 'd1' inconsistently: operand #0 (dimension 1) is split over "model", but result #0 (dimension 1) is whole}}
+  // expected-note @+1 {{put a dist.reshard on one of them}}
   %y, %p = graph.max_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, strides = array<i64: 1, 2>,
         window = array<i64: 1, 2>} : (!x) -> (!y, !p)
+  return
+}
+
+// -----
+
+// Eight elements are four windows: four pieces of the input, but not eight.
+!x = tensor<2x8xf32, #dist.shard<_, "data" + "model">>
+!y = tensor<2x4xf32>
+func.func @pool_pieces(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  // expected-error @+1 {{operand #0 (dimension 1) is split over "data" + "model", which cuts through its factor 'd1' of size 4}}
+  %y = graph.sum_pool %x {dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, strides = array<i64: 1, 2>,
+        window = array<i64: 1, 2>} : (!x) -> !y
   return
 }
 
