@@ -278,12 +278,13 @@ func.func @pending_and_split(%r: !r) attributes {dist.mesh = #dist.mesh<"data" =
 
 // -----
 
-!l = tensor<8x8xf32, #dist.shard<_, _, sum "model">>
-!i = tensor<4xi64, #dist.shard<"model">>
-!y = tensor<4x8xf32, #dist.shard<"model", _>>
-func.func @rows_of_pending(%i: !i) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  %l = graph.constant dense<0.0> : !l
-  // expected-error-re @+1 {{'graph.gather' op passes on what is pending over "model", which splits its factor '{{.*}}'}}
-  %y = graph.gather %l, %i {dim = 0 : i64} : (!l, !i) -> !y
+!x = tensor<2x4x6xf32, #dist.shard<_, _, _, sum "model">>
+!f = tensor<8x4x1xf32, #dist.shard<"model", _, _>>
+!y = tensor<2x8x6xf32, #dist.shard<_, "model", _>>
+func.func @channels_of_pending(%f: !f) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
+  %x = graph.constant dense<0.0> : !x
+  // expected-error @+1 {{'graph.conv' op passes on what is pending over "model", which splits its factor 'o'}}
+  %y = graph.conv %x, %f {dilations = array<i64: 1>, groups = 1 : i64, pads_high = array<i64: 0>,
+        pads_low = array<i64: 0>, strides = array<i64: 1>} : (!x, !f) -> !y
   return
 }
