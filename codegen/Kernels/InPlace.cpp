@@ -14,14 +14,14 @@ bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, uns
   if (sourceType.getElementType() != target.getElementType() ||
       sourceType.getNumElements() != target.getNumElements())
     return false;
-  llvm::DenseSet<Value> dependent = {source};
+  llvm::DenseSet<Value> dependent = {source}; // on the input, or on a stage: what reads it elsewhere begins another pass
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto loop = dyn_cast<LoopInterface>(op);
     if (!isa<graph::ConstantOp>(op) && (!loop || loop.getLoopDomain().hasReduction()))
       return false;
     // All stages of one size share one pass over the elements, in which every read comes before the writes.
-    if (op.hasAttr(exec::names::stage) &&
-        cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() != target.getNumElements())
+    bool stage = op.hasAttr(exec::names::stage);
+    if (stage && cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() != target.getNumElements())
       return false;
     for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
       if (!dependent.contains(operand))
@@ -30,6 +30,8 @@ bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, uns
         return false;
       dependent.insert(op.getResult(0));
     }
+    if (stage)
+      dependent.insert(op.getResult(0));
   }
   return true;
 }

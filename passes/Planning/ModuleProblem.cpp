@@ -52,6 +52,8 @@ private:
     } else if (auto name = function.getArgAttrOfType<StringAttr>(i, graph::names::input)) {
       t.role = Role::input;
       t.name = name.str();
+      if (auto [it, fresh] = inputs.try_emplace(t.name, number); !fresh)
+        problem.same.push_back({it->second, number});
       if (batch == 0 && !t.shape.empty())
         batch = t.shape[0];
       if (!t.shape.empty() && t.shape[0] == batch)
@@ -85,7 +87,7 @@ private:
 
   ModuleProblem &result;
   Problem &problem;
-  llvm::StringMap<int> states;
+  llvm::StringMap<int> states, inputs;
   int64_t batch = 0;
 };
 } // namespace

@@ -33,16 +33,19 @@ llvm::SmallVector<int> PadClass::dimsOf(int tensor) const {
 }
 
 /// Whether the factor may grow here: not whole, and everywhere a whole dimension.
-bool PadClass::connects(const Problem::Op &op, int factor) const {
+bool PadClass::connects(const Problem &problem, const Problem::Op &op, int factor) const {
   const auto &f = op.rule.factors[factor];
   if (f.whole || f.windowed || f.size != oldSize)
     return false;
-  auto pure = [&](const ShardingRule::Dims &dims) {
-    return llvm::all_of(dims, [&](const auto &list) {
-      return !llvm::is_contained(list, factor) || soleFactor(op.rule, list) == factor;
-    });
+  auto pure = [&](const auto &tensors, const auto &dimsOf) {
+    for (auto [tensor, dims] : llvm::zip(tensors, dimsOf))
+      for (auto [d, list] : llvm::enumerate(dims))
+        if (llvm::is_contained(list, factor) &&
+            (soleFactor(op.rule, list) != factor || problem.tensors[tensor].shape[d] != oldSize))
+          return false;
+    return true;
   };
-  return llvm::all_of(op.rule.operands, pure) && llvm::all_of(op.rule.results, pure);
+  return pure(op.operands, op.rule.operands) && pure(op.results, op.rule.results);
 }
 
 void PadClass::collect(const Problem &problem, std::pair<int, int> start) {
@@ -72,7 +75,7 @@ void PadClass::collect(const Problem &problem, std::pair<int, int> start) {
       const Problem::Op &op = problem.ops[number];
       auto look = [&](const auto &tensors, const auto &dims) {
         for (auto [t, list] : llvm::zip(tensors, dims))
-          if (int f = t == tensor ? soleFactor(op.rule, list[dim]) : -1; f >= 0 && connects(op, f))
+          if (int f = t == tensor ? soleFactor(op.rule, list[dim]) : -1; f >= 0 && connects(problem, op, f))
             factors.insert({number, f});
       };
       look(op.operands, op.rule.operands);

@@ -27,7 +27,7 @@ public:
   bool grows(int op, int factor) const { return factors.count({op, factor}) != 0; }
 
 private:
-  bool connects(const Problem::Op &op, int factor) const;
+  bool connects(const Problem &problem, const Problem::Op &op, int factor) const;
   void collect(const Problem &problem, std::pair<int, int> start);
 
   int64_t oldSize, newSize;

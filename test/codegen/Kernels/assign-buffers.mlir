@@ -85,3 +85,17 @@ func.func @view(%x: tensor<64x64xf32> {graph.input = "x"}) -> (tensor<4096xf32> 
   %4 = graph.reshape %3 : (tensor<64x64xf32>) -> tensor<4096xf32>
   return %4 : tensor<4096xf32>
 }
+
+// -----
+
+// A stage that is read elsewhere ends the pass over the elements: what is written before would be read after.
+// CHECK: func.func @train
+// CHECK: %[[NEW:.*]]:2 = exec.kernel
+// CHECK: %[[COPY:.*]] = exec.copy %[[NEW]]#0 {offsets = array<i64: 0>}
+// CHECK: return %[[COPY]], %[[NEW]]#1
+func.func @train(%w: tensor<4x4xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<4x4xf32> {graph.input = "x"}) -> (tensor<4x4xf32> {graph.renews = "w"}, tensor<4x4xf32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.tanh %x : tensor<4x4xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.add %1, %w : tensor<4x4xf32>
+  return %0, %2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
