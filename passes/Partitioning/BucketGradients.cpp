@@ -55,7 +55,8 @@ struct Bucket {
 
   bool fits(AllReduceOp other, int64_t otherNeeds, int64_t limit) {
     auto element = [](AllReduceOp reduce) { return graph::tensorType(reduce.getInputs()[0]).getElementType(); };
-    return bytes < limit && needs == otherNeeds && op.getAxes() == other.getAxes() && op.getKind() == other.getKind() &&
+    // What fills a bucket alone travels alone: from where it lies, without being packed.
+    return bytes < limit && bytesOf(other) < limit && needs == otherNeeds && op.getAxes() == other.getAxes() && op.getKind() == other.getKind() &&
            element(op) == element(other);
   }
 };

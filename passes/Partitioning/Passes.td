@@ -18,8 +18,8 @@ def BucketGradientsPass : Pass<"bucket-gradients", "::mlir::func::FuncOp"> {
   let summary = "Combines all_reduces of equal kind into buckets that travel together";
   let description = [{
     Input: partitioned functions. Output: the same with fewer dist.all_reduce: in program order, those over the same axes, of one
-    kind and element type, that are needed in the same steps, join a bucket while it is smaller than `bucket-bytes` and they do not
-    depend on it. What uses a result moves behind the bucket.
+    kind and element type, that are needed in the same steps, join a bucket while it is smaller than `bucket-bytes`, if they are
+    smaller themselves and do not depend on it. What uses a result moves behind the bucket.
   }];
   let dependentDialects = ["::divisi::dist::DistDialect"];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "1048576", "size from which on a bucket is closed">];
