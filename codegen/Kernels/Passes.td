@@ -43,7 +43,8 @@ def PlaceAwaitsPass : Pass<"place-awaits", "::mlir::ModuleOp"> {
   let summary = "Numbers the collectives and waits for each as late as possible";
   let description = [{
     Input: tasks after form-kernels, in which a collective is a call that starts it. Output: each has a number and a name, and an
-    exec.await before the first operation that needs its result; until then it runs beside the computation.
+    exec.await before the first operation that needs its result, or before the fourth collective after it, so that few are under
+    way at a time; until then it runs beside the computation.
   }];
   let dependentDialects = ["::divisi::exec::ExecDialect"];
 }

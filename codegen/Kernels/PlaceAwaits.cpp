@@ -31,18 +31,26 @@ std::string describe(exec::CallOp call, StringRef kind) {
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
 }
 
+/// How many collectives may be under way: each keeps its operands and results in memory.
+constexpr size_t mostUnderWay = 4;
+
 struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   void runOnOperation() final {
     int64_t next = 0;
     for (auto task : getOperation().getOps<func::FuncOp>())
-      if (!task.isDeclaration())
-        for (auto call : llvm::make_early_inc_range(task.getBody().front().getOps<exec::CallOp>()))
+      if (!task.isDeclaration()) {
+        SmallVector<exec::CallOp> calls;
+        for (auto call : task.getBody().front().getOps<exec::CallOp>())
           if (call->hasAttr(exec::names::collective) && !call.getParams().empty())
-            place(call, next++);
+            calls.push_back(call);
+        for (auto [i, call] : llvm::enumerate(calls))
+          place(call, next++, i + mostUnderWay < calls.size() ? calls[i + mostUnderWay] : exec::CallOp());
+      }
   }
 
 private:
-  static void place(exec::CallOp call, int64_t id) {
+  /// Before the first user, or before `last` if that comes earlier.
+  static void place(exec::CallOp call, int64_t id, Operation *last) {
     SmallVector<int64_t> params(call.getParams());
     params[0] = id;
     call.setParams(params);
@@ -52,6 +60,8 @@ private:
     for (Operation *user : call->getUsers())
       if (!first || user->isBeforeInBlock(first))
         first = user;
+    if (last && last->isBeforeInBlock(first))
+      first = last;
     SmallVector<Value> held(call.getInputs());
     llvm::append_range(held, call.getOutputs());
     OpBuilder builder(first);

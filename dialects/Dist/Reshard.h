@@ -3,6 +3,10 @@
 
 namespace divisi::dist {
 
+namespace names {
+inline constexpr llvm::StringLiteral use = "use"; // dist.reshard, dist.all_gather: a number that keeps equal ones apart
+} // namespace names
+
 /// One step from a sharding to another, on local values.
 struct ReshardStep {
   enum class Kind {

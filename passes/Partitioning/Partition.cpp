@@ -179,6 +179,8 @@ private:
         break;
       case Kind::allGather:
         value = AllGatherOp::create(builder, loc, scaled(type, step.dim, parts, 1), value, step.dim, axes);
+        if (Attribute use = reshard->getAttr(dist::names::use))
+          value.getDefiningOp()->setAttr(dist::names::use, use);
         break;
       case Kind::allToAll:
         value = AllToAllOp::create(builder, loc, scaled(scaled(type, step.dim, parts, 1), step.to, 1, parts), value,

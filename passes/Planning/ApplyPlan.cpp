@@ -1,5 +1,7 @@
 #include "passes/Planning/ApplyPlan.h"
 
+#include "dialects/Dist/Reshard.h"
+
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -103,6 +105,14 @@ private:
       auto splat = cast<SplatElementsAttr>(cast<graph::ConstantOp>(producer).getValue());
       return graph::ConstantOp::create(builder, producer->getLoc(), splat.resizeSplat(type));
     }
+    // A state that is gathered is gathered for each use, so that it need not stay whole from the forward to the backward
+    // part (ZeRO-3); the number keeps equal gathers apart.
+    if (isa<BlockArgument>(value) && want.replicated()) {
+      builder.setInsertionPoint(user);
+      auto gather = ReshardOp::create(builder, value.getLoc(), type, value);
+      gather->setAttr(dist::names::use, builder.getI64IntegerAttr(gathers++));
+      return gather;
+    }
     Value &known = reshards[{value, type}];
     if (!known) {
       builder.setInsertionPointAfterValue(value);
@@ -130,6 +140,7 @@ private:
   const Mesh &mesh;
   OpBuilder builder;
   llvm::DenseMap<std::pair<Value, Type>, Value> reshards;
+  int64_t gathers = 0;
 };
 } // namespace
 

@@ -4,6 +4,8 @@
     ranks.py --divisi PATH
 
 - saved on 4, resumed on 2 and on 1: the saved weights are the same file
+- ZeRO: the memory of each of 4 ranks falls by what is split (AdamW's two moments and, with stage 3, the parameters, of which
+  every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
 - a rank killed (SIGKILL): the job ends within 5 s, with a line that says so and a non-zero exit code
 - the same with --restarts 2: it goes on from the last checkpoint, with the losses of an undisturbed run
 
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 
+TRANSFORMER = pathlib.Path(__file__).resolve().parent.parent / "models" / "llama_tiny"
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "models" / "mlp"
 ENDS_WITHIN = 5  # seconds
 
@@ -76,6 +79,23 @@ def other_plans(divisi, work):
     return "saved on 4, loaded on 2 and 1, trained on by 2"
 
 
+def zero_memory(divisi, work):
+    state, arena = {}, {}
+    for stage in (0, 1, 3):
+        subprocess.run([divisi, "compile", str(TRANSFORMER / "model.onnx"), "-o", str(work / "p"), "--devices", "4", "--zero",
+                        str(stage), "--optimizer", "adamw"], check=True)
+        said = subprocess.run([str(work / "p"), "--describe", "json"], check=True, capture_output=True, text=True).stdout
+        state[stage], arena[stage] = json.loads(said)["state_bytes"], json.loads(said)["arena_bytes"]
+    whole = state[0]["parameter"]
+    assert state[0]["moment"] == 2 * whole, state
+    assert state[1] == {**state[0], "moment": 2 * whole // 4}, state
+    assert state[3] == {**state[1], "parameter": whole // 4}, state
+    saved, more = arena[0] - arena[1], arena[1] - arena[3]
+    assert saved >= 2 * whole * 3 / 4, f"all memory fell by {saved}, of {2 * whole * 3 / 4}"
+    assert more >= 0.9 * whole * 3 / 4, f"all memory fell by {more}, of {whole * 3 / 4}"
+    return f"all memory {arena[0]}, {arena[1]}, {arena[3]} bytes with stages 0, 1, 3 of {whole} bytes of parameters"
+
+
 def kill_one(process, program, log, after):
     """Kills the last rank when step `after` is in the log; seconds until the job has ended."""
     deadline = time.monotonic() + 60
@@ -124,7 +144,7 @@ def main():
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
     passed, failed = 0, 0
-    for case in (other_plans, lost_rank, restarts):
+    for case in (other_plans, zero_memory, lost_rank, restarts):
         with tempfile.TemporaryDirectory() as work:
             try:
                 print(f"ok   {case.__name__}: {case(o.divisi, pathlib.Path(work).resolve())}", flush=True)
