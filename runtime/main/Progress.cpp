@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -42,7 +43,10 @@ std::string divisi::runtime::fitTo(std::string text, size_t width) {
 }
 
 Progress::Style Progress::detect(bool quiet) {
-  return quiet ? Style::Quiet : isatty(STDOUT_FILENO) ? Style::Bar : Style::Lines;
+  // mpirun gives its ranks a terminal of their own; `divisi run` knows where the output really goes.
+  const char *told = std::getenv("DIVISI_TERMINAL");
+  bool terminal = std::getenv("OMPI_COMM_WORLD_SIZE") ? told && *told == '1' : isatty(STDOUT_FILENO) != 0;
+  return quiet ? Style::Quiet : terminal ? Style::Bar : Style::Lines;
 }
 
 Progress::Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch)

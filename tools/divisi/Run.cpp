@@ -88,6 +88,7 @@ Words launcherWords(const Request &request, std::string &note) {
   }
   for (const std::string &word : words)
     note += word + " ";
+  setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // what mpirun hides from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
     int threads = std::max(1, coresAllowed() / request.devices);
     setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
