@@ -94,8 +94,8 @@ TEST_F(ShardingRules, Convolution) {
     return rule(std::string("%x: tensor<2x4x8x8xf32>, %f: tensor<") + filter + ">",
                 "%0 = graph.conv %x, %f " + with + " : " + types);
   };
-  EXPECT_EQ(conv("6x4x3x3xf32", "1"), "n i . ., o i . . -> n o . . | n=2 i=4 o=6 | sum i");
-  EXPECT_EQ(conv("6x2x3x3xf32", "2"), "n . . ., . . . . -> n . . . | n=2");
+  EXPECT_EQ(conv("6x4x3x3xf32", "1"), "n g*i h0 h1, g*o i . . -> n g*o h0 h1 | n=2 g=1 i=4 o=6 h0=8 h1=8 | sum i");
+  EXPECT_EQ(conv("6x2x3x3xf32", "2"), "n g*i h0 h1, g*o i . . -> n g*o h0 h1 | n=2 g=2 i=2 o=3 h0=8 h1=8 | sum i");
 }
 
 TEST_F(ShardingRules, Reductions) {
