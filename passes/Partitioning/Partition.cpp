@@ -211,12 +211,31 @@ private:
 };
 
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
+  /// Everything in a planned function has a rule and a tensor of known size.
+  static LogicalResult check(func::FuncOp function) {
+    if (function.isDeclaration())
+      return function.emitError("is planned, but has no body");
+    auto known = [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.hasStaticShape();
+    };
+    if (!llvm::all_of(function.getArgumentTypes(), known))
+      return function.emitError("takes something else than tensors of known sizes: it cannot be partitioned");
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (!isa<ShardingRuleInterface, ReshardOp>(op) || !llvm::all_of(op.getResultTypes(), known))
+        return op.emitError("'") << op.getName() << "' has no sharding rule: it cannot be partitioned";
+    return success();
+  }
+
   void runOnOperation() final {
     for (auto plan : llvm::make_early_inc_range(getOperation().getOps<PlanOp>()))
       plan.erase();
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(dist::names::mesh))
+      if (function->hasAttr(dist::names::mesh)) {
+        if (failed(check(function)))
+          return signalPassFailure();
         Partitioner(function).run();
+      }
   }
 };
 } // namespace

@@ -15,7 +15,8 @@ public:
 
   LogicalResult add(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments())
-      describe(function, argument);
+      if (failed(describe(function, argument)))
+        return failure();
     bool forward = function.getName() == "evaluate";
     for (Operation &op : function.getBody().front().without_terminator())
       if (failed(add(op, forward)))
@@ -38,13 +39,26 @@ private:
     return it->second;
   }
 
-  void describe(func::FuncOp function, BlockArgument argument) {
+  /// Only tensors of known sizes can be split.
+  static LogicalResult check(Operation *op, TypeRange types) {
+    for (Type type : types)
+      if (auto tensor = dyn_cast<RankedTensorType>(type); !tensor || !tensor.hasStaticShape())
+        return op->emitError("cannot be planned for several devices: the size of ") << type << " is not known";
+    return success();
+  }
+
+  LogicalResult describe(func::FuncOp function, BlockArgument argument) {
+    if (failed(check(function, argument.getType())))
+      return failure();
     int number = tensor(argument);
     Problem::Tensor &t = problem.tensors[number];
     unsigned i = argument.getArgNumber();
     if (auto state = function.getArgAttrOfType<DictionaryAttr>(i, graph::names::state)) {
-      StringRef role = state.getAs<StringAttr>("role").getValue();
-      t.name = state.getAs<StringAttr>("name").str();
+      auto name = state.getAs<StringAttr>("name"), kind = state.getAs<StringAttr>("role");
+      if (!name || !kind)
+        return function.emitError("argument #") << i << ": 'graph.state' needs a name and a role";
+      StringRef role = kind.getValue();
+      t.name = name.str();
       t.role = role == "parameter" ? Role::parameter : role == "moment" ? Role::moment : Role::other;
       t.weight = t.role == Role::parameter;
       if (auto [it, fresh] = states.try_emplace(t.name, number); !fresh)
@@ -59,12 +73,15 @@ private:
       if (!t.shape.empty() && t.shape[0] == batch)
         problem.batchDims.push_back({number, 0});
     }
+    return success();
   }
 
   LogicalResult add(Operation &op, bool forward) {
     auto rule = dyn_cast<dist::ShardingRuleInterface>(op);
     if (!rule)
       return op.emitError("'") << op.getName() << "' has no sharding rule: it cannot be planned for several devices";
+    if (failed(check(&op, op.getOperandTypes())) || failed(check(&op, op.getResultTypes())))
+      return failure();
     Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
     bool weight = true;
     for (Value operand : op.getOperands()) {

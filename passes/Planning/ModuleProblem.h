@@ -14,6 +14,13 @@ struct ModuleProblem {
   llvm::DenseMap<mlir::Value, int> tensorOf;
   llvm::DenseMap<mlir::Operation *, int> opOf;
 
+  /// The type of a named tensor (an argument).
+  mlir::Type typeOf(int tensor) const {
+    for (auto [value, number] : tensorOf)
+      if (number == tensor)
+        return value.getType();
+    return {};
+  }
   /// Fails, with an error at the operation, where there is no sharding rule.
   static mlir::FailureOr<ModuleProblem> build(mlir::ModuleOp module);
 };

@@ -52,19 +52,24 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
   }
 
 private:
-  /// What repeats a scalar gets one operation for each user: tensors that have only the scalar in common are not to be split
-  /// alike for its sake.
+  /// Constants of one value and repeated scalars get one operation for each user: tensors that have only these in common are
+  /// not to be split alike for their sake.
   void separateScalars() {
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      function.walk([](graph::BroadcastOp op) {
-        if (graph::tensorType(op.getX()).getNumElements() != 1)
-          return;
-        SmallVector<OpOperand *> uses;
-        for (OpOperand &use : op->getUses())
-          uses.push_back(&use);
-        for (OpOperand *use : llvm::drop_begin(llvm::reverse(uses)))
-          use->set(OpBuilder(op).clone(*op)->getResult(0));
-      });
+    SmallVector<Operation *> shared;
+    getOperation().walk([&](Operation *op) {
+      auto broadcast = dyn_cast<graph::BroadcastOp>(op);
+      auto constant = dyn_cast<graph::ConstantOp>(op);
+      if ((broadcast && graph::tensorType(broadcast.getX()).getNumElements() == 1) ||
+          (constant && constant.getValue().isSplat()))
+        shared.push_back(op);
+    });
+    for (Operation *op : shared) {
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : op->getUses())
+        uses.push_back(&use);
+      for (size_t i = 1; i < uses.size(); ++i)
+        uses[i]->set(OpBuilder(op).clone(*op)->getResult(0));
+    }
   }
 
   LogicalResult followStrategy() {
@@ -105,11 +110,16 @@ private:
       return failure();
     auto plans = text->getOps<dist::PlanOp>();
     if (!llvm::hasSingleElement(plans))
-      return text->emitError("expected one dist.plan in '") << file << "'";
+      return fail("expected one dist.plan in '" + file + "'");
     dist::PlanOp plan = *plans.begin();
+    for (Operation &op : plan.getBody().front())
+      if (!isa<dist::PadOp, dist::PlaceOp, dist::SplitOp>(op))
+        return op.emitError("is no decision of a plan: expected dist.pad, dist.place or dist.split");
     if (plan.getModel() != hash)
       return plan.emitError("the plan was made for another model, or with other flags: this one is ") << hash;
     dist::Mesh grid = dist::toMesh(plan.getMesh());
+    if (grid.axes.size() > 6 || grid.devices() > 4096)
+      return plan.emitError("a mesh has at most 6 axes and 4096 devices");
     std::vector<NamedPad> pads;
     for (auto pad : plan.getOps<dist::PadOp>()) {
       auto problem = ModuleProblem::build(getOperation());
@@ -117,8 +127,11 @@ private:
         return failure();
       pads.push_back({pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts()});
       auto request = requestOf(problem->problem, pads.back());
+      if (!request && !isNamed(problem->problem, pads.back().name))
+        return pad.emitError("there is no input or state '") << pad.getName() << "'";
       if (!request)
-        return pad.emitError("there is no input or state '") << pad.getName() << "' with such a dimension";
+        return pad.emitError("'") << pad.getName() << "' has no dimension " << pads.back().dim
+               << " that could grow to a multiple of " << pads.back().parts;
       applyPadding(getOperation(), *problem, PadClass(problem->problem, *request));
     }
     auto problem = ModuleProblem::build(getOperation());
@@ -126,6 +139,10 @@ private:
       return failure();
     auto decided = readPlan(plan, *problem, grid);
     return failed(decided) ? failure() : apply(*problem, *decided, grid, pads);
+  }
+
+  static bool isNamed(const Problem &problem, StringRef name) {
+    return !name.empty() && llvm::any_of(problem.tensors, [&](const auto &tensor) { return tensor.name == name; });
   }
 
   LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid, ArrayRef<NamedPad> pads) {

@@ -102,7 +102,7 @@ std::optional<NamedPad> planning::nameOf(const Problem &problem, const PadReques
 
 std::optional<PadRequest> planning::requestOf(const Problem &problem, const NamedPad &pad) {
   for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (tensor.name == pad.name && pad.dim >= 0 && pad.dim < (int64_t)tensor.shape.size() && pad.parts > 0 &&
+    if (!pad.name.empty() && tensor.name == pad.name && pad.dim >= 0 && pad.dim < (int64_t)tensor.shape.size() && pad.parts > 0 &&
         pad.parts <= 4096)
       return PadRequest{(int)t, (int)pad.dim, pad.parts};
   return std::nullopt;
@@ -143,7 +143,12 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
   std::vector<Sharding> places;
   for (const auto &tensor : problem.problem.tensors)
     places.emplace_back(tensor.shape.size());
+  llvm::StringSet<> seen;
   for (auto place : text.getOps<PlaceOp>()) {
+    if (place.getName().empty())
+      return place.emitError("there is no input or state ''");
+    if (!seen.insert(place.getName()).second)
+      return place.emitError("'") << place.getName() << "' has a place already";
     auto type = dyn_cast<RankedTensorType>(place.getType());
     if (!type || failed(localType(type, mesh, [&] { return place.emitError("'") << place.getName() << "': "; })))
       return type ? failure() : place.emitError("expected a tensor type");
@@ -154,8 +159,10 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
       if (tensor.name != place.getName())
         continue;
       found = true;
-      if (type.getShape() != ArrayRef<int64_t>(tensor.shape))
-        return place.emitError("'") << place.getName() << "' has another shape in the model than " << type;
+      auto known = dyn_cast<RankedTensorType>(problem.typeOf(t));
+      if (type.getShape() != ArrayRef<int64_t>(tensor.shape) || !known || known.getElementType() != type.getElementType() ||
+          (type.getEncoding() && !shardOf(type)))
+        return place.emitError("'") << place.getName() << "' is " << known << " in the model, not " << type;
       places[t] = toSharding(type, mesh);
     }
     if (!found)
@@ -169,15 +176,17 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
     OpKey key{split.getFunction(), split.getKind(), split.getName().str(), (int64_t)split.getIndex()};
     auto it = numbers.find(key.text());
     if (it == numbers.end())
-      return split.emitError("there is no such operation: number ") << split.getIndex() << " of '" << split.getKind()
+      return split.emitError("there is no such operation: number ") << key.index << " of '" << split.getKind()
              << "' at '" << split.getName() << "' in @" << split.getFunction();
     const ShardingRule &rule = problem.problem.ops[it->second].rule;
     FactorAxes factors(rule.factors.size());
     for (NamedAttribute entry : split.getFactors()) {
       int factor = rule.indexOf(entry.getName());
       auto list = dyn_cast<ArrayAttr>(entry.getValue());
-      if (factor < 0 || !list)
+      if (factor < 0)
         return split.emitError("the operation has no factor ") << entry.getName();
+      if (!list)
+        return split.emitError("expected a list of axes for factor ") << entry.getName();
       for (Attribute name : list) {
         auto axis = isa<StringAttr>(name) ? mesh.find(cast<StringAttr>(name).getValue()) : std::nullopt;
         if (!axis)
@@ -187,6 +196,8 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
     }
     if (!isValid(mesh, rule, factors))
       return split.emitError("the operation's sharding rule does not allow this split");
+    if (!seen.insert("split " + key.text()).second)
+      return split.emitError("this operation is split twice");
     plan.ops[it->second] = factors;
   }
   return plan;

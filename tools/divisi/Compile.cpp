@@ -46,6 +46,7 @@ public:
     registerAll(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false); // an error is one line
   }
 
   int run() {
@@ -198,8 +199,9 @@ std::string chooseMesh(CompileFlags &flags) {
   else if (!flags.plan.mesh.empty() && !flags.strategy.empty())
     return "--strategy and --mesh exclude each other: the axis data splits the batch, the axis model the weights";
   if (flags.plan.mesh.empty()) {
-    if (!flags.plan.pins.empty() || flags.plan.zero)
-      return "--pin and --zero need --devices N or --mesh AXIS=N,...";
+    if (!flags.plan.pins.empty() || flags.plan.zero || flags.batchNormStats == "local" ||
+        (!flags.strategy.empty() && !flags.devices))
+      return "--strategy, --pin, --zero and --batch-norm-stats need --devices N or --mesh AXIS=N,...";
     return "";
   }
   std::string error;

@@ -179,6 +179,10 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
     stop = true;
     return usage(e.what());
   }
+  if (auto unknown = app.remaining(); !unknown.empty()) {
+    stop = true;
+    return usage("unknown flag " + unknown[0] + " before the program (divisi run --help lists them)");
+  }
   request.program.assign(argv + first, argv + argc);
   stop = request.program.empty();
   if (stop)

@@ -5,7 +5,6 @@
 // RUN: sed '1a dist.place "" : tensor<4x8xf32>' %t > %t.place
 // RUN: not divisi-opt %s --plan="file=%t.place" 2>&1 | FileCheck %s
 // CHECK: error: there is no input or state ''
-// XFAIL: *
 func.func @evaluate(%w: tensor<8x6xf32> {graph.state = {name = "w", role = "parameter", trainable = true}},
     %x: tensor<4x6xf32> {graph.input = "x"}) -> (tensor<4x8xf32> {graph.output = "y"}) {
   %y = graph.matmul %x, %w {transpose_rhs} : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>

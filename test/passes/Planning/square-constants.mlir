@@ -9,7 +9,6 @@
 // CHECK-NEXT: train all_reduce model scalars: 1 for 3, 12 bytes
 // CHECK-NEXT: train all_reduce model tensors: 1 for 1, 4096 bytes
 // CHECK-NOT: {{.}}
-// XFAIL: *
 
 !m = tensor<32x32xf32>
 !v = tensor<32xf32>

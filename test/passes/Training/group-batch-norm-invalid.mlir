@@ -5,7 +5,6 @@
 // MORE: error: a batch of 8 does not divide into 16 groups for local statistics
 // ZERO: error: a batch of 8 does not divide into 0 groups for local statistics
 // The pass prints the number as a character.
-// XFAIL: *
 func.func @loss(%w: tensor<4xf32> {graph.parameter = "w"}, %x: tensor<8x4x6xf32> {graph.input = "x"})
     -> (tensor<f32> {graph.loss}) {
   %y:3 = graph.batch_norm %x, %w, %w, %w, %w {dim = 1 : i64, epsilon = 1.0e-5 : f64}
