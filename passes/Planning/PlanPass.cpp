@@ -94,8 +94,10 @@ private:
         return failure();
       std::optional<PadRequest> pad;
       auto plan = planByStrategy(problem->problem, *grid, options, error, pad);
-      if (plan)
+      if (plan) {
+        warnOfIdleAxes(*plan, *grid);
         return apply(*problem, *plan, *grid, pads);
+      }
       if (!pad)
         return fail(error);
       if (auto named = nameOf(problem->problem, *pad))
@@ -139,6 +141,19 @@ private:
       return failure();
     auto decided = readPlan(plan, *problem, grid);
     return failed(decided) ? failure() : apply(*problem, *decided, grid, pads);
+  }
+
+  /// Devices that all do the same are hardly what somebody wants.
+  void warnOfIdleAxes(const Plan &plan, const dist::Mesh &grid) {
+    for (auto [a, axis] : llvm::enumerate(grid.axes)) {
+      auto splits = [a = a](const dist::FactorAxes &factors) {
+        return llvm::any_of(factors, [&](const dist::Axes &axes) { return llvm::is_contained(axes, (int)a); });
+      };
+      if (axis.size > 1 && llvm::none_of(plan.ops, splits))
+        emitWarning(UnknownLoc::get(&getContext()))
+            << "the axis \"" << axis.name << "\" of size " << axis.size
+            << " splits nothing: its devices all compute the same (data splits the batch, model the weights, others what is pinned)";
+    }
   }
 
   static bool isNamed(const Problem &problem, StringRef name) {

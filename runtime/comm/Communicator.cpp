@@ -108,7 +108,7 @@ Status Communicator::waitUntil(int64_t number, int64_t id) {
       if (exhausted(patience) && !transport.failed()) {
         std::string what = id < 0 && !jobs.empty() ? nameOf(jobs.front().id) : nameOf(id);
         transport.fail(
-            failure(place(), "waited in vain for ", what, " after a signal to stop: another rank has ended or hangs"));
+            failure(place(), "waited in vain for ", what, ": another rank has ended or hangs"));
       }
     usage.waited += secondsBetween(start, Clock::now());
   }

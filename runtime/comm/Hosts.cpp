@@ -10,7 +10,7 @@ Result<int64_t> Communicator::maximum(int64_t value, bool hurry) {
   Patience patience;
   auto check = [&] {
     return hurry && exhausted(patience)
-               ? failure(place(), "waited in vain for the ranks to agree after a signal to stop: one of them "
+               ? failure(place(), "waited in vain for the ranks to agree: one of them "
                                   "has ended or hangs")
                : Status();
   };

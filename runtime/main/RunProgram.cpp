@@ -19,6 +19,14 @@ struct Ending {
 
 Status checkRanks(const Manifest &manifest, const Transport *ranks, const char *program) {
   int64_t devices = manifest.mesh.size(), started = ranks ? ranks->size() : 1;
+  // A program for one device knows no ranks; Open MPI's launcher says how many it started.
+  if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE"); launched && !ranks && devices == 1)
+    started = std::max<int64_t>(1, std::atoll(launched));
+  if (devices == 1 && started > 1)
+    return std::string_view(std::getenv("OMPI_COMM_WORLD_RANK") ? std::getenv("OMPI_COMM_WORLD_RANK") : "0") == "0"
+               ? Status::usage(concat("this program is for one device, but was started as ", started,
+                                      " processes: compile it with --devices ", started, ", or start it alone"))
+               : Status::usage("");
   if (devices == started)
     return {};
   return Status::usage(concat("this program is for ", devices, " devices, but was started as ", started,
@@ -88,7 +96,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   std::string message = ending.status.message();
   if (many && !ending.common && !message.starts_with("rank "))
     message = concat("rank ", ranks->rank(), ": ", message);
-  if (!many || !ending.common || ranks->rank() == 0) {
+  if (!message.empty() && (!many || !ending.common || ranks->rank() == 0)) {
     std::cout.flush();
     std::cerr << concat("error: ", message, "\n") << std::flush;
   }

@@ -43,6 +43,11 @@ Result<int> Trainer::run() {
   }
   if (Status status = saveResults(); !status.ok())
     return status;
+  if (resumedFrom && !evalData && resumedAt == total) {
+    if (isFirst())
+      progress->say(concat("nothing left to do: step ", total, " was the last"));
+    return 0;
+  }
   Measures final = evalData ? lastEval : last;
   std::string line = "final loss " + formatNumber(final.loss);
   if (final.accuracy)

@@ -80,6 +80,7 @@ private:
   bool ordered = false; ///< the samples of this epoch are
   Clock::time_point stepBegan;
   std::optional<std::string> resumedFrom;
+  int64_t resumedAt = 0; ///< steps that were finished then
   std::optional<int64_t> savedStep, evaluatedStep;
   Tally tally; ///< of the epoch
   Measures last, lastEval;

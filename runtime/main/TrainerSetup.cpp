@@ -141,6 +141,7 @@ Status Trainer::resume() {
   point = *found;
   savedStep = point.step;
   resumedFrom = name;
+  resumedAt = point.step;
   checkpoints.emplace(std::move(*folder));
   return {};
 }

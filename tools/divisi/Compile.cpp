@@ -56,6 +56,9 @@ public:
                    : flags.emit == "plan" ? Level::planned
                                           : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
+    bool asksForPlan = flags.plan.many() || flags.devices || !flags.strategy.empty() || flags.plan.zero;
+    if (level >= Level::planned && asksForPlan)
+      return fail("'" + flags.input + "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero and --plan");
     TrainOptions train = flags.train;
     if (failed(applyMesh(train)))
       return 1;
@@ -188,7 +191,9 @@ private:
 };
 
 /// The mesh that --devices, --strategy and --mesh ask for, or what is wrong with them.
-std::string chooseMesh(CompileFlags &flags) {
+std::string chooseMesh(CompileFlags &flags, bool meshGiven) {
+  if (meshGiven && flags.plan.mesh.empty())
+    return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
   if (!flags.plan.file.empty()) {
     if (!flags.plan.mesh.empty() || !flags.strategy.empty() || !flags.plan.pins.empty() || flags.plan.zero || flags.devices)
       return "--plan FILE has all decisions: leave out --devices, --mesh, --strategy, --pin and --zero";
@@ -292,7 +297,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
                   "  divisi compile model.onnx -o model --devices 4 --strategy data\n"
                   "  divisi compile model.onnx -o model --mesh data=2,model=2\n"
                   "  divisi compile model.onnx --emit train > train.mlir; divisi compile train.mlir -o model");
-  command->callback([flags, &installation, &exitCode] {
+  command->callback([flags, command, &installation, &exitCode] {
     static const std::map<std::string, ImportOptions::Loss> losses = {{"cross_entropy", ImportOptions::Loss::crossEntropy},
                                                                       {"mse", ImportOptions::Loss::mse},
                                                                       {"bce", ImportOptions::Loss::bce}};
@@ -304,7 +309,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
     if (wrong.empty() && !flags->loss.empty() && flags->import.label.empty())
       wrong = "--loss needs --label NAME, the name of the input that it compares with";
     if (wrong.empty())
-      wrong = chooseMesh(*flags);
+      wrong = chooseMesh(*flags, command->count("--mesh") > 0);
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <sched.h>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -110,6 +111,7 @@ Ending execute(const Words &words) {
   if (pid == 0) {
     // In a group of its own: a terminal's Ctrl-C reaches it through us alone.
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); // the job ends with us
     int none = open("/dev/null", O_RDONLY);
     dup2(none, STDIN_FILENO);
     std::signal(SIGINT, SIG_DFL);
@@ -234,7 +236,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   sigaction(SIGTERM, &action, &oldTerm);
   Ending ending = execute(words);
   for (int restart = 1; ending.lost; ++restart) {
-    std::cerr << "divisi run: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128)
+    std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128)
               << ") ended it";
     if (restart > request.restarts) {
       std::cerr << (request.restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
