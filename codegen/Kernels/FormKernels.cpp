@@ -197,8 +197,8 @@ private:
                                      op->getOperands(), DenseI64ArrayAttr());
     if (when)
       exec->setAttr(exec::names::when, builder.getI64IntegerAttr(when));
-    if (op->getDialect()->getNamespace() == dist::DistDialect::getDialectNamespace())
-      exec->setAttr(exec::names::collective, builder.getStringAttr(op->getName().stripDialect()));
+    if (!call->collective.empty())
+      exec->setAttr(exec::names::collective, builder.getStringAttr(call->collective));
     op->replaceAllUsesWith(exec);
     op->erase();
     return success();

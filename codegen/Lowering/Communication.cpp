@@ -5,24 +5,9 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 using namespace divisi::dist;
+using graph::tensorType;
 
 namespace {
-
-FailureOr<int64_t> wireType(Operation *op, Type type) {
-  if (auto floating = dyn_cast<FloatType>(type)) {
-    if (type.isF32() || type.isF64() || type.isBF16() || type.isF16())
-      return type.isF32() ? DIVISI_F32 : type.isF64() ? DIVISI_F64 : type.isBF16() ? DIVISI_BF16 : DIVISI_F16;
-  } else if (type.isInteger(64) || type.isInteger(32)) {
-    return type.isInteger(64) ? DIVISI_I64 : DIVISI_I32;
-  } else if (type.isInteger(16)) {
-    return DIVISI_I16;
-  } else if (type.isInteger(8) || type.isInteger(1)) {
-    return type.isUnsignedInteger(8) || type.isInteger(1) ? DIVISI_U8 : DIVISI_I8;
-  }
-  return op->emitError("'") << op->getName() << "' cannot communicate elements of type " << type;
-}
-
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// [outer, dimension, inner].
 DivisiPart partOf(RankedTensorType type, int64_t dim) {
@@ -33,14 +18,16 @@ DivisiPart partOf(RankedTensorType type, int64_t dim) {
 /// The block of a collective; its id is given later.
 FailureOr<LibraryCall> collective(Operation *op, int64_t kind, ArrayAttr axes, ArrayRef<DivisiPart> parts,
                                   int64_t reduction = 0, int64_t backward = 0, int64_t shift = 0) {
-  auto type = wireType(op, typeOf(op->getOperand(0)).getElementType());
+  Type element = tensorType(op->getOperand(0)).getElementType();
+  auto type = typeCode(element);
   auto attr = op->getParentOp()->getAttrOfType<MeshAttr>(dist::names::partitioned);
-  if (failed(type))
-    return failure();
+  if (!type)
+    return op->emitError("'") << op->getName() << "' cannot communicate elements of type " << element;
   if (!attr || axes.size() > DIVISI_MAX_AXES)
     return op->emitError("'") << op->getName() << "' is not in a partitioned function, or has too many axes";
   Mesh mesh = toMesh(attr);
-  LibraryCall call{"divisi_collective", {0, kind, reduction, *type, backward, shift, (int64_t)axes.size()}};
+  LibraryCall call{"divisi_collective", {0, kind, reduction, *type, backward, shift, (int64_t)axes.size()},
+                   op->getName().stripDialect().str()};
   for (auto axis : axes.getAsRange<StringAttr>())
     call.params.push_back(*mesh.find(axis.getValue()));
   call.params.append(DIVISI_MAX_AXES - axes.size(), 0);
@@ -55,7 +42,7 @@ struct AllReduce : LibraryInterface::ExternalModel<AllReduce, AllReduceOp> {
     auto reduce = cast<AllReduceOp>(op);
     SmallVector<DivisiPart> parts;
     for (Value input : reduce.getInputs())
-      parts.push_back({1, typeOf(input).getNumElements(), 1, 1, 1});
+      parts.push_back({1, tensorType(input).getNumElements(), 1, 1, 1});
     return collective(op, DIVISI_ALL_REDUCE, reduce.getAxes(), parts, (int64_t)reduce.getKind());
   }
 };
@@ -63,14 +50,14 @@ struct AllReduce : LibraryInterface::ExternalModel<AllReduce, AllReduceOp> {
 struct AllGather : LibraryInterface::ExternalModel<AllGather, AllGatherOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
     auto gather = cast<AllGatherOp>(op);
-    return collective(op, DIVISI_ALL_GATHER, gather.getAxes(), partOf(typeOf(gather.getInput()), gather.getDim()));
+    return collective(op, DIVISI_ALL_GATHER, gather.getAxes(), partOf(tensorType(gather.getInput()), gather.getDim()));
   }
 };
 
 struct ReduceScatter : LibraryInterface::ExternalModel<ReduceScatter, ReduceScatterOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
     auto scatter = cast<ReduceScatterOp>(op);
-    return collective(op, DIVISI_REDUCE_SCATTER, scatter.getAxes(), partOf(typeOf(scatter.getInput()), scatter.getDim()),
+    return collective(op, DIVISI_REDUCE_SCATTER, scatter.getAxes(), partOf(tensorType(scatter.getInput()), scatter.getDim()),
                       (int64_t)scatter.getKind());
   }
 };
@@ -81,7 +68,7 @@ struct AllToAll : LibraryInterface::ExternalModel<AllToAll, AllToAllOp> {
     int64_t gathered = exchange.getGatherDim(), split = exchange.getSplitDim();
     bool backward = gathered > split;
     int64_t first = std::min(gathered, split), second = std::max(gathered, split);
-    auto shape = typeOf(exchange.getInput()).getShape();
+    auto shape = tensorType(exchange.getInput()).getShape();
     DivisiPart part = {llvm::product_of(shape.take_front(first)), shape[first],
                        llvm::product_of(shape.slice(first + 1, second - first - 1)), shape[second],
                        llvm::product_of(shape.drop_front(second + 1))};
@@ -92,7 +79,7 @@ struct AllToAll : LibraryInterface::ExternalModel<AllToAll, AllToAllOp> {
 struct Permute : LibraryInterface::ExternalModel<Permute, PermuteOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
     auto permute = cast<PermuteOp>(op);
-    DivisiPart part = {1, typeOf(permute.getInput()).getNumElements(), 1, 1, 1};
+    DivisiPart part = {1, tensorType(permute.getInput()).getNumElements(), 1, 1, 1};
     return collective(op, DIVISI_PERMUTE, permute.getAxes(), part, 0, 0, permute.getShift());
   }
 };

@@ -5,6 +5,9 @@
 
 namespace divisi::codegen {
 
+/// The DivisiType of elements in parameter blocks (a boolean is one byte); nothing if there is none.
+std::optional<int64_t> typeCode(mlir::Type element);
+
 // One per family of graph operations: attaches their lowerings.
 void attachCommunication(mlir::MLIRContext *context);
 void attachElementwise(mlir::MLIRContext *context);

@@ -17,14 +17,8 @@ LibraryCall call(StringRef service, const Block &block) {
 }
 
 FailureOr<int64_t> libraryType(Operation *op, Type type) {
-  if (type.isF32())
-    return DIVISI_F32;
-  if (type.isF64())
-    return DIVISI_F64;
-  if (type.isBF16())
-    return DIVISI_BF16;
-  if (type.isF16())
-    return DIVISI_F16;
+  if (auto code = typeCode(type); code && isa<FloatType>(type))
+    return *code;
   return op->emitError("no CPU lowering for '") << op->getName() << "' on element type " << type;
 }
 
@@ -121,6 +115,23 @@ struct TopK : LibraryInterface::ExternalModel<TopK, TopKOp> {
   }
 };
 } // namespace
+
+std::optional<int64_t> codegen::typeCode(Type element) {
+  if (isa<FloatType>(element)) {
+    if (element.isF32() || element.isF64())
+      return element.isF32() ? DIVISI_F32 : DIVISI_F64;
+    if (element.isBF16() || element.isF16())
+      return element.isBF16() ? DIVISI_BF16 : DIVISI_F16;
+    return std::nullopt;
+  }
+  if (element.isInteger(64) || element.isInteger(32))
+    return element.isInteger(64) ? DIVISI_I64 : DIVISI_I32;
+  if (element.isInteger(16))
+    return DIVISI_I16;
+  if (element.isInteger(8) || element.isInteger(1))
+    return element.isUnsignedInteger(8) || element.isInteger(1) ? DIVISI_U8 : DIVISI_I8;
+  return std::nullopt;
+}
 
 void codegen::attachLibrary(MLIRContext *context) {
   MatmulOp::attachInterface<Matmul>(*context);

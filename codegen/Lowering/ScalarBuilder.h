@@ -28,6 +28,7 @@ struct LoopDomain {
 struct LibraryCall {
   std::string service;
   llvm::SmallVector<int64_t> params;
+  std::string collective = ""; // of communication: its kind
 };
 
 /// Builds scalar arithmetic, folding what is constant: with constant inputs whole elements fold, which is how constants

@@ -24,7 +24,7 @@ namespace names {
 inline constexpr llvm::StringLiteral mesh = "dist.mesh";               // function: planned on this mesh, types are global
 inline constexpr llvm::StringLiteral partitioned = "dist.partitioned"; // function: the mesh, types are local
 inline constexpr llvm::StringLiteral global = "dist.global";           // argument or result: its type before partitioning
-inline constexpr llvm::StringLiteral pin = "dist.pin";                 // argument: a sharding that the plan must keep
+inline constexpr llvm::StringLiteral use = "use"; // dist.reshard, dist.all_gather: a number that keeps equal ones apart
 } // namespace names
 
 /// The mesh of the nearest enclosing planned function; null if there is none.

@@ -21,6 +21,18 @@ bool dist::axesToFactors(const Mesh &mesh, const ShardingRule &rule, ArrayRef<in
   return next == axes.size();
 }
 
+FactorAxes dist::factorsOf(const Mesh &mesh, const ShardingRule &rule, const ShardingRule::Dims &dims,
+                           const Sharding &sharding) {
+  FactorAxes result(rule.factors.size());
+  for (auto [d, factors] : llvm::enumerate(dims)) {
+    FactorAxes mine(rule.factors.size());
+    if (axesToFactors(mesh, rule, factors, sharding.dims[d], mine))
+      for (int factor : factors)
+        result[factor] = mine[factor];
+  }
+  return result;
+}
+
 std::optional<Axes> dist::factorsToAxes(const Mesh &mesh, const ShardingRule &rule, ArrayRef<int> factors,
                                         const FactorAxes &perFactor) {
   Axes axes;

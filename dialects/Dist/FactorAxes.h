@@ -11,6 +11,9 @@ using FactorAxes = llvm::SmallVector<Axes>;
 bool axesToFactors(const Mesh &mesh, const ShardingRule &rule, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
                    llvm::MutableArrayRef<Axes> perFactor);
 
+/// The axes of every factor as one tensor's sharding says them. A dimension whose split cuts through its factors says nothing.
+FactorAxes factorsOf(const Mesh &mesh, const ShardingRule &rule, const ShardingRule::Dims &dims, const Sharding &sharding);
+
 /// The axes of one dimension, given those of the factors. Nothing if a minor factor is split while a major one is not
 /// entirely, which no contiguous split says.
 std::optional<Axes> factorsToAxes(const Mesh &mesh, const ShardingRule &rule, llvm::ArrayRef<int> factors,
@@ -29,8 +32,7 @@ std::optional<std::pair<Axes, Reduction>> contractedAxes(const ShardingRule &rul
 bool isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes &perFactor);
 
 /// Which axes may stay pending through an operation, given the shardings of its operands: those that all operands (linear
-/// in all) or exactly one (linear in each) are pending over, and whether that is allowed at all. `splat[i]` says that operand i is
-/// a constant zero, which is a pending sum over anything.
+/// in all) or exactly one (linear in each) are pending over. None if that is not allowed.
 Axes passingAxes(const ShardingRule &rule, llvm::ArrayRef<Sharding> operands, Reduction &kind);
 
 } // namespace divisi::dist
