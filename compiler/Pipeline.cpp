@@ -75,7 +75,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   pm.addPass(createCanonicalizerPass());
 }
 
-static void addSimplify(OpPassManager &pm) {
+void compiler::addSimplify(OpPassManager &pm) {
   OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createDecomposePass());
   function.addPass(createCanonicalizerPass());
@@ -89,6 +89,8 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   plan.pins = llvm::join(options.pins, ";");
   plan.zero = options.zero;
   plan.file = options.file;
+  plan.cluster = options.cluster;
+  plan.devices = options.devices;
   pm.addPass(planning::createPlanPass(plan));
 }
 

@@ -35,6 +35,8 @@ struct TrainOptions {
   int64_t batchNormGroups = 1; // parts of the batch with statistics of their own
 };
 
+/// Composite operations become simple ones: what plans are made for.
+void addSimplify(mlir::OpPassManager &pm);
 /// graph to train.
 void addTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
 /// How the step is split over devices: the options of the pass plan.
@@ -42,8 +44,10 @@ struct PlanOptions {
   std::string mesh; // data=2,model=4; empty: one device
   std::vector<std::string> pins;
   int zero = 0;
-  std::string file; // a plan to follow instead
-  bool many() const { return !mesh.empty() || !file.empty(); }
+  std::string file;    // a plan to follow instead
+  std::string cluster; // search for the cheapest plan on `devices` of it (on `mesh`, if there is one)
+  int64_t devices = 1;
+  bool many() const { return !mesh.empty() || !file.empty() || !cluster.empty(); }
   int64_t bucketBytes = 1 << 20; // of gradients that are reduced together: small, so that the first travel early
 };
 

@@ -84,3 +84,21 @@ private:
 std::vector<ReshardStep> divisi::dist::planReshard(const Sharding &from, const Sharding &to) {
   return Resharder(from, to).run();
 }
+
+int64_t divisi::dist::bytesOfStep(const Mesh &mesh, const ReshardStep &step, int64_t &local) {
+  int64_t parts = mesh.parts(step.axes), before = local;
+  switch (step.kind) {
+  case Kind::allGather:
+    return local *= parts;
+  case Kind::reduceScatter:
+    local /= parts;
+    return before;
+  case Kind::slice:
+    local /= parts;
+    return 0;
+  case Kind::allReduce:
+  case Kind::allToAll:
+    break;
+  }
+  return before;
+}

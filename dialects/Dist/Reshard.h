@@ -3,10 +3,6 @@
 
 namespace divisi::dist {
 
-namespace names {
-inline constexpr llvm::StringLiteral use = "use"; // dist.reshard, dist.all_gather: a number that keeps equal ones apart
-} // namespace names
-
 /// One step from a sharding to another, on local values.
 struct ReshardStep {
   enum class Kind {
@@ -26,5 +22,9 @@ struct ReshardStep {
 /// first (scattered where the axis is what a dimension lacks next), then minor axes that must go (exchanged if their new
 /// place is ready, else gathered), then slices. `to` may keep pending axes of `from`, but not add any.
 std::vector<ReshardStep> planReshard(const Sharding &from, const Sharding &to);
+
+/// Bytes that a step is about on one device: its local input, or for an all_gather its local output; 0 for a slice. `local`,
+/// the bytes of the value before the step, becomes those after it.
+int64_t bytesOfStep(const Mesh &mesh, const ReshardStep &step, int64_t &local);
 
 } // namespace divisi::dist

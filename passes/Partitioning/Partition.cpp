@@ -11,10 +11,9 @@ namespace divisi::partitioning {
 #include "passes/Partitioning/Passes.h.inc"
 
 using namespace dist;
+using graph::tensorType;
 
 namespace {
-
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// This device's indices along the axes: scalar arguments of the function, added when they are first asked for.
 class PieceIndices {
@@ -102,7 +101,7 @@ public:
     function->removeAttr(dist::names::mesh);
     std::vector<std::pair<Sharding, Sharding>> changes;
     for (ReshardOp reshard : reshards)
-      changes.push_back({toSharding(typeOf(reshard.getInput()), mesh), toSharding(typeOf(reshard.getResult()), mesh)});
+      changes.push_back({toSharding(tensorType(reshard.getInput()), mesh), toSharding(tensorType(reshard.getResult()), mesh)});
     for (Value argument : block.getArguments())
       makeLocal(argument);
     for (Operation &op : block)
@@ -118,7 +117,7 @@ public:
 
 private:
   void makeLocal(Value value) {
-    auto local = localType(typeOf(value), mesh, [&] { return function.emitError(); }); // verified before
+    auto local = localType(tensorType(value), mesh, [&] { return function.emitError(); }); // verified before
     value.setType(*local);
   }
 
@@ -127,13 +126,10 @@ private:
     ShardingRule rule = op.getShardingRule();
     Before before{op, rule, FactorAxes(rule.factors.size()), {}};
     auto look = [&](Value value, const ShardingRule::Dims &dims) {
-      Sharding sharding = toSharding(typeOf(value), mesh);
-      for (auto [d, factors] : llvm::enumerate(dims)) {
-        FactorAxes mine(rule.factors.size());
-        if (axesToFactors(mesh, rule, factors, sharding.dims[d], mine))
-          for (int factor : factors)
-            before.factors[factor] = mine[factor];
-      }
+      FactorAxes mine = factorsOf(mesh, rule, dims, toSharding(tensorType(value), mesh));
+      for (auto [factor, axes] : llvm::zip(before.factors, mine))
+        if (!axes.empty())
+          factor = axes;
     };
     for (auto [value, dims] : llvm::zip(op->getOperands(), rule.operands))
       look(value, dims);
@@ -166,7 +162,7 @@ private:
     MLIRContext *context = builder.getContext();
     Value value = reshard.getInput();
     for (const ReshardStep &step : planReshard(from, to)) {
-      auto type = typeOf(value);
+      auto type = tensorType(value);
       int64_t parts = mesh.parts(step.axes);
       ArrayAttr axes = axisNames(step.axes, mesh, context);
       auto kind = (ReductionKind)step.reduction;
@@ -198,7 +194,7 @@ private:
   /// Rows index * size + [0, size) of a dimension.
   Value ownPiece(Value value, int dim, ArrayRef<int> axes, Location loc) {
     graph::GraphBuilder b(builder, loc);
-    int64_t size = typeOf(value).getDimSize(dim) / mesh.parts(axes);
+    int64_t size = tensorType(value).getDimSize(dim) / mesh.parts(axes);
     Value first = b.scale(indices.index(b, axes), size);
     Value rows = b.add(b.iota({size}, 0), b.broadcast(first, {size}, {}));
     return b.gather(value, rows, dim);

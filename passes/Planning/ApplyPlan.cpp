@@ -1,151 +1,101 @@
 #include "passes/Planning/ApplyPlan.h"
 
-#include "dialects/Dist/Reshard.h"
-
-#include "mlir/IR/Matchers.h"
+#include "passes/Planning/Expansion.h"
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
+using divisi::graph::tensorType;
 
 namespace {
 
+/// Writes an expansion into the IR: types with shardings, and a dist.reshard for every version that is not as produced.
 class Writer {
 public:
-  Writer(func::FuncOp function, const ModuleProblem &problem, const Plan &plan, const Mesh &mesh)
-      : function(function), problem(problem), plan(plan), mesh(mesh), builder(function) {}
+  Writer(ModuleOp module, const ModuleProblem &problem, const Expansion &expansion, const Mesh &mesh)
+      : module(module), problem(problem), expansion(expansion), mesh(mesh), builder(module),
+        values(expansion.versions.size()) {}
 
   void run() {
-    Block &block = function.getBody().front();
-    for (BlockArgument argument : block.getArguments())
-      setType(argument, plan.tensors[problem.tensorOf.lookup(argument)]);
-    SmallVector<Operation *> operations;
-    for (Operation &op : block.without_terminator())
-      operations.push_back(&op);
-    for (Operation *op : operations)
-      if (!isSplat(op))
-        write(op);
-    writeReturn(block.getTerminator());
-    auto types = block.getTerminator()->getOperandTypes();
-    function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(), types));
-    function->setAttr(dist::names::mesh, toAttr(mesh, function.getContext()));
+    for (auto [value, tensor] : problem.tensorOf)
+      values[expansion.produced[tensor]] = value;
+    auto output = expansion.outputs.begin();
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (function.isDeclaration())
+        continue;
+      Block &block = function.getBody().front();
+      for (BlockArgument argument : block.getArguments())
+        setType(argument, produced(argument));
+      SmallVector<Operation *> operations;
+      for (Operation &op : block.without_terminator())
+        operations.push_back(&op);
+      int64_t gathers = 0;
+      for (Operation *op : operations)
+        write(op, gathers);
+      Operation *terminator = block.getTerminator();
+      for (OpOperand &operand : terminator->getOpOperands())
+        operand.set(value(*output++));
+      auto types = terminator->getOperandTypes();
+      function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(), types));
+      function->setAttr(dist::names::mesh, toAttr(mesh, function.getContext()));
+    }
   }
 
 private:
-  static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-  static bool isSplat(Operation *op) {
-    auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
-    return constant && constant.getValue().isSplat();
+  const Sharding &produced(Value value) const {
+    return expansion.versions[expansion.produced[problem.tensorOf.lookup(value)]].sharding;
   }
-  static bool isZero(Value value) { return matchPattern(value, m_Zero()) || matchPattern(value, m_AnyZeroFloat()); }
+  RankedTensorType typeOf(Value value, const Sharding &sharding) { return withSharding(tensorType(value), sharding, mesh); }
+  void setType(Value value, const Sharding &sharding) { value.setType(typeOf(value, sharding)); }
 
-  void setType(Value value, const Sharding &sharding) { value.setType(withSharding(typeOf(value), sharding, mesh)); }
-  Sharding shardingOf(Value value) { return toSharding(typeOf(value), mesh); }
-
-  void write(Operation *op) {
+  void write(Operation *op, int64_t &gathers) {
     int number = problem.opOf.lookup(op);
-    const ShardingRule &rule = problem.problem.ops[number].rule;
-    const FactorAxes &factors = plan.ops[number];
-    auto [pending, kind] = *contractedAxes(rule, factors);
-    Reduction passedKind = Reduction::sum;
-    Axes passed = passThrough(op, rule, factors, passedKind);
-    if (!passed.empty() && (pending.empty() || passedKind == kind)) {
-      kind = passedKind;
-      pending.append(passed.begin(), passed.end());
-      llvm::sort(pending);
-    } else {
-      passed.clear();
-    }
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
-      Sharding want = *dist::shardingOf(mesh, rule, rule.operands[i], factors);
-      want.pending = (int)i == rule.accumulator ? pending : passed;
-      want.kind = kind;
-      operand.set(resharded(operand.get(), want, op));
-    }
-    for (auto [i, result] : llvm::enumerate(op->getResults())) {
-      Sharding have = *dist::shardingOf(mesh, rule, rule.results[i], factors);
-      have.pending = pending;
-      have.kind = kind;
-      setType(result, have);
-    }
-  }
-
-  /// Axes over which the operands may stay pending: all alike, needed by nobody else, and not growing.
-  Axes passThrough(Operation *op, const ShardingRule &rule, const FactorAxes &factors, Reduction &kind) {
-    if (rule.linear != Linear::all && rule.linear != Linear::movement)
-      return {};
-    std::vector<Sharding> shardings;
-    int64_t largest = 0;
-    for (Value operand : op->getOperands()) {
-      if (isZero(operand) && rule.linear == Linear::all)
+      int version = expansion.operands[number][i];
+      const Expansion::Version &entry = expansion.versions[version];
+      if (entry.user < 0) {
+        operand.set(value(version));
         continue;
-      shardings.push_back(shardingOf(operand));
-      if (shardings.back().pending.empty() || !llvm::hasSingleElement(operand.getUsers()))
-        return {};
-      largest = std::max(largest, typeOf(operand).getNumElements());
+      }
+      Value source = entry.source < 0 ? operand.get() : value(entry.source);
+      builder.setInsertionPoint(op);
+      operand.set(entry.source < 0 ? constant(source, entry.sharding) : reshard(source, entry.sharding));
+      if (entry.source >= 0) // keeps equal gathers apart
+        operand.get().getDefiningOp()->setAttr(dist::names::use, builder.getI64IntegerAttr(gathers++));
     }
-    if (typeOf(op->getResult(0)).getNumElements() > largest)
-      return {};
-    Axes passed = passingAxes(rule, shardings, kind);
-    for (const Axes &axes : factors)
-      for (int axis : axes)
-        if (llvm::is_contained(passed, axis))
-          return {};
-    return passed;
+    for (Value result : op->getResults())
+      setType(result, produced(result));
   }
 
-  /// The value in a sharding: itself, a constant of that type, or a reshard, of which there is one for each sharding.
-  Value resharded(Value value, Sharding want, Operation *user) {
-    RankedTensorType type = withSharding(typeOf(value), want, mesh);
-    if (value.getType() == type)
-      return value;
-    if (Operation *producer = value.getDefiningOp(); isSplat(producer) && (want.pending.empty() || isZero(value))) {
-      builder.setInsertionPoint(user);
-      auto splat = cast<SplatElementsAttr>(cast<graph::ConstantOp>(producer).getValue());
-      return graph::ConstantOp::create(builder, producer->getLoc(), splat.resizeSplat(type));
-    }
-    // A state that is gathered is gathered for each use, so that it need not stay whole from the forward to the backward
-    // part (ZeRO-3); the number keeps equal gathers apart.
-    if (isa<BlockArgument>(value) && want.replicated()) {
-      builder.setInsertionPoint(user);
-      auto gather = ReshardOp::create(builder, value.getLoc(), type, value);
-      gather->setAttr(dist::names::use, builder.getI64IntegerAttr(gathers++));
-      return gather;
-    }
-    Value &known = reshards[{value, type}];
-    if (!known) {
-      builder.setInsertionPointAfterValue(value);
-      known = ReshardOp::create(builder, value.getLoc(), type, value);
-    }
-    return known;
+  /// A version's value, made right after its source.
+  Value value(int version) {
+    const Expansion::Version &entry = expansion.versions[version];
+    Value &known = values[version];
+    if (known)
+      return known;
+    Value source = entry.source < 0 ? values[expansion.produced[entry.tensor]] : value(entry.source);
+    builder.setInsertionPointAfterValue(source);
+    return known = entry.source < 0 ? constant(source, entry.sharding) : reshard(source, entry.sharding);
   }
 
-  /// Renewed states lie as the states do; what the runtime reads is on every device.
-  void writeReturn(Operation *terminator) {
-    for (auto [i, operand] : llvm::enumerate(terminator->getOpOperands())) {
-      Sharding want(typeOf(operand.get()).getRank());
-      if (auto name = function.getResultAttrOfType<StringAttr>(i, graph::names::renews))
-        for (BlockArgument argument : function.getArguments())
-          if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state))
-            if (state.getAs<StringAttr>("name") == name)
-              want = shardingOf(argument);
-      operand.set(resharded(operand.get(), want, terminator));
-    }
+  Value constant(Value whole, const Sharding &sharding) {
+    auto splat = cast<SplatElementsAttr>(cast<graph::ConstantOp>(whole.getDefiningOp()).getValue());
+    return graph::ConstantOp::create(builder, whole.getLoc(), splat.resizeSplat(typeOf(whole, sharding)));
+  }
+  Value reshard(Value source, const Sharding &sharding) {
+    return ReshardOp::create(builder, source.getLoc(), typeOf(source, sharding), source);
   }
 
-  func::FuncOp function;
+  ModuleOp module;
   const ModuleProblem &problem;
-  const Plan &plan;
+  const Expansion &expansion;
   const Mesh &mesh;
   OpBuilder builder;
-  llvm::DenseMap<std::pair<Value, Type>, Value> reshards;
-  int64_t gathers = 0;
+  std::vector<Value> values; // by version
 };
 } // namespace
 
 void planning::applyPlan(ModuleOp module, const ModuleProblem &problem, const Plan &plan, const Mesh &mesh) {
-  for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isDeclaration())
-      Writer(function, problem, plan, mesh).run();
+  Writer(module, problem, expand(problem.problem, mesh, plan), mesh).run();
 }

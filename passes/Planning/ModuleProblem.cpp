@@ -1,5 +1,7 @@
 #include "passes/Planning/ModuleProblem.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -21,20 +23,53 @@ public:
     for (Operation &op : function.getBody().front().without_terminator())
       if (failed(add(op, forward)))
         return failure();
+    size_t firstOutput = problem.outputs.size();
     Operation *terminator = function.getBody().front().getTerminator();
-    for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      Problem::Output output{tensor(value)};
+      if (auto result = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result)) {
+        output.loss = result.getAs<StringAttr>("kind") && result.getAs<StringAttr>("kind").getValue() == "loss";
+        output.seldom = result.contains("when");
+      }
       if (auto name = function.getResultAttrOfType<StringAttr>(i, graph::names::renews))
         if (auto it = states.find(name.getValue()); it != states.end())
-          problem.renewed.push_back({it->second, tensor(value)});
+          output.state = it->second;
+      problem.outputs.push_back(output);
+    }
+    markSeldom(firstOutput);
     return success();
   }
 
 private:
+  /// Marks the operations of the newest function that only outputs of some steps depend on.
+  void markSeldom(size_t firstOutput) {
+    std::vector<bool> needed(problem.tensors.size());
+    for (size_t i = firstOutput; i < problem.outputs.size(); ++i)
+      if (!problem.outputs[i].seldom)
+        needed[problem.outputs[i].tensor] = true;
+    for (size_t i = problem.ops.size(); i-- > firstOp;) {
+      Problem::Op &op = problem.ops[i];
+      op.seldom = llvm::none_of(op.results, [&](int t) { return needed[t]; });
+      if (!op.seldom)
+        for (int t : op.operands)
+          needed[t] = true;
+    }
+    firstOp = problem.ops.size();
+  }
+
   int tensor(Value value) {
     auto [it, fresh] = result.tensorOf.try_emplace(value, problem.tensors.size());
     if (fresh) {
       auto shape = graph::shapeOf(value);
-      problem.tensors.push_back({{shape.begin(), shape.end()}, Role::transient, "", false});
+      Problem::Tensor entry;
+      entry.shape.assign(shape.begin(), shape.end());
+      entry.elementBytes = graph::bytesOfElement(graph::tensorType(value).getElementType());
+      if (auto constant = value.getDefiningOp<graph::ConstantOp>()) {
+        entry.splat = constant.getValue().isSplat();
+        entry.zero = matchPattern(value, m_Zero()) || matchPattern(value, m_AnyZeroFloat());
+      }
+      problem.tensors.push_back(std::move(entry));
+      result.types.push_back(value.getType());
     }
     return it->second;
   }
@@ -83,6 +118,10 @@ private:
     if (failed(check(&op, op.getOperandTypes())) || failed(check(&op, op.getResultTypes())))
       return failure();
     Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
+    if (auto cost = dyn_cast<graph::CostInterface>(op))
+      entry.flops = cost.getFlops();
+    entry.name = nameOfLocation(op.getLoc());
+    entry.kind = op.getName().getStringRef().str();
     bool weight = true;
     for (Value operand : op.getOperands()) {
       entry.operands.push_back(tensor(operand));
@@ -106,8 +145,21 @@ private:
   Problem &problem;
   llvm::StringMap<int> states, inputs;
   int64_t batch = 0;
+  size_t firstOp = 0; // of the function that is being added
 };
 } // namespace
+
+std::string planning::nameOfLocation(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    std::string text;
+    for (Location part : fused.getLocations())
+      text += (text.empty() ? "" : " ") + nameOfLocation(part);
+    return text;
+  }
+  return "";
+}
 
 FailureOr<ModuleProblem> ModuleProblem::build(ModuleOp module) {
   ModuleProblem result;

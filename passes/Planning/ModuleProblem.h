@@ -11,18 +11,15 @@ namespace divisi::planning {
 struct ModuleProblem {
   Problem problem;
   std::vector<mlir::Operation *> ops;     // by number of the operation
+  std::vector<mlir::Type> types;          // by number of the tensor
   llvm::DenseMap<mlir::Value, int> tensorOf;
   llvm::DenseMap<mlir::Operation *, int> opOf;
 
-  /// The type of a named tensor (an argument).
-  mlir::Type typeOf(int tensor) const {
-    for (auto [value, number] : tensorOf)
-      if (number == tensor)
-        return value.getType();
-    return {};
-  }
   /// Fails, with an error at the operation, where there is no sharding rule.
   static mlir::FailureOr<ModuleProblem> build(mlir::ModuleOp module);
 };
+
+/// The user's name of an operation: that of its ONNX node, or of several.
+std::string nameOfLocation(mlir::Location loc);
 
 } // namespace divisi::planning

@@ -55,11 +55,10 @@ void PadClass::collect(const Problem &problem, std::pair<int, int> start) {
       for (int tensor : *list)
         users[tensor].push_back(i);
   std::multimap<int, int> partners;
-  for (const auto *pairs : {&problem.same, &problem.renewed})
-    for (auto [a, b] : *pairs) {
-      partners.emplace(a, b);
-      partners.emplace(b, a);
-    }
+  problem.forEachTie([&](int a, int b) {
+    partners.emplace(a, b);
+    partners.emplace(b, a);
+  });
   std::deque<std::pair<int, int>> work;
   auto add = [&](int tensor, int dim) {
     if (problem.tensors[tensor].shape[dim] == oldSize && members.insert({tensor, dim}).second)

@@ -1,16 +1,19 @@
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ApplyPlan.h"
+#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
-#include "passes/Planning/PlanText.h"
-#include "passes/Planning/Strategy.h"
 
 #include "mlir/Parser/Parser.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
+
+/// More axes and devices than anybody has, and few enough to compute with.
+static bool isReasonable(const dist::Mesh &mesh) { return mesh.axes.size() <= 6 && mesh.devices() <= 4096; }
 
 std::optional<dist::Mesh> planning::parseMesh(StringRef text, std::string &error) {
   dist::Mesh mesh;
@@ -29,7 +32,7 @@ std::optional<dist::Mesh> planning::parseMesh(StringRef text, std::string &error
     }
     mesh.axes.push_back({name.trim().str(), number});
   }
-  if (mesh.axes.size() > 6 || mesh.devices() > 4096) {
+  if (!isReasonable(mesh)) {
     error = "a mesh has at most 6 axes and 4096 devices, got '" + text.str() + "'";
     return std::nullopt;
   }
@@ -46,32 +49,11 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
 
   void runOnOperation() final {
     hash = hashOfModel(getOperation());
-    separateScalars();
-    if (failed(file.empty() ? followStrategy() : followFile()))
+    if (failed(!file.empty() ? followFile() : !cluster.empty() ? searchPlan() : followStrategy()))
       signalPassFailure();
   }
 
 private:
-  /// Constants of one value and repeated scalars get one operation for each user: tensors that have only these in common are
-  /// not to be split alike for their sake.
-  void separateScalars() {
-    SmallVector<Operation *> shared;
-    getOperation().walk([&](Operation *op) {
-      auto broadcast = dyn_cast<graph::BroadcastOp>(op);
-      auto constant = dyn_cast<graph::ConstantOp>(op);
-      if ((broadcast && graph::tensorType(broadcast.getX()).getNumElements() == 1) ||
-          (constant && constant.getValue().isSplat()))
-        shared.push_back(op);
-    });
-    for (Operation *op : shared) {
-      SmallVector<OpOperand *> uses;
-      for (OpOperand &use : op->getUses())
-        uses.push_back(&use);
-      for (size_t i = 1; i < uses.size(); ++i)
-        uses[i]->set(OpBuilder(op).clone(*op)->getResult(0));
-    }
-  }
-
   LogicalResult followStrategy() {
     std::string error;
     auto grid = parseMesh(mesh, error);
@@ -79,31 +61,82 @@ private:
       return fail("mesh: " + error);
     StrategyOptions options;
     options.zero = zero;
+    if (failed(readPins(options.pins)))
+      return failure();
+    separateScalars(getOperation());
+    auto pads = padForStrategy(getOperation(), *grid, options, error);
+    if (failed(pads))
+      return error.empty() ? failure() : fail(error);
+    auto problem = ModuleProblem::build(getOperation());
+    std::optional<PadRequest> none;
+    auto plan = planByStrategy(problem->problem, *grid, options, error, none);
+    warnOfIdleAxes(*plan, *grid);
+    return apply(*problem, *plan, *grid, *pads);
+  }
+
+  /// The best plan of a search. One device may be it: then nothing is planned.
+  LogicalResult searchPlan() {
+    std::string error;
+    auto machines = parseCluster(cluster, thisMachine(), error);
+    if (!machines)
+      return fail("cluster: " + error);
+    PlannerOptions options;
+    if (failed(readPins(options.pins)))
+      return failure();
+    if (mesh.empty()) {
+      options.meshes = enumerateMeshes(*machines, devices);
+    } else {
+      auto grid = parseMesh(mesh, error);
+      if (!grid)
+        return fail("mesh: " + error);
+      options.meshes = {*grid};
+      options.alone = false;
+    }
+    auto candidates = planModule(getOperation(), *machines, options, error);
+    if (failed(candidates))
+      return error.empty() ? failure() : fail(error);
+    const ModuleCandidate &best = candidates->front();
+    report(*candidates);
+    if (best.mesh.devices() == 1)
+      return success();
+    for (const NamedPad &pad : best.pads) {
+      auto problem = ModuleProblem::build(getOperation());
+      applyPadding(getOperation(), *problem, PadClass(problem->problem, *requestOf(problem->problem, pad)));
+    }
+    auto problem = ModuleProblem::build(getOperation());
+    return failed(problem) ? failure() : apply(*problem, best.plan, best.mesh, best.pads);
+  }
+
+  /// What was chosen, and what one device would take or the next plan does.
+  void report(ArrayRef<ModuleCandidate> candidates) {
+    const ModuleCandidate &best = candidates[0];
+    auto note = emitRemark(UnknownLoc::get(&getContext()));
+    auto milliseconds = [](const Candidate &candidate) {
+      std::string text;
+      llvm::raw_string_ostream(text) << llvm::formatv("{0:f2} ms", candidate.prediction.seconds * 1e3);
+      return text;
+    };
+    note << "plan: " << best.name << ", " << milliseconds(best) << " a step expected";
+    if (!best.fits)
+      note << ", but it needs " << llvm::formatv("{0:f2}", best.prediction.memory.total() * 1e-9).str()
+           << " GB, more than a device has";
+    for (const ModuleCandidate &other : candidates.drop_front())
+      if (other.fits && (best.mesh.devices() == 1) != (other.mesh.devices() == 1)) {
+        note << " (" << other.name << ": " << milliseconds(other) << ")";
+        break;
+      }
+  }
+
+  LogicalResult readPins(std::vector<Pin> &list) {
     for (StringRef text : llvm::split(StringRef(pins), ';')) {
       if (text.empty())
         continue;
       auto pin = parsePin(text);
       if (!pin)
         return fail("pin: expected NAME=AXES,AXES,... such as fc1.weight=_,model, got '" + text.str() + "'");
-      options.pins.push_back(*pin);
+      list.push_back(*pin);
     }
-    std::vector<NamedPad> pads;
-    for (;;) { // each turn pads one size: there are finitely many
-      auto problem = ModuleProblem::build(getOperation());
-      if (failed(problem))
-        return failure();
-      std::optional<PadRequest> pad;
-      auto plan = planByStrategy(problem->problem, *grid, options, error, pad);
-      if (plan) {
-        warnOfIdleAxes(*plan, *grid);
-        return apply(*problem, *plan, *grid, pads);
-      }
-      if (!pad)
-        return fail(error);
-      if (auto named = nameOf(problem->problem, *pad))
-        pads.push_back(*named);
-      applyPadding(getOperation(), *problem, PadClass(problem->problem, *pad));
-    }
+    return success();
   }
 
   LogicalResult followFile() {
@@ -119,8 +152,9 @@ private:
         return op.emitError("is no decision of a plan: expected dist.pad, dist.place or dist.split");
     if (plan.getModel() != hash)
       return plan.emitError("the plan was made for another model, or with other flags: this one is ") << hash;
+    separateScalars(getOperation());
     dist::Mesh grid = dist::toMesh(plan.getMesh());
-    if (grid.axes.size() > 6 || grid.devices() > 4096)
+    if (!isReasonable(grid))
       return plan.emitError("a mesh has at most 6 axes and 4096 devices");
     std::vector<NamedPad> pads;
     for (auto pad : plan.getOps<dist::PadOp>()) {

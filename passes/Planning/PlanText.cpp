@@ -13,19 +13,6 @@ using namespace divisi::planning;
 
 namespace {
 
-/// The user's name of an operation: that of its ONNX node.
-std::string nameOfLocation(Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().str();
-  if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    std::string text;
-    for (Location part : fused.getLocations())
-      text += (text.empty() ? "" : " ") + nameOfLocation(part);
-    return text;
-  }
-  return "";
-}
-
 /// How a plan file names an operation.
 struct OpKey {
   StringRef function, kind;
@@ -159,8 +146,8 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
       if (tensor.name != place.getName())
         continue;
       found = true;
-      auto known = dyn_cast<RankedTensorType>(problem.typeOf(t));
-      if (type.getShape() != ArrayRef<int64_t>(tensor.shape) || !known || known.getElementType() != type.getElementType() ||
+      auto known = cast<RankedTensorType>(problem.types[t]);
+      if (type.getShape() != known.getShape() || known.getElementType() != type.getElementType() ||
           (type.getEncoding() && !shardOf(type)))
         return place.emitError("'") << place.getName() << "' is " << known << " in the model, not " << type;
       places[t] = toSharding(type, mesh);

@@ -10,22 +10,50 @@ struct Problem {
   struct Tensor {
     llvm::SmallVector<int64_t, 4> shape;
     Role role = Role::transient;
-    std::string name; // of inputs and state
+    std::string name;    // of inputs and state
     bool weight = false; // computed from parameters and constants alone
+    int64_t elementBytes = 4;
+    bool splat = false; // a constant of one value: it may lie in any way
+    bool zero = false;  // that value is zero
+
+    bool named() const { return !name.empty(); }
+    int64_t bytes() const {
+      int64_t product = elementBytes;
+      for (int64_t size : shape)
+        product *= size;
+      return product;
+    }
   };
   struct Op {
     dist::ShardingRule rule;
     llvm::SmallVector<int> operands, results; // tensors
-    bool forward = false; // of the evaluation
+    bool forward = false;                     // of the evaluation
+    bool seldom = false;                      // of the training step, but only in some steps (norms for the log)
+    int64_t flops = 0;                        // of the whole operation
+    std::string name, kind;                   // of the ONNX node, and of the operation
+  };
+  /// What a function returns: renews the state (a tensor, split alike if that is possible), or is read whole (-1).
+  struct Output {
+    int tensor, state = -1;
+    bool loss = false;
+    bool seldom = false; // not in every step
   };
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
+  std::vector<Output> outputs; // function by function
   /// Tensors that are split alike: a state in the functions that share it.
   std::vector<std::pair<int, int>> same;
-  /// A state and the value that renews it: split alike if that is possible.
-  std::vector<std::pair<int, int>> renewed;
   /// Where the batch runs through inputs (or what pads them): tensor and dimension.
   std::vector<std::pair<int, int>> batchDims;
+
+  /// Calls f(a, b) for tensors that should be split alike: one state in several functions, or a state and what renews it.
+  template <class F> void forEachTie(F f) const {
+    for (auto [a, b] : same)
+      f(a, b);
+    for (const Output &output : outputs)
+      if (output.state >= 0)
+        f(output.state, output.tensor);
+  }
 };
 
 /// The decisions: how the functions' arguments lie, and what each operation splits.

@@ -17,11 +17,10 @@ Propagation::Propagation(const Problem &problem, const Mesh &mesh)
         if (users[tensor].empty() || users[tensor].back() != (int)i)
           users[tensor].push_back(i);
   }
-  for (const auto *pairs : {&problem.same, &problem.renewed})
-    for (auto [a, b] : *pairs) {
-      partners[a].push_back(b);
-      partners[b].push_back(a);
-    }
+  problem.forEachTie([&](int a, int b) {
+    partners[a].push_back(b);
+    partners[b].push_back(a);
+  });
 }
 
 void Propagation::touch(int tensor) {
@@ -79,20 +78,12 @@ bool Propagation::mayAssign(int op, int factor, ArrayRef<int> axes) const {
 void Propagation::pull(int op) {
   const Problem::Op &o = problem.ops[op];
   auto look = [&](int tensor, const ShardingRule::Dims &dims) {
-    const Sharding &sharding = plan.tensors[tensor];
-    for (auto [d, factors] : llvm::enumerate(dims)) {
-      if (sharding.dims[d].empty())
-        continue;
-      FactorAxes mine(o.rule.factors.size());
-      if (!axesToFactors(mesh, o.rule, factors, sharding.dims[d], mine))
-        continue;
-      for (int factor : factors) {
-        Axes &old = plan.ops[op][factor];
-        ArrayRef<int> wanted = mine[factor];
-        if (wanted.size() > old.size() && wanted.take_front(old.size()) == ArrayRef<int>(old) &&
-            mayAssign(op, factor, wanted))
-          old.assign(wanted.begin(), wanted.end());
-      }
+    for (auto [factor, axes] : llvm::enumerate(factorsOf(mesh, o.rule, dims, plan.tensors[tensor]))) {
+      Axes &old = plan.ops[op][factor];
+      ArrayRef<int> wanted = axes;
+      if (wanted.size() > old.size() && wanted.take_front(old.size()) == ArrayRef<int>(old) &&
+          mayAssign(op, (int)factor, wanted))
+        old.assign(wanted.begin(), wanted.end());
     }
   };
   for (auto [tensor, dims] : llvm::zip(o.operands, o.rule.operands))

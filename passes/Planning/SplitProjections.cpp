@@ -54,6 +54,11 @@ public:
 
 private:
   bool reaches(Value value, int64_t d) {
+    auto [it, fresh] = reached.try_emplace({value, d}, false);
+    return fresh ? (reached[{value, d}] = findParameters(value, d)) : it->second;
+  }
+
+  bool findParameters(Value value, int64_t d) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       if (!function.getArgAttr(argument.getArgNumber(), names::parameter) || shapeOf(value)[d] % size)
         return false;
@@ -92,7 +97,15 @@ private:
     viewOf[whole] = {parameter, d};
   }
 
+  /// In the order of the slices: what was computed for an earlier one stands before this one.
   Value part(Part p, OpBuilder &builder) {
+    auto key = std::make_tuple(p.value, p.dim, p.start);
+    if (Value known = parts.lookup(key))
+      return known;
+    return parts[key] = compute(p, builder);
+  }
+
+  Value compute(Part p, OpBuilder &builder) {
     GraphBuilder b(builder, p.value.getLoc());
     if (auto it = viewOf.find(p.value); it != viewOf.end()) {
       auto [parameter, d] = it->second;
@@ -118,8 +131,10 @@ private:
   func::FuncOp function;
   Value fused;
   int64_t dim, size;
-  llvm::MapVector<Value, int64_t> parameters;                   // and the dimension that is cut
-  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf; // the model's shape of a parameter that has become parts
+  llvm::MapVector<Value, int64_t> parameters;                     // and the dimension that is cut
+  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached;         // by value and dimension
+  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf;         // the model's shape of a parameter that has become parts
+  llvm::DenseMap<std::tuple<Value, int64_t, int64_t>, Value> parts; // by value, dimension and start
 };
 
 struct SplitProjectionsPass : impl::SplitProjectionsPassBase<SplitProjectionsPass> {

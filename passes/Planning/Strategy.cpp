@@ -82,8 +82,7 @@ private:
           if (!axis)
             return what + "the mesh has no axis \"" + name + "\"";
           const Sharding &now = propagation.sharding(t);
-          if (llvm::is_contained(now.dims[d], *axis) && propagation.isFixed(t))
-            continue; // the same state in another function
+          // (The same state in another function has the split already.)
           if (!propagation.split(t, d, *axis) && !llvm::is_contained(now.dims[d], *axis))
             return what + (now.splits(*axis) ? "axis \"" + name + "\" splits it twice"
                                              : "dimension " + std::to_string(d) + " of size " +
@@ -104,7 +103,8 @@ private:
     const Sharding &sharding = propagation.sharding(tensor);
     int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.axes[axis].size;
     int64_t rest = size % parts == 0 ? 0 : parts - size % parts;
-    if (!pad && rest > 0 && (rest <= size * mostPadding || (always && parts <= size)) && !sharding.splits(axis) && !propagation.isFixed(tensor))
+    bool worthIt = rest <= size * mostPadding || (always && parts <= size);
+    if (!pad && rest > 0 && worthIt && !sharding.splits(axis) && !propagation.isFixed(tensor))
       pad = {tensor, dim, parts};
   }
 
@@ -115,19 +115,15 @@ private:
     propagation.spread();
   }
 
-  /// The dimension lists of an operation's factor: does it run through the weight, through other operands, results?
+  /// Whether an operation's factor runs through a weight, and through other operands.
   struct FactorUse {
-    bool weight = false, others = false, results = false;
+    bool weight = false, others = false;
   };
   FactorUse useOf(const Problem::Op &op, int factor) const {
     FactorUse use;
-    auto has = [&](const ShardingRule::Dims &dims) {
-      return llvm::any_of(dims, [&](const auto &list) { return llvm::is_contained(list, factor); });
-    };
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
-      (problem.tensors[tensor].weight ? use.weight : use.others) |= has(dims);
-    for (const auto &dims : op.rule.results)
-      use.results |= has(dims);
+      (problem.tensors[tensor].weight ? use.weight : use.others) |=
+          llvm::any_of(dims, [&](const auto &list) { return llvm::is_contained(list, factor); });
     return use;
   }
 
@@ -142,16 +138,10 @@ private:
 
   /// Whether an operand that is no weight is split by the axis along the factor.
   bool activationSplits(const Problem::Op &op, int factor, int axis) const {
-    for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands)) {
-      if (problem.tensors[tensor].weight)
-        continue;
-      for (auto [d, factors] : llvm::enumerate(dims)) {
-        FactorAxes mine(op.rule.factors.size());
-        if (axesToFactors(mesh, op.rule, factors, propagation.sharding(tensor).dims[d], mine) &&
-            llvm::is_contained(mine[factor], axis))
-          return true;
-      }
-    }
+    for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
+      if (!problem.tensors[tensor].weight &&
+          llvm::is_contained(factorsOf(mesh, op.rule, dims, propagation.sharding(tensor))[factor], axis))
+        return true;
     return false;
   }
 

@@ -17,7 +17,7 @@
 // Split batch: one sum of the 4096 numbers of both gradients and of the loss.
 // RUN: divisi compile %s --emit dist --mesh data=4 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=DATA
-// RUN: divisi compile %s --emit dist --devices 4 | %python %S/Inputs/collectives.py | FileCheck %s --check-prefix=DATA
+// RUN: divisi compile %s --emit dist --devices 4 --strategy data | %python %S/Inputs/collectives.py | FileCheck %s --check-prefix=DATA
 // DATA: evaluate all_reduce data scalars: 1 for 1, 4 bytes
 // DATA-NEXT: train all_reduce data tensors: 1 for 3, 16388 bytes
 // DATA-NOT: {{.}}

@@ -1,0 +1,12 @@
+# cmake -DINPUT=file -DOUTPUT=file -P EmbedText.cmake: a text file as a C++ string literal, in pieces that every compiler takes.
+# (file(READ) with LIMIT ends every piece with a newline of its own.)
+file(READ "${INPUT}" text)
+string(LENGTH "${text}" size)
+set(literal "")
+set(offset 0)
+while(offset LESS size)
+  string(SUBSTRING "${text}" ${offset} 8000 piece)
+  string(APPEND literal "R\"page(${piece})page\"\n")
+  math(EXPR offset "${offset} + 8000")
+endwhile()
+file(WRITE "${OUTPUT}" "${literal}")

@@ -1,0 +1,26 @@
+#include "compiler/Report/PlanReport.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace divisi;
+using namespace divisi::compiler;
+using llvm::StringRef;
+
+/// page.html, as CMake embeds it.
+static constexpr char page[] =
+#include "compiler/Report/Page.inc"
+    ;
+
+void compiler::printHtml(const llvm::json::Object &report, llvm::raw_ostream &out) {
+  std::string json;
+  llvm::raw_string_ostream(json) << llvm::json::Value(llvm::json::Object(report));
+  auto [head, tail] = StringRef(page).split("%REPORT%");
+  out << head;
+  // Names may hold "</script>" or "<!--"; in JSON, a '<' stands in strings only.
+  for (char c : json)
+    if (c == '<')
+      out << "\\u003c";
+    else
+      out << c;
+  out << tail;
+}

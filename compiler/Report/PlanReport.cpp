@@ -1,0 +1,239 @@
+#include "compiler/Report/PlanReport.h"
+
+#include "passes/Planning/Explain/BreakEven.h"
+#include "passes/Planning/Explain/LayerCosts.h"
+#include "passes/Planning/Search/GroupStrategies.h"
+
+#include <set>
+
+using namespace divisi;
+using namespace divisi::compiler;
+using namespace divisi::planning;
+namespace json = llvm::json;
+
+namespace {
+
+/// How many plans compete for the break-evens, and how many parameters and shardings of them are tried.
+constexpr size_t mostRivals = 6, mostParameters = 12;
+
+const char *nameOf(Prediction::Phase phase) {
+  return phase == Prediction::forward ? "forward" : phase == Prediction::backward ? "backward" : "update";
+}
+
+json::Array listOf(const std::vector<std::string> &texts) { return json::Array(texts); }
+
+std::string nameOf(const dist::Mesh &mesh) {
+  std::string text;
+  for (const auto &axis : mesh.axes)
+    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+std::string inMilliseconds(double seconds) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g ms", seconds * 1e3);
+  return text;
+}
+
+/// Why a plan is not the best, in words.
+std::string whyNot(const Candidate &candidate, const Candidate &best, const Cluster &cluster) {
+  if (!candidate.fits) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("needs %.3g GB, a device has %.3g GB",
+                                                   candidate.prediction.memory.total() * 1e-9, cluster.device.memory * 1e-9);
+    return text;
+  }
+  double compute = candidate.prediction.compute - best.prediction.compute;
+  double waited = candidate.prediction.waited - best.prediction.waited;
+  if (candidate.prediction.seconds <= best.prediction.seconds)
+    return candidate.mesh.devices() > best.mesh.devices() ? "the same time on more devices" : "the same time";
+  std::string text = compute >= waited ? inMilliseconds(compute) + " more computation"
+                                       : inMilliseconds(waited) + " more waiting for communication";
+  if (compute < 0)
+    text += ", " + inMilliseconds(-compute) + " less computation";
+  if (waited < 0)
+    text += ", " + inMilliseconds(-waited) + " less waiting";
+  return text;
+}
+
+/// What JSON can hold: names come from files.
+std::string utf8(const std::string &name) { return json::isUTF8(name) ? name : json::fixUTF8(name); }
+
+json::Object describeMemory(const Prediction::Memory &memory, const Problem &problem) {
+  return json::Object{{"parameters", memory.parameters},
+                      {"moments", memory.moments},
+                      {"others", memory.others},
+                      {"inputs", memory.inputs},
+                      {"transient", memory.transient},
+                      {"total", memory.total()},
+                      {"worst_phase", nameOf(memory.phase)},
+                      {"worst_node", memory.operation >= 0 ? utf8(problem.ops[memory.operation].name) : ""}};
+}
+
+const char *kindOf(dist::ReshardStep::Kind kind) {
+  using Kind = dist::ReshardStep::Kind;
+  return kind == Kind::allReduce       ? "all_reduce"
+         : kind == Kind::reduceScatter ? "reduce_scatter"
+         : kind == Kind::allGather     ? "all_gather"
+         : kind == Kind::allToAll      ? "all_to_all"
+                                       : "slice";
+}
+
+json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
+  json::Array layers;
+  for (const LayerCost &layer : layerCosts(problem, candidate)) {
+    json::Array weights, collectives;
+    for (int t : layer.weights)
+      weights.push_back(utf8(problem.tensors[t].name));
+    for (int c : layer.collectives) {
+      const auto &collective = candidate.prediction.collectives[c];
+      json::Array axes;
+      for (int axis : collective.step.axes)
+        axes.push_back(candidate.mesh.axes[axis].name);
+      collectives.push_back(json::Object{{"kind", kindOf(collective.step.kind)},
+                                         {"axes", std::move(axes)},
+                                         {"bytes", collective.bytes},
+                                         {"ms", collective.seconds * 1e3},
+                                         {"shown_ms", collective.waited * 1e3},
+                                         {"reason", utf8(reasonOf(problem, candidate, collective))}});
+    }
+    layers.push_back(json::Object{{"name", utf8(layer.name)},
+                                  {"forward_ms", layer.forward * 1e3},
+                                  {"backward_ms", layer.backward * 1e3},
+                                  {"shown_ms", layer.shown * 1e3},
+                                  {"hidden_ms", layer.hidden * 1e3},
+                                  {"parameter_bytes", layer.parameters},
+                                  {"weights", std::move(weights)},
+                                  {"collectives", std::move(collectives)}});
+  }
+  return layers;
+}
+
+/// A name without the numbers that stand alone between its words: layers that repeat are told of once.
+std::string sortOf(llvm::StringRef name) {
+  auto separates = [](char c) { return c == '.' || c == '/' || c == '_'; };
+  std::string sort;
+  for (size_t i = 0; i < name.size();) {
+    size_t end = std::min(name.find_first_not_of("0123456789", i), name.size());
+    if (end > i && (i == 0 || separates(name[i - 1])) && (end == name.size() || separates(name[end]))) {
+      i = end;
+      continue;
+    }
+    sort += name[i++];
+  }
+  return sort;
+}
+
+/// The parameters and how they lie; for the largest of each sort, what the best plan with another sharding takes.
+json::Array describeParameters(const Problem &problem, const Candidate &candidate, const Cluster &cluster) {
+  std::vector<int> parameters;
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (tensor.role == Problem::Role::parameter &&
+        llvm::none_of(parameters, [&, &name = tensor.name](int other) { return problem.tensors[other].name == name; }))
+      parameters.push_back(t);
+  std::vector<int> bySize = parameters;
+  std::stable_sort(bySize.begin(), bySize.end(),
+                   [&](int a, int b) { return problem.tensors[a].bytes() > problem.tensors[b].bytes(); });
+  std::set<std::string> sorts;
+  std::set<int> tried;
+  for (int t : bySize)
+    if (tried.size() < mostParameters && candidate.mesh.devices() > 1 &&
+        sorts.insert(sortOf(problem.tensors[t].name)).second)
+      tried.insert(t);
+  Planner planner(problem, cluster);
+  json::Array result;
+  for (int t : parameters) {
+    const Problem::Tensor &tensor = problem.tensors[t];
+    json::Array alternatives;
+    if (tried.count(t))
+      for (const dist::Sharding &sharding : shardingsOf(tensor, candidate.mesh)) {
+        if (sharding == candidate.plan.tensors[t])
+          continue;
+        Candidate other = planner.search(candidate.mesh, {{t, sharding}});
+        alternatives.push_back(json::Object{{"sharding", describe(sharding, candidate.mesh)},
+                                            {"step_ms", other.prediction.seconds * 1e3},
+                                            {"fits", other.fits},
+                                            {"why_not", whyNot(other, candidate, cluster)}});
+      }
+    json::Array shape;
+    for (int64_t size : tensor.shape)
+      shape.push_back(size);
+    result.push_back(json::Object{{"name", utf8(tensor.name)},
+                                  {"shape", std::move(shape)},
+                                  {"sharding", describe(candidate.plan.tensors[t], candidate.mesh)},
+                                  {"local_bytes", localBytes(tensor, candidate.mesh, candidate.plan.tensors[t])},
+                                  {"alternatives", std::move(alternatives)}});
+  }
+  return result;
+}
+} // namespace
+
+std::string compiler::describe(const dist::Sharding &sharding, const dist::Mesh &mesh) {
+  std::string text;
+  for (const auto &axes : sharding.dims) {
+    text += text.empty() ? "" : ", ";
+    if (axes.empty())
+      text += "_";
+    for (auto [i, axis] : llvm::enumerate(axes))
+      text += (i ? "+" : "") + mesh.axes[axis].name;
+  }
+  return "[" + text + "]";
+}
+
+json::Object PlanReport::plans() const {
+  json::Array list;
+  for (auto [i, candidate] : llvm::enumerate(candidates)) {
+    const Prediction &p = candidate.prediction;
+    json::Object entry{{"rank", (int64_t)i + 1},
+                       {"name", candidate.name},
+                       {"mesh", nameOf(candidate.mesh)},
+                       {"devices", candidate.mesh.devices()},
+                       {"forms", listOf(candidate.forms)},
+                       {"fits", candidate.fits},
+                       {"step_ms", p.seconds * 1e3},
+                       {"compute_ms", p.compute * 1e3},
+                       {"communication_ms", p.communication * 1e3},
+                       {"shown_ms", p.waited * 1e3},
+                       {"hidden_ms", (p.communication - p.waited) * 1e3},
+                       {"collectives", (int64_t)p.collectives.size()},
+                       {"bytes_sent", p.bytesSent},
+                       {"memory", describeMemory(p.memory, *candidate.problem)}};
+    if (candidate.bound > 0)
+      entry["search"] = json::Object{{"cost_ms", candidate.searchCost * 1e3},
+                                     {"bound_ms", candidate.bound * 1e3},
+                                     {"gap", candidate.searchCost > candidate.bound
+                                                 ? 1 - candidate.bound / candidate.searchCost
+                                                 : 0.0}};
+    if (i > 0)
+      entry["why_not"] = whyNot(candidate, candidates[0], cluster);
+    list.push_back(std::move(entry));
+  }
+  return json::Object{{"model", utf8(model)},
+                      {"cluster", json::Object{{"name", cluster.name},
+                                               {"device", cluster.device.name},
+                                               {"devices", cluster.devices()},
+                                               {"memory", cluster.device.memory}}},
+                      {"plans", std::move(list)}};
+}
+
+json::Object PlanReport::explanation() const {
+  json::Object report = plans();
+  const ModuleCandidate &best = candidates[0];
+  report["layers"] = describeLayers(*best.problem, best);
+  report["parameters"] = describeParameters(*best.problem, best, cluster);
+  std::vector<PricedPlan> rivals;
+  std::map<const Problem *, Planner> planners;
+  for (const ModuleCandidate &candidate : llvm::ArrayRef(candidates).take_front(mostRivals)) {
+    auto [it, fresh] = planners.try_emplace(candidate.problem.get(), *candidate.problem, cluster);
+    rivals.push_back({&it->second, &candidate});
+  }
+  json::Array flips;
+  for (const BreakEven &flip : breakEvens(rivals, cluster))
+    flips.push_back(json::Object{{"figure", flip.figure},
+                                 {"unit", flip.unit},
+                                 {"now", flip.now},
+                                 {"then", flip.then},
+                                 {"plan", candidates[flip.winner].name}});
+  report["flips"] = std::move(flips);
+  return report;
+}

@@ -1,0 +1,137 @@
+#include "compiler/Report/PlanReport.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace divisi;
+using namespace divisi::compiler;
+namespace json = llvm::json;
+using llvm::StringRef;
+
+namespace {
+
+double number(const json::Object &object, StringRef key) { return object.getNumber(key).value_or(0); }
+StringRef text(const json::Object &object, StringRef key) { return object.getString(key).value_or(""); }
+const json::Array &list(const json::Object &object, StringRef key) {
+  static const json::Array none;
+  const json::Array *found = object.getArray(key);
+  return found ? *found : none;
+}
+
+std::string joined(const json::Array &array) {
+  std::string result;
+  for (const json::Value &value : array)
+    result += (result.empty() ? "" : " ") + value.getAsString().value_or("").str();
+  return result;
+}
+
+/// Three digits and a prefix: "1.23 GB".
+std::string scaled(double value, StringRef unit) {
+  static constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P"};
+  int step = 0;
+  while (value >= 999.5 && step < 5)
+    value /= 1000, ++step;
+  std::string result;
+  llvm::raw_string_ostream(result) << llvm::format("%.3g ", value) << prefixes[step] << unit;
+  return result;
+}
+
+std::string milliseconds(double value) {
+  std::string result;
+  llvm::raw_string_ostream(result) << llvm::format("%.3g", value);
+  return result;
+}
+
+std::string share(double value) {
+  std::string result;
+  llvm::raw_string_ostream(result) << llvm::format("%.2g %%", value * 100);
+  return result;
+}
+
+void row(llvm::raw_ostream &out, const std::vector<std::pair<std::string, int>> &cells) {
+  std::string line;
+  for (const auto &[cell, width] : cells) {
+    std::string padding(std::max(0, std::abs(width) - (int)cell.size()), ' ');
+    line += width < 0 ? padding + cell + "  " : cell + padding + "  ";
+  }
+  out << StringRef(line).rtrim() << "\n";
+}
+} // namespace
+
+void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
+  const json::Object &cluster = *report.getObject("cluster");
+  out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices") << " x "
+      << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each\n\n";
+  row(out, {{"#", -2}, {"plan", 30}, {"step ms", -9}, {"compute", -9}, {"comm", -9}, {"waiting", -9}, {"sent", -8}, {"memory", -8}, {"form", 0}});
+  const json::Array &plans = list(report, "plans");
+  for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(most, plans.size()))) {
+    const json::Object &plan = *value.getAsObject();
+    bool fits = plan.getBoolean("fits").value_or(true);
+    row(out, {{std::to_string((int64_t)number(plan, "rank")), -2},
+              {text(plan, "name").str(), 30},
+              {milliseconds(number(plan, "step_ms")), -9},
+              {milliseconds(number(plan, "compute_ms")), -9},
+              {milliseconds(number(plan, "communication_ms")), -9},
+              {milliseconds(number(plan, "shown_ms")), -9},
+              {scaled(number(plan, "bytes_sent"), "B"), -8},
+              {scaled(number(*plan.getObject("memory"), "total"), "B"), -8},
+              {joined(list(plan, "forms")) + (fits ? "" : " (does not fit)"), 0}});
+  }
+  if (plans.size() > most)
+    out << "   ... and " << plans.size() - most << " more (--top N)\n";
+  for (const json::Value &value : plans)
+    if (const json::Object *search = value.getAsObject()->getObject("search"))
+      out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than " << share(number(*search, "gap"))
+          << " less (pairwise cost " << milliseconds(number(*search, "cost_ms")) << " ms, certified bound "
+          << milliseconds(number(*search, "bound_ms")) << " ms)\n";
+}
+
+void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &out) {
+  printPlans(report, 6, out);
+  const json::Array &plans = list(report, "plans");
+  out << "\nWhy not the others\n";
+  for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min<size_t>(6, plans.size())).drop_front())
+    out << "  " << text(*value.getAsObject(), "name") << ": " << text(*value.getAsObject(), "why_not") << "\n";
+  out << "\nWhat would change the choice\n";
+  const json::Array &flips = list(report, "flips");
+  for (const json::Value &value : flips) {
+    const json::Object &flip = *value.getAsObject();
+    out << "  " << text(flip, "figure") << " " << (number(flip, "then") < number(flip, "now") ? "below " : "above ")
+        << scaled(number(flip, "then"), text(flip, "unit")) << " (now " << scaled(number(flip, "now"), text(flip, "unit"))
+        << "): " << text(flip, "plan") << "\n";
+  }
+  if (flips.empty())
+    out << "  nothing: no figure of the cluster does, up to 64 times larger or smaller\n";
+  out << "\nParameters\n";
+  for (const json::Value &value : list(report, "parameters")) {
+    const json::Object &parameter = *value.getAsObject();
+    std::string shape;
+    for (const json::Value &size : list(parameter, "shape"))
+      shape += (shape.empty() ? "" : "x") + std::to_string(size.getAsInteger().value_or(0));
+    out << "  " << text(parameter, "name") << " " << shape << ": " << text(parameter, "sharding") << ", "
+        << scaled(number(parameter, "local_bytes"), "B") << " on a device\n";
+    for (const json::Value &other : list(parameter, "alternatives")) {
+      const json::Object &alternative = *other.getAsObject();
+      out << "    " << text(alternative, "sharding") << " would take " << milliseconds(number(alternative, "step_ms"))
+          << " ms: " << text(alternative, "why_not") << "\n";
+    }
+  }
+  out << "\nLayers (ms)\n";
+  row(out, {{"layer", 40}, {"forward", -9}, {"backward", -9}, {"waiting", -9}, {"hidden", -9}, {"weights", -9}});
+  for (const json::Value &value : list(report, "layers")) {
+    const json::Object &layer = *value.getAsObject();
+    StringRef name = text(layer, "name");
+    row(out, {{name.empty() ? "(losses and update)" : name.str(), 40},
+              {milliseconds(number(layer, "forward_ms")), -9},
+              {milliseconds(number(layer, "backward_ms")), -9},
+              {milliseconds(number(layer, "shown_ms")), -9},
+              {milliseconds(number(layer, "hidden_ms")), -9},
+              {scaled(number(layer, "parameter_bytes"), "B"), -9}});
+    for (const json::Value &entry : list(layer, "collectives")) {
+      const json::Object &collective = *entry.getAsObject();
+      out << "    " << text(collective, "kind") << " over " << joined(list(collective, "axes")) << ", "
+          << scaled(number(collective, "bytes"), "B") << ", " << milliseconds(number(collective, "ms")) << " ms ("
+          << milliseconds(number(collective, "shown_ms")) << " waited for): " << text(collective, "reason") << "\n";
+    }
+  }
+}

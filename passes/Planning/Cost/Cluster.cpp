@@ -1,0 +1,56 @@
+#include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Quantity.h"
+
+using namespace divisi;
+using namespace divisi::planning;
+
+int64_t Cluster::devices() const {
+  int64_t product = 1;
+  for (const Level &level : levels)
+    product *= level.size;
+  return product;
+}
+
+std::vector<int64_t> Cluster::childSizes() const {
+  std::vector<int64_t> sizes;
+  int64_t size = 1;
+  for (const Level &level : levels) {
+    sizes.push_back(size);
+    size *= level.size;
+  }
+  return sizes;
+}
+
+std::string Cluster::invalid() const {
+  struct Figure {
+    std::string name;
+    Unit unit;
+    double value;
+  };
+  std::vector<Figure> figures = {{"device.memory", Unit::bytes, device.memory},
+                                 {"device.bandwidth", Unit::bytesPerSecond, device.bandwidth},
+                                 {"device.compute-efficiency", Unit::share, device.computeEfficiency},
+                                 {"device.memory-efficiency", Unit::share, device.memoryEfficiency},
+                                 {"device.launch", Unit::seconds, device.launch}};
+  for (double flops : device.flops)
+    figures.push_back({"device.flops", Unit::flopsPerSecond, flops});
+  for (const Level &level : levels) {
+    figures.push_back({"level.bandwidth", Unit::bytesPerSecond, level.bandwidth});
+    figures.push_back({"level.latency", Unit::seconds, level.latency});
+  }
+  for (const Figure &figure : figures)
+    if (!inRange(figure.unit, figure.value))
+      return figure.name + ": expected " + expectation(figure.unit).str();
+
+  if (device.kind != "cpu" && device.kind != "cuda")
+    return "device.kind: expected \"cpu\" or \"cuda\"";
+  if (levels.size() > mostLevels)
+    return "level: expected at most " + std::to_string(mostLevels) + " levels";
+  int64_t product = 1;
+  for (const Level &level : levels) {
+    if (level.size < 1 || level.size > mostDevices / product)
+      return "level.size: expected sizes from 1, and at most " + std::to_string(mostDevices) + " devices in all";
+    product *= level.size;
+  }
+  return "";
+}

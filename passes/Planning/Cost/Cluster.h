@@ -1,0 +1,78 @@
+#pragma once
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace divisi::planning {
+
+/// Equal devices in a hierarchy of equal units: devices in a machine, machines in a rack, and so on. Device d is the
+/// (d % levels[0].size)-th of its machine; the rest of d goes on with levels[1].
+struct Cluster {
+  struct Device {
+    enum Precision { fp32, tf32, bf16, fp16 };
+    static constexpr int precisions = 4;
+
+    std::string kind; // "cpu" or "cuda"
+    std::string name;
+    double memory = 0;                         // bytes that a program may use
+    std::array<double, precisions> flops = {}; // peak of dense products, flop/s, by Precision
+    double bandwidth = 0;                      // of the memory, bytes/s
+    double computeEfficiency = 0.7;            // the share of the peak that products reach
+    double memoryEfficiency = 0.7;             // the share of the bandwidth that the other kernels reach
+    double launch = 0;                         // the least time of a kernel or library call, seconds
+
+    bool operator==(const Device &) const = default;
+  };
+  struct Level {
+    std::string name;
+    int64_t size = 1;     // children of a unit; for the innermost level, devices of a machine (1 if there is one)
+    double bandwidth = 0; // what a child sends, and receives at the same time, over all its links together, bytes/s
+    double latency = 0;   // of a message, seconds
+
+    bool operator==(const Level &) const = default;
+  };
+
+  std::string name;
+  Device device;
+  std::vector<Level> levels; // innermost first; none for one device
+
+  static constexpr int64_t mostDevices = 65536;
+  static constexpr size_t mostLevels = 6;
+
+  int64_t devices() const;
+  /// The devices in one child of each level: 1, the size of the innermost level, and so on.
+  std::vector<int64_t> childSizes() const;
+  /// What is wrong, in words that name the figure; empty if nothing is. Everything that takes a cluster expects it
+  /// valid.
+  std::string invalid() const;
+  bool operator==(const Cluster &) const = default;
+};
+
+/// What "cpu:N" divides among its ranks.
+struct Machine {
+  double memory; // bytes
+  int cores;
+};
+/// The machine that this process runs on.
+Machine thisMachine();
+
+/// The figures of a GPU by its name in small letters ("h100"), from the vendor's data sheets.
+std::optional<Cluster::Device> gpuPreset(llvm::StringRef name);
+/// The names that gpuPreset knows, for errors.
+std::string gpuPresetNames();
+
+/// A cluster by text: "cpu:4" (ranks on the machine), "h100", "8xh100" (one node), "2x8xh100" (nodes on their usual
+/// network), or the path of a .toml file. On failure an error of one line.
+std::optional<Cluster> parseCluster(llvm::StringRef text, const Machine &machine, std::string &error);
+
+/// A cluster from the text of a TOML file (its format: examples/clusters). The text may be anything; on failure an
+/// error `FILE:LINE: KEY: what is expected`.
+std::optional<Cluster> parseClusterFile(llvm::StringRef text, llvm::StringRef file, std::string &error);
+/// The same from disk.
+std::optional<Cluster> readClusterFile(const std::string &file, std::string &error);
+
+} // namespace divisi::planning

@@ -1,0 +1,70 @@
+#include "passes/Planning/Cost/Collectives.h"
+#include "llvm/ADT/DenseMap.h"
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+using llvm::ArrayRef;
+using Kind = ReshardStep::Kind;
+
+double planning::bytesSent(Kind kind, int64_t members, double bytes) {
+  double once = (double)(members - 1) / (double)members * bytes;
+  switch (kind) {
+  case Kind::allReduce:
+    return 2 * once;
+  case Kind::reduceScatter:
+  case Kind::allGather:
+  case Kind::allToAll:
+    return once;
+  case Kind::slice:
+    return 0;
+  }
+  return 0;
+}
+
+double planning::stepSeconds(const Link &link, Kind kind, double bytes) {
+  double ring = bytesSent(kind, link.members, bytes) / link.bandwidth;
+  switch (kind) {
+  case Kind::allReduce:
+    return std::min(2 * link.pass + ring, link.tree + 2 * bytes / link.bandwidth);
+  case Kind::reduceScatter:
+  case Kind::allGather:
+    return link.pass + ring;
+  case Kind::allToAll:
+    return link.messages + bytes * link.exchange;
+  case Kind::slice:
+    return 0;
+  }
+  return 0;
+}
+
+double planning::permuteSeconds(const Link &link, double bytes) { return link.latency + bytes / link.bandwidth; }
+
+double planning::transferSeconds(const Cluster &cluster, ArrayRef<Transfer> transfers, double bytes) {
+  double latency = 0, secondsPerByte = 0;
+  for (auto [level, size] : llvm::zip(cluster.levels, cluster.childSizes())) {
+    llvm::DenseMap<int64_t, int64_t> out, in;
+    for (auto [from, to] : transfers)
+      if (from / size != to / size) {
+        latency = level.latency;
+        int64_t busiest = std::max(++out[from / size], ++in[to / size]);
+        secondsPerByte = std::max(secondsPerByte, (double)busiest / level.bandwidth);
+      }
+  }
+  return latency + bytes * secondsPerByte;
+}
+
+std::vector<Mesh> planning::enumerateMeshes(const Cluster &cluster, int64_t devices) {
+  std::vector<Mesh> meshes = {{{{"data", devices}}}};
+  for (int64_t data = 2; data < devices; ++data) {
+    int64_t model = devices / data;
+    if (devices % data != 0)
+      continue;
+    Mesh outside{{{"data", data}, {"model", model}}}, inside{{{"model", model}, {"data", data}}};
+    meshes.push_back(outside);
+    if (linkOf(cluster, outside, 0) != linkOf(cluster, inside, 1) ||
+        linkOf(cluster, outside, 1) != linkOf(cluster, inside, 0))
+      meshes.push_back(inside);
+  }
+  return meshes;
+}

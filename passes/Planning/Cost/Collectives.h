@@ -1,0 +1,68 @@
+#pragma once
+#include "dialects/Dist/Reshard.h"
+#include "passes/Planning/Cost/Cluster.h"
+
+#include <limits>
+
+namespace divisi::planning {
+
+/// How the groups of some axes of a mesh lie on a cluster, and what they get of it when all of them communicate at
+/// once. Where groups lie differently (sizes that do not nest), the slowest counts: every step of a program waits for
+/// it.
+struct Link {
+  struct Share {
+    int64_t members = 0; // of a group in one child of the level, at most
+    int64_t groups = 0;  // that cross the border of one child at once, at most; 0 if the level is not crossed
+
+    bool operator==(const Share &) const = default;
+  };
+  int64_t members = 1;       // of a group
+  std::vector<Share> levels; // innermost first, as the cluster's
+
+  double bandwidth = std::numeric_limits<double>::infinity(); // what a member sends round a ring, bytes/s
+  double exchange = 0; // seconds for each byte of a member's operand in an all_to_all
+  double latency = 0;  // of the slowest hop of the ring (a hop takes that of the outermost level it crosses), seconds
+  double pass = 0;     // latency of n - 1 hops of the ring in the order of the devices, without the fastest of its n
+  double messages = 0; // latency of n - 1 messages, one to each other member
+  double tree = std::numeric_limits<double>::infinity(); // latency of a tree, up and down; infinite where there is none
+
+  bool operator==(const Link &) const = default;
+};
+
+/// The groups that the axes span; all other axes number the groups. The mesh occupies the first devices of the cluster.
+///
+/// A message leaves through the link of its device and of every unit around it that it leaves. A ring in the order of
+/// the devices leaves each unit once, so
+///   bandwidth = min over crossed levels of level.bandwidth / groups,
+/// and an all_to_all of n members, k of them inside a unit, sends k (n-k)/n of its local bytes out of it.
+/// On CUDA, NCCL's double binary tree: a chain inside of a machine, trees around it (NCCL, src/graph/tuning.cc).
+Link linkOf(const Cluster &cluster, const dist::Mesh &mesh, llvm::ArrayRef<int> axes);
+
+/// Seconds of a collective, without the device's `launch`. `bytes` are those of one device: of its operand for
+/// allReduce, reduceScatter and allToAll, of its result for allGather. With n members:
+///   reduceScatter, allGather   pass + (n-1)/n bytes / bandwidth                      (ring)
+///   allReduce                  2 pass + 2 (n-1)/n bytes / bandwidth, or               (ring)
+///                              tree + 2 bytes / bandwidth if that is less             (tree)
+///   allToAll                   messages + bytes * exchange
+///   slice                      0
+double stepSeconds(const Link &link, dist::ReshardStep::Kind kind, double bytes);
+
+/// The bytes that each of n members sends, by the same `bytes` and the ring algorithms.
+double bytesSent(dist::ReshardStep::Kind kind, int64_t members, double bytes);
+
+/// Seconds in which every member sends `bytes` to the next one of its group, round the ring.
+double permuteSeconds(const Link &link, double bytes);
+
+/// A message between two devices of a cluster.
+struct Transfer {
+  int64_t from, to;
+};
+/// Seconds until the last of these messages, all sent at once and of `bytes` each, has arrived. Links are shared among
+/// those that leave a unit, and among those that enter it.
+double transferSeconds(const Cluster &cluster, llvm::ArrayRef<Transfer> transfers, double bytes);
+
+/// The meshes worth a search for so many devices (at most the cluster's): "data" alone, then all a x b with a, b > 1 as
+/// "data" outside of "model", each followed by "model" outside of "data" if its links differ.
+std::vector<dist::Mesh> enumerateMeshes(const Cluster &cluster, int64_t devices);
+
+} // namespace divisi::planning

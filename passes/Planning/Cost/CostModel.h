@@ -1,0 +1,36 @@
+#pragma once
+#include "dialects/Dist/Reshard.h"
+#include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Problem.h"
+
+#include <map>
+
+namespace divisi::planning {
+
+/// What operations and reshards cost on the devices of a mesh. Times are in seconds.
+class CostModel {
+public:
+  CostModel(const Cluster &cluster, const dist::Mesh &mesh);
+
+  /// An operation's arithmetic under a split: all of it over the number of pieces. Roofline (Williams et al. 2009) with its traffic: the longer of
+  /// the two, at the rates that the cluster says are reached.
+  double compute(double flops, double bytes, Cluster::Device::Precision precision) const;
+  /// One step of a reshard; `bytes` as dist::bytesOfStep counts them.
+  double step(const dist::ReshardStep &step, int64_t bytes) const;
+  /// All steps; `whole` are the bytes of the whole tensor.
+  double reshard(int64_t whole, const dist::Sharding &from, const dist::Sharding &to) const;
+
+  const Cluster cluster;
+  const dist::Mesh mesh;
+
+private:
+  std::map<std::vector<int>, Link> links; // by axes, sorted
+};
+
+/// The floating-point operations of one device under a split, of the precision that its operands have.
+double localFlops(const Problem::Op &op, const dist::Mesh &mesh, const dist::FactorAxes &factors);
+Cluster::Device::Precision precisionOf(const Problem &problem, const Problem::Op &op);
+/// Bytes of a device's piece.
+double localBytes(const Problem::Tensor &tensor, const dist::Mesh &mesh, const dist::Sharding &sharding);
+
+} // namespace divisi::planning

@@ -1,0 +1,150 @@
+#include "passes/Planning/Cost/Cluster.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <algorithm>
+#include <thread>
+#include <unistd.h>
+
+using namespace divisi;
+using namespace divisi::planning;
+using llvm::StringRef;
+
+namespace {
+
+struct Gpu {
+  StringRef name, fullName;
+  double memory;                                         // bytes
+  std::array<double, Cluster::Device::precisions> flops; // flop/s, dense: fp32, tf32, bf16, fp16
+  double bandwidth;                                      // bytes/s
+  double nvlink, adapter; // bytes/s one way: all NVLinks of a GPU, its part of the node's network
+};
+
+// Memory: the data sheet's gigabytes as decimal ones. The chips hold 2^30 each, 7% more: that is left to the CUDA
+// context and to the workspaces of libraries. NVLink: links x what one carries one way after protocol (20.0, 20.0, 20.6
+// of 25 GB/s: NCCL, src/graph/topo.h, SM70/SM80/SM90_NVLINK_BW). Bus bandwidths of nccl-tests' all_reduce on eight GPUs
+// agree: A100 230-250 GB/s. Network: InfiniBand adapters of the DGX, at line rate, in equal parts to its eight GPUs.
+constexpr Gpu gpus[] = {
+    // "NVIDIA V100 Tensor Core GPU" data sheet, SXM2 32 GB: 15.7 single, 125 tensor, 900 GB/s, 6 links. No tensor cores
+    // for tf32 and bf16. "NVIDIA DGX-1 with Tesla V100 System Architecture" white paper: 4 x EDR (100 Gb/s).
+    {"v100", "Tesla V100 SXM2 32GB", 32e9, {15.7e12, 15.7e12, 15.7e12, 125e12}, 900e9, 6 * 20e9, 4 * 12.5e9 / 8},
+    // "NVIDIA A100 Tensor Core GPU" data sheet, SXM: 19.5 / 156 / 312 / 312, 2,039 and 1,555 GB/s, 12 links. "NVIDIA
+    // DGX
+    // A100" data sheet: 8 x ConnectX-6 (200 Gb/s).
+    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9},
+    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9},
+    // "NVIDIA H100 Tensor Core GPU" data sheet, SXM: 67 / 989 / 1,979 / 1,979, the last three with sparsity, that is
+    // twice
+    // the dense peak; 3.35 TB/s, 18 links. "NVIDIA DGX H100" data sheet: 8 x ConnectX-7 (400 Gb/s).
+    {"h100", "H100 SXM5 80GB", 80e9, {67e12, 494.5e12, 989e12, 989e12}, 3.35e12, 18 * 20.6e9, 50e9},
+    // "NVIDIA H200 Tensor Core GPU" data sheet: an H100 with 141 GB at 4.8 TB/s. "NVIDIA DGX H200" data sheet.
+    {"h200", "H200 SXM5 141GB", 141e9, {67e12, 494.5e12, 989e12, 989e12}, 4.8e12, 18 * 20.6e9, 50e9},
+};
+constexpr int64_t gpusPerNode = 8;
+// Of one step of a ring with NCCL's LL128 protocol: 1.9 and 4.0 us (NCCL, src/graph/tuning.cc, hwLat).
+constexpr double nvlinkLatency = 1.9e-6, networkLatency = 4e-6;
+// The least time of a kernel in AutoParallel's cost model (meta-pytorch/autoparallel), which has 0.7 for both
+// efficiencies.
+constexpr double gpuLaunch = 7e-6;
+
+const Gpu *findGpu(StringRef name) {
+  const Gpu *found = std::find_if(std::begin(gpus), std::end(gpus), [&](const Gpu &gpu) { return gpu.name == name; });
+  return found == std::end(gpus) ? nullptr : found;
+}
+
+/// "cpu:N". The figures are rough, of the kind rather than of this machine; `divisi profile` measures them. 50 GFLOP/s
+/// a core in fp32 (16 lanes of fused multiply-add at 1.6 GHz), which nothing smaller speeds up; 10 GB/s of memory for
+/// each rank; messages through shared memory at 2 GB/s (two copies) and 10 us (a thread wakes up).
+Cluster cpuCluster(int64_t ranks, const Machine &machine) {
+  Cluster cluster;
+  cluster.name = "cpu:" + std::to_string(ranks);
+  Cluster::Device &device = cluster.device;
+  device.kind = "cpu";
+  device.name = "cpu";
+  device.memory = machine.memory / ranks;
+  device.flops.fill(50e9 * machine.cores / ranks);
+  device.bandwidth = 10e9;
+  device.launch = 5e-6;
+  if (ranks > 1)
+    cluster.levels.push_back({"shared memory", ranks, 2e9, 10e-6});
+  return cluster;
+}
+
+/// A number from 1 to the most devices, and nothing else.
+std::optional<int64_t> parseCount(StringRef text) {
+  int64_t count;
+  if (text.empty() || !llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; }) ||
+      text.getAsInteger(10, count) || count < 1 || count > Cluster::mostDevices)
+    return std::nullopt;
+  return count;
+}
+
+} // namespace
+
+Machine planning::thisMachine() {
+  return {(double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
+          (int)std::max(1u, std::thread::hardware_concurrency())};
+}
+
+std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {
+  const Gpu *gpu = findGpu(name);
+  if (!gpu)
+    return std::nullopt;
+  Cluster::Device device;
+  device.kind = "cuda";
+  device.name = gpu->fullName.str();
+  device.memory = gpu->memory;
+  device.flops = gpu->flops;
+  device.bandwidth = gpu->bandwidth;
+  device.launch = gpuLaunch;
+  return device;
+}
+
+std::string planning::gpuPresetNames() {
+  std::string names;
+  for (const Gpu &gpu : gpus)
+    names += (names.empty() ? "" : ", ") + gpu.name.str();
+  return names;
+}
+
+std::optional<Cluster> planning::parseCluster(StringRef text, const Machine &machine, std::string &error) {
+  if (text.ends_with(".toml"))
+    return readClusterFile(text.str(), error);
+  auto fail = [&](const std::string &what) {
+    error = "cluster '" + text.take_front(80).str() + "': " + what;
+    return std::nullopt;
+  };
+  StringRef ranks = text;
+  if (ranks.consume_front("cpu:")) {
+    auto count = parseCount(ranks);
+    if (!count)
+      return fail("expected a number of ranks after cpu:, from 1 to " + std::to_string(Cluster::mostDevices));
+    return cpuCluster(*count, machine);
+  }
+
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, 'x');
+  const Gpu *gpu = findGpu(parts.pop_back_val());
+  llvm::SmallVector<int64_t> counts;
+  for (StringRef part : parts)
+    if (auto count = parseCount(part))
+      counts.push_back(*count);
+  if (!gpu || counts.size() != parts.size() || counts.size() > 2)
+    return fail("expected cpu:N for ranks on this machine, a GPU (" + gpuPresetNames() +
+                "), 8xh100 for a node, 2x8xh100 for nodes, or the path of a .toml file");
+
+  Cluster cluster;
+  cluster.name = text.str();
+  cluster.device = *gpuPreset(gpu->name);
+  if (counts.empty())
+    return cluster;
+  int64_t inNode = counts.back();
+  if (inNode > gpusPerNode)
+    return fail("expected at most " + std::to_string(gpusPerNode) + " GPUs in a node; 2x8xh100 are two nodes");
+  cluster.levels.push_back({"nvlink", inNode, gpu->nvlink, nvlinkLatency});
+  if (counts.size() == 2)
+    cluster.levels.push_back({"infiniband", counts.front(), gpu->adapter * inNode, networkLatency});
+  if (cluster.devices() > Cluster::mostDevices)
+    return fail("expected at most " + std::to_string(Cluster::mostDevices) + " devices");
+  return cluster;
+}

@@ -1,0 +1,94 @@
+#include "passes/Planning/Explain/LayerCosts.h"
+
+#include <map>
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+using Kind = ReshardStep::Kind;
+
+std::string planning::layerOf(const std::string &node) {
+  std::string first = node.substr(0, node.find(' '));
+  size_t slash = first.rfind('/');
+  return slash == std::string::npos || slash == 0 ? first : first.substr(0, slash);
+}
+
+namespace {
+class Layers {
+public:
+  Layers(const Problem &problem, const Candidate &candidate) : problem(problem), candidate(candidate) {}
+
+  std::vector<LayerCost> run() {
+    Groups groups(problem, /*evaluation=*/false);
+    std::vector<int> place(problem.ops.size(), -1);
+    std::map<int, bool> seen;
+    for (auto [i, op] : llvm::enumerate(problem.ops)) {
+      if (groups.groupOf[i] < 0)
+        continue;
+      place[i] = layer(groups.late[i] || op.name == "update" ? "" : layerOf(op.name));
+      LayerCost &cost = result[place[i]];
+      ((int)i <= groups.loss ? cost.forward : cost.backward) += candidate.prediction.operations[i];
+      for (int t : op.operands)
+        if (problem.tensors[t].role == Problem::Role::parameter && (int)i <= groups.loss && !seen[t]) {
+          seen[t] = true;
+          cost.weights.push_back(t);
+          cost.parameters += localBytes(problem.tensors[t], candidate.mesh, candidate.plan.tensors[t]);
+        }
+    }
+    for (auto [c, collective] : llvm::enumerate(candidate.prediction.collectives)) {
+      int op = collective.operation;
+      LayerCost &cost = result[op >= 0 && place[op] >= 0 ? place[op] : layer("")];
+      cost.shown += collective.waited;
+      cost.hidden += collective.seconds - collective.waited;
+      cost.collectives.push_back(c);
+    }
+    return std::move(result);
+  }
+
+private:
+  int layer(const std::string &name) {
+    auto [it, fresh] = numbers.try_emplace(name, result.size());
+    if (fresh)
+      result.emplace_back().name = name;
+    return it->second;
+  }
+
+  const Problem &problem;
+  const Candidate &candidate;
+  std::vector<LayerCost> result;
+  std::map<std::string, int> numbers;
+};
+} // namespace
+
+std::vector<LayerCost> planning::layerCosts(const Problem &problem, const Candidate &candidate) {
+  return Layers(problem, candidate).run();
+}
+
+std::string planning::reasonOf(const Problem &problem, const Candidate &candidate,
+                               const Prediction::Collective &collective) {
+  std::string axes;
+  for (int axis : collective.step.axes)
+    axes += (axes.empty() ? "" : "+") + candidate.mesh.axes[axis].name;
+  std::string of = "an argument";
+  if (collective.operation >= 0) {
+    const Problem::Op &op = problem.ops[collective.operation];
+    of = op.kind + (op.name.empty() ? "" : " " + op.name);
+    if (collective.step.kind == Kind::allReduce || collective.step.kind == Kind::reduceScatter)
+      for (auto [factor, list] : llvm::zip(op.rule.factors, candidate.plan.ops[collective.operation]))
+        if (factor.reduction && llvm::any_of(list, [&](int a) { return llvm::is_contained(collective.step.axes, a); }))
+          return of + " is split along " + factor.name + ", which it sums over: partial sums are added over " + axes;
+  }
+  switch (collective.step.kind) {
+  case Kind::allReduce:
+    return "partial sums of " + of + " are added over " + axes;
+  case Kind::reduceScatter:
+    return "partial sums of " + of + " are added over " + axes + ", each device keeps its part";
+  case Kind::allGather:
+    return of + " is split over " + axes + ", its reader needs all of it";
+  case Kind::allToAll:
+    return of + " is split along another dimension than its reader needs";
+  case Kind::slice:
+    break;
+  }
+  return "";
+}

@@ -1,0 +1,87 @@
+#include "passes/Planning/ModulePlanner.h"
+
+#include "passes/Planning/ApplyPadding.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::planning;
+
+void planning::separateScalars(ModuleOp module) {
+  SmallVector<Operation *> shared;
+  module.walk([&](Operation *op) {
+    auto broadcast = dyn_cast<graph::BroadcastOp>(op);
+    auto constant = dyn_cast<graph::ConstantOp>(op);
+    if ((broadcast && graph::tensorType(broadcast.getX()).getNumElements() == 1) ||
+        (constant && constant.getValue().isSplat()))
+      shared.push_back(op);
+  });
+  for (Operation *op : shared) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : op->getUses())
+      uses.push_back(&use);
+    for (size_t i = 1; i < uses.size(); ++i)
+      uses[i]->set(OpBuilder(op).clone(*op)->getResult(0));
+  }
+}
+
+FailureOr<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const dist::Mesh &mesh,
+                                                          const StrategyOptions &options, std::string &error) {
+  std::vector<NamedPad> pads;
+  for (;;) { // each turn pads one size: there are finitely many
+    auto problem = ModuleProblem::build(module);
+    if (failed(problem))
+      return failure();
+    std::optional<PadRequest> pad;
+    if (planByStrategy(problem->problem, mesh, options, error, pad))
+      return pads;
+    if (!pad)
+      return failure();
+    if (auto named = nameOf(problem->problem, *pad))
+      pads.push_back(*named);
+    applyPadding(module, *problem, PadClass(problem->problem, *pad));
+  }
+}
+
+FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, const Cluster &cluster,
+                                                             const PlannerOptions &options, std::string &error) {
+  separateScalars(module);
+  auto problem = ModuleProblem::build(module);
+  if (failed(problem))
+    return failure();
+  std::vector<ModuleCandidate> result;
+  auto whole = std::make_shared<Problem>(problem->problem);
+  Planner planner(*whole, cluster);
+  for (Candidate &candidate : planner.candidates(options, error))
+    result.push_back({std::move(candidate), {}, whole});
+  for (const dist::Mesh &mesh : options.meshes) {
+    std::optional<PadRequest> pad;
+    std::string ignored;
+    if (planByStrategy(problem->problem, mesh, {options.pins}, ignored, pad) || !pad)
+      continue;
+    OwningOpRef<ModuleOp> copy = module.clone();
+    auto pads = padForStrategy(*copy, mesh, {options.pins}, ignored);
+    auto padded = ModuleProblem::build(*copy);
+    if (failed(pads) || failed(padded))
+      continue;
+    PlannerOptions only = options;
+    only.meshes = {mesh};
+    only.alone = false;
+    auto grown = std::make_shared<Problem>(padded->problem);
+    for (Candidate &candidate : Planner(*grown, cluster).candidates(only, ignored)) {
+      candidate.name += " padded";
+      result.push_back({std::move(candidate), *pads, grown});
+    }
+  }
+  if (result.empty())
+    return failure();
+  error.clear();
+  llvm::stable_sort(result, isBetter);
+  // The bound of the best search, by the whole problem.
+  auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
+  if (searched != result.end() && searched->pads.empty()) {
+    planner.certify(options.pins, *searched);
+    llvm::stable_sort(result, isBetter);
+  }
+  Planner(*result[0].problem, cluster).complete(result[0]);
+  return result;
+}

@@ -1,0 +1,26 @@
+#pragma once
+#include "passes/Planning/PlanText.h"
+#include "passes/Planning/Search/Planner.h"
+
+namespace divisi::planning {
+
+/// A plan for a module, and the paddings that it was made after.
+struct ModuleCandidate : Candidate {
+  std::vector<NamedPad> pads;
+  std::shared_ptr<const Problem> problem; // what the plan's numbers mean
+};
+
+/// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first. Where sizes do not divide over a mesh, the
+/// module is also planned padded. Fails with a diagnostic, or with what is wrong with the pins in `error`.
+mlir::FailureOr<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, const Cluster &cluster,
+                                                         const PlannerOptions &options, std::string &error);
+
+/// Grows what strategies on a mesh need to divide, and says what that was.
+mlir::FailureOr<std::vector<NamedPad>> padForStrategy(mlir::ModuleOp module, const dist::Mesh &mesh,
+                                                      const StrategyOptions &options, std::string &error);
+
+/// Constants of one value and repeated scalars get one operation for each user: tensors that have only these in common are
+/// not to be split alike for their sake.
+void separateScalars(mlir::ModuleOp module);
+
+} // namespace divisi::planning

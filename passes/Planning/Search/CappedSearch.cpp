@@ -1,0 +1,205 @@
+#include "passes/Planning/Search/CappedSearch.h"
+
+#include "passes/Planning/Search/Elimination.h"
+#include "passes/Planning/Search/EliminationOrder.h"
+#include "passes/Planning/Search/LocalMoves.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace divisi::planning;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Prices tried in one crossing of lines: it ends by itself, mostly after 4 to 10.
+constexpr int mostPrices = 40;
+/// Branch and bound of more variables than this would not end.
+constexpr size_t mostToBranch = 500;
+/// What a message takes besides the entries of its matrix, in their time.
+constexpr double messageWork = 300;
+/// Rounds between two looks at what can be excluded.
+constexpr int roundsToExclude = 5;
+/// Rounds between two looks at the progress of the bound, and the relative progress that is too little.
+constexpr int roundsToStall = 10;
+constexpr double stall = 1e-6;
+/// A large graph is narrow if its elimination takes this share of all sums at most: then each price is solved by it.
+constexpr double shareOfNarrow = 0.05;
+/// Elimination ends with this share of its sums left.
+constexpr double mostWaste = 0.05;
+} // namespace
+
+CappedSearch::CappedSearch(const Graph &base, double capacity, const SolveOptions &options)
+    : base(base), capacity(capacity), options(options), tablesLeft(options.tables),
+      stage(std::make_unique<SearchStage>(restrict(base, allStrategies(base)))) {}
+
+GraphPlan CappedSearch::planOf(std::vector<int> choice) const {
+  double cost = base.cost(choice), memory = base.memory(choice);
+  return {std::move(choice), cost, memory};
+}
+
+/// True if the plan is within the capacity.
+bool CappedSearch::take(const GraphPlan &plan) {
+  bool fits = withinCapacity(plan.memory, capacity);
+  if (fits && plan.cost < cheapest.cost)
+    cheapest = plan;
+  return fits;
+}
+
+void CappedSearch::offer(const std::vector<int> &choice) {
+  GraphPlan plan = planOf(choice);
+  std::optional<GraphPlan> &line = take(plan) ? under : over;
+  if (!line || plan.cost < line->cost)
+    line = plan;
+}
+
+void CappedSearch::adopt(const TreeReweighted &tied, const std::vector<int> &variable) {
+  stage->messages.spread(tied, variable);
+}
+
+void CappedSearch::takeLeastMemory() {
+  std::vector<int> choice;
+  for (const Graph::Variable &variable : base.variables) {
+    int best = 0;
+    for (int s = 1; s < variable.size(); ++s)
+      if (std::pair(variable.memory[s], variable.cost[s]) < std::pair(variable.memory[best], variable.cost[best]))
+        best = s;
+    choice.push_back(best);
+  }
+  improve(base, choice, 0, capacity, /*pairs=*/false);
+  offer(choice);
+}
+
+void CappedSearch::noteBound(double price, double value) {
+  double bound = price > 0 ? value - price * capacity : value;
+  if (bound > lowerBound) {
+    lowerBound = bound;
+    boundPrice = price;
+  }
+}
+
+bool CappedSearch::done() const {
+  return (cheapest.cost < infinity && cheapest.cost - lowerBound <= options.gap * std::abs(cheapest.cost)) ||
+         workDone > options.work;
+}
+
+/// Drops the strategies with which no plan within the capacity is cheaper than the cheapest so far. (Bounds of what is
+/// left hold for all plans that are cheaper.) The plans of the lines stay.
+void CappedSearch::exclude(double price) {
+  if (cheapest.cost == infinity)
+    return;
+  std::vector<const std::vector<int> *> plans = {&cheapest.choice};
+  for (const auto &line : {&under, &over})
+    if (*line)
+      plans.push_back(&(*line)->choice);
+  double limit = cheapest.cost + 1e-9 * std::abs(cheapest.cost) + (price > 0 ? price * capacity : 0);
+  if (auto next = stage->without(limit, plans))
+    stage = std::move(next);
+}
+
+/// A plan of low cost + price x memory, and a bound on it that is noted. Exact: the least one, if elimination can.
+GraphPlan CappedSearch::evaluate(double price, bool exact) {
+  if (narrow) {
+    std::vector<int> choice;
+    noteBound(price, eliminateAll(base, price, options.tables, choice));
+    return planOf(std::move(choice));
+  }
+  double lower = -infinity, last = -infinity;
+  GraphPlan plan;
+  auto valueOf = [&](const GraphPlan &p) { return p.cost + price * p.memory; };
+  for (int round = 1; round <= options.rounds; ++round) {
+    if (round % roundsToExclude == 1 && round > 1)
+      exclude(price);
+    TreeReweighted &messages = stage->messages;
+    messages.round(price);
+    ++roundsDone;
+    workDone += 2 * (stage->graph().entries() + messageWork * stage->graph().edges.size());
+    if (round == 1 || messages.value() < valueOf(plan))
+      plan = planOf(stage->expand(messages.choice()));
+    lower = std::max(lower, messages.bound());
+    noteBound(price, lower);
+    double left = valueOf(plan) - lower, scale = std::abs(valueOf(plan));
+    if (left <= std::max(1e-9, 0.1 * options.gap) * scale || done())
+      break;
+    if (round % roundsToStall == 0) {
+      if (lower - last < std::max(stall, 0.01 * options.gap) * std::abs(lower))
+        break;
+      last = lower;
+    }
+  }
+  std::vector<int> choice = stage->contract(plan.choice);
+  improve(stage->graph(), choice, price, infinity, /*pairs=*/exact);
+  double value = stage->graph().cost(choice) + price * stage->graph().memory(choice);
+  if (exact && value - lower > 1e-9 * std::abs(value))
+    noteBound(price, std::max(lower, stage->eliminate(price, value, std::min(tablesLeft, options.tables / 4),
+                                                      tablesLeft, choice)));
+  GraphPlan improved = planOf(stage->expand(choice));
+  return valueOf(improved) < valueOf(plan) ? improved : plan;
+}
+
+void CappedSearch::cross(bool exact) {
+  for (int count = 0; count < mostPrices && !done() && (!exact || tablesLeft > mostWaste * options.tables); ++count) {
+    double price = 0;
+    if (under && over && over->cost < under->cost)
+      price = (under->cost - over->cost) / (over->memory - under->memory);
+    GraphPlan plan = evaluate(price, exact);
+    bool fits = take(plan);
+    double value = plan.cost + price * plan.memory;
+    bool lower = !over || value < over->cost + price * over->memory - 1e-9 * std::abs(value);
+    if (fits ? !under || lower : lower)
+      (fits ? under : over) = plan;
+    if (!lower || (fits && price == 0))
+      return;
+  }
+}
+
+void CappedSearch::polish() {
+  if (under && over)
+    take(planOf(mix(base, under->choice, over->choice, capacity)));
+  if (cheapest.cost == infinity)
+    return;
+  std::vector<int> choice = cheapest.choice;
+  improve(base, choice, 0, capacity, /*pairs=*/true);
+  take(planOf(choice));
+}
+
+/// Closes the gap of the multiplier where the rest is small enough.
+void CappedSearch::branch() {
+  if (base.variables.size() > mostToBranch)
+    return;
+  double entries = 0, price = boundPrice;
+  do {
+    entries = stage->graph().entries();
+    evaluate(price, /*exact=*/false);
+  } while (!done() && stage->graph().entries() < entries);
+  if (done())
+    return;
+  const Graph &graph = stage->graph();
+  GraphPlan plan;
+  plan.cost = cheapest.cost;
+  bool complete = branchAndBound(graph, stage->messages, price, capacity, options.branches, plan);
+  if (!plan.choice.empty())
+    take(planOf(stage->expand(plan.choice)));
+  if (complete)
+    lowerBound = std::max(lowerBound, cheapest.cost);
+}
+
+void CappedSearch::run() {
+  if (cheapest.cost == infinity)
+    takeLeastMemory();
+  if (cheapest.cost == infinity)
+    return; // the least memory of all is beyond the capacity
+  std::vector<int> sizes;
+  for (const Graph::Variable &variable : base.variables)
+    sizes.push_back(variable.size());
+  double little = options.tables * shareOfNarrow;
+  narrow = sizes.size() > mostToBranch && EliminationOrder::best(base, sizes, little).work <= little;
+  polish();
+  cross(/*exact=*/false);
+  polish();
+  if (!done() && !narrow)
+    cross(/*exact=*/true);
+  polish();
+  if (!done())
+    branch();
+}

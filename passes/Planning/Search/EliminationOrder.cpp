@@ -1,0 +1,100 @@
+#include "passes/Planning/Search/EliminationOrder.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace divisi::planning;
+
+namespace {
+
+using Neighbours = std::vector<std::vector<int>>; // sorted
+
+bool insert(std::vector<int> &list, int item) {
+  auto at = std::lower_bound(list.begin(), list.end(), item);
+  if (at != list.end() && *at == item)
+    return false;
+  list.insert(at, item);
+  return true;
+}
+
+/// More neighbours than this are not looked at pair by pair: the variable waits until most of them are gone.
+constexpr size_t mostNeighbours = 100;
+
+/// Pairs of neighbours that are not joined yet.
+double fillOf(const std::vector<int> &around, const Neighbours &neighbours) {
+  if (around.size() > mostNeighbours)
+    return static_cast<double>(around.size()) * static_cast<double>(around.size());
+  double fill = 0;
+  for (size_t a = 0; a < around.size(); ++a) {
+    const std::vector<int> &joined = neighbours[around[a]];
+    for (size_t b = a + 1; b < around.size(); ++b)
+      if (!std::binary_search(joined.begin(), joined.end(), around[b]))
+        ++fill;
+  }
+  return fill;
+}
+
+} // namespace
+
+EliminationOrder EliminationOrder::best(const Graph &graph, const std::vector<int> &sizes, double mostWork) {
+  EliminationOrder fill(graph, sizes, Rule::Fill, mostWork);
+  EliminationOrder weight(graph, sizes, Rule::Weight, std::min(mostWork, fill.work));
+  return weight.work < fill.work ? weight : fill;
+}
+
+EliminationOrder::EliminationOrder(const Graph &graph, const std::vector<int> &sizes, Rule rule, double mostWork)
+    : position(sizes.size()), scope(sizes.size()) {
+  Neighbours neighbours(sizes.size());
+  for (const Graph::Edge &edge : graph.edges)
+    if (sizes[edge.from] > 1 && sizes[edge.to] > 1) {
+      insert(neighbours[edge.from], edge.to);
+      insert(neighbours[edge.to], edge.from);
+    }
+  auto score = [&](int v) {
+    const std::vector<int> &around = neighbours[v];
+    double table = 1;
+    for (int a : around)
+      table *= sizes[a];
+    if (rule == Rule::Weight)
+      return table;
+    return around.size() <= 1 ? -1 : fillOf(around, neighbours) + 1e-9 * std::min(table, 1e8);
+  };
+  std::set<std::pair<double, int>> queue;
+  std::vector<double> scores(sizes.size());
+  for (int v = 0; v < static_cast<int>(sizes.size()); ++v)
+    if (sizes[v] > 1)
+      queue.emplace(scores[v] = score(v), v);
+  std::vector<int> changed;
+  while (!queue.empty() && work <= mostWork) {
+    int v = queue.begin()->second;
+    queue.erase(queue.begin());
+    position[v] = static_cast<int>(order.size());
+    order.push_back(v);
+    scope[v] = std::move(neighbours[v]);
+    neighbours[v].clear();
+    double table = 1;
+    bool joined = false;
+    changed = scope[v];
+    for (int a : scope[v]) {
+      table *= sizes[a];
+      std::vector<int> &list = neighbours[a];
+      list.erase(std::lower_bound(list.begin(), list.end(), v));
+      for (int b : scope[v])
+        if (a != b)
+          joined |= insert(list, b);
+    }
+    for (int a : scope[v])
+      if (joined)
+        changed.insert(changed.end(), neighbours[a].begin(), neighbours[a].end());
+    std::sort(changed.begin(), changed.end());
+    changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+    for (int a : changed) {
+      queue.erase({scores[a], a});
+      queue.emplace(scores[a] = score(a), a);
+    }
+    storage += table;
+    work += table * sizes[v];
+  }
+  for (auto &list : scope)
+    std::sort(list.begin(), list.end(), [&](int a, int b) { return position[a] > position[b]; });
+}

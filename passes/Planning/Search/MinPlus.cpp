@@ -1,0 +1,51 @@
+#include "passes/Planning/Search/MinPlus.h"
+
+#include <algorithm>
+
+using namespace divisi::planning;
+
+namespace {
+
+/// Four rows at once. The length is a multiple of the lanes, and said so: then g++ -O2 turns the loop into vectors too.
+void lower(double *__restrict best, const double *__restrict a, const double *__restrict b, const double *__restrict c,
+           const double *__restrict d, const double (&weight)[4], int length) {
+  static_assert(Table::lanes == 4);
+  const double wa = weight[0], wb = weight[1], wc = weight[2], wd = weight[3];
+  for (int i = 0; i < (length & ~3); ++i) {
+    double x = wa + a[i], y = wb + b[i], z = wc + c[i], w = wd + d[i];
+    double p = x < y ? x : y, q = z < w ? z : w, r = p < q ? p : q;
+    best[i] = r < best[i] ? r : best[i];
+  }
+}
+
+void lower(double *__restrict best, const double *__restrict row, double weight, int length) {
+  for (int i = 0; i < (length & ~3); ++i) {
+    double x = weight + row[i];
+    best[i] = x < best[i] ? x : best[i];
+  }
+}
+
+} // namespace
+
+double MinPlus::operator()(const double *weight, const Table &table, const std::vector<double> &rowLeast, double *out) {
+  int first = static_cast<int>(std::min_element(weight, weight + table.rows) - weight);
+  best.resize(table.stride);
+  const double *row = table.row(first);
+  for (int c = 0; c < table.stride; ++c)
+    best[c] = weight[first] + row[c];
+  double worst = *std::max_element(best.begin(), best.begin() + table.columns);
+  rows.clear();
+  for (int r = 0; r < table.rows; ++r)
+    if (r != first && weight[r] + rowLeast[r] < worst)
+      rows.push_back(r);
+  size_t k = 0;
+  for (; k + 4 <= rows.size(); k += 4)
+    lower(best.data(), table.row(rows[k]), table.row(rows[k + 1]), table.row(rows[k + 2]), table.row(rows[k + 3]),
+          {weight[rows[k]], weight[rows[k + 1]], weight[rows[k + 2]], weight[rows[k + 3]]}, table.stride);
+  for (; k < rows.size(); ++k)
+    lower(best.data(), table.row(rows[k]), weight[rows[k]], table.stride);
+  double least = *std::min_element(best.begin(), best.begin() + table.columns);
+  for (int c = 0; c < table.columns; ++c)
+    out[c] = best[c] - least;
+  return least;
+}

@@ -1,0 +1,17 @@
+#pragma once
+#include "passes/Planning/Search/Graph.h"
+
+namespace divisi::planning {
+
+/// out[c] = min over rows r of weight[r] + table[r][c], less the least of them, which is returned. `out` has room for
+/// table.columns entries. Rows that cannot win (their least entry is too great) are not read.
+class MinPlus {
+public:
+  double operator()(const double *weight, const Table &table, const std::vector<double> &rowLeast, double *out);
+
+private:
+  std::vector<double> best; // padded like a row
+  std::vector<int> rows;
+};
+
+} // namespace divisi::planning

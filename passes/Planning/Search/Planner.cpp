@@ -1,0 +1,264 @@
+#include "passes/Planning/Search/Planner.h"
+
+#include "passes/Planning/Search/SearchSpace.h"
+
+#include "llvm/Support/Parallel.h"
+
+#include <cmath>
+#include <functional>
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+
+namespace {
+
+/// The shares of the gradients' communication that searches take to be hidden, on every mesh and on the best ones again: the
+/// prediction decides among the plans.
+constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8};
+constexpr size_t refined = 2; // meshes
+/// How often a search is repeated with less memory, where the prediction needs more than the search believed.
+constexpr int mostAttempts = 3;
+
+std::string nameOf(const Mesh &mesh) {
+  std::string text;
+  for (const auto &axis : mesh.axes)
+    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+Mesh meshOf(const char *axis, int64_t devices) {
+  Mesh mesh;
+  mesh.axes.push_back({axis, devices});
+  return mesh;
+}
+
+Plan unsplit(const Problem &problem) {
+  Plan plan;
+  for (const auto &tensor : problem.tensors)
+    plan.tensors.emplace_back(tensor.shape.size());
+  for (const auto &op : problem.ops)
+    plan.ops.emplace_back(op.rule.factors.size());
+  return plan;
+}
+
+/// How the training step leaves its values and the named tensors, as pins for a search of the rest.
+std::map<int, Sharding> placesOf(const Problem &problem, const Mesh &mesh, const Plan &plan) {
+  std::map<int, Sharding> result;
+  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
+    if (!op.forward && !op.seldom)
+      for (auto [i, t] : llvm::enumerate(op.results))
+        result[t] = resultSharding(op, mesh, factors, i);
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (tensor.named())
+      result[t] = plan.tensors[t];
+  return result;
+}
+
+/// The shardings that pins ask for; an error if one cannot hold.
+std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins,
+                                                std::string &error) {
+  std::map<int, Sharding> result;
+  if (pins.empty())
+    return result;
+  StrategyOptions options;
+  options.pins = pins;
+  Mesh silent = mesh; // without the axes that strategies split over
+  std::optional<PadRequest> pad;
+  for (auto &axis : silent.axes)
+    axis.name = "pinned." + axis.name;
+  for (Pin &pin : options.pins)
+    for (auto &axes : pin.dims)
+      for (std::string &axis : axes)
+        axis = "pinned." + axis;
+  auto plan = planByStrategy(problem, silent, options, error, pad);
+  if (!plan) {
+    if (size_t prefix = error.find("pinned."); prefix != std::string::npos)
+      error.erase(prefix, 7);
+    return std::nullopt;
+  }
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    for (const Pin &pin : pins)
+      if (tensor.name == pin.name)
+        result[t] = plan->tensors[t];
+  return result;
+}
+} // namespace
+
+bool planning::isBetter(const Candidate &a, const Candidate &b) {
+  if (a.fits != b.fits)
+    return a.fits;
+  double first = a.fits ? a.prediction.seconds : a.prediction.memory.total();
+  double second = b.fits ? b.prediction.seconds : b.prediction.memory.total();
+  if (first != second)
+    return first < second;
+  if (a.mesh.devices() != b.mesh.devices())
+    return a.mesh.devices() < b.mesh.devices();
+  return !a.searched && b.searched;
+}
+
+Planner::Planner(const Problem &problem, const Cluster &cluster)
+    : problem(problem), cluster(cluster), step(problem, /*evaluation=*/false), rest(problem, /*evaluation=*/true) {}
+
+Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name) const {
+  Candidate result{std::move(name), mesh, std::move(plan), {}};
+  result.prediction = predict(problem, step, CostModel(on, mesh), result.plan);
+  result.fits = result.prediction.memory.total() <= on.device.memory;
+  return result;
+}
+
+Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places, llvm::ArrayRef<double> shares,
+                          bool certify) const {
+  CostModel costs(cluster, mesh);
+  SearchSpace space(problem, step, costs, places);
+  SolveOptions effort;
+  effort.certify = certify;
+  std::optional<Candidate> best;
+  double unforeseen = 0; // memory that predictions need beyond what the search counts
+  for (double hidden : shares) {
+    space.hide(hidden);
+    for (int attempt = 0; attempt < mostAttempts; ++attempt) {
+      space.pairwise.capacity = cluster.device.memory - unforeseen;
+      Solution solution = solve(space.pairwise, effort);
+      Plan plan = unsplit(problem);
+      space.decide(solution.choice, plan);
+      Candidate found = price(cluster, mesh, std::move(plan), "auto " + nameOf(mesh));
+      found.searched = true;
+      found.hidden = hidden;
+      found.searchCost = solution.cost * 1e-6;
+      found.bound = certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
+      unforeseen = std::max(unforeseen, found.prediction.memory.total() - solution.memory);
+      bool settled = found.fits || solution.infeasible || unforeseen >= cluster.device.memory;
+      if (!best || isBetter(found, *best))
+        best = std::move(found);
+      if (settled)
+        break;
+    }
+  }
+  best->forms = recognize(problem, mesh, best->plan);
+  return std::move(*best);
+}
+
+Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places) const {
+  return search(mesh, places, firstShare, /*certify=*/false);
+}
+
+std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::string &error) const {
+  std::vector<std::function<std::optional<Candidate>()>> tasks;
+  if (options.alone && options.pins.empty())
+    tasks.push_back([&] { return price(cluster, meshOf("data", 1), unsplit(problem), "one device"); });
+  auto follow = [&](Mesh mesh, int zero) {
+    tasks.push_back([&, mesh, zero]() -> std::optional<Candidate> {
+      std::optional<PadRequest> pad;
+      std::string ignored;
+      auto plan = planByStrategy(problem, mesh, {options.pins, zero}, ignored, pad);
+      if (!plan)
+        return std::nullopt;
+      Candidate result = price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
+      result.forms = recognize(problem, mesh, result.plan);
+      return result;
+    });
+  };
+  for (const Mesh &mesh : options.meshes) {
+    if (mesh.axes[0].name == "model" && options.meshes.size() > 1)
+      continue; // for a search the same as the mesh with its names exchanged
+    auto places = placesOf(problem, mesh, options.pins, error);
+    if (!places)
+      continue; // pins may name axes that only other meshes have
+    tasks.push_back([&, places = *places] { return search(mesh, places); });
+    if (mesh.axes.size() > 1 && options.meshes.size() > 1)
+      continue;
+    for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
+      if (zero == 0 || mesh.find("data"))
+        follow(mesh, zero);
+    if (mesh.axes.size() == 1 && mesh.axes[0].name != "model")
+      follow(meshOf("model", mesh.devices()), 0);
+  }
+  std::vector<std::optional<Candidate>> answers(tasks.size());
+  llvm::parallelFor(0, tasks.size(), [&](size_t i) { answers[i] = tasks[i](); });
+  std::vector<Candidate> result;
+  for (auto &answer : answers)
+    if (answer)
+      result.push_back(std::move(*answer));
+  refine(options.pins, result);
+  return result;
+}
+
+void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const {
+  std::vector<Candidate *> searched;
+  for (Candidate &candidate : candidates)
+    if (candidate.searched)
+      searched.push_back(&candidate);
+  std::stable_sort(searched.begin(), searched.end(), [](auto *a, auto *b) { return isBetter(*a, *b); });
+  searched.resize(std::min(searched.size(), refined));
+  llvm::parallelFor(0, searched.size(), [&](size_t i) {
+    std::string ignored;
+    auto places = placesOf(problem, searched[i]->mesh, pins, ignored);
+    Candidate other = search(searched[i]->mesh, *places, moreShares, /*certify=*/false);
+    if (isBetter(other, *searched[i]))
+      *searched[i] = std::move(other);
+  });
+}
+
+void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const {
+  std::string ignored;
+  auto places = placesOf(problem, candidate.mesh, pins, ignored);
+  Candidate found = search(candidate.mesh, *places, candidate.hidden, /*certify=*/true);
+  if (isBetter(candidate, found)) {
+    candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
+    candidate.bound = found.bound;
+  } else {
+    candidate = std::move(found);
+  }
+}
+
+void Planner::complete(Candidate &candidate) const {
+  if (!candidate.searched)
+    return;
+  CostModel costs(cluster, candidate.mesh);
+  SearchSpace space(problem, rest, costs, placesOf(problem, candidate.mesh, candidate.plan));
+  SolveOptions effort;
+  effort.certify = false;
+  space.decide(solve(space.pairwise, effort).choice, candidate.plan);
+}
+
+/// Whether an operation reads a part of the batch.
+static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
+  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
+    for (auto [i, t] : llvm::enumerate(op.operands))
+      for (auto [tensor, dim] : problem.batchDims)
+        if (tensor == t && !op.forward && llvm::is_contained(operandSharding(op, mesh, factors, i).dims[dim], axis))
+          return true;
+  return false;
+}
+
+std::vector<std::string> planning::recognize(const Problem &problem, const Mesh &mesh, const Plan &plan) {
+  std::vector<std::string> result;
+  auto add = [&](const std::string &name) {
+    if (!llvm::is_contained(result, name))
+      result.push_back(name);
+  };
+  using Role = Problem::Role;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (mesh.axes[a].size == 1)
+      continue;
+    bool batch = splitsBatch(problem, mesh, plan, a);
+    double split[2] = {}, all[2] = {}; // parameters and moments
+    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+      if (tensor.role == Role::parameter || tensor.role == Role::moment) {
+        int kind = tensor.role == Role::moment;
+        all[kind] += tensor.bytes();
+        split[kind] += plan.tensors[t].splits(a) ? tensor.bytes() : 0;
+      }
+    bool parameters = split[0] > 0.5 * all[0], moments = split[1] > 0.5 * all[1];
+    if (batch)
+      add(parameters ? "ZeRO-3" : moments ? "ZeRO-1" : "data");
+    else if (split[0] > 0)
+      add("tensor");
+    else if (llvm::any_of(plan.ops, [&](const FactorAxes &factors) {
+               return llvm::any_of(factors, [&](const Axes &axes) { return llvm::is_contained(axes, (int)a); });
+             }))
+      add(moments ? "ZeRO-1" : "sequence");
+  }
+  return result;
+}

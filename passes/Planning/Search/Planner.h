@@ -1,0 +1,64 @@
+#pragma once
+#include "passes/Planning/Cost/StepModel.h"
+#include "passes/Planning/Search/Solver.h"
+#include "passes/Planning/Strategy.h"
+
+namespace divisi::planning {
+
+/// A plan for one mesh, and what is expected of it.
+struct Candidate {
+  std::string name; // "auto data=2,model=4", "data=8 zero=1"
+  dist::Mesh mesh;
+  Plan plan;
+  Prediction prediction;
+  bool fits = true;      // in the memory of a device
+  bool searched = false; // not by a strategy
+  double hidden = 0;     // of the searched ones: the share of gradients' communication that was taken to be hidden
+  double searchCost = 0; // the pairwise cost that was minimized, seconds
+  double bound = 0;      // and the certified lower bound on it, of all plans on this mesh; 0: not certified
+  std::vector<std::string> forms; // recognized: "data", "tensor", "ZeRO-1", ...
+};
+
+/// Whether a plan comes before another: what fits, then the faster (or what needs less memory), then fewer devices.
+bool isBetter(const Candidate &a, const Candidate &b);
+
+struct PlannerOptions {
+  std::vector<dist::Mesh> meshes; // to search
+  bool alone = true;              // consider one device, too
+  std::vector<Pin> pins;
+};
+
+/// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several shares of
+/// hidden gradient communication; each plan is then predicted in full.
+class Planner {
+public:
+  Planner(const Problem &problem, const Cluster &cluster);
+
+  /// Every plan worth naming: the searched one of every mesh, the strategies data and operator with the levels of ZeRO, and
+  /// one device. Empty, with an error, where the pins hold on no mesh.
+  std::vector<Candidate> candidates(const PlannerOptions &options, std::string &error) const;
+  /// The best plan on a mesh with these arguments (by tensor) laid so.
+  Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places) const;
+  /// Searches a candidate's mesh again, now with a bound for the whole problem; keeps the better plan.
+  void certify(const std::vector<Pin> &pins, Candidate &candidate) const;
+  /// Decides what not every step does, the evaluation: a search leaves it unsplit.
+  void complete(Candidate &candidate) const;
+  /// What a plan would take on another cluster.
+  Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name) const;
+
+private:
+  Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
+                   bool certify) const;
+
+  /// Searches the best meshes at more shares of hidden communication.
+  void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
+
+  const Problem &problem;
+  const Cluster &cluster;
+  Groups step, rest; // of every step; of the evaluation and of some steps
+};
+
+/// The names that the field has for what a plan does.
+std::vector<std::string> recognize(const Problem &problem, const dist::Mesh &mesh, const Plan &plan);
+
+} // namespace divisi::planning

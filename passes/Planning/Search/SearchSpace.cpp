@@ -1,0 +1,439 @@
+#include "passes/Planning/Search/SearchSpace.h"
+
+#include "passes/Planning/Expansion.h"
+#include "passes/Planning/Search/GroupStrategies.h"
+
+#include <set>
+
+using namespace divisi;
+using namespace divisi::dist;
+using namespace divisi::planning;
+
+namespace {
+
+/// Gives equal things the same number.
+template <class T> class Numbers {
+public:
+  int of(const T &thing) {
+    auto [it, fresh] = numbers.try_emplace(thing, list.size());
+    if (fresh)
+      list.push_back(thing);
+    return it->second;
+  }
+  const T &operator[](int number) const { return list[number]; }
+
+private:
+  std::map<T, int> numbers;
+  std::vector<T> list;
+};
+
+using Text = std::vector<int>; // a sharding, spelled so that it can be compared
+Text spell(const Sharding &sharding) {
+  Text text;
+  for (const Axes &axes : sharding.dims) {
+    text.insert(text.end(), axes.begin(), axes.end());
+    text.push_back(-1);
+  }
+  text.insert(text.end(), sharding.pending.begin(), sharding.pending.end());
+  if (!sharding.pending.empty())
+    text.push_back(-2 - (int)sharding.kind);
+  return text;
+}
+
+/// Groups with the same operations share their strategies and costs.
+struct Template {
+  std::vector<GroupStrategy> strategies;
+  std::vector<double> cost;
+  std::map<std::pair<int, int>, int> operands, results; // by member and position: a slot
+};
+
+constexpr double never = 1e12; // microseconds: what a reshard to partial values costs
+} // namespace
+
+struct SearchSpace::Impl {
+  enum class Kind { group, argument, shared };
+  struct Meaning {
+    Kind kind;
+    int index; // of the group or the tensor
+    const Template *strategies = nullptr;
+    std::vector<Sharding> shardings;
+  };
+  const Groups &groups;
+  std::vector<Meaning> meanings; // by variable
+  std::map<Text, Template> templates;
+  std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
+  std::map<int, llvm::SmallVector<int, 2>> alike; // by root: those tensors
+  std::vector<std::pair<int, std::vector<double>>> hideable; // matrices of gradients' reshards, and what they cost in full
+  const Problem &problem;
+
+  Impl(const Problem &problem, const Groups &groups) : groups(groups), problem(problem) {}
+};
+
+class SearchSpace::Builder {
+public:
+  Builder(const Problem &problem, const CostModel &costs, const std::map<int, Sharding> &pins, SearchSpace &space)
+      : problem(problem), costs(costs), mesh(costs.mesh), pins(pins), space(space), impl(*space.impl),
+        producer(problem.tensors.size(), {-1, -1}), readers(problem.tensors.size()) {}
+
+  void run() {
+    findReaders();
+    for (auto [g, group] : llvm::enumerate(impl.groups.groups))
+      addGroup(g, group);
+    for (size_t t = 0; t < problem.tensors.size(); ++t)
+      connect(t);
+    for (const Problem::Output &output : problem.outputs)
+      if (output.state >= 0)
+        if (int from = producer[output.tensor].first; from >= 0)
+          edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false);
+    tie();
+  }
+
+private:
+  struct Reader {
+    int variable, slot;
+    bool late;
+    bool operator<(const Reader &other) const {
+      return std::tie(variable, slot) < std::tie(other.variable, other.slot);
+    }
+  };
+
+  int addVariable(Impl::Meaning meaning, std::vector<double> cost, std::vector<double> memory) {
+    space.pairwise.variables.push_back({std::move(cost), std::move(memory)});
+    impl.meanings.push_back(std::move(meaning));
+    return impl.meanings.size() - 1;
+  }
+
+  int slot(const std::vector<Sharding> &shardings) {
+    std::vector<int> list;
+    for (const Sharding &sharding : shardings) {
+      int number = spellings.of(spell(sharding));
+      if (number == (int)known.size())
+        known.push_back(sharding);
+      list.push_back(number);
+    }
+    return slots.of(list);
+  }
+
+  /// What must be known of tensors before the groups are looked at one by one.
+  void findReaders() {
+    facts.resize(problem.tensors.size());
+    std::vector<int> last(problem.tensors.size(), -1); // group that read it last
+    for (auto [i, op] : llvm::enumerate(problem.ops)) {
+      int g = impl.groups.groupOf[i];
+      if (g < 0)
+        continue;
+      for (int t : op.results)
+        facts[t].group = g, facts[t].early = !impl.groups.late[i];
+      for (int t : op.operands) {
+        Facts &f = facts[t];
+        f.shared |= last[t] >= 0 && last[t] != g;
+        last[t] = g;
+        f.outside |= f.group >= 0 && f.group != g;
+        f.persists |= f.early && impl.groups.late[i];
+      }
+    }
+    for (const Problem::Output &output : problem.outputs) {
+      facts[output.tensor].outside = true;
+      facts[output.tensor].whole |= output.state < 0;
+    }
+    for (auto [t, f] : llvm::enumerate(facts))
+      f.persists |= impl.groups.kept[t];
+  }
+
+  void addGroup(int number, const Group &group) {
+    const Template &strategies = templateOf(group);
+    int variable = addVariable({Impl::Kind::group, number, &strategies, {}}, strategies.cost, {});
+    for (auto [m, op] : llvm::enumerate(group.ops)) {
+      for (auto [position, s] : results(strategies, m))
+        producer[problem.ops[op].results[position]] = {variable, s};
+      for (auto [position, s] : operands(strategies, m))
+        readers[problem.ops[op].operands[position]].insert({variable, s, impl.groups.late[op]});
+    }
+  }
+  static std::vector<std::pair<int, int>> entries(const std::map<std::pair<int, int>, int> &map, int member) {
+    std::vector<std::pair<int, int>> list;
+    for (auto it = map.lower_bound({member, 0}); it != map.end() && it->first.first == member; ++it)
+      list.push_back({it->first.second, it->second});
+    return list;
+  }
+  static std::vector<std::pair<int, int>> results(const Template &t, int m) { return entries(t.results, m); }
+  static std::vector<std::pair<int, int>> operands(const Template &t, int m) { return entries(t.operands, m); }
+
+  int ruleNumber(int op) {
+    const ShardingRule &rule = problem.ops[op].rule;
+    Text text = {(int)rule.linear, rule.accumulator};
+    for (const auto &factor : rule.factors)
+      text.insert(text.end(), {(int)factor.size, factor.reduction ? (int)*factor.reduction : -1,
+                               factor.whole | factor.indexed << 1 | factor.windowed << 2, (int)factor.least});
+    for (const auto *list : {&rule.operands, &rule.results})
+      for (const auto &dims : *list) {
+        text.push_back(-3);
+        for (const auto &factors : dims) {
+          text.insert(text.end(), factors.begin(), factors.end());
+          text.push_back(-4);
+        }
+      }
+    return rules.of(text);
+  }
+
+  const Template &templateOf(const Group &group) {
+    Text key = {group.sums};
+    std::map<int, int> local; // tensors of the group
+    for (auto [m, op] : llvm::enumerate(group.ops)) {
+      key.insert(key.end(), {-5, ruleNumber(op)});
+      key.push_back((int)(problem.ops[op].flops >> 31));
+      key.push_back((int)(problem.ops[op].flops & 0x7fffffff));
+      key.insert(key.end(), group.factorOf[m].begin(), group.factorOf[m].end());
+      for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
+        for (int t : *list) {
+          const Problem::Tensor &tensor = problem.tensors[t];
+          auto [it, fresh] = local.try_emplace(t, local.size());
+          key.push_back(it->second);
+          if (fresh) {
+            key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 | facts[t].outside << 10 |
+                          facts[t].whole << 11);
+            key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
+          }
+        }
+    }
+    auto [it, fresh] = impl.templates.try_emplace(key);
+    if (fresh)
+      fill(it->second, group);
+    return it->second;
+  }
+
+  void fill(Template &result, const Group &group) {
+    result.strategies = strategiesOf(problem, mesh, group);
+    result.cost.assign(result.strategies.size(), 0);
+    std::map<std::pair<int, int>, std::vector<Sharding>> operands, results;
+    for (auto [s, strategy] : llvm::enumerate(result.strategies)) {
+      std::map<int, Sharding> made;
+      std::set<int> read;
+      double flops = 0, bytes = 0, internal = 0;
+      auto precision = precisionOf(problem, problem.ops[group.ops[0]]);
+      for (auto [m, op] : llvm::enumerate(group.ops)) {
+        const Problem::Op &entry = problem.ops[op];
+        FactorAxes factors = memberFactors(group, m, strategy);
+        flops += localFlops(entry, mesh, factors);
+        for (auto [i, t] : llvm::enumerate(entry.operands)) {
+          if (problem.tensors[t].splat)
+            continue;
+          Sharding want = operandSharding(entry, mesh, factors, i, strategy.passed);
+          if (auto it = made.find(t); it != made.end()) {
+            internal += costs.reshard(problem.tensors[t].bytes(), it->second, want);
+            continue;
+          }
+          if (read.insert(t).second)
+            bytes += localBytes(problem.tensors[t], mesh, want);
+          operands[{(int)m, (int)i}].push_back(std::move(want));
+        }
+        for (auto [i, t] : llvm::enumerate(entry.results)) {
+          Sharding have = resultSharding(entry, mesh, factors, i, strategy.passed);
+          made[t] = have;
+          if (!facts[t].outside)
+            continue;
+          bytes += localBytes(problem.tensors[t], mesh, have);
+          if (facts[t].whole)
+            internal += costs.reshard(problem.tensors[t].bytes(), have, Sharding(have.dims.size()));
+          results[{(int)m, (int)i}].push_back(std::move(have));
+        }
+      }
+      const auto &device = costs.cluster.device;
+      result.cost[s] =
+          1e6 * (internal + std::max(costs.compute(flops, bytes, precision), flops > 0 ? device.launch : 0));
+    }
+    for (auto &[position, list] : operands)
+      result.operands[position] = slot(list);
+    for (auto &[position, list] : results)
+      result.results[position] = slot(list);
+  }
+
+  int root(int tensor) const { return impl.rootOf[tensor]; }
+
+  int argument(int tensor) {
+    tensor = root(tensor);
+    auto [it, fresh] = arguments.try_emplace(tensor, std::make_pair(0, 0));
+    if (!fresh)
+      return it->second.first;
+    auto pin = pins.find(tensor);
+    std::vector<Sharding> list =
+        pin != pins.end() ? std::vector<Sharding>{pin->second} : shardingsOf(problem.tensors[tensor], mesh);
+    std::vector<double> memory = memoryOf(problem.tensors[tensor], list);
+    int s = slot(list);
+    std::vector<double> cost(list.size());
+    if (problem.tensors[tensor].role == Problem::Role::input) // what a device is fed
+      for (auto [microseconds, bytes] : llvm::zip(cost, memory))
+        microseconds = 1e6 * bytes / costs.cluster.device.bandwidth;
+    int variable =
+        addVariable({Impl::Kind::argument, tensor, nullptr, std::move(list)}, std::move(cost), std::move(memory));
+    it->second = {variable, s};
+    return variable;
+  }
+  int argumentSlot(int tensor) {
+    argument(tensor);
+    return arguments.at(root(tensor)).second;
+  }
+  int slotOf(int tensor) const { return producer[tensor].second; }
+
+  /// Joins a value's producer with its readers: directly, through a shared sharding, or from the argument that it is.
+  void connect(int tensor) {
+    const Problem::Tensor &t = problem.tensors[tensor];
+    if (t.splat)
+      return;
+    if (producer[tensor].first < 0) {
+      if (!readers[tensor].empty())
+        for (const Reader &reader : readers[tensor])
+          edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false);
+      return;
+    }
+    auto [from, fromSlot] = producer[tensor];
+    const Facts &f = facts[tensor];
+    auto mayHide = [&](bool late) { return f.early && late; };
+    if ((!f.shared && !f.persists) || t.bytes() == t.elementBytes) {
+      for (const Reader &reader : readers[tensor])
+        edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late));
+      return;
+    }
+    bool late = llvm::all_of(readers[tensor], [](const Reader &reader) { return reader.late; });
+    std::vector<Sharding> list = shardingsOf(t, mesh);
+    std::vector<double> cost(list.size()), memory;
+    if (f.persists)
+      memory = memoryOf(t, list);
+    int s = slot(list);
+    int shared =
+        addVariable({Impl::Kind::shared, tensor, nullptr, std::move(list)}, std::move(cost), std::move(memory));
+    edge(from, fromSlot, shared, s, tensor, mayHide(late));
+    for (const Reader &reader : readers[tensor])
+      edge(shared, s, reader.variable, reader.slot, tensor, !late && mayHide(reader.late));
+  }
+
+  std::vector<double> memoryOf(const Problem::Tensor &tensor, const std::vector<Sharding> &list) const {
+    std::vector<double> memory;
+    for (const Sharding &sharding : list)
+      memory.push_back(localBytes(tensor, mesh, sharding));
+    return memory;
+  }
+
+  void edge(int from, int fromSlot, int to, int toSlot, int tensor, bool mayHide) {
+    if (from == to)
+      return;
+    int64_t bytes = problem.tensors[tensor].bytes();
+    auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide}, space.pairwise.matrices.size());
+    if (fresh) {
+      const auto &rows = slots[fromSlot], &columns = slots[toSlot];
+      PairwiseProblem::Matrix matrix{(int)rows.size(), (int)columns.size(), {}};
+      for (int row : rows)
+        for (int column : columns)
+          matrix.entries.push_back(price(row, column, bytes));
+      if (mayHide)
+        impl.hideable.push_back({it->second, matrix.entries});
+      space.pairwise.matrices.push_back(std::move(matrix));
+    }
+    space.pairwise.edges.push_back({from, to, it->second});
+  }
+
+  double price(int from, int to, int64_t bytes) {
+    if (from == to)
+      return 0;
+    auto [it, fresh] = prices.try_emplace({from, to, bytes}, never);
+    if (fresh) {
+      const Sharding &a = known[from], &b = known[to];
+      if (llvm::all_of(b.pending, [&](int axis) { return llvm::is_contained(a.pending, axis); }))
+        it->second = 1e6 * costs.reshard(bytes, a, b);
+    }
+    return it->second;
+  }
+
+  /// Variables that look alike some edges deep are of one kind (Weisfeiler and Leman's refinement).
+  void tie() {
+    auto &variables = space.pairwise.variables;
+    std::vector<int> colors;
+    Numbers<Text> first;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      Text text = {(int)impl.meanings[v].kind};
+      if (const Template *strategies = impl.meanings[v].strategies)
+        text.push_back(templateNumbers.of(strategies));
+      else
+        for (int64_t size : problem.tensors[impl.meanings[v].index].shape)
+          text.push_back((int)size);
+      text.push_back((int)variables[v].cost.size());
+      colors.push_back(first.of(text));
+    }
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::vector<std::array<int, 3>>> around(variables.size());
+      for (const auto &e : space.pairwise.edges) {
+        around[e.from].push_back({0, e.matrix, colors[e.to]});
+        around[e.to].push_back({1, e.matrix, colors[e.from]});
+      }
+      Numbers<Text> next;
+      std::vector<int> refined;
+      for (size_t v = 0; v < variables.size(); ++v) {
+        std::sort(around[v].begin(), around[v].end());
+        Text text = {colors[v]};
+        for (const auto &entry : around[v])
+          text.insert(text.end(), entry.begin(), entry.end());
+        refined.push_back(next.of(text));
+      }
+      colors = std::move(refined);
+    }
+    for (size_t v = 0; v < variables.size(); ++v)
+      variables[v].kind = colors[v];
+  }
+
+  const Problem &problem;
+  const CostModel &costs;
+  const Mesh &mesh;
+  const std::map<int, Sharding> &pins;
+  SearchSpace &space;
+  Impl &impl;
+  std::vector<std::pair<int, int>> producer; // by tensor: variable and slot
+  std::vector<std::set<Reader>> readers;     // by tensor
+  struct Facts {
+    int group = -1;        // that makes it
+    bool early = false;    // made before the update
+    bool outside = false;  // read by other groups or the runtime
+    bool whole = false;    // read by the runtime, whole
+    bool shared = false;   // read by several groups
+    bool persists = false; // from the forward to the backward part, or until the update
+  };
+  std::vector<Facts> facts; // by tensor
+  std::map<int, std::pair<int, int>> arguments;
+  Numbers<Text> spellings, slots, rules;
+  Numbers<const Template *> templateNumbers;
+  std::vector<Sharding> known; // by spelling
+  std::map<std::tuple<int, int, int64_t, bool>, int> matrixOf;
+  std::map<std::tuple<int, int, int64_t>, double> prices;
+};
+
+SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs,
+                         const std::map<int, Sharding> &pins)
+    : impl(std::make_unique<Impl>(problem, groups)) {
+  impl->rootOf.resize(problem.tensors.size());
+  for (size_t t = 0; t < problem.tensors.size(); ++t)
+    impl->rootOf[t] = t;
+  for (auto [a, b] : problem.same)
+    impl->rootOf[b] = impl->rootOf[a];
+  for (size_t t = 0; t < problem.tensors.size(); ++t)
+    impl->alike[impl->rootOf[t]].push_back(t);
+  Builder(problem, costs, pins, *this).run();
+}
+SearchSpace::~SearchSpace() = default;
+
+void SearchSpace::hide(double share) {
+  for (auto &[matrix, full] : impl->hideable)
+    for (auto [entry, cost] : llvm::zip(pairwise.matrices[matrix].entries, full))
+      entry = cost < never ? cost * (1 - share) : cost;
+}
+
+void SearchSpace::decide(const std::vector<int> &choice, Plan &plan) const {
+  for (auto [v, meaning] : llvm::enumerate(impl->meanings)) {
+    if (meaning.kind == Impl::Kind::group) {
+      const Group &group = impl->groups.groups[meaning.index];
+      for (auto [m, op] : llvm::enumerate(group.ops))
+        plan.ops[op] = memberFactors(group, m, meaning.strategies->strategies[choice[v]]);
+    } else if (meaning.kind == Impl::Kind::argument) {
+      for (int t : impl->alike.at(meaning.index))
+        plan.tensors[t] = meaning.shardings[choice[v]];
+    }
+  }
+}

@@ -1,0 +1,34 @@
+#pragma once
+#include "passes/Planning/Cost/CostModel.h"
+#include "passes/Planning/Search/Groups.h"
+#include "passes/Planning/Search/PairwiseProblem.h"
+
+#include <map>
+#include <memory>
+
+namespace divisi::planning {
+
+/// The choices: a split for every group of operations, a sharding for every argument, and for every value with several
+/// readers the sharding in which they share it. Costs are the groups' work and the reshards between them, in
+/// microseconds. Memory counts the states, the inputs, what is kept from the forward to the backward part, and the
+/// gradients.
+class SearchSpace {
+public:
+  /// `pins` are arguments (and values that other groups make) whose shardings are decided, by tensor.
+  SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs, const std::map<int, dist::Sharding> &pins);
+  ~SearchSpace();
+
+  /// Takes a share of the gradients' communication to hide behind the backward part.
+  void hide(double share);
+
+  PairwiseProblem pairwise; // its capacity is for the caller to set
+  /// Writes the decisions that a choice stands for.
+  void decide(const std::vector<int> &choice, Plan &plan) const;
+
+private:
+  class Builder;
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace divisi::planning

@@ -1,0 +1,171 @@
+#include "passes/Planning/Search/Solver.h"
+
+#include "passes/Planning/Search/CappedSearch.h"
+#include "passes/Planning/Search/Enumeration.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+using namespace divisi;
+using namespace divisi::planning;
+
+namespace {
+
+/// Branch and bound of the tied problem: its optimum is a first plan only.
+constexpr double mostTiedBranches = 5e5;
+/// Rounds on the tied graph whose messages the whole one starts from.
+constexpr int roundsToSpread = 40;
+
+/// Variables of one kind lead each other if they have as many strategies.
+std::vector<int> leadersByKind(const PairwiseProblem &problem) {
+  std::map<std::pair<int, size_t>, int> first;
+  std::vector<int> leader;
+  for (int v = 0; v < static_cast<int>(problem.variables.size()); ++v) {
+    const PairwiseProblem::Variable &variable = problem.variables[v];
+    leader.push_back(
+        variable.kind < 0 ? v : first.emplace(std::pair(variable.kind, variable.cost.size()), v).first->second);
+  }
+  return leader;
+}
+
+double leastMemory(const PairwiseProblem &problem) {
+  double memory = 0;
+  for (const PairwiseProblem::Variable &variable : problem.variables)
+    if (!variable.memory.empty())
+      memory += *std::min_element(variable.memory.begin(), variable.memory.end());
+  return memory;
+}
+
+/// What the cheapest strategies and the least entries of all matrices add up to.
+double plainBound(const PairwiseProblem &problem) {
+  std::vector<double> least;
+  for (const PairwiseProblem::Matrix &matrix : problem.matrices)
+    least.push_back(matrix.entries.empty() ? 0 : *std::min_element(matrix.entries.begin(), matrix.entries.end()));
+  double bound = 0;
+  for (const PairwiseProblem::Variable &variable : problem.variables)
+    bound += *std::min_element(variable.cost.begin(), variable.cost.end());
+  for (const PairwiseProblem::Edge &edge : problem.edges)
+    bound += least[edge.matrix];
+  return bound;
+}
+
+/// One call of `solve`: collects the best plan and the best bound.
+class Solver {
+public:
+  Solver(const PairwiseProblem &problem, const SolveOptions &options) : problem(problem), options(options) {}
+
+  Solution run(const std::vector<std::vector<int>> &starts) {
+    solution.infeasible = !withinCapacity(leastMemory(problem), problem.capacity);
+    for (const std::vector<int> &start : starts)
+      take(start);
+    if (solution.infeasible)
+      return leastMemoryPlan();
+    if (options.exhaustSmall && mayEnumerate(problem)) {
+      take(enumerate(problem));
+      solution.bound = solution.cost;
+      return solution;
+    }
+    search();
+    solution.bound = std::min(solution.bound, solution.cost);
+    return solution;
+  }
+
+private:
+  /// Keeps the plan if it is the first, the first that fits, or the cheapest that fits.
+  void take(const std::vector<int> &choice) {
+    double cost = costOf(problem, choice), memory = memoryOf(problem, choice);
+    bool fits = withinCapacity(memory, problem.capacity);
+    if (any && (fits == solution.fits ? cost >= solution.cost : solution.fits))
+      return;
+    any = true;
+    solution.choice = choice;
+    solution.cost = cost;
+    solution.memory = memory;
+    solution.fits = fits;
+  }
+
+  /// Nothing fits: of the strategies with the least memory, the cheapest as the search finds them.
+  Solution leastMemoryPlan() {
+    PairwiseProblem rest = problem;
+    rest.capacity = leastMemory(problem);
+    solution = Solver(rest, options).run({});
+    solution.infeasible = true;
+    solution.fits = false;
+    solution.bound = std::numeric_limits<double>::infinity();
+    return solution;
+  }
+
+  void search() {
+    Graph raw = rawGraph(problem);
+    Reduction whole = restrict(raw, allStrategies(raw));
+    CappedSearch search(whole.graph, problem.capacity, options);
+    bool tied = options.tied && searchTied(raw, whole, search);
+    solution.bound = plainBound(problem);
+    if (tied && !options.certify)
+      return;
+    if (any)
+      search.offer(contract(whole, solution.choice));
+    search.run();
+    take(whole.expand(search.best().choice));
+    solution.bound = std::max(solution.bound, search.bound());
+    solution.price = search.price();
+    solution.rounds += search.rounds();
+  }
+
+  /// Solves the problem with equal variables tied, and starts the search on the whole one with its plans. False if
+  /// nothing can be tied or no tied plan fits.
+  bool searchTied(const Graph &raw, const Reduction &whole, CappedSearch &search) {
+    std::vector<int> leader = leadersByKind(problem);
+    Reduction tied = reduce(raw, leader, allStrategies(raw));
+    if (tied.graph.variables.size() == whole.graph.variables.size())
+      return false;
+    SolveOptions first = options;
+    first.branches = std::min(first.branches, mostTiedBranches);
+    CappedSearch smaller(tied.graph, problem.capacity, first);
+    smaller.run();
+    solution.rounds += smaller.rounds();
+    if (smaller.best().choice.size() != tied.graph.variables.size())
+      return false;
+    solution.price = smaller.price();
+    for (const auto &line : {smaller.within(), smaller.beyond()})
+      if (line)
+        search.offer(contract(whole, tied.expand(line->choice)));
+    take(tied.expand(smaller.best().choice));
+    if (options.certify)
+      spreadMessages(tied, whole, smaller.price(), search);
+    return solution.fits;
+  }
+
+  /// A good start for the message passing on the whole graph, at a small part of its price.
+  void spreadMessages(const Reduction &tied, const Reduction &whole, double price, CappedSearch &search) {
+    std::vector<int> variable(whole.graph.variables.size());
+    for (size_t v = 0; v < whole.variable.size(); ++v)
+      if (whole.variable[v] >= 0)
+        variable[whole.variable[v]] = tied.variable[v];
+    TreeReweighted messages(tied.graph);
+    for (int round = 0; round < std::min(options.rounds, roundsToSpread); ++round)
+      messages.round(price);
+    search.adopt(messages, variable);
+  }
+
+  static std::vector<int> contract(const Reduction &reduction, const std::vector<int> &choice) {
+    std::vector<int> result(reduction.graph.variables.size());
+    for (size_t v = 0; v < choice.size(); ++v)
+      if (reduction.variable[v] >= 0)
+        result[reduction.variable[v]] = choice[v];
+    return result;
+  }
+
+  const PairwiseProblem &problem;
+  const SolveOptions &options;
+  Solution solution;
+  bool any = false;
+};
+
+} // namespace
+
+Solution planning::solve(const PairwiseProblem &problem, const SolveOptions &options,
+                         const std::vector<std::vector<int>> &starts) {
+  return Solver(problem, options).run(starts);
+}

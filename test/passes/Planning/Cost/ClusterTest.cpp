@@ -1,0 +1,155 @@
+#include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Quantity.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace divisi::planning;
+
+namespace {
+
+const Machine machine{64e9, 16};
+
+std::optional<Cluster> parse(const std::string &text) {
+  std::string error;
+  auto cluster = parseCluster(text, machine, error);
+  EXPECT_EQ(cluster.has_value(), error.empty()) << text << ": " << error;
+  return cluster;
+}
+
+std::string errorOf(const std::string &text) {
+  std::string error;
+  EXPECT_FALSE(parseCluster(text, machine, error)) << text;
+  return error;
+}
+
+TEST(Quantity, Text) {
+  struct Case {
+    const char *text;
+    Unit unit;
+    std::optional<double> value;
+  };
+  const Case cases[] = {
+      {"80GB", Unit::bytes, 80e9},
+      {" 80 GB ", Unit::bytes, 80e9},
+      {"1.5TB", Unit::bytes, 1.5e12},
+      {"64GiB", Unit::bytes, 68719476736.0},
+      {"512MiB", Unit::bytes, 536870912.0},
+      {"7kB", Unit::bytes, 7000.0},
+      {"7KB", Unit::bytes, 7000.0},
+      {"9B", Unit::bytes, 9.0},
+      {"1e3B", Unit::bytes, 1000.0},
+      {"900GB/s", Unit::bytesPerSecond, 900e9},
+      {"25Gb/s", Unit::bytesPerSecond, 3.125e9},
+      {"25 Gbit/s", Unit::bytesPerSecond, 3.125e9},
+      {"1GiB/s", Unit::bytesPerSecond, 1073741824.0},
+      {"989TFLOPS", Unit::flopsPerSecond, 989e12},
+      {"50 GFLOP/s", Unit::flopsPerSecond, 50e9},
+      {"1Pflops", Unit::flopsPerSecond, 1e15},
+      {"5us", Unit::seconds, 5e-6},
+      {"5µs", Unit::seconds, 5e-6},
+      {"1.9us", Unit::seconds, 1.9e-6},
+      {"250ns", Unit::seconds, 250e-9},
+      {"3ms", Unit::seconds, 3e-3},
+      {"2s", Unit::seconds, 2.0},
+      {"-5us", Unit::seconds, -5e-6}, // the range is checked apart
+      {"", Unit::bytes, std::nullopt},
+      {"GB", Unit::bytes, std::nullopt},
+      {"80", Unit::bytes, std::nullopt},
+      {"80Gb", Unit::bytes, std::nullopt},
+      {"80gb", Unit::bytes, std::nullopt},
+      {"80GB/s", Unit::bytes, std::nullopt},
+      {"80GB", Unit::bytesPerSecond, std::nullopt},
+      {"1e999B", Unit::bytes, std::nullopt},
+      {"0x10B", Unit::bytes, std::nullopt},
+      {"80GBGB", Unit::bytes, std::nullopt},
+      {"80G B", Unit::bytes, std::nullopt},
+      {"5 minutes", Unit::seconds, std::nullopt},
+      {"50%", Unit::share, std::nullopt},
+  };
+  for (const Case &test : cases) {
+    auto value = parseQuantity(test.text, test.unit);
+    EXPECT_EQ(value.has_value(), test.value.has_value()) << test.text;
+    EXPECT_DOUBLE_EQ(value.value_or(0), test.value.value_or(0)) << test.text;
+  }
+}
+
+TEST(Quantity, Range) {
+  for (Unit unit : {Unit::bytes, Unit::bytesPerSecond, Unit::flopsPerSecond, Unit::seconds, Unit::share}) {
+    EXPECT_TRUE(inRange(unit, 1));
+    for (double value : {0.0, -1.0, (double)NAN, (double)INFINITY, -(double)INFINITY, 1e300})
+      EXPECT_FALSE(inRange(unit, value)) << value;
+  }
+  EXPECT_FALSE(inRange(Unit::share, 1.01));
+}
+
+TEST(Presets, AllValid) {
+  for (const char *text : {"cpu:1", "cpu:4", "cpu:65536", "v100", "a100", "a100-40gb", "h100", "h200", "8xv100",
+                           "1xh100", "8xa100", "8xh100", "2x8xh100", "16x1xa100", "128x8xh100", "8192x8xh200"})
+    EXPECT_EQ(parse(text).value_or(Cluster()).invalid(), "") << text;
+}
+
+TEST(Presets, Nodes) {
+  auto one = parse("h100"), node = parse("8xh100"), many = parse("128x8xh100");
+  ASSERT_TRUE(one && node && many);
+  EXPECT_EQ(one->devices(), 1);
+  EXPECT_TRUE(one->levels.empty());
+  EXPECT_EQ(one->device, node->device);
+  EXPECT_EQ(node->devices(), 8);
+  ASSERT_EQ(node->levels.size(), 1u);
+  EXPECT_LT(node->levels[0].bandwidth, 450e9); // half of the two-way 900 GB/s, without the protocol
+  EXPECT_EQ(many->devices(), 1024);
+  ASSERT_EQ(many->levels.size(), 2u);
+  EXPECT_EQ(many->levels[0], node->levels[0]);
+  EXPECT_EQ(many->levels[1].size, 128);
+  EXPECT_EQ(many->levels[1].bandwidth, 8 * 400e9 / 8);
+  EXPECT_EQ(parse("2x8xv100")->levels[1].bandwidth, 4 * 100e9 / 8);
+  EXPECT_EQ(parse("2x8xa100")->levels[1].bandwidth, 8 * 200e9 / 8);
+  EXPECT_EQ(parse("2x4xa100")->levels[1].bandwidth, 4 * 200e9 / 8);
+}
+
+TEST(Presets, RanksShareTheMachine) {
+  auto cluster = parse("cpu:4");
+  ASSERT_TRUE(cluster);
+  EXPECT_EQ(cluster->devices(), 4);
+  EXPECT_EQ(cluster->device.kind, "cpu");
+  EXPECT_EQ(cluster->device.memory, 16e9);
+  EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 4 * 50e9);
+  Machine here = thisMachine();
+  EXPECT_GT(here.memory, 1e8);
+  EXPECT_GE(here.cores, 1);
+}
+
+TEST(Presets, Unknown) {
+  for (const char *text : {"", "x", "h1000", "H100", "8x", "xh100", "8xxh100", "2x2x8xh100", "-8xh100", "+8xh100",
+                           "0xh100", "8.5xh100", "99999999999999999999xh100", "cpu", "h100 "})
+    EXPECT_NE(errorOf(text).find("a100-40gb, h100"), std::string::npos) << text;
+  for (const char *text : {"cpu:", "cpu:0", "cpu:-1", "cpu:65537", "cpu:4x"})
+    EXPECT_NE(errorOf(text).find("from 1 to 65536"), std::string::npos) << text;
+  EXPECT_NE(errorOf("16xh100").find("at most 8 GPUs"), std::string::npos);
+  EXPECT_NE(errorOf("65536x8xh100").find("at most 65536 devices"), std::string::npos);
+  EXPECT_EQ(errorOf("nowhere.toml"), "nowhere.toml: cannot be read");
+}
+
+TEST(Cluster, Invalid) {
+  auto expect = [](const char *what, auto change) {
+    Cluster cluster = *parse("2x8xh100");
+    change(cluster);
+    EXPECT_EQ(cluster.invalid().find(what), 0u) << cluster.invalid();
+  };
+  expect("device.memory", [](Cluster &c) { c.device.memory = NAN; });
+  expect("device.bandwidth", [](Cluster &c) { c.device.bandwidth = 0; });
+  expect("device.flops", [](Cluster &c) { c.device.flops[2] = -1; });
+  expect("device.compute-efficiency", [](Cluster &c) { c.device.computeEfficiency = 1.5; });
+  expect("device.launch", [](Cluster &c) { c.device.launch = INFINITY; });
+  expect("device.kind", [](Cluster &c) { c.device.kind = "tpu"; });
+  expect("level.bandwidth", [](Cluster &c) { c.levels[1].bandwidth = -1; });
+  expect("level.latency", [](Cluster &c) { c.levels[0].latency = 0; });
+  expect("level.size", [](Cluster &c) { c.levels[0].size = 0; });
+  expect("level.size", [](Cluster &c) { c.levels[0].size = INT64_MAX; });
+  expect("level.size", [](Cluster &c) { c.levels.assign(6, {"l", 1 << 11, 1, 1}); });
+  expect("level: ", [](Cluster &c) { c.levels.assign(7, {"l", 1, 1, 1}); });
+}
+
+} // namespace

@@ -1,0 +1,146 @@
+// divisi plan, divisi explain: what plans for a cluster would cost, without a device of it.
+#include "compiler/Report/PlanReport.h"
+#include "divisi/Commands.h"
+#include "divisi/ModelFlags.h"
+#include "divisi/Session.h"
+#include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/ModulePlanner.h"
+#include "passes/Planning/Passes.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::tools;
+using namespace divisi::planning;
+
+namespace {
+
+struct PlanFlags {
+  ModelFlags model;
+  std::string cluster, mesh, output, html;
+  std::vector<std::string> pins;
+  int64_t devices = 0;
+  size_t top = 10;
+  bool json = false;
+};
+
+class Planning {
+public:
+  Planning(PlanFlags &flags, bool explain) : flags(flags), explain(explain) {}
+
+  int run() {
+    std::string error;
+    if (flags.cluster.empty())
+      flags.cluster = "cpu:" + std::to_string(flags.devices ? flags.devices : thisMachine().cores);
+    auto cluster = parseCluster(flags.cluster, thisMachine(), error);
+    if (!cluster)
+      return fail("--cluster: " + error, 2);
+    if (flags.devices > cluster->devices())
+      return fail("--cluster " + flags.cluster + " has " + std::to_string(cluster->devices()) + " devices, " +
+                      std::to_string(flags.devices) + " are asked for",
+                  2);
+    PlannerOptions options;
+    for (const std::string &text : flags.pins) {
+      auto pin = parsePin(text);
+      if (!pin)
+        return fail("--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + text + "'", 2);
+      options.pins.push_back(*pin);
+    }
+    int64_t devices = flags.devices ? flags.devices : cluster->devices();
+    if (!flags.mesh.empty()) {
+      auto mesh = parseMesh(flags.mesh, error);
+      if (!mesh || mesh->devices() > cluster->devices())
+        return fail("--mesh: " + (mesh ? "more devices than the cluster has" : error), 2);
+      options.meshes = {*mesh};
+    } else if (devices > 1) {
+      options.meshes = enumerateMeshes(*cluster, devices);
+    }
+    flags.model.import.weightsOptional = true;
+    if (failed(session.read(flags.model.input, flags.model.import)))
+      return 1;
+    ModuleOp module = *session.model.module;
+    if (compiler::levelOf(module) >= compiler::Level::planned)
+      return fail("'" + flags.model.input + "' is planned already", 1);
+    compiler::TrainOptions train = flags.model.train;
+    train.splitProjections = devices > 1;
+    auto toTrain = [&](OpPassManager &pm) {
+      if (compiler::levelOf(module) < compiler::Level::train)
+        compiler::addTrainPipeline(pm, train);
+      compiler::addSimplify(pm);
+    };
+    if (failed(session.run(toTrain)))
+      return 1;
+    auto candidates = planModule(module, *cluster, options, error);
+    if (failed(candidates))
+      return error.empty() ? 1 : fail(error, 1);
+    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, *candidates});
+  }
+
+private:
+  int fail(const std::string &message, int code) {
+    llvm::errs() << "error: " << message << "\n";
+    return code;
+  }
+
+  int report(const compiler::PlanReport &report) {
+    llvm::json::Object facts = explain ? report.explanation() : report.plans();
+    if (!flags.html.empty()) {
+      std::error_code code;
+      llvm::ToolOutputFile page(flags.html, code, llvm::sys::fs::OF_Text);
+      if (code)
+        return fail("cannot write '" + flags.html + "': " + code.message(), 1);
+      compiler::printHtml(facts, page.os());
+      page.keep();
+    }
+    if (flags.json)
+      llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(facts))) << "\n";
+    else if (explain && flags.html.empty())
+      compiler::printExplanation(facts, llvm::outs());
+    else if (!explain)
+      compiler::printPlans(facts, flags.top, llvm::outs());
+    return report.candidates[0].fits ? 0 : 3;
+  }
+
+  PlanFlags &flags;
+  bool explain;
+  Session session;
+};
+
+void addPlanning(CLI::App &app, bool explain, int &exitCode) {
+  auto flags = std::make_shared<PlanFlags>();
+  CLI::App *command = app.add_subcommand(
+      explain ? "explain" : "plan", explain ? "why a model is split so, and what would change it" : "rank the plans for a model on a cluster");
+  flags->model.addTo(*command);
+  auto *where = command->add_option_group("Devices");
+  where->add_option("--cluster", flags->cluster, "cpu:4 (default: this machine's cores), h100, 8xh100, 2x8xh100, or a .toml file");
+  where->add_option("--devices", flags->devices, "how many of the cluster's devices (default: all)")->check(CLI::Range(1, 65536));
+  where->add_option("--mesh", flags->mesh, "search this grid only: data=2,model=4");
+  where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');
+  command->add_flag("--json", flags->json, "for programs");
+  if (explain)
+    command->add_option("--html", flags->html, "write a page for a browser");
+  else
+    command->add_option("--top", flags->top, "how many plans to list")->capture_default_str();
+  command->footer(explain ? "Examples:\n"
+                            "  divisi explain model.onnx --cluster 8xh100 --dim batch=64 --html why.html\n"
+                            "Exit code 3: no plan fits the memory."
+                          : "Examples:\n"
+                            "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64\n"
+                            "  divisi plan model.onnx --cluster cluster.toml --devices 4 --optimizer adamw --json\n"
+                            "External data may be missing. Exit code 3: no plan fits the memory.");
+  command->callback([flags, explain, &exitCode] {
+    if (std::string wrong = flags->model.finish(); !wrong.empty()) {
+      llvm::errs() << "error: " << wrong << "\n";
+      exitCode = 2;
+      return;
+    }
+    exitCode = Planning(*flags, explain).run();
+  });
+}
+} // namespace
+
+void tools::addPlan(CLI::App &app, int &exitCode) { addPlanning(app, /*explain=*/false, exitCode); }
+void tools::addExplain(CLI::App &app, int &exitCode) { addPlanning(app, /*explain=*/true, exitCode); }

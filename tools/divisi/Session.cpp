@@ -1,0 +1,37 @@
+#include "divisi/Session.h"
+
+#include "compiler/Pipeline.h"
+
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::tools;
+
+Session::Session() : diagnostics(&context) {
+  DialectRegistry registry;
+  compiler::registerAll(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false); // an error is one line
+}
+
+LogicalResult Session::read(const std::string &input, const compiler::ImportOptions &options) {
+  if (StringRef(input).ends_with(".mlir")) {
+    model.module = parseSourceFile<ModuleOp>(input, &context);
+    return success((bool)model.module);
+  }
+  auto imported = compiler::importOnnx(context, input, options);
+  if (failed(imported))
+    return failure();
+  model = std::move(*imported);
+  for (const std::string &warning : model.warnings)
+    llvm::errs() << "warning: " << warning << "\n";
+  return success();
+}
+
+LogicalResult Session::run(llvm::function_ref<void(OpPassManager &)> addPasses) {
+  PassManager manager(&context);
+  addPasses(manager);
+  return manager.run(*model.module);
+}

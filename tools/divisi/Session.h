@@ -1,0 +1,24 @@
+#pragma once
+#include "compiler/Import/Import.h"
+#include "divisi/Diagnostics.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace divisi::tools {
+
+/// A model on its way through the compiler: an ONNX file, or a dump (.mlir) of some level. Errors go to stderr.
+class Session {
+public:
+  Session();
+  mlir::LogicalResult read(const std::string &input, const compiler::ImportOptions &options);
+  mlir::LogicalResult run(llvm::function_ref<void(mlir::OpPassManager &)> addPasses);
+
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  compiler::ImportedModel model;
+
+private:
+  DiagnosticPrinter diagnostics;
+};
+
+} // namespace divisi::tools
