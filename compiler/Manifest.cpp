@@ -1,5 +1,7 @@
 #include "compiler/Manifest.h"
 
+#include "compiler/Profile/Expectation.h"
+
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
@@ -126,7 +128,7 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
 }
 
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
-                                    const WeightsReference &weights) {
+                                    const WeightsReference &weights, const Expectation *expectation) {
   json::Array inputs, states, scalars, results, mesh, collectives;
   llvm::StringSet<> seen;
   int64_t batch = 0;
@@ -190,6 +192,17 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
   if (!mesh.empty()) {
     manifest["mesh"] = std::move(mesh);
     manifest["collectives"] = std::move(collectives);
+  }
+  if (expectation) {
+    json::Array calls;
+    for (auto [call, microseconds] : llvm::zip(expectation->calls, expectation->microseconds)) {
+      json::Object entry{{"kind", call.kind}, {"name", json::fixUTF8(call.name)}, {"key", call.key}, {"expected_us", microseconds}};
+      if (call.id >= 0)
+        entry["id"] = call.id;
+      calls.push_back(std::move(entry));
+    }
+    manifest["calls"] = std::move(calls);
+    manifest["expected_us"] = expectation->step;
   }
   if (!weights.file.empty())
     manifest["weights"] = json::Object{{"file", weights.file}, {"hash", weights.hash}};

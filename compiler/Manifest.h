@@ -18,9 +18,12 @@ struct WeightsReference {
   std::string file, hash;
 };
 
-/// Describes planned tasks (after assign-buffers) to the runtime: JSON as in runtime/README.md.
+struct Expectation;
+
+/// Describes planned tasks (after assign-buffers) to the runtime: JSON as in runtime/README.md. With an expectation, what each call of a
+/// step is and should take.
 std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
-                          const WeightsReference &weights);
+                          const WeightsReference &weights, const Expectation *expectation = nullptr);
 
 /// The name of an element type in safetensors and in the manifest, such as "F32".
 llvm::StringRef typeName(mlir::Type element);

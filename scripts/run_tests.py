@@ -11,6 +11,7 @@ A suite that ends badly without naming a failure counts as one.
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import re
 import subprocess
@@ -49,6 +50,7 @@ def suites(build):
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
+            Suite("known-answers", [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
@@ -122,6 +124,7 @@ def main():
     p.add_argument("wanted", nargs="*", default=["all"], help="quick, slow, all, nightly, or names of suites")
     o = p.parse_args()
     o.build = o.build.resolve()
+    os.environ["DIVISI_PROFILE"] = str(o.build / "test/no-profile.json")  # no times that were measured here
     groups = suites(o.build)
     known = {suite.name: suite for group in groups.values() for suite in group}
     chosen = {}

@@ -198,6 +198,10 @@ json::Object PlanReport::plans() const {
                        {"collectives", (int64_t)p.collectives.size()},
                        {"bytes_sent", p.bytesSent},
                        {"memory", describeMemory(p.memory, *candidate.problem)}};
+    if (candidate.measured > 0)
+      entry["measured_ms"] = candidate.measured * 1e3;
+    if (candidate.arenaBytes > 0)
+      entry["arena_bytes"] = candidate.arenaBytes;
     if (candidate.bound > 0)
       entry["search"] = json::Object{{"cost_ms", candidate.searchCost * 1e3},
                                      {"bound_ms", candidate.bound * 1e3},
@@ -213,7 +217,8 @@ json::Object PlanReport::plans() const {
                                                {"device", cluster.device.name},
                                                {"devices", cluster.devices()},
                                                {"memory", cluster.device.memory}}},
-                      {"plans", std::move(list)}};
+                      {"plans", std::move(list)},
+                      {"suggestions", listOf(suggestions)}};
 }
 
 json::Object PlanReport::explanation() const {

@@ -10,6 +10,7 @@ struct PlanReport {
   std::string model;
   const planning::Cluster &cluster;
   const std::vector<planning::ModuleCandidate> &candidates; // best first, at least one
+  const std::vector<std::string> &suggestions;              // if nothing fits: what would
 
   /// The ranked plans.
   llvm::json::Object plans() const;

@@ -48,6 +48,12 @@ std::string share(double value) {
   return result;
 }
 
+/// What measured times say of a plan, if there are some.
+std::string measured(const json::Object &plan) {
+  auto time = plan.getNumber("measured_ms");
+  return time ? " (measured times: " + milliseconds(*time) + " ms)" : "";
+}
+
 void row(llvm::raw_ostream &out, const std::vector<std::pair<std::string, int>> &cells) {
   std::string line;
   for (const auto &[cell, width] : cells) {
@@ -74,8 +80,19 @@ void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ost
               {milliseconds(number(plan, "communication_ms")), -9},
               {milliseconds(number(plan, "shown_ms")), -9},
               {scaled(number(plan, "bytes_sent"), "B"), -8},
-              {scaled(number(*plan.getObject("memory"), "total"), "B"), -8},
-              {joined(list(plan, "forms")) + (fits ? "" : " (does not fit)"), 0}});
+              {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8},
+              {joined(list(plan, "forms")) + (fits ? "" : " (does not fit)") + measured(plan), 0}});
+  }
+  const json::Object &best = *plans[0].getAsObject();
+  if (!best.getBoolean("fits").value_or(true)) {
+    const json::Object &memory = *best.getObject("memory");
+    double has = number(cluster, "memory"), needs = number(memory, "total");
+    out << "\nNothing fits. '" << text(best, "name") << "' comes nearest: " << scaled(needs - has, "B") << " of "
+        << scaled(needs, "B") << " are too much for a device: parameters " << scaled(number(memory, "parameters"), "B") << ", moments "
+        << scaled(number(memory, "moments"), "B") << ", activations and gradients " << scaled(number(memory, "transient"), "B")
+        << " in the " << text(memory, "worst_phase") << " part at '" << text(memory, "worst_node") << "'\n";
+    for (const json::Value &suggestion : list(report, "suggestions"))
+      out << "  would fit: " << suggestion.getAsString().value_or("") << "\n";
   }
   if (plans.size() > most)
     out << "   ... and " << plans.size() - most << " more (--top N)\n";

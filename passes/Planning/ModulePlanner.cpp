@@ -1,6 +1,9 @@
 #include "passes/Planning/ModulePlanner.h"
 
 #include "passes/Planning/ApplyPadding.h"
+#include "passes/Planning/ApplyPlan.h"
+
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -84,4 +87,38 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   }
   Planner(*result[0].problem, cluster).complete(result[0]);
   return result;
+}
+
+LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &candidate, const std::string &hash) {
+  if (candidate.mesh.devices() == 1)
+    return success();
+  for (const NamedPad &pad : candidate.pads) {
+    auto problem = ModuleProblem::build(module);
+    if (failed(problem))
+      return failure();
+    applyPadding(module, *problem, PadClass(problem->problem, *requestOf(problem->problem, pad)));
+  }
+  auto problem = ModuleProblem::build(module);
+  if (failed(problem))
+    return failure();
+  writePlan(module, hash, *problem, candidate.plan, candidate.mesh, candidate.pads);
+  applyPlan(module, *problem, candidate.plan, candidate.mesh);
+  return success();
+}
+
+std::string planning::describeChoice(const std::vector<ModuleCandidate> &candidates) {
+  const ModuleCandidate &best = candidates[0];
+  auto milliseconds = [](const Candidate &candidate) {
+    double seconds = candidate.measured > 0 ? candidate.measured : candidate.prediction.seconds;
+    return llvm::formatv("{0:f2} ms", seconds * 1e3).str();
+  };
+  std::string text = "plan: " + best.name + ", " + milliseconds(best) + " a step expected";
+  if (best.measured > 0)
+    text += " by measured times";
+  if (!best.fits)
+    text += llvm::formatv(", but it needs {0:f2} GB, more than a device has", best.prediction.memory.total() * 1e-9).str();
+  for (const ModuleCandidate &other : candidates)
+    if (other.fits && (best.mesh.devices() == 1) != (other.mesh.devices() == 1))
+      return text + " (" + other.name + ": " + milliseconds(other) + ")";
+  return text;
 }

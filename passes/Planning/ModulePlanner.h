@@ -10,10 +10,16 @@ struct ModuleCandidate : Candidate {
   std::shared_ptr<const Problem> problem; // what the plan's numbers mean
 };
 
-/// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first. Where sizes do not divide over a mesh, the
+/// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete. Where sizes do not divide over a mesh, the
 /// module is also planned padded. Fails with a diagnostic, or with what is wrong with the pins in `error`.
 mlir::FailureOr<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, const Cluster &cluster,
                                                          const PlannerOptions &options, std::string &error);
+
+/// Pads and plans a module as a candidate says, and puts the plan's text at its head. One device: nothing is planned.
+mlir::LogicalResult applyCandidate(mlir::ModuleOp module, const ModuleCandidate &candidate, const std::string &hash);
+
+/// One line for people: what was chosen, and what the nearest other choice takes.
+std::string describeChoice(const std::vector<ModuleCandidate> &candidates);
 
 /// Grows what strategies on a mesh need to divide, and says what that was.
 mlir::FailureOr<std::vector<NamedPad>> padForStrategy(mlir::ModuleOp module, const dist::Mesh &mesh,

@@ -6,7 +6,6 @@
 #include "mlir/Parser/Parser.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -95,36 +94,8 @@ private:
     auto candidates = planModule(getOperation(), *machines, options, error);
     if (failed(candidates))
       return error.empty() ? failure() : fail(error);
-    const ModuleCandidate &best = candidates->front();
-    report(*candidates);
-    if (best.mesh.devices() == 1)
-      return success();
-    for (const NamedPad &pad : best.pads) {
-      auto problem = ModuleProblem::build(getOperation());
-      applyPadding(getOperation(), *problem, PadClass(problem->problem, *requestOf(problem->problem, pad)));
-    }
-    auto problem = ModuleProblem::build(getOperation());
-    return failed(problem) ? failure() : apply(*problem, best.plan, best.mesh, best.pads);
-  }
-
-  /// What was chosen, and what one device would take or the next plan does.
-  void report(ArrayRef<ModuleCandidate> candidates) {
-    const ModuleCandidate &best = candidates[0];
-    auto note = emitRemark(UnknownLoc::get(&getContext()));
-    auto milliseconds = [](const Candidate &candidate) {
-      std::string text;
-      llvm::raw_string_ostream(text) << llvm::formatv("{0:f2} ms", candidate.prediction.seconds * 1e3);
-      return text;
-    };
-    note << "plan: " << best.name << ", " << milliseconds(best) << " a step expected";
-    if (!best.fits)
-      note << ", but it needs " << llvm::formatv("{0:f2}", best.prediction.memory.total() * 1e-9).str()
-           << " GB, more than a device has";
-    for (const ModuleCandidate &other : candidates.drop_front())
-      if (other.fits && (best.mesh.devices() == 1) != (other.mesh.devices() == 1)) {
-        note << " (" << other.name << ": " << milliseconds(other) << ")";
-        break;
-      }
+    emitRemark(UnknownLoc::get(&getContext())) << describeChoice(*candidates);
+    return applyCandidate(getOperation(), candidates->front(), hash);
   }
 
   LogicalResult readPins(std::vector<Pin> &list) {

@@ -129,9 +129,12 @@ void Communicator::work() {
     Job &job = jobs.front();
     lock.unlock();
     auto start = Clock::now();
+    double begin = recorder ? recorder->now() : 0;
     int64_t sent = transport.bytesSent();
     Status status = run(job);
     double seconds = secondsBetween(start, Clock::now());
+    if (recorder)
+      recorder->addCollective(job.id, {begin, recorder->now()});
     if (!status.ok())
       transport.fail(status);
     lock.lock();

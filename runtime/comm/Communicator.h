@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_COMM_COMMUNICATOR_H
 
 #include "runtime/comm/Collectives.h"
+#include "runtime/core/Recorder.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -53,6 +54,8 @@ public:
   /// Says whether this rank was asked to stop. A wait that lasts half a second longer then, and two steps if there is
   /// time, fails: the rank waited for has ended. Asked from the waiting thread alone.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
+  /// Gets the times of collectives from now on; null for none. Only while no collective runs.
+  void setRecorder(Recorder *to) { recorder = to; }
   /// Since the last call; only while no collective runs.
   CommUsage takeUsage();
 
@@ -106,6 +109,7 @@ private:
   int64_t started = 0;
   std::atomic<int64_t> completed = 0;
   CommUsage usage;
+  Recorder *recorder = nullptr;
   Scratch scratch;
   std::thread worker;
 };

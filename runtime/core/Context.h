@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CORE_CONTEXT_H
 
 #include "divisi/abi.h"
+#include "runtime/core/Recorder.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Status.h"
 
@@ -48,6 +49,8 @@ struct DivisiContext {
   bool blasReady = false;
   /// What runs collectives; null in a program for one device. Not owned.
   divisi::runtime::Communicator *communicator = nullptr;
+  /// Times the calls of a task; null if nobody asks. Not owned.
+  divisi::runtime::Recorder *recorder = nullptr;
 };
 
 namespace divisi::runtime {
@@ -56,6 +59,7 @@ namespace divisi::runtime {
 template <typename Body> void guarded(DivisiContext *context, const char *service, Body body) {
   if (context->failed())
     return;
+  RecordedCall recorded(context->recorder);
   try {
     body();
   } catch (const std::exception &e) {

@@ -53,6 +53,9 @@ public:
       parseOutput(item);
     for (const Json &item : top.array("collectives"))
       parseCollective(item);
+    for (const Json &item : top.array("calls"))
+      parseCall(item);
+    manifest.expectedStep = top.number("expected_us", 0);
     keep(top.status());
     checkNames();
     checkOverlap();
@@ -92,6 +95,18 @@ private:
     if (!manifest.collectives.emplace(id, reader.text("name")).second)
       reader.fail(concat("has the number ", id, " of another one"));
     keep(reader.status());
+  }
+
+  void parseCall(const Json &json) {
+    JsonReader reader(json, "a call of the manifest");
+    Call call;
+    call.kind = reader.text("kind");
+    call.name = reader.text("name", "");
+    call.key = reader.text("key", "");
+    call.id = reader.integer("id", -1);
+    call.expected = reader.number("expected_us", 0);
+    keep(reader.status());
+    manifest.calls.push_back(std::move(call));
   }
 
   /// Which piece of the whole a rank has.

@@ -72,6 +72,15 @@ struct Output : Tensor {
   uint32_t when = 0;    ///< valid only in steps where one of these bits was wanted; 0: always
 };
 
+/// What @train calls in every step.
+struct Call {
+  std::string kind; ///< kernel, the name of a service, a collective, or await
+  std::string name; ///< of the model's nodes
+  std::string key;  ///< equal for calls that take equally long
+  int64_t id = -1;  ///< of a collective, or the one that is waited for
+  double expected = 0; ///< microseconds; 0: unknown
+};
+
 /// `DivisiProgram::manifest`, checked: every range lies in the arena, and nothing a user or the runtime writes
 /// overlaps.
 struct Manifest {
@@ -85,6 +94,8 @@ struct Manifest {
   Mesh mesh;        ///< without axes: one device
   int64_t rank = 0; ///< whose pieces the arena has; known when the program runs
   std::map<int64_t, std::string> collectives;
+  std::vector<Call> calls;
+  double expectedStep = 0; ///< microseconds; 0: unknown
   double learningRate = 0.01;
   std::string schedule = "constant";
   int64_t warmupSteps = 0, stepSize = 0;

@@ -16,7 +16,7 @@ struct Options {
   uint64_t seed = 0;
   bool seedGiven = false;
   Schedule schedule;
-  std::string log;
+  std::string log, profile, trace;
   bool logGradNorms = false;
   std::string save, saveWeights;
   std::string weights;

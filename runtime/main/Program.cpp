@@ -22,6 +22,12 @@ void Program::setInteger(const Tensor *tensor, int64_t value) {
     writeInteger(memory.at(*tensor), tensor->dtype, value);
 }
 
+void Program::setRecorder(Recorder *recorder) {
+  context.recorder = recorder;
+  if (context.communicator)
+    context.communicator->setRecorder(recorder);
+}
+
 std::optional<int64_t> Program::step() const {
   const State *state = description.stateOf(Role::Step);
   return state ? std::optional(readInteger(memory.at(*state), state->dtype)) : std::nullopt;

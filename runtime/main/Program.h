@@ -30,6 +30,9 @@ public:
     return result(description.result(function, kind));
   }
 
+  /// Times the calls of the next runs; null for none.
+  void setRecorder(Recorder *recorder);
+
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
   /// Finished steps as the program counts them; nothing if it does not.
   std::optional<int64_t> step() const;

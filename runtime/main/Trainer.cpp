@@ -136,8 +136,12 @@ Status Trainer::step() {
   if (ranks)
     ranks->takeUsage();
   common = false;
+  if (profile)
+    profile->recorder.begin();
+  auto taskBegan = Clock::now();
   if (Status status = program->train(rate, rows, wants); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
+  double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();
 
   Measures now{program->result("train", "loss").value_or(NAN), std::nullopt};
   auto correct = program->result("train", "correct"), count = program->result("train", "count");
@@ -147,6 +151,8 @@ Status Trainer::step() {
   }
   tally.addLoss(now.loss, 1);
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
+  if (profile && wants == 0)
+    profile->add(task, seconds);
   Log::Step line{number, epoch, {now.loss, std::nullopt}, rate, static_cast<double>(rows) / seconds, seconds, {}, {}};
   if (wants & DIVISI_WHEN_GRAD_NORMS)
     line.gradNorms = gradNorms();
@@ -234,7 +240,18 @@ Status Trainer::announced(const Status &status) {
   return status;
 }
 
+Status Trainer::saveProfile() const {
+  if (!profile || !isFirst())
+    return {};
+  if (!options.profile.empty())
+    if (Status status = profile->writeProfile(options.profile); !status.ok())
+      return status;
+  return options.trace.empty() ? Status() : profile->writeTrace(options.trace);
+}
+
 Status Trainer::saveResults() {
+  if (Status status = together(saveProfile()); !status.ok())
+    return status;
   GlobalState state(manifest, program->arena(), ranks.get());
   if (!options.save.empty())
     if (Status status = announced(exportOnnx(state, program->skeleton(), options.save)); !status.ok())

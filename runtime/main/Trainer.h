@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/main/Log.h"
 #include "runtime/main/Options.h"
+#include "runtime/main/Profile.h"
 #include "runtime/main/Program.h"
 #include "runtime/main/Progress.h"
 #include "runtime/main/Signals.h"
@@ -57,6 +58,7 @@ private:
   Status endEpoch();
   Status evaluate();
   Status saveCheckpoint();
+  Status saveProfile() const;
   Status saveResults();
   Status checkLoss(double loss) const;
   std::vector<std::pair<std::string, double>> gradNorms() const;
@@ -75,6 +77,7 @@ private:
   std::optional<CheckpointFolder> checkpoints;
   std::optional<Log> log;
   std::optional<Progress> progress;
+  std::unique_ptr<Profile> profile; ///< null: nobody asks what calls take
   TrainingPoint point;  ///< where training stands
   int64_t total = 0;    ///< steps to finish
   bool ordered = false; ///< the samples of this epoch are

@@ -58,6 +58,10 @@ Status Trainer::setUp() {
   if (!created.ok())
     return created.status();
   program = std::move(*created);
+  if (!options.profile.empty() || !options.trace.empty()) {
+    profile = std::make_unique<Profile>(manifest, program->threads());
+    program->setRecorder(&profile->recorder);
+  }
   point = {0, {}, options.seed, options.shuffle, data->samples()};
   Status status = options.resume ? resume() : Status();
   if (status.ok() && !options.checkpoint.empty() && !resumedFrom) {

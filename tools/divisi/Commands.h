@@ -14,6 +14,8 @@ struct Installation {
 void addCompile(CLI::App &app, const Installation &installation, int &exitCode);
 void addPlan(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
+void addProfile(CLI::App &app, int &exitCode);
+void addSimulate(CLI::App &app, int &exitCode);
 void addRunGraph(CLI::App &app, int &exitCode);
 
 } // namespace divisi::tools

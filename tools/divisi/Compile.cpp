@@ -8,9 +8,11 @@
 #include "compiler/Link.h"
 #include "compiler/Manifest.h"
 #include "compiler/Pipeline.h"
+#include "compiler/Profile/Expectation.h"
+#include "compiler/RankPlans.h"
 #include "compiler/WeightsFile.h"
 #include "dialects/Dist/Plan.h"
-#include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
 
@@ -61,7 +63,8 @@ public:
       level = Level::train;
     }
     if (level < Level::planned && target >= Level::planned && flags.plan.many()) {
-      if (failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, flags.plan); })))
+      if (flags.plan.cluster.empty() ? failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, flags.plan); }))
+                                     : failed(searchPlan()))
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
@@ -124,8 +127,57 @@ private:
     for (auto task : model.module->getOps<func::FuncOp>())
       manyRanks |= task->hasAttr(dist::names::partitioned);
     StringRef name = llvm::sys::path::filename(flags.output);
-    codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights), model.skeleton};
+    auto expectation = expect();
+    if (failed(expectation))
+      return failure();
+    codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation), model.skeleton};
     return codegen::lowerToLlvm(*model.module, data);
+  }
+
+  /// Follows the best plan for the cluster, by measured times where there are some.
+  LogicalResult searchPlan() {
+    std::string error;
+    std::string hash; // of the module as a plan file will meet it again
+    if (failed(session.run(addSimplify)))
+      return failure();
+    hash = planning::hashOfModel(*model.module);
+    auto cluster = planning::parseCluster(flags.plan.cluster, planning::thisMachine(), error);
+    auto database = ProfileDatabase::read(ProfileDatabase::defaultFile(), error);
+    planning::PlannerOptions options;
+    for (const std::string &pin : flags.plan.pins)
+      options.pins.push_back(*planning::parsePin(pin));
+    options.alone = flags.plan.mesh.empty();
+    if (options.alone)
+      options.meshes = planning::enumerateMeshes(*cluster, flags.plan.devices);
+    else
+      options.meshes = {*planning::parseMesh(flags.plan.mesh, error)};
+    if (database)
+      if (auto candidates = rankPlans(*model.module, *cluster, options, *database, error); succeeded(candidates)) {
+        llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
+        return planning::applyCandidate(*model.module, candidates->front(), hash);
+      }
+    if (!error.empty())
+      fail(error);
+    return failure();
+  }
+
+  /// What the step should take on this machine, as far as profiles tell.
+  FailureOr<Expectation> expect() {
+    std::string error;
+    auto database = ProfileDatabase::read(ProfileDatabase::defaultFile(), error);
+    if (!database) {
+      fail(error);
+      return failure();
+    }
+    auto train = model.module->lookupSymbol<func::FuncOp>("train");
+    if (!train)
+      return Expectation();
+    int64_t ranks = 1;
+    if (auto mesh = train->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
+      ranks = dist::toMesh(mesh).devices();
+    RunSetting setting = settingFor(ranks);
+    auto cluster = planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine(), error);
+    return expectStep(train, *cluster, setting, *database);
   }
 
   int dump() {

@@ -1,7 +1,9 @@
 // divisi plan, divisi explain: what plans for a cluster would cost, without a device of it.
+#include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
 #include "divisi/Commands.h"
 #include "divisi/ModelFlags.h"
+#include "divisi/PipeDream.h"
 #include "divisi/Session.h"
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/ModulePlanner.h"
@@ -20,11 +22,46 @@ namespace {
 
 struct PlanFlags {
   ModelFlags model;
-  std::string cluster, mesh, output, html;
+  std::string cluster, mesh, html;
+  std::string profile, objective = "step", bandwidth; // of layers, instead of a model
   std::vector<std::string> pins;
   int64_t devices = 0;
   size_t top = 10;
   bool json = false;
+};
+
+/// A model read and planned.
+struct Attempt {
+  explicit Attempt(const ModelFlags &flags) : flags(flags) {}
+
+  LogicalResult plan(const Cluster &cluster, const PlannerOptions &options, std::string &error) {
+    if (failed(session.read(flags.input, flags.import)))
+      return failure();
+    ModuleOp module = *session.model.module;
+    if (compiler::levelOf(module) >= compiler::Level::planned) {
+      error = "'" + flags.input + "' is planned already";
+      return failure();
+    }
+    compiler::TrainOptions train = flags.train;
+    train.splitProjections = !options.meshes.empty();
+    auto toTrain = [&](OpPassManager &pm) {
+      if (compiler::levelOf(module) < compiler::Level::train)
+        compiler::addTrainPipeline(pm, train);
+      compiler::addSimplify(pm);
+    };
+    auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile(), error);
+    if (!database || failed(session.run(toTrain)))
+      return failure();
+    auto ranked = compiler::rankPlans(module, cluster, options, *database, error);
+    if (failed(ranked))
+      return failure();
+    candidates = std::move(*ranked);
+    return success();
+  }
+
+  ModelFlags flags;
+  Session session;
+  std::vector<ModuleCandidate> candidates;
 };
 
 class Planning {
@@ -59,24 +96,12 @@ public:
       options.meshes = enumerateMeshes(*cluster, devices);
     }
     flags.model.import.weightsOptional = true;
-    if (failed(session.read(flags.model.input, flags.model.import)))
-      return 1;
-    ModuleOp module = *session.model.module;
-    if (compiler::levelOf(module) >= compiler::Level::planned)
-      return fail("'" + flags.model.input + "' is planned already", 1);
-    compiler::TrainOptions train = flags.model.train;
-    train.splitProjections = devices > 1;
-    auto toTrain = [&](OpPassManager &pm) {
-      if (compiler::levelOf(module) < compiler::Level::train)
-        compiler::addTrainPipeline(pm, train);
-      compiler::addSimplify(pm);
-    };
-    if (failed(session.run(toTrain)))
-      return 1;
-    auto candidates = planModule(module, *cluster, options, error);
-    if (failed(candidates))
+    Attempt first(flags.model);
+    if (failed(first.plan(*cluster, options, error)))
       return error.empty() ? 1 : fail(error, 1);
-    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, *candidates});
+    if (!first.candidates[0].fits)
+      suggest(*cluster, options, devices);
+    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions});
   }
 
 private:
@@ -104,9 +129,46 @@ private:
     return report.candidates[0].fits ? 0 : 3;
   }
 
+  /// The least changes after which a plan fits: more machines of the kind, or a smaller batch.
+  void suggest(const Cluster &cluster, const PlannerOptions &options, int64_t devices) {
+    std::string ignored;
+    for (int64_t times = 2; times <= mostTimes && flags.mesh.empty(); times *= 2) {
+      Cluster larger = cluster;
+      if (larger.levels.empty())
+        break;
+      larger.levels.back().size *= times;
+      PlannerOptions wider = options;
+      wider.meshes = enumerateMeshes(larger, devices * times);
+      Attempt attempt(flags.model);
+      if (!larger.invalid().empty() || failed(attempt.plan(larger, wider, ignored)))
+        break;
+      if (attempt.candidates[0].fits) {
+        suggestions.push_back(std::to_string(devices * times) + " such devices: " + describeChoice(attempt.candidates));
+        break;
+      }
+    }
+    auto batch = flags.model.import.dims.find("batch");
+    if (batch == flags.model.import.dims.end() && flags.model.import.dims.size() == 1)
+      batch = flags.model.import.dims.begin();
+    for (int64_t part = 2; batch != flags.model.import.dims.end() && part <= mostTimes && batch->second % part == 0; part *= 2) {
+      Attempt attempt(flags.model);
+      attempt.flags.import.dims[batch->first] /= part;
+      if (failed(attempt.plan(cluster, options, ignored)))
+        break;
+      if (attempt.candidates[0].fits) {
+        suggestions.push_back("--dim " + batch->first + "=" + std::to_string(batch->second / part) + ": " +
+                              describeChoice(attempt.candidates));
+        break;
+      }
+    }
+  }
+
+  /// How far suggestions go: so many times more devices, or so many times smaller batches.
+  static constexpr int64_t mostTimes = 16;
+
   PlanFlags &flags;
   bool explain;
-  Session session;
+  std::vector<std::string> suggestions;
 };
 
 void addPlanning(CLI::App &app, bool explain, int &exitCode) {
@@ -120,6 +182,13 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   where->add_option("--mesh", flags->mesh, "search this grid only: data=2,model=4");
   where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');
   command->add_flag("--json", flags->json, "for programs");
+  if (!explain) {
+    auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");
+    layers->add_option("--profile", flags->profile, "times and sizes of layers: layers.json")->check(CLI::ExistingFile);
+    layers->add_option("--objective", flags->objective, "step (default), or pipedream: the slowest of replicated stages")
+        ->check(CLI::IsMember({"step", "pipedream"}));
+    layers->add_option("--bandwidth", flags->bandwidth, "between any two devices, instead of a cluster: 1.25GB/s, 10Gb/s");
+  }
   if (explain)
     command->add_option("--html", flags->html, "write a page for a browser");
   else
@@ -130,9 +199,20 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
                           : "Examples:\n"
                             "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64\n"
                             "  divisi plan model.onnx --cluster cluster.toml --devices 4 --optimizer adamw --json\n"
+                            "  divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 1.25GB/s\n"
                             "External data may be missing. Exit code 3: no plan fits the memory.");
+  command->get_option("model")->required(false); // --profile stands in for it
   command->callback([flags, explain, &exitCode] {
-    if (std::string wrong = flags->model.finish(); !wrong.empty()) {
+    std::string wrong = flags->model.finish();
+    if (flags->model.input.empty() == flags->profile.empty())
+      wrong = explain ? "expected a model" : "expected a model, or --profile FILE";
+    else if (flags->profile.empty() != (flags->objective == "step"))
+      wrong = "--objective pipedream is for a --profile of layers, and such a profile for it";
+    if (wrong.empty() && !flags->profile.empty()) {
+      exitCode = planPipeDream({flags->profile, flags->bandwidth, flags->cluster, flags->devices, flags->json});
+      return;
+    }
+    if (!wrong.empty()) {
       llvm::errs() << "error: " << wrong << "\n";
       exitCode = 2;
       return;

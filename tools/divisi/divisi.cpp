@@ -25,6 +25,8 @@ int main(int argc, char **argv) {
   addCompile(app, installation, exitCode);
   addPlan(app, exitCode);
   addExplain(app, exitCode);
+  addProfile(app, exitCode);
+  addSimulate(app, exitCode);
   addRunGraph(app, exitCode);
   app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ...");
   if (argc > 1 && std::string_view(argv[1]) == "run") // the rest is the program's own

@@ -88,10 +88,13 @@ std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Me
 bool planning::isBetter(const Candidate &a, const Candidate &b) {
   if (a.fits != b.fits)
     return a.fits;
-  double first = a.fits ? a.prediction.seconds : a.prediction.memory.total();
-  double second = b.fits ? b.prediction.seconds : b.prediction.memory.total();
-  if (first != second)
-    return first < second;
+  if ((a.measured > 0) != (b.measured > 0))
+    return a.measured > 0;
+  auto rank = [](const Candidate &c) {
+    return !c.fits ? c.prediction.memory.total() : c.measured > 0 ? c.measured : c.prediction.seconds;
+  };
+  if (rank(a) != rank(b))
+    return rank(a) < rank(b);
   if (a.mesh.devices() != b.mesh.devices())
     return a.mesh.devices() < b.mesh.devices();
   return !a.searched && b.searched;

@@ -1,0 +1,129 @@
+#include "compiler/Profile/Database.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/LineIterator.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+
+#include <cmath>
+
+using namespace divisi::compiler;
+namespace json = llvm::json;
+using llvm::StringRef;
+
+/// Files larger than this are no profiles.
+static constexpr size_t mostBytes = 256 << 20;
+
+static std::unique_ptr<llvm::MemoryBuffer> readText(const std::string &file, std::string &error) {
+  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+  if (!buffer || (*buffer)->getBufferSize() > mostBytes) {
+    error = "cannot read '" + file + "': " + (buffer ? "it is too large" : buffer.getError().message());
+    return nullptr;
+  }
+  return std::move(*buffer);
+}
+
+static bool isTime(std::optional<double> value) { return value && std::isfinite(*value) && *value >= 0 && *value < 1e12; }
+
+std::string ProfileDatabase::defaultFile() {
+  if (auto file = llvm::sys::Process::GetEnv("DIVISI_PROFILE"))
+    return *file;
+  llvm::SmallString<128> path;
+  if (!llvm::sys::path::cache_directory(path))
+    return "divisi-profile.json";
+  llvm::sys::path::append(path, "divisi", "profile.json");
+  return path.str().str();
+}
+
+std::optional<ProfileDatabase> ProfileDatabase::read(const std::string &file, std::string &error) {
+  ProfileDatabase result;
+  if (!llvm::sys::fs::exists(file))
+    return result;
+  auto text = readText(file, error);
+  if (!text)
+    return std::nullopt;
+  auto parsed = json::parse(text->getBuffer());
+  if (!parsed) {
+    error = "'" + file + "' is no profile: " + llvm::toString(parsed.takeError());
+    return std::nullopt;
+  }
+  const json::Object *top = parsed->getAsObject();
+  const json::Object *times = top ? top->getObject("microseconds") : nullptr;
+  if (!times || top->getInteger("divisi_profile") != 1) {
+    error = "'" + file + "' is no profile: expected {\"divisi_profile\": 1, \"microseconds\": {...}}";
+    return std::nullopt;
+  }
+  for (const auto &[key, value] : *times) {
+    if (!isTime(value.getAsNumber())) {
+      error = "'" + file + "': '" + StringRef(key).str() + "' has no time in microseconds";
+      return std::nullopt;
+    }
+    result.entries[StringRef(key).str()] = *value.getAsNumber();
+  }
+  return result;
+}
+
+std::string ProfileDatabase::write(const std::string &file) const {
+  json::Object times;
+  for (const auto &[key, value] : entries)
+    times[key] = value;
+  std::string text = llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
+  if (auto code = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)))
+    return "cannot make the folder of '" + file + "': " + code.message();
+  auto error = llvm::writeToOutput(file, [&](llvm::raw_ostream &out) {
+    out << text;
+    return llvm::Error::success();
+  });
+  return error ? "cannot write '" + file + "': " + llvm::toString(std::move(error)) : "";
+}
+
+std::string ProfileDatabase::fold(const std::string &runFile) {
+  std::string error;
+  auto text = readText(runFile, error);
+  if (!text)
+    return error;
+  RunSetting setting;
+  std::map<std::string, double> fresh;
+  bool headed = false;
+  for (llvm::line_iterator line(*text); !line.is_at_end(); ++line) {
+    auto parsed = json::parse(*line);
+    const json::Object *object = parsed ? parsed->getAsObject() : nullptr;
+    if (!parsed)
+      llvm::consumeError(parsed.takeError());
+    auto complain = [&](const char *what) { return runFile + ":" + std::to_string(line.line_number()) + ": " + what; };
+    if (!object)
+      return complain("is no line of a profile (what a program's --profile writes)");
+    if (!headed) {
+      auto ranks = object->getInteger("ranks"), threads = object->getInteger("threads");
+      if (object->getInteger("profile") != 1 || !ranks || !threads || *ranks < 1 || *threads < 1)
+        return complain("is no head of a profile: expected \"profile\": 1, \"ranks\" and \"threads\"");
+      setting = {*ranks, *threads};
+      headed = true;
+      auto task = object->getNumber("task_us"), step = object->getNumber("us");
+      auto bytes = object->getInteger("input_bytes");
+      if (isTime(task) && isTime(step) && bytes)
+        fresh[setting.text() + feedKey(*bytes)] = std::max(0.0, *step - *task);
+      continue;
+    }
+    auto key = object->getString("key");
+    auto time = object->getNumber("us");
+    if (!key || !isTime(time))
+      return complain("has no \"key\" and \"us\"");
+    if (!key->empty() && json::isUTF8(*key))
+      fresh[setting.text() + key->str()] = *time;
+  }
+  if (!headed)
+    return "'" + runFile + "' is empty";
+  for (const auto &[key, time] : fresh)
+    entries[key] = time;
+  return "";
+}
+
+std::optional<double> ProfileDatabase::microseconds(const RunSetting &setting, StringRef key) const {
+  auto it = entries.find(setting.text() + key.str());
+  return it == entries.end() ? std::nullopt : std::make_optional(it->second);
+}

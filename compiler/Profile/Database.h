@@ -1,0 +1,41 @@
+#pragma once
+#include "llvm/ADT/StringRef.h"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace divisi::compiler {
+
+/// Under which a program runs: how many ranks share the machine, and each one's threads. What calls take depends on both.
+struct RunSetting {
+  int64_t ranks = 1, threads = 1;
+  std::string text() const { return "ranks " + std::to_string(ranks) + " threads " + std::to_string(threads) + ": "; }
+};
+
+/// The key of what a step does beside its task: loading a batch of so many bytes.
+inline std::string feedKey(int64_t inputBytes) { return "feed " + std::to_string(inputBytes); }
+
+/// Measured times of kernels, library calls and collectives, by what they compute and the setting. A file of JSON:
+/// {"divisi_profile": 1, "microseconds": {"ranks 2 threads 1: gemm 1 1 ...": 12.3, ...}}.
+class ProfileDatabase {
+public:
+  /// An empty database if there is no file; an error if it cannot be read as one.
+  static std::optional<ProfileDatabase> read(const std::string &file, std::string &error);
+  /// Writes it whole or not at all. The error, or nothing.
+  std::string write(const std::string &file) const;
+  /// $DIVISI_PROFILE, or profile.json in the user's cache folder (XDG_CACHE_HOME/divisi).
+  static std::string defaultFile();
+
+  /// Takes what a program's --profile wrote; newer figures replace older ones. What is wrong with the file, or nothing.
+  std::string fold(const std::string &runFile);
+
+  std::optional<double> microseconds(const RunSetting &setting, llvm::StringRef key) const;
+  bool empty() const { return entries.empty(); }
+  size_t size() const { return entries.size(); }
+
+private:
+  std::map<std::string, double> entries;
+};
+
+} // namespace divisi::compiler

@@ -1,0 +1,65 @@
+#include "compiler/RankPlans.h"
+
+#include "compiler/Pipeline.h"
+#include "compiler/Profile/Expectation.h"
+#include "dialects/Exec/Exec.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+using namespace divisi::planning;
+
+/// How many plans are compiled, and of how large programs (operations).
+static constexpr size_t mostCompiled = 5, mostOperations = 6000;
+
+/// The share of a step that must have been measured for its sum to count as measured.
+static constexpr double leastMeasured = 0.5;
+
+RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t>(1, thisMachine().cores / ranks)}; }
+
+/// Compiles a candidate to tasks; adds its arena and what a step should take.
+static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
+                                  ModuleCandidate &candidate) {
+  Planner(*candidate.problem, cluster).complete(candidate);
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (failed(applyCandidate(*copy, candidate, "")))
+    return failure();
+  PassManager manager(module.getContext());
+  if (candidate.mesh.devices() > 1)
+    addDistPipeline(manager, {});
+  addExecPipeline(manager);
+  if (failed(manager.run(*copy)))
+    return failure();
+  candidate.arenaBytes = copy.get()->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
+  candidate.fits = candidate.arenaBytes <= cluster.device.memory;
+  Expectation expectation = expectStep(copy->lookupSymbol<func::FuncOp>("train"), cluster, settingFor(candidate.mesh.devices()), database);
+  if (expectation.measured > leastMeasured)
+    candidate.measured = expectation.step * 1e-6;
+  return success();
+}
+
+FailureOr<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, const Cluster &cluster,
+                                                            const PlannerOptions &options, const ProfileDatabase &database,
+                                                            std::string &error) {
+  auto candidates = planModule(module, cluster, options, error);
+  if (failed(candidates) || cluster.device.kind != "cpu" || (*candidates)[0].problem->ops.size() > mostOperations)
+    return candidates;
+  size_t compiled = 0;
+  bool comparable = true; // whether there are times for all that compete
+  for (ModuleCandidate &candidate : *candidates) {
+    bool alone = candidate.mesh.devices() == 1;
+    if (compiled >= mostCompiled && !alone)
+      continue;
+    if (failed(compileTasks(module, cluster, database, candidate)))
+      return failure();
+    compiled += !alone;
+    comparable &= candidate.measured > 0;
+  }
+  if (!comparable)
+    for (ModuleCandidate &candidate : *candidates)
+      candidate.measured = 0;
+  llvm::stable_sort(*candidates, isBetter);
+  return candidates;
+}

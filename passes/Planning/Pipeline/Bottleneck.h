@@ -1,0 +1,56 @@
+#pragma once
+#include "passes/Planning/Pipeline/Cuts.h"
+#include "passes/Planning/Pipeline/PipeDream.h"
+#include "passes/Planning/Pipeline/StageCost.h"
+
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace divisi::planning {
+
+/// The stages of PipeDream's definition on one level, over all cuts: bisection on the time of the slowest stage. For a
+/// time limit, the fewest devices that carry the network up to each cut are found from small cuts to large ones.
+/// What is left out, and why none of it is missed:
+/// - cuts that take longer to cross than the limit: the definition forbids them;
+/// - cuts whose devices, with the least that the rest must have (its compute time over the limit), are too many;
+/// - of the cuts of earlier blocks that have as many devices, those with less compute and no more parameters inside
+///   than another: what comes next contains both, so a stage that starts behind the other costs no more.
+class Bottleneck {
+public:
+  Bottleneck(const Cuts &cuts, PipeLevel level);
+  std::vector<StageChoice> run();
+
+private:
+  struct Point {
+    double ms, parameterMs;
+    int cut;
+  };
+  /// Cuts with falling compute and rising parameters inside.
+  using Stairs = std::vector<Point>;
+  using ByDevices = std::map<int64_t, Stairs, std::greater<>>;
+
+  int64_t replicasFor(double ms, double parameterMs) const;
+  int64_t leastDevices(double ms) const;
+  bool reach(double newLimit);
+  void reachCut(int cut);
+  void fromStairs(const Point &target, int64_t devices, const Stairs &stairs);
+  void fromBlock(const Point &target, int64_t devices, const std::vector<Point> &points);
+  void offer(int cut, int from, int64_t devices, int64_t replicas);
+  static void addStep(Stairs &stairs, const Point &point);
+  std::vector<StageChoice> stages() const;
+  double slowest(const std::vector<StageChoice> &stages) const;
+  StageChoice singleStage() const;
+
+  const Cuts &cuts;
+  int64_t devices;
+  std::vector<Point> points;           // by cut
+  std::vector<double> crossing;        // by cut: 2 C, milliseconds
+  double limit = 0;                    // milliseconds
+  std::vector<double> mostParameters;  // by replicas from 2: milliseconds of the link that they can synchronise
+  std::vector<int64_t> used, replicas; // by cut: devices in all and of its last stage
+  std::vector<int> before;             // by cut: where its last stage starts
+  ByDevices earlier, inBlock;          // cuts that are reached
+};
+
+} // namespace divisi::planning

@@ -1,0 +1,264 @@
+#include "passes/Planning/Pipeline/LayerProfile.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <charconv>
+#include <filesystem>
+#include <functional>
+#include <queue>
+
+using namespace divisi;
+using namespace divisi::planning;
+using llvm::StringRef;
+
+namespace {
+
+constexpr size_t mostFileBytes = 1 << 28;
+/// llvm::json reads nested values by recursion and has no limit of its own; a profile nests three deep.
+constexpr int mostNesting = 16;
+constexpr size_t mostShown = 64;
+constexpr double mostMs = 1e12, mostBytes = 1e18; // sums and quotients of these stay finite
+
+struct Figure {
+  StringRef key;
+  double LayerProfile::Layer::*member;
+  double most;
+  StringRef expectation;
+};
+
+constexpr StringRef milliseconds = "expected a number of milliseconds from 0 to 1e12";
+constexpr StringRef bytes = "expected a number of bytes from 0 to 1e18";
+constexpr Figure figures[] = {
+    {"forward_ms", &LayerProfile::Layer::forwardMs, mostMs, milliseconds},
+    {"backward_ms", &LayerProfile::Layer::backwardMs, mostMs, milliseconds},
+    {"activation_bytes", &LayerProfile::Layer::activationBytes, mostBytes, bytes},
+    {"parameter_bytes", &LayerProfile::Layer::parameterBytes, mostBytes, bytes},
+};
+
+bool nestsTooDeep(StringRef text) {
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString) {
+      i += c == '\\';
+      inString = c != '"';
+    } else if (c == '"') {
+      inString = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > mostNesting)
+        return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+/// Each step says whether it went well; the first that does not leaves the error.
+class Reader {
+public:
+  Reader(StringRef file, std::string &error) : file(file), error(error) {}
+
+  bool fail(const std::string &what) {
+    error = file.str() + ": " + what;
+    return false;
+  }
+
+  bool read(StringRef text, LayerProfile &profile) {
+    if (nestsTooDeep(text))
+      return fail("nested too deep for a profile");
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+    if (!value) {
+      std::string message = llvm::toString(value.takeError());
+      llvm::replace(message, '\n', ' ');
+      return fail("not JSON: " + message);
+    }
+    const llvm::json::Object *root = value->getAsObject();
+    if (!root)
+      return fail("expected an object with the key layers");
+    if (auto key = unknownKey(*root, {"layers"}))
+      return fail(shownName(*key) + ": unknown key, expected layers");
+    const llvm::json::Array *array = root->getArray("layers");
+    if (!array || array->empty() || array->size() > LayerProfile::mostLayers)
+      return fail("layers: expected an array of 1 to " + std::to_string(LayerProfile::mostLayers) + " layers");
+    for (const llvm::json::Value &entry : *array)
+      if (!readLayer(entry))
+        return false;
+    for (size_t i = 0; i < layers.size(); ++i)
+      if (!readInputs(i, (*array)[i].getAsObject()->get("inputs")))
+        return false;
+    return sort(profile);
+  }
+
+private:
+  /// The first by letters (the object's own order is that of a hash table); nothing if all are known.
+  static std::optional<StringRef> unknownKey(const llvm::json::Object &object, llvm::ArrayRef<StringRef> known) {
+    std::optional<StringRef> least;
+    for (const auto &entry : object)
+      if (StringRef key = entry.first; !llvm::is_contained(known, key) && (!least || key < *least))
+        least = key;
+    return least;
+  }
+
+  bool failAt(size_t layer, StringRef key, const std::string &what) {
+    std::string name = layer < layers.size() ? " ('" + shownName(layers[layer].name) + "')" : "";
+    return fail("layer " + std::to_string(layer) + name + ": " + (key.empty() ? "" : key.str() + ": ") + what);
+  }
+
+  bool readLayer(const llvm::json::Value &entry) {
+    size_t index = layers.size();
+    const llvm::json::Object *object = entry.getAsObject();
+    if (!object)
+      return failAt(index, "", "expected an object");
+    std::optional<StringRef> name = object->getString("name");
+    if (!name || name->empty())
+      return failAt(index, "name", "expected text that is not empty");
+    LayerProfile::Layer &layer = layers.emplace_back();
+    layer.name = name->str();
+    if (auto [known, added] = byName.try_emplace(*name, index); !added)
+      return failAt(index, "name", "layer " + std::to_string(known->second) + " has the same");
+    if (auto key =
+            unknownKey(*object, {"name", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs"}))
+      return failAt(index, shownName(*key),
+                    "unknown key, expected one of name, forward_ms, backward_ms, activation_bytes, parameter_bytes, "
+                    "inputs");
+    for (const Figure &figure : figures) {
+      std::optional<double> number = object->getNumber(figure.key);
+      if (!number || !(*number >= 0 && *number <= figure.most))
+        return failAt(index, figure.key, figure.expectation.str());
+      layer.*figure.member = *number + 0.0; // no negative zero
+    }
+    return true;
+  }
+
+  bool readInputs(size_t index, const llvm::json::Value *value) {
+    std::vector<int> &inputs = layers[index].inputs;
+    if (!value) {
+      if (index > 0)
+        inputs.push_back(static_cast<int>(index) - 1);
+      return true;
+    }
+    const llvm::json::Array *array = value->getAsArray();
+    if (!array)
+      return failAt(index, "inputs", "expected an array of names");
+    for (const llvm::json::Value &entry : *array) {
+      std::optional<StringRef> name = entry.getAsString();
+      if (!name)
+        return failAt(index, "inputs", "expected an array of names");
+      auto found = byName.find(*name);
+      if (found == byName.end())
+        return failAt(index, "inputs", "no layer is named '" + shownName(*name) + "'");
+      if (found->second == index)
+        return failAt(index, "inputs", "a layer cannot be its own input");
+      inputs.push_back(static_cast<int>(found->second));
+    }
+    llvm::sort(inputs);
+    inputs.erase(llvm::unique(inputs), inputs.end());
+    return true;
+  }
+
+  /// Always the first layer of the file whose inputs are there.
+  bool sort(LayerProfile &profile) {
+    std::vector<std::vector<int>> consumers(layers.size());
+    std::vector<size_t> missing;
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (auto [i, layer] : llvm::enumerate(layers)) {
+      missing.push_back(layer.inputs.size());
+      for (int input : layer.inputs)
+        consumers[input].push_back(static_cast<int>(i));
+      if (layer.inputs.empty())
+        ready.push(static_cast<int>(i));
+    }
+    std::vector<int> order, position(layers.size());
+    while (!ready.empty()) {
+      int next = ready.top();
+      ready.pop();
+      position[next] = static_cast<int>(order.size());
+      order.push_back(next);
+      for (int consumer : consumers[next])
+        if (--missing[consumer] == 0)
+          ready.push(consumer);
+    }
+    if (order.size() < layers.size())
+      return failCycle(missing);
+    for (int i : order) {
+      LayerProfile::Layer &layer = profile.layers.emplace_back(std::move(layers[i]));
+      for (int &input : layer.inputs)
+        input = position[input];
+      llvm::sort(layer.inputs);
+    }
+    return true;
+  }
+
+  /// Going back from a layer that waits, through inputs that wait, comes round.
+  bool failCycle(const std::vector<size_t> &missing) {
+    size_t at = llvm::find_if(missing, [](size_t count) { return count > 0; }) - missing.begin();
+    std::vector<bool> seen(layers.size());
+    while (!seen[at]) {
+      seen[at] = true;
+      at = *llvm::find_if(layers[at].inputs, [&](int input) { return missing[input] > 0; });
+    }
+    return failAt(at, "inputs", "go round in a cycle");
+  }
+
+  StringRef file;
+  std::string &error;
+  std::vector<LayerProfile::Layer> layers; // in the order of the file
+  llvm::StringMap<size_t> byName;
+};
+
+} // namespace
+
+std::string planning::shownName(StringRef name) {
+  std::string result;
+  for (char c : name.take_front(mostShown))
+    result += llvm::isPrint(c) ? c : '?';
+  return result + (name.size() > mostShown ? "..." : "");
+}
+
+std::optional<LayerProfile> planning::parseLayerProfile(StringRef text, StringRef file, std::string &error) {
+  LayerProfile profile;
+  if (!Reader(file, error).read(text, profile))
+    return std::nullopt;
+  return profile;
+}
+
+std::optional<LayerProfile> planning::readLayerProfile(const std::string &file, std::string &error) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(file, code)) { // (opening a pipe would wait for its writer)
+    error = file + ": cannot be read";
+    return std::nullopt;
+  }
+  if (std::filesystem::file_size(file, code) > mostFileBytes) {
+    error = file + ": expected at most " + std::to_string(mostFileBytes) + " bytes";
+    return std::nullopt;
+  }
+  auto buffer = llvm::MemoryBuffer::getFile(file);
+  if (!buffer) {
+    error = file + ": " + buffer.getError().message();
+    return std::nullopt;
+  }
+  return parseLayerProfile((*buffer)->getBuffer(), file, error);
+}
+
+void planning::writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os) {
+  os << "{\"layers\": [";
+  for (auto [i, layer] : llvm::enumerate(profile.layers)) {
+    os << (i ? ",\n  " : "\n  ") << "{\"name\": " << llvm::json::Value(llvm::json::fixUTF8(layer.name));
+    for (const Figure &figure : figures) {
+      char digits[32]; // the shortest that read as the same number
+      auto end = std::to_chars(std::begin(digits), std::end(digits), layer.*figure.member).ptr;
+      os << ", \"" << figure.key << "\": " << StringRef(digits, end - digits);
+    }
+    llvm::json::Array inputs;
+    for (int input : layer.inputs)
+      inputs.push_back(llvm::json::fixUTF8(profile.layers[input].name));
+    os << ", \"inputs\": " << llvm::json::Value(std::move(inputs)) << "}";
+  }
+  os << "\n]}\n";
+}

@@ -1,0 +1,40 @@
+#pragma once
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace divisi::planning {
+
+/// What each layer of a network costs on one device for one minibatch.
+struct LayerProfile {
+  struct Layer {
+    std::string name;
+    double forwardMs = 0, backwardMs = 0; // milliseconds
+    double activationBytes = 0;           // of its output; the gradient that comes back is as large
+    double parameterBytes = 0;
+    std::vector<int> inputs; // layers before it, in rising order, each once
+  };
+  std::vector<Layer> layers; // in topological order
+
+  static constexpr size_t mostLayers = 100000;
+};
+
+/// A profile from JSON:
+///   {"layers": [{"name", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs": [names]}]}
+/// All keys of a layer must be there except "inputs": without it, the layer before it in the file is the only input; []
+/// is a layer without any. The layers may come in any order. The text may be anything; on failure an error of one line,
+/// `FILE: layer I ('NAME'): KEY: what is expected`, where I counts from 0.
+std::optional<LayerProfile> parseLayerProfile(llvm::StringRef text, llvm::StringRef file, std::string &error);
+/// The same from disk.
+std::optional<LayerProfile> readLayerProfile(const std::string &file, std::string &error);
+
+/// The profile as such JSON, one layer a line; reading it again gives the same numbers.
+void writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os);
+
+/// Text as a line of an error or a table may show it: printable, short.
+std::string shownName(llvm::StringRef name);
+
+} // namespace divisi::planning

@@ -1,0 +1,286 @@
+#include "passes/Planning/Simulator/Simulator.h"
+#include "passes/Planning/Simulator/WeightVersions.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+#include <queue>
+
+using namespace divisi::planning;
+using namespace divisi::planning::pipeline;
+
+Network pipeline::uniformNetwork(double latency, double bandwidth) {
+  return {[=](int, int, double bytes) { return latency + bytes / bandwidth; }};
+}
+
+double Simulation::busy() const {
+  double sum = 0;
+  for (const Device &device : devices)
+    sum += device.busy;
+  return sum;
+}
+
+double Simulation::utilisation() const { return seconds > 0 ? busy() / (seconds * devices.size()) : 0; }
+
+double Simulation::bubble() const { return busy() > 0 ? (seconds * devices.size() - busy()) / busy() : 0; }
+
+namespace {
+
+/// Every event waits for some number of others. The queue holds those that run, by the time at which they end.
+class Run {
+public:
+  Run(const Program &program, const std::vector<StageCost> &stages, const Network &network)
+      : program(program), o(program.options), stages(stages), network(network), stageEdges(program.edges, o.stages()),
+        sent(2 * program.edges.size() * o.microbatches, -1) {}
+
+  Simulation run() {
+    result.options = o;
+    result.edges = program.edges;
+    result.devices.resize(o.devices);
+    for (int device = 0; device < o.devices; ++device)
+      addDevice(device);
+    connect();
+    play();
+    measureMemory();
+    account();
+    llvm::stable_sort(result.events, [](const Event &a, const Event &b) {
+      return std::pair(a.start, a.device) < std::pair(b.start, b.device);
+    });
+    return std::move(result);
+  }
+
+private:
+  struct Node {
+    int unmet = 0;
+    std::vector<int> after;
+  };
+
+  int add(const Event &event, double seconds) {
+    result.events.push_back(event);
+    duration.push_back(seconds);
+    nodes.emplace_back();
+    return (int)nodes.size() - 1;
+  }
+  void addWait(int earlier, int later) {
+    if (earlier >= 0) {
+      nodes[earlier].after.push_back(later);
+      ++nodes[later].unmet;
+    }
+  }
+
+  double secondsOf(const Task &task, int stage) const {
+    const StageCost &cost = stages[stage];
+    switch (task.kind) {
+    case Task::forward:
+      return cost.forward;
+    case Task::backward:
+      return cost.inputGradient + cost.weightGradient;
+    case Task::inputGradient:
+      return cost.inputGradient;
+    case Task::weightGradient:
+      return cost.weightGradient;
+    case Task::update:
+      return cost.update;
+    }
+    return 0;
+  }
+
+  /// The events of a device in the order of its streams.
+  void addDevice(int device) {
+    int computing = -1, sending = -1, made = -1; // the last events on the streams; the last task
+    std::vector<int> reduced(o.chunks, -1);      // the all_reduce that the next update of a chunk waits for
+    std::vector<size_t> last = lastGradients(device);
+    std::optional<size_t> reduce; // an action that makes the last gradient: its sends go first
+    auto communicate = [&](const Event &event, double seconds) {
+      int node = add(event, seconds);
+      int &stream = network.overlap ? sending : computing;
+      addWait(stream, node);
+      if (network.overlap)
+        addWait(made, node);
+      return stream = node;
+    };
+    for (auto [i, action] : llvm::enumerate(program.devices[device])) {
+      if (action.kind == Action::send) {
+        double bytes = program.edges[action.message.edge].bytes;
+        sent[action.message.slot(o.microbatches)] =
+            communicate({Event::transfer, device, 0, 0, {}, action.message, action.peer, bytes},
+                        network.seconds(device, action.peer, bytes));
+      }
+      if (action.kind != Action::run)
+        continue;
+      if (reduce) {
+        const Task &update = program.devices[device][last[*reduce]].task;
+        reduced[update.chunk] =
+            communicate({Event::allReduce, device, 0, 0, update}, stages[o.stageOf(device, update.chunk)].allReduce);
+        reduce.reset();
+      }
+      const Task &task = action.task;
+      int stage = o.stageOf(device, task.chunk);
+      int node = made = add({Event::compute, device, 0, 0, task}, secondsOf(task, stage));
+      addWait(computing, node);
+      computing = node;
+      if (task.kind == Task::update)
+        addWait(std::exchange(reduced[task.chunk], -1), node);
+      for (const Message &message : stageEdges.needed(task, stage))
+        needs.emplace_back(message, node);
+      for (const Message &message : stageEdges.made(task, stage))
+        if (o.deviceOf(program.receiverStage(message)) == device)
+          sent[message.slot(o.microbatches)] = node;
+      if (last[i] && stages[stage].allReduce > 0)
+        reduce = i;
+    }
+  }
+
+  /// By action: the update of which it makes the last gradient, or 0.
+  std::vector<size_t> lastGradients(int device) const {
+    const std::vector<Action> &actions = program.devices[device];
+    std::vector<size_t> result(actions.size()), update(o.chunks);
+    for (size_t i = actions.size(); i-- > 0;) {
+      if (actions[i].kind != Action::run)
+        continue;
+      const Task &task = actions[i].task;
+      if (task.kind == Task::update)
+        update[task.chunk] = i;
+      else if (task.freesActivations())
+        result[i] = std::exchange(update[task.chunk], 0);
+    }
+    return result;
+  }
+
+  void connect() {
+    for (auto [message, node] : needs)
+      addWait(sent[message.slot(o.microbatches)], node);
+  }
+
+  void play() {
+    using Entry = std::pair<double, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> running;
+    auto start = [&](int node, double now) {
+      result.events[node].start = now;
+      result.events[node].end = now + duration[node];
+      running.emplace(now + duration[node], node);
+    };
+    for (size_t node = 0; node < nodes.size(); ++node)
+      if (nodes[node].unmet == 0)
+        start(node, 0);
+    while (!running.empty()) {
+      auto [now, node] = running.top();
+      running.pop();
+      result.seconds = std::max(result.seconds, now);
+      for (int later : nodes[node].after)
+        if (--nodes[later].unmet == 0)
+          start(later, now);
+    }
+  }
+
+  /// Events are still in the order of the programs.
+  void measureMemory() {
+    Schedule schedule{o, std::vector<std::vector<Task>>(o.devices)};
+    for (const Event &event : result.events)
+      if (event.kind == Event::compute)
+        schedule.devices[event.device].push_back(event.task);
+    result.weightVersions = weightVersions(schedule).kept;
+    result.peakMicrobatches = activationsHeld(schedule).byStage;
+    std::vector<double> bytes(o.devices);
+    std::vector<int> held(o.devices);
+    for (int stage = 0; stage < o.stages(); ++stage) {
+      Simulation::Device &device = result.devices[o.deviceOf(stage)];
+      device.fixedBytes += result.weightVersions[stage] * stages[stage].parameterBytes + stages[stage].stateBytes;
+    }
+    for (int device = 0; device < o.devices; ++device) {
+      bytes[device] = result.devices[device].peakBytes = result.devices[device].fixedBytes;
+      result.devices[device].memory.push_back({0, bytes[device], 0});
+    }
+    for (const Event &event : result.events) {
+      bool takes = event.task.kind == Task::forward;
+      if (event.kind != Event::compute || (!takes && !event.task.freesActivations()))
+        continue;
+      Simulation::Device &device = result.devices[event.device];
+      double activations = stages[o.stageOf(event.device, event.task.chunk)].activationBytes;
+      bytes[event.device] += takes ? activations : -activations;
+      held[event.device] += takes ? 1 : -1;
+      Simulation::Sample sample{takes ? event.start : event.end, bytes[event.device], held[event.device]};
+      device.peakBytes = std::max(device.peakBytes, sample.bytes);
+      device.peakMicrobatches = std::max(device.peakMicrobatches, sample.microbatches);
+      if (device.memory.back().time == sample.time)
+        device.memory.back() = sample;
+      else
+        device.memory.push_back(sample);
+    }
+  }
+
+  void account() {
+    std::vector<double> updates; // when those of stage 0 end
+    for (auto [event, seconds] : llvm::zip(result.events, duration)) {
+      Simulation::Device &device = result.devices[event.device];
+      if (event.kind == Event::compute) {
+        device.busy += seconds;
+        if (event.task.kind == Task::update && event.device == 0)
+          updates.push_back(event.end);
+        continue;
+      }
+      device.communicating += seconds;
+      if (event.kind == Event::transfer) {
+        device.bytesSent += event.bytes;
+        Simulation::Traffic &traffic = result.links[{event.device, event.peer}];
+        ++traffic.messages;
+        traffic.bytes += event.bytes;
+      }
+    }
+    result.steadySeconds = result.seconds;
+    if (!o.asynchronous())
+      return;
+    // Stage 0 is one of p in flight: behind update m - p no new minibatch enters. Of the others, the later half.
+    int end = o.microbatches - o.devices, begin = end / 2;
+    result.steadySeconds =
+        end > begin ? (updates[end] - updates[begin]) / (end - begin) : result.seconds / o.microbatches;
+  }
+
+  const Program &program;
+  const ScheduleOptions &o;
+  const std::vector<StageCost> &stages;
+  const Network &network;
+  StageEdges stageEdges;
+  std::vector<Node> nodes;      // by event
+  std::vector<double> duration; // by event
+  std::vector<int> sent;        // by slot of the message: the event that brings it
+  std::vector<std::pair<Message, int>> needs;
+  Simulation result;
+};
+
+std::string checkCosts(const Program &program, const std::vector<StageCost> &stages, const Network &network) {
+  if (stages.size() != (size_t)program.options.stages())
+    return "costs of " + std::to_string(stages.size()) + " stages for a schedule of " +
+           std::to_string(program.options.stages());
+  for (auto [s, c] : llvm::enumerate(stages))
+    for (double value : {c.forward, c.inputGradient, c.weightGradient, c.update, c.allReduce, c.activationBytes,
+                         c.parameterBytes, c.stateBytes})
+      if (!std::isfinite(value) || value < 0)
+        return "stage " + std::to_string(s) + ": times and sizes have to be finite and not negative";
+  for (const Edge &edge : program.edges) {
+    int from = program.options.deviceOf(edge.producer), to = program.options.deviceOf(edge.consumer);
+    for (double value : {edge.bytes, network.seconds(from, to, edge.bytes), network.seconds(to, from, edge.bytes)})
+      if (!std::isfinite(value) || value < 0)
+        return "edge " + std::to_string(edge.producer) + " -> " + std::to_string(edge.consumer) +
+               ": bytes and seconds have to be finite and not negative";
+  }
+  return "";
+}
+} // namespace
+
+std::optional<Simulation> pipeline::simulate(const Program &program, const std::vector<StageCost> &stages,
+                                             const Network &network, std::string &error) {
+  error = checkProgram(program);
+  if (error.empty())
+    error = checkCosts(program, stages, network);
+  if (!error.empty())
+    return std::nullopt;
+  return Run(program, stages, network).run();
+}
+
+std::optional<Simulation> pipeline::simulate(const ScheduleOptions &options, const std::vector<Edge> &edges,
+                                             const std::vector<StageCost> &stages, const Network &network,
+                                             std::string &error) {
+  auto schedule = makeSchedule(options, error);
+  auto program = schedule ? addTransfers(*schedule, edges, error) : std::nullopt;
+  return program ? simulate(*program, stages, network, error) : std::nullopt;
+}

@@ -1,0 +1,88 @@
+#pragma once
+#include "passes/Planning/Simulator/Checker.h"
+
+#include <functional>
+#include <map>
+
+namespace divisi::planning::pipeline {
+
+/// What one microbatch takes on a stage. Seconds and bytes, of one device.
+struct StageCost {
+  double forward = 0, inputGradient = 0, weightGradient = 0; // a whole backward is the sum of the last two
+  double update = 0;
+  double allReduce = 0;       // of the stage's gradients over its replicas, before each update
+  double activationBytes = 0; // kept from a microbatch's forward to the end of its backward or weight gradient
+  double parameterBytes = 0;  // of one version of the weights
+  double stateBytes = 0;      // gradients, moments and all that is there once
+};
+
+struct Network {
+  /// Seconds of a message from one device to another.
+  std::function<double(int from, int to, double bytes)> seconds = [](int, int, double) { return 0.0; };
+  /// Sends and all_reduce run on a communication stream of the device, in the order in which its program issues them.
+  /// Otherwise the device computes nothing meanwhile. Receiving takes no time of a device beyond the wait.
+  bool overlap = true;
+};
+/// latency + bytes / bandwidth; seconds, bytes/s.
+Network uniformNetwork(double latency, double bandwidth);
+
+/// What happened when.
+struct Event {
+  enum Kind { compute, transfer, allReduce };
+  Kind kind;
+  int device; // of a transfer: the sender
+  double start = 0, end = 0;
+  Task task = {};       // of compute; of allReduce: the update that waits for it
+  Message message = {}; // of transfer
+  int peer = -1;        // of transfer: the receiver
+  double bytes = 0;     // of transfer
+};
+
+struct Simulation {
+  struct Sample {
+    double time, bytes; // from this time on
+    int microbatches;   // whose activations are held
+  };
+  struct Device {
+    double busy = 0;          // seconds of tasks
+    double communicating = 0; // seconds of sends and all_reduce
+    double bytesSent = 0;
+    double fixedBytes = 0; // all versions of the weights, and state
+    double peakBytes = 0;
+    int peakMicrobatches = 0; // each chunk counts
+    std::vector<Sample> memory;
+  };
+  struct Traffic {
+    int64_t messages = 0;
+    double bytes = 0;
+  };
+
+  ScheduleOptions options;
+  std::vector<Edge> edges;
+  std::vector<Event> events; // by start, then device
+  std::vector<Device> devices;
+  std::map<std::pair<int, int>, Traffic> links; // by sender and receiver
+  std::vector<int> weightVersions;              // kept, by stage
+  std::vector<int> peakMicrobatches;            // by stage
+  double seconds = 0;                           // until the last event ends
+  /// Of an asynchronous schedule: between two updates of stage 0 once the pipeline is full and before it drains, or
+  /// seconds / minibatches if there are fewer than two such updates. Otherwise the same as `seconds`.
+  double steadySeconds = 0;
+
+  /// Busy cells / all cells.
+  double utilisation() const;
+  /// Seconds of a step above those of devices that are always busy, as a share of the latter.
+  double bubble() const;
+  /// Seconds of tasks on all devices.
+  double busy() const;
+};
+
+/// Runs the program; `stages` has one entry for each. Deterministic. On failure (a program that checkProgram refuses,
+/// times or sizes that are negative or not finite) an error of one line.
+std::optional<Simulation> simulate(const Program &program, const std::vector<StageCost> &stages, const Network &network,
+                                   std::string &error);
+/// The schedule with these options, its transfers and their run.
+std::optional<Simulation> simulate(const ScheduleOptions &options, const std::vector<Edge> &edges,
+                                   const std::vector<StageCost> &stages, const Network &network, std::string &error);
+
+} // namespace divisi::planning::pipeline

@@ -1,0 +1,16 @@
+#pragma once
+#include "passes/Planning/Simulator/Schedule.h"
+
+namespace divisi::planning::pipeline {
+
+/// Which weights the tasks of a schedule read. Version n of a stage's weights has n updates; version 0 is the start.
+struct WeightVersions {
+  std::vector<std::vector<int>> read; // by device, by task: the version that it reads; that an update makes
+  std::vector<int> kept;              // by stage: how many versions there are at the worst moment, the newest included
+};
+
+/// A version is kept from the update that makes it to the last task that reads it. p stages of PipeDream keep, on stage
+/// s, p - s versions when stashed, p with vertical sync, 1 without either (arXiv 1806.03377, section 3.3).
+WeightVersions weightVersions(const Schedule &schedule);
+
+} // namespace divisi::planning::pipeline

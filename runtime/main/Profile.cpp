@@ -1,0 +1,84 @@
+#include "runtime/main/Profile.h"
+#include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/core/Json.h"
+
+#include <algorithm>
+
+using namespace divisi::runtime;
+
+namespace {
+/// A share of sorted values lies below the result; 0 without values.
+double quantile(std::vector<double> values, double share) {
+  if (values.empty())
+    return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+void addTimes(OrderedJson &line, const std::vector<double> &values) {
+  line["us"] = quantile(values, 0.5) * 1e6;
+  line["low_us"] = quantile(values, 0.25) * 1e6;
+  line["high_us"] = quantile(values, 0.75) * 1e6;
+}
+} // namespace
+
+void Profile::add(double task, double step) {
+  if (recorder.calls.size() != manifest.calls.size() || ++seen <= warmUp)
+    return;
+  for (size_t i = 0; i < times.size(); ++i) {
+    auto collective = recorder.collectives.find(manifest.calls[i].id);
+    bool own = manifest.calls[i].kind != "await" && collective != recorder.collectives.end();
+    times[i].push_back((own ? collective->second : recorder.calls[i]).seconds());
+  }
+  tasks.push_back(task);
+  steps.push_back(step);
+  lastCalls = recorder.calls;
+  lastCollectives = recorder.collectives;
+}
+
+Status Profile::writeProfile(const std::string &path) const {
+  if (steps.empty())
+    return failure("--profile: there were no steps to measure: more than ", warmUp, " are needed");
+  OrderedJson head;
+  head["profile"] = 1;
+  head["model"] = manifest.model;
+  head["ranks"] = manifest.mesh.size();
+  head["threads"] = threads;
+  head["steps"] = steps.size();
+  int64_t inputBytes = 0;
+  for (const Input &input : manifest.inputs)
+    inputBytes += input.bytes;
+  head["input_bytes"] = inputBytes;
+  addTimes(head, steps);
+  head["task_us"] = quantile(tasks, 0.5) * 1e6;
+  if (manifest.expectedStep > 0)
+    head["expected_us"] = manifest.expectedStep;
+  std::string text = dumpJson(head) + "\n";
+  for (size_t i = 0; i < times.size(); ++i) {
+    const Call &call = manifest.calls[i];
+    OrderedJson line;
+    line["kind"] = call.kind;
+    line["name"] = call.name;
+    line["key"] = call.key;
+    addTimes(line, times[i]);
+    if (call.expected > 0)
+      line["expected_us"] = call.expected;
+    text += dumpJson(line) + "\n";
+  }
+  return writeFile(path, text);
+}
+
+Status Profile::writeTrace(const std::string &path) const {
+  Json events = Json::array();
+  auto add = [&](const char *thread, const std::string &name, const std::string &kind, Recorder::Span span) {
+    events.push_back({{"name", name.empty() ? kind : name}, {"cat", kind}, {"ph", "X"}, {"pid", manifest.rank},
+                      {"tid", thread}, {"ts", span.begin * 1e6}, {"dur", span.seconds() * 1e6}});
+  };
+  for (size_t i = 0; i < lastCalls.size(); ++i) {
+    const Call &call = manifest.calls[i];
+    add("compute", call.name, call.kind, lastCalls[i]);
+    if (auto it = lastCollectives.find(call.id); it != lastCollectives.end() && call.kind != "await")
+      add("communication", call.name, call.kind, it->second);
+  }
+  return writeFile(path, dumpJson(Json{{"traceEvents", events}}));
+}

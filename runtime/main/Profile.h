@@ -1,0 +1,43 @@
+//===- Profile.h - measured times of a program's calls ----------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_PROFILE_H
+#define DIVISI_RUNTIME_MAIN_PROFILE_H
+
+#include "runtime/core/Manifest.h"
+#include "runtime/core/Recorder.h"
+
+#include <memory>
+#include <string>
+
+namespace divisi::runtime {
+
+/// Collects the times of training steps, and writes them beside what the compiler expected: a profile (medians, one line of
+/// JSON for each call, which `divisi profile --from` reads) and a trace of the last step (for chrome://tracing).
+class Profile {
+public:
+  Profile(const Manifest &manifest, int threads) : manifest(manifest), threads(threads), times(manifest.calls.size()) {}
+
+  /// What to give the context while a step runs.
+  Recorder recorder;
+  /// A step has ended: the task took `task` seconds, the whole step with its data `step`. Steps that did more than what every
+  /// step does (norms, metrics) are not counted.
+  void add(double task, double step);
+
+  Status writeProfile(const std::string &path) const;
+  Status writeTrace(const std::string &path) const;
+
+private:
+  /// The times of the first steps are left out: caches are cold, libraries choose their ways.
+  static constexpr int64_t warmUp = 3;
+
+  const Manifest &manifest;
+  int threads;
+  int64_t seen = 0;
+  std::vector<std::vector<double>> times; ///< by call; a collective's own time, not that of starting it
+  std::vector<double> tasks, steps;
+  std::vector<Recorder::Span> lastCalls;
+  std::map<int64_t, Recorder::Span> lastCollectives;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_PROFILE_H

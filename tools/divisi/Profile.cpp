@@ -1,0 +1,152 @@
+// divisi profile: measures what a model's kernels, library calls and collectives take on this machine.
+#include "compiler/Profile/Database.h"
+#include "divisi/Commands.h"
+#include "divisi/RandomData.h"
+#include "passes/Planning/Cost/Cluster.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace divisi;
+using namespace divisi::tools;
+using compiler::ProfileDatabase;
+namespace json = llvm::json;
+
+namespace {
+
+struct ProfileFlags {
+  std::string model, database, from;
+  std::vector<std::string> strategies, forwarded;
+  int64_t devices = 1, steps = 40;
+};
+
+/// A folder that goes away with everything in it.
+struct TemporaryFolder {
+  llvm::SmallString<128> path;
+  std::error_code error = llvm::sys::fs::createUniqueDirectory("divisi-profile", path);
+  ~TemporaryFolder() { llvm::sys::fs::remove_directories(path); }
+  std::string file(llvm::StringRef name) const { return (path + "/" + name).str(); }
+};
+
+class Profiling {
+public:
+  explicit Profiling(const ProfileFlags &flags) : flags(flags) {}
+
+  int run() {
+    std::string file = flags.database.empty() ? ProfileDatabase::defaultFile() : flags.database, error;
+    auto database = ProfileDatabase::read(file, error);
+    if (!database)
+      return fail(error);
+    if (!flags.from.empty()) {
+      if (error = database->fold(flags.from); !error.empty())
+        return fail(error);
+    } else if (int code = measure(*database)) {
+      return code;
+    }
+    if (error = database->write(file); !error.empty())
+      return fail(error);
+    llvm::outs() << file << ": " << database->size() << " times\n";
+    return 0;
+  }
+
+private:
+  int fail(const std::string &message) {
+    llvm::errs() << "error: " << message << "\n";
+    return 1;
+  }
+
+  int execute(std::vector<std::string> arguments) {
+    std::vector<llvm::StringRef> list(arguments.begin(), arguments.end());
+    std::string error;
+    int code = llvm::sys::ExecuteAndWait(arguments[0], list, std::nullopt, {}, 0, 0, &error);
+    if (!error.empty())
+      fail(arguments[0] + ": " + error);
+    return code;
+  }
+
+  /// Compiles the model in each way, and trains each program for some steps on random data.
+  int measure(ProfileDatabase &database) {
+    if (folder.error)
+      return fail("cannot make a temporary folder: " + folder.error.message());
+    std::string self = llvm::sys::fs::getMainExecutable(nullptr, (void *)&addProfile);
+    std::vector<std::string> ways = {"data", "operator", "auto"};
+    if (!flags.strategies.empty())
+      ways = flags.strategies;
+    if (flags.devices == 1)
+      ways = {""};
+    for (const std::string &way : ways) {
+      std::string program = folder.file("program" + way), times = folder.file("times" + way);
+      std::vector<std::string> compile = {self, "compile", flags.model, "-o", program};
+      compile.insert(compile.end(), flags.forwarded.begin(), flags.forwarded.end());
+      if (!way.empty())
+        compile.insert(compile.end(), {"--devices", std::to_string(flags.devices), "--strategy", way});
+      if (int code = execute(compile))
+        return code;
+      std::vector<std::string> data;
+      std::string error;
+      int64_t ranks = 1;
+      if (!writeRandomData(program, folder.path.str().str(), data, ranks, error))
+        return fail(error);
+      std::vector<std::string> train = {program};
+      if (ranks > 1)
+        train = {self, "run", "--devices", std::to_string(ranks), program};
+      train.insert(train.end(), data.begin(), data.end());
+      train.insert(train.end(), {"--steps", std::to_string(flags.steps), "--init", "1", "--lr", "0", "--no-shuffle", "--quiet",
+                                 "--profile", times});
+      if (int code = execute(train))
+        return code;
+      if (error = database.fold(times); !error.empty())
+        return fail(error);
+      report(way.empty() ? "one device" : way, times);
+    }
+    return 0;
+  }
+
+  /// One line: what a step took, and what was expected of it before.
+  void report(const std::string &way, const std::string &times) {
+    auto text = llvm::MemoryBuffer::getFile(times);
+    auto head = text ? json::parse((*text)->getBuffer().split('\n').first) : json::parse("{}");
+    const json::Object *object = head ? head->getAsObject() : nullptr;
+    if (!head)
+      llvm::consumeError(head.takeError());
+    if (object)
+      llvm::outs() << way << ": " << llvm::format("%.3g ms", object->getNumber("us").value_or(0) * 1e-3)
+                   << llvm::format(" a step, %.3g ms expected before\n", object->getNumber("expected_us").value_or(0) * 1e-3);
+  }
+
+  const ProfileFlags &flags;
+  TemporaryFolder folder;
+};
+} // namespace
+
+void tools::addProfile(CLI::App &app, int &exitCode) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App *command = app.add_subcommand("profile", "measure this machine for a model: plans and expectations then use the times");
+  auto *model = command->add_option("model", flags->model, "an ONNX file");
+  command->add_option("--devices", flags->devices, "ranks on this machine")->check(CLI::Range(1, 4096))->capture_default_str();
+  command->add_option("--strategy", flags->strategies, "ways to split it over several devices (default: data, operator and auto)")
+      ->check(CLI::IsMember({"auto", "data", "operator"}));
+  command->add_option("--steps", flags->steps, "steps to measure")->check(CLI::Range(5, 100000))->capture_default_str();
+  auto *from = command->add_option("--from", flags->from, "take what a program wrote with --profile instead")->check(CLI::ExistingFile);
+  command->add_option("--database", flags->database, "the file to keep the times in (default: $DIVISI_PROFILE, or in the cache folder)");
+  model->excludes(from);
+  command->allow_extras();
+  command->footer("Other flags are those of divisi compile.\nExamples:\n"
+                  "  divisi profile model.onnx --dim batch=64 --optimizer adamw\n"
+                  "  divisi profile model.onnx --devices 2\n"
+                  "  ./model --data image=x.npy --data label=y.npy --profile run.jsonl; divisi profile --from run.jsonl");
+  command->callback([flags, command, &exitCode] {
+    flags->forwarded = command->remaining();
+    if (flags->model.empty() == flags->from.empty()) {
+      llvm::errs() << "error: expected a model, or --from FILE\n";
+      exitCode = 2;
+      return;
+    }
+    exitCode = Profiling(*flags).run();
+  });
+}

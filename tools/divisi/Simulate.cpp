@@ -1,0 +1,192 @@
+// divisi simulate: what a pipeline schedule would do, from the times of its stages alone.
+#include "divisi/Commands.h"
+#include "passes/Planning/Simulator/Render.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <cmath>
+
+using namespace divisi;
+using namespace divisi::tools;
+using namespace divisi::planning::pipeline;
+
+namespace {
+
+struct SimulateFlags {
+  std::string schedule, weights = "stashed", title, svg, html, trace;
+  int stages = 0, microbatches = 1, chunks = 1;
+  std::vector<double> forward = {1}, inputGradient = {1}, weightGradient = {1}, update = {0}, allReduce = {0};
+  std::vector<double> activations = {0}, parameters = {0}, state = {0}; // MB
+  std::vector<std::string> skips;
+  double transfer = 0, message = 0, bandwidth = 0; // ms, MB, GB/s
+  bool noOverlap = false, json = false;
+};
+
+/// Sets a figure of all stages: one number for every device or one for each, in equal parts for its chunks; or one for
+/// each stage. Returns what is wrong.
+std::string spread(const ScheduleOptions &options, std::vector<StageCost> &stages, const char *flag,
+                   const std::vector<double> &values, double unit, double StageCost::*figure) {
+  size_t count = values.size(), devices = options.devices;
+  if (count != 1 && count != devices && count != stages.size())
+    return llvm::formatv("{0}: {1} numbers for {2} stages; give one, or one for each", flag, count, stages.size());
+  if (count != stages.size())
+    unit /= options.chunks;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    double value = values[s % count];
+    if (!(value >= 0 && value <= 1e12))
+      return llvm::formatv("{0}: expects numbers from 0 to 1e12", flag);
+    stages[s].*figure = value * unit;
+  }
+  return "";
+}
+
+class Simulating {
+public:
+  explicit Simulating(const SimulateFlags &flags) : flags(flags) {}
+
+  int run() {
+    if (std::string wrong = read(); !wrong.empty())
+      return fail(wrong, 2);
+    std::string error;
+    auto simulation = simulate(options, edges, stages, network, error);
+    if (!simulation)
+      return fail(error, 2);
+    Names names{flags.title, {}};
+    if (names.title.empty())
+      names.title = llvm::formatv("{0}: {1} stages, {2} {3}batches", nameOf(options.kind), options.stages(),
+                                  options.microbatches, options.asynchronous() ? "mini" : "micro")
+                        .str();
+    for (auto [file, print] :
+         {std::pair(&flags.svg, &printSwimlane), {&flags.html, &printPage}, {&flags.trace, &printTrace}}) {
+      if (file->empty())
+        continue;
+      std::error_code code;
+      llvm::ToolOutputFile output(*file, code, llvm::sys::fs::OF_Text);
+      if (code)
+        return fail("cannot write '" + *file + "': " + code.message(), 2);
+      print(*simulation, names, output.os());
+      output.keep();
+    }
+    if (flags.json)
+      llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(toJson(*simulation, names))) << "\n";
+    else
+      printTable(*simulation, names, llvm::outs());
+    return 0;
+  }
+
+private:
+  int fail(const std::string &message, int code) {
+    llvm::errs() << "error: " << message << "\n";
+    return code;
+  }
+
+  std::string read() {
+    auto kind = parseScheduleKind(flags.schedule);
+    if (!kind)
+      return "--schedule: expects one of " + scheduleKindNames() + "; got '" + flags.schedule + "'";
+    auto staleness = parseStaleness(flags.weights);
+    if (!staleness)
+      return "--weights: expects one of " + stalenessNames() + "; got '" + flags.weights + "'";
+    options = {*kind, flags.stages, flags.microbatches, flags.chunks, *staleness};
+    if (std::string wrong = options.invalid(); !wrong.empty())
+      return wrong;
+    stages.resize(options.stages());
+    std::string wrong;
+    auto set = [&](const char *flag, const std::vector<double> &values, double unit, double StageCost::*figure) {
+      if (wrong.empty())
+        wrong = spread(options, stages, flag, values, unit, figure);
+    };
+    set("--forward-ms", flags.forward, 1e-3, &StageCost::forward);
+    set("--input-gradient-ms", flags.inputGradient, 1e-3, &StageCost::inputGradient);
+    set("--weight-gradient-ms", flags.weightGradient, 1e-3, &StageCost::weightGradient);
+    set("--update-ms", flags.update, 1e-3, &StageCost::update);
+    set("--allreduce-ms", flags.allReduce, 1e-3, &StageCost::allReduce);
+    set("--activation-mb", flags.activations, 1e6, &StageCost::activationBytes);
+    set("--parameter-mb", flags.parameters, 1e6, &StageCost::parameterBytes);
+    set("--state-mb", flags.state, 1e6, &StageCost::stateBytes);
+    if (!wrong.empty())
+      return wrong;
+    edges = chainEdges(options.stages(), flags.message * 1e6);
+    for (const std::string &text : flags.skips)
+      if (!addSkip(text))
+        return "--skip: expects PRODUCER:CONSUMER, two stages such as 0:3; got '" + text + "'";
+    network = uniformNetwork(flags.transfer * 1e-3, flags.bandwidth > 0 ? flags.bandwidth * 1e9 : INFINITY);
+    network.overlap = !flags.noOverlap;
+    return "";
+  }
+
+  bool addSkip(llvm::StringRef text) {
+    auto [producer, consumer] = text.split(':');
+    Edge edge{0, 0, flags.message * 1e6};
+    if (producer.getAsInteger(10, edge.producer) || consumer.getAsInteger(10, edge.consumer))
+      return false;
+    edges.push_back(edge);
+    return true;
+  }
+
+  const SimulateFlags &flags;
+  ScheduleOptions options;
+  std::vector<StageCost> stages;
+  std::vector<Edge> edges;
+  Network network;
+};
+} // namespace
+
+void tools::addSimulate(CLI::App &app, int &exitCode) {
+  auto flags = std::make_shared<SimulateFlags>();
+  CLI::App *command =
+      app.add_subcommand("simulate", "what a pipeline schedule would do: time, bubble, memory, a picture");
+  auto *what = command->add_option_group("Schedule");
+  what->add_option("--schedule", flags->schedule, scheduleKindNames())->required();
+  what->add_option("--stages", flags->stages, "devices in a row")->required()->check(CLI::Range(1, 65536));
+  what->add_option("--microbatches", flags->microbatches, "of a step; for pipedream, minibatches")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  what->add_option("--chunks", flags->chunks,
+                   "for interleaved: parts of the model on each device; they share its times")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  what->add_option("--weights", flags->weights, "for pipedream: " + stalenessNames())->capture_default_str();
+  what->add_option("--skip", flags->skips,
+                   "PRODUCER:CONSUMER: a value that leaps over stages, such as 0:3 (with chunks, parts of the model)")
+      ->delimiter(',');
+  auto list = [&](CLI::App *group, const char *name, std::vector<double> &values, const char *description) {
+    group->add_option(name, values, description)->delimiter(',')->capture_default_str();
+  };
+  auto *costs = command->add_option_group(
+      "Stages",
+      "One number for all devices, or a list with one for each (or for each chunk, in the order of the model)");
+  list(costs, "--forward-ms", flags->forward, "of a microbatch");
+  list(costs, "--input-gradient-ms", flags->inputGradient, "of a microbatch");
+  list(costs, "--weight-gradient-ms", flags->weightGradient, "of a microbatch");
+  list(costs, "--update-ms", flags->update, "of the optimizer");
+  list(costs, "--allreduce-ms", flags->allReduce, "of the gradients over a stage's replicas");
+  list(costs, "--activation-mb", flags->activations, "kept from a microbatch's forward to its backward");
+  list(costs, "--parameter-mb", flags->parameters, "of one version of the weights");
+  list(costs, "--state-mb", flags->state, "gradients and optimizer state");
+  auto *network = command->add_option_group("Network");
+  auto range = CLI::Range(0.0, 1e12);
+  network->add_option("--transfer-ms", flags->transfer, "of a message, whatever its size")
+      ->capture_default_str()
+      ->check(range);
+  network->add_option("--message-mb", flags->message, "between stages, of a microbatch")
+      ->capture_default_str()
+      ->check(range);
+  network->add_option("--bandwidth-gbs", flags->bandwidth, "GB/s of a link (default: no limit)")->check(range);
+  network->add_flag("--no-overlap", flags->noOverlap, "a device that sends computes nothing");
+  auto *output = command->add_option_group("Output", "A table, unless --json");
+  output->add_option("--svg", flags->svg, "write a picture");
+  output->add_option("--html", flags->html, "write a page for a browser");
+  output->add_option("--trace", flags->trace, "write a trace for chrome://tracing or Perfetto");
+  output->add_option("--title", flags->title, "of the picture and the page");
+  output->add_flag("--json", flags->json, "for programs");
+  command->footer(
+      "Examples:\n"
+      "  divisi simulate --schedule 1f1b --stages 4 --microbatches 8 --html pipeline.html\n"
+      "  divisi simulate --schedule interleaved --stages 4 --chunks 2 --microbatches 8 --transfer-ms 0.1\n"
+      "  divisi simulate --schedule zb-h1 --stages 4 --microbatches 12 --forward-ms 1,1,1,1.5 --trace t.json\n"
+      "  divisi simulate --schedule pipedream --stages 4 --microbatches 32 --weights vertical-sync");
+  command->callback([flags, &exitCode] { exitCode = Simulating(*flags).run(); });
+}
