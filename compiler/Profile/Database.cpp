@@ -9,6 +9,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace divisi::compiler;
@@ -58,19 +59,21 @@ std::optional<ProfileDatabase> ProfileDatabase::read(const std::string &file, st
     return std::nullopt;
   }
   for (const auto &[key, value] : *times) {
-    if (!isTime(value.getAsNumber())) {
-      error = "'" + file + "': '" + StringRef(key).str() + "' has no time in microseconds";
+    const json::Array *list = value.getAsArray();
+    if (!list || list->empty() || !llvm::all_of(*list, [](const json::Value &time) { return isTime(time.getAsNumber()); })) {
+      error = "'" + file + "': '" + StringRef(key).str() + "' has no times in microseconds";
       return std::nullopt;
     }
-    result.entries[StringRef(key).str()] = *value.getAsNumber();
+    for (const json::Value &time : *list)
+      result.entries[StringRef(key).str()].push_back(*time.getAsNumber());
   }
   return result;
 }
 
 std::string ProfileDatabase::write(const std::string &file) const {
   json::Object times;
-  for (const auto &[key, value] : entries)
-    times[key] = value;
+  for (const auto &[key, values] : entries)
+    times[key] = json::Array(values);
   std::string text = llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
   if (auto code = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)))
     return "cannot make the folder of '" + file + "': " + code.message();
@@ -118,12 +121,20 @@ std::string ProfileDatabase::fold(const std::string &runFile) {
   }
   if (!headed)
     return "'" + runFile + "' is empty";
-  for (const auto &[key, time] : fresh)
-    entries[key] = time;
+  for (const auto &[key, time] : fresh) {
+    std::vector<double> &values = entries[key];
+    values.push_back(time);
+    if (values.size() > kept)
+      values.erase(values.begin(), values.end() - kept);
+  }
   return "";
 }
 
 std::optional<double> ProfileDatabase::microseconds(const RunSetting &setting, StringRef key) const {
   auto it = entries.find(setting.text() + key.str());
-  return it == entries.end() ? std::nullopt : std::make_optional(it->second);
+  if (it == entries.end())
+    return std::nullopt;
+  std::vector<double> sorted = it->second;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
 }

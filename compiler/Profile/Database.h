@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace divisi::compiler {
 
@@ -17,7 +18,8 @@ struct RunSetting {
 inline std::string feedKey(int64_t inputBytes) { return "feed " + std::to_string(inputBytes); }
 
 /// Measured times of kernels, library calls and collectives, by what they compute and the setting. A file of JSON:
-/// {"divisi_profile": 1, "microseconds": {"ranks 2 threads 1: gemm 1 1 ...": 12.3, ...}}.
+/// {"divisi_profile": 1, "microseconds": {"ranks 2 threads 1: gemm 1 1 ...": [12.3, 11.9], ...}}. Of what was measured several
+/// times the last five are kept; their median counts, because machines have slow minutes.
 class ProfileDatabase {
 public:
   /// An empty database if there is no file; an error if it cannot be read as one.
@@ -27,7 +29,7 @@ public:
   /// $DIVISI_PROFILE, or profile.json in the user's cache folder (XDG_CACHE_HOME/divisi).
   static std::string defaultFile();
 
-  /// Takes what a program's --profile wrote; newer figures replace older ones. What is wrong with the file, or nothing.
+  /// Takes what a program's --profile wrote. What is wrong with the file, or nothing.
   std::string fold(const std::string &runFile);
 
   std::optional<double> microseconds(const RunSetting &setting, llvm::StringRef key) const;
@@ -35,7 +37,8 @@ public:
   size_t size() const { return entries.size(); }
 
 private:
-  std::map<std::string, double> entries;
+  static constexpr size_t kept = 5;
+  std::map<std::string, std::vector<double>> entries; // oldest first
 };
 
 } // namespace divisi::compiler

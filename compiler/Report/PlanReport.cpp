@@ -101,7 +101,7 @@ json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
                                   {"forward_ms", layer.forward * 1e3},
                                   {"backward_ms", layer.backward * 1e3},
                                   {"shown_ms", layer.shown * 1e3},
-                                  {"hidden_ms", layer.hidden * 1e3},
+                                  {"hidden_ms", std::max(0.0, layer.hidden) * 1e3},
                                   {"parameter_bytes", layer.parameters},
                                   {"weights", std::move(weights)},
                                   {"collectives", std::move(collectives)}});
@@ -194,7 +194,7 @@ json::Object PlanReport::plans() const {
                        {"compute_ms", p.compute * 1e3},
                        {"communication_ms", p.communication * 1e3},
                        {"shown_ms", p.waited * 1e3},
-                       {"hidden_ms", (p.communication - p.waited) * 1e3},
+                       {"hidden_ms", std::max(0.0, p.communication - p.waited) * 1e3},
                        {"collectives", (int64_t)p.collectives.size()},
                        {"bytes_sent", p.bytesSent},
                        {"memory", describeMemory(p.memory, *candidate.problem)}};

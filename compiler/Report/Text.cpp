@@ -3,6 +3,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+
 using namespace divisi;
 using namespace divisi::compiler;
 namespace json = llvm::json;
@@ -11,7 +13,12 @@ using llvm::StringRef;
 namespace {
 
 double number(const json::Object &object, StringRef key) { return object.getNumber(key).value_or(0); }
-StringRef text(const json::Object &object, StringRef key) { return object.getString(key).value_or(""); }
+/// Without control characters: names come from files, and go to a terminal.
+std::string text(const json::Object &object, StringRef key) {
+  std::string result = object.getString(key).value_or("").str();
+  std::replace_if(result.begin(), result.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
+  return result;
+}
 const json::Array &list(const json::Object &object, StringRef key) {
   static const json::Array none;
   const json::Array *found = object.getArray(key);
@@ -74,7 +81,7 @@ void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ost
     const json::Object &plan = *value.getAsObject();
     bool fits = plan.getBoolean("fits").value_or(true);
     row(out, {{std::to_string((int64_t)number(plan, "rank")), -2},
-              {text(plan, "name").str(), 30},
+              {text(plan, "name"), 30},
               {milliseconds(number(plan, "step_ms")), -9},
               {milliseconds(number(plan, "compute_ms")), -9},
               {milliseconds(number(plan, "communication_ms")), -9},
@@ -137,8 +144,8 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   row(out, {{"layer", 40}, {"forward", -9}, {"backward", -9}, {"waiting", -9}, {"hidden", -9}, {"weights", -9}});
   for (const json::Value &value : list(report, "layers")) {
     const json::Object &layer = *value.getAsObject();
-    StringRef name = text(layer, "name");
-    row(out, {{name.empty() ? "(losses and update)" : name.str(), 40},
+    std::string name = text(layer, "name");
+    row(out, {{name.empty() ? "(losses and update)" : name, 40},
               {milliseconds(number(layer, "forward_ms")), -9},
               {milliseconds(number(layer, "backward_ms")), -9},
               {milliseconds(number(layer, "shown_ms")), -9},

@@ -52,6 +52,7 @@ private:
 struct Bucket {
   AllReduceOp op;
   int64_t bytes, needs;
+  int64_t first; // where the earliest member stood
 
   bool fits(AllReduceOp other, int64_t otherNeeds, int64_t limit) {
     auto element = [](AllReduceOp reduce) { return graph::tensorType(reduce.getInputs()[0]).getElementType(); };
@@ -61,8 +62,11 @@ struct Bucket {
   }
 };
 
-/// Whether computing `op` needs a result of `of`.
-bool dependsOn(Operation *op, Operation *of) {
+/// Positions of operations as they were before any were combined; of a combined one, that of its last member.
+using Order = llvm::DenseMap<Operation *, int64_t>;
+
+/// Whether computing `op` needs a result of `of`, whose earliest member stands at `first`: nothing before that does.
+bool dependsOn(Operation *op, Operation *of, int64_t first, const Order &order) {
   SmallVector<Operation *> work = {op};
   llvm::DenseSet<Operation *> seen;
   while (!work.empty()) {
@@ -71,7 +75,7 @@ bool dependsOn(Operation *op, Operation *of) {
       return true;
     if (seen.insert(here).second)
       for (Value operand : here->getOperands())
-        if (Operation *producer = operand.getDefiningOp())
+        if (Operation *producer = operand.getDefiningOp(); producer && order.lookup(producer) >= first)
           work.push_back(producer);
   }
   return false;
@@ -102,19 +106,26 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
       return;
     Block &block = getOperation().getBody().front();
     Needs needs(getOperation());
+    Order order;
+    for (Operation &op : block)
+      order.try_emplace(&op, order.size());
     SmallVector<std::pair<AllReduceOp, int64_t>> all;
     for (auto op : block.getOps<AllReduceOp>())
       all.push_back({op, needs.of(op)});
     SmallVector<Bucket> buckets;
     for (auto [op, when] : all) {
       auto fits = [&, op = op, when = when](Bucket &bucket) {
-        return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op);
+        return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op, bucket.first, order);
       };
       if (auto *bucket = llvm::find_if(buckets, fits); bucket != buckets.end()) {
         bucket->bytes += bytesOf(op);
+        int64_t last = order.lookup(op);
+        order.erase(op);
+        order.erase(bucket->op);
         bucket->op = combine(bucket->op, op);
+        order[bucket->op] = last;
       } else {
-        buckets.push_back({op, bytesOf(op), when});
+        buckets.push_back({op, bytesOf(op), when, order.lookup(op)});
       }
     }
     sortTopologically(&block); // what needs an early member of a bucket moves behind it

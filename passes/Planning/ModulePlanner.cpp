@@ -56,7 +56,12 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   Planner planner(*whole, cluster);
   for (Candidate &candidate : planner.candidates(options, error))
     result.push_back({std::move(candidate), {}, whole});
-  for (const dist::Mesh &mesh : options.meshes) {
+  std::vector<dist::Mesh> meshes = options.meshes;
+  if (!meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") { // the strategy operator
+    dist::Mesh &operators = meshes.emplace_back(meshes[0]);
+    operators.axes[0].name = "model";
+  }
+  for (const dist::Mesh &mesh : meshes) {
     std::optional<PadRequest> pad;
     std::string ignored;
     if (planByStrategy(problem->problem, mesh, {options.pins}, ignored, pad) || !pad)

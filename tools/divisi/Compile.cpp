@@ -36,6 +36,9 @@ struct CompileFlags {
   PlanOptions plan;
 };
 
+/// On a plan: fused projections were split before it was made, as they are wherever there is an axis "model".
+constexpr StringLiteral splitProjections = "split_projections";
+
 /// Fixed, so that a program does not depend on the machine that compiles it.
 constexpr unsigned compileThreads = 2;
 
@@ -103,7 +106,7 @@ private:
       if (!text)
         return failure();
       for (auto plan : text->getOps<dist::PlanOp>())
-        mesh = dist::toMesh(plan.getMesh());
+        mesh = dist::toMesh(plan.getMesh()), train.splitProjections = plan->hasAttr(splitProjections);
     }
     if (!mesh)
       return success();
@@ -154,7 +157,11 @@ private:
     if (database)
       if (auto candidates = rankPlans(*model.module, *cluster, options, *database, error); succeeded(candidates)) {
         llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-        return planning::applyCandidate(*model.module, candidates->front(), hash);
+        if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
+          return failure();
+        for (auto plan : model.module->getOps<dist::PlanOp>())
+          plan->setAttr(splitProjections, UnitAttr::get(&session.context));
+        return success();
       }
     if (!error.empty())
       fail(error);
@@ -188,7 +195,7 @@ private:
     if (flags.emit == "plan") {
       auto plans = model.module->getOps<dist::PlanOp>();
       if (plans.empty())
-        return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh");
+        return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh, or --strategy data or operator where a search stays on one");
       (*plans.begin())->print(out.os());
     } else {
       model.module->print(out.os()); // with all constants: a dump can be compiled onward

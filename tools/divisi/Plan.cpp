@@ -91,6 +91,10 @@ public:
       auto mesh = parseMesh(flags.mesh, error);
       if (!mesh || mesh->devices() > cluster->devices())
         return fail("--mesh: " + (mesh ? "more devices than the cluster has" : error), 2);
+      if (flags.devices && mesh->devices() != flags.devices)
+        return fail("--mesh " + flags.mesh + " has " + std::to_string(mesh->devices()) + " devices, but --devices says " +
+                        std::to_string(flags.devices),
+                    2);
       options.meshes = {*mesh};
     } else if (devices > 1) {
       options.meshes = enumerateMeshes(*cluster, devices);
@@ -192,7 +196,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   if (explain)
     command->add_option("--html", flags->html, "write a page for a browser");
   else
-    command->add_option("--top", flags->top, "how many plans to list")->capture_default_str();
+    command->add_option("--top", flags->top, "how many plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
   command->footer(explain ? "Examples:\n"
                             "  divisi explain model.onnx --cluster 8xh100 --dim batch=64 --html why.html\n"
                             "Exit code 3: no plan fits the memory."
@@ -202,12 +206,15 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
                             "  divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 1.25GB/s\n"
                             "External data may be missing. Exit code 3: no plan fits the memory.");
   command->get_option("model")->required(false); // --profile stands in for it
-  command->callback([flags, explain, &exitCode] {
+  command->callback([flags, explain, command, &exitCode] {
     std::string wrong = flags->model.finish();
     if (flags->model.input.empty() == flags->profile.empty())
       wrong = explain ? "expected a model" : "expected a model, or --profile FILE";
     else if (flags->profile.empty() != (flags->objective == "step"))
       wrong = "--objective pipedream is for a --profile of layers, and such a profile for it";
+    for (const char *flag : {"--cluster", "--mesh", "--html"})
+      if (auto *option = command->get_option_no_throw(flag); option && option->count() && option->as<std::string>().empty())
+        wrong = std::string(flag) + " is empty";
     if (wrong.empty() && !flags->profile.empty()) {
       exitCode = planPipeDream({flags->profile, flags->bandwidth, flags->cluster, flags->devices, flags->json});
       return;

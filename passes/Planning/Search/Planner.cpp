@@ -17,8 +17,10 @@ namespace {
 /// prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8};
 constexpr size_t refined = 2; // meshes
+/// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it lays the states.
+constexpr size_t mostThorough = 2500;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
-constexpr int mostAttempts = 3;
+constexpr int mostAttempts = 5;
 
 std::string nameOf(const Mesh &mesh) {
   std::string text;
@@ -55,6 +57,15 @@ std::map<int, Sharding> placesOf(const Problem &problem, const Mesh &mesh, const
   return result;
 }
 
+/// The states as a plan lays them, as pins for a search.
+std::map<int, Sharding> statesOf(const Problem &problem, const Plan &plan) {
+  std::map<int, Sharding> result;
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (tensor.named() && tensor.role != Problem::Role::input)
+      result[t] = plan.tensors[t];
+  return result;
+}
+
 /// The shardings that pins ask for; an error if one cannot hold.
 std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins,
                                                 std::string &error) {
@@ -82,6 +93,18 @@ std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Me
       if (tensor.name == pin.name)
         result[t] = plan->tensors[t];
   return result;
+}
+/// Of several searches of one mesh, the best stays.
+void keepBestSearches(std::vector<Candidate> &candidates) {
+  std::map<std::string, size_t> best;
+  for (auto [i, candidate] : llvm::enumerate(candidates))
+    if (auto [it, fresh] = best.try_emplace(candidate.name, i); !fresh && isBetter(candidate, candidates[it->second]))
+      it->second = i;
+  std::vector<Candidate> kept;
+  for (auto [i, candidate] : llvm::enumerate(candidates))
+    if (best.at(candidate.name) == i)
+      kept.push_back(std::move(candidate));
+  candidates = std::move(kept);
 }
 } // namespace
 
@@ -150,6 +173,7 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
   std::vector<std::function<std::optional<Candidate>()>> tasks;
   if (options.alone && options.pins.empty())
     tasks.push_back([&] { return price(cluster, meshOf("data", 1), unsplit(problem), "one device"); });
+  bool thorough = problem.ops.size() <= mostThorough;
   auto follow = [&](Mesh mesh, int zero) {
     tasks.push_back([&, mesh, zero]() -> std::optional<Candidate> {
       std::optional<PadRequest> pad;
@@ -161,15 +185,24 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
       result.forms = recognize(problem, mesh, result.plan);
       return result;
     });
+    if (thorough)
+      tasks.push_back([&, mesh, zero]() -> std::optional<Candidate> {
+        std::optional<PadRequest> pad;
+        std::string ignored;
+        auto plan = planByStrategy(problem, mesh, {options.pins, zero}, ignored, pad);
+        return plan ? std::make_optional(search(mesh, statesOf(problem, *plan))) : std::nullopt;
+      });
   };
   for (const Mesh &mesh : options.meshes) {
-    if (mesh.axes[0].name == "model" && options.meshes.size() > 1)
-      continue; // for a search the same as the mesh with its names exchanged
+    bool exchanged = mesh.axes[0].name == "model" && options.meshes.size() > 1; // for a search the same as with its names exchanged
+    if (exchanged && !thorough)
+      continue;
     auto places = placesOf(problem, mesh, options.pins, error);
     if (!places)
       continue; // pins may name axes that only other meshes have
-    tasks.push_back([&, places = *places] { return search(mesh, places); });
-    if (mesh.axes.size() > 1 && options.meshes.size() > 1)
+    if (!exchanged || !options.pins.empty())
+      tasks.push_back([&, places = *places] { return search(mesh, places); });
+    if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
       if (zero == 0 || mesh.find("data"))
@@ -183,6 +216,7 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
   for (auto &answer : answers)
     if (answer)
       result.push_back(std::move(*answer));
+  keepBestSearches(result);
   refine(options.pins, result);
   return result;
 }
@@ -235,6 +269,29 @@ static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &pl
   return false;
 }
 
+/// Bytes of parameters that operations read split by the axis, as they lie; apart from these, whether the split is along a factor that
+/// other operands and the result have, too (experts, not rows or columns).
+static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
+  double bytes = 0;
+  bool experts = false;
+  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops)) {
+    if (op.forward || op.seldom || !llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
+      continue;
+    for (auto [i, t] : llvm::enumerate(op.operands)) {
+      if (!problem.tensors[t].weight || !operandSharding(op, mesh, factors, i).splits(axis))
+        continue;
+      bytes += problem.tensors[t].bytes();
+      auto has = [axis = axis, &factors = factors](const ShardingRule::Dims &dims) {
+        return llvm::any_of(dims, [&](const auto &list) {
+          return llvm::any_of(list, [&](int f) { return llvm::is_contained(factors[f], axis); });
+        });
+      };
+      experts |= op.operands.size() == 2 && has(op.rule.operands[1 - i]) && has(op.rule.results[0]);
+    }
+  }
+  return {bytes, experts};
+}
+
 std::vector<std::string> planning::recognize(const Problem &problem, const Mesh &mesh, const Plan &plan) {
   std::vector<std::string> result;
   auto add = [&](const std::string &name) {
@@ -245,7 +302,6 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     if (mesh.axes[a].size == 1)
       continue;
-    bool batch = splitsBatch(problem, mesh, plan, a);
     double split[2] = {}, all[2] = {}; // parameters and moments
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::parameter || tensor.role == Role::moment) {
@@ -253,15 +309,20 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
         all[kind] += tensor.bytes();
         split[kind] += plan.tensors[t].splits(a) ? tensor.bytes() : 0;
       }
-    bool parameters = split[0] > 0.5 * all[0], moments = split[1] > 0.5 * all[1];
-    if (batch)
-      add(parameters ? "ZeRO-3" : moments ? "ZeRO-1" : "data");
-    else if (split[0] > 0)
-      add("tensor");
-    else if (llvm::any_of(plan.ops, [&](const FactorAxes &factors) {
+    auto [inPlace, experts] = usedInPlace(problem, mesh, plan, a);
+    bool tensor = inPlace > 0.25 * all[0], batch = splitsBatch(problem, mesh, plan, a);
+    if (tensor)
+      add(experts ? "expert" : "tensor");
+    if (!tensor && split[0] > 0.5 * all[0])
+      add("ZeRO-3");
+    else if (!tensor && split[1] > 0.5 * all[1])
+      add("ZeRO-1");
+    else if (batch)
+      add("data");
+    else if (!tensor && llvm::any_of(plan.ops, [&](const FactorAxes &factors) {
                return llvm::any_of(factors, [&](const Axes &axes) { return llvm::is_contained(axes, (int)a); });
              }))
-      add(moments ? "ZeRO-1" : "sequence");
+      add("sequence");
   }
   return result;
 }

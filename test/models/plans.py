@@ -1,0 +1,416 @@
+#!/usr/bin/env python3
+"""What the planner must answer: cases whose best plan is known beforehand.
+
+    plans.py --divisi PATH [--only WORD]
+
+Drives `divisi plan`, `divisi explain` and `divisi compile --emit`: forms that the field knows (ZeRO, column and row, data,
+operator and expert parallelism) where they are right; never worse than strategies and plans written by hand; the same bytes
+for the same input; a plan given back; models without their weights; nothing that fits. Trains nothing. Needs the
+packages in ../requirements.txt. --only runs the cases whose name has the word. Ends with `N passed, N failed`.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MAKE_GRAPH = HERE.parents[1] / "examples/large-graphs/make_graph.py"
+GB = 1e9
+# (name, devices in it, bytes/s and latency of one device's or one machine's link), from the inside to the outside.
+NVLINK = ("nvlink", 8, "370GB/s", "2us")
+PCIE = ("pcie", 8, "20GB/s", "5us")
+ETHERNET = ("ethernet", 8, "25Gb/s", "20us")
+BETWEEN = ("ethernet", 2, "100Gb/s", "10us")  # two machines of eight
+# Weights over the axis of a mesh, one after the other: outputs (the first dimension of ONNX's Gemm) or inputs.
+PATTERNS = {
+    "outputs": lambda i, axis: [axis, "_"],
+    "inputs": lambda i, axis: ["_", axis],
+    "outputs, inputs in turn": lambda i, axis: [axis, "_"] if i % 2 == 0 else ["_", axis],
+    "inputs, outputs in turn": lambda i, axis: ["_", axis] if i % 2 == 0 else [axis, "_"],
+    "the first by outputs": lambda i, axis: [axis, "_"] if i == 0 else None,
+    "the first by inputs": lambda i, axis: ["_", axis] if i == 0 else None,
+    "all whole": lambda i, axis: ["_", "_"],
+}
+HAND_MESHES = [("data=4", ["data"]), ("model=4", ["model"]), ("data=2,model=2", ["data", "model"])]
+HAND_PLANS = 20  # at least, of each model
+
+
+class Planner:
+    """The command line of `divisi`, and what it said."""
+
+    def __init__(self, divisi, folder):
+        self.divisi, self.folder, self.models = divisi, pathlib.Path(folder), {}
+
+    def run(self, *words, codes=(0,)):
+        done = subprocess.run([self.divisi, *map(str, words)], capture_output=True, text=True)
+        if done.returncode not in codes:
+            raise AssertionError(f"{' '.join(map(str, words))}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done
+
+    def plans(self, *words, codes=(0, 3)):
+        return json.loads(self.run("plan", *words, "--json", codes=codes).stdout)["plans"]
+
+    def explain(self, *words):
+        return json.loads(self.run("explain", *words, "--json").stdout)
+
+    def graph(self, words, weights="none"):
+        """A model that make_graph.py writes, and its batch."""
+        key = (words, weights)
+        if key not in self.models:
+            folder = self.folder / f"graph{len(self.models)}"
+            folder.mkdir()
+            subprocess.run([sys.executable, MAKE_GRAPH, *words.split(), "--weights", weights, "-o", folder / "model.onnx"],
+                           check=True, capture_output=True)
+            self.models[key] = folder / "model.onnx"
+        return self.models[key]
+
+    def cluster(self, *levels, device="a100", **figures):
+        """The path of a cluster file."""
+        text = [f'[cluster]\nname = "test"\n[device]\npreset = "{device}"\n']
+        text += [f'{key} = "{value}"\n' for key, value in figures.items()]
+        for name, size, bandwidth, latency in levels:
+            text.append(f'[[level]]\nname = "{name}"\nsize = {size}\nbandwidth = "{bandwidth}"\nlatency = "{latency}"\n')
+        path = self.folder / f"cluster{len(list(self.folder.glob('*.toml')))}.toml"
+        path.write_text("".join(text))
+        return path
+
+
+    def quick(self):
+        """Four devices so quick to start kernels and messages that small models are worth splitting."""
+        return self.cluster(("link", 4, "370GB/s", "0.1us"), device="h100", launch="0.1us")
+
+
+def row(plans, name):
+    return next((plan for plan in plans if plan["name"] == name), None)
+
+
+def loss_flags(case):
+    loss = json.loads((case / "reference.json").read_text()).get("loss")
+    return ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
+
+
+def axes_of(sharding):
+    """[["data"], [], ["model", "data"]] of "[data, _, model+data]"."""
+    return [[] if dim == "_" else dim.split("+") for dim in sharding.strip("[]").split(", ")]
+
+
+def shardings(report):
+    return {p["name"]: axes_of(p["sharding"]) for p in report["parameters"]}
+
+
+def splits(report, name):
+    """The dimensions in which a parameter is split."""
+    return [i for i, axes in enumerate(shardings(report)[name]) if axes]
+
+
+def crossing(mesh, inside):
+    """The axes of a mesh whose groups leave a machine of so many devices: the last axis is the innermost."""
+    result, stride = set(), 1
+    for axis, size in reversed([part.split("=") for part in mesh.split(",")]):
+        stride *= int(size)
+        if int(size) > 1 and stride > inside:
+            result.add(axis)
+    return result
+
+
+def told(plan):
+    return f"{plan['name']} ({' '.join(plan['forms'])}), {plan['step_ms']:.4g} ms, {plan['memory']['total'] / GB:.3g} GB"
+
+
+# The cases: functions that yield (what must hold, whether it does, details).
+
+
+def zero_when_memory_is_short(p):
+    """An optimizer state that does not fit replicated beside a large batch is split; first it alone, then the parameters."""
+    model = p.graph("mlp --layers 8 --hidden 4096 --inputs 4096 --classes 1000")
+    words = [model, "--dim", "batch=65536", "--optimizer", "adamw", "--cluster"]
+    roomy = p.plans(*words, p.cluster(PCIE))
+    data = row(roomy, "data=8")
+    yield "with enough memory data parallelism is the best", roomy[0]["forms"] == ["data"], told(roomy[0])
+    for memory, forms in ("3GB", {"ZeRO-1"}), ("2.4GB", {"ZeRO-1"}), ("2GB", {"ZeRO-3"}):
+        plans = p.plans(*words, p.cluster(PCIE, memory=memory))
+        best, whole = plans[0], row(plans, "data=8")
+        yield f"{memory}: the replicated state does not fit", not whole["fits"], told(whole)
+        yield f"{memory}: {' '.join(forms)} is chosen and fits", best["fits"] and forms <= set(best["forms"]), told(best)
+        moments = best["memory"]["moments"], data["memory"]["moments"]
+        yield f"{memory}: fewer moments on each device", moments[0] < 0.7 * moments[1], f"{moments[0]:.3g} of {moments[1]:.3g} B"
+
+
+def zero_for_gpt2(p):
+    """The same for GPT-2 small; tokens are split, too, so that other forms come beside it."""
+    model = p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024")
+    words = [model, "--dim", "batch=16", "--optimizer", "adamw", "--cluster", p.cluster(PCIE, memory="5.3GB")]
+    plans = p.plans(*words)
+    yield "the replicated state does not fit", not row(plans, "data=8")["fits"], told(row(plans, "data=8"))
+    good = plans[0]["fits"] and any(form.startswith("ZeRO") for form in plans[0]["forms"])
+    yield "a ZeRO form is chosen", good, told(plans[0])
+
+
+def columns_and_rows(p):
+    """A transformer layer inside a machine with NVLink: outputs first, inputs second, so that no activation is gathered whole."""
+    model = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024")
+    for words in ["--mesh", "model=8"], ["--mesh", "data=8"]:
+        report = p.explain(model, "--cluster", "8xh100", "--dim", "batch=1", *words)
+        yield f"{words[1]}: tensor parallelism", report["plans"][0]["forms"] == ["tensor"], told(report["plans"][0])
+        for layer in 0, 1:
+            for name, dim in ("attn.qkv", 1), ("attn.proj", 1), ("mlp.fc", 0), ("mlp.proj", 1):
+                weight = f"blocks.{layer}.{name}.weight"
+                side = "inputs" if name.endswith("proj") else "outputs"
+                yield f"{words[1]}: {weight} by its {side}", splits(report, weight) == [dim], shardings(report)[weight]
+    plans = p.plans(model, "--cluster", "8xh100", "--dim", "batch=1")
+    yield "without a mesh of the user's, too", "tensor" in plans[0]["forms"], told(plans[0])
+    tiny = p.explain(HERE / "gpt_tiny/model.onnx", "--cluster", "4xh100", "--mesh", "model=4", "--pin", "idx=_,_",
+                     "--pin", "targets=_,_")
+    for name in "h.0.c_fc.weight", "h.1.c_fc.weight":
+        yield f"gpt_tiny: {name} by its outputs, if at all", splits(tiny, name) in ([], [0]), shardings(tiny)[name]
+
+
+def wide_layers(p):
+    """Weights of a GB each and a few rows: whoever moves the weights loses."""
+    model = p.graph("mlp --layers 4 --hidden 16384")
+    cluster = p.cluster(ETHERNET)
+    for batch in 1, 2, 4, 8:
+        plans = p.plans(model, "--cluster", cluster, "--dim", f"batch={batch}")
+        yield f"batch {batch}: operators are split", plans[0]["forms"] == ["tensor"], told(plans[0])
+        whole = row(plans, "one device")["memory"]["parameters"]
+        share = plans[0]["memory"]["parameters"] / whole
+        yield f"batch {batch}: an eighth of the parameters on each device", share < 0.13, f"{share:.3f}"
+    plans = p.plans(model, "--cluster", cluster, "--dim", "batch=262144")
+    yield "batch 262144: the batch is split", not {"tensor", "sequence"} & set(plans[0]["forms"]), told(plans[0])
+
+
+def convolutions(p):
+    """Small weights under large images: data parallelism, with or without ZeRO."""
+    model = p.graph("wide-resnet --depth 26 --width 1 --channels 64")
+    for cluster in "8xv100", p.cluster(PCIE):
+        plans = p.plans(model, "--cluster", cluster, "--dim", "batch=256")
+        good = plans[0]["forms"] and set(plans[0]["forms"]) <= {"data", "ZeRO-1", "ZeRO-3"}
+        yield f"ResNet on {pathlib.Path(cluster).name}: data parallelism", good, told(plans[0])
+        beside = row(plans, "model=8")
+        yield "  and splitting the weights is slower", beside["step_ms"] > 1.5 * plans[0]["step_ms"], told(beside)
+    case = HERE / "lenet"
+    plans = p.plans(case / "model.onnx", *loss_flags(case), "--cluster", "2xh100")
+    yield "lenet on two devices: not worse than data parallelism", plans[0]["step_ms"] <= row(plans, "data=2")["step_ms"], \
+        told(plans[0])
+
+
+def slow_network_between(p):
+    """Two machines of eight: parameters are split inside of them, the batch across."""
+    for words, batch in [("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024", 64),
+                         ("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", 64)]:
+        model, cluster = p.graph(words, "sparse"), p.cluster(NVLINK, BETWEEN, device="h100")
+        flags = [model, "--cluster", cluster, "--dim", f"batch={batch}"]
+        report = p.explain(*flags)
+        best = report["plans"][0]
+        outside = crossing(best["mesh"], 8)
+        yield f"{words}: all machines work", bool(outside), told(best)
+        torn = [name for name, dims in shardings(report).items() if outside & set(itertools.chain(*dims))]
+        yield "  no parameter is split across machines", not torn, ", ".join(torn)
+        text = p.run("compile", *flags, "--emit", "plan").stdout
+        idx = re.search(r'dist\.place "idx" : tensor<([^,>]*),? ?(?:#dist\.shard<([^>]*)>)?', text)
+        split = set(re.findall(r'"(\w+)"', (idx[2] or "").split(",")[0])) if idx else set()
+        yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
+    wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=64",
+                     "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))
+    inside = [name for name in shardings(wide) if "mlp" in name and "weight" in name and splits(wide, name)]
+    yield "the wide one's feed-forward weights are split inside", len(inside) == 4, ", ".join(inside)
+    case = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024", "sparse")
+    slower = p.cluster(NVLINK, ("ethernet", 2, "10Gb/s", "30us"), device="h100")
+    few = p.plans(case, "--cluster", slower, "--dim", "batch=16")[0]
+    one = p.plans(case, "--cluster", slower, "--dim", "batch=16", "--mesh", "model=8")[0]
+    yield "a useless network: not slower than one machine of the two", few["step_ms"] <= one["step_ms"] * (1 + 1e-9), \
+        f"{told(few)}; {told(one)}"
+
+
+def tiny_models(p):
+    """Messages cost more than the work that they save."""
+    for name in "mlp", "mlp_no_loss":
+        for cluster in "cpu:2", "cpu:4", p.cluster(ETHERNET), p.cluster(NVLINK, BETWEEN):
+            words = [HERE / name / "model.onnx", *loss_flags(HERE / name), "--cluster", cluster]
+            plans = p.plans(*words)
+            yield f"{name} on {pathlib.Path(cluster).name}: one device", plans[0]["devices"] == 1, told(plans[0])
+
+
+def experts(p):
+    """Where all_to_all is cheap, tokens travel to the experts."""
+    model = p.graph("moe --layers 4 --hidden 1024 --heads 16 --vocab 32000 --seq 1024 --experts 8")
+    for batch in 16, 64:
+        report = p.explain(model, "--cluster", "8xh100", "--dim", f"batch={batch}")
+        best = report["plans"][0]
+        for layer in 0, 2:
+            for name in "w_in", "w_out":
+                weight = f"blocks.{layer}.moe.{name}"
+                first = shardings(report)[weight]
+                yield f"batch {batch}: {weight} by experts", bool(first[0]) and not any(first[1:]), f"{first}, {told(best)}"
+            kinds = [c["kind"] for entry in report["layers"] if entry["name"].startswith(f"/blocks.{layer}/moe")
+                     for c in entry["collectives"]]
+            yield f"batch {batch}: block {layer} has all_to_all", kinds.count("all_to_all") >= 2, f"{kinds}"
+
+
+def hand_plans(matrices, inputs):
+    """(name, mesh, pins) by patterns, on each mesh over each of its axes: weights, inputs, nothing."""
+    for (mesh, axes), (name, rank) in itertools.product(HAND_MESHES, inputs):
+        yield "no pins", mesh, []
+        for axis in ["_", *axes]:
+            yield f"{name} over {axis}", mesh, ["--pin", f"{name}={','.join([axis] + ['_'] * (rank - 1))}"]
+    for (mesh, axes), (name, pattern) in itertools.product(HAND_MESHES, PATTERNS.items()):
+        for axis in axes[:1] if name == "all whole" else axes:
+            pins = []
+            for i, (weight, rank) in enumerate(matrices):
+                dims = pattern(i, axis)
+                if dims:  # stacked or convolutional weights: the outputs of a stack are its second dimension
+                    lead = ["_"] if rank == 3 else []
+                    pins += ["--pin", f"{weight}={','.join(lead + dims + ['_'] * (rank - 2 - len(lead)))}"]
+            yield f"{name} over {axis}", mesh, pins
+
+
+def never_worse(p):
+    """By its own cost, against the strategies and against plans by hand: pins that a strategy, or a search, completes."""
+    for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
+        inputs = json.loads((case / "reference.json").read_text())["inputs"]
+        for cluster in "cpu:4", p.quick():
+            words = [case / "model.onnx", *loss_flags(case), "--cluster", cluster, "--optimizer", "adamw"]
+            report = p.explain(*words)
+            plans = report["plans"]
+            best = plans[0]
+            where = f"{case.name} on {'four quick ones' if cluster != 'cpu:4' else cluster}"
+            fixed = [plan for plan in plans if not plan["name"].startswith("auto")]
+            yield f"{where}: ranked by time", all(a["step_ms"] <= b["step_ms"] for a, b in itertools.pairwise(plans)), ""
+            wanted = {"one device", "data=4", "data=4 zero=1", "data=4 zero=3", "model=4"}
+            missing = wanted - {plan["name"].removesuffix(" padded") for plan in fixed}
+            yield f"{where}: compared with every strategy", not missing, ", ".join(sorted(missing))
+            matrices = [(q["name"], len(q["shape"])) for q in report["parameters"] if len(q["shape"]) >= 2]
+            counts, worse, searched = 0, [], []
+            for name, mesh, pins in hand_plans(matrices, [(name, len(entry["shape"])) for name, entry in inputs.items()]):
+                done = p.run("plan", *words, "--mesh", mesh, *pins, "--json", codes=(0, 1, 3))
+                if done.returncode == 1:
+                    continue  # sizes that the mesh does not divide
+                for plan in json.loads(done.stdout)["plans"]:
+                    auto = plan["name"].startswith("auto")
+                    counts += not auto
+                    if plan["fits"] and plan["step_ms"] < best["step_ms"] * (1 - 1e-9):
+                        (searched if auto else worse).append((plan["step_ms"] / best["step_ms"], f"{mesh}, {name}"))
+            yield f"{where}: {HAND_PLANS} plans by hand and more", counts >= HAND_PLANS, f"{counts}"
+            yield f"{where}: none of them is better", not worse, f"{len(worse)}: {min(worse, default='')}"
+            yield f"{where}: no search with pins finds a better one", not searched, \
+                f"{len(searched)}: {min(searched, default='')}"
+            others = [(a["step_ms"] / best["step_ms"], q["name"], a["sharding"]) for q in report["parameters"]
+                      for a in q["alternatives"] if a["fits"] and a["step_ms"] < best["step_ms"] * (1 - 1e-9)]
+            yield f"{where}: explain knows no better one", not others, f"{len(others)}: {min(others, default='')}"
+
+
+def bounds(p):
+    """The certified bound is below the cost, and near to it (small models are the hard ones; see benchmark/planning.py)."""
+    for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
+        for cluster in "cpu:4", "8xh100":
+            plans = p.plans(case / "model.onnx", *loss_flags(case), "--cluster", cluster)
+            for plan in plans:
+                if search := plan.get("search"):
+                    good = search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9)
+                    yield f"{case.name} on {cluster}: the bound holds", good, f"{search}"
+                    yield f"{case.name} on {cluster}: gap within 1 %", search["gap"] <= 0.01, f"{search['gap']:.2%}"
+
+
+def same_bytes(p):
+    """The same input twice."""
+    gpt, html = HERE / "gpt_tiny/model.onnx", p.folder / "why.html"
+    for words in (["plan", gpt, "--cluster", "8xh100"], ["plan", gpt, "--cluster", "cpu:4", "--json"],
+                  ["explain", gpt, "--cluster", "2x8xh100"], ["explain", gpt, "--cluster", "cpu:4", "--json"],
+                  ["compile", gpt, "--devices", "4", "--emit", "plan"],
+                  ["compile", gpt, "--devices", "4", "--emit", "planned"]):
+        first, second = (p.run(*words).stdout for _ in range(2))
+        yield f"{words[0]} {' '.join(words[2:])}: the same text", first == second and len(first) > 200, ""
+    pages = []
+    for _ in range(2):
+        p.run("explain", gpt, "--cluster", "8xh100", "--html", html)
+        pages.append(html.read_bytes())
+    yield "explain --html: the same page", pages[0] == pages[1] and len(pages[0]) > 10000, f"{len(pages[0])} bytes"
+    one_core = subprocess.run([p.divisi, "plan", gpt, "--cluster", "8xh100", "--json"], capture_output=True, text=True,
+                              preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
+    all_cores = p.run("plan", gpt, "--cluster", "8xh100", "--json")
+    yield "plan: the same on one core", one_core.stdout == all_cores.stdout, ""
+
+
+def weights_missing(p):
+    """Neither command needs external data; with them the answer is the same."""
+    words = "gpt --layers 2 --hidden 256 --heads 4 --vocab 512 --seq 64"
+    answers = [p.run(command, p.graph(words, weights), "--cluster", "8xh100", "--dim", "batch=8", "--json").stdout
+               for command in ("plan", "explain") for weights in ("none", "random")]
+    yield "plan without the file of weights", answers[0] == answers[1], ""
+    yield "explain without the file of weights", answers[2] == answers[3], ""
+    done = p.run("compile", p.graph(words), "--devices", "2", "--dim", "batch=8", "-o", p.folder / "program", codes=(1,))
+    yield "a program needs it", "weights.bin' is missing" in done.stderr, done.stderr[-200:]
+
+
+def nothing_fits(p):
+    """Exit code 3, and still all the figures."""
+    model = p.graph("gpt --layers 4 --hidden 4096 --heads 32 --vocab 51200 --seq 1024")
+    words = [model, "--cluster", p.cluster(NVLINK, memory="1GB"), "--dim", "batch=8"]
+    for command in "plan", "explain":
+        done = p.run(command, *words, "--json", codes=(3,))
+        plans = json.loads(done.stdout)["plans"]
+        yield f"{command}: exit code 3, no plan fits", not any(plan["fits"] for plan in plans), told(plans[0])
+        needs = [plan["memory"]["total"] for plan in plans]
+        yield f"{command}: what needs least comes first", needs[0] == min(needs), f"{needs[0] / GB:.3g} GB"
+        done = p.run(command, *words, codes=(3,))
+        yield f"{command}: the text says so", "(does not fit)" in done.stdout, ""
+
+
+def plans_given_back(p):
+    """A plan file makes the module that the search made."""
+    quick = p.quick()
+    for name, flags in [("gpt_tiny", ["--devices", "4"]), ("gpt_tiny", ["--devices", "2"]), ("gpt_tiny", ["--devices", "3"]),
+                        ("llama_tiny", ["--devices", "4", "--optimizer", "adamw"]),
+                        ("moe_tiny", ["--devices", "4"]), ("lenet", ["--devices", "2"]),
+                        ("resnet_tiny", ["--devices", "4"]), ("gpt_tiny", ["--cluster", quick, "--mesh", "data=4"]),
+                        ("gpt_tiny", ["--cluster", "cpu:8", "--devices", "4", "--pin", "wte.weight=model,_"])]:
+        words = ["compile", HERE / name / "model.onnx", *loss_flags(HERE / name)]
+        train = flags[flags.index("--optimizer"):] if "--optimizer" in flags else []
+        where = f"{name} {' '.join('CLUSTER' if flag == quick else str(flag) for flag in flags)}"
+        done = p.run(*words, *flags, "--emit", "plan", codes=(0, 1))
+        if done.returncode:
+            yield f"{where}: a plan for several devices", False, done.stderr.strip()[-200:]
+            continue
+        file = p.folder / "plan.mlir"
+        file.write_text(done.stdout)
+        searched = p.run(*words, *flags, "--emit", "planned").stdout
+        followed, again = (p.run(*words, *train, "--plan", file, "--emit", level, codes=(0, 1)) for level in ("planned", "plan"))
+        yield f"{where}: --plan gives the same module", followed.stdout == searched, followed.stderr.strip()
+        yield f"{where}: and the same plan", again.stdout == done.stdout, again.stderr.strip()
+
+
+CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
+         experts, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, never_worse]
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    a.add_argument("--divisi", required=True)
+    a.add_argument("--only", default="", help="a part of the names of the cases to run")
+    o = a.parse_args()
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        planner = Planner(str(pathlib.Path(o.divisi).resolve()), folder)
+        for case in CASES:
+            if o.only not in case.__name__:
+                continue
+            print(f"-- {case.__name__}: {case.__doc__}", flush=True)
+            try:
+                for what, holds, details in case(planner):
+                    passed, failed = passed + bool(holds), failed + (not holds)
+                    print(f"{'ok  ' if holds else 'FAIL'} {what}" + (f": {details}" if details else ""), flush=True)
+            except (AssertionError, KeyError, TypeError, IndexError, ValueError, subprocess.CalledProcessError) as error:
+                failed += 1
+                print(f"FAIL {case.__name__}: {type(error).__name__}: {error}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
