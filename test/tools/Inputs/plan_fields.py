@@ -22,7 +22,7 @@ for report in plan, explain:
         search = entry.get("search", {"cost_ms": 1, "bound_ms": 1, "gap": 0})
         assert set(search) == {"cost_ms", "bound_ms", "gap"} and search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9), search
 assert sum("search" in entry for entry in plan["plans"]) == 1
-assert set(plan) == {"model", "cluster", "plans"}, set(plan)
+assert set(plan) == {"model", "cluster", "plans", "suggestions"}, set(plan)
 assert set(explain) == set(plan) | {"layers", "parameters", "flips"}, set(explain)
 for layer in explain["layers"]:
     assert set(layer) == LAYER, layer
