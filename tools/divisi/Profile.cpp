@@ -1,8 +1,11 @@
 // divisi profile: measures what a model's kernels, library calls and collectives take on this machine.
 #include "compiler/Profile/Database.h"
+#include "compiler/Profile/LayerTimes.h"
 #include "divisi/Commands.h"
+#include "divisi/ModelFlags.h"
 #include "divisi/RandomData.h"
-#include "passes/Planning/Cost/Cluster.h"
+#include "divisi/Session.h"
+#include "passes/Planning/ModulePlanner.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -12,6 +15,8 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+
 using namespace divisi;
 using namespace divisi::tools;
 using compiler::ProfileDatabase;
@@ -20,7 +25,7 @@ namespace json = llvm::json;
 namespace {
 
 struct ProfileFlags {
-  std::string model, database, from;
+  std::string model, database, from, layers;
   std::vector<std::string> strategies, forwarded;
   int64_t devices = 1, steps = 40;
 };
@@ -102,9 +107,41 @@ private:
         return code;
       if (error = database.fold(times); !error.empty())
         return fail(error);
+      if (!flags.layers.empty())
+        if (int code = writeLayers(times))
+          return code;
       report(way.empty() ? "one device" : way, times);
     }
     return 0;
+  }
+
+  /// The layers' profile, from the model and what its program wrote.
+  int writeLayers(const std::string &times) {
+    ModelFlags model;
+    CLI::App parser;
+    model.addTo(parser);
+    std::vector<std::string> arguments = flags.forwarded;
+    arguments.push_back(flags.model);
+    std::reverse(arguments.begin(), arguments.end());
+    parser.parse(arguments); // divisi compile has accepted them
+    std::string error = model.finish();
+    Session session;
+    auto passes = [&](mlir::OpPassManager &manager) {
+      compiler::addTrainPipeline(manager, model.train);
+      compiler::addSimplify(manager);
+    };
+    if (!error.empty() || failed(session.read(model.input, model.import)) || failed(session.run(passes)))
+      return error.empty() ? 1 : fail(error);
+    planning::separateScalars(*session.model.module);
+    auto problem = planning::ModuleProblem::build(*session.model.module);
+    auto profile = succeeded(problem) ? compiler::layerTimes(problem->problem, times, error) : std::nullopt;
+    if (!profile)
+      return error.empty() ? 1 : fail(error);
+    auto failure = llvm::writeToOutput(flags.layers, [&](llvm::raw_ostream &out) {
+      planning::writeLayerProfile(*profile, out);
+      return llvm::Error::success();
+    });
+    return failure ? fail("cannot write '" + flags.layers + "': " + llvm::toString(std::move(failure))) : 0;
   }
 
   /// One line: what a step took, and what was expected of it before.
@@ -134,16 +171,24 @@ void tools::addProfile(CLI::App &app, int &exitCode) {
   command->add_option("--steps", flags->steps, "steps to measure")->check(CLI::Range(5, 100000))->capture_default_str();
   auto *from = command->add_option("--from", flags->from, "take what a program wrote with --profile instead")->check(CLI::ExistingFile);
   command->add_option("--database", flags->database, "the file to keep the times in (default: $DIVISI_PROFILE, or in the cache folder)");
+  auto *layers = command->add_option("--layers", flags->layers, "write what each node takes on one device, for divisi plan --profile");
   model->excludes(from);
+  layers->excludes(from);
   command->allow_extras();
   command->footer("Other flags are those of divisi compile.\nExamples:\n"
                   "  divisi profile model.onnx --dim batch=64 --optimizer adamw\n"
                   "  divisi profile model.onnx --devices 2\n"
+                  "  divisi profile model.onnx --layers layers.json; divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 10Gb/s\n"
                   "  ./model --data image=x.npy --data label=y.npy --profile run.jsonl; divisi profile --from run.jsonl");
   command->callback([flags, command, &exitCode] {
     flags->forwarded = command->remaining();
     if (flags->model.empty() == flags->from.empty()) {
       llvm::errs() << "error: expected a model, or --from FILE\n";
+      exitCode = 2;
+      return;
+    }
+    if (!flags->layers.empty() && flags->devices > 1) {
+      llvm::errs() << "error: --layers is about one device: leave out --devices\n";
       exitCode = 2;
       return;
     }
