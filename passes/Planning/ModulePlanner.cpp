@@ -62,6 +62,8 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
     operators.axes[0].name = "model";
   }
   for (const dist::Mesh &mesh : meshes) {
+    if (mesh.axes.size() > 1 && meshes.size() > 1 && whole->ops.size() > mostThorough)
+      continue;
     std::optional<PadRequest> pad;
     std::string ignored;
     if (planByStrategy(problem->problem, mesh, {options.pins}, ignored, pad) || !pad)
@@ -90,7 +92,10 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
     planner.certify(options.pins, *searched);
     llvm::stable_sort(result, isBetter);
   }
-  Planner(*result[0].problem, cluster).complete(result[0]);
+  if (result[0].problem == whole)
+    planner.complete(result[0]);
+  else
+    Planner(*result[0].problem, cluster).complete(result[0]);
   return result;
 }
 

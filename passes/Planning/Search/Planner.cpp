@@ -17,8 +17,6 @@ namespace {
 /// prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8};
 constexpr size_t refined = 2; // meshes
-/// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it lays the states.
-constexpr size_t mostThorough = 2500;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
 

@@ -24,6 +24,10 @@ struct Candidate {
 /// Whether a plan comes before another: what fits, what was measured, then the faster (or what needs less memory), then fewer devices.
 bool isBetter(const Candidate &a, const Candidate &b);
 
+/// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it lays
+/// the states.
+constexpr size_t mostThorough = 2500;
+
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
