@@ -145,7 +145,11 @@ private:
     if (failed(problem))
       return failure();
     auto decided = readPlan(plan, *problem, grid);
-    return failed(decided) ? failure() : apply(*problem, *decided, grid, pads);
+    if (failed(decided) || failed(apply(*problem, *decided, grid, pads)))
+      return failure();
+    for (auto written : getOperation().getOps<dist::PlanOp>())
+      written->setDiscardableAttrs(plan->getDiscardableAttrDictionary());
+    return success();
   }
 
   /// Devices that all do the same are hardly what somebody wants.
