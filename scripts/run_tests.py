@@ -35,6 +35,7 @@ def suites(build):
     divisi, python = str(build / "bin/divisi"), str(build / "test/venv/bin/python")
     lit, units = build / "test/lit.xml", build / "test/ctest.xml"
     plans = build / "test/plans.xml"
+    answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     return {
         "quick": [
@@ -50,7 +51,7 @@ def suites(build):
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
-            Suite("known-answers", [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]),
+            Suite("known-answers", [*answers, "--skip", "never_worse"]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
@@ -65,6 +66,7 @@ def suites(build):
                 plans,
                 quiet=True,
             ),
+            Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
         ],
     }
 

@@ -394,12 +394,13 @@ def main():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--divisi", required=True)
     a.add_argument("--only", default="", help="a part of the names of the cases to run")
+    a.add_argument("--skip", default=None, help="a part of the names of the cases to leave out")
     o = a.parse_args()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
         planner = Planner(str(pathlib.Path(o.divisi).resolve()), folder)
         for case in CASES:
-            if o.only not in case.__name__:
+            if o.only not in case.__name__ or (o.skip and o.skip in case.__name__):
                 continue
             print(f"-- {case.__name__}: {case.__doc__}", flush=True)
             try:
