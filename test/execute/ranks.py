@@ -82,7 +82,7 @@ def other_plans(divisi, work):
 def zero_memory(divisi, work):
     state, arena = {}, {}
     for stage in (0, 1, 3):
-        subprocess.run([divisi, "compile", str(TRANSFORMER / "model.onnx"), "-o", str(work / "p"), "--devices", "4", "--zero",
+        subprocess.run([divisi, "compile", str(TRANSFORMER / "model.onnx"), "-o", str(work / "p"), "--devices", "4", "--strategy", "data", "--zero",
                         str(stage), "--optimizer", "adamw"], check=True)
         said = subprocess.run([str(work / "p"), "--describe", "json"], check=True, capture_output=True, text=True).stdout
         state[stage], arena[stage] = json.loads(said)["state_bytes"], json.loads(said)["arena_bytes"]
@@ -108,7 +108,7 @@ def kill_one(process, program, log, after):
 
 
 def lost_rank(divisi, work):
-    compile(divisi, work / "p", "--devices", "2")
+    compile(divisi, work / "p", "--devices", "2", "--strategy", "data")
     log = work / "log.jsonl"
     process = subprocess.Popen(words(divisi, 2, work / "p", "--steps", "1000000", "--log", str(log)),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -123,7 +123,7 @@ def lost_rank(divisi, work):
 
 
 def restarts(divisi, work):
-    compile(divisi, work / "p", "--devices", "2")
+    compile(divisi, work / "p", "--devices", "2", "--strategy", "data")
     steps, whole, log = 4000, work / "whole.jsonl", work / "log.jsonl"
     checkpoint = ["--steps", str(steps), "--every", "50", "--checkpoint"]
     subprocess.run(words(divisi, 2, work / "p", *checkpoint, str(work / "a"), "--log", str(whole)), check=True)
