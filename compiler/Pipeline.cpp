@@ -89,8 +89,6 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   plan.pins = llvm::join(options.pins, ";");
   plan.zero = options.zero;
   plan.file = options.file;
-  plan.cluster = options.cluster;
-  plan.devices = options.devices;
   pm.addPass(planning::createPlanPass(plan));
 }
 

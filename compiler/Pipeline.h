@@ -39,7 +39,7 @@ struct TrainOptions {
 void addSimplify(mlir::OpPassManager &pm);
 /// graph to train.
 void addTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
-/// How the step is split over devices: the options of the pass plan.
+/// How the step is split over devices: the options of the pass plan, and what a search (rankPlans) is for.
 struct PlanOptions {
   std::string mesh; // data=2,model=4; empty: one device
   std::vector<std::string> pins;

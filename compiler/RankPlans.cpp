@@ -22,7 +22,7 @@ RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t
 /// Compiles a candidate to tasks; adds its arena and what a step should take.
 static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
                                   ModuleCandidate &candidate) {
-  Planner(*candidate.problem, cluster).complete(candidate);
+  candidate.planner->complete(candidate);
   OwningOpRef<ModuleOp> copy = module.clone();
   if (failed(applyCandidate(*copy, candidate, "")))
     return failure();
@@ -44,7 +44,7 @@ FailureOr<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, con
                                                             const PlannerOptions &options, const ProfileDatabase &database,
                                                             std::string &error) {
   auto candidates = planModule(module, cluster, options, error);
-  if (failed(candidates) || cluster.device.kind != "cpu" || (*candidates)[0].problem->ops.size() > mostOperations)
+  if (failed(candidates) || cluster.device.kind != "cpu" || (*candidates)[0].planner->problem.ops.size() > mostOperations)
     return candidates;
   size_t compiled = 0;
   bool comparable = true; // whether there are times for all that compete

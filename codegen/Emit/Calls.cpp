@@ -1,5 +1,6 @@
 #include "codegen/Emit/Calls.h"
 
+#include "codegen/Names.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
@@ -15,16 +16,6 @@ using namespace divisi;
 using namespace divisi::codegen;
 
 namespace {
-
-void addNames(Location loc, SmallVectorImpl<StringRef> &names) {
-  if (auto name = dyn_cast<NameLoc>(loc)) {
-    if (!llvm::is_contained(names, name.getName().getValue()))
-      names.push_back(name.getName().getValue());
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location part : fused.getLocations())
-      addNames(part, names);
-  }
-}
 
 /// The nodes that an operation, or what is inside of it, comes from.
 std::string nameOf(Operation &op) {

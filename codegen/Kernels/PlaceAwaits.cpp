@@ -1,4 +1,5 @@
 #include "codegen/Kernels/Passes.h"
+#include "codegen/Names.h"
 #include "dialects/Exec/Exec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,23 +12,13 @@ namespace divisi::codegen {
 
 namespace {
 
-/// The names in a location, for messages: "fc1.weight, fc1.bias".
-void collectNames(Location loc, SmallVectorImpl<std::string> &names) {
-  if (auto name = dyn_cast<NameLoc>(loc)) {
-    if (!llvm::is_contained(names, name.getName().str()))
-      names.push_back(name.getName().str());
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location part : fused.getLocations())
-      collectNames(part, names);
-  }
-}
-
+/// What a collective is, for messages: "all_reduce of fc1.weight, fc1.bias".
 std::string describe(exec::CallOp call, StringRef kind) {
-  SmallVector<std::string> names;
-  collectNames(call.getLoc(), names);
+  SmallVector<StringRef> names;
+  addNames(call.getLoc(), names);
   std::string text = kind.str();
   for (size_t i = 0; i < names.size() && i < 3; ++i)
-    text += (i ? ", " : " of ") + names[i];
+    text += (i ? ", " : " of ") + names[i].str();
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
 }
 

@@ -22,13 +22,6 @@ const char *nameOf(Prediction::Phase phase) {
 
 json::Array listOf(const std::vector<std::string> &texts) { return json::Array(texts); }
 
-std::string nameOf(const dist::Mesh &mesh) {
-  std::string text;
-  for (const auto &axis : mesh.axes)
-    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
-  return text;
-}
-
 std::string inMilliseconds(double seconds) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%.3g ms", seconds * 1e3);
@@ -125,7 +118,8 @@ std::string sortOf(llvm::StringRef name) {
 }
 
 /// The parameters and how they lie; for the largest of each sort, what the best plan with another sharding takes.
-json::Array describeParameters(const Problem &problem, const Candidate &candidate, const Cluster &cluster) {
+json::Array describeParameters(const ModuleCandidate &candidate) {
+  const Problem &problem = candidate.planner->problem;
   std::vector<int> parameters;
   for (auto [t, tensor] : llvm::enumerate(problem.tensors))
     if (tensor.role == Problem::Role::parameter &&
@@ -140,7 +134,6 @@ json::Array describeParameters(const Problem &problem, const Candidate &candidat
     if (tried.size() < mostParameters && candidate.mesh.devices() > 1 &&
         sorts.insert(sortOf(problem.tensors[t].name)).second)
       tried.insert(t);
-  Planner planner(problem, cluster);
   json::Array result;
   for (int t : parameters) {
     const Problem::Tensor &tensor = problem.tensors[t];
@@ -149,11 +142,11 @@ json::Array describeParameters(const Problem &problem, const Candidate &candidat
       for (const dist::Sharding &sharding : shardingsOf(tensor, candidate.mesh)) {
         if (sharding == candidate.plan.tensors[t])
           continue;
-        Candidate other = planner.search(candidate.mesh, {{t, sharding}});
+        Candidate other = candidate.planner->search(candidate.mesh, {{t, sharding}});
         alternatives.push_back(json::Object{{"sharding", describe(sharding, candidate.mesh)},
                                             {"step_ms", other.prediction.seconds * 1e3},
                                             {"fits", other.fits},
-                                            {"why_not", whyNot(other, candidate, cluster)}});
+                                            {"why_not", whyNot(other, candidate, candidate.planner->cluster)}});
       }
     json::Array shape;
     for (int64_t size : tensor.shape)
@@ -197,7 +190,7 @@ json::Object PlanReport::plans() const {
                        {"hidden_ms", std::max(0.0, p.communication - p.waited) * 1e3},
                        {"collectives", (int64_t)p.collectives.size()},
                        {"bytes_sent", p.bytesSent},
-                       {"memory", describeMemory(p.memory, *candidate.problem)}};
+                       {"memory", describeMemory(p.memory, candidate.planner->problem)}};
     if (candidate.measured > 0)
       entry["measured_ms"] = candidate.measured * 1e3;
     if (candidate.arenaBytes > 0)
@@ -224,14 +217,11 @@ json::Object PlanReport::plans() const {
 json::Object PlanReport::explanation() const {
   json::Object report = plans();
   const ModuleCandidate &best = candidates[0];
-  report["layers"] = describeLayers(*best.problem, best);
-  report["parameters"] = describeParameters(*best.problem, best, cluster);
+  report["layers"] = describeLayers(best.planner->problem, best);
+  report["parameters"] = describeParameters(best);
   std::vector<PricedPlan> rivals;
-  std::map<const Problem *, Planner> planners;
-  for (const ModuleCandidate &candidate : llvm::ArrayRef(candidates).take_front(mostRivals)) {
-    auto [it, fresh] = planners.try_emplace(candidate.problem.get(), *candidate.problem, cluster);
-    rivals.push_back({&it->second, &candidate});
-  }
+  for (const ModuleCandidate &candidate : llvm::ArrayRef(candidates).take_front(mostRivals))
+    rivals.push_back({candidate.planner.get(), &candidate});
   json::Array flips;
   for (const BreakEven &flip : breakEvens(rivals, cluster))
     flips.push_back(json::Object{{"figure", flip.figure},

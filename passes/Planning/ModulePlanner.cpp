@@ -52,21 +52,20 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   if (failed(problem))
     return failure();
   std::vector<ModuleCandidate> result;
-  auto whole = std::make_shared<Problem>(problem->problem);
-  Planner planner(*whole, cluster);
-  for (Candidate &candidate : planner.candidates(options, error))
-    result.push_back({std::move(candidate), {}, whole});
+  auto planner = std::make_shared<Planner>(std::move(problem->problem), cluster);
+  for (Candidate &candidate : planner->candidates(options, error))
+    result.push_back({std::move(candidate), {}, planner});
   std::vector<dist::Mesh> meshes = options.meshes;
   if (!meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") { // the strategy operator
     dist::Mesh &operators = meshes.emplace_back(meshes[0]);
     operators.axes[0].name = "model";
   }
   for (const dist::Mesh &mesh : meshes) {
-    if (mesh.axes.size() > 1 && meshes.size() > 1 && whole->ops.size() > mostThorough)
+    if (mesh.axes.size() > 1 && meshes.size() > 1 && planner->problem.ops.size() > mostThorough)
       continue;
     std::optional<PadRequest> pad;
     std::string ignored;
-    if (planByStrategy(problem->problem, mesh, {options.pins}, ignored, pad) || !pad)
+    if (planByStrategy(planner->problem, mesh, {options.pins}, ignored, pad) || !pad)
       continue;
     OwningOpRef<ModuleOp> copy = module.clone();
     auto pads = padForStrategy(*copy, mesh, {options.pins}, ignored);
@@ -76,10 +75,10 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
     PlannerOptions only = options;
     only.meshes = {mesh};
     only.alone = false;
-    auto grown = std::make_shared<Problem>(padded->problem);
-    for (Candidate &candidate : Planner(*grown, cluster).candidates(only, ignored)) {
+    auto second = std::make_shared<Planner>(std::move(padded->problem), cluster);
+    for (Candidate &candidate : second->candidates(only, ignored)) {
       candidate.name += " padded";
-      result.push_back({std::move(candidate), *pads, grown});
+      result.push_back({std::move(candidate), *pads, second});
     }
   }
   if (result.empty())
@@ -89,13 +88,10 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   // The bound of the best search, by the whole problem.
   auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
   if (searched != result.end() && searched->pads.empty()) {
-    planner.certify(options.pins, *searched);
+    planner->certify(options.pins, *searched);
     llvm::stable_sort(result, isBetter);
   }
-  if (result[0].problem == whole)
-    planner.complete(result[0]);
-  else
-    Planner(*result[0].problem, cluster).complete(result[0]);
+  result[0].planner->complete(result[0]);
   return result;
 }
 

@@ -7,7 +7,7 @@ namespace divisi::planning {
 /// A plan for a module, and the paddings that it was made after.
 struct ModuleCandidate : Candidate {
   std::vector<NamedPad> pads;
-  std::shared_ptr<const Problem> problem; // what the plan's numbers mean
+  std::shared_ptr<const Planner> planner; // that made it, of the problem as it is padded
 };
 
 /// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete. Where sizes do not divide over a mesh, the

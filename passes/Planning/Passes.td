@@ -18,16 +18,13 @@ def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
   let description = [{
     Input: @train and @evaluate of simple operations (after decompose). Output: the same, planned: every tensor type carries its
     sharding, every change of a sharding is a dist.reshard, the functions have `dist.mesh`. The strategies: the axis
-    "data" splits the batch, the axis "model" splits weights. With a cluster, a search by cost decides (`Search/`), and leaves the module
-    as it is where one device is the fastest. Fails when a pin cannot hold, saying why.
+    "data" splits the batch, the axis "model" splits weights. Fails when a pin cannot hold, saying why.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
     Option<"mesh", "mesh", "std::string", "", "axes and sizes: data=2,model=4">,
     Option<"pins", "pins", "std::string", "", "shardings to keep: NAME=_,model;NAME=data,_">,
     Option<"file", "file", "std::string", "", "a plan file (dist.plan) to follow instead">,
-    Option<"cluster", "cluster", "std::string", "", "search for the cheapest plan on this cluster: a preset or a .toml file">,
-    Option<"devices", "devices", "int64_t", "1", "how many of the cluster's devices the search may use">,
     Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">
   ];
 }

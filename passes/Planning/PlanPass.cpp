@@ -48,7 +48,7 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
 
   void runOnOperation() final {
     hash = hashOfModel(getOperation());
-    if (failed(!file.empty() ? followFile() : !cluster.empty() ? searchPlan() : followStrategy()))
+    if (failed(file.empty() ? followStrategy() : followFile()))
       signalPassFailure();
   }
 
@@ -60,8 +60,14 @@ private:
       return fail("mesh: " + error);
     StrategyOptions options;
     options.zero = zero;
-    if (failed(readPins(options.pins)))
-      return failure();
+    for (StringRef text : llvm::split(StringRef(pins), ';')) {
+      if (text.empty())
+        continue;
+      auto pin = parsePin(text);
+      if (!pin)
+        return fail("pin: expected NAME=AXES,AXES,... such as fc1.weight=_,model, got '" + text.str() + "'");
+      options.pins.push_back(*pin);
+    }
     separateScalars(getOperation());
     auto pads = padForStrategy(getOperation(), *grid, options, error);
     if (failed(pads))
@@ -71,43 +77,6 @@ private:
     auto plan = planByStrategy(problem->problem, *grid, options, error, none);
     warnOfIdleAxes(*plan, *grid);
     return apply(*problem, *plan, *grid, *pads);
-  }
-
-  /// The best plan of a search. One device may be it: then nothing is planned.
-  LogicalResult searchPlan() {
-    std::string error;
-    auto machines = parseCluster(cluster, thisMachine(), error);
-    if (!machines)
-      return fail("cluster: " + error);
-    PlannerOptions options;
-    if (failed(readPins(options.pins)))
-      return failure();
-    if (mesh.empty()) {
-      options.meshes = enumerateMeshes(*machines, devices);
-    } else {
-      auto grid = parseMesh(mesh, error);
-      if (!grid)
-        return fail("mesh: " + error);
-      options.meshes = {*grid};
-      options.alone = false;
-    }
-    auto candidates = planModule(getOperation(), *machines, options, error);
-    if (failed(candidates))
-      return error.empty() ? failure() : fail(error);
-    emitRemark(UnknownLoc::get(&getContext())) << describeChoice(*candidates);
-    return applyCandidate(getOperation(), candidates->front(), hash);
-  }
-
-  LogicalResult readPins(std::vector<Pin> &list) {
-    for (StringRef text : llvm::split(StringRef(pins), ';')) {
-      if (text.empty())
-        continue;
-      auto pin = parsePin(text);
-      if (!pin)
-        return fail("pin: expected NAME=AXES,AXES,... such as fc1.weight=_,model, got '" + text.str() + "'");
-      list.push_back(*pin);
-    }
-    return success();
   }
 
   LogicalResult followFile() {

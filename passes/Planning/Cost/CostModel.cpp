@@ -18,8 +18,8 @@ CostModel::CostModel(const Cluster &cluster, const Mesh &mesh) : cluster(cluster
 
 double CostModel::compute(double flops, double bytes, Precision precision) const {
   const Cluster::Device &device = cluster.device;
-  return std::max(flops / (device.flops[precision] * device.computeEfficiency),
-                  bytes / (device.bandwidth * device.memoryEfficiency));
+  return std::max({flops / (device.flops[precision] * device.computeEfficiency),
+                   bytes / (device.bandwidth * device.memoryEfficiency), flops > 0 ? device.launch : 0});
 }
 
 double CostModel::step(const ReshardStep &step, int64_t bytes) const {

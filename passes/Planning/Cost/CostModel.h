@@ -12,8 +12,8 @@ class CostModel {
 public:
   CostModel(const Cluster &cluster, const dist::Mesh &mesh);
 
-  /// An operation's arithmetic under a split: all of it over the number of pieces. Roofline (Williams et al. 2009) with its traffic: the longer of
-  /// the two, at the rates that the cluster says are reached.
+  /// A kernel on one device by its arithmetic and traffic: the longer of the two at the rates that the cluster says are
+  /// reached (roofline, Williams et al. 2009), and no less than a launch if it computes anything.
   double compute(double flops, double bytes, Cluster::Device::Precision precision) const;
   /// One step of a reshard; `bytes` as dist::bytesOfStep counts them.
   double step(const dist::ReshardStep &step, int64_t bytes) const;

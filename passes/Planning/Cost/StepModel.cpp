@@ -73,8 +73,6 @@ private:
             bytes += localBytes(problem.tensors[t], mesh, all.versions[all.produced[t]].sharding);
       }
       double seconds = costs.compute(flops, bytes, precisionOf(problem, problem.ops[group.ops[0]]));
-      if (flops > 0)
-        seconds = std::max(seconds, costs.cluster.device.launch);
       result.operations[group.ops[0]] = seconds;
       result.compute += seconds;
     }

@@ -17,61 +17,51 @@ static bool spoilsAccumulator(const Problem &problem, const Problem::Op &op, con
          !contractedAxes(op.rule, factors)->first.empty();
 }
 
+/// Calls `done` for every way to give each axis of the mesh to none or one of the lists (the earlier axis is the more major
+/// one), the empty way first. `allowed(l)` says whether list l may have what it now has.
+static void forEachAssignment(const Mesh &mesh, llvm::MutableArrayRef<Axes> lists, llvm::function_ref<bool(size_t)> allowed,
+                              llvm::function_ref<void()> done, size_t axis = 0) {
+  if (axis == mesh.axes.size())
+    return done();
+  forEachAssignment(mesh, lists, allowed, done, axis + 1);
+  if (mesh.axes[axis].size == 1)
+    return;
+  for (auto [l, axes] : llvm::enumerate(lists)) {
+    axes.push_back(axis);
+    if (allowed(l))
+      forEachAssignment(mesh, lists, allowed, done, axis + 1);
+    axes.pop_back();
+  }
+}
+
 std::vector<GroupStrategy> planning::strategiesOf(const Problem &problem, const Mesh &mesh, const Group &group) {
   std::vector<GroupStrategy> result;
-  GroupStrategy now{FactorAxes(group.factors), {}};
-  auto allowed = [&] {
+  FactorAxes lists(group.factors + group.sums); // of the factors; what is passed comes last
+  auto current = [&] {
+    GroupStrategy strategy{FactorAxes(lists.begin(), lists.begin() + group.factors), {}};
+    if (group.sums)
+      strategy.passed = lists.back();
+    return strategy;
+  };
+  auto allowed = [&](size_t list) {
+    if (list == (size_t)group.factors)
+      return true;
+    GroupStrategy strategy = current();
     for (auto [m, op] : llvm::enumerate(group.ops)) {
-      FactorAxes factors = memberFactors(group, m, now);
+      FactorAxes factors = memberFactors(group, m, strategy);
       if (!isValid(mesh, problem.ops[op].rule, factors) || spoilsAccumulator(problem, problem.ops[op], factors))
         return false;
     }
     return true;
   };
-  // Axis by axis: to nothing, to a factor (the earlier axis is the more major one), or passed.
-  auto assign = [&](auto &self, size_t axis) -> void {
-    if (axis == mesh.axes.size()) {
-      result.push_back(now);
-      return;
-    }
-    self(self, axis + 1);
-    if (mesh.axes[axis].size == 1)
-      return;
-    for (Axes &axes : now.factors) {
-      axes.push_back(axis);
-      if (allowed())
-        self(self, axis + 1);
-      axes.pop_back();
-    }
-    if (group.sums) {
-      now.passed.push_back(axis);
-      self(self, axis + 1);
-      now.passed.pop_back();
-    }
-  };
-  assign(assign, 0);
+  forEachAssignment(mesh, lists, allowed, [&] { result.push_back(current()); });
   return result;
 }
 
 std::vector<Sharding> planning::shardingsOf(const Problem::Tensor &tensor, const Mesh &mesh) {
   std::vector<Sharding> result;
   Sharding now(tensor.shape.size());
-  auto assign = [&](auto &self, size_t axis) -> void {
-    if (axis == mesh.axes.size()) {
-      result.push_back(now);
-      return;
-    }
-    self(self, axis + 1);
-    if (mesh.axes[axis].size == 1)
-      return;
-    for (auto [d, axes] : llvm::enumerate(now.dims)) {
-      if (tensor.shape[d] % (mesh.parts(axes) * mesh.axes[axis].size) != 0)
-        continue;
-      axes.push_back(axis);
-      self(self, axis + 1);
-      axes.pop_back();
-    }
-  };
-  assign(assign, 0);
+  auto allowed = [&](size_t dim) { return tensor.shape[dim] % mesh.parts(now.dims[dim]) == 0; };
+  forEachAssignment(mesh, now.dims, allowed, [&] { result.push_back(now); });
   return result;
 }

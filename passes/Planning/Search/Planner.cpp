@@ -20,13 +20,6 @@ constexpr size_t refined = 2; // meshes
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
 
-std::string nameOf(const Mesh &mesh) {
-  std::string text;
-  for (const auto &axis : mesh.axes)
-    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
-  return text;
-}
-
 Mesh meshOf(const char *axis, int64_t devices) {
   Mesh mesh;
   mesh.axes.push_back({axis, devices});
@@ -55,12 +48,14 @@ std::map<int, Sharding> placesOf(const Problem &problem, const Mesh &mesh, const
   return result;
 }
 
-/// The states as a plan lays them, as pins for a search.
-std::map<int, Sharding> statesOf(const Problem &problem, const Plan &plan) {
+/// The states as a plan lays them, and the inputs that a user has pinned, as pins for a search.
+std::map<int, Sharding> statesOf(const Problem &problem, const Plan &plan, const std::vector<Pin> &pins) {
   std::map<int, Sharding> result;
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (tensor.named() && tensor.role != Problem::Role::input)
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors)) {
+    bool pinned = llvm::any_of(pins, [&, &name = tensor.name](const Pin &pin) { return pin.name == name; });
+    if (tensor.named() && (tensor.role != Problem::Role::input || pinned))
       result[t] = plan.tensors[t];
+  }
   return result;
 }
 
@@ -92,6 +87,7 @@ std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Me
         result[t] = plan->tensors[t];
   return result;
 }
+
 /// Of several searches of one mesh, the best stays.
 void keepBestSearches(std::vector<Candidate> &candidates) {
   std::map<std::string, size_t> best;
@@ -105,6 +101,13 @@ void keepBestSearches(std::vector<Candidate> &candidates) {
   candidates = std::move(kept);
 }
 } // namespace
+
+std::string planning::nameOf(const Mesh &mesh) {
+  std::string text;
+  for (const auto &axis : mesh.axes)
+    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
 
 bool planning::isBetter(const Candidate &a, const Candidate &b) {
   if (a.fits != b.fits)
@@ -121,8 +124,9 @@ bool planning::isBetter(const Candidate &a, const Candidate &b) {
   return !a.searched && b.searched;
 }
 
-Planner::Planner(const Problem &problem, const Cluster &cluster)
-    : problem(problem), cluster(cluster), step(problem, /*evaluation=*/false), rest(problem, /*evaluation=*/true) {}
+Planner::Planner(Problem what, Cluster where)
+    : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
+      rest(problem, /*evaluation=*/true) {}
 
 Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name) const {
   Candidate result{std::move(name), mesh, std::move(plan), {}};
@@ -168,28 +172,23 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
 }
 
 std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::string &error) const {
-  std::vector<std::function<std::optional<Candidate>()>> tasks;
+  std::vector<std::function<std::vector<Candidate>()>> tasks;
   if (options.alone && options.pins.empty())
-    tasks.push_back([&] { return price(cluster, meshOf("data", 1), unsplit(problem), "one device"); });
+    tasks.push_back([&] { return std::vector{price(cluster, meshOf("data", 1), unsplit(problem), "one device")}; });
   bool thorough = problem.ops.size() <= mostThorough;
   auto follow = [&](Mesh mesh, int zero) {
-    tasks.push_back([&, mesh, zero]() -> std::optional<Candidate> {
+    tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
       std::optional<PadRequest> pad;
       std::string ignored;
       auto plan = planByStrategy(problem, mesh, {options.pins, zero}, ignored, pad);
       if (!plan)
-        return std::nullopt;
-      Candidate result = price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
-      result.forms = recognize(problem, mesh, result.plan);
-      return result;
+        return {};
+      std::vector<Candidate> found = {price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
+      found[0].forms = recognize(problem, mesh, *plan);
+      if (thorough)
+        found.push_back(search(mesh, statesOf(problem, *plan, options.pins)));
+      return found;
     });
-    if (thorough)
-      tasks.push_back([&, mesh, zero]() -> std::optional<Candidate> {
-        std::optional<PadRequest> pad;
-        std::string ignored;
-        auto plan = planByStrategy(problem, mesh, {options.pins, zero}, ignored, pad);
-        return plan ? std::make_optional(search(mesh, statesOf(problem, *plan))) : std::nullopt;
-      });
   };
   for (const Mesh &mesh : options.meshes) {
     bool exchanged = mesh.axes[0].name == "model" && options.meshes.size() > 1; // for a search the same as with its names exchanged
@@ -199,7 +198,7 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
     if (!places)
       continue; // pins may name axes that only other meshes have
     if (!exchanged || !options.pins.empty())
-      tasks.push_back([&, places = *places] { return search(mesh, places); });
+      tasks.push_back([&, places = *places] { return std::vector{search(mesh, places)}; });
     if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
@@ -208,12 +207,11 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
     if (mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       follow(meshOf("model", mesh.devices()), 0);
   }
-  std::vector<std::optional<Candidate>> answers(tasks.size());
+  std::vector<std::vector<Candidate>> answers(tasks.size());
   llvm::parallelFor(0, tasks.size(), [&](size_t i) { answers[i] = tasks[i](); });
   std::vector<Candidate> result;
-  for (auto &answer : answers)
-    if (answer)
-      result.push_back(std::move(*answer));
+  for (std::vector<Candidate> &found : answers)
+    std::move(found.begin(), found.end(), std::back_inserter(result));
   keepBestSearches(result);
   refine(options.pins, result);
   return result;

@@ -21,6 +21,9 @@ struct Candidate {
   std::vector<std::string> forms; // recognized: "data", "tensor", "ZeRO-1", ...
 };
 
+/// "data=2,model=4".
+std::string nameOf(const dist::Mesh &mesh);
+
 /// Whether a plan comes before another: what fits, what was measured, then the faster (or what needs less memory), then fewer devices.
 bool isBetter(const Candidate &a, const Candidate &b);
 
@@ -38,7 +41,7 @@ struct PlannerOptions {
 /// hidden gradient communication; each plan is then predicted in full.
 class Planner {
 public:
-  Planner(const Problem &problem, const Cluster &cluster);
+  Planner(Problem problem, Cluster cluster);
 
   /// Every plan worth naming: the searched one of every mesh, the strategies data and operator with the levels of ZeRO, and
   /// one device. Empty, with an error, where the pins hold on no mesh.
@@ -52,6 +55,9 @@ public:
   /// What a plan would take on another cluster.
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name) const;
 
+  const Problem problem; // what the numbers of plans mean
+  const Cluster cluster;
+
 private:
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
                    bool certify) const;
@@ -59,8 +65,6 @@ private:
   /// Searches the best meshes at more shares of hidden communication.
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 
-  const Problem &problem;
-  const Cluster &cluster;
   Groups step, rest; // of every step; of the evaluation and of some steps
 };
 

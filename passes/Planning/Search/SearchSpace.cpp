@@ -64,9 +64,8 @@ struct SearchSpace::Impl {
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
   std::map<int, llvm::SmallVector<int, 2>> alike; // by root: those tensors
   std::vector<std::pair<int, std::vector<double>>> hideable; // matrices of gradients' reshards, and what they cost in full
-  const Problem &problem;
 
-  Impl(const Problem &problem, const Groups &groups) : groups(groups), problem(problem) {}
+  explicit Impl(const Groups &groups) : groups(groups) {}
 };
 
 class SearchSpace::Builder {
@@ -122,22 +121,22 @@ private:
       int g = impl.groups.groupOf[i];
       if (g < 0)
         continue;
-      for (int t : op.results)
-        facts[t].group = g, facts[t].early = !impl.groups.late[i];
       for (int t : op.operands) {
-        Facts &f = facts[t];
-        f.shared |= last[t] >= 0 && last[t] != g;
+        facts[t].shared |= last[t] >= 0 && last[t] != g;
         last[t] = g;
-        f.outside |= f.group >= 0 && f.group != g;
-        f.persists |= f.early && impl.groups.late[i];
+        facts[t].persists |= isEarly(t) && impl.groups.late[i];
       }
     }
-    for (const Problem::Output &output : problem.outputs) {
-      facts[output.tensor].outside = true;
+    for (const Problem::Output &output : problem.outputs)
       facts[output.tensor].whole |= output.state < 0;
-    }
     for (auto [t, f] : llvm::enumerate(facts))
       f.persists |= impl.groups.kept[t];
+  }
+
+  /// Whether it is made before the update.
+  bool isEarly(int tensor) const {
+    int maker = impl.groups.maker[tensor];
+    return maker >= 0 && !impl.groups.late[maker];
   }
 
   void addGroup(int number, const Group &group) {
@@ -190,7 +189,7 @@ private:
           auto [it, fresh] = local.try_emplace(t, local.size());
           key.push_back(it->second);
           if (fresh) {
-            key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 | facts[t].outside << 10 |
+            key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 | impl.groups.outside[t] << 10 |
                           facts[t].whole << 11);
             key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
           }
@@ -230,7 +229,7 @@ private:
         for (auto [i, t] : llvm::enumerate(entry.results)) {
           Sharding have = resultSharding(entry, mesh, factors, i, strategy.passed);
           made[t] = have;
-          if (!facts[t].outside)
+          if (!impl.groups.outside[t])
             continue;
           bytes += localBytes(problem.tensors[t], mesh, have);
           if (facts[t].whole)
@@ -238,9 +237,7 @@ private:
           results[{(int)m, (int)i}].push_back(std::move(have));
         }
       }
-      const auto &device = costs.cluster.device;
-      result.cost[s] =
-          1e6 * (internal + std::max(costs.compute(flops, bytes, precision), flops > 0 ? device.launch : 0));
+      result.cost[s] = 1e6 * (internal + costs.compute(flops, bytes, precision));
     }
     for (auto &[position, list] : operands)
       result.operands[position] = slot(list);
@@ -281,14 +278,13 @@ private:
     if (t.splat)
       return;
     if (producer[tensor].first < 0) {
-      if (!readers[tensor].empty())
-        for (const Reader &reader : readers[tensor])
-          edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false);
+      for (const Reader &reader : readers[tensor])
+        edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false);
       return;
     }
     auto [from, fromSlot] = producer[tensor];
     const Facts &f = facts[tensor];
-    auto mayHide = [&](bool late) { return f.early && late; };
+    auto mayHide = [&, early = isEarly(tensor)](bool late) { return early && late; };
     if ((!f.shared && !f.persists) || t.bytes() == t.elementBytes) {
       for (const Reader &reader : readers[tensor])
         edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late));
@@ -389,9 +385,6 @@ private:
   std::vector<std::pair<int, int>> producer; // by tensor: variable and slot
   std::vector<std::set<Reader>> readers;     // by tensor
   struct Facts {
-    int group = -1;        // that makes it
-    bool early = false;    // made before the update
-    bool outside = false;  // read by other groups or the runtime
     bool whole = false;    // read by the runtime, whole
     bool shared = false;   // read by several groups
     bool persists = false; // from the forward to the backward part, or until the update
@@ -407,7 +400,7 @@ private:
 
 SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs,
                          const std::map<int, Sharding> &pins)
-    : impl(std::make_unique<Impl>(problem, groups)) {
+    : impl(std::make_unique<Impl>(groups)) {
   impl->rootOf.resize(problem.tensors.size());
   for (size_t t = 0; t < problem.tensors.size(); ++t)
     impl->rootOf[t] = t;

@@ -1,0 +1,9 @@
+#pragma once
+#include "mlir/IR/Location.h"
+
+namespace divisi::codegen {
+
+/// Adds the nodes' names in a location, each once.
+void addNames(mlir::Location loc, llvm::SmallVectorImpl<llvm::StringRef> &names);
+
+} // namespace divisi::codegen
