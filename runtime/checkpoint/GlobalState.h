@@ -24,7 +24,7 @@ public:
   /// Whether this rank writes.
   bool writes() const;
   /// The contents of the whole tensor on the rank that writes, valid until the next call; null on others. What several
-  /// ranks have comes from the first of them.
+  /// ranks have comes from the first of them, and from the lowest stage.
   Result<const char *> whole(const State &state);
   /// The failure of any rank, on all ranks.
   Status agree(const Status &mine) const;

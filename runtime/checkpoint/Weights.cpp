@@ -51,7 +51,7 @@ Status divisi::runtime::readState(const Manifest &manifest, const Arena &arena, 
   if (missing > 0)
     return failure("'", file.path(), "' lacks ", missing, " of the model's tensors, '", first, "' first");
   for (const State &state : manifest.state)
-    if (wanted(state)) {
+    if (wanted(state) && state.here) {
       const char *whole = file.entries().at(state.name).data;
       int64_t width = widthOf(state.dtype);
       manifest.sliceOf(state).forEachRun([&](int64_t there, int64_t here, int64_t count) {
@@ -76,7 +76,7 @@ Status divisi::runtime::loadWeights(const Manifest &manifest, const Arena &arena
 
 void divisi::runtime::initialize(const Manifest &manifest, const Arena &arena, uint64_t seed) {
   for (const State &state : manifest.state) {
-    if (!state.init)
+    if (!state.init || !state.here)
       continue;
     Random random(seed, state.name);
     double value = state.init->value;

@@ -8,7 +8,7 @@
 namespace divisi::runtime {
 
 /// Reads the state that `wanted` selects from a file, which must have each under its name, type and whole shape; this
-/// rank's piece of it goes to the arena.
+/// rank's piece of what is here goes to the arena.
 Status readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file, const StateFilter &wanted);
 
 /// Reads parameters, buffers and constants. A `hash` that is not empty must be that of the file.

@@ -17,7 +17,7 @@ Communicator::~Communicator() {
   {
     std::lock_guard lock(mutex);
     if (completed.load() < started)
-      transport.fail(failure(place(), "ended before its collectives"));
+      transport.fail(failure(place(), "ended before its collectives and transfers"));
     ends = true;
   }
   begun.notify_one();
@@ -73,43 +73,52 @@ Status Communicator::start(const DivisiCollective *params, void *const *buffers)
       job = std::move(spare.back());
       spare.pop_back();
     }
+    Flow &flow = flows[params->id];
     job.id = params->id;
+    job.flow = &flow;
     job.collective = &plan->second;
     job.buffers.assign(buffers, buffers + 2 * params->part_count);
     jobs.push_back(std::move(job));
-    numbers[params->id] = ++started;
+    flow.started += 1;
+    flow.number = ++started;
   }
   begun.notify_one();
   return {};
 }
 
 Status Communicator::await(int64_t id) {
-  auto it = numbers.find(id);
-  if (it == numbers.end())
+  auto it = flows.find(id);
+  if (it == flows.end())
     return failure(place(), nameOf(id), " is waited for but was not started");
-  return waitUntil(it->second, id);
+  return waitUntil(it->second.completed, it->second.started, id);
 }
 
-Status Communicator::finish() {
-  // The name is that of the oldest one still under way.
-  return waitUntil(started, -1);
+Status Communicator::finish() { return waitUntil(completed, started, -1); }
+
+int64_t Communicator::oldest() const {
+  int64_t id = -1, number = INT64_MAX;
+  for (const auto *all : {&flows, &sendFlows})
+    for (const auto &[key, flow] : *all)
+      if (flow.completed.load() < flow.started && flow.number < number) {
+        id = key;
+        number = flow.number;
+      }
+  return id;
 }
 
-Status Communicator::waitUntil(int64_t number, int64_t id) {
-  if (completed.load(std::memory_order_acquire) < number) {
+Status Communicator::waitUntil(const std::atomic<int64_t> &counter, int64_t number, int64_t id) {
+  if (counter.load(std::memory_order_acquire) < number) {
     auto start = Clock::now();
-    auto isDone = [&] { return completed.load(std::memory_order_acquire) >= number; };
+    auto isDone = [&] { return counter.load(std::memory_order_acquire) >= number; };
     // A small collective ends sooner than a thread falls asleep and wakes.
     for (int i = 0; i < 100 && !isDone(); ++i)
       std::this_thread::yield();
     Patience patience;
     std::unique_lock lock(mutex);
     while (!done.wait_for(lock, std::chrono::milliseconds(50), isDone))
-      if (exhausted(patience) && !transport.failed()) {
-        std::string what = id < 0 && !jobs.empty() ? nameOf(jobs.front().id) : nameOf(id);
-        transport.fail(
-            failure(place(), "waited in vain for ", what, ": another rank has ended or hangs"));
-      }
+      if (exhausted(patience) && !transport.failed())
+        transport.fail(failure(place(), "waited in vain for ", nameOf(id < 0 ? oldest() : id),
+                               ": another rank has ended or hangs"));
     usage.waited += secondsBetween(start, Clock::now());
   }
   if (!transport.failed())
@@ -120,18 +129,33 @@ Status Communicator::waitUntil(int64_t number, int64_t id) {
 }
 
 void Communicator::work() {
+  constexpr int yields = 200;
+  int idle = 0; // looks in which nothing was new
   std::unique_lock lock(mutex);
   while (true) {
-    begun.wait(lock, [&] { return ends || !jobs.empty(); });
-    if (jobs.empty())
+    auto isNew = [&] { return ends || !jobs.empty() || !posted.empty(); };
+    if (moving.empty())
+      begun.wait(lock, isNew);
+    else if (idle > yields)
+      begun.wait_for(lock, std::chrono::microseconds(std::min(100, idle - yields)), isNew);
+    idle = isNew() ? 0 : idle + 1;
+    if (ends && jobs.empty() && posted.empty())
       return;
-    // It stays in front, where `waitUntil` finds its name.
+    lock.unlock();
+    if (idle > 0)
+      std::this_thread::yield();
+    progress();
+    lock.lock();
+    if (jobs.empty())
+      continue;
     Job &job = jobs.front();
     lock.unlock();
     auto start = Clock::now();
     double begin = recorder ? recorder->now() : 0;
     int64_t sent = transport.bytesSent();
+    transport.setBackground([this] { progress(); });
     Status status = run(job);
+    transport.setBackground({});
     double seconds = secondsBetween(start, Clock::now());
     if (recorder)
       recorder->addCollective(job.id, {begin, recorder->now()});
@@ -140,11 +164,17 @@ void Communicator::work() {
     lock.lock();
     usage.bytes += transport.bytesSent() - sent;
     usage.seconds += seconds;
+    Flow &flow = *job.flow;
     spare.push_back(std::move(jobs.front()));
     jobs.pop_front();
-    completed.fetch_add(1, std::memory_order_release);
-    done.notify_all();
+    settle(flow);
   }
+}
+
+void Communicator::settle(Flow &flow) {
+  flow.completed.fetch_add(1, std::memory_order_release);
+  completed.fetch_add(1, std::memory_order_release);
+  done.notify_all();
 }
 
 Status Communicator::run(const Job &job) {

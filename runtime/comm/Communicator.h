@@ -1,4 +1,4 @@
-//===- Communicator.h - the collectives of one rank -------------*- C++ -*-===//
+//===- Communicator.h - what one rank tells the others ----------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_COMMUNICATOR_H
 #define DIVISI_RUNTIME_COMM_COMMUNICATOR_H
 
@@ -15,9 +15,9 @@
 
 namespace divisi::runtime {
 
-/// What collectives have cost one rank.
+/// What communication has cost one rank.
 struct CommUsage {
-  int64_t bytes = 0;  ///< sent
+  int64_t bytes = 0;  ///< sent to other ranks
   double seconds = 0; ///< in collectives, on the communication thread
   double waited = 0;  ///< by the compute thread in `await` and `finish`
 };
@@ -25,12 +25,12 @@ struct CommUsage {
 /// Whether a rank was asked to stop: by a signal that leaves it time, or by one that does not.
 enum class Interrupt { None, Stop, Urgent };
 
-/// Runs the collectives that a task starts, in order, on a thread of its own, so that they overlap with computing.
-/// While there are some only that thread uses the transport; between tasks the compute thread calls the functions for
-/// hosts.
+/// Runs the collectives that tasks start, in order, and beside them transfers between stages, on a thread of its own, so that
+/// they overlap with computing. While there are some only that thread uses the transport; when all are complete the compute
+/// thread calls the functions for hosts.
 class Communicator {
 public:
-  /// `names` are those of the collectives by their id. The transport outlives the communicator.
+  /// `names` are those of the collectives and transfers by their id. The transport outlives the communicator.
   Communicator(Transport &transport, Mesh mesh, std::map<int64_t, std::string> names = {});
   /// Ends with what was started unfinished: the other ranks then fail.
   ~Communicator();
@@ -39,8 +39,10 @@ public:
   int size() const { return transport.size(); }
   const Mesh &mesh() const { return mesh_; }
 
-  /// For `divisi_collective` and `divisi_await`. A failure names the rank, the step and the collective.
+  /// For the services of these names. A failure names the rank, the step and the collective or transfer. `data` is copied.
   Status start(const DivisiCollective *params, void *const *buffers);
+  Status send(const DivisiTransfer &params, const void *data);
+  Status receive(const DivisiTransfer &params, void *data);
   Status await(int64_t id);
   /// Waits for all that was started.
   Status finish();
@@ -54,17 +56,17 @@ public:
   /// Says whether this rank was asked to stop. A wait that lasts half a second longer then, and two steps if there is
   /// time, fails: the rank waited for has ended. Asked from the waiting thread alone.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
-  /// Gets the times of collectives from now on; null for none. Only while no collective runs.
+  /// Gets the times of collectives and transfers from now on; null for none. Only while there are none.
   void setRecorder(Recorder *to) { recorder = to; }
-  /// Since the last call; only while no collective runs.
+  /// Since the last call; only while nothing is under way.
   CommUsage takeUsage();
 
-  /// For the compute thread while no collective runs. All ranks call the same functions in the same order.
+  /// For the compute thread while nothing is under way. All ranks call the same functions in the same order.
   Status barrier() { return maximum(0).status(); }
   /// The largest `value` of all ranks. `hurry`: other ranks are as busy as in a step at most (see setInterrupt).
   Result<int64_t> maximum(int64_t value, bool hurry = false);
-  /// The bytes of rank `from` on all ranks.
-  Status broadcast(std::string &bytes, int from = 0);
+  /// The bytes of rank `from` on all ranks. `hurry` as above.
+  Status broadcast(std::string &bytes, int from = 0, bool hurry = false);
   /// Rank 0 gets the bytes of all ranks, others nothing.
   Result<std::vector<std::string>> gather(std::string_view bytes);
   /// One message between two ranks.
@@ -75,10 +77,28 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+  /// What was started under an id, and how much of it is complete. The compute thread alone adds to it.
+  struct Flow {
+    int64_t started = 0;
+    int64_t number = 0; ///< of the last start, among those of all ids
+    std::atomic<int64_t> completed = 0;
+  };
   struct Job {
     int64_t id = 0;
+    Flow *flow = nullptr;
     const Collective *collective = nullptr;
     std::vector<void *> buffers;
+  };
+  struct Transfer {
+    int64_t id = 0;
+    Flow *flow = nullptr;
+    bool sends = false;
+    int peer = 0;
+    char *data = nullptr;
+    size_t bytes = 0;
+    double begin = 0;                 ///< for the recorder
+    Scratch copy = {};                ///< of what is sent
+    std::unique_ptr<Message> message = {}; ///< null: not started
   };
   /// Tells a rank that has ended from one that is slow, once this rank is asked to stop.
   struct Patience {
@@ -86,7 +106,13 @@ private:
   };
   void work();
   Status run(const Job &job);
-  Status waitUntil(int64_t number, int64_t id);
+  Status begin(const DivisiTransfer &params, Transfer transfer);
+  void progress();
+  void complete(Transfer &transfer);
+  void settle(Flow &flow);
+  Status waitUntil(const std::atomic<int64_t> &counter, int64_t number, int64_t id);
+  int64_t oldest() const;
+  Status settled(bool hurry, const char *what);
   bool exhausted(Patience &patience) const;
   std::string place() const;
   std::string nameOf(int64_t id) const;
@@ -96,7 +122,7 @@ private:
   std::map<int64_t, std::string> names;
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< the compute thread's
-  std::map<int64_t, int64_t> numbers;                   ///< of the last start of each id
+  std::map<int64_t, Flow> flows, sendFlows; ///< by id; one rank may send to itself under one id
   std::atomic<int64_t> step = 0;
   Clock::time_point stepBegan = Clock::now();
   double stepSeconds = 0; ///< of the step before
@@ -105,12 +131,15 @@ private:
   std::condition_variable begun, done;
   std::deque<Job> jobs;
   std::vector<Job> spare; ///< keeps their memory
+  std::vector<Transfer> posted;
+  std::vector<Scratch> copies; ///< memory for what is sent
   bool ends = false;
   int64_t started = 0;
   std::atomic<int64_t> completed = 0;
   CommUsage usage;
   Recorder *recorder = nullptr;
   Scratch scratch;
+  std::vector<Transfer> moving; ///< the communication thread's
   std::thread worker;
 };
 

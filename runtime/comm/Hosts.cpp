@@ -5,20 +5,23 @@
 
 using namespace divisi::runtime;
 
+/// Waits for the messages that were started.
+Status Communicator::settled(bool hurry, const char *what) {
+  Patience patience;
+  return transport.wait([&] {
+    return hurry && exhausted(patience)
+               ? failure(place(), "waited in vain for ", what, ": one of the ranks has ended or hangs")
+               : Status();
+  });
+}
+
 Result<int64_t> Communicator::maximum(int64_t value, bool hurry) {
   // After round k a rank knows of the 2^k ranks before it.
-  Patience patience;
-  auto check = [&] {
-    return hurry && exhausted(patience)
-               ? failure(place(), "waited in vain for the ranks to agree: one of them "
-                                  "has ended or hangs")
-               : Status();
-  };
   for (int distance = 1; distance < size(); distance *= 2) {
     int64_t other = 0;
     transport.send((rank() + distance) % size(), &value, sizeof(value));
     transport.receive((rank() - distance + size()) % size(), &other, sizeof(other));
-    if (Status status = transport.wait(check); !status.ok())
+    if (Status status = settled(hurry, "the ranks to agree"); !status.ok())
       return status;
     value = std::max(value, other);
   }
@@ -35,7 +38,8 @@ Status Communicator::receive(int from, void *data, size_t bytes) {
   return transport.wait();
 }
 
-Status Communicator::broadcast(std::string &bytes, int from) {
+Status Communicator::broadcast(std::string &bytes, int from, bool hurry) {
+  constexpr const char *what = "what another rank tells all";
   uint64_t length = bytes.size();
   if (rank() == from) {
     for (int to = 0; to < size(); ++to)
@@ -43,12 +47,14 @@ Status Communicator::broadcast(std::string &bytes, int from) {
         transport.send(to, &length, sizeof(length));
         transport.send(to, bytes.data(), bytes.size());
       }
-    return transport.wait();
+    return settled(hurry, what);
   }
-  if (Status status = receive(from, &length, sizeof(length)); !status.ok())
+  transport.receive(from, &length, sizeof(length));
+  if (Status status = settled(hurry, what); !status.ok())
     return status;
   bytes.resize(length);
-  return receive(from, bytes.data(), length);
+  transport.receive(from, bytes.data(), length);
+  return settled(hurry, what);
 }
 
 Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {

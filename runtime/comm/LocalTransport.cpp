@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <thread>
 
 using namespace divisi::runtime;
@@ -12,13 +13,17 @@ namespace {
 struct Half {
   char *data;
   size_t bytes;
+  std::atomic<int> *pending; ///< counts the halves that wait
 };
 } // namespace
 
 /// The messages from one rank to another. Whoever comes second copies.
 struct LocalHub::Channel {
+  struct Sides {
+    std::deque<Half> sends, receives;
+  };
   std::mutex mutex;
-  std::deque<Half> sends, receives;
+  std::map<int, Sides> tags; ///< 0: messages without a tag
 };
 
 class LocalHub::End final : public Transport {
@@ -28,13 +33,27 @@ public:
   int cores() const override { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / size()); }
   void fail(const Status &why) override { hub.fail(why); }
   using Transport::note;
+  using Transport::receive;
+  using Transport::send;
+
+  std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) override {
+    auto message = std::make_unique<Tagged>(hub.channel(rank(), to), tag, true);
+    start(rank(), to, tag, {const_cast<char *>(static_cast<const char *>(data)), bytes, &message->pending}, true);
+    return message;
+  }
+  std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) override {
+    auto message = std::make_unique<Tagged>(hub.channel(from, rank()), tag, false);
+    start(from, rank(), tag, {static_cast<char *>(data), bytes, &message->pending}, false);
+    return message;
+  }
+  int64_t largestTag() const override { return INT32_MAX; }
 
 protected:
   void startSend(int to, const void *data, size_t bytes) override {
-    start(rank(), to, {const_cast<char *>(static_cast<const char *>(data)), bytes}, true);
+    start(rank(), to, 0, {const_cast<char *>(static_cast<const char *>(data)), bytes, &pending}, true);
   }
   void startReceive(int from, void *data, size_t bytes) override {
-    start(from, rank(), {static_cast<char *>(data), bytes}, false);
+    start(from, rank(), 0, {static_cast<char *>(data), bytes, &pending}, false);
   }
   bool poll() override { return pending.load(std::memory_order_acquire) == 0; }
   void cancel() override {
@@ -42,19 +61,36 @@ protected:
       for (bool out : {true, false}) {
         Channel &channel = out ? hub.channel(rank(), other) : hub.channel(other, rank());
         std::lock_guard lock(channel.mutex);
-        (out ? channel.sends : channel.receives).clear();
+        (out ? channel.tags[0].sends : channel.tags[0].receives).clear();
       }
     pending = 0;
   }
 
 private:
-  void start(int from, int to, Half half, bool sends) {
+  /// Takes its half out of the channel if it is still there.
+  struct Tagged final : Message {
+    Tagged(Channel &channel, int tag, bool sends) : channel(channel), tag(tag), sends(sends) {}
+    ~Tagged() override {
+      std::lock_guard lock(channel.mutex);
+      Channel::Sides &sides = channel.tags[tag];
+      std::erase_if(sends ? sides.sends : sides.receives, [&](const Half &half) { return half.pending == &pending; });
+    }
+    bool poll() override { return pending.load(std::memory_order_acquire) == 0; }
+
+    Channel &channel;
+    int tag;
+    bool sends;
+    std::atomic<int> pending = 0;
+  };
+
+  void start(int from, int to, int tag, Half half, bool sends) {
     Channel &channel = hub.channel(from, to);
     std::lock_guard lock(channel.mutex);
-    std::deque<Half> &others = sends ? channel.receives : channel.sends;
+    Channel::Sides &sides = channel.tags[tag];
+    std::deque<Half> &others = sends ? sides.receives : sides.sends;
     if (others.empty()) {
-      (sends ? channel.sends : channel.receives).push_back(half);
-      pending.fetch_add(1, std::memory_order_relaxed);
+      (sends ? sides.sends : sides.receives).push_back(half);
+      half.pending->fetch_add(1, std::memory_order_relaxed);
       return;
     }
     Half other = others.front();
@@ -65,11 +101,11 @@ private:
     else
       hub.fail(
           failure("rank ", to, " expected ", target.bytes, " bytes of rank ", from, ", which sent ", source.bytes));
-    hub.ends[static_cast<size_t>(sends ? to : from)]->pending.fetch_sub(1, std::memory_order_release);
+    other.pending->fetch_sub(1, std::memory_order_release);
   }
 
   LocalHub &hub;
-  std::atomic<int> pending = 0; ///< halves that wait in a channel
+  std::atomic<int> pending = 0; ///< halves without a tag that wait in a channel
 };
 
 LocalHub::LocalHub(int size) {

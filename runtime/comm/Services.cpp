@@ -1,4 +1,4 @@
-//===- Services.cpp - collectives as generated code calls them ------------===//
+//===- Services.cpp - communication as generated code calls it ---------------===//
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Context.h"
 
@@ -17,6 +17,14 @@ template <typename Body> void communicate(DivisiContext *context, const char *se
 
 void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers) {
   communicate(context, "divisi_collective", [&](Communicator &c) { return c.start(params, buffers); });
+}
+
+void divisi_send(DivisiContext *context, const DivisiTransfer *params, void *const *buffers) {
+  communicate(context, "divisi_send", [&](Communicator &c) { return c.send(*params, buffers[0]); });
+}
+
+void divisi_receive(DivisiContext *context, const DivisiTransfer *params, void *const *buffers) {
+  communicate(context, "divisi_receive", [&](Communicator &c) { return c.receive(*params, buffers[0]); });
 }
 
 void divisi_await(DivisiContext *context, const DivisiAwait *params, void *const *) {

@@ -29,6 +29,8 @@ Status Transport::wait(const std::function<Status()> &check) {
     }
     if (poll())
       return {};
+    if (background)
+      background();
     if (tries < yields) {
       std::this_thread::yield();
       continue;

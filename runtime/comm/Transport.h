@@ -8,9 +8,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 
 namespace divisi::runtime {
+
+/// A message on its way under a tag. It forgets the memory when it goes away.
+class Message {
+public:
+  virtual ~Message() = default;
+  /// Whether it is complete.
+  virtual bool poll() = 0;
+};
 
 /// One rank's end of point-to-point messages. Messages between two ranks arrive in the order in which they were sent,
 /// and a receive takes exactly as many bytes as were sent. One thread at a time uses it; `fail` and the counters are
@@ -40,6 +49,14 @@ public:
     return wait();
   }
 
+  /// Starts a message of at least one byte under a tag from 1 to `largestTag`. Those between two ranks under one tag arrive in
+  /// order; other messages are independent of them, and `wait` does not wait for them.
+  virtual std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) = 0;
+  virtual std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) = 0;
+  virtual int64_t largestTag() const = 0;
+  /// What `wait` does while it waits; null for nothing.
+  void setBackground(std::function<void()> work) { background = std::move(work); }
+
   /// Every wait ends with this failure from now on, also those of other ranks where they can be told. The first stays.
   virtual void fail(const Status &why) { note(why); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -47,6 +64,7 @@ public:
   /// Ends all ranks with this exit code, if they are processes of their own. May not return.
   virtual void terminate(int exitCode) { (void)exitCode; }
 
+  /// Of messages without a tag.
   int64_t bytesSent() const { return bytes_.load(std::memory_order_relaxed); }
   int64_t messagesSent() const { return messages_.load(std::memory_order_relaxed); }
 
@@ -63,6 +81,7 @@ private:
   int rank_, size_;
   std::atomic<int64_t> bytes_ = 0, messages_ = 0;
   std::atomic<bool> failed_ = false;
+  std::function<void()> background;
   mutable std::mutex mutex;
   Status status_;
 };

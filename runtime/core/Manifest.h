@@ -16,6 +16,8 @@ namespace divisi::runtime {
 /// A tensor in the arena: the whole of it, or this rank's piece.
 struct Tensor {
   std::string name;
+  int64_t stage = -1; ///< of the ranks whose arena has it; -1: all
+  bool here = true;   ///< this rank's arena has it; known when the program runs
   DataType dtype = DataType::F32;
   Shape shape;
   /// Of a tensor that ranks share: the shape of the whole, and the axes over which each dimension is split.
@@ -25,7 +27,11 @@ struct Tensor {
   Shape inFiles;
   int64_t offset = 0;
   int64_t bytes = 0;
+  /// Of a tensor of stages: the same tensor on each stage that has it, the lowest first. Its pieces may differ.
+  std::vector<Tensor> places;
 
+  /// As the lowest stage has it.
+  const Tensor &owner() const { return places.empty() ? *this : places.front(); }
   int64_t elements() const { return bytes / widthOf(dtype); }
   bool isSplit() const { return !split.empty(); }
   /// The whole as files and users know it, and as it is split.
@@ -38,6 +44,8 @@ struct Tensor {
 /// What a user feeds.
 struct Input : Tensor {
   bool label = false;
+  /// How many microbatches the first dimension counts, whose rows are the second; 0: the rows of the batch are the first.
+  int64_t microbatches = 0;
   /// Fills the rows that an incomplete evaluation batch does not have (else zero).
   std::optional<int64_t> padding;
   /// Valid values are [range->first, range->second), and the padding: class labels, token numbers.
@@ -72,14 +80,25 @@ struct Output : Tensor {
   uint32_t when = 0;    ///< valid only in steps where one of these bits was wanted; 0: always
 };
 
-/// What @train calls in every step.
+/// What a task calls, or a rank in every step of training.
 struct Call {
   std::string kind; ///< kernel, the name of a service, a collective, or await
   std::string name; ///< of the model's nodes
   std::string key;  ///< equal for calls that take equally long
-  int64_t id = -1;  ///< of a collective, or the one that is waited for
+  int64_t id = -1;  ///< of a collective or transfer, or the one that is waited for
   double expected = 0; ///< microseconds; 0: unknown
+  int64_t task = 0;
+  int64_t microbatch = -1; ///< that it is for; -1: not known, or there is only one
 };
+
+/// A run of a task.
+struct Row {
+  int64_t task = 0;
+  int64_t microbatch = 0;
+  int64_t slot = 0; ///< byte in the arena
+};
+/// What a rank runs, in order.
+using Table = std::vector<Row>;
 
 /// `DivisiProgram::manifest`, checked: every range lies in the arena, and nothing a user or the runtime writes
 /// overlaps.
@@ -93,22 +112,36 @@ struct Manifest {
   std::vector<Output> results;
   Mesh mesh;        ///< without axes: one device
   int64_t rank = 0; ///< whose pieces the arena has; known when the program runs
-  std::map<int64_t, std::string> collectives;
-  std::vector<Call> calls;
+  std::map<int64_t, std::string> collectives; ///< and transfers
+  std::vector<std::string> tasks;             ///< names
+  std::map<std::string, std::vector<Table>> tables; ///< by function and stage
+  std::vector<uint64_t> arenas;               ///< bytes by stage
+  std::vector<Call> calls; ///< of tasks; once the rank is known, of all that its table of `train` runs
   double expectedStep = 0; ///< microseconds; 0: unknown
   double learningRate = 0.01;
   std::string schedule = "constant";
   int64_t warmupSteps = 0, stepSize = 0;
   double gamma = 0.1;
 
-  /// The piece of a tensor that a rank has.
+  /// Makes this the manifest of one rank: tensors are those of its arena, or marked as not here.
+  void localize(int64_t rank);
+
+  /// Ranks of one stage run the same tasks on the same arena; without an axis "stage" there is one stage.
+  int64_t stages() const { return static_cast<int64_t>(arenas.size()); }
+  int64_t stageOf(int64_t rank) const;
+  /// The first rank of a stage.
+  int64_t firstOf(int64_t stage) const;
+  /// What this rank runs for a function; null if the program cannot do it.
+  const Table *table(const std::string &function) const;
+
+  /// The piece of a tensor that a rank of its stage has.
   Slice sliceOf(const Tensor &tensor, int64_t rank) const;
   Slice sliceOf(const Tensor &tensor) const { return sliceOf(tensor, rank); }
   const Tensor *scalar(std::string_view name) const;
   const State *stateOf(Role role) const;
   const Output *result(std::string_view function, std::string_view kind) const;
-  /// A hash of names, roles, element types and whole shapes of the state: equal for programs that can exchange
-  /// checkpoints, on however many ranks.
+  /// A hash of names, roles, element types and whole shapes of the state in the model's order: equal for programs that can
+  /// exchange checkpoints, on however many ranks and stages.
   std::string identity() const;
 };
 

@@ -2,6 +2,13 @@
 
 using namespace divisi::runtime;
 
+std::optional<int64_t> Mesh::find(std::string_view name) const {
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == name)
+      return static_cast<int64_t>(i);
+  return std::nullopt;
+}
+
 int64_t Mesh::size() const {
   int64_t product = 1;
   for (const Axis &axis : axes_)

@@ -3,8 +3,10 @@
 #define DIVISI_RUNTIME_CORE_MESH_H
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace divisi::runtime {
@@ -22,6 +24,8 @@ public:
   explicit Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {}
 
   const std::vector<Axis> &axes() const { return axes_; }
+  /// The position of the axis of this name.
+  std::optional<int64_t> find(std::string_view name) const;
   /// Number of ranks.
   int64_t size() const;
   /// Index of `rank` along the axis at position `axis`.

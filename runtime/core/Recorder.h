@@ -9,8 +9,8 @@
 
 namespace divisi::runtime {
 
-/// Times what one run of a task calls, in order, and the collectives that run beside it. The compute thread counts calls, the
-/// communication thread adds collectives while a task runs; both are read when the task has ended.
+/// Times what a rank calls in a step, in order, and what travels beside it. The compute thread counts calls, the communication
+/// thread adds collectives and transfers while tasks run; both are read when the tasks have ended.
 class Recorder {
 public:
   /// Seconds since the run began.
@@ -23,13 +23,18 @@ public:
     origin = Clock::now();
     calls.clear();
     collectives.clear();
+    sends.clear();
   }
   double now() const { return std::chrono::duration<double>(Clock::now() - origin).count(); }
   void addCall(Span span) { calls.push_back(span); }
-  void addCollective(int64_t id, Span span) { collectives[id] = span; }
+  void addCollective(int64_t id, Span span) { collectives[id].push_back(span); }
+  void addSend(int64_t id, Span span) { sends[id].push_back(span); }
 
-  std::vector<Span> calls;              ///< of the last run
-  std::map<int64_t, Span> collectives;  ///< of the last run, by number
+  /// The spans of each number, in order.
+  using ById = std::map<int64_t, std::vector<Span>>;
+  std::vector<Span> calls; ///< of the last step
+  ById collectives;        ///< and what was received
+  ById sends;
 
 private:
   using Clock = std::chrono::steady_clock;

@@ -65,7 +65,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
   const Feed *first = nullptr;
   int64_t bytes = 0;
   for (const Feed &feed : source.feeds) {
-    bytes += static_cast<int64_t>(feed.file.bytes());
+    bytes += feed.input.here ? static_cast<int64_t>(feed.file.bytes()) : 0;
     if (feed.constant)
       continue;
     int64_t rowsEach = feed.rowsEach, rows = feed.file.shape()[0];
@@ -85,7 +85,8 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
   source.large = bytes > int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
   if (!source.large)
     for (const Feed &feed : source.feeds)
-      feed.file.willNeed(0, feed.file.bytes());
+      if (feed.input.here)
+        feed.file.willNeed(0, feed.file.bytes());
   return source;
 }
 
@@ -105,9 +106,19 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
                    nameOf(feed.file.dtype()), " ", toString(shape));
   feed.piece = manifest.sliceOf(input);
   feed.row = feed.piece;
-  if (!whole.empty())
+  const Slice &piece = feed.piece;
+  size_t rowsAt = input.microbatches > 0 ? 1 : 0; // the dimension of rows
+  if (!whole.empty()) {
+    feed.microbatchRows = piece.global[rowsAt];
+    feed.rows = piece.local[rowsAt];
+    feed.firstRow = piece.start[rowsAt];
     for (Shape *sizes : {&feed.row.global, &feed.row.local, &feed.row.start})
-      sizes->erase(sizes->begin());
+      sizes->erase(sizes->begin(), sizes->begin() + static_cast<int64_t>(rowsAt) + 1);
+  }
+  if (input.microbatches > 0) {
+    feed.microbatches = piece.local[0];
+    feed.first = piece.start[0];
+  }
   for (int64_t size : feed.row.global)
     feed.rowElements *= size;
   feed.rowsEach = feed.constant ? 1 : whole[0] / manifest.batch;
@@ -141,26 +152,40 @@ Status BatchSource::copy(const Feed &feed, const Slice &slice, int64_t from, cha
   return status;
 }
 
-Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const {
-  const Input &input = feed.input;
-  int64_t first = feed.piece.start[0], count = feed.piece.local[0], each = feed.rowsEach, width = widthOf(input.dtype);
-  int64_t elements = feed.row.elements(), r = 0;
+Result<int64_t> BatchSource::loadRun(const Feed &feed, int64_t begin, int64_t rows, int64_t from, int64_t to,
+                                     char *place) const {
+  int64_t each = feed.rowsEach, elements = feed.row.elements(), r = from;
   bool whole = elements == feed.rowElements;
-  while (r < count && (first + r) / each < rows) {
-    int64_t sample = (first + r) / each, within = (first + r) % each;
+  while (r < to && r / each < rows) {
+    int64_t within = r % each;
     // Rows of one sample lie one after the other.
-    int64_t n = whole ? std::min(count - r, each - within) : 1;
-    int64_t from = (sampleAt(begin + sample) * each + within) * feed.rowElements;
-    char *place = to + r * elements * width;
-    Status status = whole ? copy(feed, from, place, n * elements) : copy(feed, feed.row, from, place);
+    int64_t n = whole ? std::min(to - r, each - within) : 1;
+    int64_t element = (sampleAt(begin + r / each) * each + within) * feed.rowElements;
+    char *here = place + (r - from) * elements * widthOf(feed.input.dtype);
+    Status status = whole ? copy(feed, element, here, n * elements) : copy(feed, feed.row, element, here);
     if (!status.ok())
       return status;
     r += n;
   }
-  std::memset(to + r * elements * width, 0, static_cast<size_t>((count - r) * elements * width));
-  if (input.padding)
-    for (int64_t i = r * elements; i < count * elements; ++i)
-      writeInteger(to + i * width, input.dtype, *input.padding);
+  return r - from;
+}
+
+Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const {
+  const Input &input = feed.input;
+  int64_t elements = feed.row.elements(), width = widthOf(input.dtype);
+  for (int64_t m = 0; m < feed.microbatches; ++m, to += feed.rows * elements * width) {
+    // What was padded to divide lies behind the last row.
+    int64_t inside = std::clamp<int64_t>(feed.microbatchRows - feed.firstRow, 0, feed.rows);
+    int64_t first = (feed.first + m) * feed.microbatchRows + feed.firstRow;
+    bool exists = input.microbatches == 0 || feed.first + m < input.microbatches;
+    Result<int64_t> loaded = loadRun(feed, begin, rows, first, exists ? first + inside : first, to);
+    if (!loaded.ok())
+      return loaded.status();
+    std::memset(to + *loaded * elements * width, 0, static_cast<size_t>((feed.rows - *loaded) * elements * width));
+    if (input.padding)
+      for (int64_t i = *loaded * elements; i < feed.rows * elements; ++i)
+        writeInteger(to + i * width, input.dtype, *input.padding);
+  }
   return {};
 }
 
@@ -168,6 +193,8 @@ Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
   int64_t begin = index * batch;
   rows = std::min(batch, sampleCount - begin);
   for (const Feed &feed : feeds) {
+    if (!feed.input.here)
+      continue;
     char *to = arena + feed.input.offset;
     Status status = feed.constant ? copy(feed, feed.piece, 0, to) : loadRows(feed, begin, rows, to);
     if (!status.ok())
@@ -181,7 +208,7 @@ Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
 void BatchSource::readAhead(int64_t index) const {
   int64_t begin = index * batch, end = std::min(sampleCount, begin + batch);
   for (const Feed &feed : feeds)
-    for (int64_t i = begin; i < end && !feed.constant; ++i) {
+    for (int64_t i = begin; i < end && !feed.constant && feed.input.here; ++i) {
       int64_t bytes = feed.rowsEach * feed.rowElements * widthOf(feed.file.dtype());
       feed.file.willNeed(static_cast<size_t>(sampleAt(i) * bytes), static_cast<size_t>(bytes));
     }

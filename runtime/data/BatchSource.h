@@ -43,6 +43,9 @@ private:
     bool constant = false;
     Slice piece = {};        ///< what this rank has of the batch
     Slice row = {};          ///< and of one row of it
+    int64_t microbatches = 1, first = 0; ///< that it has, and the first of them
+    int64_t microbatchRows = 0;          ///< of the whole batch
+    int64_t rows = 0, firstRow = 0;      ///< that it has of each microbatch
     int64_t rowElements = 1; ///< of a row of the file
     int64_t rowsEach = 1;    ///< rows of a sample
   };
@@ -53,8 +56,10 @@ private:
   Status copy(const Feed &feed, int64_t from, char *to, int64_t count) const;
   /// A piece of the tensor that begins at element `from` of the file.
   Status copy(const Feed &feed, const Slice &slice, int64_t from, char *to) const;
-  /// This rank's rows of the batch that begins at sample `begin`.
+  /// This rank's rows of the batch that begins at sample `begin` and has `rows` of them.
   Status loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const;
+  /// The same for rows [`from`, `to`) of the batch; returns how many there are.
+  Result<int64_t> loadRun(const Feed &feed, int64_t begin, int64_t rows, int64_t from, int64_t to, char *place) const;
   void readAhead(int64_t index) const;
 
   std::vector<Feed> feeds;

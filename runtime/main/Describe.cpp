@@ -1,6 +1,7 @@
 #include "runtime/main/Describe.h"
 #include "runtime/core/Json.h"
 
+#include <algorithm>
 #include <iomanip>
 
 using namespace divisi::runtime;
@@ -10,16 +11,24 @@ namespace {
 struct Total {
   int64_t tensors = 0, elements = 0, trainable = 0, bytes = 0;
 };
-Total totalOf(const Manifest &manifest, Role role) {
+/// `tensor` as a stage has it, or null.
+const Tensor *placeOn(int64_t stage, const Tensor &tensor) {
+  auto it = std::find_if(tensor.places.begin(), tensor.places.end(), [&](const Tensor &t) { return t.stage == stage; });
+  return tensor.places.empty() ? &tensor : it == tensor.places.end() ? nullptr : &*it;
+}
+/// Of the model, or of what one stage has of it.
+Total totalOf(const Manifest &manifest, Role role, std::optional<int64_t> stage = {}) {
   Total total;
-  for (const State &state : manifest.state)
-    if (state.role == role) {
-      total.tensors += 1;
-      int64_t elements = state.wholeBytes() / widthOf(state.dtype);
-      total.elements += elements;
-      total.trainable += state.trainable ? elements : 0;
-      total.bytes += state.bytes;
-    }
+  for (const State &state : manifest.state) {
+    const Tensor *place = stage ? placeOn(*stage, state) : &state.owner();
+    if (state.role != role || !place)
+      continue;
+    total.tensors += 1;
+    int64_t elements = state.wholeBytes() / widthOf(state.dtype);
+    total.elements += elements;
+    total.trainable += state.trainable ? elements : 0;
+    total.bytes += place->bytes;
+  }
   return total;
 }
 constexpr Role roles[] = {Role::Parameter, Role::Buffer, Role::Constant, Role::Moment};
@@ -36,7 +45,7 @@ std::string divisi::runtime::formatBytes(uint64_t bytes) {
   return out.str();
 }
 
-std::string divisi::runtime::describeText(const Manifest &manifest, uint64_t arenaBytes) {
+std::string divisi::runtime::describeText(const Manifest &manifest) {
   std::ostringstream out;
   out << "model " << manifest.model << ", batch " << manifest.batch << "\n";
   if (manifest.mesh.size() > 1) {
@@ -55,20 +64,26 @@ std::string divisi::runtime::describeText(const Manifest &manifest, uint64_t are
     if (state.role == Role::Parameter)
       out << "  " << state.name << "  " << nameOf(state.dtype) << " " << toString(state.wholeShape())
           << (state.trainable ? "" : "  (frozen)") << "\n";
-  out << (manifest.mesh.size() > 1 ? "\nmemory of each device\n" : "\nmemory\n");
-  int64_t sum = 0;
-  for (Role role : roles)
-    if (Total total = totalOf(manifest, role); total.tensors > 0) {
-      out << "  " << nameOf(role) << "s: " << formatBytes(static_cast<uint64_t>(total.bytes)) << " in " << total.tensors
-          << (total.tensors == 1 ? " tensor\n" : " tensors\n");
-      sum += total.bytes;
-    }
-  out << "  inputs, activations, gradients: " << formatBytes(arenaBytes - static_cast<uint64_t>(sum))
-      << "\n  in all: " << formatBytes(arenaBytes) << "\n";
+  for (int64_t stage = 0; stage < manifest.stages(); ++stage) {
+    out << (manifest.mesh.size() > 1 ? "\nmemory of each device" : "\nmemory");
+    if (manifest.stages() > 1)
+      out << " of stage " << stage;
+    out << "\n";
+    uint64_t arena = manifest.arenas[static_cast<size_t>(stage)];
+    int64_t sum = 0;
+    for (Role role : roles)
+      if (Total total = totalOf(manifest, role, stage); total.tensors > 0) {
+        out << "  " << nameOf(role) << "s: " << formatBytes(static_cast<uint64_t>(total.bytes)) << " in "
+            << total.tensors << (total.tensors == 1 ? " tensor\n" : " tensors\n");
+        sum += total.bytes;
+      }
+    out << "  inputs, activations, gradients: " << formatBytes(arena - static_cast<uint64_t>(sum))
+        << "\n  in all: " << formatBytes(arena) << "\n";
+  }
   return out.str();
 }
 
-std::string divisi::runtime::describeJson(const Manifest &manifest, uint64_t arenaBytes) {
+std::string divisi::runtime::describeJson(const Manifest &manifest) {
   OrderedJson json = {{"model", manifest.model}, {"batch", manifest.batch}};
   auto tensor = [](const Tensor &t) {
     return OrderedJson{{"name", t.name}, {"dtype", nameOf(t.dtype)}, {"shape", t.wholeShape()}};
@@ -89,7 +104,9 @@ std::string divisi::runtime::describeJson(const Manifest &manifest, uint64_t are
   json["parameter_count"] = totalOf(manifest, Role::Parameter).elements;
   for (Role role : roles)
     json["state_bytes"][nameOf(role)] = totalOf(manifest, role).bytes;
-  json["arena_bytes"] = arenaBytes;
+  json["arena_bytes"] = *std::max_element(manifest.arenas.begin(), manifest.arenas.end());
+  if (manifest.stages() > 1)
+    json["stage_arena_bytes"] = manifest.arenas;
   json["identity"] = manifest.identity();
   return dumpJson(json);
 }

@@ -7,9 +7,9 @@
 namespace divisi::runtime {
 
 /// Inputs, parameters and memory, for people.
-std::string describeText(const Manifest &manifest, uint64_t arenaBytes);
+std::string describeText(const Manifest &manifest);
 /// The same as one JSON object.
-std::string describeJson(const Manifest &manifest, uint64_t arenaBytes);
+std::string describeJson(const Manifest &manifest);
 /// As in "1.5 MiB".
 std::string formatBytes(uint64_t bytes);
 

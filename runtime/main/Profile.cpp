@@ -22,18 +22,34 @@ void addTimes(OrderedJson &line, const std::vector<double> &values) {
 }
 } // namespace
 
+Profile::Profile(const Manifest &manifest, int threads)
+    : manifest(manifest), threads(threads), times(manifest.calls.size()) {
+  std::map<std::pair<std::string, int64_t>, size_t> seen;
+  for (const Call &call : manifest.calls)
+    occurrences.push_back(seen[{call.kind, call.id}]++);
+}
+
+const Recorder::Span *Profile::travelOf(const Call &call, size_t occurrence, const Recorder::ById &collectives,
+                                        const Recorder::ById &sends) {
+  const Recorder::ById &spans = call.kind == "send" ? sends : collectives;
+  auto it = spans.find(call.id);
+  bool found = call.kind != "await" && it != spans.end() && occurrence < it->second.size();
+  return found ? &it->second[occurrence] : nullptr;
+}
+
 void Profile::add(double task, double step) {
   if (recorder.calls.size() != manifest.calls.size() || ++seen <= warmUp)
     return;
   for (size_t i = 0; i < times.size(); ++i) {
-    auto collective = recorder.collectives.find(manifest.calls[i].id);
-    bool own = manifest.calls[i].kind != "await" && collective != recorder.collectives.end();
-    times[i].push_back((own ? collective->second : recorder.calls[i]).seconds());
+    const Recorder::Span *travel =
+        travelOf(manifest.calls[i], occurrences[i], recorder.collectives, recorder.sends);
+    times[i].push_back((travel ? *travel : recorder.calls[i]).seconds());
   }
   tasks.push_back(task);
   steps.push_back(step);
   lastCalls = recorder.calls;
   lastCollectives = recorder.collectives;
+  lastSends = recorder.sends;
 }
 
 Status Profile::writeProfile(const std::string &path) const {
@@ -47,7 +63,7 @@ Status Profile::writeProfile(const std::string &path) const {
   head["steps"] = steps.size();
   int64_t inputBytes = 0;
   for (const Input &input : manifest.inputs)
-    inputBytes += input.bytes;
+    inputBytes += input.here ? input.bytes : 0;
   head["input_bytes"] = inputBytes;
   addTimes(head, steps);
   head["task_us"] = quantile(tasks, 0.5) * 1e6;
@@ -70,15 +86,18 @@ Status Profile::writeProfile(const std::string &path) const {
 
 Status Profile::writeTrace(const std::string &path) const {
   Json events = Json::array();
-  auto add = [&](const char *thread, const std::string &name, const std::string &kind, Recorder::Span span) {
-    events.push_back({{"name", name.empty() ? kind : name}, {"cat", kind}, {"ph", "X"}, {"pid", manifest.rank},
-                      {"tid", thread}, {"ts", span.begin * 1e6}, {"dur", span.seconds() * 1e6}});
+  auto add = [&](const char *thread, const Call &call, Recorder::Span span) {
+    Json event = {{"name", call.name.empty() ? call.kind : call.name}, {"cat", call.kind}, {"ph", "X"},
+                  {"pid", manifest.rank}, {"tid", thread}, {"ts", span.begin * 1e6}, {"dur", span.seconds() * 1e6}};
+    if (call.microbatch >= 0)
+      event["args"] = {{"microbatch", call.microbatch}};
+    events.push_back(std::move(event));
   };
   for (size_t i = 0; i < lastCalls.size(); ++i) {
     const Call &call = manifest.calls[i];
-    add("compute", call.name, call.kind, lastCalls[i]);
-    if (auto it = lastCollectives.find(call.id); it != lastCollectives.end() && call.kind != "await")
-      add("communication", call.name, call.kind, it->second);
+    add("compute", call, lastCalls[i]);
+    if (const Recorder::Span *travel = travelOf(call, occurrences[i], lastCollectives, lastSends))
+      add("communication", call, *travel);
   }
   return writeFile(path, dumpJson(Json{{"traceEvents", events}}));
 }

@@ -14,7 +14,7 @@ namespace divisi::runtime {
 /// JSON for each call, which `divisi profile --from` reads) and a trace of the last step (for chrome://tracing).
 class Profile {
 public:
-  Profile(const Manifest &manifest, int threads) : manifest(manifest), threads(threads), times(manifest.calls.size()) {}
+  Profile(const Manifest &manifest, int threads);
 
   /// What to give the context while a step runs.
   Recorder recorder;
@@ -29,13 +29,18 @@ private:
   /// The times of the first steps are left out: caches are cold, libraries choose their ways.
   static constexpr int64_t warmUp = 3;
 
+  /// How a call travelled, if it is a collective or a transfer whose times were taken.
+  static const Recorder::Span *travelOf(const Call &call, size_t occurrence, const Recorder::ById &collectives,
+                                        const Recorder::ById &sends);
+
   const Manifest &manifest;
   int threads;
+  std::vector<size_t> occurrences; ///< by call: how many before it have the same kind and id
   int64_t seen = 0;
   std::vector<std::vector<double>> times; ///< by call; a collective's own time, not that of starting it
   std::vector<double> tasks, steps;
   std::vector<Recorder::Span> lastCalls;
-  std::map<int64_t, Recorder::Span> lastCollectives;
+  Recorder::ById lastCollectives, lastSends;
 };
 
 } // namespace divisi::runtime

@@ -24,7 +24,8 @@ public:
   Status train(double learningRate, int64_t rows, uint32_t wants);
   Status evaluate(int64_t rows);
 
-  /// A result of the last call of this function; nothing if the model has none, or it was not wanted.
+  /// A result of the last call of this function, equal on all ranks; nothing if the model has none, or it was not wanted.
+  /// `output` is one of this program's manifest.
   std::optional<double> result(const Output *output) const;
   std::optional<double> result(std::string_view function, std::string_view kind) const {
     return result(description.result(function, kind));
@@ -39,14 +40,18 @@ public:
 
 private:
   Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads)
-      : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads) {}
+      : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads),
+        numbers(description.results.size()) {}
   void setInteger(const Tensor *tensor, int64_t value);
-  Status run(void (*function)(DivisiContext *, char *), const char *name, int64_t rows, uint32_t wants);
+  Status run(const char *function, int64_t rows, uint32_t wants);
+  bool isWanted(const Output &output) const { return output.when == 0 || (output.when & context.wants) != 0; }
+  Status collectResults(const std::string &function);
 
   const DivisiProgram &code;
   Manifest description;
   Arena memory;
   DivisiContext context;
+  std::vector<double> numbers; ///< by result
 };
 
 } // namespace divisi::runtime

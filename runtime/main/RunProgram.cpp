@@ -46,9 +46,9 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
     return {};
   if ((*options)->info || (*options)->describe) {
     if (first && (*options)->describe)
-      std::cout << describeJson(*manifest, program.arena_bytes) << std::endl;
+      std::cout << describeJson(*manifest) << std::endl;
     else if (first)
-      std::cout << describeText(*manifest, program.arena_bytes) << std::flush;
+      std::cout << describeText(*manifest) << std::flush;
     return {};
   }
   if (Status status = checkRanks(*manifest, ranks, argc > 0 ? argv[0] : "program"); !status.ok())
@@ -56,7 +56,7 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
   std::optional<LocalHub> alone;
   if (!ranks && !manifest->mesh.axes().empty())
     ranks = &alone.emplace(1).rank(0);
-  manifest->rank = ranks ? ranks->rank() : 0;
+  manifest->localize(ranks ? ranks->rank() : 0);
   Trainer trainer(program, std::move(*manifest), std::move(**options), ranks);
   Result<int> code = trainer.run();
   return code.ok() ? Ending{{}, *code} : Ending{code.status(), 0, trainer.endsEverywhere()};

@@ -182,7 +182,7 @@ Status Trainer::checkLoss(double loss) const {
 
 std::vector<std::pair<std::string, double>> Trainer::gradNorms() const {
   std::vector<std::pair<std::string, double>> norms;
-  for (const Output &output : manifest.results)
+  for (const Output &output : program->manifest().results)
     if (output.kind == "grad_norm" && output.function == "train")
       if (auto norm = program->result(&output))
         norms.emplace_back(output.name, *norm);

@@ -5,7 +5,7 @@
 
 namespace divisi::test {
 
-const char *const fakeManifest = R"({"abi": 1, "model": "line", "batch": 4,
+const char *const fakeManifest = R"({"abi": 2, "model": "line", "batch": 4,
  "weights": {"file": "line.safetensors", "hash": ""},
  "inputs": [
   {"name": "x", "dtype": "F32", "shape": [4, 3], "offset": 0, "bytes": 48},
@@ -28,6 +28,7 @@ const char *const fakeManifest = R"({"abi": 1, "model": "line", "batch": 4,
   {"function": "evaluate", "kind": "loss", "dtype": "F32", "shape": [], "offset": 1024},
   {"function": "evaluate", "kind": "correct", "dtype": "I64", "shape": [], "offset": 1088},
   {"function": "evaluate", "kind": "count", "dtype": "I64", "shape": [], "offset": 1152}],
+ "tasks": ["train", "evaluate"], "tables": {"train": [[[0, 0, 0]]], "evaluate": [[[1, 0, 0]]]},
  "defaults": {"lr": 0.05, "lr_schedule": "constant", "warmup_steps": 0, "step_size": 0, "gamma": 0.1}})";
 
 // A ModelProto with ir_version 8 and a graph named "line".
@@ -70,7 +71,7 @@ Sums forward(char *arena) {
 }
 } // namespace
 
-void fakeTrain(DivisiContext *context, char *arena) {
+void fakeTrain(DivisiContext *context, char *arena, char *) {
   if (fakeHook)
     fakeHook(*at<int64_t>(arena, 448));
   Sums s = forward(arena);
@@ -104,7 +105,7 @@ void fakeTrainDirect(char *arena) {
   step += 1;
 }
 
-void fakeEvaluate(DivisiContext *, char *arena) {
+void fakeEvaluate(DivisiContext *, char *arena, char *) {
   Sums s = forward(arena);
   *at<float>(arena, 1024) = s.loss;
   *at<int64_t>(arena, 1088) = s.correct;
@@ -112,8 +113,9 @@ void fakeEvaluate(DivisiContext *, char *arena) {
 }
 
 DivisiProgram fakeProgram() {
+  static constexpr DivisiTask tasks[] = {fakeTrain, fakeEvaluate};
   return {DIVISI_ABI_VERSION, fakeArenaBytes,    fakeManifest, std::strlen(fakeManifest),
-          fakeSkeleton,       fakeSkeletonBytes, fakeTrain,    fakeEvaluate};
+          fakeSkeleton,       fakeSkeletonBytes, 2,            tasks};
 }
 
 } // namespace divisi::test

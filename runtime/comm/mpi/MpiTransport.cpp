@@ -47,11 +47,19 @@ int shareOfCores(MPI_Comm comm) {
   return std::max(1, static_cast<int>(share));
 }
 
-/// Long messages travel in pieces whose sizes an int holds. One tag is enough: MPI keeps the order of messages between
-/// two ranks.
+/// The largest number that can be a tag: 32767 at least.
+int64_t tagLimit(MPI_Comm comm) {
+  void *value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
+  return found ? *static_cast<int *>(value) : 32767;
+}
+
+/// Long messages travel in pieces whose sizes an int holds: MPI keeps the order of messages between two ranks under one tag.
 class MpiTransport final : public Transport {
 public:
-  explicit MpiTransport(MPI_Comm comm) : Transport(rankIn(comm), sizeOf(comm)), comm(comm), share(shareOfCores(comm)) {}
+  explicit MpiTransport(MPI_Comm comm)
+      : Transport(rankIn(comm), sizeOf(comm)), comm(comm), share(shareOfCores(comm)), tags(tagLimit(comm)) {}
   ~MpiTransport() override {
     // After a failure the other ranks may be gone, and nothing would end.
     if (!failed())
@@ -61,17 +69,24 @@ public:
   int cores() const override { return share; }
   void terminate(int exitCode) override { MPI_Abort(MPI_COMM_WORLD, exitCode); }
 
+  using Transport::receive;
+  using Transport::send;
+
+  std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) override {
+    auto message = std::make_unique<Tagged>(*this);
+    startSend(to, tag, data, bytes, message->requests);
+    return message;
+  }
+  std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) override {
+    auto message = std::make_unique<Tagged>(*this);
+    startReceive(from, tag, data, bytes, message->requests);
+    return message;
+  }
+  int64_t largestTag() const override { return tags; }
+
 protected:
-  void startSend(int to, const void *data, size_t bytes) override {
-    inPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
-      return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, 0, comm, request);
-    });
-  }
-  void startReceive(int from, void *data, size_t bytes) override {
-    inPieces(bytes, [&](size_t at, int count, MPI_Request *request) {
-      return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, 0, comm, request);
-    });
-  }
+  void startSend(int to, const void *data, size_t bytes) override { startSend(to, 0, data, bytes, requests); }
+  void startReceive(int from, void *data, size_t bytes) override { startReceive(from, 0, data, bytes, requests); }
   bool poll() override {
     if (requests.empty())
       return true;
@@ -88,13 +103,37 @@ protected:
   }
 
 private:
-  template <typename Start> void inPieces(size_t bytes, const Start &start) {
+  /// Unfinished, it goes away only before the end of all ranks.
+  struct Tagged final : Message {
+    explicit Tagged(MpiTransport &owner) : owner(owner) {}
+    bool poll() override {
+      int complete = 0;
+      return owner.check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &complete,
+                                     MPI_STATUSES_IGNORE)) &&
+             complete;
+    }
+
+    MpiTransport &owner;
+    std::vector<MPI_Request> requests;
+  };
+
+  void startSend(int to, int tag, const void *data, size_t bytes, std::vector<MPI_Request> &started) {
+    inPieces(bytes, started, [&](size_t at, int count, MPI_Request *request) {
+      return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, tag, comm, request);
+    });
+  }
+  void startReceive(int from, int tag, void *data, size_t bytes, std::vector<MPI_Request> &started) {
+    inPieces(bytes, started, [&](size_t at, int count, MPI_Request *request) {
+      return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, tag, comm, request);
+    });
+  }
+  template <typename Start> void inPieces(size_t bytes, std::vector<MPI_Request> &started, const Start &start) {
     constexpr size_t longest = size_t(1) << 30;
     for (size_t at = 0; at < bytes; at += longest) {
       MPI_Request request = MPI_REQUEST_NULL;
       if (!check(start(at, static_cast<int>(std::min(longest, bytes - at)), &request)))
         return;
-      requests.push_back(request);
+      started.push_back(request);
     }
   }
   bool check(int code) {
@@ -105,6 +144,7 @@ private:
 
   MPI_Comm comm;
   int share;
+  int64_t tags;
   std::vector<MPI_Request> requests;
   std::vector<int> done;
 };

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define DIVISI_ABI_VERSION 1
+#define DIVISI_ABI_VERSION 2
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
 
@@ -24,16 +24,21 @@ typedef struct DivisiContext DivisiContext;
 /* A compiled loop nest. Works on [begin, end) of its outermost parallel extent. */
 typedef void (*DivisiKernel)(void *const *buffers, int64_t begin, int64_t end);
 
+/* Straight-line code of one stage: all of a step, or a part of it for one microbatch (the manifest's `tables` say which runs
+ * when). `slot` is where the values lie that a microbatch's later tasks read; tasks of different microbatches may have
+ * different slots. */
+typedef void (*DivisiTask)(DivisiContext *context, char *arena, char *slot);
+
 /* What one executable does. `manifest` is JSON (schema: runtime/README.md). */
 typedef struct DivisiProgram {
   uint64_t abi_version;
-  uint64_t arena_bytes;
+  uint64_t arena_bytes; /* of the stage that needs most */
   const char *manifest;
   uint64_t manifest_bytes;
   const char *skeleton; /* serialized ONNX ModelProto without the state's initializers */
   uint64_t skeleton_bytes;
-  void (*train)(DivisiContext *context, char *arena);
-  void (*evaluate)(DivisiContext *context, char *arena);
+  uint64_t task_count;
+  const DivisiTask *tasks; /* the manifest's `tasks` has their names, in the same order */
 } DivisiProgram;
 
 extern const DivisiProgram divisi_program;
@@ -146,7 +151,20 @@ typedef struct DivisiCollective {
  * not be read before divisi_await. Collectives complete in the order in which they are started. */
 void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers);
 
-/* Waits until the collective `id` of this run of the task is complete. No buffers. */
+/* One message between two stages of a pipeline: to or from the rank that differs from this one only in its index along the
+ * mesh's axis "stage". Messages of one id arrive in the order in which they are sent; those of different ids are independent.
+ * Buffers: what is sent, or where it goes. */
+typedef struct DivisiTransfer {
+  int64_t id;    /* equal on both sides, unique among transfers and collectives */
+  int64_t stage; /* index of the other side along the axis "stage"; may be this rank's own */
+  int64_t bytes;
+} DivisiTransfer;
+/* Returns when the buffer may be changed: the message is copied. */
+void divisi_send(DivisiContext *context, const DivisiTransfer *params, void *const *buffers);
+/* Starts to receive; divisi_await waits for it. Does not hold up what is started later. */
+void divisi_receive(DivisiContext *context, const DivisiTransfer *params, void *const *buffers);
+
+/* Waits until the last collective or receive that was started with this `id` is complete. No buffers. */
 typedef struct DivisiAwait {
   int64_t id;
 } DivisiAwait;

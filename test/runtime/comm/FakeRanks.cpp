@@ -8,7 +8,7 @@ std::string divisi::test::fakeRanksManifest(int data, int model) {
                   R"(], "global_shape": [4], "split": [[1]], "offset": )", offset, rest, "},\n");
   };
   return concat(
-      R"({"abi": 1, "model": "line", "batch": 4, "mesh": [{"name": "data", "size": )", data,
+      R"({"abi": 2, "model": "line", "batch": 4, "mesh": [{"name": "data", "size": )", data,
       R"(}, {"name": "model", "size": )", model, R"(}], "weights": {"file": "", "hash": ""},
  "inputs": [{"name": "x", "dtype": "F32", "shape": [)",
       rows, ", ", features, R"(], "global_shape": [4, 4], "split": [[0], [1]], "offset": 0},
@@ -31,5 +31,6 @@ std::string divisi::test::fakeRanksManifest(int data, int model) {
  "collectives": [{"id": 0, "name": "all_reduce of the predictions over model"},
   {"id": 1, "name": "all_reduce of the loss over data"},
   {"id": 2, "name": "all_reduce of the gradients over data"}],
+ "tasks": ["train", "evaluate"], "tables": {"train": [[[0, 0, 0]]], "evaluate": [[[1, 0, 0]]]},
  "defaults": {"lr": 0.05}})");
 }

@@ -23,8 +23,8 @@ public:
             manifest.size(),
             "\x08\x08\x3a\x06\x12\x04line",
             10,
-            train,
-            evaluate};
+            2,
+            tasks};
   }
 
 private:
@@ -64,7 +64,7 @@ private:
     sum(context, losses, mine, at<float>(arena, loss));
   }
 
-  static void train(DivisiContext *context, char *arena) {
+  static void train(DivisiContext *context, char *arena, char *) {
     static const CollectiveBlock gradients = block(2, 0, features + 1);
     forward(context, arena, 704);
     const float *x = at<float>(arena, 0), *error = at<float>(arena, 1088);
@@ -85,7 +85,8 @@ private:
       at<float>(arena, 320)[i] += 1;
     *at<int64_t>(arena, 448) += 1;
   }
-  static void evaluate(DivisiContext *context, char *arena) { forward(context, arena, 768); }
+  static void evaluate(DivisiContext *context, char *arena, char *) { forward(context, arena, 768); }
+  static constexpr DivisiTask tasks[] = {train, evaluate};
 };
 
 } // namespace divisi::test

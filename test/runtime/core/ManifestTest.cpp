@@ -41,7 +41,7 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
   struct Case {
     const char *pointer, *value, *message;
   };
-  for (const Case &c : std::initializer_list<Case>{{"/abi", "2", "not of version 1"},
+  for (const Case &c : std::initializer_list<Case>{{"/abi", "1", "not of version 2"},
                                                    {"/batch", "0", "batch"},
                                                    {"/batch", "\"4\"", "no integer 'batch'"},
                                                    {"/inputs/0/offset", "-64", "outside of the arena"},

@@ -210,7 +210,7 @@ TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
   writeNpy(folder / "tokens.npy", "<f4", {12, 1}, count(12));
   writeNpy(folder / "x.npy", "<f4", {6, 6}, count(36));
   writeNpy(folder / "table.npy", "<f4", {3, 4}, count(12));
-  Result<Manifest> manifest = parseManifest(R"({"abi": 1, "batch": 4,
+  Result<Manifest> manifest = parseManifest(R"({"abi": 2, "batch": 4,
     "mesh": [{"name": "data", "size": 2}, {"name": "model", "size": 2}], "inputs": [
     {"name": "tokens", "dtype": "F32", "shape": [2, 1], "global_shape": [8, 1], "split": [[0, 1], []], "offset": 0,
      "padding": -7},

@@ -279,11 +279,13 @@ TEST_F(ProgramTest, FailuresAreExitCodeOne) {
   EXPECT_EQ(run("--init 1"), 1);
   expectError("the program's manifest is not valid JSON");
   program = fakeProgram();
-  program.train = [](DivisiContext *context, char *arena) {
+  static constexpr DivisiTask failing = [](DivisiContext *context, char *arena, char *) {
     DivisiTopK params = {1, 2, 1, 3, 1, 0, 4};
     void *buffers[] = {arena, arena, arena};
     divisi_top_k(context, &params, buffers);
   };
+  const DivisiTask tasks[] = {failing, failing};
+  program.tasks = tasks;
   EXPECT_EQ(run("--init 1"), 1);
   expectError("step 1: top-k: cannot take 3 of 2 values");
 }
