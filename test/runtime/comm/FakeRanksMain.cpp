@@ -1,7 +1,9 @@
-// A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); `--conformance` runs the checks of
-// collectives over these ranks instead.
+// A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); after `--stages` another one, of two stages.
+// `--conformance` runs the checks of communication over these ranks instead.
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/comm/FakeRanks.h"
+#include "test/runtime/comm/FakeStages.h"
+#include "test/runtime/comm/TransferChecks.h"
 
 #include <iostream>
 
@@ -20,6 +22,8 @@ static int conform() {
   for (const Mesh &mesh : meshesOf(ranks->size()))
     for (const std::string &mistake : checkCollectives(*ranks, mesh, checks))
       mistakes.push_back(mistake);
+  for (const std::string &mistake : checkTransfers(*ranks))
+    mistakes.push_back(mistake);
   for (size_t i = 0; i < std::min<size_t>(3, mistakes.size()); ++i)
     std::cerr << mistakes[i] << std::endl;
   return mistakes.empty() && checks > 10000 ? 0 : 1;
@@ -28,5 +32,7 @@ static int conform() {
 int main(int argc, char **argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--conformance")
     return conform();
+  if (argc > 1 && std::string_view(argv[1]) == "--stages")
+    return runProgram(FakeStages<2, 2>::program(), argc - 1, argv + 1);
   return runProgram(FakeRanks<2, 2>::program(), argc, argv);
 }

@@ -76,7 +76,7 @@ protected:
   TemporaryFolder folder;
 };
 
-TEST_F(MpiTest, CollectivesAreWhatTheyAreDefinedToBe) {
+TEST_F(MpiTest, CommunicationIsWhatItIsDefinedToBe) {
   for (int ranks : {2, 4})
     EXPECT_EQ(wait(start(ranks, "--conformance"), 120), 0) << ranks << " ranks\n" << output();
 }
@@ -86,6 +86,30 @@ TEST_F(MpiTest, TrainsAndSaves) {
   EXPECT_EQ(linesOf(readFile(folder / "log")).size(), 20u);
   EXPECT_EQ(readFile(folder / "ck/latest"), "step-20\n");
   EXPECT_NE(readFile(folder / "w").find("table"), std::string::npos);
+}
+
+TEST_F(MpiTest, AProgramOfStagesTrains) {
+  writeNpy(folder / "x3.npy", "<f4", {40, 3}, randomNumbers(120, 1));
+  ASSERT_EQ(wait(start(4, "--stages --init 5 --data x=@/x3.npy --data label=@/y.npy --epochs 4 --log @/log"), 60), 0)
+      << output();
+  std::vector<std::string> lines = linesOf(readFile(folder / "log"));
+  ASSERT_EQ(lines.size(), 20u);
+  auto lossOf = [](const std::string &line) { return std::stod(line.substr(line.find("\"loss\":") + 7)); };
+  EXPECT_LT(lossOf(lines.back()), 0.7 * lossOf(lines.front())) << lines.front() << lines.back();
+}
+
+/// A lost stage: one that waits for its transfer says so.
+TEST_F(MpiTest, ALostStageEndsTheJob) {
+  writeNpy(folder / "x3.npy", "<f4", {40, 3}, randomNumbers(120, 1));
+  pid_t job = start(4, "--stages --init 5 --data x=@/x3.npy --data label=@/y.npy --lr 0 --steps 100000000 --quiet --log @/log");
+  ASSERT_TRUE(waitForSteps("log")) << output();
+  std::vector<pid_t> ranks = childrenOf(job);
+  ASSERT_EQ(ranks.size(), 4u);
+  kill(ranks[2], SIGKILL);
+  EXPECT_GT(wait(job, 5), 0) << output();
+  std::string text = output();
+  EXPECT_NE(text.find("error: rank "), std::string::npos) << text;
+  EXPECT_NE(text.find("waited in vain for "), std::string::npos) << text;
 }
 
 TEST_F(MpiTest, AnotherNumberOfRanksIsAUsageError) {

@@ -1,16 +1,13 @@
 // Whole programs for many ranks, as threads of this process: state, data, checkpoints and the log.
-#include "test/runtime/comm/Ranks.h"
 #include "runtime/checkpoint/Safetensors.h"
-#include "runtime/core/Json.h"
-#include "runtime/main/RunProgram.h"
-#include "test/runtime/Util.h"
 #include "test/runtime/comm/FakeRanks.h"
+#include "test/runtime/comm/RanksFixture.h"
 
 using namespace divisi::runtime;
 using namespace divisi::test;
 
 namespace {
-class RanksTest : public testing::Test {
+class RanksTest : public RanksFixture {
 protected:
   RanksTest() {
     auto x = randomNumbers(10 * 4, 1);
@@ -21,47 +18,10 @@ protected:
     writeNpy(folder / "y.npy", "<i8", {10}, label);
   }
 
-  /// The exit code of rank 0; `@` in an argument stands for the test's folder. All ranks must end alike.
-  int run(const DivisiProgram &program, int ranks, const std::string &arguments) {
-    std::vector<std::string> words = {"line"};
-    std::istringstream stream("--data x=@/x.npy --data label=@/y.npy " + arguments);
-    for (std::string word; stream >> word; words.push_back(word))
-      for (size_t at; (at = word.find('@')) != std::string::npos;)
-        word.replace(at, 1, folder.path.string());
-    std::vector<const char *> argv;
-    for (const std::string &word : words)
-      argv.push_back(word.c_str());
-    LocalHub hub(ranks);
-    std::vector<int> codes(static_cast<size_t>(ranks));
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    onRanks(hub, [&](Transport &transport) {
-      codes[static_cast<size_t>(transport.rank())] =
-          runProgram(program, static_cast<int>(argv.size()), argv.data(), &transport);
-    });
-    out = testing::internal::GetCapturedStdout();
-    error = testing::internal::GetCapturedStderr();
-    for (int code : codes)
-      EXPECT_EQ(code, codes[0]) << error;
-    return codes[0];
-  }
+  using RanksFixture::run;
   template <int Data, int Model> int run(const std::string &arguments) {
     return run(FakeRanks<Data, Model>::program(), Data * Model, arguments);
   }
-  std::vector<Json> log(const std::string &name) {
-    std::vector<Json> lines;
-    for (const std::string &line : linesOf(readFile(folder / name)))
-      lines.push_back(Json::parse(line));
-    return lines;
-  }
-  void expectError(const std::string &words) {
-    EXPECT_EQ(linesOf(error).size(), 1u) << error;
-    EXPECT_TRUE(error.starts_with("error: ")) << error;
-    EXPECT_NE(error.find(words), std::string::npos) << error;
-  }
-
-  TemporaryFolder folder;
-  std::string out, error;
 };
 
 /// Random weights are numbered by where they are in the whole tensor, and files have the whole.

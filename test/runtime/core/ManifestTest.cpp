@@ -193,4 +193,158 @@ TEST(ManifestTest, RefusesMeshesThatCannotBe) {
     EXPECT_TRUE(failsWith(parse(json), c.message)) << c.pointer << " " << c.value;
   }
 }
+/// The fake program's manifest on a pipeline of 2 stages x 2 ranks: the first stage has x and w, the second the label, the bias and
+/// the results; both have `mean`, the step and the seed.
+Json staged() {
+  Json json = fake();
+  json["mesh"] = {{{"name", "stage"}, {"size", 2}}, {{"name", "data"}, {"size", 2}}};
+  json["stages"] = {{{"arena", 1216}}, {{"arena", 1152}}};
+  json["inputs"][0].update({{"stage", 0}, {"shape", {2, 2, 3}}, {"microbatches", 2}});
+  json["inputs"][1].update({{"stage", 1}, {"shape", {2, 2}}, {"microbatches", 2}});
+  for (Json &state : json["state"])
+    state["stage"] = state["name"].get<std::string>().starts_with("bias") ? 1 : 0;
+  for (size_t i : {4, 5, 6}) {
+    Json copy = json["state"][i];
+    copy["stage"] = 1;
+    copy["offset"] = copy["offset"].get<int64_t>() - 64;
+    json["state"].insert(json["state"].begin(), copy);
+  }
+  for (Json &scalar : json["scalars"])
+    scalar["stage"] = 1;
+  json["results"].erase(7); // at 1152
+  for (Json &result : json["results"])
+    result["stage"] = 1;
+  json["tasks"] = {"forward", "backward", "train"};
+  json["tables"] = {{"train", {{{0, 0, 0}, {0, 1, 64}, {1, 0, 0}, {1, 1, 64}}, {{2, 0, 0}, {2, 1, 0}}}},
+                    {"evaluate", {{{0, 0, 0}}, Json::array()}}};
+  json["calls"] = {{{"kind", "send"}, {"id", 1}, {"task", 0}},
+                   {{"kind", "gemm"}, {"task", 2}},
+                   {{"kind", "await"}, {"id", 1}},
+                   {{"kind", "receive"}, {"task", 1}}};
+  return json;
+}
+
+TEST(ManifestTest, EachRankHasWhatItsStageHas) {
+  Result<Manifest> m = parse(staged());
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_EQ(m->stages(), 2);
+  EXPECT_EQ(m->firstOf(1), 2);
+  ASSERT_EQ(m->inputs.size(), 2u);
+  EXPECT_EQ(m->inputs[0].wholeShape(), (Shape{4, 3}));
+  EXPECT_EQ(m->state.size(), 7u);
+  EXPECT_EQ(m->stateOf(Role::Step)->owner().stage, 0);
+  auto kinds = [](const Manifest &local) {
+    std::string all;
+    for (const Call &call : local.calls)
+      all += concat(call.kind, " ", call.microbatch, ", ");
+    return all;
+  };
+  Manifest first = *m, second = *m;
+  first.localize(1);
+  EXPECT_TRUE(first.inputs[0].here);
+  EXPECT_FALSE(first.inputs[1].here);
+  EXPECT_EQ(first.stateOf(Role::Step)->offset, 448);
+  EXPECT_FALSE(first.scalar("rows")->here);
+  EXPECT_FALSE(first.result("train", "loss")->here);
+  EXPECT_EQ(first.table("train")->size(), 4u);
+  EXPECT_EQ(first.table("train")->at(3).slot, 64);
+  EXPECT_EQ(kinds(first), "send 0, send 1, receive 0, receive 1, ");
+  second.localize(2);
+  EXPECT_FALSE(second.inputs[0].here);
+  EXPECT_EQ(second.stateOf(Role::Step)->offset, 384);
+  EXPECT_EQ(second.stateOf(Role::Step)->owner().offset, 448);
+  EXPECT_TRUE(second.scalar("rows")->here);
+  EXPECT_TRUE(second.table("evaluate")->empty());
+  EXPECT_EQ(second.table("test"), nullptr);
+  EXPECT_EQ(kinds(second), "gemm 0, await 0, gemm 1, await 1, ");
+}
+
+TEST(ManifestTest, RefusesStagesThatCannotBe) {
+  struct Case {
+    const char *pointer, *value, *message;
+  };
+  for (const Case &c : std::vector<Case>{
+           {"/tasks", "\"train\"", "no list 'tasks'"},
+           {"/tasks/1", "7", "whose name is no text"},
+           {"/tasks", "[\"a\"]", "runs a task that there is not"},
+           {"/tables/train/0/0/0", "3", "runs a task that there is not"},
+           {"/tables/train/0/0/0", "-1", "runs a task that there is not"},
+           {"/tables/train/0/0/0", "18446744073709551615", "runs a task that there is not"},
+           {"/tables/train/0/0/0", "0.5", "not three integers"},
+           {"/tables/train/0/0/1", "-1", "runs a microbatch that there is not"},
+           {"/tables/train/0/0/1", "2", "runs a microbatch that there is not"},
+           {"/tables/train/0/0/2", "-64", "slot outside of the arena"},
+           {"/tables/train/0/0/2", "1280", "slot outside of the arena"},
+           {"/tables/train/1/0/2", "1216", "slot outside of the arena"},
+           {"/tables/train/0/0/2", "32", "not aligned"},
+           {"/tables/train/0/0", "[0, 0]", "not three integers"},
+           {"/tables/train/0", "3", "not one list for each stage"},
+           {"/tables/train", "[[]]", "not one list for each stage"},
+           {"/tables/train", "{}", "not one list for each stage"},
+           {"/tables/test", "[[], []]", "'test' is of an unknown function"},
+           {"/tables", "[]", "'tables'"},
+           {"/calls/0/task", "3", "belongs to a task that there is not"},
+           {"/calls/0/task", "-1", "belongs to a task that there is not"},
+           {"/stages", "[{\"arena\": 1216}]", "has 1 stages, but the mesh has 2"},
+           {"/stages/0/arena", "1217", "a size that cannot be"},
+           {"/stages/0/arena", "-1", "a size that cannot be"},
+           {"/stages/0", "5", "not an object"},
+           {"/stages/1/arena", "1000", "outside of the arena"},
+           {"/inputs/0/stage", "2", "of a stage that there is not"},
+           {"/inputs/0/stage", "-1", "of a stage that there is not"},
+           {"/inputs/0/microbatches", "3", "not that of microbatches"},
+           {"/inputs/0/microbatches", "0", "not that of microbatches"},
+           {"/inputs/0/shape", "[2, 6]", "not that of microbatches"},
+           {"/state/0/stage", "0", "two times the state 'divisi.seed'"},
+           {"/state/0/dtype", "\"U64\"", "do not agree"},
+           {"/state/2/shape", "[1, 1]", "do not agree"},
+           {"/state/2/role", "\"constant\"", "do not agree"},
+           {"/state/2/offset", "192", "in one place"},
+           {"/results/0/stage", "7", "of a stage that there is not"},
+           {"/results/1", R"({"function": "train", "kind": "loss", "dtype": "F32", "offset": 0, "stage": 0})",
+            "two times the result 'loss' of 'train'"},
+           {"/state/3/split", "[[0]]", "one stage and split over stages"}}) {
+    Json json = staged();
+    json["state"][3].update({{"global_shape", {6}}, {"split", {{1}}}}); // w
+    json[Json::json_pointer(c.pointer)] = Json::parse(c.value);
+    EXPECT_TRUE(failsWith(parse(json), c.message)) << c.pointer << " = " << c.value;
+  }
+  // A tensor of all stages and one of a single stage share an arena.
+  Json json = staged();
+  json["state"][3].erase("stage");
+  json["state"][3]["offset"] = 320;
+  EXPECT_TRUE(failsWith(parse(json), "in one place"));
+  DivisiProgram program = fakeProgram();
+  program.task_count = 3;
+  EXPECT_TRUE(failsWith(parseManifest(program), "has 3 tasks, but its manifest names 2"));
+}
+
+/// Damage never leads to a crash, for whichever rank.
+TEST(ManifestTest, SurvivesMutationsOfStages) {
+  std::mt19937 random(2);
+  std::string text = staged().dump();
+  int accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string mutated = text;
+    for (unsigned n = 0; n < 1 + random() % 3; ++n)
+      mutated[random() % mutated.size()] = "0123456789-[]{},\":aeF"[random() % 21];
+    Result<Manifest> m = parseManifest(mutated, fakeArenaBytes);
+    if (!m.ok())
+      continue;
+    accepted += 1;
+    for (int64_t rank = 0; rank < std::min<int64_t>(m->mesh.size(), 8); ++rank) {
+      Manifest local = *m;
+      local.localize(rank);
+      uint64_t arena = local.arenas[static_cast<size_t>(local.stageOf(rank))];
+      ASSERT_LE(arena, fakeArenaBytes);
+      for (const State &s : local.state)
+        ASSERT_TRUE(!s.here || (s.offset >= 0 && uint64_t(s.offset + s.bytes) <= arena));
+      if (const Table *table = local.table("train"))
+        for (const Row &row : *table)
+          ASSERT_TRUE(row.task >= 0 && static_cast<size_t>(row.task) < local.tasks.size());
+    }
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_LT(accepted, 3000);
+}
 } // namespace

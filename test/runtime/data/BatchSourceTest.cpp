@@ -1,4 +1,5 @@
 #include "runtime/data/BatchSource.h"
+#include "runtime/core/Json.h"
 #include "runtime/data/Shuffle.h"
 #include "test/runtime/FakeProgram.h"
 #include "test/runtime/Util.h"
@@ -162,6 +163,33 @@ TEST_F(BatchSourceTest, OtherLeadingDimensions) {
   EXPECT_TRUE(failsWith(open("x.npy", "label.npy"), "expected F32 [4, 3]"));
 }
 
+/// Rows of the file are numbered through the microbatches; messages have the shape that users know.
+TEST_F(BatchSourceTest, MicrobatchesAreConsecutiveRows) {
+  Json json = Json::parse(fakeManifest);
+  json["inputs"][0].update({{"shape", {2, 2, 3}}, {"microbatches", 2}});
+  json["inputs"][1].update({{"shape", {2, 2}}, {"microbatches", 2}});
+  manifest = *parseManifest(json.dump(), fakeArenaBytes);
+  Result<BatchSource> source = open();
+  ASSERT_TRUE(succeeded(source));
+  int64_t rows = 0;
+  ASSERT_TRUE(succeeded(source->load(1, arena, rows)));
+  for (int64_t i = 0; i < 12; ++i)
+    EXPECT_EQ(xAt(i), 12 + i);
+  std::memset(arena, 0x55, 128);
+  ASSERT_TRUE(succeeded(source->load(2, arena, rows)));
+  EXPECT_EQ(rows, 2);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(labelAt(i), i < 2 ? 8 + i : -100);
+  EXPECT_EQ(xAt(5), 29);
+  EXPECT_EQ(xAt(6), 0);
+  EXPECT_EQ(arena[96], 0x55);
+  writeNpy(folder / "wide.npy", "<f4", {10, 4}, std::vector<float>(40));
+  EXPECT_TRUE(failsWith(open("wide.npy"), "expected F32 [N, 3], but"));
+  label[7] = 50;
+  writeNpy(folder / "label.npy", "<i8", {10}, label);
+  EXPECT_TRUE(failsWith(open()->load(1, arena, rows), "has the value 50 in row 7"));
+}
+
 TEST(ShuffleTest, IsAPermutationThatDependsOnSeedAndEpoch) {
   for (uint64_t count : {0, 1, 2, 3, 10, 1000}) {
     auto order = permutation(1, 2, count);
@@ -242,6 +270,69 @@ TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
       for (int64_t r = 0; r < 3; ++r)
         for (int64_t c = 0; c < 2; ++c)
           EXPECT_EQ(at(128, 2 * r + c), 4 * r + rank % 2 * 2 + c) << rank;
+    }
+  }
+}
+
+/// A pipeline of 2 x 2 ranks: microbatches of 3 samples of two rows each, padded to 8 rows to divide, on the first stage alone; a
+/// matrix of which each rank has some columns on the second; and the rows of the batch by microbatches over the ranks of a stage.
+TEST(BatchSourceRanksTest, EachStageLoadsItsMicrobatches) {
+  TemporaryFolder folder;
+  std::vector<float> values(80);
+  std::iota(values.begin(), values.end(), 0.0f);
+  values.resize(20);
+  writeNpy(folder / "tokens.npy", "<f4", {20}, values);
+  values.resize(40);
+  std::iota(values.begin(), values.end(), 0.0f);
+  writeNpy(folder / "x.npy", "<f4", {10, 4}, values);
+  values.resize(10);
+  writeNpy(folder / "y.npy", "<f4", {10}, values);
+  Result<Manifest> manifest = parseManifest(R"({"abi": 2, "batch": 6,
+    "mesh": [{"name": "stage", "size": 2}, {"name": "data", "size": 2}], "inputs": [
+    {"name": "tokens", "dtype": "F32", "shape": [2, 4], "global_shape": [2, 6], "padded_shape": [2, 8], "split": [[], [1]],
+     "offset": 0, "microbatches": 2, "stage": 0, "padding": -7},
+    {"name": "x", "dtype": "F32", "shape": [2, 3, 2], "global_shape": [2, 3, 4], "split": [[], [], [1]], "offset": 0,
+     "microbatches": 2, "stage": 1},
+    {"name": "y", "dtype": "F32", "shape": [1, 3], "global_shape": [2, 3], "split": [[1], []], "offset": 64,
+     "microbatches": 2, "stage": 1, "padding": -9},
+    {"name": "y", "dtype": "F32", "shape": [2, 3], "offset": 128, "microbatches": 2, "stage": 0, "padding": -9}],
+    "state": [], "scalars": [], "results": []})",
+                                            256);
+  ASSERT_TRUE(succeeded(manifest));
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    Manifest local = *manifest;
+    local.localize(rank);
+    Result<BatchSource> source =
+        BatchSource::open(local, {{"tokens", folder / "tokens.npy"}, {"x", folder / "x.npy"}, {"y", folder / "y.npy"}},
+                          "--eval", {});
+    ASSERT_TRUE(succeeded(source));
+    EXPECT_EQ(source->allBatches(), 2);
+    for (int64_t batch : {0, 1}) { // the second has four samples of six
+      alignas(64) char arena[256];
+      std::memset(arena, 0x55, sizeof(arena));
+      float untouched = 0;
+      std::memcpy(&untouched, arena, 4);
+      int64_t rows = 0, data = rank % 2;
+      ASSERT_TRUE(succeeded(source->load(batch, arena, rows)));
+      EXPECT_EQ(rows, batch == 0 ? 6 : 4);
+      auto at = [&](int64_t offset, int64_t i) { return readNumber(arena + offset + 4 * i, DataType::F32); };
+      if (rank < 2) {
+        for (int64_t m = 0; m < 2; ++m)
+          for (int64_t r = 0; r < 4; ++r) {
+            int64_t within = 4 * data + r, row = 6 * m + within;
+            EXPECT_EQ(at(0, 4 * m + r), within < 6 && row / 2 < rows ? 12 * batch + row : -7) << rank << " " << row;
+          }
+        for (int64_t row = 0; row < 6; ++row)
+          EXPECT_EQ(at(128, row), row < rows ? 6 * batch + row : -9);
+        EXPECT_EQ(at(64, 0), untouched);
+      } else {
+        for (int64_t row = 0; row < 6; ++row)
+          for (int64_t c = 0; c < 2; ++c)
+            EXPECT_EQ(at(0, 2 * row + c), row < rows ? (6 * batch + row) * 4 + 2 * data + c : 0) << rank << " " << row;
+        for (int64_t r = 0; r < 3; ++r)
+          EXPECT_EQ(at(64, r), 3 * data + r < rows ? 6 * batch + 3 * data + r : -9);
+        EXPECT_EQ(at(128, 0), untouched);
+      }
     }
   }
 }

@@ -1,0 +1,129 @@
+// Messages between stages beside all else, and what happens when the other stage is lost.
+#include "runtime/core/Context.h"
+#include "test/runtime/Util.h"
+#include "test/runtime/comm/Conformance.h"
+#include "test/runtime/comm/Ranks.h"
+#include "test/runtime/comm/TransferChecks.h"
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+TEST(TransferTest, EveryMessageArrivesWhereItShould) {
+  for (int ranks : {1, 2, 3, 4}) {
+    LocalHub hub(ranks);
+    onRanks(hub, [&](Transport &transport) {
+      for (const std::string &mistake : checkTransfers(transport))
+        ADD_FAILURE() << ranks << " ranks: " << mistake;
+    });
+  }
+}
+
+/// The peer differs in its index along the axis of stages alone.
+TEST(TransferTest, GoesAlongTheAxisOfStages) {
+  LocalHub hub(6);
+  onRanks(hub, [&](Transport &transport) {
+    Communicator ranks(transport, Mesh({{"stage", 3}, {"data", 2}}));
+    DivisiContext context(1);
+    context.communicator = &ranks;
+    int64_t stage = transport.rank() / 2, data = transport.rank() % 2, mine = transport.rank(), got = -1;
+    DivisiTransfer out{5, (stage + 1) % 3, 8}, in{5, (stage + 2) % 3, 8};
+    void *from[] = {&mine}, *to[] = {&got};
+    DivisiAwait await{5};
+    divisi_receive(&context, &in, to);
+    divisi_send(&context, &out, from);
+    divisi_await(&context, &await, nullptr);
+    EXPECT_TRUE(succeeded(context.error));
+    EXPECT_EQ(got, (stage + 2) % 3 * 2 + data);
+    EXPECT_TRUE(succeeded(ranks.finish()));
+    EXPECT_EQ(ranks.takeUsage().bytes, 8);
+    EXPECT_EQ(ranks.takeUsage().bytes, 0);
+  });
+}
+
+TEST(TransferTest, RefusesWhatCannotBeSent) {
+  LocalHub hub(1);
+  Communicator ranks(hub.rank(0), Mesh({{"stage", 1}}), {{3, "the features"}});
+  int64_t value = 1;
+  EXPECT_TRUE(failsWith(ranks.send({3, 1, 8}, &value), "'the features': has parameters out of their ranges"));
+  EXPECT_TRUE(failsWith(ranks.receive({3, -1, 8}, &value), "out of their ranges"));
+  EXPECT_TRUE(failsWith(ranks.receive({3, 0, -8}, &value), "out of their ranges"));
+  EXPECT_TRUE(failsWith(ranks.receive({-3, 0, 8}, &value), "has a number that no message can have"));
+  EXPECT_TRUE(failsWith(ranks.receive({int64_t(1) << 40, 0, 8}, &value), "the largest is 2147483646"));
+  EXPECT_TRUE(failsWith(ranks.await(3), "was not started"));
+  EXPECT_TRUE(succeeded(ranks.finish()));
+  DivisiContext context(1);
+  DivisiTransfer params{3, 0, 8};
+  void *buffers[] = {&value};
+  divisi_send(&context, &params, buffers);
+  EXPECT_TRUE(failsWith(context.error, "divisi_send: this program runs on one device alone"));
+}
+
+TEST(TransferTest, AFailureReachesWhoWaits) {
+  LocalHub hub(2);
+  onRanks(hub, [&](Transport &transport) {
+    Communicator ranks(transport, Mesh({{"stage", 2}}), {{7, "the features of layer 3"}});
+    ranks.setStep(12);
+    if (transport.rank() == 1) {
+      usleep(20000);
+      return ranks.fail(failure("rank 1: out of luck"));
+    }
+    int64_t got = 0;
+    ASSERT_TRUE(succeeded(ranks.receive({7, 1, 8}, &got)));
+    EXPECT_TRUE(failsWith(ranks.await(7), "rank 0: step 12: waited for 'the features of layer 3': rank 1: out of luck"));
+    EXPECT_FALSE(ranks.finish().ok());
+    EXPECT_FALSE(ranks.send({7, 1, 8}, &got).ok());
+  });
+}
+
+/// Nothing says that a stage is lost: after a signal to stop, waiting for it, or for it to take what was sent, ends.
+TEST(TransferTest, ASignalEndsWaitingForALostStage) {
+  int64_t value = 0;
+  for (bool sends : {false, true}) {
+    LocalHub hub(2);
+    Communicator ranks(hub.rank(0), Mesh({{"stage", 2}}), {{7, "the features"}});
+    ranks.setStep(3);
+    ranks.setInterrupt([] { return Interrupt::Urgent; });
+    ASSERT_TRUE(succeeded(sends ? ranks.send({7, 1, 8}, &value) : ranks.receive({7, 1, 8}, &value)));
+    EXPECT_TRUE(failsWith(sends ? ranks.finish() : ranks.await(7),
+                          "rank 0: step 3: waited in vain for 'the features': another"));
+    std::string text = "x";
+    EXPECT_FALSE(ranks.broadcast(text, 1, true).ok());
+  }
+  LocalHub hub(2);
+  Communicator ranks(hub.rank(0), Mesh({{"stage", 2}}));
+  ranks.setInterrupt([] { return Interrupt::Urgent; });
+  std::string text;
+  EXPECT_TRUE(failsWith(ranks.broadcast(text, 1, true), "waited in vain for what another rank tells all"));
+}
+
+TEST(TransferTest, OtherSizesAreAnError) {
+  LocalHub hub(2);
+  onRanks(hub, [&](Transport &transport) {
+    Communicator ranks(transport, Mesh({{"stage", 2}}));
+    char data[16] = {};
+    Status status = transport.rank() == 0 ? ranks.send({1, 1, 16}, data) : ranks.receive({1, 0, 8}, data);
+    if (status.ok())
+      status = ranks.finish();
+    EXPECT_TRUE(failsWith(status, "rank 1 expected 8 bytes of rank 0, which sent 16"));
+  });
+}
+
+/// What was sent and never taken, and a receive that never ends, leave no trace: later messages find nobody's memory.
+TEST(TransferTest, UnfinishedOnesAreForgotten) {
+  LocalHub hub(2);
+  {
+    std::vector<char> data(1000, 'a');
+    Communicator ranks(hub.rank(0), Mesh({{"stage", 2}}));
+    ASSERT_TRUE(succeeded(ranks.send({1, 1, 1000}, data.data())));
+    ASSERT_TRUE(succeeded(ranks.send({2, 0, 1000}, data.data())));
+    ASSERT_TRUE(succeeded(ranks.receive({3, 1, 1000}, data.data())));
+    usleep(20000); // they begin
+  }
+  char got[1000], sent[1000] = {};
+  std::unique_ptr<Message> in = hub.rank(1).receive(0, 2, got, 1000), out = hub.rank(1).send(0, 4, sent, 1000);
+  EXPECT_FALSE(in->poll());
+  EXPECT_FALSE(out->poll());
+  EXPECT_TRUE(failsWith(hub.rank(1).status(), "ended before its collectives and transfers"));
+}
+} // namespace
