@@ -67,6 +67,7 @@ public:
         manifest.tasks.push_back(item.get<std::string>());
       else
         top.fail("has a task whose name is no text");
+    keep(top.status());
     for (const auto &[function, stages] : top.object("tables").items())
       parseTables(function, stages);
     for (const Json &item : top.array("calls"))

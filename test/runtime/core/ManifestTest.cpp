@@ -203,11 +203,10 @@ Json staged() {
   json["inputs"][1].update({{"stage", 1}, {"shape", {2, 2}}, {"microbatches", 2}});
   for (Json &state : json["state"])
     state["stage"] = state["name"].get<std::string>().starts_with("bias") ? 1 : 0;
-  for (size_t i : {4, 5, 6}) {
-    Json copy = json["state"][i];
-    copy["stage"] = 1;
-    copy["offset"] = copy["offset"].get<int64_t>() - 64;
-    json["state"].insert(json["state"].begin(), copy);
+  Json state = json["state"];
+  for (auto [i, offset] : {std::pair{4, 256}, {5, 384}, {6, 448}}) {
+    state[i].update({{"stage", 1}, {"offset", offset}});
+    json["state"].insert(json["state"].begin(), state[i]);
   }
   for (Json &scalar : json["scalars"])
     scalar["stage"] = 1;
@@ -294,7 +293,7 @@ TEST(ManifestTest, RefusesStagesThatCannotBe) {
            {"/inputs/0/stage", "-1", "of a stage that there is not"},
            {"/inputs/0/microbatches", "3", "not that of microbatches"},
            {"/inputs/0/microbatches", "0", "not that of microbatches"},
-           {"/inputs/0/shape", "[2, 6]", "not that of microbatches"},
+           {"/inputs/0/shape", "[3, 4]", "not that of microbatches"},
            {"/state/0/stage", "0", "two times the state 'divisi.seed'"},
            {"/state/0/dtype", "\"U64\"", "do not agree"},
            {"/state/2/shape", "[1, 1]", "do not agree"},
