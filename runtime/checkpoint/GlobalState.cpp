@@ -7,8 +7,8 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Whether `rank` is the first of the owner's stage that has its piece: its index is 0 along every axis that does not split
-/// the tensor.
+/// Whether `rank` is the first of the owner's stage that has its piece: its index is 0 along every axis that does not
+/// split the tensor.
 bool isFirstOwner(const Manifest &manifest, const Tensor &owner, int64_t rank) {
   const Mesh &mesh = manifest.mesh;
   int64_t stageAxis = owner.stage < 0 ? -1 : mesh.find("stage").value_or(-1);

@@ -129,16 +129,16 @@ Status Communicator::waitUntil(const std::atomic<int64_t> &counter, int64_t numb
 }
 
 void Communicator::work() {
-  constexpr int yields = 200;
-  int idle = 0; // looks in which nothing was new
+  constexpr int yields = 200, longest = 100; // microseconds
+  int idle = 0;                              // looks in which nothing was new
   std::unique_lock lock(mutex);
   while (true) {
     auto isNew = [&] { return ends || !jobs.empty() || !posted.empty(); };
     if (moving.empty())
       begun.wait(lock, isNew);
     else if (idle > yields)
-      begun.wait_for(lock, std::chrono::microseconds(std::min(100, idle - yields)), isNew);
-    idle = isNew() ? 0 : idle + 1;
+      begun.wait_for(lock, std::chrono::microseconds(idle - yields), isNew);
+    idle = isNew() ? 0 : std::min(idle + 1, yields + longest);
     if (ends && jobs.empty() && posted.empty())
       return;
     lock.unlock();

@@ -25,9 +25,9 @@ struct CommUsage {
 /// Whether a rank was asked to stop: by a signal that leaves it time, or by one that does not.
 enum class Interrupt { None, Stop, Urgent };
 
-/// Runs the collectives that tasks start, in order, and beside them transfers between stages, on a thread of its own, so that
-/// they overlap with computing. While there are some only that thread uses the transport; when all are complete the compute
-/// thread calls the functions for hosts.
+/// Runs the collectives that tasks start, in order, and beside them transfers between stages, on a thread of its own,
+/// so that they overlap with computing. While there are some only that thread uses the transport; when all are complete
+/// the compute thread calls the functions for hosts.
 class Communicator {
 public:
   /// `names` are those of the collectives and transfers by their id. The transport outlives the communicator.
@@ -39,7 +39,8 @@ public:
   int size() const { return transport.size(); }
   const Mesh &mesh() const { return mesh_; }
 
-  /// For the services of these names. A failure names the rank, the step and the collective or transfer. `data` is copied.
+  /// For the services of these names. A failure names the rank, the step and the collective or transfer. `data` is
+  /// copied.
   Status start(const DivisiCollective *params, void *const *buffers);
   Status send(const DivisiTransfer &params, const void *data);
   Status receive(const DivisiTransfer &params, void *data);
@@ -96,8 +97,8 @@ private:
     int peer = 0;
     char *data = nullptr;
     size_t bytes = 0;
-    double begin = 0;                 ///< for the recorder
-    Scratch copy = {};                ///< of what is sent
+    double begin = 0;                      ///< for the recorder
+    Scratch copy = {};                     ///< of what is sent
     std::unique_ptr<Message> message = {}; ///< null: not started
   };
   /// Tells a rank that has ended from one that is slow, once this rank is asked to stop.
@@ -122,7 +123,7 @@ private:
   std::map<int64_t, std::string> names;
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< the compute thread's
-  std::map<int64_t, Flow> flows, sendFlows; ///< by id; one rank may send to itself under one id
+  std::map<int64_t, Flow> flows, sendFlows;             ///< by id; one rank may send to itself under one id
   std::atomic<int64_t> step = 0;
   Clock::time_point stepBegan = Clock::now();
   double stepSeconds = 0; ///< of the step before

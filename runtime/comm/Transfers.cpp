@@ -75,7 +75,8 @@ void Communicator::progress() {
     if (!t.message && !failed && t.bytes > 0) {
       t.begin = recorder ? recorder->now() : 0;
       auto tag = static_cast<int>(t.id + 1);
-      t.message = t.sends ? transport.send(t.peer, tag, t.data, t.bytes) : transport.receive(t.peer, tag, t.data, t.bytes);
+      t.message =
+          t.sends ? transport.send(t.peer, tag, t.data, t.bytes) : transport.receive(t.peer, tag, t.data, t.bytes);
     }
     if (failed || t.bytes == 0 || t.message->poll())
       complete(t);

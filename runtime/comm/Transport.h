@@ -49,8 +49,8 @@ public:
     return wait();
   }
 
-  /// Starts a message of at least one byte under a tag from 1 to `largestTag`. Those between two ranks under one tag arrive in
-  /// order; other messages are independent of them, and `wait` does not wait for them.
+  /// Starts a message of at least one byte under a tag from 1 to `largestTag`. Those between two ranks under one tag
+  /// arrive in order; other messages are independent of them, and `wait` does not wait for them.
   virtual std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) = 0;
   virtual std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) = 0;
   virtual int64_t largestTag() const = 0;

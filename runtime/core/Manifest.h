@@ -44,7 +44,8 @@ struct Tensor {
 /// What a user feeds.
 struct Input : Tensor {
   bool label = false;
-  /// How many microbatches the first dimension counts, whose rows are the second; 0: the rows of the batch are the first.
+  /// How many microbatches the first dimension counts, whose rows are the second; 0: the rows of the batch are the
+  /// first.
   int64_t microbatches = 0;
   /// Fills the rows that an incomplete evaluation batch does not have (else zero).
   std::optional<int64_t> padding;
@@ -112,10 +113,10 @@ struct Manifest {
   std::vector<Output> results;
   Mesh mesh;        ///< without axes: one device
   int64_t rank = 0; ///< whose pieces the arena has; known when the program runs
-  std::map<int64_t, std::string> collectives; ///< and transfers
-  std::vector<std::string> tasks;             ///< names
+  std::map<int64_t, std::string> collectives;       ///< and transfers
+  std::vector<std::string> tasks;                   ///< names
   std::map<std::string, std::vector<Table>> tables; ///< by function and stage
-  std::vector<uint64_t> arenas;               ///< bytes by stage
+  std::vector<uint64_t> arenas;                     ///< bytes by stage
   std::vector<Call> calls; ///< of tasks; once the rank is known, of all that its table of `train` runs
   double expectedStep = 0; ///< microseconds; 0: unknown
   double learningRate = 0.01;
@@ -140,8 +141,8 @@ struct Manifest {
   const Tensor *scalar(std::string_view name) const;
   const State *stateOf(Role role) const;
   const Output *result(std::string_view function, std::string_view kind) const;
-  /// A hash of names, roles, element types and whole shapes of the state in the model's order: equal for programs that can
-  /// exchange checkpoints, on however many ranks and stages.
+  /// A hash of names, roles, element types and whole shapes of the state in the model's order: equal for programs that
+  /// can exchange checkpoints, on however many ranks and stages.
   std::string identity() const;
 };
 

@@ -133,9 +133,7 @@ private:
 
   /// The lists of rows [task, microbatch, slot] of all stages.
   void parseTables(const std::string &function, const Json &stages) {
-    auto fail = [&](const char *message) {
-      keep(failure("the manifest's table of '", function, "' ", message));
-    };
+    auto fail = [&](const char *message) { keep(failure("the manifest's table of '", function, "' ", message)); };
     if (function != "train" && function != "evaluate")
       return fail("is of an unknown function");
     if (!stages.is_array() || stages.size() != manifest.arenas.size())
@@ -210,8 +208,8 @@ private:
       tensor.split.push_back(std::move(axes));
     }
     Shape padded = reader.has("padded_shape") ? reader.shape("padded_shape") : tensor.global;
-    bool fits = padded.size() == tensor.shape.size() && tensor.split.size() == tensor.shape.size() && tensor.global.size() == tensor.shape.size() &&
-                byteCount(tensor.global, widthOf(tensor.dtype));
+    bool fits = padded.size() == tensor.shape.size() && tensor.split.size() == tensor.shape.size() &&
+                tensor.global.size() == tensor.shape.size() && byteCount(tensor.global, widthOf(tensor.dtype));
     for (size_t d = 0; fits && d < tensor.shape.size(); ++d) {
       int64_t pieces = manifest.mesh.count(tensor.split[d]);
       fits = padded[d] % pieces == 0 && padded[d] / pieces == tensor.shape[d] && tensor.global[d] <= padded[d];
@@ -356,7 +354,8 @@ private:
       if (item.name.empty() || again)
         keep(failure("the program's manifest has two times the ", what, " '", item.name, "', or one without a name"));
       else if (!agree(first, item))
-        keep(failure("the program's manifest has the ", what, " '", item.name, "' on two stages that do not agree on it"));
+        keep(failure("the program's manifest has the ", what, " '", item.name,
+                     "' on two stages that do not agree on it"));
       else if (item.stage >= 0)
         first.places.push_back(item);
     }

@@ -9,8 +9,8 @@
 
 namespace divisi::runtime {
 
-/// Times what a rank calls in a step, in order, and what travels beside it. The compute thread counts calls, the communication
-/// thread adds collectives and transfers while tasks run; both are read when the tasks have ended.
+/// Times what a rank calls in a step, in order, and what travels beside it. The compute thread counts calls, the
+/// communication thread adds collectives and transfers while tasks run; both are read when the tasks have ended.
 class Recorder {
 public:
   /// Seconds since the run began.

@@ -41,8 +41,7 @@ void Profile::add(double task, double step) {
   if (recorder.calls.size() != manifest.calls.size() || ++seen <= warmUp)
     return;
   for (size_t i = 0; i < times.size(); ++i) {
-    const Recorder::Span *travel =
-        travelOf(manifest.calls[i], occurrences[i], recorder.collectives, recorder.sends);
+    const Recorder::Span *travel = travelOf(manifest.calls[i], occurrences[i], recorder.collectives, recorder.sends);
     times[i].push_back((travel ? *travel : recorder.calls[i]).seconds());
   }
   tasks.push_back(task);
@@ -87,8 +86,13 @@ Status Profile::writeProfile(const std::string &path) const {
 Status Profile::writeTrace(const std::string &path) const {
   Json events = Json::array();
   auto add = [&](const char *thread, const Call &call, Recorder::Span span) {
-    Json event = {{"name", call.name.empty() ? call.kind : call.name}, {"cat", call.kind}, {"ph", "X"},
-                  {"pid", manifest.rank}, {"tid", thread}, {"ts", span.begin * 1e6}, {"dur", span.seconds() * 1e6}};
+    Json event = {{"name", call.name.empty() ? call.kind : call.name},
+                  {"cat", call.kind},
+                  {"ph", "X"},
+                  {"pid", manifest.rank},
+                  {"tid", thread},
+                  {"ts", span.begin * 1e6},
+                  {"dur", span.seconds() * 1e6}};
     if (call.microbatch >= 0)
       event["args"] = {{"microbatch", call.microbatch}};
     events.push_back(std::move(event));

@@ -24,8 +24,8 @@ public:
   Status train(double learningRate, int64_t rows, uint32_t wants);
   Status evaluate(int64_t rows);
 
-  /// A result of the last call of this function, equal on all ranks; nothing if the model has none, or it was not wanted.
-  /// `output` is one of this program's manifest.
+  /// A result of the last call of this function, equal on all ranks; nothing if the model has none, or it was not
+  /// wanted. `output` is one of this program's manifest.
   std::optional<double> result(const Output *output) const;
   std::optional<double> result(std::string_view function, std::string_view kind) const {
     return result(description.result(function, kind));

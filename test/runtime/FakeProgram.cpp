@@ -114,8 +114,14 @@ void fakeEvaluate(DivisiContext *, char *arena, char *) {
 
 DivisiProgram fakeProgram() {
   static constexpr DivisiTask tasks[] = {fakeTrain, fakeEvaluate};
-  return {DIVISI_ABI_VERSION, fakeArenaBytes,    fakeManifest, std::strlen(fakeManifest),
-          fakeSkeleton,       fakeSkeletonBytes, 2,            tasks};
+  return {DIVISI_ABI_VERSION,
+          fakeArenaBytes,
+          fakeManifest,
+          std::strlen(fakeManifest),
+          fakeSkeleton,
+          fakeSkeletonBytes,
+          2,
+          tasks};
 }
 
 } // namespace divisi::test

@@ -55,7 +55,8 @@ int64_t tagLimit(MPI_Comm comm) {
   return found ? *static_cast<int *>(value) : 32767;
 }
 
-/// Long messages travel in pieces whose sizes an int holds: MPI keeps the order of messages between two ranks under one tag.
+/// Long messages travel in pieces whose sizes an int holds: MPI keeps the order of messages between two ranks under one
+/// tag.
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(MPI_Comm comm)
@@ -108,8 +109,8 @@ private:
     explicit Tagged(MpiTransport &owner) : owner(owner) {}
     bool poll() override {
       int complete = 0;
-      return owner.check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &complete,
-                                     MPI_STATUSES_IGNORE)) &&
+      return owner.check(
+                 MPI_Testall(static_cast<int>(requests.size()), requests.data(), &complete, MPI_STATUSES_IGNORE)) &&
              complete;
     }
 

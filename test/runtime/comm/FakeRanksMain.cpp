@@ -1,4 +1,5 @@
-// A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); after `--stages` another one, of two stages.
+// A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); after `--stages` another one, of two
+// stages.
 // `--conformance` runs the checks of communication over these ranks instead.
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/comm/FakeRanks.h"

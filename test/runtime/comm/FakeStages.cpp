@@ -75,8 +75,8 @@ std::string fakeStagesManifest(int stages, int data) {
     train = concat("[", train, "[3, 0, 0], [4, 0, 0]]");
     evaluate = concat("[", evaluate, "[6, 0, 0]]");
   } else {
-    train = concat("[", row(0, 0, a), ", ", row(0, 1, a), ", ", row(2, 0, a), ", ", row(0, 2, a), ", ", row(2, 1, a), ", ",
-                   row(0, 3, a), ", ", row(2, 2, a), ", ", row(2, 3, a), ", [3, 0, 0]], [");
+    train = concat("[", row(0, 0, a), ", ", row(0, 1, a), ", ", row(2, 0, a), ", ", row(0, 2, a), ", ", row(2, 1, a),
+                   ", ", row(0, 3, a), ", ", row(2, 2, a), ", ", row(2, 3, a), ", [3, 0, 0]], [");
     evaluate = "[";
     std::string second;
     for (int m = 0; m < 4; ++m) {
@@ -93,8 +93,8 @@ std::string fakeStagesManifest(int stages, int data) {
  "stages": [{"arena": )",
                 fakeWhole.arena, stages > 1 ? concat("}, {\"arena\": ", fakeSecond.arena) : "", R"(}],
  "inputs": [)",
-                inputs.text, "],\n \"state\": [", state.text, "],\n \"scalars\": [", scalars.text, "],\n \"results\": [",
-                results.text, R"(],
+                inputs.text, "],\n \"state\": [", state.text, "],\n \"scalars\": [", scalars.text,
+                "],\n \"results\": [", results.text, R"(],
  "tasks": ["forward", "middle", "backward", "updateFirst", "updateSecond", "evaluate", "evaluated"],
  "tables": {"train": [)",
                 train, R"(], "evaluate": [)", evaluate, R"(]},

@@ -9,7 +9,8 @@
 
 namespace divisi::test {
 
-/// Where a stage has its tensors; -1: it does not have it. A slot has what is sent forward, and 64 bytes on what comes back.
+/// Where a stage has its tensors; -1: it does not have it. A slot has what is sent forward, and 64 bytes on what comes
+/// back.
 struct FakeLayout {
   int64_t x, label, w, momentum, scale, bias, table, step, seed, rate, rows, microbatch, axis, loss, evalLoss, norm;
   int64_t gradW, gradRest, lossSum, reduced, slots, arena;
@@ -21,9 +22,9 @@ constexpr FakeLayout fakeSecond = {-1,  0,   -1,  -1,  64, 128, 192, 256, 320, 3
                                    512, 576, 640, 704, -1, -1,  768, 832, 896, 960, 1216};
 std::string fakeStagesManifest(int stages, int data);
 
-/// Linear regression of three features: the first stage has the weights, the second a scale, the bias and the loss; both have a
-/// frozen table, step and seed, which the gradients' noise depends on. Batches of 8 rows go through in 4 microbatches, two of
-/// which are under way at once; their rows are split over `Data` ranks. One stage sends to itself.
+/// Linear regression of three features: the first stage has the weights, the second a scale, the bias and the loss;
+/// both have a frozen table, step and seed, which the gradients' noise depends on. Batches of 8 rows go through in 4
+/// microbatches, two of which are under way at once; their rows are split over `Data` ranks. One stage sends to itself.
 template <int Stages, int Data> class FakeStages {
 public:
   static DivisiProgram program() {
@@ -130,7 +131,8 @@ private:
   }
   static void updateSecond(DivisiContext *context, char *arena, char *) {
     static const CollectiveBlock gradients = block(3, 2), losses = block(4, 1);
-    float *own = at<float>(arena, second.gradRest), *sums = sum(context, gradients, own, at<float>(arena, second.reduced));
+    float *own = at<float>(arena, second.gradRest),
+          *sums = sum(context, gradients, own, at<float>(arena, second.reduced));
     *at<float>(arena, second.scale) -= *at<float>(arena, second.rate) * sums[0];
     *at<float>(arena, second.bias) -= *at<float>(arena, second.rate) * (sums[1] + noise(arena, second));
     own[0] = own[1] = 0;

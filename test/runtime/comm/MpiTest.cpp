@@ -101,7 +101,8 @@ TEST_F(MpiTest, AProgramOfStagesTrains) {
 /// A lost stage: one that waits for its transfer says so.
 TEST_F(MpiTest, ALostStageEndsTheJob) {
   writeNpy(folder / "x3.npy", "<f4", {40, 3}, randomNumbers(120, 1));
-  pid_t job = start(4, "--stages --init 5 --data x=@/x3.npy --data label=@/y.npy --lr 0 --steps 100000000 --quiet --log @/log");
+  pid_t job =
+      start(4, "--stages --init 5 --data x=@/x3.npy --data label=@/y.npy --lr 0 --steps 100000000 --quiet --log @/log");
   ASSERT_TRUE(waitForSteps("log")) << output();
   std::vector<pid_t> ranks = childrenOf(job);
   ASSERT_EQ(ranks.size(), 4u);

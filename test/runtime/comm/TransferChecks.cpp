@@ -74,8 +74,8 @@ public:
     }
   }
 
-  /// Rank 0 starts a collective and then sends; its neighbour joins the collective only when it has the message, and answers,
-  /// which rank 0 waits for with the collective under way.
+  /// Rank 0 starts a collective and then sends; its neighbour joins the collective only when it has the message, and
+  /// answers, which rank 0 waits for with the collective under way.
   void besideCollectives() {
     if (n < 2)
       return;

@@ -70,7 +70,8 @@ TEST(TransferTest, AFailureReachesWhoWaits) {
     }
     int64_t got = 0;
     ASSERT_TRUE(succeeded(ranks.receive({7, 1, 8}, &got)));
-    EXPECT_TRUE(failsWith(ranks.await(7), "rank 0: step 12: waited for 'the features of layer 3': rank 1: out of luck"));
+    EXPECT_TRUE(
+        failsWith(ranks.await(7), "rank 0: step 12: waited for 'the features of layer 3': rank 1: out of luck"));
     EXPECT_FALSE(ranks.finish().ok());
     EXPECT_FALSE(ranks.send({7, 1, 8}, &got).ok());
   });

@@ -193,8 +193,8 @@ TEST(ManifestTest, RefusesMeshesThatCannotBe) {
     EXPECT_TRUE(failsWith(parse(json), c.message)) << c.pointer << " " << c.value;
   }
 }
-/// The fake program's manifest on a pipeline of 2 stages x 2 ranks: the first stage has x and w, the second the label, the bias and
-/// the results; both have `mean`, the step and the seed.
+/// The fake program's manifest on a pipeline of 2 stages x 2 ranks: the first stage has x and w, the second the label,
+/// the bias and the results; both have `mean`, the step and the seed.
 Json staged() {
   Json json = fake();
   json["mesh"] = {{{"name", "stage"}, {"size", 2}}, {{"name", "data"}, {"size", 2}}};

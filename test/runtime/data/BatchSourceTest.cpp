@@ -274,8 +274,9 @@ TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
   }
 }
 
-/// A pipeline of 2 x 2 ranks: microbatches of 3 samples of two rows each, padded to 8 rows to divide, on the first stage alone; a
-/// matrix of which each rank has some columns on the second; and the rows of the batch by microbatches over the ranks of a stage.
+/// A pipeline of 2 x 2 ranks: microbatches of 3 samples of two rows each, padded to 8 rows to divide, on the first
+/// stage alone; a matrix of which each rank has some columns on the second; and the rows of the batch by microbatches
+/// over the ranks of a stage.
 TEST(BatchSourceRanksTest, EachStageLoadsItsMicrobatches) {
   TemporaryFolder folder;
   std::vector<float> values(80);
@@ -302,9 +303,8 @@ TEST(BatchSourceRanksTest, EachStageLoadsItsMicrobatches) {
   for (int64_t rank = 0; rank < 4; ++rank) {
     Manifest local = *manifest;
     local.localize(rank);
-    Result<BatchSource> source =
-        BatchSource::open(local, {{"tokens", folder / "tokens.npy"}, {"x", folder / "x.npy"}, {"y", folder / "y.npy"}},
-                          "--eval", {});
+    Result<BatchSource> source = BatchSource::open(
+        local, {{"tokens", folder / "tokens.npy"}, {"x", folder / "x.npy"}, {"y", folder / "y.npy"}}, "--eval", {});
     ASSERT_TRUE(succeeded(source));
     EXPECT_EQ(source->allBatches(), 2);
     for (int64_t batch : {0, 1}) { // the second has four samples of six
