@@ -41,6 +41,8 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   add("divisi_top_k", &divisi_top_k);
   add("divisi_collective", &divisi_collective);
   add("divisi_await", &divisi_await);
+  add("divisi_send", &divisi_send);
+  add("divisi_receive", &divisi_receive);
   return map;
 }
 
@@ -149,11 +151,16 @@ void JitFunction::run(DivisiContext *context) {
   memset(arena.get(), 0, bytes);
   for (auto [input, offset] : llvm::zip(inputs, inputOffsets))
     llvm::copy(input.bytes, arena.get() + offset);
-  program->evaluate(context, arena.get());
+  program->tasks[0](context, arena.get(), arena.get());
   for (auto [output, offset, constant] : llvm::zip(outputs, outputOffsets, constants)) {
     char *from = arena.get() + offset;
     output.bytes = offset < 0 ? constant : std::vector<char>(from, from + graph::bytesOf(output.type));
   }
+}
+
+DivisiTask JitProgram::task(StringRef name) const {
+  auto it = llvm::find(names, name);
+  return it == names.end() ? nullptr : program->tasks[it - names.begin()];
 }
 
 llvm::Expected<std::unique_ptr<JitProgram>> JitProgram::compile(ModuleOp module) {
@@ -167,6 +174,7 @@ llvm::Expected<std::unique_ptr<JitProgram>> JitProgram::compile(ModuleOp module)
     return Place{cast<RankedTensorType>(type), attributes, offset ? offset.getInt() : -1, {}};
   };
   for (auto task : module.getOps<func::FuncOp>()) {
+    result->names.push_back(task.getName().str());
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {
       DictionaryAttr attributes = task.getArgAttrDict(i);
       StringAttr name;

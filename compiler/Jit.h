@@ -62,6 +62,8 @@ public:
   ~JitProgram();
 
   const DivisiProgram &get() const { return *program; }
+  /// @train or @evaluate; null if there is none.
+  DivisiTask task(llvm::StringRef name) const;
   /// States, inputs and scalars by name. A state is renewed where it lies.
   std::map<std::string, Place> arguments;
   /// What the tasks report: by task, kind and name ("train grad_norm fc.weight").
@@ -69,6 +71,7 @@ public:
 
 private:
   JitProgram() = default;
+  std::vector<std::string> names; // of the tasks
   std::unique_ptr<llvm::orc::LLJIT> jit;
   const DivisiProgram *program = nullptr;
 };

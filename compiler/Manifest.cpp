@@ -6,13 +6,16 @@
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
 #include "divisi/abi.h"
+#include "passes/Pipelining/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 using namespace divisi;
@@ -111,6 +114,8 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   entry["name"] = task.getArgAttrOfType<StringAttr>(i, names::input).getValue();
   if (task.getArgAttr(i, names::label))
     entry["label"] = true;
+  if (auto count = task.getArgAttrOfType<IntegerAttr>(i, names::microbatches))
+    entry["microbatches"] = count.getInt();
   if (auto padding = task.getArgAttrOfType<IntegerAttr>(i, "graph.padding"))
     entry["padding"] = padding.getInt();
   if (auto range = task.getArgAttrOfType<ArrayAttr>(i, "graph.range")) {
@@ -127,38 +132,81 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   return entry;
 }
 
+static int64_t stageOf(func::FuncOp task) {
+  auto stage = task->getAttrOfType<IntegerAttr>(dist::names::stage);
+  return stage ? stage.getInt() : 0;
+}
+
+/// What runs when, by function and stage: [task, microbatch, offset of its slot].
+static json::Object tablesOf(ModuleOp module) {
+  llvm::StringMap<int64_t> numbers;
+  json::Object tables;
+  for (auto task : module.getOps<func::FuncOp>()) {
+    numbers.try_emplace(task.getName(), numbers.size());
+    if (!task.getName().contains('.'))
+      tables[task.getName()] = json::Array{json::Array{json::Array{numbers.lookup(task.getName()), 0, 0}}};
+  }
+  for (auto schedule : module.getOps<dist::ScheduleOp>()) {
+    json::Array rows;
+    auto slots = schedule->getAttrOfType<ArrayAttr>(exec::names::slots);
+    for (auto [row, offsets] : llvm::zip(schedule.getRows().getAsRange<ArrayAttr>(), slots.getAsRange<DenseI64ArrayAttr>())) {
+      json::Array entries;
+      for (auto [entry, offset] : llvm::zip(row.getAsRange<StringAttr>(), offsets.asArrayRef())) {
+        auto [task, number] = entry.getValue().split(' ');
+        int64_t microbatch = 0;
+        (void)number.getAsInteger(10, microbatch); // verified
+        entries.push_back(json::Array{numbers.lookup((schedule.getFunction() + "." + task).str()), microbatch, offset});
+      }
+      rows.push_back(std::move(entries));
+    }
+    tables[schedule.getFunction()] = std::move(rows);
+  }
+  return tables;
+}
+
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
                                     const WeightsReference &weights, const Expectation *expectation) {
-  json::Array inputs, states, scalars, results, mesh, collectives;
+  json::Array inputs, states, scalars, results, mesh, collectives, tasks;
   llvm::StringSet<> seen;
+  std::set<int64_t> messages;
   int64_t batch = 0;
+  auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(exec::names::arenas);
   for (auto task : module.getOps<func::FuncOp>()) {
+    tasks.push_back(task.getName());
+    std::string stage; // whose arena this is, as part of a key
+    auto located = [&](json::Object entry) {
+      if (!stage.empty())
+        entry["stage"] = stageOf(task);
+      return entry;
+    };
+    if (arenas)
+      stage = std::to_string(stageOf(task)) + " ";
     if (mesh.empty())
       for (const auto &axis : meshOf(task).axes)
         mesh.push_back(json::Object{{"name", axis.name}, {"size", axis.size}});
     for (auto call : task.getOps<exec::CallOp>())
-      if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective))
+      if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective); name && messages.insert(call.getParams()[0]).second)
         collectives.push_back(json::Object{{"id", call.getParams()[0]}, {"name", name.getValue()}});
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {
       Type type = task.getArgumentTypes()[i];
       auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);
       if (auto attrs = task.getArgAttrOfType<DictionaryAttr>(i, names::state)) {
-        if (seen.insert("state " + attrs.getAs<StringAttr>("name").str()).second)
-          states.push_back(withSplit(state(attrs, type, offset), task, i));
+        if (seen.insert(stage + "state " + attrs.getAs<StringAttr>("name").str()).second)
+          states.push_back(located(withSplit(state(attrs, type, offset), task, i)));
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::input)) {
         auto global = task.getArgAttrOfType<TypeAttr>(i, dist::names::global);
         auto shape = cast<RankedTensorType>(global ? global.getValue() : type).getShape();
-        if (!seen.insert("input " + name.str()).second)
+        if (!seen.insert(stage + "input " + name.str()).second)
           continue;
-        inputs.push_back(withSplit(input(task, i, offset), task, i));
+        inputs.push_back(located(withSplit(input(task, i, offset), task, i)));
         if (batch == 0 && !shape.empty())
-          batch = shape[0];
+          batch = shape[0] * (task.getArgAttr(i, names::microbatches) ? shape[1] : 1);
       } else if (auto name = task.getArgAttrOfType<StringAttr>(i, names::scalar)) {
-        if (!seen.insert("scalar " + name.str()).second)
+        if (!seen.insert(stage + "scalar " + name.str()).second)
           continue;
         json::Object entry = describe(type, offset);
         entry["name"] = name.getValue();
-        scalars.push_back(std::move(entry));
+        scalars.push_back(located(std::move(entry)));
       }
     }
     for (unsigned i = 0; i < task.getNumResults(); ++i) {
@@ -167,19 +215,28 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
         continue;
       json::Object entry =
           describe(task.getResultTypes()[i], task.getResultAttrOfType<IntegerAttr>(i, exec::names::offset));
-      entry["function"] = task.getName();
+      entry["function"] = task.getName().split('.').first;
       entry["kind"] = report.getAs<StringAttr>("kind").getValue();
       if (auto name = report.getAs<StringAttr>("name"))
         entry["name"] = name.getValue();
       if (auto when = report.getAs<IntegerAttr>("when"))
         entry["when"] = when.getInt();
-      results.push_back(std::move(entry));
+      results.push_back(located(std::move(entry)));
     }
+  }
+  if (auto order = module->getAttrOfType<ArrayAttr>(pipelining::stateOrder)) { // checkpoints know the order of the model
+    llvm::StringMap<size_t> position;
+    for (auto name : order.getAsRange<StringAttr>())
+      position.try_emplace(name.getValue(), position.size());
+    auto positionOf = [&](const json::Value &entry) { return position.lookup(*entry.getAsObject()->getString("name")); };
+    llvm::stable_sort(states, [&](const json::Value &a, const json::Value &b) { return positionOf(a) < positionOf(b); });
   }
   json::Object manifest{
       {"abi", DIVISI_ABI_VERSION},
       {"model", model},
       {"batch", batch},
+      {"tables", tablesOf(module)},
+      {"tasks", std::move(tasks)},
       {"inputs", std::move(inputs)},
       {"state", std::move(states)},
       {"scalars", std::move(scalars)},
@@ -189,6 +246,12 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                                 {"warmup_steps", defaults.warmupSteps},
                                 {"step_size", defaults.stepSize},
                                 {"gamma", defaults.gamma}}}};
+  if (arenas) {
+    json::Array stages;
+    for (int64_t bytes : arenas.asArrayRef())
+      stages.push_back(json::Object{{"arena", bytes}});
+    manifest["stages"] = std::move(stages);
+  }
   if (!mesh.empty()) {
     manifest["mesh"] = std::move(mesh);
     manifest["collectives"] = std::move(collectives);

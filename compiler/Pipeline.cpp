@@ -5,6 +5,7 @@
 #include "passes/Layout/Layouts.h"
 #include "passes/Layout/Passes.h"
 #include "passes/Partitioning/Passes.h"
+#include "passes/Pipelining/Passes.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Training/Passes.h"
 
@@ -46,6 +47,8 @@ Level compiler::levelOf(ModuleOp module) {
     return Level::llvm;
   if (module->hasAttr(exec::names::arena))
     return Level::exec;
+  if (!module.getOps<dist::ScheduleOp>().empty())
+    return Level::dist;
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(dist::names::mesh) || function->hasAttr(dist::names::partitioned))
       return function->hasAttr(dist::names::mesh) ? Level::planned : Level::dist;
@@ -92,11 +95,24 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   pm.addPass(planning::createPlanPass(plan));
 }
 
-void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options) {
+void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
+  addSimplify(pm);
+  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches}));
+  addSimplify(pm);
+}
+
+void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
+  pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";")}));
+  pm.addPass(pipelining::createSplitTasksPass({options.schedule, options.chunks}));
+}
+
+void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches) {
   pm.addPass(partitioning::createPartitionPass());
+  OpPassManager &simplify = pm.nest<func::FuncOp>();
+  simplify.addPass(createCanonicalizerPass());
+  simplify.addPass(createCSEPass());
+  addTaskPipeline(pm, microbatches);
   OpPassManager &function = pm.nest<func::FuncOp>();
-  function.addPass(createCanonicalizerPass());
-  function.addPass(createCSEPass());
   partitioning::BucketGradientsPassOptions bucket;
   bucket.bucketBytes = options.bucketBytes;
   function.addPass(partitioning::createBucketGradientsPass(bucket));

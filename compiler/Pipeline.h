@@ -51,10 +51,22 @@ struct PlanOptions {
   int64_t bucketBytes = 1 << 20; // of gradients that are reduced together: small, so that the first travel early
 };
 
+/// How a step runs in microbatches, on one device or in a pipeline: the options of the passes of Pipelining.
+struct MicrobatchOptions {
+  int64_t microbatches = 1, stages = 1;
+  int64_t chunks = 1;            // stages of a device
+  std::string schedule = "1f1b"; // gpipe, ...
+  std::vector<std::string> cuts; // first nodes of stages
+};
+
+/// train to train: the batch split over time.
+void addMicrobatchPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
+/// A module with microbatches, for one device or partitioned, to tasks and their schedule.
+void addTaskPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
 /// train to planned.
 void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 /// planned to dist.
-void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
+void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches = {});
 /// train (one device) or dist to exec.
 void addExecPipeline(mlir::OpPassManager &pm);
 

@@ -62,6 +62,8 @@ public:
       task.erase();
     }
     emitProgram();
+    for (auto schedule : llvm::make_early_inc_range(module.getOps<dist::ScheduleOp>()))
+      schedule.erase(); // the manifest has it
     SmallVector<StringAttr> foreign;
     for (NamedAttribute attr : module->getAttrs())
       if (!attr.getName().getValue().starts_with("llvm."))
@@ -191,10 +193,11 @@ private:
     return global("params", StringRef((const char *)words.data(), words.size() * sizeof(int64_t)));
   }
 
-  Value addressOf(int64_t place, Value arena) {
+  Value addressOf(int64_t place) {
     if (place < 0)
       return address(constantGlobal(-1 - place));
-    return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), arena, ValueRange(word(place)));
+    Value base = place & exec::slotBit ? slot : arena;
+    return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base, ValueRange(word(place & ~exec::slotBit)));
   }
 
   std::string constantGlobal(size_t number) {
@@ -211,10 +214,13 @@ private:
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     builder.setInsertionPointToEnd(module.getBody());
     auto function = LLVM::LLVMFuncOp::create(builder, loc, ("divisi_task_" + task.getName()).str(),
-                                             LLVM::LLVMFunctionType::get(none, {pointer, pointer}),
+                                             LLVM::LLVMFunctionType::get(none, {pointer, pointer, pointer}),
                                              LLVM::Linkage::Internal);
+    taskNames.push_back(function.getName().str());
     Block *entry = function.addEntryBlock(builder);
-    Value context = entry->getArgument(0), arena = entry->getArgument(1);
+    Value context = entry->getArgument(0);
+    arena = entry->getArgument(1);
+    slot = entry->getArgument(2);
     size_t most = 1;
     for (Operation &op : task.getBody().front())
       most = std::max<size_t>(most, op.getNumOperands() + op.getNumResults());
@@ -226,7 +232,7 @@ private:
       Block *after = nullptr;
       if (auto when = op.getAttrOfType<IntegerAttr>(exec::names::when))
         after = beginWhen(function, context, when.getInt());
-      emitCall(op, context, arena, slots);
+      emitCall(op, context, slots);
       if (after) {
         LLVM::BrOp::create(builder, loc, after);
         builder.setInsertionPointToStart(after);
@@ -249,14 +255,14 @@ private:
     return after;
   }
 
-  void storeSlots(ArrayRef<int64_t> places, Value arena, Value slots) {
+  void storeSlots(ArrayRef<int64_t> places, Value slots) {
     for (auto [i, place] : llvm::enumerate(places)) {
-      Value slot = LLVM::GEPOp::create(builder, loc, pointer, pointer, slots, ArrayRef<LLVM::GEPArg>{(int32_t)i});
-      LLVM::StoreOp::create(builder, loc, addressOf(place, arena), slot);
+      Value entry = LLVM::GEPOp::create(builder, loc, pointer, pointer, slots, ArrayRef<LLVM::GEPArg>{(int32_t)i});
+      LLVM::StoreOp::create(builder, loc, addressOf(place), entry);
     }
   }
 
-  void emitCall(Operation &op, Value context, Value arena, Value slots) {
+  void emitCall(Operation &op, Value context, Value slots) {
     if (auto await = dyn_cast<exec::AwaitOp>(op)) {
       auto callee = service("divisi_await", LLVM::LLVMVoidType::get(builder.getContext()), {pointer, pointer, pointer});
       LLVM::CallOp::create(builder, loc, callee, ValueRange{context, address(params((int64_t)await.getId())), slots});
@@ -271,13 +277,13 @@ private:
       SmallVector<int64_t> distinct;
       for (unsigned value : kernel.values)
         distinct.push_back(places[value]);
-      storeSlots(distinct, arena, slots);
+      storeSlots(distinct, slots);
       LLVM::CallOp::create(builder, loc, launch,
                            ValueRange{context, address(kernel.entry + "_entry"), slots, word(kernel.extent),
                                       word(kernel.grain)});
       return;
     }
-    storeSlots(places, arena, slots);
+    storeSlots(places, slots);
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     if (auto call = dyn_cast<exec::CallOp>(op)) {
       auto callee = service(call.getService(), none, {pointer, pointer, pointer});
@@ -288,28 +294,36 @@ private:
     LLVM::CallOp::create(builder, loc, copy, ValueRange{context, address(params(bytes)), slots});
   }
 
-  /// divisi_program: see DivisiProgram in the ABI.
-  void emitProgram() {
-    std::string manifest = global("manifest", data.manifest), skeleton = global("skeleton", data.skeleton);
-    auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(),
-                                                 {i64, i64, pointer, i64, pointer, i64, pointer, pointer});
-    builder.setInsertionPointToEnd(module.getBody());
-    auto program = LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::External, "divisi_program", {});
-    Block *block = builder.createBlock(&program.getInitializerRegion());
-    builder.setInsertionPointToStart(block);
-    auto task = [&](StringRef name) -> Value {
-      std::string symbol = ("divisi_task_" + name).str();
-      if (module.lookupSymbol(symbol))
-        return address(symbol);
-      return LLVM::ZeroOp::create(builder, loc, pointer);
-    };
-    int64_t arena = module->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
-    Value fields[] = {word(DIVISI_ABI_VERSION), word(arena),    address(manifest), word(data.manifest.size()),
-                      address(skeleton),        word(data.skeleton.size()), task("train"),     task("evaluate")};
-    Value value = LLVM::UndefOp::create(builder, loc, type);
+  /// The initial value of a global: fields one after the other.
+  void initialize(LLVM::GlobalOp global, function_ref<void(SmallVectorImpl<Value> &)> makeFields) {
+    builder.setInsertionPointToStart(builder.createBlock(&global.getInitializerRegion()));
+    SmallVector<Value> fields;
+    makeFields(fields);
+    Value value = LLVM::UndefOp::create(builder, loc, global.getType());
     for (auto [i, field] : llvm::enumerate(fields))
       value = LLVM::InsertValueOp::create(builder, loc, value, field, i);
     LLVM::ReturnOp::create(builder, loc, value);
+  }
+
+  /// divisi_program: see DivisiProgram in the ABI.
+  void emitProgram() {
+    std::string manifest = global("manifest", data.manifest), skeleton = global("skeleton", data.skeleton);
+    builder.setInsertionPointToEnd(module.getBody());
+    auto list = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(pointer, taskNames.size()), true,
+                                       LLVM::Linkage::Internal, "tasks", {});
+    initialize(list, [&](SmallVectorImpl<Value> &fields) {
+      for (const std::string &name : taskNames)
+        fields.push_back(address(name));
+    });
+    auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(),
+                                                 {i64, i64, pointer, i64, pointer, i64, i64, pointer});
+    builder.setInsertionPointToEnd(module.getBody());
+    auto program = LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::External, "divisi_program", {});
+    int64_t bytes = module->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
+    initialize(program, [&](SmallVectorImpl<Value> &fields) {
+      fields.append({word(DIVISI_ABI_VERSION), word(bytes), address(manifest), word(data.manifest.size()), address(skeleton),
+                     word(data.skeleton.size()), word(taskNames.size()), address("tasks")});
+    });
   }
 
   ModuleOp module;
@@ -318,6 +332,8 @@ private:
   OpBuilder builder;
   Type pointer, i64;
   LLVM::LLVMFuncOp launch, wants, copy;
+  Value arena, slot; // of the task that is emitted
+  std::vector<std::string> taskNames;
   llvm::StringMap<size_t> kernelOf;
   llvm::DenseMap<Operation *, size_t> which;
   std::vector<Launchable> launchables;

@@ -1,9 +1,10 @@
+#include "codegen/Kernels/FixedPlaces.h"
 #include "codegen/Kernels/InPlace.h"
 #include "codegen/Kernels/Passes.h"
 #include "dialects/Exec/ArenaLayout.h"
 #include "divisi/abi.h"
 
-#include "llvm/ADT/StringMap.h"
+#include <map>
 
 using namespace mlir;
 
@@ -20,46 +21,32 @@ Value bufferOf(Value value) {
   return value;
 }
 
-int64_t roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
-
-/// The name under which all tasks share an argument; one without a name is its task's own.
-std::string sharedName(func::FuncOp task, unsigned argument) {
-  if (auto state = task.getArgAttrOfType<DictionaryAttr>(argument, graph::names::state))
-    return "state " + state.getAs<StringAttr>("name").str();
-  for (StringRef kind : {graph::names::input, graph::names::scalar})
-    if (auto name = task.getArgAttrOfType<StringAttr>(argument, kind))
-      return (kind + " " + name.getValue()).str();
-  return (task.getName() + " " + llvm::Twine(argument)).str();
-}
-
 /// Plans one task's transient values.
 class TaskPlanner {
 public:
-  TaskPlanner(func::FuncOp task, const llvm::StringMap<int64_t> &fixed) : task(task) {
+  TaskPlanner(func::FuncOp task, const FixedPlaces &fixed) : task(task) {
     for (BlockArgument argument : task.getArguments()) {
-      int64_t offset = fixed.lookup(sharedName(task, argument.getArgNumber()));
+      int64_t offset = fixed.ofArgument(task, argument.getArgNumber());
       places[argument] = offset;
       task.setArgAttr(argument.getArgNumber(), exec::names::offset, Builder(task).getI64IntegerAttr(offset));
     }
   }
 
-  /// Makes every renewed state a value that may lie where the old one lay, and remembers it.
-  void renewStates(const llvm::StringMap<int64_t> &fixed) {
+  /// Makes every renewed state, and what the task passes on, a value that may lie in its place, and remembers it.
+  void placeResults(const FixedPlaces &fixed) {
     Operation *terminator = task.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-      auto name = task.getResultAttrOfType<StringAttr>(i, graph::names::renews);
-      if (!name)
+      auto place = fixed.ofResult(task, i);
+      if (!place)
         continue;
-      int64_t place = fixed.lookup("state " + name.str());
-      BlockArgument old = argumentAt(place);
       Value buffer = bufferOf(value);
-      if (!mayWriteOver(buffer, old)) {
+      if (!mayLieAt(buffer, argumentAt(*place))) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value, DenseI64ArrayAttr());
         terminator->setOperand(i, copy.getOutput());
         buffer = copy.getOutput();
       }
-      places[buffer] = place;
+      places[buffer] = *place;
     }
   }
 
@@ -107,18 +94,24 @@ public:
   }
 
 private:
+  /// The state, or what the microbatch before left, that lies there when the task begins.
   BlockArgument argumentAt(int64_t place) {
     for (BlockArgument argument : task.getArguments())
-      if (places.lookup(argument) == place && task.getArgAttr(argument.getArgNumber(), graph::names::state))
+      if (places.lookup(argument) == place && (task.getArgAttr(argument.getArgNumber(), graph::names::state) ||
+                                               task.getArgAttr(argument.getArgNumber(), dist::names::held)))
         return argument;
     return {};
   }
 
-  /// Whether a value may be written over an old state: nobody reads the old one later, the value is made here, lies
-  /// nowhere yet, and its kernel reads the old state only where it writes.
-  bool mayWriteOver(Value value, BlockArgument old) {
+  /// Whether a value may be written where an old one lies (null: none): nobody reads the old one later, the value is made here,
+  /// lies nowhere yet, and its kernel reads the old one only where it writes.
+  bool mayLieAt(Value value, BlockArgument old) {
     Operation *producer = value.getDefiningOp();
-    if (!producer || places.count(value) || !isa<exec::KernelOp>(producer))
+    if (!producer || places.count(value))
+      return false;
+    if (!old)
+      return isa<exec::KernelOp, exec::CallOp>(producer);
+    if (!isa<exec::KernelOp>(producer))
       return false;
     SmallVector<Value> readers = {old};
     while (!readers.empty())
@@ -168,19 +161,27 @@ struct AssignBuffersPass : impl::AssignBuffersPassBase<AssignBuffersPass> {
   using AssignBuffersPassBase::AssignBuffersPassBase;
 
   void runOnOperation() final {
-    llvm::StringMap<int64_t> fixed;
-    int64_t end = 0, total = 0;
-    for (auto task : getOperation().getOps<func::FuncOp>())
-      for (BlockArgument argument : task.getArguments())
-        if (auto [it, fresh] = fixed.try_emplace(sharedName(task, argument.getArgNumber()), end); fresh)
-          end += roundUp(graph::bytesOf(argument.getType()));
+    std::map<int64_t, SmallVector<func::FuncOp>> tasksOf; // by device of a pipeline
     for (auto task : getOperation().getOps<func::FuncOp>()) {
-      TaskPlanner planner(task, fixed);
-      planner.renewStates(fixed);
-      total = std::max(total, planner.layOut(end));
-      planner.write();
+      auto stage = task->getAttrOfType<IntegerAttr>(dist::names::stage);
+      tasksOf[stage ? stage.getInt() : 0].push_back(task);
     }
-    getOperation()->setAttr(exec::names::arena, Builder(&getContext()).getI64IntegerAttr(std::max(total, end)));
+    SmallVector<int64_t> arenas;
+    for (auto &[device, tasks] : tasksOf) {
+      FixedPlaces fixed(tasks, getOperation(), device);
+      int64_t total = fixed.end();
+      for (func::FuncOp task : tasks) {
+        TaskPlanner planner(task, fixed);
+        planner.placeResults(fixed);
+        total = std::max(total, planner.layOut(fixed.end()));
+        planner.write();
+      }
+      arenas.push_back(total);
+    }
+    Builder builder(&getContext());
+    getOperation()->setAttr(exec::names::arena, builder.getI64IntegerAttr(arenas.empty() ? 0 : *llvm::max_element(arenas)));
+    if (arenas.size() > 1)
+      getOperation()->setAttr(exec::names::arenas, builder.getDenseI64ArrayAttr(arenas));
   }
 };
 } // namespace

@@ -147,7 +147,7 @@ private:
     for (Operation &op : block.without_terminator())
       operations.push_back(&op);
     for (Operation *op : llvm::reverse(operations))
-      if (op->use_empty())
+      if (op->use_empty() && op->getNumResults() > 0) // what has no result is there for its effect
         op->erase();
   }
 

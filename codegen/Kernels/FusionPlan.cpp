@@ -20,7 +20,10 @@ static constexpr int64_t farCalls = 4;
 /// A row's values that nobody outside of the kernel needs should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
 
-static int64_t elements(Operation *op) { return cast<ShapedType>(op->getResult(0).getType()).getNumElements(); }
+/// Of the first result; 0 without one.
+static int64_t elements(Operation *op) {
+  return op->getNumResults() ? cast<ShapedType>(op->getResult(0).getType()).getNumElements() : 0;
+}
 static bool isPointwise(Operation *op) {
   auto loop = dyn_cast<LoopInterface>(op);
   return loop && op->getNumResults() == 1 && !loop.getLoopDomain().hasReduction();
@@ -53,7 +56,7 @@ void FusionPlan::findWhen() {
   Operation *terminator = block.getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
     auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
-    auto bits = report ? report.getAs<IntegerAttr>("when") : IntegerAttr();
+    auto bits = report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
     need(value, bits ? bits.getInt() : 0);
   }
   for (Operation &op : llvm::reverse(block.without_terminator())) {

@@ -27,26 +27,37 @@ constexpr size_t mostUnderWay = 4;
 
 struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   void runOnOperation() final {
-    int64_t next = 0;
+    int64_t next = 0; // behind the numbers of messages, which both sides know
+    getOperation().walk([&](exec::CallOp call) {
+      if (isMessage(call))
+        next = std::max(next, call.getParams()[0] + 1);
+    });
     for (auto task : getOperation().getOps<func::FuncOp>())
       if (!task.isDeclaration()) {
         SmallVector<exec::CallOp> calls;
         for (auto call : task.getBody().front().getOps<exec::CallOp>())
-          if (call->hasAttr(exec::names::collective) && !call.getParams().empty())
+          if (call->hasAttr(exec::names::collective) && !call.getParams().empty() && call.getService() != "divisi_send")
             calls.push_back(call);
+          else if (call.getService() == "divisi_send")
+            setName(call);
         for (auto [i, call] : llvm::enumerate(calls))
-          place(call, next++, i + mostUnderWay < calls.size() ? calls[i + mostUnderWay] : exec::CallOp());
+          place(call, isMessage(call) ? call.getParams()[0] : next++, i + mostUnderWay < calls.size() ? calls[i + mostUnderWay] : exec::CallOp());
       }
   }
 
 private:
+  static bool isMessage(exec::CallOp call) { return call.getService() == "divisi_send" || call.getService() == "divisi_receive"; }
+  static void setName(exec::CallOp call) {
+    auto kind = call->getAttrOfType<StringAttr>(exec::names::collective);
+    call->setAttr(exec::names::collective, StringAttr::get(call.getContext(), describe(call, kind.getValue())));
+  }
+
   /// Before the first user, or before `last` if that comes earlier.
   static void place(exec::CallOp call, int64_t id, Operation *last) {
     SmallVector<int64_t> params(call.getParams());
     params[0] = id;
     call.setParams(params);
-    auto kind = call->getAttrOfType<StringAttr>(exec::names::collective);
-    call->setAttr(exec::names::collective, StringAttr::get(call.getContext(), describe(call, kind.getValue())));
+    setName(call);
     Operation *first = call->getUsers().empty() ? call->getNextNode() : nullptr;
     for (Operation *user : call->getUsers())
       if (!first || user->isBeforeInBlock(first))

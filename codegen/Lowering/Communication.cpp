@@ -83,6 +83,23 @@ struct Permute : LibraryInterface::ExternalModel<Permute, PermuteOp> {
     return collective(op, DIVISI_PERMUTE, permute.getAxes(), part, 0, 0, permute.getShift());
   }
 };
+
+/// A message: its id is given already.
+template <typename OpT> LibraryCall message(OpT op, StringRef service, RankedTensorType type) {
+  return {service.str(), {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type)}, op->getName().stripDialect().str()};
+}
+
+struct Send : LibraryInterface::ExternalModel<Send, SendOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    return message(cast<SendOp>(op), "divisi_send", tensorType(op->getOperand(0)));
+  }
+};
+
+struct Receive : LibraryInterface::ExternalModel<Receive, ReceiveOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    return message(cast<ReceiveOp>(op), "divisi_receive", tensorType(op->getResult(0)));
+  }
+};
 } // namespace
 
 void codegen::attachCommunication(MLIRContext *context) {
@@ -91,4 +108,6 @@ void codegen::attachCommunication(MLIRContext *context) {
   ReduceScatterOp::attachInterface<ReduceScatter>(*context);
   AllToAllOp::attachInterface<AllToAll>(*context);
   PermuteOp::attachInterface<Permute>(*context);
+  SendOp::attachInterface<Send>(*context);
+  ReceiveOp::attachInterface<Receive>(*context);
 }

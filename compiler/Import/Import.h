@@ -15,6 +15,7 @@ struct ImportOptions {
   enum class Loss { inModel, crossEntropy, mse, bce };
 
   std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
+  int64_t accumulate = 1;              // --accumulate: multiplies the sizes of dimensions that are the first of an input
   Loss loss = Loss::inModel;           // --loss
   std::string output;                  // --output: the loss, or the output that a loss is put on
   std::string label;                   // --label: the new input that such a loss compares with

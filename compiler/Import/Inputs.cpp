@@ -28,13 +28,23 @@ RankedTensorType ModelImporter::inputType(const onnx::ValueInfoProto &input) {
            ", which has no name either: export the model with a fixed size or a named dimension");
     knownDims.insert(dim.dim_param());
     auto bound = options.dims.find(dim.dim_param());
-    shape.push_back(bound == options.dims.end() ? 1 : bound->second);
+    shape.push_back(bound == options.dims.end() ? 1 : bound->second * (batchDims.count(bound->first) ? options.accumulate : 1));
   }
   try {
     return checkedType(shape, elementTypeOf(&context, tensor.elem_type()));
   } catch (ImportError &error) {
     fail("input '", name, "': ", error.message);
   }
+}
+
+/// The dimensions that --accumulate multiplies.
+void ModelImporter::findBatch() {
+  for (const auto &input : model->graph().input())
+    if (const auto &dims = input.type().tensor_type().shape().dim(); !dims.empty() && !dims[0].dim_param().empty())
+      batchDims.insert(dims[0].dim_param());
+  if (options.accumulate > 1 && batchDims.empty())
+    fail("--accumulate ", options.accumulate, " multiplies the batch, but this model's is fixed: export the model with a named batch "
+         "dimension, or split the batch that it has with --microbatches N");
 }
 
 /// Every symbolic dimension is bound, and every binding has a dimension.
@@ -62,6 +72,7 @@ void ModelImporter::importInputs(Scope &scope) {
   std::set<std::string> initializers;
   for (const auto &tensor : model->graph().initializer())
     initializers.insert(tensor.name());
+  findBatch();
   std::vector<std::pair<std::string, RankedTensorType>> inputs;
   for (const auto &input : model->graph().input()) {
     if (initializers.count(input.name()))

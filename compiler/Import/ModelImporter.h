@@ -72,6 +72,7 @@ private:
   void importInitializer(onnx::TensorProto &tensor, Scope &scope);
   void importInputs(Scope &scope);
   mlir::RankedTensorType inputType(const onnx::ValueInfoProto &input);
+  void findBatch();
   void checkDims();
   void importConstants(const onnx::GraphProto &graph, Scope &scope);
   void importNodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope);
@@ -105,7 +106,7 @@ private:
   std::optional<Signature> arguments;
   std::map<std::string, int64_t> opsets;
   std::map<std::string, const onnx::FunctionProto *> functions;
-  std::set<std::string> usedDims, knownDims;
+  std::set<std::string> usedDims, knownDims, batchDims;
   std::vector<std::pair<mlir::Value, mlir::Value>> renewals; // buffer, new value
   llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> evaluated;
   int64_t importedNodes = 0;

@@ -83,6 +83,12 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
       return op->emitOpError("'") << attr.getName().getValue() << "' must be a #dist.mesh, got " << attr.getValue();
     return attr.getName() == names::mesh ? verifyPlanned(op, mesh) : success();
   }
+  if (attr.getName() == names::stage) {
+    auto stage = dyn_cast<IntegerAttr>(attr.getValue());
+    if (!stage || !stage.getType().isInteger(64) || stage.getInt() < 0)
+      return op->emitOpError("'dist.stage' must be the number of a stage, got ") << attr.getValue();
+    return success();
+  }
   return op->emitOpError("unknown attribute '") << attr.getName().getValue() << "'";
 }
 

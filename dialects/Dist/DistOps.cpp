@@ -43,6 +43,26 @@ LogicalResult ReshardOp::verify() {
 
 OpFoldResult ReshardOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
+//===- pipelines ----------------------------------------------------------------------------------------------------===//
+
+LogicalResult ScheduleOp::verify() {
+  if (getMicrobatches() < 1)
+    return emitOpError("expected at least one microbatch");
+  for (Attribute row : getRows()) {
+    auto entries = dyn_cast<ArrayAttr>(row);
+    if (!entries)
+      return emitOpError("expected rows of texts such as \"0.forward 1\"");
+    for (Attribute entry : entries) {
+      auto text = dyn_cast<StringAttr>(entry);
+      auto [task, number] = text ? text.getValue().split(' ') : std::pair<StringRef, StringRef>();
+      int64_t microbatch;
+      if (task.empty() || number.getAsInteger(10, microbatch) || microbatch < 0 || microbatch >= (int64_t)getMicrobatches())
+        return emitOpError("expected a task and the number of a microbatch, such as \"0.forward 1\", got ") << entry;
+    }
+  }
+  return success();
+}
+
 //===- collectives --------------------------------------------------------------------------------------------------===//
 
 /// The number of devices of the group, or an error.

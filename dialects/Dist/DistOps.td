@@ -59,4 +59,40 @@ def Dist_PermuteOp : Dist_Op<"permute"> {
   let hasVerifier = 1;
 }
 
+// Pipelines. Inserted by split-tasks, removed by form-kernels (messages) and assign-buffers (schedule).
+
+class Dist_MessageOp<string mnemonic> : Op<Dist_Dialect, mnemonic>;
+
+def Dist_SendOp : Dist_MessageOp<"send"> {
+  let summary = "sends a value to the devices of another stage that have the same place there";
+  let description = [{
+    `stage` is the other side's index along the mesh's axis "stage"; `id` is equal on both sides. The messages of one id arrive in
+    the order in which they are sent.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$stage, I64Attr:$id);
+  let assemblyFormat = "$input `to` $stage `id` $id attr-dict `:` type($input)";
+}
+def Dist_ReceiveOp : Dist_MessageOp<"receive"> {
+  let summary = "receives what dist.send sends";
+  let arguments = (ins I64Attr:$stage, I64Attr:$id);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`from` $stage `id` $id attr-dict `:` type($result)";
+}
+
+def Dist_ScheduleOp : Op<Dist_Dialect, "schedule"> {
+  let summary = "what runs when in a step of a function that was split into tasks";
+  let description = [{
+    One row of tasks for each device of the pipeline; an entry is a task's name without the function's, and the microbatch.
+
+    ```mlir
+    dist.schedule "train" "1f1b" microbatches 2 [
+      ["0.forward 0", "0.forward 1", "0.backward 0", "0.backward 1", "0.finish 0"],
+      ["1.forward 0", "1.backward 0", "1.forward 1", "1.backward 1", "1.finish 0"]]
+    ```
+  }];
+  let arguments = (ins StrAttr:$function, StrAttr:$kind, I64Attr:$microbatches, ArrayAttr:$rows);
+  let assemblyFormat = "$function $kind `microbatches` $microbatches $rows attr-dict";
+  let hasVerifier = 1;
+}
+
 #endif

@@ -50,6 +50,15 @@ static Values extremumGradient(OpT op, B &b, Value g) {
   return {b.mul(ones, spread(op, b, share))};
 }
 
+LogicalResult AccumulateOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                             SmallVectorImpl<Type> &types) {
+  auto type = tensorType(adaptor.getX());
+  types.push_back(RankedTensorType::get(type.getShape(), type.getElementType()));
+  return success();
+}
+dist::ShardingRule AccumulateOp::getShardingRule() { return dist::ShardingRule::elementwise(*this, dist::Linear::all); }
+Values AccumulateOp::buildGradient(B &, ArrayRef<Value> gradients) { return {gradients[0]}; }
+
 #define REDUCTION(OP, KIND)                                                                                            \
   LogicalResult OP::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,                      \
                                      SmallVectorImpl<Type> &types) {                                                   \

@@ -13,6 +13,16 @@ def Graph_ReduceMaxOp : Graph_Reduction<"reduce_max", "maximum over dims, which 
 def Graph_ReduceMinOp : Graph_Reduction<"reduce_min", "minimum over dims, which the result lacks">;
 def Graph_ReduceProdOp : Graph_Reduction<"reduce_prod", "product over dims, which the result lacks">;
 
+def Graph_AccumulateOp : Graph_InferredOp<"accumulate", [CostInterface]> {
+  let summary = "sum over the microbatches of a step";
+  let description = [{
+    In a function with `graph.microbatches`, what depends on the scalar `microbatch` is computed once for each, and the rest once a
+    step; this is the way from the former to the latter. Inserted by split-microbatches, removed by split-tasks.
+  }];
+  let arguments = (ins AnyRankedTensor:$x);
+  let results = (outs AnyRankedTensor:$result);
+}
+
 class Graph_ArgReduction<string mnemonic, string text> : Graph_InferredOp<mnemonic, [CostInterface]> {
   let summary = text;
   let description = [{ Of equal values the first counts, with `last` the last. The result lacks the dimension. }];

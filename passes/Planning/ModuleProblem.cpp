@@ -103,10 +103,11 @@ private:
       t.name = name.str();
       if (auto [it, fresh] = inputs.try_emplace(t.name, number); !fresh)
         problem.same.push_back({it->second, number});
-      if (batch == 0 && !t.shape.empty())
-        batch = t.shape[0];
-      if (!t.shape.empty() && t.shape[0] == batch)
-        problem.batchDims.push_back({number, 0});
+      size_t dim = function.getArgAttr(i, graph::names::microbatches) ? 1 : 0;
+      if (batch == 0 && t.shape.size() > dim)
+        batch = t.shape[dim];
+      if (t.shape.size() > dim && t.shape[dim] == batch)
+        problem.batchDims.push_back({number, (int)dim});
     }
     return success();
   }

@@ -15,7 +15,7 @@ struct Sample {
   std::string arguments, operation;
 };
 
-/// At least one sample of every registered graph operation (FacetsTest checks it).
+/// At least one sample of every registered graph operation of which code is made (FacetsTest checks it).
 inline std::vector<Sample> samples() {
   std::vector<Sample> list;
   std::string t = "tensor<4x6xf32>", i = "tensor<4x6xi64>", b = "tensor<4x6xi1>";

@@ -3,6 +3,7 @@
 #include "compiler/Pipeline.h"
 #include "passes/Layout/Passes.h"
 #include "passes/Partitioning/Passes.h"
+#include "passes/Pipelining/Passes.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Training/Passes.h"
 
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   divisi::layout::registerLayoutPasses();
   divisi::partitioning::registerPartitioningPasses();
+  divisi::pipelining::registerPipeliningPasses();
   divisi::planning::registerPlanningPasses();
   divisi::training::registerTrainingPasses();
   divisi::codegen::registerKernelsPasses();

@@ -1,5 +1,6 @@
 // divisi compile: from ONNX (or a dump) to an executable.
 #include "divisi/Commands.h"
+#include "divisi/DeviceFlags.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Session.h"
 
@@ -12,7 +13,6 @@
 #include "compiler/RankPlans.h"
 #include "compiler/WeightsFile.h"
 #include "dialects/Dist/Plan.h"
-#include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
 
@@ -31,9 +31,8 @@ namespace {
 
 struct CompileFlags {
   tools::ModelFlags model;
-  std::string output, emit, cpu = "native", batchNormStats = "global", strategy, cluster;
-  int64_t devices = 0;
-  PlanOptions plan;
+  tools::DeviceFlags devices;
+  std::string output, emit, cpu = "native";
 };
 
 /// On a plan: fused projections were split before it was made, as they are wherever there is an axis "model".
@@ -45,7 +44,7 @@ constexpr unsigned compileThreads = 2;
 class Compilation {
 public:
   Compilation(const CompileFlags &flags, const tools::Installation &installation)
-      : flags(flags), installation(installation) {}
+      : flags(flags), plan(flags.devices.plan), installation(installation) {}
 
   int run() {
     if (failed(session.read(flags.model.input, flags.model.import)))
@@ -54,25 +53,38 @@ public:
                    : flags.emit == "plan" ? Level::planned
                                           : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
-    bool asksForPlan = flags.plan.many() || flags.devices || !flags.strategy.empty() || flags.plan.zero;
-    if (level >= Level::planned && asksForPlan)
-      return fail("'" + flags.model.input + "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero and --plan");
+    if (level >= Level::planned && flags.devices.asksForPlan())
+      return fail("'" + flags.model.input + "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --plan and --microbatches");
     TrainOptions train = flags.model.train;
     if (failed(applyMesh(train)))
       return 1;
+    if (level < Level::train && train.batchNormGroups > 1)
+      model.module->walk([&](graph::BatchNormOp) {
+        llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups << " parts of the batch\n";
+        return WalkResult::interrupt();
+      });
     if (level < Level::train && target >= Level::train) {
       if (failed(session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
       level = Level::train;
     }
-    if (level < Level::planned && target >= Level::planned && flags.plan.many()) {
-      if (flags.plan.cluster.empty() ? failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, flags.plan); }))
+    const MicrobatchOptions &microbatches = flags.devices.microbatches;
+    bool inParts = microbatches.microbatches > 1 || microbatches.stages > 1;
+    if (level < Level::planned && target >= Level::planned && inParts &&
+        failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
+      return 1;
+    if (level < Level::planned && target >= Level::planned && plan.many()) {
+      if (plan.cluster.empty() ? failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, plan); }))
                                      : failed(searchPlan()))
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
     if (level == Level::planned && target >= Level::dist) {
-      if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, flags.plan); })))
+      if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
+        return 1;
+      level = Level::dist;
+    } else if (level < Level::dist && target >= Level::dist && inParts) {
+      if (failed(session.run([&](OpPassManager &pm) { addTaskPipeline(pm, microbatches); })))
         return 1;
       level = Level::dist;
     }
@@ -98,22 +110,23 @@ private:
   LogicalResult applyMesh(TrainOptions &train) {
     std::optional<dist::Mesh> mesh;
     std::string error;
-    train.splitProjections = !flags.plan.cluster.empty();
-    if (!flags.plan.mesh.empty())
-      mesh = planning::parseMesh(flags.plan.mesh, error);
-    if (!flags.plan.file.empty()) {
-      OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(flags.plan.file, &session.context);
+    train.splitProjections = !plan.cluster.empty();
+    if (!plan.mesh.empty())
+      mesh = planning::parseMesh(plan.mesh, error);
+    if (!plan.file.empty()) {
+      OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(plan.file, &session.context);
       if (!text)
         return failure();
-      for (auto plan : text->getOps<dist::PlanOp>())
-        mesh = dist::toMesh(plan.getMesh()), train.splitProjections = plan->hasAttr(splitProjections);
+      for (auto decided : text->getOps<dist::PlanOp>())
+        mesh = dist::toMesh(decided.getMesh()), train.splitProjections = decided->hasAttr(splitProjections);
     }
+    train.batchNormGroups = flags.devices.microbatches.microbatches;
     if (!mesh)
       return success();
     train.splitProjections |= mesh->find("model").has_value();
     auto data = mesh->find("data");
-    if (flags.batchNormStats == "local" && data)
-      train.batchNormGroups = mesh->axes[*data].size;
+    if (flags.devices.batchNormStats == "local" && data)
+      train.batchNormGroups *= mesh->axes[*data].size;
     return success();
   }
 
@@ -144,23 +157,23 @@ private:
     if (failed(session.run(addSimplify)))
       return failure();
     hash = planning::hashOfModel(*model.module);
-    auto cluster = planning::parseCluster(flags.plan.cluster, planning::thisMachine(), error);
+    auto cluster = planning::parseCluster(plan.cluster, planning::thisMachine(), error);
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile(), error);
     planning::PlannerOptions options;
-    for (const std::string &pin : flags.plan.pins)
+    for (const std::string &pin : plan.pins)
       options.pins.push_back(*planning::parsePin(pin));
-    options.alone = flags.plan.mesh.empty();
+    options.alone = plan.mesh.empty();
     if (options.alone)
-      options.meshes = planning::enumerateMeshes(*cluster, flags.plan.devices);
+      options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
     else
-      options.meshes = {*planning::parseMesh(flags.plan.mesh, error)};
+      options.meshes = {*planning::parseMesh(plan.mesh, error)};
     if (database)
       if (auto candidates = rankPlans(*model.module, *cluster, options, *database, error); succeeded(candidates)) {
         llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
         if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
           return failure();
-        for (auto plan : model.module->getOps<dist::PlanOp>())
-          plan->setAttr(splitProjections, UnitAttr::get(&session.context));
+        for (auto written : model.module->getOps<dist::PlanOp>())
+          written->setAttr(splitProjections, UnitAttr::get(&session.context));
         return success();
       }
     if (!error.empty())
@@ -216,93 +229,13 @@ private:
   }
 
   const CompileFlags &flags;
+  const PlanOptions &plan;
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;
   bool manyRanks = false;
 };
 
-/// Whether a search is to choose the plan: by --strategy auto, which is what --devices or --cluster mean alone.
-std::string chooseSearch(CompileFlags &flags) {
-  bool wanted = flags.strategy == "auto" || !flags.cluster.empty() ||
-                (flags.strategy.empty() && flags.plan.mesh.empty() && !flags.plan.zero && flags.devices > 1 &&
-                 flags.batchNormStats == "global");
-  if (!wanted)
-    return "";
-  if (!flags.strategy.empty() && flags.strategy != "auto")
-    return "--cluster is for --strategy auto, which asks what plans cost on it";
-  if (flags.plan.zero)
-    return "--zero is for --strategy data or --mesh: --strategy auto chooses it by itself";
-  if (flags.batchNormStats == "local")
-    return "--batch-norm-stats=local needs --strategy data or --mesh: a search does not choose other numbers";
-  std::string error;
-  auto mesh = planning::parseMesh(flags.plan.mesh, error);
-  if (!flags.plan.mesh.empty() && !mesh)
-    return "--mesh: " + error;
-  if (flags.cluster.empty() && !flags.devices && !mesh)
-    return "--strategy auto needs --devices N, --cluster or --mesh";
-  if (flags.cluster.empty())
-    flags.cluster = "cpu:" + std::to_string(mesh ? mesh->devices() : flags.devices);
-  auto cluster = planning::parseCluster(flags.cluster, planning::thisMachine(), error);
-  if (!cluster)
-    return "--cluster: " + error;
-  int64_t wants = mesh ? mesh->devices() : flags.devices ? flags.devices : cluster->devices();
-  if (flags.devices && wants != flags.devices)
-    return "--mesh " + flags.plan.mesh + " has " + std::to_string(wants) + " devices, but --devices says " +
-           std::to_string(flags.devices);
-  if (wants > cluster->devices())
-    return "--cluster " + flags.cluster + " has " + std::to_string(cluster->devices()) + " devices, " + std::to_string(wants) +
-           " are asked for";
-  for (const std::string &pin : flags.plan.pins)
-    if (!planning::parsePin(pin))
-      return "--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + pin + "'";
-  if (wants > 1) {
-    flags.plan.cluster = flags.cluster;
-    flags.plan.devices = wants;
-  }
-  return "";
-}
-
-/// The mesh that --devices, --strategy and --mesh ask for, or what is wrong with them.
-std::string chooseMesh(CompileFlags &flags, bool meshGiven) {
-  if (meshGiven && flags.plan.mesh.empty())
-    return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
-  if (!flags.plan.file.empty()) {
-    if (!flags.plan.mesh.empty() || !flags.strategy.empty() || !flags.cluster.empty() || !flags.plan.pins.empty() || flags.plan.zero || flags.devices)
-      return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
-    return "";
-  }
-  if (std::string wrong = chooseSearch(flags); !wrong.empty() || !flags.plan.cluster.empty())
-    return wrong;
-  if (flags.plan.mesh.empty() && flags.devices > 1)
-    flags.plan.mesh = (flags.strategy == "operator" ? "model=" : "data=") + std::to_string(flags.devices);
-  else if (!flags.plan.mesh.empty() && !flags.strategy.empty())
-    return "--strategy " + flags.strategy + " and --mesh exclude each other: the axis data splits the batch, the axis model the weights";
-  if (flags.plan.mesh.empty()) {
-    if (!flags.plan.pins.empty() || flags.plan.zero || flags.batchNormStats == "local" ||
-        (!flags.strategy.empty() && !flags.devices))
-      return "--strategy, --pin, --zero and --batch-norm-stats need --devices N or --mesh AXIS=N,...";
-    return "";
-  }
-  std::string error;
-  auto mesh = planning::parseMesh(flags.plan.mesh, error);
-  if (!mesh)
-    return "--mesh: " + error;
-  if (flags.devices && mesh->devices() != flags.devices)
-    return "--mesh " + flags.plan.mesh + " has " + std::to_string(mesh->devices()) + " devices, but --devices says " +
-           std::to_string(flags.devices);
-  for (const std::string &pin : flags.plan.pins)
-    if (!planning::parsePin(pin))
-      return "--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + pin + "'";
-  auto data = mesh->find("data");
-  if (flags.batchNormStats == "local" && !data)
-    return "--batch-norm-stats=local is about the axis data, which the mesh lacks";
-  if (flags.plan.zero && !data)
-    return "--zero splits over the axis data, which the mesh lacks";
-  if (mesh->devices() == 1)
-    flags.plan.mesh.clear();
-  return "";
-}
 } // namespace
 
 void tools::addCompile(CLI::App &app, const Installation &installation, int &exitCode) {
@@ -311,27 +244,14 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   flags->model.addTo(*command);
   command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
   command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, plan, planned, dist, exec or llvm");
-  auto *devices = command->add_option_group("Devices");
-  devices->add_option("--devices", flags->devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
-  devices->add_option("--strategy", flags->strategy, "auto (default) searches for the fastest, data splits the batch, operator the weights")
-      ->check(CLI::IsMember({"auto", "data", "operator"}));
-  devices->add_option("--cluster", flags->cluster, "what auto plans for: cpu:4 (this machine, default), 8xh100, 2x8xh100, or a .toml file");
-  devices->add_option("--mesh", flags->plan.mesh, "a grid of devices instead: data=2,model=4");
-  devices->add_option("--pin", flags->plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
-      ->delimiter('\0');
-  devices->add_option("--batch-norm-stats", flags->batchNormStats,
-                      "statistics of the batch on all devices (global, default) or on each alone (local: other numbers)")
-      ->check(CLI::IsMember({"global", "local"}));
-  devices->add_option("--plan", flags->plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
-  devices->add_option("--zero", flags->plan.zero,
-                      "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
-      ->check(CLI::Range(0, 3));
+  flags->devices.addTo(*command);
   command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"
                   "  divisi compile model.onnx -o model --devices 4 --strategy data\n"
                   "  divisi compile model.onnx -o model --mesh data=2,model=2\n"
+                  "  divisi compile model.onnx -o model --mesh stage=2,data=2 --microbatches 8\n"
                   "  divisi compile model.onnx --emit train > train.mlir; divisi compile train.mlir -o model");
   command->callback([flags, command, &installation, &exitCode] {
     std::string wrong = flags->model.finish();
@@ -340,7 +260,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty())
-      wrong = chooseMesh(*flags, command->count("--mesh") > 0);
+      wrong = flags->devices.finish(*command);
+    flags->model.import.accumulate = flags->devices.accumulate;
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {

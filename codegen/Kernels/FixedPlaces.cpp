@@ -1,0 +1,118 @@
+#include "codegen/Kernels/FixedPlaces.h"
+
+#include "divisi/abi.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::codegen;
+
+int64_t codegen::roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
+
+/// "train.0" of the task @train.0.forward.
+static StringRef stageOfTask(StringRef task) { return task.rsplit('.').first; }
+
+static bool isInSlot(DictionaryAttr held) { return held.getAs<StringAttr>("kind") == dist::held::microbatch; }
+
+std::string FixedPlaces::nameOfHeld(func::FuncOp task, DictionaryAttr held) {
+  return ("held " + task.getName().split('.').first + " " + held.getAs<StringAttr>("name").getValue()).str();
+}
+
+std::string FixedPlaces::nameOfArgument(func::FuncOp task, unsigned argument) {
+  if (auto state = task.getArgAttrOfType<DictionaryAttr>(argument, graph::names::state))
+    return "state " + state.getAs<StringAttr>("name").str();
+  if (auto held = task.getArgAttrOfType<DictionaryAttr>(argument, dist::names::held))
+    return nameOfHeld(task, held);
+  for (StringRef kind : {graph::names::input, graph::names::scalar})
+    if (auto name = task.getArgAttrOfType<StringAttr>(argument, kind))
+      return (kind + " " + name.getValue()).str();
+  return (task.getName() + " " + llvm::Twine(argument)).str(); // one without a name is its task's own
+}
+
+FixedPlaces::FixedPlaces(ArrayRef<func::FuncOp> tasks, ModuleOp module, int64_t row) {
+  for (func::FuncOp task : tasks) {
+    for (BlockArgument argument : task.getArguments()) {
+      auto held = task.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), dist::names::held);
+      if (!held || !isInSlot(held))
+        add(nameOfArgument(task, argument.getArgNumber()), argument.getType());
+    }
+    for (auto [i, type] : llvm::enumerate(task.getResultTypes()))
+      if (auto held = task.getResultAttrOfType<DictionaryAttr>(i, dist::names::held)) {
+        if (isInSlot(held))
+          addToSlot(task, nameOfHeld(task, held), type);
+        else
+          add(nameOfHeld(task, held), type);
+      }
+  }
+  for (auto schedule : module.getOps<dist::ScheduleOp>())
+    placeSlots(schedule, row);
+}
+
+std::optional<int64_t> FixedPlaces::ofResult(func::FuncOp task, unsigned result) const {
+  if (auto name = task.getResultAttrOfType<StringAttr>(result, graph::names::renews))
+    return places.lookup("state " + name.str());
+  if (auto held = task.getResultAttrOfType<DictionaryAttr>(result, dist::names::held))
+    return places.lookup(nameOfHeld(task, held));
+  return std::nullopt;
+}
+
+void FixedPlaces::add(const std::string &name, Type type) {
+  if (places.try_emplace(name, bytes).second)
+    bytes += roundUp(graph::bytesOf(type));
+}
+
+void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type type) {
+  int64_t &end = slotBytes[stageOfTask(task.getName())];
+  places[name] = end | exec::slotBit;
+  end += roundUp(graph::bytesOf(type));
+}
+
+/// A microbatch has a slot of its stage from its first to its last task there. Writes the slots' offsets beside the row.
+void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
+  struct InUse {
+    llvm::SmallVector<bool> slots;
+    std::map<StringRef, int64_t> slotOf; // by microbatch
+  };
+  auto entries = cast<ArrayAttr>(schedule.getRows()[row]).getAsRange<StringAttr>();
+  auto keyOf = [](StringAttr entry) {
+    auto [task, microbatch] = entry.getValue().split(' ');
+    return std::pair(task.split('.').first, microbatch);
+  };
+  std::map<std::pair<StringRef, StringRef>, int64_t> last;
+  int64_t position = 0;
+  for (StringAttr entry : entries)
+    last[keyOf(entry)] = position++;
+  std::map<StringRef, InUse> stages;
+  SmallVector<std::pair<StringRef, int64_t>> taken; // stage and slot by entry
+  position = 0;
+  for (StringAttr entry : entries) {
+    auto [stage, microbatch] = keyOf(entry);
+    InUse &use = stages[stage];
+    auto [it, fresh] = use.slotOf.try_emplace(microbatch, 0);
+    if (fresh) {
+      it->second = llvm::find(use.slots, false) - use.slots.begin();
+      if (it->second == (int64_t)use.slots.size())
+        use.slots.push_back(true);
+      use.slots[it->second] = true;
+    }
+    taken.push_back({stage, it->second});
+    if (last[{stage, microbatch}] == position++) {
+      use.slots[it->second] = false;
+      use.slotOf.erase(it);
+    }
+  }
+  std::map<StringRef, int64_t> base;
+  auto bytesOf = [&](StringRef stage) { return slotBytes.lookup((schedule.getFunction() + "." + stage).str()); };
+  for (auto &[stage, use] : stages) {
+    base[stage] = bytes;
+    bytes += bytesOf(stage) * use.slots.size();
+  }
+  Builder builder(schedule);
+  SmallVector<Attribute> rows(schedule.getRows().size(), builder.getDenseI64ArrayAttr({}));
+  if (auto known = schedule->getAttrOfType<ArrayAttr>(exec::names::slots))
+    llvm::copy(known, rows.begin());
+  SmallVector<int64_t> offsets;
+  for (auto [stage, slot] : taken)
+    offsets.push_back(bytesOf(stage) ? base[stage] + slot * bytesOf(stage) : 0);
+  rows[row] = builder.getDenseI64ArrayAttr(offsets);
+  schedule->setAttr(exec::names::slots, builder.getArrayAttr(rows));
+}

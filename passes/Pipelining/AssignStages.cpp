@@ -1,0 +1,227 @@
+#include "passes/Pipelining/StageCuts.h"
+#include "passes/Pipelining/StepParts.h"
+#include "passes/Planning/ModuleProblem.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace divisi::pipelining {
+#define GEN_PASS_DEF_ASSIGNSTAGESPASS
+#include "passes/Pipelining/Passes.h.inc"
+
+using graph::tensorType;
+
+namespace {
+
+/// A nominal device for weighing layers against each other, so that the same model is cut alike on every machine: the rates of
+/// a few cores and of messages between them. Operations/s, bytes/s.
+constexpr double arithmetic = 1e11, memory = 2e10, messages = 5e9;
+
+double secondsOf(Operation *op) {
+  auto cost = dyn_cast<graph::CostInterface>(op);
+  return cost ? std::max(cost.getFlops() / arithmetic, cost.getBytes() / memory) : 0;
+}
+
+/// The model's nodes in the order of the forward part, with what they take.
+struct Layers {
+  llvm::MapVector<StringAttr, double> seconds; // forward and backward
+  std::vector<double> cutSeconds;              // of the messages before each, there and back
+
+  int numberOf(Operation *op) const {
+    auto it = seconds.find(nameOf(op));
+    return it == seconds.end() ? -1 : (int)(it - seconds.begin());
+  }
+  static StringAttr nameOf(Operation *op) {
+    return StringAttr::get(op->getContext(), planning::nameOfLocation(op->getLoc()));
+  }
+
+  Layers(func::FuncOp function, const StepParts &parts) {
+    Block &block = function.getBody().front();
+    for (Part part : {Part::forward, Part::backward})
+      for (Operation &op : block.without_terminator())
+        if (parts.at(&op) == part && (part == Part::forward || numberOf(&op) >= 0))
+          seconds[nameOf(&op)] += secondsOf(&op);
+    std::vector<double> change(seconds.size() + 1, 0);
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::forward)
+        for (Value result : op.getResults()) {
+          int first = numberOf(&op), last = first;
+          for (Operation *user : result.getUsers())
+            if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward)
+              last = std::max(last, numberOf(user));
+          change[first + 1] += 2 * graph::bytesOf(result.getType()) / messages;
+          change[last + 1] -= 2 * graph::bytesOf(result.getType()) / messages;
+        }
+    double now = 0;
+    for (size_t i = 0; i < seconds.size(); ++i)
+      cutSeconds.push_back(std::max(0.0, now += change[i]));
+  }
+};
+
+/// The stages of one function's operations.
+class Assignment {
+public:
+  Assignment(func::FuncOp function, const StepParts &parts, const llvm::DenseMap<StringAttr, int> &stageOfLayer,
+             llvm::StringMap<int> &stageOfState, int lastStage)
+      : function(function), parts(parts), stageOfLayer(stageOfLayer), stageOfState(stageOfState), lastStage(lastStage) {}
+
+  void run() {
+    Block &block = function.getBody().front();
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::forward && !isSum(&op))
+        stages[&op] = std::max(layerStage(&op).value_or(0), extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
+    placeByUsers(block);
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::backward && !isSum(&op)) {
+        auto own = layerStage(&op), flows = extreme(op.getOperands(), Part::backward, /*latest=*/false);
+        int stage = own ? *own : flows ? *flows : inputsStage(&op).value_or(0);
+        stages[&op] = flows ? std::min(stage, *flows) : stage;
+      }
+    placeByUsers(block);
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::finish || isSum(&op)) // what only labels are counted for is where the loss is
+        stages[&op] = inputsStage(&op).value_or(isSum(&op) ? lastStage : 0);
+    write(block);
+  }
+
+private:
+  static bool isSum(Operation *op) { return isa<graph::AccumulateOp>(op); }
+  std::optional<int> layerStage(Operation *op) const {
+    auto it = stageOfLayer.find(Layers::nameOf(op));
+    return it == stageOfLayer.end() ? std::nullopt : std::optional(it->second);
+  }
+  std::optional<int> stageOf(Value value) const {
+    if (Operation *op = value.getDefiningOp()) {
+      auto it = stages.find(op);
+      return it == stages.end() ? std::nullopt : std::optional(it->second);
+    }
+    auto argument = cast<BlockArgument>(value);
+    auto it = stageOfState.find(nameOfArgument(argument));
+    return isOwned(argument) && it != stageOfState.end() ? std::optional(it->second) : std::nullopt;
+  }
+
+  /// The latest or earliest stage of producers of a part.
+  std::optional<int> extreme(ValueRange values, Part part, bool latest) const {
+    std::optional<int> result;
+    for (Value value : values)
+      if (Operation *op = value.getDefiningOp(); op && parts.at(op) == part)
+        if (auto stage = stageOf(value))
+          result = !result ? *stage : latest ? std::max(*result, *stage) : std::min(*result, *stage);
+    return result;
+  }
+
+  /// Where the state is that an operation reads, else the latest stage of its operands.
+  std::optional<int> inputsStage(Operation *op) const {
+    std::optional<int> result;
+    for (Value operand : op->getOperands())
+      if (auto stage = stageOf(operand)) {
+        if (isa<BlockArgument>(operand))
+          return stage;
+        result = std::max(result.value_or(0), *stage);
+      }
+    return result;
+  }
+
+  /// What runs before the microbatches, and state, is where the first stage needs it that is known.
+  void placeByUsers(Block &block) {
+    auto earliest = [&](Value value) {
+      std::optional<int> result;
+      for (Operation *user : value.getUsers())
+        if (auto it = stages.find(user); it != stages.end())
+          result = std::min(result.value_or(it->second), it->second);
+      return result;
+    };
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      if (parts.at(&op) == Part::start && !stages.contains(&op)) {
+        std::optional<int> stage;
+        for (Value result : op.getResults())
+          if (auto mine = earliest(result))
+            stage = std::min(stage.value_or(*mine), *mine);
+        if (stage)
+          stages[&op] = *stage;
+      }
+    for (BlockArgument argument : block.getArguments())
+      if (isOwned(argument) && !stageOfState.contains(nameOfArgument(argument)))
+        if (auto stage = earliest(argument))
+          stageOfState[nameOfArgument(argument)] = *stage;
+    for (BlockArgument argument : block.getArguments()) { // moments
+      auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+      if (auto of = state ? state.getAs<StringAttr>("of") : StringAttr(); of && stageOfState.contains(of.getValue()))
+        stageOfState[nameOfArgument(argument)] = stageOfState[of.getValue()];
+    }
+  }
+
+  void write(Block &block) {
+    Builder builder(function);
+    for (auto [op, stage] : stages)
+      op->setAttr(dist::names::stage, builder.getI64IntegerAttr(stage));
+    for (BlockArgument argument : block.getArguments())
+      if (isOwned(argument)) {
+        int stage = stageOfState.try_emplace(nameOfArgument(argument), 0).first->second;
+        function.setArgAttr(argument.getArgNumber(), dist::names::stage, builder.getI64IntegerAttr(stage));
+      }
+  }
+
+  func::FuncOp function;
+  const StepParts &parts;
+  const llvm::DenseMap<StringAttr, int> &stageOfLayer;
+  llvm::StringMap<int> &stageOfState;
+  int lastStage;
+  llvm::DenseMap<Operation *, int> stages;
+};
+
+struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
+  using AssignStagesPassBase::AssignStagesPassBase;
+
+  void runOnOperation() final {
+    auto train = getOperation().lookupSymbol<func::FuncOp>("train");
+    if (stages == 1 || !train)
+      return;
+    auto parts = StepParts::of(train);
+    if (failed(parts) || failed(cut(Layers(train, *parts))))
+      return signalPassFailure();
+    llvm::StringMap<int> stageOfState;
+    Assignment(train, *parts, stageOfLayer, stageOfState, stages - 1).run();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function != train && function->hasAttr(graph::names::microbatches)) {
+        auto others = StepParts::of(function);
+        if (failed(others))
+          return signalPassFailure();
+        Assignment(function, *others, stageOfLayer, stageOfState, stages - 1).run();
+      }
+  }
+
+private:
+  LogicalResult cut(const Layers &layers) {
+    int64_t count = layers.seconds.size();
+    if (stages > count)
+      return getOperation().emitError("a pipeline of ") << (int64_t)stages << " stages needs as many nodes: the model has " << count;
+    std::vector<int> firsts;
+    for (StringRef name : llvm::split(StringRef(cuts), ';')) {
+      if (name.empty())
+        continue;
+      auto it = layers.seconds.find(StringAttr::get(&getContext(), name));
+      if (it == layers.seconds.end())
+        return getOperation().emitError("cut: there is no node '") << name << "' in the forward part";
+      firsts.push_back(it - layers.seconds.begin());
+    }
+    if (firsts.empty()) {
+      std::vector<double> seconds;
+      for (auto &[name, value] : layers.seconds)
+        seconds.push_back(value);
+      firsts = cutIntoStages(seconds, layers.cutSeconds, stages);
+    }
+    if ((int64_t)firsts.size() != stages - 1 || !llvm::is_sorted(firsts))
+      return getOperation().emitError("cut: expected the first nodes of stages 1 to ") << stages - 1 << ", in their order";
+    for (auto [i, entry] : llvm::enumerate(layers.seconds))
+      stageOfLayer[entry.first] = llvm::upper_bound(firsts, (int)i) - firsts.begin();
+    return success();
+  }
+
+  llvm::DenseMap<StringAttr, int> stageOfLayer;
+};
+} // namespace
+} // namespace divisi::pipelining

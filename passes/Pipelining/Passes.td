@@ -1,0 +1,50 @@
+#ifndef DIVISI_PASSES_PIPELINING
+#define DIVISI_PASSES_PIPELINING
+
+include "mlir/Pass/PassBase.td"
+
+def SplitMicrobatchesPass : Pass<"split-microbatches", "::mlir::ModuleOp"> {
+  let summary = "Splits the batch of a step over time";
+  let description = [{
+    Input: @train and @evaluate of simple operations (after decompose). The batch is split over a mesh whose axis is time, by the
+    sharding rules and with the verifier of every other split, and partitioned. Output: functions with `graph.microbatches`, whose inputs
+    have a first dimension of so many parts. What depends on the scalar `microbatch` is computed once for each part, the
+    rest once a step; sums over the batch become graph.accumulate. A count of labels that the gradients are divided by is
+    computed over the whole batch before. Fails, naming the node, where something else needs the whole batch at once.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+  let options = [Option<"count", "count", "int64_t", "1", "microbatches of a step">];
+}
+
+def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
+  let summary = "Gives every operation and argument its stage of a pipeline";
+  let description = [{
+    Input: functions with `graph.microbatches`, for one device or partitioned. Output: the same with `dist.stage` on operations and
+    arguments. The model's nodes are cut, in their order, where the slowest stage with its messages is fastest, or before
+    the nodes that are given. Gradients and updates are where their node and parameter are; values flow to later stages in
+    the forward part and to earlier ones in the backward part.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+  let options = [
+    Option<"stages", "stages", "int64_t", "1", "number of stages">,
+    Option<"cuts", "cuts", "std::string", "", "the first node of every stage but the first: NODE;NODE">
+  ];
+}
+
+def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
+  let summary = "Cuts a function with microbatches into tasks by stage, and writes the schedule";
+  let description = [{
+    Input: functions with `graph.microbatches` and, for a pipeline, `dist.stage`. Output: tasks @train.STAGE.KIND: what runs once before the
+    microbatches (start), for each of them (step; in a pipeline forward, backward, and weight where the gradients of weights
+    are delayed), and once behind (finish). Values that cross stages are dist.send and dist.receive, those that tasks of a stage
+    pass on are `dist.held`. A dist.schedule for each function says what runs when. Fails where a schedule cannot have these stages or
+    microbatches.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+  let options = [
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "naive, gpipe, 1f1b, interleaved or zb-h1">,
+    Option<"chunks", "chunks", "int64_t", "1", "stages of a device (interleaved)">
+  ];
+}
+
+#endif

@@ -1,0 +1,248 @@
+#include "dialects/Graph/GraphBuilder.h"
+#include "passes/Partitioning/Passes.h"
+#include "passes/Pipelining/Passes.h"
+#include "passes/Planning/ApplyPlan.h"
+#include "passes/Planning/Strategy.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace divisi::pipelining {
+#define GEN_PASS_DEF_SPLITMICROBATCHESPASS
+#include "passes/Pipelining/Passes.h.inc"
+
+using graph::GraphBuilder;
+using graph::shapeOf;
+using graph::tensorType;
+
+namespace {
+
+/// Axis of time.
+constexpr llvm::StringLiteral timeAxis = "microbatch";
+const std::string indexName = ("axis_index." + timeAxis).str();
+
+/// Gives an input of shape [B, ...] the shape [count, B / count, ...].
+LogicalResult cutInput(BlockArgument argument, int64_t count, StringRef name) {
+  auto type = tensorType(argument);
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  if (type.getDimSize(0) % count)
+    return function.emitError("the batch of ") << type.getDimSize(0) << " of the input '" << name << "' does not divide into "
+                                               << count << " microbatches";
+  SmallVector<int64_t> shape = {count, type.getDimSize(0) / count};
+  llvm::append_range(shape, type.getShape().drop_front());
+  OpBuilder builder(argument.getOwner(), argument.getOwner()->begin());
+  argument.setType(RankedTensorType::get(shape, type.getElementType()));
+  auto whole = graph::ReshapeOp::create(builder, argument.getLoc(), type, argument);
+  argument.replaceAllUsesExcept(whole, whole);
+  function.setArgAttr(argument.getArgNumber(), graph::names::microbatches, builder.getI64IntegerAttr(count));
+  return success();
+}
+
+bool isSplit(Value value) { return (bool)dist::shardOf(value.getType()); }
+
+/// The arguments that are computed from nothing but inputs: a sum of them may be made over the whole batch.
+class WholeBatch {
+public:
+  WholeBatch(func::FuncOp function, dist::ReshardOp sum) : function(function), builder(sum) {}
+
+  /// The value for the whole batch; null if it depends on state or takes much arithmetic.
+  Value compute(Value value) {
+    if (!isSplit(value))
+      return value;
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    Value whole;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (function.getArgAttr(argument.getArgNumber(), graph::names::microbatches))
+        whole = dist::ReshardOp::create(builder, value.getLoc(), plain(value), value);
+    } else if (auto reshard = value.getDefiningOp<dist::ReshardOp>()) {
+      whole = compute(reshard.getInput());
+    } else {
+      whole = clone(value.getDefiningOp(), cast<OpResult>(value).getResultNumber());
+    }
+    if (whole)
+      mapping.map(value, whole);
+    return whole;
+  }
+
+private:
+  static RankedTensorType plain(Value value) {
+    return RankedTensorType::get(shapeOf(value), tensorType(value).getElementType());
+  }
+
+  Value clone(Operation *op, unsigned result) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      bool weight = argument && function.getArgAttr(argument.getArgNumber(), graph::names::state) && !shapeOf(argument).empty();
+      Value whole = weight ? Value() : compute(operand);
+      if (!whole)
+        return {};
+      operands.push_back(whole);
+    }
+    Operation *copy = builder.clone(*op);
+    copy->setOperands(operands);
+    for (Value value : copy->getResults())
+      value.setType(plain(value));
+    if (auto constant = dyn_cast<graph::ConstantOp>(copy))
+      if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
+        constant.setValueAttr(splat.resizeSplat(plain(constant.getResult())));
+    return copy->getResult(result);
+  }
+
+  func::FuncOp function;
+  OpBuilder builder;
+  IRMapping mapping;
+};
+
+struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatchesPass> {
+  using SplitMicrobatchesPassBase::SplitMicrobatchesPassBase;
+
+  void runOnOperation() final {
+    if (count == 1)
+      return;
+    if (failed(plan()))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      sumEarly(function);
+    OpPassManager partition(ModuleOp::getOperationName());
+    partition.addPass(partitioning::createPartitionPass());
+    if (failed(runPipeline(partition, getOperation())))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(finish(function)))
+        return signalPassFailure();
+  }
+
+private:
+  /// Splits the inputs' batch over time.
+  LogicalResult plan() {
+    auto problem = planning::ModuleProblem::build(getOperation());
+    if (failed(problem))
+      return failure();
+    llvm::DenseSet<int> batched;
+    for (auto [tensor, dim] : problem->problem.batchDims)
+      if (problem->problem.tensors[tensor].named() && dim == 0)
+        batched.insert(tensor);
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      for (BlockArgument argument : function.getArguments())
+        if (int tensor = problem->tensorOf.lookup(argument); batched.contains(tensor))
+          if (failed(cutInput(argument, count, problem->problem.tensors[tensor].name)))
+            return failure();
+      function.setFunctionType(FunctionType::get(&getContext(), function.getBody().getArgumentTypes(), function.getResultTypes()));
+    }
+    problem = planning::ModuleProblem::build(getOperation());
+    if (failed(problem))
+      return failure();
+    problem->problem.batchDims.clear();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (BlockArgument argument : function.getArguments())
+        if (function.getArgAttr(argument.getArgNumber(), graph::names::microbatches))
+          problem->problem.batchDims.push_back({problem->tensorOf.lookup(argument), 0});
+    dist::Mesh mesh;
+    mesh.axes.push_back({"data", count});
+    std::string error;
+    std::optional<planning::PadRequest> pad;
+    auto plan = planning::planByStrategy(problem->problem, mesh, {}, error, pad);
+    if (!plan || problem->problem.batchDims.empty())
+      return getOperation().emitError("the batch cannot be split into ") << (int64_t)count << " microbatches";
+    mesh.axes[0].name = timeAxis.str();
+    planning::applyPlan(getOperation(), *problem, *plan, mesh);
+    return success();
+  }
+
+  /// Sums that the microbatches themselves need (the count of labels that a mean is over) are computed over the whole batch.
+  static void sumEarly(func::FuncOp function) {
+    SmallVector<dist::ReshardOp> sums;
+    llvm::DenseSet<Operation *> timed; // whose results differ by microbatch, or lead to such
+    for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
+      auto reshard = dyn_cast<dist::ReshardOp>(op);
+      bool leads = llvm::any_of(op.getUsers(), [&](Operation *user) { return timed.contains(user); });
+      if (reshard && isSplit(reshard.getInput()) && !isSplit(reshard.getResult())) {
+        if (leads)
+          sums.push_back(reshard);
+        continue;
+      }
+      if (leads || llvm::any_of(op.getResults(), isSplit))
+        timed.insert(&op);
+    }
+    for (dist::ReshardOp sum : llvm::reverse(sums))
+      if (Value whole = WholeBatch(function, sum).compute(sum.getInput()))
+        sum.getResult().replaceAllUsesWith(whole);
+    for (dist::ReshardOp sum : sums)
+      if (sum->use_empty())
+        sum.erase();
+  }
+
+  /// Communication over time becomes sums and slices.
+  LogicalResult finish(func::FuncOp function) {
+    OpBuilder builder(function);
+    function->removeAttr(dist::names::partitioned);
+    function->setAttr(graph::names::microbatches, builder.getI64IntegerAttr(count));
+    Value index = indexOf(function);
+    Block &block = function.getBody().front();
+    SmallVector<Operation *> operations;
+    for (Operation &op : block)
+      operations.push_back(&op);
+    for (BlockArgument argument : block.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      auto global = function.getArgAttrOfType<TypeAttr>(i, dist::names::global);
+      function.removeArgAttr(i, dist::names::global);
+      if (!global)
+        continue;
+      auto local = tensorType(argument);
+      SmallVector<int64_t> shape(local.getShape());
+      shape[0] = count;
+      argument.setType(RankedTensorType::get(shape, local.getElementType()));
+      builder.setInsertionPointToStart(&block);
+      GraphBuilder b(builder, argument.getLoc());
+      Value part = b.gather(argument, b.reshape(index, {1}), 0);
+      argument.replaceUsesWithIf(part, [&](OpOperand &use) {
+        return use.getOwner() != part.getDefiningOp() && !isa<dist::AllGatherOp>(use.getOwner());
+      });
+    }
+    for (Operation *op : operations)
+      if (failed(replace(op, builder)))
+        return failure();
+    function.setFunctionType(FunctionType::get(&getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+    return success();
+  }
+
+  static Value indexOf(func::FuncOp function) {
+    Builder builder(function);
+    StringAttr name = builder.getStringAttr(timeAxis);
+    for (BlockArgument argument : function.getArguments())
+      if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), graph::names::scalar);
+          scalar && scalar.getValue() == indexName) {
+        function.setArgAttr(argument.getArgNumber(), graph::names::scalar, name);
+        return argument;
+      }
+    unsigned last = function.getNumArguments();
+    auto type = RankedTensorType::get({}, builder.getI64Type());
+    (void)function.insertArgument(last, type, builder.getDictionaryAttr(builder.getNamedAttr(graph::names::scalar, name)),
+                                  function.getLoc());
+    return function.getArgument(last);
+  }
+
+  static LogicalResult replace(Operation *op, OpBuilder &builder) {
+    builder.setInsertionPoint(op);
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getKind() == dist::ReductionKind::sum) {
+      for (auto [input, result] : llvm::zip(reduce.getInputs(), reduce.getResults()))
+        result.replaceAllUsesWith(graph::AccumulateOp::create(builder, op->getLoc(), input));
+      op->erase();
+      return success();
+    }
+    if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && isa<BlockArgument>(gather.getInput())) {
+      gather.getResult().replaceAllUsesWith(gather.getInput());
+      op->erase();
+      return success();
+    }
+    if (op->getDialect() && isa<dist::DistDialect>(op->getDialect()))
+      return op->emitError("needs the whole batch at once: it cannot be computed in microbatches");
+    return success();
+  }
+};
+} // namespace
+} // namespace divisi::pipelining

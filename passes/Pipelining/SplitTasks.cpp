@@ -1,0 +1,398 @@
+#include "dialects/Graph/GraphBuilder.h"
+#include "passes/Pipelining/TaskWriter.h"
+#include "passes/Planning/Simulator/Schedule.h"
+
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace divisi::pipelining {
+#define GEN_PASS_DEF_SPLITTASKSPASS
+#include "passes/Pipelining/Passes.h.inc"
+
+using planning::pipeline::ScheduleKind;
+using planning::pipeline::ScheduleOptions;
+using Step = planning::pipeline::Task;
+
+namespace {
+
+/// Kinds of tasks in the order in which a stage runs them for a microbatch.
+enum class Kind { start, step, forward, backward, weight, finish };
+StringRef nameOf(Kind kind) {
+  static constexpr StringLiteral names[] = {"start", "step", "forward", "backward", "weight", "finish"};
+  return names[(int)kind];
+}
+
+/// A task's number is that of its stage; what runs once in a step belongs to a device, which may have several stages.
+struct TaskKey {
+  Kind kind;
+  int number;
+  auto operator<=>(const TaskKey &) const = default;
+  bool once() const { return kind == Kind::start || kind == Kind::finish; }
+};
+
+class Splitter {
+public:
+  Splitter(func::FuncOp function, StepParts parts, const ScheduleOptions &options)
+      : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()) {
+    findWhen();
+    if (options.kind == ScheduleKind::zbH1)
+      findWeightGradients();
+  }
+
+  void run(int64_t &nextMessage) {
+    messageId = &nextMessage;
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) != Part::anywhere && !isUnused(op))
+        write(&op);
+    writeResults();
+    std::map<std::pair<int, Kind>, TaskWriter *> inOrder; // stage by stage, for who reads them
+    for (auto &[key, task] : tasks)
+      inOrder[{key.number, key.kind}] = &task;
+    for (auto &[key, task] : inOrder) {
+      task->finish();
+      task->task->moveBefore(function);
+    }
+    writeSchedule();
+    function.erase();
+  }
+
+private:
+  int devices() const { return options.devices; }
+  bool piped() const { return options.stages() > 1; }
+  static int stageOf(Operation *op) {
+    auto stage = op->getAttrOfType<IntegerAttr>(dist::names::stage);
+    return stage ? stage.getInt() : 0;
+  }
+  int stageOf(BlockArgument argument) {
+    auto stage = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage);
+    return stage ? stage.getInt() : 0;
+  }
+  int deviceOf(TaskKey key) const { return key.once() ? key.number : options.deviceOf(key.number); }
+
+  TaskKey keyOf(Operation *op) const {
+    int stage = stageOf(op);
+    if (isa<graph::AccumulateOp>(op)) {
+      Operation *producer = op->getOperand(0).getDefiningOp();
+      return producer && parts.isTimed(producer) ? keyOf(producer) : TaskKey{piped() ? Kind::forward : Kind::step, stage};
+    }
+    switch (parts.at(op)) {
+    case Part::start:
+      return {Kind::start, options.deviceOf(stage)};
+    case Part::finish:
+    case Part::anywhere:
+      return {Kind::finish, options.deviceOf(stage)};
+    case Part::forward:
+      return {piped() ? Kind::forward : Kind::step, stage};
+    case Part::backward:
+      return {!piped() ? Kind::step : weights.contains(op) ? Kind::weight : Kind::backward, stage};
+    }
+    return {Kind::finish, 0};
+  }
+
+  TaskWriter &task(TaskKey key) {
+    auto it = tasks.find(key);
+    if (it == tasks.end()) {
+      NamedAttrList attributes(function->getDiscardableAttrDictionary());
+      Builder b(function);
+      attributes.erase(graph::names::microbatches);
+      attributes.set(dist::names::stage, b.getI64IntegerAttr(deviceOf(key)));
+      if (devices() > 1) {
+        dist::Mesh mesh;
+        if (auto inner = function->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
+          mesh = dist::toMesh(inner);
+        mesh.axes.insert(mesh.axes.begin(), {dist::stageAxis.str(), devices()});
+        attributes.set(dist::names::partitioned, dist::toAttr(mesh, function.getContext()));
+      }
+      it = tasks.try_emplace(key, function, key.number, nameOf(key.kind), attributes.getDictionary(function.getContext())).first;
+    }
+    return it->second;
+  }
+
+  /// What only reports that nobody may want depends on (as FusionPlan finds it).
+  void findWhen() {
+    llvm::DenseSet<Operation *> always;
+    auto need = [&](Value value, int64_t bits) {
+      if (Operation *op = value.getDefiningOp()) {
+        if (bits)
+          when[op] |= bits;
+        else
+          always.insert(op);
+      }
+    };
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+      auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
+      auto bits = report ? report.getAs<IntegerAttr>("when") : IntegerAttr();
+      need(value, bits ? bits.getInt() : 0);
+    }
+    for (Operation &op : llvm::reverse(block.without_terminator())) {
+      if (always.contains(&op))
+        when.erase(&op);
+      for (Value operand : op.getOperands())
+        need(operand, when.lookup(&op));
+    }
+  }
+
+  /// Of the backward part, what no earlier stage waits for.
+  void findWeightGradients() {
+    for (Operation &op : llvm::reverse(block.without_terminator())) {
+      if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
+        continue;
+      bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
+        return parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) && (stageOf(user) != stageOf(&op) || !weights.contains(user));
+      });
+      if (!awaited)
+        weights.insert(&op);
+    }
+  }
+
+  /// Whether all who need it compute it again.
+  bool isUnused(Operation &op) const {
+    return parts.at(&op) == Part::start && llvm::all_of(op.getResults(), [&](Value value) { return parts.isRepeated(value); }) &&
+           llvm::none_of(op.getUsers(), [&](Operation *user) {
+             return !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::start && !parts.isRepeated(user->getResult(0));
+           });
+  }
+
+  void write(Operation *op) {
+    TaskKey key = keyOf(op);
+    TaskWriter &writer = task(key);
+    if (auto sum = dyn_cast<graph::AccumulateOp>(op))
+      return accumulate(sum, key);
+    for (Value operand : op->getOperands())
+      get(key, operand);
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    builder.clone(*op, writer.mapping)->removeAttr(dist::names::stage);
+  }
+
+  /// The first microbatch's value, or the sum so far and this one's.
+  void accumulate(graph::AccumulateOp op, TaskKey key) {
+    Value x = get(key, op.getX());
+    TaskWriter &writer = task(key);
+    std::string name = "sum " + std::to_string(sums.size());
+    sums[op] = {key, name};
+    Value before = writer.takeHeld(op.getType(), name, dist::held::sum, op.getLoc());
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    graph::GraphBuilder b(builder, op.getLoc());
+    Value isFirst = b.compareConst(graph::Predicate::eq, get(key, indexArgument()), 0);
+    builder.setInsertionPointToEnd(&writer.block());
+    Value sum = b.select(b.broadcast(isFirst, graph::shapeOf(x), {}), x, b.add(before, x));
+    writer.leaveHeld(sum, name, dist::held::sum, when.lookup(op));
+  }
+
+  BlockArgument indexArgument() const {
+    for (BlockArgument argument : block.getArguments())
+      if (nameOfArgument(argument) == "microbatch")
+        return argument;
+    llvm_unreachable("split-microbatches adds it");
+  }
+
+  /// A value of the function in a task: its own, made again, passed on by another task of the device, or received.
+  Value get(TaskKey key, Value value) {
+    TaskWriter &writer = task(key);
+    if (Value known = writer.mapping.lookupOrNull(value))
+      return known;
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && (!isOwned(argument) || options.deviceOf(stageOf(argument)) == deviceOf(key)))
+      return writer.takeArgument(argument);
+    if (parts.isAnywhere(value) || (parts.isRepeated(value) && key.kind != Kind::start))
+      return again(key, value);
+    TaskKey from = argument ? TaskKey{Kind::start, options.deviceOf(stageOf(argument))} : keyOf(value.getDefiningOp());
+    if (auto it = sums.find(value.getDefiningOp()); it != sums.end()) { // a sum is there when all is done
+      from = {Kind::finish, deviceOf(it->second.first)};
+      if (deviceOf(from) == deviceOf(key)) {
+        Value sum = writer.takeHeld(value.getType(), it->second.second, dist::held::sum, value.getLoc());
+        writer.mapping.map(value, sum);
+        return sum;
+      }
+    }
+    bool sameDevice = deviceOf(from) == deviceOf(key), sameStage = from.number == key.number;
+    Value result = sameDevice && (from.once() || sameStage) ? pass(from, key, value) : receive(from, key, value);
+    writer.mapping.map(value, result);
+    return result;
+  }
+
+  Value again(TaskKey key, Value value) {
+    Operation *op = value.getDefiningOp();
+    for (Value operand : op->getOperands())
+      get(key, operand);
+    TaskWriter &writer = task(key);
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    builder.clone(*op, writer.mapping)->removeAttr(dist::names::stage);
+    return writer.mapping.lookup(value);
+  }
+
+  /// From one task of a device to another.
+  Value pass(TaskKey from, TaskKey key, Value value) {
+    StringRef kind = from.once() ? dist::held::step : dist::held::microbatch;
+    auto [it, fresh] = passed.try_emplace({value, from}, "value " + std::to_string(passed.size()));
+    std::string name = it->second;
+    if (fresh) {
+      Value source = get(from, value);
+      task(from).leaveHeld(source, name, kind, value.getDefiningOp() ? when.lookup(value.getDefiningOp()) : 0);
+    }
+    return task(key).takeHeld(value.getType(), name, kind, value.getLoc());
+  }
+
+  /// From another device, or another stage of this one: by the first task of the stage that needs it.
+  Value receive(TaskKey from, TaskKey key, Value value) {
+    TaskKey entry = key;
+    if (from.kind == Kind::start) {
+      entry = {Kind::start, deviceOf(key)};
+    } else {
+      for (Operation *user : value.getUsers())
+        if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) != Part::anywhere)
+          if (TaskKey other = keyOf(user); other.number == key.number && other.once() == key.once())
+            entry = std::min(entry, other);
+    }
+    if (entry != key) {
+      Value there = get(entry, value);
+      (void)there;
+      return pass(entry, key, value);
+    }
+    Value source = get(from, value);
+    OpBuilder builder(function);
+    int64_t id = (*messageId)++;
+    builder.setInsertionPointAfterValue(source);
+    dist::SendOp::create(builder, value.getLoc(), source, deviceOf(key), id);
+    Block &target = task(key).block();
+    if (key.once())
+      builder.setInsertionPointToEnd(&target);
+    else
+      builder.setInsertionPointToStart(&target);
+    return dist::ReceiveOp::create(builder, value.getLoc(), value.getType(), deviceOf(from), id);
+  }
+
+  void writeResults() {
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+      DictionaryAttr attributes = function.getResultAttrDict(i);
+      Operation *producer = value.getDefiningOp();
+      auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
+      auto add = [&, value = value](int device) {
+        TaskKey key = {Kind::finish, device};
+        Value result = get(key, value);
+        task(key).addResult(result, attributes);
+      };
+      if (!renews) { // where it is computed; what needs no place, where the loss is
+        bool anywhere = parts.isAnywhere(value);
+        int stage = anywhere ? options.stages() - 1 : producer ? stageOf(producer) : stageOf(cast<BlockArgument>(value));
+        add(options.deviceOf(stage));
+        continue;
+      }
+      for (BlockArgument argument : block.getArguments())
+        if (nameOfArgument(argument) == renews.getValue()) {
+          if (isOwned(argument))
+            add(options.deviceOf(stageOf(argument)));
+          else
+            for (int device = 0; device < devices(); ++device)
+              add(device);
+        }
+    }
+  }
+
+  void writeSchedule() {
+    Builder b(function);
+    SmallVector<Attribute> rows;
+    std::string ignored; // the options are valid
+    auto schedule = *planning::pipeline::makeSchedule(options, ignored);
+    for (int device = 0; device < devices(); ++device) {
+      SmallVector<Attribute> row;
+      auto add = [&](Kind kind, int number, int microbatch) {
+        if (tasks.count({kind, number}))
+          row.push_back(b.getStringAttr(Twine(number) + "." + nameOf(kind) + " " + Twine(microbatch)));
+      };
+      add(Kind::start, device, 0);
+      if (!piped()) {
+        for (int i = 0; i < options.microbatches; ++i)
+          add(Kind::step, 0, i);
+      } else if (function.getName() != "train") {
+        for (int chunk = 0; chunk < options.chunks; ++chunk)
+          for (int i = 0; i < options.microbatches; ++i)
+            add(Kind::forward, options.stageOf(device, chunk), i);
+      } else {
+        for (const Step &step : schedule.devices[device]) {
+          int stage = options.stageOf(device, step.chunk);
+          if (step.kind == Step::forward)
+            add(Kind::forward, stage, step.microbatch);
+          if (step.sendsGradient())
+            add(Kind::backward, stage, step.microbatch);
+          if (step.kind == Step::weightGradient)
+            add(Kind::weight, stage, step.microbatch);
+        }
+      }
+      add(Kind::finish, device, 0);
+      rows.push_back(b.getArrayAttr(row));
+    }
+    OpBuilder builder(function);
+    dist::ScheduleOp::create(builder, function.getLoc(), function.getName(), piped() ? planning::pipeline::nameOf(options.kind) : "accumulate",
+                             options.microbatches, b.getArrayAttr(rows));
+  }
+
+  func::FuncOp function;
+  StepParts parts;
+  const ScheduleOptions &options;
+  Block &block;
+  int64_t *messageId = nullptr;
+  std::map<TaskKey, TaskWriter> tasks;
+  llvm::DenseMap<Operation *, int64_t> when;
+  llvm::DenseSet<Operation *> weights;
+  llvm::DenseMap<Operation *, std::pair<TaskKey, std::string>> sums;
+  struct Passed {
+    Value value;
+    TaskKey from;
+    bool operator<(const Passed &other) const {
+      return std::pair(value.getAsOpaquePointer(), from) < std::pair(other.value.getAsOpaquePointer(), other.from);
+    }
+  };
+  std::map<Passed, std::string> passed; // names by value and task: only looked up
+};
+
+struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
+  using SplitTasksPassBase::SplitTasksPassBase;
+
+  void runOnOperation() final {
+    int64_t message = 0, stages = 1;
+    auto functions = llvm::to_vector(llvm::make_filter_range(getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
+      return function->hasAttr(graph::names::microbatches);
+    }));
+    for (func::FuncOp function : functions)
+      function.walk([&](Operation *op) {
+        if (auto stage = op->getAttrOfType<IntegerAttr>(dist::names::stage))
+          stages = std::max(stages, stage.getInt() + 1);
+      });
+    llvm::SetVector<Attribute> order;
+    for (func::FuncOp function : functions)
+      for (BlockArgument argument : function.getArguments())
+        if (function.getArgAttr(argument.getArgNumber(), graph::names::state))
+          order.insert(StringAttr::get(&getContext(), nameOfArgument(argument)));
+    if (!functions.empty())
+      getOperation()->setAttr(stateOrder, ArrayAttr::get(&getContext(), order.getArrayRef()));
+    for (func::FuncOp function : functions) {
+      ScheduleOptions options;
+      options.microbatches = function->getAttrOfType<IntegerAttr>(graph::names::microbatches).getInt();
+      options.chunks = stages > 1 ? (int64_t)chunks : 1;
+      options.devices = stages / options.chunks;
+      auto kind = planning::pipeline::parseScheduleKind(schedule);
+      if (!kind || *kind == ScheduleKind::pipedream) {
+        function.emitError("schedule: expected naive, gpipe, 1f1b, interleaved or zb-h1, got '") << schedule << "'";
+        return signalPassFailure();
+      }
+      options.kind = *kind;
+      std::string wrong = stages > 1 ? options.invalid() : "";
+      if (stages % chunks)
+        wrong = std::to_string(stages) + " stages do not divide into " + std::to_string(chunks) + " chunks a device";
+      if (!wrong.empty()) {
+        function.emitError("schedule: ") << wrong;
+        return signalPassFailure();
+      }
+      auto parts = StepParts::of(function);
+      if (failed(parts))
+        return signalPassFailure();
+      Splitter(function, std::move(*parts), options).run(message);
+    }
+  }
+};
+} // namespace
+} // namespace divisi::pipelining

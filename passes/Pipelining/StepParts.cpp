@@ -1,0 +1,109 @@
+#include "passes/Pipelining/StepParts.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::pipelining;
+namespace names = divisi::graph::names;
+
+/// Operations that are computed again in every task that needs them take at most so many operations per element.
+static constexpr int64_t cheapFlops = 32;
+
+static func::FuncOp functionOf(BlockArgument argument) { return cast<func::FuncOp>(argument.getOwner()->getParentOp()); }
+
+static DictionaryAttr stateOf(BlockArgument argument) {
+  return functionOf(argument).getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), names::state);
+}
+
+StringRef pipelining::nameOfArgument(BlockArgument argument) {
+  if (auto state = stateOf(argument))
+    return state.getAs<StringAttr>("name").getValue();
+  for (StringRef kind : {names::input, names::scalar})
+    if (auto name = functionOf(argument).getArgAttrOfType<StringAttr>(argument.getArgNumber(), kind))
+      return name.getValue();
+  return "";
+}
+
+bool pipelining::isOwned(BlockArgument argument) {
+  auto state = stateOf(argument);
+  auto role = state ? state.getAs<StringAttr>("role").getValue() : StringRef();
+  return state && role != "step" && role != "seed";
+}
+
+bool StepParts::isAnywhere(Value value) const {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return !isOwned(argument);
+  return parts.at(value.getDefiningOp()) == Part::anywhere;
+}
+
+bool StepParts::isRepeated(Value value) const {
+  Operation *op = value.getDefiningOp();
+  return op && parts.at(op) == Part::start && op->getNumOperands() == 1 && isCheap(op) &&
+         graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
+}
+
+bool StepParts::isCheap(Operation *op) const {
+  auto cost = dyn_cast<graph::CostInterface>(op);
+  if (!cost || isa<graph::AccumulateOp>(op))
+    return isa<graph::ConstantOp>(op);
+  int64_t elements = 0;
+  for (Value result : op->getResults())
+    elements += graph::tensorType(result).getNumElements();
+  return cost.getFlops() <= cheapFlops * elements;
+}
+
+FailureOr<StepParts> StepParts::of(func::FuncOp function) {
+  StepParts result;
+  Block &block = function.getBody().front();
+  llvm::DenseSet<Operation *> timed, after;
+  for (Operation &op : block.without_terminator()) {
+    bool anywhere = result.isCheap(&op), isTimed = false, isAfter = false;
+    for (Value operand : op.getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      anywhere &= result.isAnywhere(operand);
+      if (auto argument = dyn_cast<BlockArgument>(operand))
+        isTimed |= nameOfArgument(argument) == "microbatch";
+      else if (isa<graph::AccumulateOp>(producer))
+        isAfter = true;
+      else
+        isTimed |= timed.contains(producer), isAfter |= after.contains(producer);
+    }
+    if (isTimed && isAfter)
+      return op.emitError("needs a sum over all microbatches while they are computed");
+    if (isTimed)
+      timed.insert(&op);
+    if (isAfter)
+      after.insert(&op);
+    result.parts[&op] = anywhere ? Part::anywhere : isAfter ? Part::finish : isTimed ? Part::backward : Part::start;
+  }
+  // What the loss and other reports sum is the forward part; of what runs once, only what microbatches need comes first.
+  llvm::DenseSet<Operation *> forward, early;
+  Operation *terminator = block.getTerminator();
+  bool training = function.getName() == "train";
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    SmallVector<Operation *> work;
+    auto report = function.getResultAttrOfType<DictionaryAttr>(i, names::result);
+    if (report && report.getAs<StringAttr>("kind").getValue() != "grad_norm" && value.getDefiningOp())
+      work.push_back(value.getDefiningOp());
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val();
+      if (!forward.insert(op).second)
+        continue;
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          work.push_back(producer);
+    }
+  }
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    Part &part = result.parts[&op];
+    if (part == Part::backward && (!training || forward.contains(&op)))
+      part = Part::forward;
+    bool needed = early.contains(&op) || result.isTimed(&op);
+    if (part == Part::start && !needed)
+      part = Part::finish;
+    if (needed)
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          early.insert(producer);
+  }
+  return result;
+}

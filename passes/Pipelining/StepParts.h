@@ -1,0 +1,44 @@
+#pragma once
+#include "passes/Pipelining/Passes.h"
+
+namespace divisi::pipelining {
+
+/// When the operations of a function with microbatches run.
+enum class Part {
+  anywhere, // from inputs, scalars, step and seed alone, with little arithmetic: wherever it is needed
+  start,    // once, before the microbatches need it
+  forward,  // for each microbatch: what its share of the loss needs
+  backward, // for each microbatch: the rest
+  finish,   // once, when the microbatches are summed
+};
+
+/// The parts of a function: by reachability from the scalar `microbatch` and through graph.accumulate, which belongs to the part
+/// that it sums.
+class StepParts {
+public:
+  /// Fails, at the operation, if something of a microbatch needs a sum over all of them.
+  static mlir::FailureOr<StepParts> of(mlir::func::FuncOp function);
+
+  Part at(mlir::Operation *op) const { return parts.at(op); }
+  /// Computed for each microbatch.
+  bool isTimed(mlir::Operation *op) const {
+    Part part = parts.at(op);
+    return part == Part::forward || part == Part::backward;
+  }
+  /// Whether tasks had better compute a value again than keep it: a cheap one that is no smaller than the one that it is made
+  /// from before the microbatches (a bias repeated along the batch).
+  bool isRepeated(mlir::Value value) const;
+  /// Whether every stage and task can have the value for itself.
+  bool isAnywhere(mlir::Value value) const;
+
+private:
+  bool isCheap(mlir::Operation *op) const;
+  llvm::DenseMap<mlir::Operation *, Part> parts;
+};
+
+/// An argument's name: of a state, an input or a scalar.
+llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
+/// A state that some stage owns: a parameter, a moment or a buffer, not step and seed, which all have.
+bool isOwned(mlir::BlockArgument argument);
+
+} // namespace divisi::pipelining

@@ -1,0 +1,43 @@
+// RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse --split-input-file | FileCheck %s
+
+// The batch of 8 becomes 4 parts of 2, of which the scalar picks one; the gradient is summed, the update runs once.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[X:arg[0-9]]]: tensor<4x2x3xf32> {graph.input = "x", graph.microbatches = 4 : i64}
+// CHECK-SAME: %[[I:arg[0-9]]]: tensor<i64> {graph.scalar = "microbatch"}
+// CHECK-SAME: attributes {graph.microbatches = 4 : i64}
+// CHECK: %[[AT:.*]] = graph.reshape %[[I]] : (tensor<i64>) -> tensor<1xi64>
+// CHECK: %[[ONE:.*]] = graph.gather %[[X]], %[[AT]] {dim = 0 : i64} : (tensor<4x2x3xf32>, tensor<1xi64>) -> tensor<1x2x3xf32>
+// CHECK: %[[PART:.*]] = graph.reshape %[[ONE]] : (tensor<1x2x3xf32>) -> tensor<2x3xf32>
+// CHECK: %[[H:.*]] = graph.matmul %[[PART]], %arg0 : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
+// CHECK: %[[G:.*]] = graph.matmul %[[PART]], %{{.*}} {transpose_lhs}
+// CHECK: %[[SUM:.*]] = graph.accumulate %[[G]]
+// CHECK: graph.sub %arg0, %[[SUM]]
+func.func @train(%w: tensor<3x5xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})
+    -> (tensor<3x5xf32> {graph.renews = "w"}, tensor<f32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.matmul %x, %w : (tensor<8x3xf32>, tensor<3x5xf32>) -> tensor<8x5xf32>
+  %1 = graph.tanh %0 : tensor<8x5xf32>
+  %2 = graph.reduce_sum %1 {dims = array<i64: 0, 1>} : (tensor<8x5xf32>) -> tensor<f32>
+  %3 = graph.matmul %x, %1 {transpose_lhs} : (tensor<8x3xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
+  %4 = graph.sub %w, %3 : tensor<3x5xf32>
+  return %4, %2 : tensor<3x5xf32>, tensor<f32>
+}
+
+// -----
+
+// The number of labels that count is needed by every microbatch: it is computed from the whole batch.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[ALL:.*]] = graph.reshape %arg1 : (tensor<4x2xi64>) -> tensor<8xi64>
+// CHECK: %[[COUNT:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+// CHECK: graph.broadcast %[[COUNT]] {{.*}} -> tensor<2xf32>
+// CHECK: graph.accumulate
+func.func @train(%w: tensor<2xf32> {graph.state = {name = "w", role = "parameter"}}, %t: tensor<8xi64> {graph.input = "label"})
+    -> (tensor<f32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.cast %t : (tensor<8xi64>) -> tensor<8xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %2 = graph.gather %w, %t {dim = 0 : i64} : (tensor<2xf32>, tensor<8xi64>) -> tensor<8xf32>
+  %3 = graph.broadcast %1 {dims = array<i64>} : (tensor<f32>) -> tensor<8xf32>
+  %4 = graph.div %2, %3 : tensor<8xf32>
+  %5 = graph.tanh %4 : tensor<8xf32>
+  %6 = graph.reduce_sum %5 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  return %6 : tensor<f32>
+}

@@ -1,0 +1,162 @@
+#include "divisi/DeviceFlags.h"
+
+#include "dialects/Dist/Dist.h"
+#include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Passes.h"
+#include "passes/Planning/Strategy.h"
+
+using namespace divisi;
+using namespace divisi::tools;
+
+static std::string numbered(int64_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string DeviceFlags::checkPins() const {
+  for (const std::string &pin : plan.pins)
+    if (!planning::parsePin(pin))
+      return "--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + pin + "'";
+  return "";
+}
+
+std::string DeviceFlags::checkDevices(int64_t ofMesh) const {
+  if (!devices || ofMesh == devices)
+    return "";
+  return "--mesh " + plan.mesh + " has " + numbered(ofMesh, "device") + ", but --devices says " + std::to_string(devices);
+}
+
+/// Whether a search is to choose the plan: by --strategy auto, which is what --devices or --cluster mean alone.
+std::string DeviceFlags::chooseSearch() {
+  bool wanted = strategy == "auto" || !cluster.empty() ||
+                (strategy.empty() && plan.mesh.empty() && !plan.zero && devices > 1 && batchNormStats == "global");
+  if (!wanted)
+    return "";
+  if (!strategy.empty() && strategy != "auto")
+    return "--cluster is for --strategy auto, which asks what plans cost on it";
+  if (plan.zero)
+    return "--zero is for --strategy data or --mesh: --strategy auto chooses it by itself";
+  if (batchNormStats == "local")
+    return "--batch-norm-stats=local needs --strategy data or --mesh: a search does not choose other numbers";
+  std::string error;
+  auto mesh = planning::parseMesh(plan.mesh, error);
+  if (!plan.mesh.empty() && !mesh)
+    return "--mesh: " + error;
+  if (cluster.empty() && !devices && !mesh)
+    return "--strategy auto needs --devices N, --cluster or --mesh";
+  if (cluster.empty())
+    cluster = "cpu:" + std::to_string(mesh ? mesh->devices() : devices);
+  auto known = planning::parseCluster(cluster, planning::thisMachine(), error);
+  if (!known)
+    return "--cluster: " + error;
+  int64_t wants = mesh ? mesh->devices() : devices ? devices : known->devices();
+  if (std::string wrong = checkDevices(wants); !wrong.empty())
+    return wrong;
+  if (wants > known->devices())
+    return "--cluster " + cluster + " has " + numbered(known->devices(), "device") + ", " + std::to_string(wants) + " are asked for";
+  if (std::string wrong = checkPins(); !wrong.empty())
+    return wrong;
+  if (wants > 1) {
+    plan.cluster = cluster;
+    plan.devices = wants;
+  }
+  return "";
+}
+
+/// The mesh that --devices, --strategy and --mesh ask for.
+std::string DeviceFlags::chooseMesh() {
+  if (plan.mesh.empty() && devices > 1)
+    plan.mesh = (strategy == "operator" ? "model=" : strategy == "pipeline" ? "stage=" : "data=") + std::to_string(devices);
+  else if (!plan.mesh.empty() && !strategy.empty())
+    return "--strategy " + strategy + " and --mesh exclude each other: the axis data splits the batch, the axis model the weights, the axis stage the nodes";
+  if (plan.mesh.empty()) {
+    if (!plan.pins.empty() || plan.zero || batchNormStats == "local" || (!strategy.empty() && !devices))
+      return "--strategy, --pin, --zero and --batch-norm-stats need --devices N or --mesh AXIS=N,...";
+    return "";
+  }
+  std::string error;
+  auto mesh = planning::parseMesh(plan.mesh, error);
+  if (!mesh)
+    return "--mesh: " + error;
+  if (std::string wrong = checkDevices(mesh->devices()); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkPins(); !wrong.empty())
+    return wrong;
+  auto data = mesh->find("data");
+  if (batchNormStats == "local" && !data)
+    return "--batch-norm-stats=local is about the axis data, which the mesh lacks";
+  if (plan.zero && !data)
+    return "--zero splits over the axis data, which the mesh lacks";
+  if (auto stage = mesh->find(dist::stageAxis)) { // stages have meshes of their own
+    microbatches.stages = mesh->axes[*stage].size;
+    mesh->axes.erase(mesh->axes.begin() + *stage);
+    plan.mesh.clear();
+    for (const auto &axis : mesh->axes)
+      plan.mesh += (plan.mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  }
+  if (mesh->devices() == 1)
+    plan.mesh.clear();
+  return "";
+}
+
+/// Stages and microbatches.
+std::string DeviceFlags::choosePipeline(const CLI::App &command) {
+  bool piped = microbatches.stages > 1;
+  for (const char *flag : {"--schedule", "--chunks", "--cut"})
+    if (!piped && command.count(flag))
+      return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
+  if (microbatches.schedule == "interleaved" && !command.count("--chunks"))
+    microbatches.chunks = 2;
+  if (microbatches.chunks > 1 && microbatches.schedule != "interleaved")
+    return "--chunks is for --schedule interleaved";
+  microbatches.stages *= microbatches.chunks;
+  if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
+    return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") + " for " +
+           std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
+  microbatches.microbatches *= accumulate;
+  if (piped && microbatches.microbatches < 2)
+    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass through the stages one after the other";
+  return "";
+}
+
+std::string DeviceFlags::finish(const CLI::App &command) {
+  if (command.count("--mesh") && plan.mesh.empty())
+    return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
+  if (!plan.file.empty()) {
+    if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
+      return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
+    return choosePipeline(command);
+  }
+  if (std::string wrong = chooseSearch(); !wrong.empty())
+    return wrong;
+  if (plan.cluster.empty())
+    if (std::string wrong = chooseMesh(); !wrong.empty())
+      return wrong;
+  return choosePipeline(command);
+}
+
+void DeviceFlags::addTo(CLI::App &command) {
+  auto *group = command.add_option_group("Devices");
+  group->add_option("--devices", devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
+  group->add_option("--strategy", strategy, "auto (default) searches for the fastest, data splits the batch, operator the weights, pipeline the nodes")
+      ->check(CLI::IsMember({"auto", "data", "operator", "pipeline"}));
+  group->add_option("--cluster", cluster, "what auto plans for: cpu:4 (this machine, default), 8xh100, 2x8xh100, or a .toml file");
+  group->add_option("--mesh", plan.mesh, "a grid of devices instead: data=2,model=4; the axis stage makes a pipeline: stage=2,data=2");
+  group->add_option("--pin", plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');
+  group->add_option("--batch-norm-stats", batchNormStats,
+                    "statistics of the batch on all devices (global, default) or on each alone (local: other numbers)")
+      ->check(CLI::IsMember({"global", "local"}));
+  group->add_option("--plan", plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
+  group->add_option("--zero", plan.zero, "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
+      ->check(CLI::Range(0, 3));
+  auto *time = command.add_option_group("Microbatches and pipelines");
+  time->add_option("--microbatches", microbatches.microbatches,
+                   "parts of the batch that run one after the other and are summed; batch norm then uses the statistics of each part")
+      ->check(CLI::Range(1, 65536));
+  time->add_option("--accumulate", accumulate, "so many batches make one step: multiplies a named batch dimension, and --microbatches")
+      ->check(CLI::Range(1, 65536));
+  time->add_option("--schedule", microbatches.schedule, "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1"}));
+  time->add_option("--chunks", microbatches.chunks, "stages of a device, for --schedule interleaved (default 2)")->check(CLI::Range(1, 64));
+  time->add_option("--cut", microbatches.cuts, "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
+      ->delimiter('\0');
+}

@@ -1,0 +1,32 @@
+#pragma once
+#include "compiler/Pipeline.h"
+
+#include <CLI/CLI.hpp>
+
+namespace divisi::tools {
+
+/// The flags of `divisi compile` that say on how many devices a step runs, and how it is split over them and over time.
+struct DeviceFlags {
+  std::string batchNormStats = "global", strategy, cluster;
+  int64_t devices = 0, accumulate = 1;
+  compiler::PlanOptions plan;
+  compiler::MicrobatchOptions microbatches;
+
+  void addTo(CLI::App &command);
+  /// Chooses mesh or search from what was given; what is wrong with the flags, in words, or nothing. Afterwards `plan.mesh` is
+  /// that of one stage.
+  std::string finish(const CLI::App &command);
+  /// Whether any flag asks for a plan.
+  bool asksForPlan() const {
+    return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.microbatches > 1 || microbatches.stages > 1;
+  }
+
+private:
+  std::string chooseSearch();
+  std::string chooseMesh();
+  std::string choosePipeline(const CLI::App &command);
+  std::string checkPins() const;
+  std::string checkDevices(int64_t ofMesh) const;
+};
+
+} // namespace divisi::tools
