@@ -258,8 +258,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
   }
   if (expectation) {
     json::Array calls;
-    for (auto [call, microseconds] : llvm::zip(expectation->calls, expectation->microseconds)) {
-      json::Object entry{{"kind", call.kind}, {"name", json::fixUTF8(call.name)}, {"key", call.key}, {"expected_us", microseconds}};
+    for (auto [call, microseconds, task] : llvm::zip(expectation->calls, expectation->microseconds, expectation->tasks)) {
+      json::Object entry{{"kind", call.kind}, {"name", json::fixUTF8(call.name)}, {"key", call.key}, {"expected_us", microseconds}, {"task", task}};
       if (call.id >= 0)
         entry["id"] = call.id;
       calls.push_back(std::move(entry));

@@ -34,7 +34,7 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
     return failure();
   candidate.arenaBytes = copy.get()->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
   candidate.fits = candidate.arenaBytes <= cluster.device.memory;
-  Expectation expectation = expectStep(copy->lookupSymbol<func::FuncOp>("train"), cluster, settingFor(candidate.mesh.devices()), database);
+  Expectation expectation = expectStep(*copy, cluster, settingFor(candidate.mesh.devices()), database);
   if (expectation.measured > leastMeasured)
     candidate.measured = expectation.step * 1e-6;
   return success();

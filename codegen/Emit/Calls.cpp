@@ -71,6 +71,10 @@ ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
       call.key += " " + std::to_string(graph::bytesOf(operand.getType()));
     return call;
   }
+  if (call.kind == "send" || call.kind == "receive") { // as DivisiTransfer has it: id, stage, bytes
+    call.id = params[0]; // (no key: what a message takes depends on when the other side is ready)
+    return call;
+  }
   call.key = call.kind;
   for (int64_t word : params)
     call.key += " " + std::to_string(word);

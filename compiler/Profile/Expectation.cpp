@@ -1,9 +1,13 @@
 #include "compiler/Profile/Expectation.h"
 
+#include "compiler/Profile/Timeline.h"
+#include "dialects/Dist/Dist.h"
+
 #include "dialects/Graph/Graph.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 using namespace divisi;
 using namespace divisi::compiler;
@@ -11,15 +15,28 @@ using codegen::ProgramCall;
 
 namespace {
 
+/// Latency in seconds and bytes/s between any two ranks: those of the outermost level.
+std::pair<double, double> linkOf(const planning::Cluster &cluster) {
+  double bandwidth = 1e9, latency = 1e-5;
+  for (const auto &level : cluster.levels)
+    bandwidth = level.bandwidth, latency = level.latency;
+  return {latency, bandwidth};
+}
+
+/// From the end of a send's copy until the other side has it, in microseconds.
+double messageTime(const ProgramCall &call, const planning::Cluster &cluster) {
+  auto [latency, bandwidth] = linkOf(cluster);
+  return 1e6 * (latency + call.bytes / bandwidth);
+}
+
 /// Roofline for computation, a ring for collectives; in microseconds.
 double byFormula(const ProgramCall &call, const planning::Cluster &cluster) {
   const auto &device = cluster.device;
-  if (call.kind == "await")
+  if (call.kind == "await" || call.kind == "receive")
     return 0;
   if (call.collective) {
-    double n = call.group, bandwidth = 1e9, latency = 1e-5;
-    for (const auto &level : cluster.levels)
-      bandwidth = level.bandwidth, latency = level.latency;
+    double n = call.group;
+    auto [latency, bandwidth] = linkOf(cluster);
     double rounds = call.kind == "all_reduce" ? 2 : 1;
     return 1e6 * (rounds * (n - 1) * latency + rounds * (n - 1) / n * call.bytes / bandwidth);
   }
@@ -32,38 +49,101 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 1 : values[values.size() / 2];
 }
+
+/// The times of all calls, and what is known of them.
+class Estimator {
+public:
+  Estimator(const planning::Cluster &cluster, const RunSetting &setting, const ProfileDatabase &database,
+            llvm::ArrayRef<ProgramCall> calls)
+      : cluster(cluster), setting(setting), database(database) {
+    std::map<std::string, std::vector<double>> all; // measured over formula, by kind
+    for (const ProgramCall &call : calls)
+      if (auto known = measured(call))
+        all[call.kind].push_back(*known / std::max(1e-3, byFormula(call, cluster)));
+    for (auto &[kind, list] : all)
+      ratios[kind] = median(list);
+  }
+
+  std::optional<double> measured(const ProgramCall &call) const {
+    return call.kind == "await" || call.key.empty() ? std::nullopt : database.microseconds(setting, call.key);
+  }
+  double time(const ProgramCall &call) const {
+    if (auto known = measured(call))
+      return *known;
+    auto ratio = ratios.find(call.kind);
+    return byFormula(call, cluster) * (ratio == ratios.end() ? 1 : ratio->second);
+  }
+
+private:
+  const planning::Cluster &cluster;
+  const RunSetting &setting;
+  const ProfileDatabase &database;
+  std::map<std::string, double> ratios;
+};
+
+/// The numbers of the training step's tasks in the order of each device: from the schedule, or the one task that there is.
+std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module) {
+  std::map<std::string, int64_t> numbers;
+  for (auto task : module.getOps<mlir::func::FuncOp>())
+    numbers.emplace(task.getName().str(), numbers.size());
+  for (auto schedule : module.getOps<dist::ScheduleOp>()) {
+    if (schedule.getFunction() != "train")
+      continue;
+    std::vector<std::vector<int64_t>> rows;
+    for (auto row : schedule.getRows().getAsRange<mlir::ArrayAttr>()) {
+      rows.emplace_back();
+      for (auto entry : row.getAsRange<mlir::StringAttr>())
+        rows.back().push_back(numbers["train." + entry.getValue().split(' ').first.str()]);
+    }
+    return rows;
+  }
+  if (auto it = numbers.find("train"); it != numbers.end())
+    return {{it->second}};
+  return {};
+}
 } // namespace
 
-Expectation compiler::expectStep(mlir::func::FuncOp train, const planning::Cluster &cluster,
-                                 const RunSetting &setting, const ProfileDatabase &database) {
+Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster &cluster, const RunSetting &setting,
+                                 const ProfileDatabase &database) {
   Expectation result;
-  result.calls = codegen::callsOf(train);
-  std::map<std::string, std::vector<double>> ratios; // measured over formula, by kind
-  for (const ProgramCall &call : result.calls)
-    if (auto known = database.microseconds(setting, call.key); known && call.kind != "await")
-      ratios[call.kind].push_back(*known / std::max(1e-3, byFormula(call, cluster)));
-  std::map<int64_t, double> done; // when each collective ends
-  double now = 0, network = 0, sum = 0, fromDatabase = 0;
-  for (const ProgramCall &call : result.calls) {
-    auto known = call.kind == "await" ? std::nullopt : database.microseconds(setting, call.key);
-    double time = known ? *known : byFormula(call, cluster) * (ratios.count(call.kind) ? median(ratios[call.kind]) : 1);
-    result.microseconds.push_back(time);
-    sum += time;
-    fromDatabase += known ? time : 0;
-    if (call.kind == "await") {
-      now = std::max(now, done[call.id]);
-    } else if (call.collective) {
-      network = std::max(network, now) + time;
-      done[call.id] = network;
-    } else {
-      now += time;
+  std::map<int64_t, std::pair<size_t, size_t>> callsOf; // by task
+  int64_t fed = 0, number = 0;
+  std::map<std::string, int64_t> inputs; // bytes
+  for (auto task : module.getOps<mlir::func::FuncOp>()) {
+    int64_t mine = number++;
+    if (task.getName().split('.').first != "train")
+      continue;
+    size_t first = result.calls.size();
+    for (ProgramCall &call : codegen::callsOf(task)) {
+      result.calls.push_back(std::move(call));
+      result.tasks.push_back(mine);
     }
+    callsOf[mine] = {first, result.calls.size()};
+    for (unsigned i = 0; i < task.getNumArguments(); ++i)
+      if (auto name = task.getArgAttrOfType<mlir::StringAttr>(i, graph::names::input))
+        inputs[name.str()] = graph::bytesOf(task.getArgumentTypes()[i]);
   }
-  int64_t fed = 0;
-  for (unsigned i = 0; i < train.getNumArguments(); ++i)
-    if (train.getArgAttr(i, graph::names::input))
-      fed += graph::bytesOf(train.getArgumentTypes()[i]);
-  result.step = std::max(now, network) + database.microseconds(setting, feedKey(fed)).value_or(0);
-  result.measured = sum > 0 ? fromDatabase / sum : 0;
+  for (auto &[name, bytes] : inputs)
+    fed += bytes;
+  Estimator estimator(cluster, setting, database, result.calls);
+  for (const ProgramCall &call : result.calls)
+    result.microseconds.push_back(estimator.time(call));
+  std::vector<std::vector<TimedCall>> devices;
+  double sum = 0, known = 0;
+  for (const auto &row : rowsOf(module)) {
+    devices.emplace_back();
+    for (int64_t task : row)
+      for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i) {
+        const ProgramCall &call = result.calls[i];
+        bool send = call.kind == "send";
+        devices.back().push_back({&call, send ? messageTime(call, cluster) : result.microseconds[i], send ? result.microseconds[i] : 0});
+        if (send || call.kind == "receive" || call.kind == "await")
+          continue;
+        sum += result.microseconds[i];
+        known += estimator.measured(call) ? result.microseconds[i] : 0;
+      }
+  }
+  result.step = finishTime(devices) + database.microseconds(setting, feedKey(fed)).value_or(0);
+  result.measured = sum > 0 ? known / sum : 0;
   return result;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what Divisi expects a training step to take with what it takes, on the CPU ranks of this machine.
 
-    predict.py --divisi PATH --exports FOLDER [--models mlp,lenet,gpt2,resnet18] [--ranks 1,2] [--rounds 3] [--out FOLDER]
+    predict.py --divisi PATH --exports FOLDER [--models mlp,lenet,gpt2,resnet18] [--ranks 1,2] [--ways data,1f1b,...] [--rounds 3] [--out FOLDER]
 
 For each model, number of ranks and strategy, alternating: one job whose kernels, library calls and collectives go into the
 database (as `divisi profile` does it), and another one that is measured. At the end each strategy is compiled again, and the
@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 LOSS_INSIDE = ("gpt2",)
+PIPELINES = ("1f1b", "gpipe", "naive", "zb-h1")
 STEPS = dict(mlp=80, lenet=50, resnet18=8, gpt2=20)
 
 
@@ -29,6 +30,7 @@ def arguments():
     p.add_argument("--exports", type=pathlib.Path, required=True, help="where export.py has written the models")
     p.add_argument("--models", default="mlp,lenet,gpt2,resnet18")
     p.add_argument("--ranks", default="1,2")
+    p.add_argument("--ways", help="of more than one rank, instead of data,operator,auto: also 1f1b,gpipe,naive,zb-h1 (pipelines of 4 microbatches)")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-results"))
     return p.parse_args()
@@ -66,7 +68,10 @@ class Bench:
         """The program of a strategy; that of auto keeps to the plan that it chose first."""
         name = f"{model}-{way.replace(' ', '-')}"
         path, program, plan = self.o.exports / f"{model}.onnx", self.work / name, self.work / f"{name}.mlir"
-        split = ["--devices", ranks, "--strategy", way] if ranks > 1 else []
+        if way in PIPELINES:
+            split = ["--mesh", f"stage={ranks}", "--microbatches", "4", "--schedule", way]
+        else:
+            split = ["--devices", ranks, "--strategy", way] if ranks > 1 else []
         if way == "auto" and not plan.exists():
             try:
                 self.divisi("compile", path, *self.flags(model), *split, "--emit", "plan", "-o", plan)
@@ -78,7 +83,7 @@ class Bench:
         return program, (1 if way == "auto" and not split else ranks)
 
     def compare(self, model, ranks):
-        ways = ["data", "operator", "auto"] if ranks > 1 else ["one device"]
+        ways = (self.o.ways.split(",") if self.o.ways else ["data", "operator", "auto"]) if ranks > 1 else ["one device"]
         programs = {way: self.compile(model, ranks, way) for way in ways}
         times = {way: [] for way in ways}
         for _ in range(self.o.rounds):

@@ -189,15 +189,13 @@ private:
       fail(error);
       return failure();
     }
-    auto train = model.module->lookupSymbol<func::FuncOp>("train");
-    if (!train)
-      return Expectation();
     int64_t ranks = 1;
-    if (auto mesh = train->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
-      ranks = dist::toMesh(mesh).devices();
+    for (auto task : model.module->getOps<func::FuncOp>())
+      if (auto mesh = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
+        ranks = dist::toMesh(mesh).devices();
     RunSetting setting = settingFor(ranks);
     auto cluster = planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine(), error);
-    return expectStep(train, *cluster, setting, *database);
+    return expectStep(*model.module, *cluster, setting, *database);
   }
 
   int dump() {
