@@ -37,6 +37,7 @@ def suites(build):
     plans = build / "test/plans.xml"
     answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
+    pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
     return {
         "quick": [
             Suite("lit", [lit_of(build), "-sv", f"--xunit-xml-output={lit}", str(build / "test")], lit),
@@ -51,12 +52,14 @@ def suites(build):
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
+            Suite("pipelines", pipelines),
             Suite("known-answers", [*answers, "--skip", "never_worse"]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
             Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
+            Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),
         ],
         "nightly": [
             Suite(
@@ -67,6 +70,7 @@ def suites(build):
                 quiet=True,
             ),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
+            Suite("pipelines-all", [*pipelines, "--all"]),
         ],
     }
 

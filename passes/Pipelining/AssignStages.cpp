@@ -1,3 +1,4 @@
+#include "passes/Pipelining/AssignStages.h"
 #include "passes/Pipelining/StageCuts.h"
 #include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/ModuleProblem.h"
@@ -12,18 +13,7 @@ namespace divisi::pipelining {
 #define GEN_PASS_DEF_ASSIGNSTAGESPASS
 #include "passes/Pipelining/Passes.h.inc"
 
-using graph::tensorType;
-
 namespace {
-
-/// A nominal device for weighing layers against each other, so that the same model is cut alike on every machine: the rates of
-/// a few cores and of messages between them. Operations/s, bytes/s.
-constexpr double arithmetic = 1e11, memory = 2e10, messages = 5e9;
-
-double secondsOf(Operation *op) {
-  auto cost = dyn_cast<graph::CostInterface>(op);
-  return cost ? std::max(cost.getFlops() / arithmetic, cost.getBytes() / memory) : 0;
-}
 
 /// The model's nodes in the order of the forward part, with what they take.
 struct Layers {
@@ -38,12 +28,12 @@ struct Layers {
     return StringAttr::get(op->getContext(), planning::nameOfLocation(op->getLoc()));
   }
 
-  Layers(func::FuncOp function, const StepParts &parts) {
+  Layers(func::FuncOp function, const StepParts &parts, const StageWeights &weights) {
     Block &block = function.getBody().front();
     for (Part part : {Part::forward, Part::backward})
       for (Operation &op : block.without_terminator())
         if (parts.at(&op) == part && (part == Part::forward || numberOf(&op) >= 0))
-          seconds[nameOf(&op)] += secondsOf(&op);
+          seconds[nameOf(&op)] += weights.seconds(&op);
     std::vector<double> change(seconds.size() + 1, 0);
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::forward)
@@ -52,8 +42,8 @@ struct Layers {
           for (Operation *user : result.getUsers())
             if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward)
               last = std::max(last, numberOf(user));
-          change[first + 1] += 2 * graph::bytesOf(result.getType()) / messages;
-          change[last + 1] -= 2 * graph::bytesOf(result.getType()) / messages;
+          change[first + 1] += 2 * weights.message(result); // and its gradient's way back
+          change[last + 1] -= 2 * weights.message(result);
         }
     double now = 0;
     for (size_t i = 0; i < seconds.size(); ++i)
@@ -173,55 +163,79 @@ private:
   llvm::DenseMap<Operation *, int> stages;
 };
 
+/// The stage of each layer.
+FailureOr<llvm::DenseMap<StringAttr, int>> cutLayers(ModuleOp module, const Layers &layers, int64_t stages, std::vector<std::string> &cuts) {
+  int64_t count = layers.seconds.size();
+  if (stages > count)
+    return module.emitError("a pipeline of ") << stages << " stages needs as many nodes: the model has " << count;
+  std::vector<int> firsts;
+  for (StringRef name : cuts) {
+    auto it = layers.seconds.find(StringAttr::get(module.getContext(), name));
+    if (it == layers.seconds.end())
+      return module.emitError("cut: there is no node '") << name << "' in the forward part";
+    firsts.push_back(it - layers.seconds.begin());
+  }
+  if (firsts.empty()) {
+    std::vector<double> seconds;
+    for (auto &[name, value] : layers.seconds)
+      seconds.push_back(value);
+    firsts = cutIntoStages(seconds, layers.cutSeconds, stages);
+  }
+  if ((int64_t)firsts.size() != stages - 1 || !llvm::is_sorted(firsts) || (!firsts.empty() && firsts[0] == 0) ||
+      std::adjacent_find(firsts.begin(), firsts.end()) != firsts.end())
+    return module.emitError("cut: expected the first nodes of stages 1 to ") << stages - 1 << ", in their order";
+  cuts.clear();
+  for (int first : firsts)
+    cuts.push_back((layers.seconds.begin() + first)->first.str());
+  llvm::DenseMap<StringAttr, int> result;
+  for (auto [i, entry] : llvm::enumerate(layers.seconds))
+    result[entry.first] = llvm::upper_bound(firsts, (int)i) - firsts.begin();
+  return result;
+}
+
 struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
   using AssignStagesPassBase::AssignStagesPassBase;
 
   void runOnOperation() final {
-    auto train = getOperation().lookupSymbol<func::FuncOp>("train");
-    if (stages == 1 || !train)
-      return;
-    auto parts = StepParts::of(train);
-    if (failed(parts) || failed(cut(Layers(train, *parts))))
-      return signalPassFailure();
-    llvm::StringMap<int> stageOfState;
-    Assignment(train, *parts, stageOfLayer, stageOfState, stages - 1).run();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function != train && function->hasAttr(graph::names::microbatches)) {
-        auto others = StepParts::of(function);
-        if (failed(others))
-          return signalPassFailure();
-        Assignment(function, *others, stageOfLayer, stageOfState, stages - 1).run();
-      }
+    std::vector<std::string> names;
+    for (StringRef name : llvm::split(StringRef(cuts), ';'))
+      if (!name.empty())
+        names.push_back(name.str());
+    if (stages > 1 && failed(assignStages(getOperation(), stages, names, StageWeights::nominal())))
+      signalPassFailure();
   }
-
-private:
-  LogicalResult cut(const Layers &layers) {
-    int64_t count = layers.seconds.size();
-    if (stages > count)
-      return getOperation().emitError("a pipeline of ") << (int64_t)stages << " stages needs as many nodes: the model has " << count;
-    std::vector<int> firsts;
-    for (StringRef name : llvm::split(StringRef(cuts), ';')) {
-      if (name.empty())
-        continue;
-      auto it = layers.seconds.find(StringAttr::get(&getContext(), name));
-      if (it == layers.seconds.end())
-        return getOperation().emitError("cut: there is no node '") << name << "' in the forward part";
-      firsts.push_back(it - layers.seconds.begin());
-    }
-    if (firsts.empty()) {
-      std::vector<double> seconds;
-      for (auto &[name, value] : layers.seconds)
-        seconds.push_back(value);
-      firsts = cutIntoStages(seconds, layers.cutSeconds, stages);
-    }
-    if ((int64_t)firsts.size() != stages - 1 || !llvm::is_sorted(firsts))
-      return getOperation().emitError("cut: expected the first nodes of stages 1 to ") << stages - 1 << ", in their order";
-    for (auto [i, entry] : llvm::enumerate(layers.seconds))
-      stageOfLayer[entry.first] = llvm::upper_bound(firsts, (int)i) - firsts.begin();
-    return success();
-  }
-
-  llvm::DenseMap<StringAttr, int> stageOfLayer;
 };
 } // namespace
+
+StageWeights StageWeights::nominal() {
+  // A few cores and the messages between them: operations/s, bytes/s.
+  constexpr double arithmetic = 1e11, memory = 2e10, messages = 5e9;
+  return {[](Operation *op) {
+            auto cost = dyn_cast<graph::CostInterface>(op);
+            return cost ? std::max(cost.getFlops() / arithmetic, cost.getBytes() / memory) : 0;
+          },
+          [](Value value) { return graph::bytesOf(value.getType()) / messages; }};
+}
+
+LogicalResult assignStages(ModuleOp module, int64_t stages, std::vector<std::string> &cuts, const StageWeights &weights) {
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  if (!train || !train->hasAttr(graph::names::microbatches))
+    return module.emitError("a pipeline needs a function @train with microbatches");
+  auto parts = StepParts::of(train);
+  if (failed(parts))
+    return failure();
+  auto stageOfLayer = cutLayers(module, Layers(train, *parts, weights), stages, cuts);
+  if (failed(stageOfLayer))
+    return failure();
+  llvm::StringMap<int> stageOfState;
+  Assignment(train, *parts, *stageOfLayer, stageOfState, stages - 1).run();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function != train && function->hasAttr(graph::names::microbatches)) {
+      auto others = StepParts::of(function);
+      if (failed(others))
+        return failure();
+      Assignment(function, *others, *stageOfLayer, stageOfState, stages - 1).run();
+    }
+  return success();
+}
 } // namespace divisi::pipelining

@@ -39,7 +39,7 @@ public:
       : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()) {
     findWhen();
     if (options.kind == ScheduleKind::zbH1)
-      findWeightGradients();
+      weights = this->parts.weightGradients(function);
   }
 
   void run(int64_t &nextMessage) {
@@ -48,6 +48,8 @@ public:
       if (parts.at(&op) != Part::anywhere && !isUnused(op))
         write(&op);
     writeResults();
+    if (function.getName() == "train")
+      keepState();
     std::map<std::pair<int, Kind>, TaskWriter *> inOrder; // stage by stage, for who reads them
     for (auto &[key, task] : tasks)
       inOrder[{key.number, key.kind}] = &task;
@@ -62,10 +64,7 @@ public:
 private:
   int devices() const { return options.devices; }
   bool piped() const { return options.stages() > 1; }
-  static int stageOf(Operation *op) {
-    auto stage = op->getAttrOfType<IntegerAttr>(dist::names::stage);
-    return stage ? stage.getInt() : 0;
-  }
+  static int stageOf(Operation *op) { return pipelining::stageOf(op); }
   int stageOf(BlockArgument argument) {
     auto stage = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage);
     return stage ? stage.getInt() : 0;
@@ -132,19 +131,6 @@ private:
         when.erase(&op);
       for (Value operand : op.getOperands())
         need(operand, when.lookup(&op));
-    }
-  }
-
-  /// Of the backward part, what no earlier stage waits for.
-  void findWeightGradients() {
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
-        continue;
-      bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
-        return parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) && (stageOf(user) != stageOf(&op) || !weights.contains(user));
-      });
-      if (!awaited)
-        weights.insert(&op);
     }
   }
 
@@ -289,6 +275,20 @@ private:
             for (int device = 0; device < devices(); ++device)
               add(device);
         }
+    }
+  }
+
+  /// State that no task reads is kept and saved nevertheless.
+  void keepState() {
+    for (BlockArgument argument : block.getArguments()) {
+      if (!function.getArgAttr(argument.getArgNumber(), graph::names::state))
+        continue;
+      int device = isOwned(argument) ? options.deviceOf(stageOf(argument)) : 0;
+      bool taken = llvm::any_of(tasks, [&](auto &entry) {
+        return deviceOf(entry.first) == device && entry.second.mapping.contains(argument);
+      });
+      if (!taken)
+        task({Kind::finish, device}).takeArgument(argument);
     }
   }
 

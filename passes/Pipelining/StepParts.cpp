@@ -41,6 +41,26 @@ bool StepParts::isRepeated(Value value) const {
          graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
 }
 
+int pipelining::stageOf(Operation *op) {
+  auto stage = op->getAttrOfType<IntegerAttr>(dist::names::stage);
+  return stage ? stage.getInt() : 0;
+}
+
+llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function) const {
+  llvm::DenseSet<Operation *> result;
+  for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
+    if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
+      continue;
+    bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
+      return parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) &&
+             (stageOf(user) != stageOf(&op) || !result.contains(user));
+    });
+    if (!awaited)
+      result.insert(&op);
+  }
+  return result;
+}
+
 bool StepParts::isCheap(Operation *op) const {
   auto cost = dyn_cast<graph::CostInterface>(op);
   if (!cost || isa<graph::AccumulateOp>(op))

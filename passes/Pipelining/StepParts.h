@@ -30,12 +30,16 @@ public:
   bool isRepeated(mlir::Value value) const;
   /// Whether every stage and task can have the value for itself.
   bool isAnywhere(mlir::Value value) const;
+  /// Of the backward part with stages, what no earlier stage waits for: the gradients of weights.
+  llvm::DenseSet<mlir::Operation *> weightGradients(mlir::func::FuncOp function) const;
 
 private:
   bool isCheap(mlir::Operation *op) const;
   llvm::DenseMap<mlir::Operation *, Part> parts;
 };
 
+/// The stage that assign-stages wrote; 0 without one.
+int stageOf(mlir::Operation *op);
 /// An argument's name: of a state, an input or a scalar.
 llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
 /// A state that some stage owns: a parameter, a moment or a buffer, not step and seed, which all have.

@@ -240,7 +240,7 @@ TEST(GradientCoverage, EveryOperationHasASample) {
   for (const Sample &sample : samples())
     seen.insert(sample.op);
   for (RegisteredOperationName op : context.getRegisteredOperations())
-    if (op.getDialectNamespace() == "graph") {
+    if (op.getDialectNamespace() == "graph" && op.getTypeID() != TypeID::get<graph::AccumulateOp>()) { // made behind autodiff
       EXPECT_TRUE(seen.count(op.stripDialect().str())) << op.getStringRef().str() << " has no sample";
     }
 }

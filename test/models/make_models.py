@@ -215,6 +215,13 @@ def images(n, channels, h, w, classes, noise=0.5):
     return (t[y] + noise * torch.randn(n, channels, h, w)).numpy(), y.numpy()
 
 
+def segments(n, channels, size, classes, noise=0.5):
+    """Images of smooth regions, one noisy colour per class, and the class of each pixel."""
+    y = F.interpolate(torch.randn(n, classes, 4, 4), (size, size), mode="bilinear").argmax(1)
+    colour = torch.randn(classes, channels)
+    return (colour[y].permute(0, 3, 1, 2) + noise * torch.randn(n, channels, size, size)).numpy(), y.numpy()
+
+
 def tokens(n, length, vocab):
     """Sequences x' = 3x + 7 mod vocab, one in ten replaced by noise; ids and next ids."""
     x = [torch.randint(vocab, (n,))]
@@ -278,6 +285,56 @@ class ResNet(nn.Module):
     def forward(s, x, label):
         x = s.layers(F.relu(s.bn1(s.conv1(x))))
         x = s.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+        return F.cross_entropy(x, label), x
+
+
+class InceptionBlock(nn.Module):
+    """1x1, 1x1-3x3, 1x1-5x5 and pool-1x1 side by side, `b` channels of each."""
+    def __init__(s, a, b):
+        super().__init__()
+        s.one, s.pooled = nn.Conv2d(a, b, 1), nn.Conv2d(a, b, 1)
+        s.down3, s.three = nn.Conv2d(a, b, 1), nn.Conv2d(b, b, 3, padding=1)
+        s.down5, s.five = nn.Conv2d(a, b, 1), nn.Conv2d(b, b, 5, padding=2)
+
+    def forward(s, x):
+        three, five = s.three(F.relu(s.down3(x))), s.five(F.relu(s.down5(x)))
+        return F.relu(torch.cat((s.one(x), three, five, s.pooled(F.max_pool2d(x, 3, 1, 1))), 1))
+
+
+class Inception(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.stem, s.fc = nn.Conv2d(3, 12, 3, 2, 1), nn.Linear(48, 4)
+        s.blocks = nn.Sequential(InceptionBlock(12, 8), InceptionBlock(32, 12))
+        for p in s.parameters():
+            if p.dim() == 4:
+                nn.init.kaiming_normal_(p)
+
+    def forward(s, x, label):
+        x = s.blocks(F.relu(s.stem(x)))
+        x = s.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+        return F.cross_entropy(x, label), x
+
+
+class UNet(nn.Module):
+    """Down by a max pool and a strided convolution, up by a transposed convolution and a nearest resize."""
+    def __init__(s, channels, c, classes):
+        super().__init__()
+        conv = lambda a, b: nn.Conv2d(a, b, 3, padding=1)
+        s.enc1, s.enc2, s.down = conv(channels, c), conv(c, 2 * c), nn.Conv2d(2 * c, 4 * c, 3, 2, 1)
+        s.mid, s.up2 = conv(4 * c, 4 * c), nn.ConvTranspose2d(4 * c, 2 * c, 2, 2)
+        s.dec2, s.dec1, s.head = conv(4 * c, 2 * c), conv(3 * c, c), nn.Conv2d(c, classes, 1)
+        for p in s.parameters():
+            if p.dim() > 1:
+                nn.init.kaiming_normal_(p)
+
+    def forward(s, x, label):
+        high = F.relu(s.enc1(x))
+        low = F.relu(s.enc2(F.max_pool2d(high, 2)))
+        x = F.relu(s.mid(F.relu(s.down(low))))
+        x = F.relu(s.dec2(torch.cat((s.up2(x), low), 1)))
+        x = F.interpolate(x, scale_factor=2, mode="nearest")
+        x = s.head(F.relu(s.dec1(torch.cat((x, high), 1))))
         return F.cross_entropy(x, label), x
 
 
@@ -433,7 +490,17 @@ def moe_tiny(name):
     make(name, MoE(24, 32, 6, 6), {"x": x, "label": y}, 16, (0.1, 1e-2), (1e-2, 0.1))
 
 
-CASES = [mlp, mlp_no_loss, lenet, resnet_tiny, gpt_tiny, llama_tiny, moe_tiny]
+def inception_tiny(name):
+    x, y = images(K * 8, 3, 16, 16, 4)
+    make(name, Inception(), {"image": x, "label": y}, 8, (0.05, 1e-2), (5e-3, 0.1))
+
+
+def unet_tiny(name):
+    x, y = segments(K * 8, 2, 16, 4)
+    make(name, UNet(2, 8, 4), {"image": x, "label": y}, 8, (0.02, 1e-2), (2e-3, 0.1))
+
+
+CASES = [mlp, mlp_no_loss, lenet, resnet_tiny, gpt_tiny, llama_tiny, moe_tiny, inception_tiny, unet_tiny]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

@@ -10,6 +10,7 @@
 #include "compiler/Manifest.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Profile/Expectation.h"
+#include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "compiler/WeightsFile.h"
 #include "dialects/Dist/Plan.h"
@@ -19,7 +20,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -44,7 +47,7 @@ constexpr unsigned compileThreads = 2;
 class Compilation {
 public:
   Compilation(const CompileFlags &flags, const tools::Installation &installation)
-      : flags(flags), plan(flags.devices.plan), installation(installation) {}
+      : flags(flags), plan(flags.devices.plan), microbatches(flags.devices.microbatches), installation(installation) {}
 
   int run() {
     if (failed(session.read(flags.model.input, flags.model.import)))
@@ -58,24 +61,21 @@ public:
     TrainOptions train = flags.model.train;
     if (failed(applyMesh(train)))
       return 1;
-    if (level < Level::train && train.batchNormGroups > 1)
-      model.module->walk([&](graph::BatchNormOp) {
-        llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups << " parts of the batch\n";
-        return WalkResult::interrupt();
-      });
+    model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
+    if (level < Level::train && hasBatchNorm && train.batchNormGroups > 1)
+      llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups << " parts of the batch\n";
     if (level < Level::train && target >= Level::train) {
       if (failed(session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
       level = Level::train;
     }
-    const MicrobatchOptions &microbatches = flags.devices.microbatches;
-    bool inParts = microbatches.microbatches > 1 || microbatches.stages > 1;
-    if (level < Level::planned && target >= Level::planned && inParts &&
+    bool search = !plan.cluster.empty();
+    auto inParts = [&] { return microbatches.microbatches > 1; };
+    if (level < Level::planned && target >= Level::planned && inParts() && flags.devices.pipelines != tools::DeviceFlags::Pipelines::only &&
         failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
       return 1;
     if (level < Level::planned && target >= Level::planned && plan.many()) {
-      if (plan.cluster.empty() ? failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, plan); }))
-                                     : failed(searchPlan()))
+      if (search ? failed(searchPlan()) : failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, plan); })))
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
@@ -83,7 +83,7 @@ public:
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
         return 1;
       level = Level::dist;
-    } else if (level < Level::dist && target >= Level::dist && inParts) {
+    } else if (level < Level::dist && target >= Level::dist && inParts()) {
       if (failed(session.run([&](OpPassManager &pm) { addTaskPipeline(pm, microbatches); })))
         return 1;
       level = Level::dist;
@@ -120,7 +120,7 @@ private:
       for (auto decided : text->getOps<dist::PlanOp>())
         mesh = dist::toMesh(decided.getMesh()), train.splitProjections = decided->hasAttr(splitProjections);
     }
-    train.batchNormGroups = flags.devices.microbatches.microbatches;
+    train.batchNormGroups = microbatches.microbatches;
     if (!mesh)
       return success();
     train.splitProjections |= mesh->find("model").has_value();
@@ -167,18 +167,61 @@ private:
       options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
     else
       options.meshes = {*planning::parseMesh(plan.mesh, error)};
-    if (database)
-      if (auto candidates = rankPlans(*model.module, *cluster, options, *database, error); succeeded(candidates)) {
-        llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-        if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
-          return failure();
-        for (auto written : model.module->getOps<dist::PlanOp>())
-          written->setAttr(splitProjections, UnitAttr::get(&session.context));
-        return success();
-      }
-    if (!error.empty())
+    if (!database) {
       fail(error);
-    return failure();
+      return failure();
+    }
+    using Pipelines = tools::DeviceFlags::Pipelines;
+    std::vector<planning::ModuleCandidate> flat;
+    if (flags.devices.pipelines != Pipelines::only) {
+      auto candidates = rankPlans(*model.module, *cluster, options, *database, error);
+      if (failed(candidates)) {
+        if (!error.empty())
+          fail(error);
+        return failure();
+      }
+      flat = std::move(*candidates);
+    }
+    if (flat.empty() || (flags.devices.pipelines == Pipelines::also && microbatches.microbatches == 1)) {
+      auto piped = searchPipelines(*cluster);
+      if (failed(piped))
+        return failure();
+      const auto *best = piped->empty() ? nullptr : &piped->front();
+      if (best && (flat.empty() || (best->fits && (!flat[0].fits || best->seconds < flat[0].prediction.seconds))))
+        return applyPipeline(*best);
+      if (flat.empty()) {
+        fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
+        return failure();
+      }
+    }
+    llvm::errs() << "note: " << planning::describeChoice(flat) << "\n";
+    if (failed(planning::applyCandidate(*model.module, flat.front(), hash)))
+      return failure();
+    for (auto written : model.module->getOps<dist::PlanOp>())
+      written->setAttr(splitProjections, UnitAttr::get(&session.context));
+    return success();
+  }
+
+  /// Pipelines, where they give the numbers that are asked for: batch norm's depend on the microbatches.
+  FailureOr<std::vector<PipelineCandidate>> searchPipelines(const planning::Cluster &cluster) {
+    bool only = flags.devices.pipelines == tools::DeviceFlags::Pipelines::only;
+    if (hasBatchNorm && !flags.devices.request.microbatches) {
+      if (!only)
+        return std::vector<PipelineCandidate>();
+      fail("batch norm uses the statistics of each microbatch: say how many with --microbatches N");
+      return failure();
+    }
+    return rankPipelines(*model.module, cluster, flags.devices.request);
+  }
+
+  LogicalResult applyPipeline(const PipelineCandidate &best) {
+    llvm::errs() << "note: the plan " << best.name() << llvm::format(": %.3g ms a step, %.3g GB a device; stages begin at ", best.seconds * 1e3, best.memory * 1e-9)
+                 << llvm::join(best.options.cuts, ", ") << "\n";
+    microbatches = best.options;
+    model.module = std::move(*best.module);
+    model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
+    return best.plan.mesh.devices() == 1 ? success()
+                                         : planning::applyCandidate(*model.module, best.plan, planning::hashOfModel(*model.module));
   }
 
   /// What the step should take on this machine, as far as profiles tell.
@@ -228,10 +271,11 @@ private:
 
   const CompileFlags &flags;
   const PlanOptions &plan;
+  MicrobatchOptions microbatches; // of the flags, or chosen by a search
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;
-  bool manyRanks = false;
+  bool manyRanks = false, hasBatchNorm = false;
 };
 
 } // namespace

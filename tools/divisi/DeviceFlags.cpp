@@ -27,14 +27,17 @@ std::string DeviceFlags::checkDevices(int64_t ofMesh) const {
 
 /// Whether a search is to choose the plan: by --strategy auto, which is what --devices or --cluster mean alone.
 std::string DeviceFlags::chooseSearch() {
-  bool wanted = strategy == "auto" || !cluster.empty() ||
+  bool onlyPipelines = strategy == "hybrid" || (strategy == "pipeline" && microbatches.cuts.empty());
+  bool wanted = strategy == "auto" || onlyPipelines || !cluster.empty() ||
                 (strategy.empty() && plan.mesh.empty() && !plan.zero && devices > 1 && batchNormStats == "global");
   if (!wanted)
     return "";
-  if (!strategy.empty() && strategy != "auto")
-    return "--cluster is for --strategy auto, which asks what plans cost on it";
+  if (!strategy.empty() && strategy != "auto" && !onlyPipelines)
+    return "--cluster is for --strategy auto, hybrid or pipeline, which ask what plans cost on it";
+  if (onlyPipelines && (!plan.mesh.empty() || !plan.pins.empty()))
+    return "--strategy " + strategy + " searches for a mesh: leave out --mesh and --pin, or write --mesh stage=N,... alone";
   if (plan.zero)
-    return "--zero is for --strategy data or --mesh: --strategy auto chooses it by itself";
+    return "--zero is for --strategy data or --mesh: a search chooses it by itself";
   if (batchNormStats == "local")
     return "--batch-norm-stats=local needs --strategy data or --mesh: a search does not choose other numbers";
   std::string error;
@@ -42,7 +45,7 @@ std::string DeviceFlags::chooseSearch() {
   if (!plan.mesh.empty() && !mesh)
     return "--mesh: " + error;
   if (cluster.empty() && !devices && !mesh)
-    return "--strategy auto needs --devices N, --cluster or --mesh";
+    return "--strategy " + (strategy.empty() ? "auto" : strategy) + " needs --devices N, --cluster or --mesh";
   if (cluster.empty())
     cluster = "cpu:" + std::to_string(mesh ? mesh->devices() : devices);
   auto known = planning::parseCluster(cluster, planning::thisMachine(), error);
@@ -55,9 +58,14 @@ std::string DeviceFlags::chooseSearch() {
     return "--cluster " + cluster + " has " + numbered(known->devices(), "device") + ", " + std::to_string(wants) + " are asked for";
   if (std::string wrong = checkPins(); !wrong.empty())
     return wrong;
+  if (onlyPipelines && wants < 2)
+    return "--strategy " + strategy + " needs at least 2 devices";
   if (wants > 1) {
     plan.cluster = cluster;
     plan.devices = wants;
+    pipelines = onlyPipelines ? Pipelines::only : plan.mesh.empty() && plan.pins.empty() ? Pipelines::also : Pipelines::no;
+    request.devices = wants;
+    request.stages = strategy == "pipeline" ? wants : 0;
   }
   return "";
 }
@@ -100,6 +108,17 @@ std::string DeviceFlags::chooseMesh() {
 
 /// Stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
+  if (pipelines != Pipelines::no) { // the search chooses what is not given
+    microbatches.microbatches *= accumulate;
+    if (command.count("--microbatches") || accumulate > 1)
+      request.microbatches = microbatches.microbatches;
+    if (command.count("--schedule"))
+      request.schedule = microbatches.schedule;
+    for (const char *flag : {"--chunks", "--cut"})
+      if (command.count(flag))
+        return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
+    return pipelines == Pipelines::also && command.count("--schedule") ? "--schedule is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage" : "";
+  }
   bool piped = microbatches.stages > 1;
   for (const char *flag : {"--schedule", "--chunks", "--cut"})
     if (!piped && command.count(flag))
@@ -137,8 +156,9 @@ std::string DeviceFlags::finish(const CLI::App &command) {
 void DeviceFlags::addTo(CLI::App &command) {
   auto *group = command.add_option_group("Devices");
   group->add_option("--devices", devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
-  group->add_option("--strategy", strategy, "auto (default) searches for the fastest, data splits the batch, operator the weights, pipeline the nodes")
-      ->check(CLI::IsMember({"auto", "data", "operator", "pipeline"}));
+  group->add_option("--strategy", strategy, "auto (default) searches for the fastest, data splits the batch, operator the weights, pipeline the nodes; "
+                    "hybrid searches for a pipeline whose stages may have several devices")
+      ->check(CLI::IsMember({"auto", "data", "operator", "pipeline", "hybrid"}));
   group->add_option("--cluster", cluster, "what auto plans for: cpu:4 (this machine, default), 8xh100, 2x8xh100, or a .toml file");
   group->add_option("--mesh", plan.mesh, "a grid of devices instead: data=2,model=4; the axis stage makes a pipeline: stage=2,data=2");
   group->add_option("--pin", plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');

@@ -1,5 +1,5 @@
 #pragma once
-#include "compiler/Pipeline.h"
+#include "compiler/RankPipelines.h"
 
 #include <CLI/CLI.hpp>
 
@@ -11,6 +11,9 @@ struct DeviceFlags {
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;
+  /// Whether a search is to look at pipelines, and what they must have.
+  enum class Pipelines { no, also, only } pipelines = Pipelines::no;
+  compiler::PipelineRequest request;
 
   void addTo(CLI::App &command);
   /// Chooses mesh or search from what was given; what is wrong with the flags, in words, or nothing. Afterwards `plan.mesh` is

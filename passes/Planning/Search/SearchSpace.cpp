@@ -164,7 +164,8 @@ private:
     for (const auto &factor : rule.factors)
       text.insert(text.end(), {(int)factor.size, factor.reduction ? (int)*factor.reduction : -1,
                                factor.whole | factor.indexed << 1 | factor.windowed << 2, (int)factor.least});
-    for (const auto *list : {&rule.operands, &rule.results})
+    for (const auto *list : {&rule.operands, &rule.results}) {
+      text.push_back((int)list->size());
       for (const auto &dims : *list) {
         text.push_back(-3);
         for (const auto &factors : dims) {
@@ -172,6 +173,7 @@ private:
           text.push_back(-4);
         }
       }
+    }
     return rules.of(text);
   }
 

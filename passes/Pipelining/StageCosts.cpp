@@ -1,0 +1,120 @@
+#include "passes/Pipelining/StageCosts.h"
+
+#include "passes/Pipelining/StepParts.h"
+#include "passes/Planning/Cost/Collectives.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::pipelining;
+using namespace divisi::planning;
+
+StageCosts::StageCosts(ModuleOp module, const ModuleProblem &problem, const Candidate &plan, const Cluster &cluster)
+    : train(module.lookupSymbol<func::FuncOp>("train")), problem(problem), plan(plan), cluster(cluster),
+      expansion(expand(problem.problem, plan.mesh, plan.plan)), computing(plan.prediction.operations),
+      communicating(problem.ops.size(), 0) {
+  for (const Prediction::Collective &collective : plan.prediction.collectives)
+    if (collective.operation >= 0)
+      communicating[collective.operation] += collective.seconds;
+}
+
+double StageCosts::bytesOf(Value value) const {
+  int tensor = problem.tensorOf.lookup(value);
+  return localBytes(problem.problem.tensors[tensor], plan.mesh, expansion.versions[expansion.produced[tensor]].sharding);
+}
+
+double StageCosts::seconds(Operation *op) const {
+  auto it = problem.opOf.find(op);
+  return it == problem.opOf.end() ? 0 : computing[it->second] + communicating[it->second];
+}
+
+double StageCosts::messageSeconds(double bytes) const {
+  int64_t devices = plan.mesh.devices();
+  SmallVector<Transfer> all; // the devices of a stage send at once
+  for (int64_t i = 0; i < devices && devices + i < cluster.devices(); ++i)
+    all.push_back({i, devices + i});
+  return all.empty() ? 0 : transferSeconds(cluster, all, bytes);
+}
+
+StageWeights StageCosts::weights() const {
+  return {[this](Operation *op) { return seconds(op); }, [this](Value value) { return messageSeconds(bytesOf(value)); }};
+}
+
+pipeline::Network StageCosts::network() const {
+  pipeline::Network network;
+  network.seconds = [this](int from, int to, double bytes) {
+    int64_t devices = plan.mesh.devices();
+    SmallVector<Transfer> all;
+    for (int64_t i = 0; i < devices; ++i)
+      all.push_back({from * devices + i, to * devices + i});
+    return transferSeconds(cluster, all, bytes);
+  };
+  return network;
+}
+
+StageCosts::Stages StageCosts::of(int64_t stages) const {
+  Stages result;
+  result.costs.resize(stages);
+  auto parts = *StepParts::of(train); // (assign-stages has checked it)
+  auto weights = parts.weightGradients(train);
+  std::map<std::pair<int, int>, double> messages;
+  auto stageOfArgument = [&](BlockArgument argument) {
+    auto stage = train.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage);
+    return stage ? stage.getInt() : 0;
+  };
+  for (Operation &op : train.getBody().front().without_terminator()) {
+    auto &cost = result.costs[stageOf(&op)];
+    Part part = parts.at(&op);
+    auto number = problem.opOf.find(&op);
+    if (isa<graph::AccumulateOp>(op)) {
+      cost.stateBytes += bytesOf(op.getResult(0));
+      (part == Part::forward ? cost.forward : cost.weightGradient) += seconds(&op);
+      if (number != problem.opOf.end()) // the sum over devices comes once, behind the sum over microbatches
+        cost.allReduce += communicating[number->second];
+      continue;
+    }
+    switch (part) {
+    case Part::forward:
+      cost.forward += seconds(&op);
+      break;
+    case Part::backward:
+      (weights.contains(&op) ? cost.weightGradient : cost.inputGradient) += seconds(&op);
+      break;
+    case Part::anywhere:
+      break;
+    case Part::start:
+    case Part::finish:
+      if (number != problem.opOf.end()) {
+        cost.update += computing[number->second];
+        cost.allReduce += communicating[number->second];
+      }
+    }
+    if (part != Part::forward && part != Part::backward)
+      continue;
+    for (Value value : op.getResults()) {
+      bool kept = false;
+      llvm::SmallDenseSet<int> elsewhere;
+      for (Operation *user : value.getUsers()) {
+        if (user->hasTrait<OpTrait::IsTerminator>() || isa<graph::AccumulateOp>(user))
+          continue;
+        kept |= part == Part::forward && parts.at(user) == Part::backward && stageOf(user) == stageOf(&op);
+        if (stageOf(user) != stageOf(&op) && parts.at(user) == Part::forward && part == Part::forward)
+          elsewhere.insert(stageOf(user));
+      }
+      if (kept)
+        cost.activationBytes += bytesOf(value);
+      for (int stage : elsewhere)
+        messages[{stageOf(&op), stage}] += bytesOf(value);
+    }
+  }
+  for (BlockArgument argument : train.getArguments())
+    if (isOwned(argument)) {
+      const Problem::Tensor &tensor = problem.problem.tensors[problem.tensorOf.lookup(argument)];
+      auto &cost = result.costs[stageOfArgument(argument)];
+      (tensor.role == Problem::Role::parameter ? cost.parameterBytes : cost.stateBytes) += bytesOf(argument);
+    }
+  for (auto &[stagesOf, bytes] : messages)
+    result.edges.push_back({stagesOf.first, stagesOf.second, bytes});
+  return result;
+}

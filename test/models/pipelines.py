@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""The reference models in microbatches and pipelines: the losses of PyTorch, whatever the schedule.
+
+    pipelines.py --divisi PATH [--only SUBSTRING] [--all] [--jobs N]
+
+Trains each model with SGD in each way of WAYS, and compares with PyTorch's run as check.py does. Batch norm uses the statistics
+of each microbatch, so that models with it are compared with one device and the same microbatches; and that, with PyTorch's way of
+one batch, on batches that repeat their first microbatch. Then: checkpoints that go from a pipeline to one device and back, and
+the bytes sent on repeated runs. --all: each schedule on each shape of 2, 4 and 8 devices instead. --only runs the lines that have
+the text, --jobs so many of them at a time. A way that does not divide a model's batch, or has more stages than the model has
+nodes, is skipped and counts as nothing. Ends with `N passed, N failed`.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+import re
+import sys
+import tempfile
+import threading
+
+import numpy as np
+
+sys.dont_write_bytecode = True
+import check  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """The first of `counts` that divides a model's batch is the number of its microbatches."""
+
+    flags: str = ""
+    counts: tuple = (4, 8, 2)
+    models: tuple = ()  # all, if empty
+
+    def __str__(self):
+        return self.flags if "--mesh" in self.flags else f"one device {self.flags}".strip()
+
+    @property
+    def axes(self):
+        return {axis: int(size) for axis, size in re.findall(r"(\w+)=(\d+)", self.flags)}
+
+    @property
+    def devices(self):
+        return math.prod(self.axes.values())
+
+    def microbatches(self, batch):
+        rows, rounds = self.axes.get("data", 1), self.axes.get("stage", 1) if "interleaved" in self.flags else 1
+        return next((n for n in self.counts if batch % (n * rows) == 0 and n % rounds == 0), None)
+
+
+WAYS = [
+    Way(counts=(2,)),
+    Way(counts=(4,)),
+    Way("--mesh stage=2 --schedule naive", (2,)),
+    Way("--mesh stage=2 --schedule gpipe"),
+    Way("--mesh stage=2 --schedule 1f1b"),
+    Way("--mesh stage=2 --schedule zb-h1"),
+    Way("--mesh stage=2 --schedule interleaved --chunks 2"),
+    Way("--mesh stage=4 --schedule 1f1b"),
+    Way("--mesh stage=2,data=2"),
+    Way("--mesh stage=2,model=2"),
+    Way("--mesh stage=2,data=2,model=2", models=("gpt_tiny", "unet_tiny")),
+]
+SCHEDULES = ["naive", "gpipe", "1f1b", "zb-h1", "interleaved --chunks 2"]
+SHAPES = ["stage=2", "stage=4", "stage=2,data=2", "stage=2,model=2", "stage=8", "stage=4,data=2", "stage=4,model=2", "stage=2,data=4",
+          "stage=2,model=4", "stage=2,data=2,model=2"]
+# An activation of this run is so near to a relu's kink in step 4 that weights which differ by 1e-7 end 2e-3 apart, in PyTorch with
+# float64, too: tolerances of its losses and norms.
+NEAR_TIES = {("resnet_tiny", 2): (5e-3, 5e-2)}
+CHECKPOINTED = ("gpt_tiny", "adamw", 4, 2)  # model, optimizer, steps before the resume, steps between checkpoints
+PIPELINE = Way("--mesh stage=2 --microbatches 2")
+CHECKPOINTS = [pair for alone in (Way("--microbatches 2"), Way()) for pair in ((PIPELINE, alone), (alone, PIPELINE))]
+COUNTED = ("inception_tiny", Way("--mesh stage=2,data=2 --microbatches 2"))
+
+
+class Tester:
+    def __init__(self, divisi):
+        self.base = dict(divisi=divisi, devices=1, strategy=None, model="model.onnx", tolerance=1e-4, norm_tolerance=1e-3,
+                         compile_args="", run_args="")
+        self.cases = {f.parent.name: json.loads(f.read_text()) for f in sorted(HERE.glob("*/reference.json"))}
+        self.alone, self.lock = {}, threading.Lock()
+
+    def options(self, **changed):
+        return argparse.Namespace(**self.base | changed)
+
+    def run(self, name, optimizer="sgd"):
+        return next(run for run in self.cases[name]["runs"] if run["optimizer"]["name"] == optimizer)
+
+    def what_it_does(self, case, name, folder, flags=""):
+        """The run of a program for one device, as if it were a reference."""
+        opt, run, ref = self.options(compile_args=flags), self.run(name), self.cases[name]
+        prog, log, weights = folder / "alone", folder / "alone.jsonl", folder / "alone.safetensors"
+        wrong = check.build(case, ref, run["optimizer"], opt, prog)
+        wrong = wrong or check.train(case, ref, len(run["losses"]), opt, prog, log, weights)
+        if wrong:
+            raise RuntimeError(f"one device {flags}: {wrong}")
+        norms = check.read_norms(weights)
+        return run | {"losses": check.read_losses(log), "grad_norms": check.first_grad_norms(log),
+                      "param_norms_after": {n: norms[n] for n in run["param_norms_after"]}}
+
+    def one_device(self, name, microbatches, folder):
+        """What one device does with so many microbatches."""
+        with self.lock:
+            key = name, microbatches
+            if key not in self.alone:
+                self.alone[key] = self.what_it_does(HERE / name, name, folder, f"--microbatches {microbatches}")
+            return self.alone[key]
+
+    def repeating(self, name, microbatches, folder):
+        """A copy of a case whose batches repeat their first microbatch: its statistics are those of the whole batch."""
+        batch = self.cases[name]["batch"]
+        (folder / "data").mkdir()
+        (folder / "model.onnx").symlink_to(HERE / name / "model.onnx")
+        for file in (HERE / name / "data").glob("*.npy"):
+            rows = np.load(file)
+            parts = rows.reshape(-1, microbatches, batch // microbatches, *rows.shape[1:])
+            np.save(folder / "data" / file.name, np.repeat(parts[:, :1], microbatches, axis=1).reshape(rows.shape))
+        return folder
+
+    def train(self, way, name, folder):
+        """One model in one way."""
+        case, run, microbatches = HERE / name, self.run(name), way.microbatches(self.cases[name]["batch"])
+        opt = self.options(devices=way.devices, compile_args=f"{way.flags} --microbatches {microbatches}")
+        if b"BatchNormalization" in (case / "model.onnx").read_bytes():
+            if way.devices > 1:
+                run = self.one_device(name, microbatches, folder)
+                opt.tolerance, opt.norm_tolerance = NEAR_TIES.get((name, microbatches), (opt.tolerance, opt.norm_tolerance))
+            else:
+                case = self.repeating(name, microbatches, folder)
+                run = self.what_it_does(case, name, folder)
+        return check.check(case, self.cases[name], run, opt, folder)
+
+    def checkpoint(self, first, second, folder):
+        """Some steps by one program, the rest by the other."""
+        name, optimizer, before, every = CHECKPOINTED
+        run, ref = self.run(name, optimizer), self.cases[name]
+        for i, (way, steps, more) in enumerate([(first, before, f"--every {every}"), (second, len(run["losses"]), "--resume")]):
+            opt = self.options(devices=way.devices, compile_args=way.flags, run_args=f"--checkpoint {folder / 'kept'} {more}")
+            prog, log, weights = folder / f"prog{i}", folder / f"log{i}.jsonl", folder / f"{i}.safetensors"
+            wrong = check.build(HERE / name, ref, run["optimizer"], opt, prog)
+            wrong = wrong or check.train(HERE / name, ref, steps, opt, prog, log, weights)
+            if wrong:
+                return False, f"{way}: {wrong}"
+        results = [check.compare_losses(check.read_losses(log), run["losses"][before:], opt),
+                   check.compare_norms("norm", check.read_norms(weights), run["param_norms_after"], opt)]
+        return all(ok for ok, _ in results), ", ".join(text for _, text in results)
+
+    def counts(self, folder):
+        """The bytes that each step sends, of two runs."""
+        name, way = COUNTED
+        run, ref, opt = self.run(name), self.cases[name], self.options(devices=way.devices, compile_args=way.flags)
+        wrong, sent = check.build(HERE / name, ref, run["optimizer"], opt, folder / "prog"), []
+        for log in folder / "first.jsonl", folder / "second.jsonl":
+            wrong = wrong or check.train(HERE / name, ref, 4, opt, folder / "prog", log, folder / "out.safetensors")
+            if wrong:
+                return False, wrong
+            sent.append([row["comm_bytes"] for row in map(json.loads, log.read_text().splitlines()) if "step" in row])
+        good = sent[0] == sent[1] and len(set(sent[0])) == 1 and sent[0][0] > 0
+        return good, f"{sent[0][0]} bytes in each step" if good else f"{sent[0]} and {sent[1]}"
+
+    def lines(self, ways):
+        """(what, the test of a folder, or None if no number of microbatches divides the batch)."""
+        for way in ways:
+            for name in way.models or self.cases:
+                count = way.microbatches(self.cases[name]["batch"])
+                test = functools.partial(self.train, way, name) if count else None
+                yield f"{way}{f' --microbatches {count}' if count else ''} {name}", test
+        for first, second in CHECKPOINTS:
+            yield f"checkpoint of {first} resumed on {second}", functools.partial(self.checkpoint, first, second)
+        yield f"comm_bytes of two runs, {COUNTED[1]} {COUNTED[0]}", self.counts
+
+
+def outcome(line):
+    """(ok, FAIL or skip, what to say)."""
+    what, test = line
+    if not test:
+        return "skip", f"{what}: no number of microbatches divides the batch"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            ok, text = test(pathlib.Path(folder))
+        except Exception as error:  # a broken output file is a failure of this line only
+            ok, text = False, f"{type(error).__name__}: {error}"
+    few = re.search(r"a pipeline of (\d+) stages needs as many nodes: the model has (\d+)", text)
+    if few and int(few[2]) < int(few[1]):
+        return "skip", f"{what}: {few[0]}"
+    return "ok  " if ok else "FAIL", f"{what}: {text}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True)
+    p.add_argument("--only", default="", help="a part of the lines to run")
+    p.add_argument("--all", action="store_true", help="each schedule on each shape")
+    p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
+    o = p.parse_args()
+    ways = [Way(f"--mesh {shape} --schedule {schedule}") for shape in SHAPES for schedule in SCHEDULES] if o.all else WAYS
+    lines = [line for line in Tester(str(pathlib.Path(o.divisi).resolve())).lines(ways) if o.only in line[0]]
+    results = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        for result, text in pool.map(outcome, lines):
+            results[result] += 1
+            print(f"{result} {text}", flush=True)
+    print(f"{results['ok  ']} passed, {results['FAIL']} failed")
+    return 1 if results["FAIL"] or not results["ok  "] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
