@@ -20,6 +20,7 @@ using pipelining::StageCosts;
 static constexpr size_t mostPlans = 4;
 /// A pipeline keeps busy with a few microbatches for each stage; more make each one small.
 static constexpr int64_t microbatchesPerStage[] = {1, 2, 4, 8};
+static constexpr size_t refined = 2; // numbers of stages
 static constexpr int64_t mostStages = 64;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
@@ -45,35 +46,51 @@ int64_t batchOf(ModuleOp module) {
 struct InParts {
   std::shared_ptr<OwningOpRef<ModuleOp>> module;
   ModuleProblem problem;
-  std::map<int64_t, std::vector<ModuleCandidate>> plans; // by devices of a stage
+  std::shared_ptr<const Planner> planner;
 };
 
 class Search {
 public:
   Search(ModuleOp module, const Cluster &cluster, const PipelineRequest &request)
-      : module(module), cluster(cluster), request(request) {}
+      : module(module), cluster(cluster), request(request), batch(batchOf(module)) {}
 
+  /// Every number of stages with a few microbatches for each; then other numbers of microbatches for the best.
   std::vector<PipelineCandidate> run() {
-    int64_t batch = batchOf(module);
-    for (int64_t devices = 2; devices <= std::min(request.devices, mostStages); ++devices) {
-      if (request.devices % devices || (request.stages && request.stages != devices))
-        continue;
-      std::set<int64_t> counts;
-      for (int64_t each : microbatchesPerStage)
-        counts.insert(request.microbatches ? request.microbatches : each * devices);
-      for (int64_t count : counts)
-        if (count > 1 && batch % count == 0)
-          tryStages(devices, count);
+    for (int64_t stages = 2; stages <= std::min(request.devices, mostStages); ++stages)
+      if (request.devices % stages == 0 && (!request.stages || request.stages == stages))
+        tryStages(stages, request.microbatches ? request.microbatches : usualCount(stages));
+    sort();
+    if (!request.microbatches) {
+      std::set<int64_t> best;
+      for (const PipelineCandidate &candidate : found)
+        if (best.size() < refined)
+          best.insert(candidate.options.stages / candidate.options.chunks);
+      for (int64_t stages : best)
+        for (int64_t each : microbatchesPerStage)
+          if (each * stages != usualCount(stages))
+            tryStages(stages, each * stages);
+      sort();
     }
-    llvm::stable_sort(found, [](const PipelineCandidate &a, const PipelineCandidate &b) {
-      return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
-    });
     return std::move(found);
   }
 
 private:
+  void sort() {
+    llvm::stable_sort(found, [](const PipelineCandidate &a, const PipelineCandidate &b) {
+      return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
+    });
+  }
+
+  /// Four microbatches for a stage, or as many as divide the batch.
+  int64_t usualCount(int64_t stages) const {
+    int64_t count = 4 * stages;
+    while (count > stages && batch % count)
+      count /= 2;
+    return count;
+  }
+
   /// Null where the step cannot be computed in so many parts.
-  InParts *inParts(int64_t count) {
+  const InParts *inParts(int64_t count) {
     auto [it, fresh] = parts.try_emplace(count);
     if (fresh) {
       // That some node needs the whole batch is no error here: there are other plans.
@@ -83,40 +100,61 @@ private:
       addMicrobatchPipeline(manager, {count});
       if (succeeded(manager.run(**copy))) {
         separateScalars(**copy);
-        if (auto problem = ModuleProblem::build(**copy); succeeded(problem))
-          it->second = {copy, std::move(*problem), {}};
+        if (auto problem = ModuleProblem::build(**copy); succeeded(problem)) {
+          auto planner = std::make_shared<Planner>(problem->problem, cluster);
+          it->second = {copy, std::move(*problem), std::move(planner)};
+        }
       }
     }
     return it->second.module ? &it->second : nullptr;
   }
 
-  const std::vector<ModuleCandidate> &plansOf(InParts &part, int64_t devices, int64_t stages) {
-    auto [it, fresh] = part.plans.try_emplace(devices);
-    if (fresh) {
-      PlannerOptions options;
-      options.meshes = enumerateMeshes(cluster, devices);
-      options.alone = devices == 1;
-      Cluster roomy = cluster; // a stage has a part of what the planner thinks that all of the model needs
-      roomy.device.memory *= stages;
-      std::string ignored;
-      if (auto plans = planModule(**part.module, roomy, options, ignored); succeeded(plans))
-        for (ModuleCandidate &plan : *plans)
-          if (plan.pads.empty() && plan.mesh.devices() == devices && it->second.size() < mostPlans)
-            it->second.push_back(std::move(plan));
-    }
+  /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation by operation.
+  const std::vector<ModuleCandidate> &plansOf(const InParts &part, int64_t stages) {
+    auto [it, fresh] = plans.try_emplace(stages);
+    if (!fresh)
+      return it->second;
+    int64_t devices = request.devices / stages;
+    PlannerOptions options;
+    options.meshes = enumerateMeshes(cluster, devices);
+    options.alone = devices == 1;
+    Cluster roomy = cluster; // a stage has a part of what the planner thinks that all of the model needs
+    roomy.device.memory *= stages;
+    std::string ignored;
+    if (auto candidates = planModule(**part.module, roomy, options, ignored); succeeded(candidates))
+      for (ModuleCandidate &plan : *candidates)
+        if (plan.pads.empty() && plan.mesh.devices() == devices && it->second.size() < mostPlans)
+          it->second.push_back(std::move(plan));
     return it->second;
   }
 
-  void tryStages(int64_t devices, int64_t count) {
-    InParts *part = inParts(count);
+  /// Whether a plan splits sizes that divide: it was made for microbatches of another size.
+  static bool divides(const Problem &problem, const dist::Mesh &mesh, const Plan &plan) {
+    for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
+      for (auto [factor, axes] : llvm::zip(op.rule.factors, factors))
+        if (factor.size % mesh.parts(axes))
+          return false;
+    return true;
+  }
+
+  void tryStages(int64_t stages, int64_t count) {
+    if (count < 2 || batch % count)
+      return;
+    const InParts *part = inParts(count);
     if (!part)
       return;
-    for (const ModuleCandidate &plan : plansOf(*part, request.devices / devices, devices)) {
+    for (const ModuleCandidate &known : plansOf(*part, stages)) {
+      const Problem &problem = part->problem.problem;
+      if (known.planner->problem.ops.size() != problem.ops.size() || !divides(problem, known.mesh, known.plan))
+        continue;
+      ModuleCandidate plan{part->planner->price(cluster, known.mesh, known.plan, known.name), {}, part->planner};
+      plan.forms = known.forms;
+      plan.searched = known.searched;
       StageCosts costs(**part->module, part->problem, plan, cluster);
       for (ScheduleKind kind : {ScheduleKind::f1b1, ScheduleKind::interleaved, ScheduleKind::zbH1, ScheduleKind::gpipe, ScheduleKind::naive}) {
         bool common = kind != ScheduleKind::gpipe && kind != ScheduleKind::naive; // these two only if they are asked for
         if (request.schedule.empty() ? common : pipeline::nameOf(kind) == request.schedule)
-          simulate(*part, costs, plan, devices, count, kind);
+          simulate(*part, costs, plan, stages, count, kind);
       }
     }
   }
@@ -153,7 +191,9 @@ private:
   ModuleOp module;
   const Cluster &cluster;
   const PipelineRequest &request;
-  std::map<int64_t, InParts> parts; // by microbatches
+  int64_t batch;
+  std::map<int64_t, InParts> parts;                      // by microbatches
+  std::map<int64_t, std::vector<ModuleCandidate>> plans; // by stages
   std::vector<PipelineCandidate> found;
 };
 } // namespace

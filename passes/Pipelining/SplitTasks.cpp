@@ -194,6 +194,8 @@ private:
         return sum;
       }
     }
+    if (from.kind == Kind::forward && from.number == key.number && parts.keptFor(value) != value)
+      return again(key, value);
     bool sameDevice = deviceOf(from) == deviceOf(key), sameStage = from.number == key.number;
     Value result = sameDevice && (from.once() || sameStage) ? pass(from, key, value) : receive(from, key, value);
     writer.mapping.map(value, result);

@@ -59,6 +59,7 @@ StageCosts::Stages StageCosts::of(int64_t stages) const {
   auto parts = *StepParts::of(train); // (assign-stages has checked it)
   auto weights = parts.weightGradients(train);
   std::map<std::pair<int, int>, double> messages;
+  llvm::DenseSet<Value> counted; // that backward tasks read
   auto stageOfArgument = [&](BlockArgument argument) {
     auto stage = train.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage);
     return stage ? stage.getInt() : 0;
@@ -102,8 +103,8 @@ StageCosts::Stages StageCosts::of(int64_t stages) const {
         if (stageOf(user) != stageOf(&op) && parts.at(user) == Part::forward && part == Part::forward)
           elsewhere.insert(stageOf(user));
       }
-      if (kept)
-        cost.activationBytes += bytesOf(value);
+      if (Value source = parts.keptFor(value); kept && counted.insert(source).second)
+        cost.activationBytes += bytesOf(source);
       for (int stage : elsewhere)
         messages[{stageOf(&op), stage}] += bytesOf(value);
     }

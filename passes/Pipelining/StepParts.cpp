@@ -7,6 +7,8 @@ namespace names = divisi::graph::names;
 
 /// Operations that are computed again in every task that needs them take at most so many operations per element.
 static constexpr int64_t cheapFlops = 32;
+/// And so many with all that they are computed from again.
+static constexpr int64_t mostRepeatedFlops = 128;
 
 static func::FuncOp functionOf(BlockArgument argument) { return cast<func::FuncOp>(argument.getOwner()->getParentOp()); }
 
@@ -39,6 +41,31 @@ bool StepParts::isRepeated(Value value) const {
   Operation *op = value.getDefiningOp();
   return op && parts.at(op) == Part::start && op->getNumOperands() == 1 && isCheap(op) &&
          graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
+}
+
+void StepParts::findKept(Block &block) {
+  llvm::DenseMap<Value, int64_t> flops; // per element, from what is kept
+  for (Operation &op : block.without_terminator()) {
+    if (parts.at(&op) != Part::forward || op.getNumResults() != 1 || !isCheap(&op))
+      continue;
+    Value result = op.getResult(0), source;
+    int64_t elements = std::max<int64_t>(1, graph::tensorType(result).getNumElements());
+    int64_t each = cast<graph::CostInterface>(op).getFlops() / elements;
+    bool single = true;
+    for (Value operand : op.getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || isAnywhere(operand) || parts.at(producer) == Part::start)
+        continue; // there anyway
+      Value from = keptFor(operand);
+      single &= !source || source == from;
+      source = from;
+      each += flops.lookup(operand);
+    }
+    if (!source || !single || each > mostRepeatedFlops || graph::bytesOf(source.getType()) > graph::bytesOf(result.getType()))
+      continue;
+    kept[result] = source;
+    flops[result] = each;
+  }
 }
 
 int pipelining::stageOf(Operation *op) {
@@ -125,5 +152,6 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
         if (Operation *producer = operand.getDefiningOp())
           early.insert(producer);
   }
+  result.findKept(block);
   return result;
 }

@@ -28,6 +28,12 @@ public:
   /// Whether tasks had better compute a value again than keep it: a cheap one that is no smaller than the one that it is made
   /// from before the microbatches (a bias repeated along the batch).
   bool isRepeated(mlir::Value value) const;
+  /// What a backward task reads instead of a value of the forward part: the value itself, or one that is no larger and from which it
+  /// is computed again with little arithmetic (a gelu's input for all that its gradient needs).
+  mlir::Value keptFor(mlir::Value value) const {
+    auto it = kept.find(value);
+    return it == kept.end() ? value : it->second;
+  }
   /// Whether every stage and task can have the value for itself.
   bool isAnywhere(mlir::Value value) const;
   /// Of the backward part with stages, what no earlier stage waits for: the gradients of weights.
@@ -35,7 +41,9 @@ public:
 
 private:
   bool isCheap(mlir::Operation *op) const;
+  void findKept(mlir::Block &block);
   llvm::DenseMap<mlir::Operation *, Part> parts;
+  llvm::DenseMap<mlir::Value, mlir::Value> kept;
 };
 
 /// The stage that assign-stages wrote; 0 without one.

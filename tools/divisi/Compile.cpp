@@ -304,6 +304,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
     if (wrong.empty())
       wrong = flags->devices.finish(*command);
     flags->model.import.accumulate = flags->devices.accumulate;
+    flags->model.import.weightsOptional = !flags->emit.empty(); // a dump has none
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {
