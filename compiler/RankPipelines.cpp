@@ -2,6 +2,7 @@
 
 #include "passes/Pipelining/StageCosts.h"
 #include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/PlanText.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -47,6 +48,7 @@ struct InParts {
   std::shared_ptr<OwningOpRef<ModuleOp>> module;
   ModuleProblem problem;
   std::shared_ptr<const Planner> planner;
+  std::string hash; // as a plan file meets the module again
 };
 
 class Search {
@@ -99,21 +101,25 @@ private:
       PassManager manager(module.getContext());
       addMicrobatchPipeline(manager, {count});
       if (succeeded(manager.run(**copy))) {
+        std::string hash = hashOfModel(**copy);
         separateScalars(**copy);
         if (auto problem = ModuleProblem::build(**copy); succeeded(problem)) {
           auto planner = std::make_shared<Planner>(problem->problem, cluster);
-          it->second = {copy, std::move(*problem), std::move(planner)};
+          it->second = {copy, std::move(*problem), std::move(planner), hash};
         }
       }
     }
     return it->second.module ? &it->second : nullptr;
   }
 
-  /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation by operation.
+  /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation by operation,
+  /// where the operations are.
   const std::vector<ModuleCandidate> &plansOf(const InParts &part, int64_t stages) {
-    auto [it, fresh] = plans.try_emplace(stages);
-    if (!fresh)
-      return it->second;
+    std::vector<std::vector<ModuleCandidate>> &known = plans[stages];
+    for (const auto &list : known)
+      if (list.empty() || isAlike(list[0].planner->problem, part.problem.problem))
+        return list;
+    std::vector<ModuleCandidate> &list = known.emplace_back();
     int64_t devices = request.devices / stages;
     PlannerOptions options;
     options.meshes = enumerateMeshes(cluster, devices);
@@ -123,9 +129,22 @@ private:
     std::string ignored;
     if (auto candidates = planModule(**part.module, roomy, options, ignored); succeeded(candidates))
       for (ModuleCandidate &plan : *candidates)
-        if (plan.pads.empty() && plan.mesh.devices() == devices && it->second.size() < mostPlans)
-          it->second.push_back(std::move(plan));
-    return it->second;
+        if (plan.pads.empty() && plan.mesh.devices() == devices && list.size() < mostPlans)
+          list.push_back(std::move(plan));
+    return list;
+  }
+
+  /// Whether a plan of one problem says something of the other: the same operations on tensors of the same ranks.
+  static bool isAlike(const Problem &a, const Problem &b) {
+    auto sameOp = [](const Problem::Op &x, const Problem::Op &y) {
+      return x.kind == y.kind && x.operands == y.operands && x.results == y.results && x.rule.factors.size() == y.rule.factors.size() &&
+             x.rule.operands == y.rule.operands && x.rule.results == y.rule.results;
+    };
+    auto sameTensor = [](const Problem::Tensor &x, const Problem::Tensor &y) {
+      return x.shape.size() == y.shape.size() && x.name == y.name;
+    };
+    return std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(), sameOp) &&
+           std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), sameTensor);
   }
 
   /// Whether a plan splits sizes that divide: it was made for microbatches of another size.
@@ -133,6 +152,10 @@ private:
     for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
       for (auto [factor, axes] : llvm::zip(op.rule.factors, factors))
         if (factor.size % mesh.parts(axes))
+          return false;
+    for (auto [tensor, sharding] : llvm::zip(problem.tensors, plan.tensors))
+      for (auto [size, axes] : llvm::zip(tensor.shape, sharding.dims))
+        if (size % mesh.parts(axes))
           return false;
     return true;
   }
@@ -145,7 +168,7 @@ private:
       return;
     for (const ModuleCandidate &known : plansOf(*part, stages)) {
       const Problem &problem = part->problem.problem;
-      if (known.planner->problem.ops.size() != problem.ops.size() || !divides(problem, known.mesh, known.plan))
+      if (!divides(problem, known.mesh, known.plan))
         continue;
       ModuleCandidate plan{part->planner->price(cluster, known.mesh, known.plan, known.name), {}, part->planner};
       plan.forms = known.forms;
@@ -185,6 +208,7 @@ private:
     candidate.run = std::move(*run);
     candidate.plan = plan;
     candidate.module = part.module;
+    candidate.hash = part.hash;
     found.push_back(std::move(candidate));
   }
 
@@ -193,7 +217,7 @@ private:
   const PipelineRequest &request;
   int64_t batch;
   std::map<int64_t, InParts> parts;                      // by microbatches
-  std::map<int64_t, std::vector<ModuleCandidate>> plans; // by stages
+  std::map<int64_t, std::vector<std::vector<ModuleCandidate>>> plans; // by stages
   std::vector<PipelineCandidate> found;
 };
 } // namespace
@@ -201,4 +225,21 @@ private:
 FailureOr<std::vector<PipelineCandidate>> compiler::rankPipelines(ModuleOp module, const Cluster &cluster,
                                                                   const PipelineRequest &request) {
   return Search(module, cluster, request).run();
+}
+
+llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {
+  llvm::json::Array result;
+  for (const PipelineCandidate &candidate : candidates)
+    result.push_back(llvm::json::Object{{"name", candidate.name()},
+                                        {"step_ms", candidate.seconds * 1e3},
+                                        {"fits", candidate.fits},
+                                        {"memory_bytes", candidate.memory},
+                                        {"bubble", candidate.run.bubble()},
+                                        {"schedule", candidate.options.schedule},
+                                        {"microbatches", candidate.options.microbatches},
+                                        {"stages", candidate.options.stages},
+                                        {"chunks", candidate.options.chunks},
+                                        {"stage_plan", candidate.plan.name},
+                                        {"cuts", llvm::json::Array(candidate.options.cuts)}});
+  return result;
 }

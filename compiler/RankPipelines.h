@@ -5,6 +5,8 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include "llvm/Support/JSON.h"
+
 namespace divisi::compiler {
 
 /// A pipeline with a plan for the devices of its stages.
@@ -15,6 +17,7 @@ struct PipelineCandidate {
   double seconds = 0, memory = 0;     // of a step; bytes of the device that needs most
   bool fits = false;
   std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> module; // in microbatches: what the plan is for
+  std::string hash;                                          // of that module, for a plan file
 
   /// "stage=2,data=2 1f1b microbatches=8".
   std::string name() const;
@@ -31,5 +34,8 @@ struct PipelineRequest {
 /// simulated. Empty if nothing divides.
 mlir::FailureOr<std::vector<PipelineCandidate>> rankPipelines(mlir::ModuleOp module, const planning::Cluster &cluster,
                                                               const PipelineRequest &request);
+
+/// For reports: name, step_ms, fits, memory_bytes, bubble, mesh of a stage, its plan, and the first nodes of stages.
+llvm::json::Array describePipelines(const std::vector<PipelineCandidate> &candidates);
 
 } // namespace divisi::compiler

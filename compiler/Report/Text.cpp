@@ -71,6 +71,29 @@ void row(llvm::raw_ostream &out, const std::vector<std::pair<std::string, int>> 
 }
 } // namespace
 
+/// A table of pipelines, and where the stages of the best begin.
+static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_ostream &out) {
+  if (pipelines.empty()) {
+    out << "\nno pipeline: the batch must divide into microbatches, and the model have as many nodes as stages\n";
+    return;
+  }
+  out << "\n";
+  row(out, {{"#", -2}, {"pipeline", 52}, {"step ms", -9}, {"bubble", -8}, {"memory", -8}, {"plan of a stage", 0}});
+  int64_t rank = 0;
+  for (const json::Value &value : llvm::ArrayRef(pipelines.data(), std::min(most, pipelines.size()))) {
+    const json::Object &pipeline = *value.getAsObject();
+    row(out, {{std::to_string(++rank), -2},
+              {text(pipeline, "name"), 52},
+              {milliseconds(number(pipeline, "step_ms")), -9},
+              {share(number(pipeline, "bubble")), -8},
+              {scaled(number(pipeline, "memory_bytes"), "B"), -8},
+              {text(pipeline, "stage_plan") + (pipeline.getBoolean("fits").value_or(true) ? "" : " (does not fit)"), 0}});
+  }
+  if (pipelines.size() > most)
+    out << "   ... and " << pipelines.size() - most << " more (--top N)\n";
+  out << "\nstages of the best begin at " << joined(list(*pipelines[0].getAsObject(), "cuts")) << "\n";
+}
+
 void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
   const json::Object &cluster = *report.getObject("cluster");
   out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices") << " x "
@@ -108,6 +131,8 @@ void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ost
       out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than " << share(number(*search, "gap"))
           << " less (pairwise cost " << milliseconds(number(*search, "cost_ms")) << " ms, certified bound "
           << milliseconds(number(*search, "bound_ms")) << " ms)\n";
+  if (const json::Array *pipelines = report.getArray("pipelines"))
+    printPipelines(*pipelines, most, out);
 }
 
 void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &out) {

@@ -1,3 +1,4 @@
+#include "dialects/Dist/Plan.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Pipelining/TaskWriter.h"
 #include "passes/Planning/Simulator/Schedule.h"
@@ -355,6 +356,8 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
   using SplitTasksPassBase::SplitTasksPassBase;
 
   void runOnOperation() final {
+    for (auto plan : llvm::make_early_inc_range(getOperation().getOps<dist::PlanOp>()))
+      plan.erase();
     int64_t message = 0, stages = 1;
     auto functions = llvm::to_vector(llvm::make_filter_range(getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
       return function->hasAttr(graph::names::microbatches);

@@ -40,6 +40,8 @@ struct CompileFlags {
 
 /// On a plan: fused projections were split before it was made, as they are wherever there is an axis "model".
 constexpr StringLiteral splitProjections = "split_projections";
+/// On a plan for a stage of a pipeline: {stages, chunks, microbatches, schedule, cuts}.
+constexpr StringLiteral pipelineOfPlan = "pipeline";
 
 /// Fixed, so that a program does not depend on the machine that compiles it.
 constexpr unsigned compileThreads = 2;
@@ -117,8 +119,12 @@ private:
       OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(plan.file, &session.context);
       if (!text)
         return failure();
-      for (auto decided : text->getOps<dist::PlanOp>())
-        mesh = dist::toMesh(decided.getMesh()), train.splitProjections = decided->hasAttr(splitProjections);
+      for (auto decided : text->getOps<dist::PlanOp>()) {
+        mesh = dist::toMesh(decided.getMesh());
+        train.splitProjections = decided->hasAttr(splitProjections);
+        if (failed(readPipeline(decided)))
+          return failure();
+      }
     }
     train.batchNormGroups = microbatches.microbatches;
     if (!mesh)
@@ -220,8 +226,49 @@ private:
     microbatches = best.options;
     model.module = std::move(*best.module);
     model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
-    return best.plan.mesh.devices() == 1 ? success()
-                                         : planning::applyCandidate(*model.module, best.plan, planning::hashOfModel(*model.module));
+    if (best.plan.mesh.devices() > 1) {
+      if (failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
+        return failure();
+    } else {
+      auto builder = OpBuilder::atBlockBegin(model.module->getBody());
+      auto written = dist::PlanOp::create(builder, model.module->getLoc(), best.hash,
+                                          dist::toAttr(best.plan.mesh, &session.context));
+      written.getBody().emplaceBlock();
+    }
+    Builder b(&session.context);
+    SmallVector<Attribute> cuts;
+    for (const std::string &name : best.options.cuts)
+      cuts.push_back(b.getStringAttr(name));
+    for (auto written : model.module->getOps<dist::PlanOp>()) {
+      written->setAttr(splitProjections, b.getUnitAttr());
+      written->setAttr(pipelineOfPlan, b.getDictionaryAttr({b.getNamedAttr("chunks", b.getI64IntegerAttr(best.options.chunks)),
+                                                            b.getNamedAttr("cuts", b.getArrayAttr(cuts)),
+                                                            b.getNamedAttr("microbatches", b.getI64IntegerAttr(best.options.microbatches)),
+                                                            b.getNamedAttr("schedule", b.getStringAttr(best.options.schedule)),
+                                                            b.getNamedAttr("stages", b.getI64IntegerAttr(best.options.stages))}));
+    }
+    return success();
+  }
+
+  /// What applyPipeline writes on a plan.
+  LogicalResult readPipeline(dist::PlanOp decided) {
+    Attribute attr = decided->getAttr(pipelineOfPlan);
+    if (!attr)
+      return success();
+    auto dictionary = dyn_cast<DictionaryAttr>(attr);
+    auto number = [&](StringRef name) {
+      auto value = dictionary ? dictionary.getAs<IntegerAttr>(name) : IntegerAttr();
+      return value && value.getType().isInteger(64) ? value.getInt() : 0;
+    };
+    auto schedule = dictionary ? dictionary.getAs<StringAttr>("schedule") : StringAttr();
+    auto cuts = dictionary ? dictionary.getAs<ArrayAttr>("cuts") : ArrayAttr();
+    microbatches = {number("microbatches"), number("stages"), number("chunks"), schedule ? schedule.str() : "", {}};
+    for (Attribute name : cuts ? cuts.getValue() : ArrayRef<Attribute>())
+      microbatches.cuts.push_back(isa<StringAttr>(name) ? cast<StringAttr>(name).str() : "");
+    bool valid = schedule && cuts && microbatches.microbatches > 1 && microbatches.stages > 1 && microbatches.chunks > 0 &&
+                 microbatches.stages <= 4096 && microbatches.stages % microbatches.chunks == 0;
+    return valid ? success()
+                 : decided.emitError("'pipeline' must have stages, chunks, microbatches (at least 2), schedule and cuts");
   }
 
   /// What the step should take on this machine, as far as profiles tell.

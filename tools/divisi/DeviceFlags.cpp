@@ -143,7 +143,10 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (!plan.file.empty()) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
-    return choosePipeline(command);
+    for (const char *flag : {"--microbatches", "--accumulate", "--schedule", "--chunks", "--cut"})
+      if (command.count(flag))
+        return "--plan FILE has all decisions: leave out " + std::string(flag);
+    return "";
   }
   if (std::string wrong = chooseSearch(); !wrong.empty())
     return wrong;

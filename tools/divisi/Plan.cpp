@@ -1,4 +1,5 @@
 // divisi plan, divisi explain: what plans for a cluster would cost, without a device of it.
+#include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
 #include "divisi/Commands.h"
@@ -8,6 +9,7 @@
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Simulator/Render.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -25,9 +27,10 @@ struct PlanFlags {
   std::string cluster, mesh, html;
   std::string profile, objective = "step", bandwidth; // of layers, instead of a model
   std::vector<std::string> pins;
-  int64_t devices = 0;
+  std::string schedule, swimlane; // of pipelines
+  int64_t devices = 0, microbatches = 0;
   size_t top = 10;
-  bool json = false;
+  bool json = false, pipelines = false;
 };
 
 /// A model read and planned.
@@ -42,6 +45,7 @@ struct Attempt {
       error = "'" + flags.input + "' is planned already";
       return failure();
     }
+    module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     compiler::TrainOptions train = flags.train;
     train.splitProjections = !options.meshes.empty();
     auto toTrain = [&](OpPassManager &pm) {
@@ -59,9 +63,11 @@ struct Attempt {
     return success();
   }
 
+  bool hasBatchNorm = false;
   ModelFlags flags;
   Session session;
   std::vector<ModuleCandidate> candidates;
+  std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
 };
 
 class Planning {
@@ -103,9 +109,18 @@ public:
     Attempt first(flags.model);
     if (failed(first.plan(*cluster, options, error)))
       return error.empty() ? 1 : fail(error, 1);
+    if (flags.pipelines && devices > 1) {
+      if (first.hasBatchNorm)
+        return fail("--pipelines: batch norm uses the statistics of each microbatch, so that pipelines compute other numbers: "
+                    "compile with --strategy hybrid --microbatches N, which asks what they cost", 2);
+      auto ranked = compiler::rankPipelines(*first.session.model.module, *cluster, {devices, flags.microbatches, 0, flags.schedule});
+      if (failed(ranked))
+        return 1;
+      first.pipelines = std::move(*ranked);
+    }
     if (!first.candidates[0].fits)
       suggest(*cluster, options, devices);
-    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions});
+    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions}, first.pipelines);
   }
 
 private:
@@ -114,8 +129,18 @@ private:
     return code;
   }
 
-  int report(const compiler::PlanReport &report) {
+  int report(const compiler::PlanReport &report, const std::vector<compiler::PipelineCandidate> &pipelines) {
     llvm::json::Object facts = explain ? report.explanation() : report.plans();
+    if (flags.pipelines)
+      facts["pipelines"] = compiler::describePipelines(pipelines);
+    if (!flags.swimlane.empty() && !pipelines.empty()) {
+      std::error_code code;
+      llvm::ToolOutputFile page(flags.swimlane, code, llvm::sys::fs::OF_Text);
+      if (code)
+        return fail("cannot write '" + flags.swimlane + "': " + code.message(), 1);
+      printPage(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}, page.os());
+      page.keep();
+    }
     if (!flags.html.empty()) {
       std::error_code code;
       llvm::ToolOutputFile page(flags.html, code, llvm::sys::fs::OF_Text);
@@ -196,13 +221,22 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   if (explain)
     command->add_option("--html", flags->html, "write a page for a browser");
   else
+  {
+    auto *pipelines = command->add_option_group("Pipelines");
+    pipelines->add_flag("--pipelines", flags->pipelines, "rank pipelines, too: their stages, microbatches, schedules, and the plans of stages");
+    pipelines->add_option("--microbatches", flags->microbatches, "with this number of microbatches only")->check(CLI::Range(2, 65536));
+    pipelines->add_option("--schedule", flags->schedule, "with this schedule only: naive, gpipe, 1f1b, interleaved or zb-h1")
+        ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1"}));
+    pipelines->add_option("--swimlane", flags->swimlane, "write a page that shows what the best one does when");
     command->add_option("--top", flags->top, "how many plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
+  }
   command->footer(explain ? "Examples:\n"
                             "  divisi explain model.onnx --cluster 8xh100 --dim batch=64 --html why.html\n"
                             "Exit code 3: no plan fits the memory."
                           : "Examples:\n"
                             "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64\n"
                             "  divisi plan model.onnx --cluster cluster.toml --devices 4 --optimizer adamw --json\n"
+                            "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64 --pipelines --swimlane pipeline.html\n"
                             "  divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 1.25GB/s\n"
                             "External data may be missing. Exit code 3: no plan fits the memory.");
   command->get_option("model")->required(false); // --profile stands in for it
@@ -215,6 +249,8 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     for (const char *flag : {"--cluster", "--mesh", "--html"})
       if (auto *option = command->get_option_no_throw(flag); option && option->count() && option->as<std::string>().empty())
         wrong = std::string(flag) + " is empty";
+    if (wrong.empty() && !flags->pipelines && (flags->microbatches || !flags->schedule.empty() || !flags->swimlane.empty()))
+      wrong = "--microbatches, --schedule and --swimlane are for --pipelines";
     if (wrong.empty() && !flags->profile.empty()) {
       exitCode = planPipeDream({flags->profile, flags->bandwidth, flags->cluster, flags->devices, flags->json});
       return;
