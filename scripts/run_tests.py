@@ -52,7 +52,7 @@ def suites(build):
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
-            Suite("pipelines", pipelines),
+            Suite("pipelines", [*pipelines, "--ways", "--draws", "10"]),
             Suite("known-answers", [*answers, "--skip", "never_worse"]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
@@ -71,6 +71,7 @@ def suites(build):
             ),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("pipelines-all", [*pipelines, "--all"]),
+            Suite("pipelines-draws", [*pipelines, "--draws", "300", "--seed", "1"]),
         ],
     }
 

@@ -36,12 +36,14 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
       if (!task.isDeclaration()) {
         SmallVector<exec::CallOp> calls;
         for (auto call : task.getBody().front().getOps<exec::CallOp>())
-          if (call->hasAttr(exec::names::collective) && !call.getParams().empty() && call.getService() != "divisi_send")
-            calls.push_back(call);
-          else if (call.getService() == "divisi_send")
+          if (call.getService() == "divisi_send")
             setName(call);
+          else if (call.getService() == "divisi_receive") // never before somebody needs it: it may depend on what is sent until then
+            place(call, call.getParams()[0], nullptr);
+          else if (call->hasAttr(exec::names::collective) && !call.getParams().empty())
+            calls.push_back(call);
         for (auto [i, call] : llvm::enumerate(calls))
-          place(call, isMessage(call) ? call.getParams()[0] : next++, i + mostUnderWay < calls.size() ? calls[i + mostUnderWay] : exec::CallOp());
+          place(call, next++, i + mostUnderWay < calls.size() ? calls[i + mostUnderWay] : exec::CallOp());
       }
   }
 

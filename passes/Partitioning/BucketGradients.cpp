@@ -1,6 +1,6 @@
 #include "passes/Partitioning/Passes.h"
 
-#include "mlir/Analysis/TopologicalSortUtils.h"
+#include <queue>
 
 using namespace mlir;
 
@@ -98,6 +98,30 @@ AllReduceOp combine(AllReduceOp first, AllReduceOp second) {
   return combined;
 }
 
+/// Every operation as early as its operands allow, otherwise in the order of `position`: unlike mlir::sortTopologically, what waits for
+/// an operand follows that at once and does not fall behind the rest.
+void sortByPosition(Block &block, const Order &position) {
+  auto later = [&](Operation *a, Operation *b) { return position.lookup(a) > position.lookup(b); };
+  std::priority_queue<Operation *, std::vector<Operation *>, decltype(later)> ready(later);
+  llvm::DenseMap<Operation *, size_t> missing; // operands that are not there yet
+  Operation *terminator = block.getTerminator();
+  for (Operation &op : block.without_terminator()) {
+    size_t count = llvm::count_if(op.getOperands(), [&](Value value) { return value.getDefiningOp(); });
+    missing[&op] = count;
+    if (count == 0)
+      ready.push(&op);
+  }
+  while (!ready.empty()) {
+    Operation *op = ready.top();
+    ready.pop();
+    op->moveBefore(terminator);
+    for (Value result : op->getResults())
+      for (Operation *user : result.getUsers()) // once for each use
+        if (user != terminator && --missing[user] == 0)
+          ready.push(user);
+  }
+}
+
 struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> {
   using BucketGradientsPassBase::BucketGradientsPassBase;
 
@@ -110,10 +134,20 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
     for (Operation &op : block)
       order.try_emplace(&op, order.size());
     SmallVector<std::pair<AllReduceOp, int64_t>> all;
-    for (auto op : block.getOps<AllReduceOp>())
-      all.push_back({op, needs.of(op)});
+    SmallVector<bool> behindMessage; // by operation of `all`
+    bool message = false;
+    for (Operation &op : block) {
+      message |= isa<dist::SendOp, dist::ReceiveOp>(op);
+      if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+        all.push_back({reduce, needs.of(reduce)});
+        behindMessage.push_back(std::exchange(message, false));
+      }
+    }
     SmallVector<Bucket> buckets;
-    for (auto [op, when] : all) {
+    for (auto [entry, behind] : llvm::zip(all, behindMessage)) {
+      auto [op, when] = entry;
+      if (behind) // what stages tell each other in between may depend on the one, and the other on it
+        buckets.clear();
       auto fits = [&, op = op, when = when](Bucket &bucket) {
         return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op, bucket.first, order);
       };
@@ -128,7 +162,7 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
         buckets.push_back({op, bytesOf(op), when, order.lookup(op)});
       }
     }
-    sortTopologically(&block); // what needs an early member of a bucket moves behind it
+    sortByPosition(block, order); // what needs an early member of a bucket moves behind it
   }
 };
 } // namespace

@@ -184,7 +184,7 @@ private:
     auto argument = dyn_cast<BlockArgument>(value);
     if (argument && (!isOwned(argument) || options.deviceOf(stageOf(argument)) == deviceOf(key)))
       return writer.takeArgument(argument);
-    if (parts.isAnywhere(value) || (parts.isRepeated(value) && key.kind != Kind::start))
+    if (parts.isAnywhere(value) || parts.isRepeated(value))
       return again(key, value);
     TaskKey from = argument ? TaskKey{Kind::start, options.deviceOf(stageOf(argument))} : keyOf(value.getDefiningOp());
     if (auto it = sums.find(value.getDefiningOp()); it != sums.end()) { // a sum is there when all is done
@@ -197,6 +197,7 @@ private:
     }
     if (from.kind == Kind::forward && from.number == key.number && parts.keptFor(value) != value)
       return again(key, value);
+    assert(from != key && "what a task makes is there before it is read");
     bool sameDevice = deviceOf(from) == deviceOf(key), sameStage = from.number == key.number;
     Value result = sameDevice && (from.once() || sameStage) ? pass(from, key, value) : receive(from, key, value);
     writer.mapping.map(value, result);

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The reference models in microbatches and pipelines: the losses of PyTorch, whatever the schedule.
 
-    pipelines.py --divisi PATH [--only SUBSTRING] [--all] [--jobs N]
+    pipelines.py --divisi PATH [--only SUBSTRING] [--all] [--draws N [--ways] [--seed S]] [--jobs N]
 
 Trains each model with SGD in each way of WAYS, and compares with PyTorch's run as check.py does. Batch norm uses the statistics
 of each microbatch, so that models with it are compared with one device and the same microbatches; and that, with PyTorch's way of
 one batch, on batches that repeat their first microbatch. Then: checkpoints that go from a pipeline to one device and back, and
-the bytes sent on repeated runs. --all: each schedule on each shape of 2, 4 and 8 devices instead. --only runs the lines that have
-the text, --jobs so many of them at a time. A way that does not divide a model's batch, or has more stages than the model has
-nodes, is skipped and counts as nothing. Ends with `N passed, N failed`.
+the bytes sent on repeated runs. --all: each schedule on each shape of 2, 4 and 8 devices instead. --draws: random programs for
+2, 4 and 8 devices instead (--ways: after all of the above), each with the losses of the same program for one device; needs the
+package onnx. --only runs the lines that have the text, --jobs so many of them at a time. A way that does not divide a model's
+batch, or has more stages than the model has nodes, and a draw that the compiler says cannot be, is skipped and counts as nothing;
+if more than half of the draws are, that is a failure. Ends with `N passed, N failed`.
 """
 
 import argparse
@@ -16,9 +18,11 @@ import collections
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import pathlib
+import random
 import re
 import sys
 import tempfile
@@ -79,6 +83,50 @@ CHECKPOINTED = ("gpt_tiny", "adamw", 4, 2)  # model, optimizer, steps before the
 PIPELINE = Way("--mesh stage=2 --microbatches 2")
 CHECKPOINTS = [pair for alone in (Way("--microbatches 2"), Way()) for pair in ((PIPELINE, alone), (alone, PIPELINE))]
 COUNTED = ("inception_tiny", Way("--mesh stage=2,data=2 --microbatches 2"))
+DRAWN_STEPS = 6
+# Wrong flags; cuts that are no nodes of the imported model, or not as it orders them; what a schedule cannot have.
+CANNOT_BE = re.compile(r"compile: exit 2:|cut: there is no node|cut: expected .* in their order|schedule \S+ needs microbatches in multiples")
+
+
+class Skip(Exception):
+    pass
+
+
+def computed_nodes(model):
+    """Names of the nodes that depend on a batch, in their order: other nodes may fold away."""
+    import onnx
+
+    graph = onnx.load(model).graph
+    known = {i.name for i in graph.input} - {i.name for i in graph.initializer}
+    names = []
+    for node in graph.node:
+        if node.op_type != "Shape" and known.intersection(node.input):
+            known.update(node.output)
+            names.append(node.name)
+    return names
+
+
+def draw(rng, cases, nodes):
+    """A random program: (model, optimizer, devices, flags of the pipeline, flags of one device, too)."""
+    name, devices = rng.choice(list(cases)), rng.choice((2, 4, 8))
+    shapes = [shape for shape in itertools.product((1, 2, 4, 8), repeat=3) if math.prod(shape) == devices and shape[0] > 1]
+    stages, data, model = rng.choice(shapes)
+    axes = [f"{axis}={size}" for axis, size in (("data", data), ("model", model)) if size > 1]
+    rng.shuffle(axes)
+    fits = {schedule: [n for n in (2, 4, 8) if cases[name]["batch"] % n == 0 and (n % stages == 0 or "interleaved" not in schedule)]
+            for schedule in SCHEDULES}
+    schedule = rng.choice([schedule for schedule in SCHEDULES if fits[schedule]])
+    flags = f"--mesh {','.join([f'stage={stages}', *axes])} --schedule {schedule}"
+    both = f"--microbatches {rng.choice(fits[schedule])}"
+    if data > 1:
+        flags += f" --zero {rng.choice((0, 1, 3))}"
+    optimizer = rng.choice(("sgd", "adamw"))
+    if rng.randrange(3) == 0:
+        both += " --clip-norm 0.5"
+    cuts, later = stages * (2 if "interleaved" in schedule else 1) - 1, nodes[name][1:]
+    if rng.randrange(3) == 0 and cuts <= len(later):
+        flags += "".join(f" --cut {later[i]}" for i in sorted(rng.sample(range(len(later)), cuts)))
+    return name, optimizer, devices, flags, both
 
 
 class Tester:
@@ -86,7 +134,7 @@ class Tester:
         self.base = dict(divisi=divisi, devices=1, strategy=None, model="model.onnx", tolerance=1e-4, norm_tolerance=1e-3,
                          compile_args="", run_args="")
         self.cases = {f.parent.name: json.loads(f.read_text()) for f in sorted(HERE.glob("*/reference.json"))}
-        self.alone, self.lock = {}, threading.Lock()
+        self.alone, self.locks, self.lock = {}, {}, threading.Lock()
 
     def options(self, **changed):
         return argparse.Namespace(**self.base | changed)
@@ -94,24 +142,26 @@ class Tester:
     def run(self, name, optimizer="sgd"):
         return next(run for run in self.cases[name]["runs"] if run["optimizer"]["name"] == optimizer)
 
-    def what_it_does(self, case, name, folder, flags=""):
+    def what_it_does(self, case, name, folder, flags="", optimizer="sgd", steps=None):
         """The run of a program for one device, as if it were a reference."""
-        opt, run, ref = self.options(compile_args=flags), self.run(name), self.cases[name]
+        opt, run, ref = self.options(compile_args=flags), self.run(name, optimizer), self.cases[name]
         prog, log, weights = folder / "alone", folder / "alone.jsonl", folder / "alone.safetensors"
         wrong = check.build(case, ref, run["optimizer"], opt, prog)
-        wrong = wrong or check.train(case, ref, len(run["losses"]), opt, prog, log, weights)
+        wrong = wrong or check.train(case, ref, steps or len(run["losses"]), opt, prog, log, weights)
         if wrong:
             raise RuntimeError(f"one device {flags}: {wrong}")
         norms = check.read_norms(weights)
         return run | {"losses": check.read_losses(log), "grad_norms": check.first_grad_norms(log),
                       "param_norms_after": {n: norms[n] for n in run["param_norms_after"]}}
 
-    def one_device(self, name, microbatches, folder):
-        """What one device does with so many microbatches."""
+    def one_device(self, name, folder, *how):
+        """What one device does: once for all lines that ask for it."""
+        key = name, *how
         with self.lock:
-            key = name, microbatches
+            lock = self.locks.setdefault(key, threading.Lock())
+        with lock:
             if key not in self.alone:
-                self.alone[key] = self.what_it_does(HERE / name, name, folder, f"--microbatches {microbatches}")
+                self.alone[key] = self.what_it_does(HERE / name, name, folder, *how)
             return self.alone[key]
 
     def repeating(self, name, microbatches, folder):
@@ -131,7 +181,7 @@ class Tester:
         opt = self.options(devices=way.devices, compile_args=f"{way.flags} --microbatches {microbatches}")
         if b"BatchNormalization" in (case / "model.onnx").read_bytes():
             if way.devices > 1:
-                run = self.one_device(name, microbatches, folder)
+                run = self.one_device(name, folder, f"--microbatches {microbatches}")
                 opt.tolerance, opt.norm_tolerance = NEAR_TIES.get((name, microbatches), (opt.tolerance, opt.norm_tolerance))
             else:
                 case = self.repeating(name, microbatches, folder)
@@ -166,6 +216,29 @@ class Tester:
         good = sent[0] == sent[1] and len(set(sent[0])) == 1 and sent[0][0] > 0
         return good, f"{sent[0][0]} bytes in each step" if good else f"{sent[0]} and {sent[1]}"
 
+    def drawn(self, name, optimizer, devices, flags, both, folder):
+        """The losses of a random program."""
+        case, run, ref = HERE / name, self.run(name, optimizer), self.cases[name]
+        opt = self.options(devices=devices, compile_args=f"{flags} {both}")
+        opt.tolerance, _ = NEAR_TIES.get((name, int(both.split()[1])), (opt.tolerance, None))
+        prog, log, weights = folder / "prog", folder / "log.jsonl", folder / "out.safetensors"
+        wrong = check.build(case, ref, run["optimizer"], opt, prog)
+        if wrong and CANNOT_BE.search(wrong):
+            raise Skip(wrong)
+        wrong = wrong or check.train(case, ref, DRAWN_STEPS, opt, prog, log, weights)
+        if wrong:
+            return False, wrong
+        alone = self.one_device(name, folder, both, optimizer, DRAWN_STEPS)
+        return check.compare_losses(check.read_losses(log), alone["losses"], opt)
+
+    def draws(self, count, seed):
+        """Lines of random programs."""
+        rng, nodes = random.Random(seed), {name: computed_nodes(HERE / name / "model.onnx") for name in self.cases if count}
+        for i in range(count):
+            name, optimizer, devices, flags, both = draw(rng, self.cases, nodes)
+            test = functools.partial(self.drawn, name, optimizer, devices, flags, both)
+            yield f"draw {i}: {name} {optimizer} {flags} {both}", test
+
     def lines(self, ways):
         """(what, the test of a folder, or None if no number of microbatches divides the batch)."""
         for way in ways:
@@ -186,6 +259,8 @@ def outcome(line):
     with tempfile.TemporaryDirectory() as folder:
         try:
             ok, text = test(pathlib.Path(folder))
+        except Skip as error:
+            return "skip", f"{what}: {error}"
         except Exception as error:  # a broken output file is a failure of this line only
             ok, text = False, f"{type(error).__name__}: {error}"
     few = re.search(r"a pipeline of (\d+) stages needs as many nodes: the model has (\d+)", text)
@@ -199,15 +274,24 @@ def main():
     p.add_argument("--divisi", required=True)
     p.add_argument("--only", default="", help="a part of the lines to run")
     p.add_argument("--all", action="store_true", help="each schedule on each shape")
+    p.add_argument("--draws", type=int, default=0, help="so many random programs instead")
+    p.add_argument("--ways", action="store_true", help="with --draws: the other lines, too")
+    p.add_argument("--seed", type=int, default=0, help="of the random programs (default 0)")
     p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
     o = p.parse_args()
     ways = [Way(f"--mesh {shape} --schedule {schedule}") for shape in SHAPES for schedule in SCHEDULES] if o.all else WAYS
-    lines = [line for line in Tester(str(pathlib.Path(o.divisi).resolve())).lines(ways) if o.only in line[0]]
-    results = collections.Counter()
+    tester = Tester(str(pathlib.Path(o.divisi).resolve()))
+    lines = [] if o.draws and not o.ways else list(tester.lines(ways))
+    lines = [line for line in (*lines, *tester.draws(o.draws, o.seed)) if o.only in line[0]]
+    results, drawn = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
-        for result, text in pool.map(outcome, lines):
+        for (what, _), (result, text) in zip(lines, pool.map(outcome, lines)):
             results[result] += 1
+            drawn[result] += what.startswith("draw ")
             print(f"{result} {text}", flush=True)
+    if 2 * drawn["skip"] > drawn.total():
+        results["FAIL"] += 1
+        print(f"FAIL {drawn['skip']} of {drawn.total()} draws were skipped")
     print(f"{results['ok  ']} passed, {results['FAIL']} failed")
     return 1 if results["FAIL"] or not results["ok  "] else 0
 
