@@ -143,7 +143,9 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
         known += estimator.measured(call) ? result.microseconds[i] : 0;
       }
   }
-  result.step = finishTime(devices) + database.microseconds(setting, feedKey(fed)).value_or(0);
+  double computed = finishTime(devices);
+  result.ends = computed >= 0;
+  result.step = computed + database.microseconds(setting, feedKey(fed)).value_or(0);
   result.measured = sum > 0 ? known / sum : 0;
   return result;
 }

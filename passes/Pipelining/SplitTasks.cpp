@@ -238,8 +238,7 @@ private:
             entry = std::min(entry, other);
     }
     if (entry != key) {
-      Value there = get(entry, value);
-      (void)there;
+      get(entry, value);
       return pass(entry, key, value);
     }
     Value source = get(from, value);

@@ -152,6 +152,10 @@ private:
     auto expectation = expect();
     if (failed(expectation))
       return failure();
+    if (!expectation->ends) {
+      fail("the stages of this pipeline would wait for each other for ever: this is a fault of the compiler; another --schedule or other cuts may do");
+      return failure();
+    }
     codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation), model.skeleton};
     return codegen::lowerToLlvm(*model.module, data);
   }
