@@ -160,12 +160,28 @@ private:
 struct AssignBuffersPass : impl::AssignBuffersPassBase<AssignBuffersPass> {
   using AssignBuffersPassBase::AssignBuffersPassBase;
 
+  /// A schedule may come from a dump that somebody has edited.
+  LogicalResult check(dist::ScheduleOp schedule, int64_t devices) {
+    if ((int64_t)schedule.getRows().size() != devices)
+      return schedule.emitOpError("expected a row for each of ") << devices << " devices, got " << schedule.getRows().size();
+    for (auto row : schedule.getRows().getAsRange<ArrayAttr>())
+      for (auto entry : row.getAsRange<StringAttr>()) {
+        std::string name = (schedule.getFunction() + "." + entry.getValue().split(' ').first).str();
+        if (!getOperation().lookupSymbol<func::FuncOp>(name))
+          return schedule.emitOpError("names ") << entry << ", but there is no task @" << name;
+      }
+    return success();
+  }
+
   void runOnOperation() final {
     std::map<int64_t, SmallVector<func::FuncOp>> tasksOf; // by device of a pipeline
     for (auto task : getOperation().getOps<func::FuncOp>()) {
       auto stage = task->getAttrOfType<IntegerAttr>(dist::names::stage);
       tasksOf[stage ? stage.getInt() : 0].push_back(task);
     }
+    for (auto schedule : getOperation().getOps<dist::ScheduleOp>())
+      if (failed(check(schedule, tasksOf.empty() ? 0 : tasksOf.rbegin()->first + 1)))
+        return signalPassFailure();
     SmallVector<int64_t> arenas;
     for (auto &[device, tasks] : tasksOf) {
       FixedPlaces fixed(tasks, getOperation(), device);
