@@ -96,8 +96,8 @@ private:
     dist::Mesh grid = dist::toMesh(plan.getMesh());
     if (!isReasonable(grid))
       return plan.emitError("a mesh has at most 6 axes and 4096 devices");
-    if (grid.devices() == 1)
-      return success(); // a pipeline of single devices
+    if (grid.devices() == 1 && plan->hasAttr(dist::names::pipeline))
+      return success(); // a stage is one device: there is nothing to split
     std::vector<NamedPad> pads;
     for (auto pad : plan.getOps<dist::PadOp>()) {
       auto problem = ModuleProblem::build(getOperation());

@@ -40,8 +40,6 @@ struct CompileFlags {
 
 /// On a plan: fused projections were split before it was made, as they are wherever there is an axis "model".
 constexpr StringLiteral splitProjections = "split_projections";
-/// On a plan for a stage of a pipeline: {stages, chunks, microbatches, schedule, cuts}.
-constexpr StringLiteral pipelineOfPlan = "pipeline";
 
 /// Fixed, so that a program does not depend on the machine that compiles it.
 constexpr unsigned compileThreads = 2;
@@ -245,7 +243,7 @@ private:
       cuts.push_back(b.getStringAttr(name));
     for (auto written : model.module->getOps<dist::PlanOp>()) {
       written->setAttr(splitProjections, b.getUnitAttr());
-      written->setAttr(pipelineOfPlan, b.getDictionaryAttr({b.getNamedAttr("chunks", b.getI64IntegerAttr(best.options.chunks)),
+      written->setAttr(dist::names::pipeline, b.getDictionaryAttr({b.getNamedAttr("chunks", b.getI64IntegerAttr(best.options.chunks)),
                                                             b.getNamedAttr("cuts", b.getArrayAttr(cuts)),
                                                             b.getNamedAttr("microbatches", b.getI64IntegerAttr(best.options.microbatches)),
                                                             b.getNamedAttr("schedule", b.getStringAttr(best.options.schedule)),
@@ -256,7 +254,7 @@ private:
 
   /// What applyPipeline writes on a plan.
   LogicalResult readPipeline(dist::PlanOp decided) {
-    Attribute attr = decided->getAttr(pipelineOfPlan);
+    Attribute attr = decided->getAttr(dist::names::pipeline);
     if (!attr)
       return success();
     auto dictionary = dyn_cast<DictionaryAttr>(attr);
