@@ -71,7 +71,7 @@ public:
     }
     bool search = !plan.cluster.empty();
     auto inParts = [&] { return microbatches.microbatches > 1; };
-    if (level < Level::planned && target >= Level::planned && inParts() && flags.devices.pipelines != tools::DeviceFlags::Pipelines::only &&
+    if (level < Level::planned && target >= Level::planned && inParts() && !flags.devices.pipelines &&
         failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
       return 1;
     if (level < Level::planned && target >= Level::planned && plan.many()) {
@@ -179,31 +179,23 @@ private:
       fail(error);
       return failure();
     }
-    using Pipelines = tools::DeviceFlags::Pipelines;
-    std::vector<planning::ModuleCandidate> flat;
-    if (flags.devices.pipelines != Pipelines::only) {
-      auto candidates = rankPlans(*model.module, *cluster, options, *database, error);
-      if (failed(candidates)) {
-        if (!error.empty())
-          fail(error);
-        return failure();
-      }
-      flat = std::move(*candidates);
-    }
-    if (flat.empty() || (flags.devices.pipelines == Pipelines::also && microbatches.microbatches == 1)) {
+    if (flags.devices.pipelines) {
       auto piped = searchPipelines(*cluster);
       if (failed(piped))
         return failure();
-      const auto *best = piped->empty() ? nullptr : &piped->front();
-      if (best && (flat.empty() || (best->fits && (!flat[0].fits || best->seconds < flat[0].prediction.seconds))))
-        return applyPipeline(*best);
-      if (flat.empty()) {
-        fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
-        return failure();
-      }
+      if (!piped->empty())
+        return applyPipeline(piped->front());
+      fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
+      return failure();
     }
-    llvm::errs() << "note: " << planning::describeChoice(flat) << "\n";
-    if (failed(planning::applyCandidate(*model.module, flat.front(), hash)))
+    auto candidates = rankPlans(*model.module, *cluster, options, *database, error);
+    if (failed(candidates)) {
+      if (!error.empty())
+        fail(error);
+      return failure();
+    }
+    llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
+    if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
       return failure();
     for (auto written : model.module->getOps<dist::PlanOp>())
       written->setAttr(splitProjections, UnitAttr::get(&session.context));
@@ -212,10 +204,7 @@ private:
 
   /// Pipelines, where they give the numbers that are asked for: batch norm's depend on the microbatches.
   FailureOr<std::vector<PipelineCandidate>> searchPipelines(const planning::Cluster &cluster) {
-    bool only = flags.devices.pipelines == tools::DeviceFlags::Pipelines::only;
     if (hasBatchNorm && !flags.devices.request.microbatches) {
-      if (!only)
-        return std::vector<PipelineCandidate>();
       fail("batch norm uses the statistics of each microbatch: say how many with --microbatches N");
       return failure();
     }

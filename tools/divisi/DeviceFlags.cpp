@@ -63,7 +63,7 @@ std::string DeviceFlags::chooseSearch() {
   if (wants > 1) {
     plan.cluster = cluster;
     plan.devices = wants;
-    pipelines = onlyPipelines ? Pipelines::only : plan.mesh.empty() && plan.pins.empty() ? Pipelines::also : Pipelines::no;
+    pipelines = onlyPipelines;
     request.devices = wants;
     request.stages = strategy == "pipeline" ? wants : 0;
   }
@@ -108,7 +108,7 @@ std::string DeviceFlags::chooseMesh() {
 
 /// Stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
-  if (pipelines != Pipelines::no) { // the search chooses what is not given
+  if (pipelines) { // the search chooses what is not given
     microbatches.microbatches *= accumulate;
     if (command.count("--microbatches") || accumulate > 1)
       request.microbatches = microbatches.microbatches;
@@ -117,7 +117,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     for (const char *flag : {"--chunks", "--cut"})
       if (command.count(flag))
         return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
-    return pipelines == Pipelines::also && command.count("--schedule") ? "--schedule is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage" : "";
+    return "";
   }
   bool piped = microbatches.stages > 1;
   for (const char *flag : {"--schedule", "--chunks", "--cut"})

@@ -11,8 +11,7 @@ struct DeviceFlags {
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;
-  /// Whether a search is to look at pipelines, and what they must have.
-  enum class Pipelines { no, also, only } pipelines = Pipelines::no;
+  bool pipelines = false; // a search is for pipelines, which must have this:
   compiler::PipelineRequest request;
 
   void addTo(CLI::App &command);
