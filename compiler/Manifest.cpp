@@ -2,7 +2,7 @@
 
 #include "compiler/Profile/Expectation.h"
 
-#include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
 #include "divisi/abi.h"
@@ -132,11 +132,6 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   return entry;
 }
 
-static int64_t stageOf(func::FuncOp task) {
-  auto stage = task->getAttrOfType<IntegerAttr>(dist::names::stage);
-  return stage ? stage.getInt() : 0;
-}
-
 /// What runs when, by function and stage: [task, microbatch, offset of its slot].
 static json::Object tablesOf(ModuleOp module) {
   llvm::StringMap<int64_t> numbers;
@@ -151,14 +146,10 @@ static json::Object tablesOf(ModuleOp module) {
     auto slots = schedule->getAttrOfType<ArrayAttr>(exec::names::slots);
     if (!slots || slots.size() != schedule.getRows().size())
       continue; // an edited dump: the program says that it cannot do this
-    for (auto [row, offsets] : llvm::zip(schedule.getRows().getAsRange<ArrayAttr>(), slots.getAsRange<DenseI64ArrayAttr>())) {
+    for (auto [row, offsets] : llvm::enumerate(slots.getAsRange<DenseI64ArrayAttr>())) {
       json::Array entries;
-      for (auto [entry, offset] : llvm::zip(row.getAsRange<StringAttr>(), offsets.asArrayRef())) {
-        auto [task, number] = entry.getValue().split(' ');
-        int64_t microbatch = 0;
-        (void)number.getAsInteger(10, microbatch); // verified
-        entries.push_back(json::Array{numbers.lookup((schedule.getFunction() + "." + task).str()), microbatch, offset});
-      }
+      for (auto [task, offset] : llvm::zip(dist::tasksOf(schedule, row), offsets.asArrayRef()))
+        entries.push_back(json::Array{numbers.lookup(task.symbol), task.microbatch, offset});
       rows.push_back(std::move(entries));
     }
     tables[schedule.getFunction()] = std::move(rows);
@@ -178,11 +169,11 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     std::string stage; // whose arena this is, as part of a key
     auto located = [&](json::Object entry) {
       if (!stage.empty())
-        entry["stage"] = stageOf(task);
+        entry["stage"] = dist::stageOf(task);
       return entry;
     };
     if (arenas)
-      stage = std::to_string(stageOf(task)) + " ";
+      stage = std::to_string(dist::stageOf(task)) + " ";
     if (mesh.empty())
       for (const auto &axis : meshOf(task).axes)
         mesh.push_back(json::Object{{"name", axis.name}, {"size", axis.size}});

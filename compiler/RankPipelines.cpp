@@ -100,7 +100,7 @@ private:
       auto copy = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
       PassManager manager(module.getContext());
       addMicrobatchPipeline(manager, {count});
-      if (succeeded(manager.run(**copy))) {
+      if (succeeded(manager.run(**copy)) && succeeded(pipelining::StepParts::of((*copy)->lookupSymbol<func::FuncOp>("train")))) {
         std::string hash = hashOfModel(**copy);
         separateScalars(**copy);
         if (auto problem = ModuleProblem::build(**copy); succeeded(problem)) {
@@ -171,7 +171,6 @@ private:
       if (!divides(problem, known.mesh, known.plan))
         continue;
       ModuleCandidate plan{part->planner->price(cluster, known.mesh, known.plan, known.name), {}, part->planner};
-      plan.forms = known.forms;
       plan.searched = known.searched;
       StageCosts costs(**part->module, part->problem, plan, cluster);
       for (ScheduleKind kind : {ScheduleKind::f1b1, ScheduleKind::interleaved, ScheduleKind::zbH1, ScheduleKind::gpipe, ScheduleKind::naive}) {
@@ -222,8 +221,7 @@ private:
 };
 } // namespace
 
-FailureOr<std::vector<PipelineCandidate>> compiler::rankPipelines(ModuleOp module, const Cluster &cluster,
-                                                                  const PipelineRequest &request) {
+std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cluster &cluster, const PipelineRequest &request) {
   return Search(module, cluster, request).run();
 }
 

@@ -32,8 +32,8 @@ struct PipelineRequest {
 /// Pipelines for a module at the level train whose operations are simple, best first: numbers of stages and microbatches, schedules,
 /// and for each the plans of a stage's devices. The model is cut by dynamic programming over its nodes and every candidate
 /// simulated. Empty if nothing divides.
-mlir::FailureOr<std::vector<PipelineCandidate>> rankPipelines(mlir::ModuleOp module, const planning::Cluster &cluster,
-                                                              const PipelineRequest &request);
+std::vector<PipelineCandidate> rankPipelines(mlir::ModuleOp module, const planning::Cluster &cluster,
+                                             const PipelineRequest &request);
 
 /// For reports: name, step_ms, fits, memory_bytes, bubble, mesh of a stage, its plan, and the first nodes of stages.
 llvm::json::Array describePipelines(const std::vector<PipelineCandidate> &candidates);

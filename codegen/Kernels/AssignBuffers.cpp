@@ -164,21 +164,17 @@ struct AssignBuffersPass : impl::AssignBuffersPassBase<AssignBuffersPass> {
   LogicalResult check(dist::ScheduleOp schedule, int64_t devices) {
     if ((int64_t)schedule.getRows().size() != devices)
       return schedule.emitOpError("expected a row for each of ") << devices << " devices, got " << schedule.getRows().size();
-    for (auto row : schedule.getRows().getAsRange<ArrayAttr>())
-      for (auto entry : row.getAsRange<StringAttr>()) {
-        std::string name = (schedule.getFunction() + "." + entry.getValue().split(' ').first).str();
-        if (!getOperation().lookupSymbol<func::FuncOp>(name))
-          return schedule.emitOpError("names ") << entry << ", but there is no task @" << name;
-      }
+    for (int64_t device = 0; device < devices; ++device)
+      for (const dist::ScheduledTask &task : dist::tasksOf(schedule, device))
+        if (!getOperation().lookupSymbol<func::FuncOp>(task.symbol))
+          return schedule.emitOpError("runs @") << task.symbol << ", but there is no such task";
     return success();
   }
 
   void runOnOperation() final {
     std::map<int64_t, SmallVector<func::FuncOp>> tasksOf; // by device of a pipeline
-    for (auto task : getOperation().getOps<func::FuncOp>()) {
-      auto stage = task->getAttrOfType<IntegerAttr>(dist::names::stage);
-      tasksOf[stage ? stage.getInt() : 0].push_back(task);
-    }
+    for (auto task : getOperation().getOps<func::FuncOp>())
+      tasksOf[dist::stageOf(task)].push_back(task);
     for (auto schedule : getOperation().getOps<dist::ScheduleOp>())
       if (failed(check(schedule, tasksOf.empty() ? 0 : tasksOf.rbegin()->first + 1)))
         return signalPassFailure();

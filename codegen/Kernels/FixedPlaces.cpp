@@ -8,8 +8,8 @@ using namespace divisi::codegen;
 
 int64_t codegen::roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
 
-/// "train.0" of the task @train.0.forward.
-static StringRef stageOfTask(StringRef task) { return task.rsplit('.').first; }
+/// "train.0" of the task @train.0.forward: what has its slots together.
+static StringRef groupOf(StringRef task) { return task.rsplit('.').first; }
 
 static bool isInSlot(DictionaryAttr held) { return held.getAs<StringAttr>("kind") == dist::held::microbatch; }
 
@@ -61,7 +61,7 @@ void FixedPlaces::add(const std::string &name, Type type) {
 }
 
 void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type type) {
-  int64_t &end = slotBytes[stageOfTask(task.getName())];
+  int64_t &end = slotBytes[groupOf(task.getName())];
   places[name] = end | exec::slotBit;
   end += roundUp(graph::bytesOf(type));
 }
@@ -70,49 +70,43 @@ void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type typ
 void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   struct InUse {
     llvm::SmallVector<bool> slots;
-    std::map<StringRef, int64_t> slotOf; // by microbatch
+    std::map<int64_t, int64_t> slotOf; // by microbatch
   };
-  auto entries = cast<ArrayAttr>(schedule.getRows()[row]).getAsRange<StringAttr>();
-  auto keyOf = [](StringAttr entry) {
-    auto [task, microbatch] = entry.getValue().split(' ');
-    return std::pair(task.split('.').first, microbatch);
-  };
-  std::map<std::pair<StringRef, StringRef>, int64_t> last;
-  int64_t position = 0;
-  for (StringAttr entry : entries)
-    last[keyOf(entry)] = position++;
-  std::map<StringRef, InUse> stages;
-  SmallVector<std::pair<StringRef, int64_t>> taken; // stage and slot by entry
-  position = 0;
-  for (StringAttr entry : entries) {
-    auto [stage, microbatch] = keyOf(entry);
-    InUse &use = stages[stage];
-    auto [it, fresh] = use.slotOf.try_emplace(microbatch, 0);
+  auto tasks = dist::tasksOf(schedule, row);
+  std::map<std::pair<std::string, int64_t>, size_t> last; // by group and microbatch
+  for (auto [position, task] : llvm::enumerate(tasks))
+    last[{task.group, task.microbatch}] = position;
+  std::map<std::string, InUse> groups;
+  SmallVector<int64_t> taken; // slot by entry
+  for (auto [position, task] : llvm::enumerate(tasks)) {
+    InUse &use = groups[task.group];
+    auto [it, fresh] = use.slotOf.try_emplace(task.microbatch, 0);
     if (fresh) {
       it->second = llvm::find(use.slots, false) - use.slots.begin();
       if (it->second == (int64_t)use.slots.size())
         use.slots.push_back(true);
       use.slots[it->second] = true;
     }
-    taken.push_back({stage, it->second});
-    if (last[{stage, microbatch}] == position++) {
+    taken.push_back(it->second);
+    if (last[{task.group, task.microbatch}] == position) {
       use.slots[it->second] = false;
       use.slotOf.erase(it);
     }
   }
-  std::map<StringRef, int64_t> base;
-  auto bytesOf = [&](StringRef stage) { return slotBytes.lookup((schedule.getFunction() + "." + stage).str()); };
-  for (auto &[stage, use] : stages) {
-    base[stage] = bytes;
-    bytes += bytesOf(stage) * use.slots.size();
+  std::map<std::string, int64_t> base;
+  for (auto &[group, use] : groups) {
+    base[group] = bytes;
+    bytes += slotBytes.lookup(group) * use.slots.size();
   }
   Builder builder(schedule);
   SmallVector<Attribute> rows(schedule.getRows().size(), builder.getDenseI64ArrayAttr({}));
   if (auto known = schedule->getAttrOfType<ArrayAttr>(exec::names::slots))
     llvm::copy(known, rows.begin());
   SmallVector<int64_t> offsets;
-  for (auto [stage, slot] : taken)
-    offsets.push_back(bytesOf(stage) ? base[stage] + slot * bytesOf(stage) : 0);
+  for (auto [task, slot] : llvm::zip(tasks, taken)) {
+    int64_t size = slotBytes.lookup(task.group);
+    offsets.push_back(size ? base[task.group] + slot * size : 0);
+  }
   rows[row] = builder.getDenseI64ArrayAttr(offsets);
   schedule->setAttr(exec::names::slots, builder.getArrayAttr(rows));
 }

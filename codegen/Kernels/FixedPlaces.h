@@ -1,5 +1,5 @@
 #pragma once
-#include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
 

@@ -1,6 +1,7 @@
 #include "codegen/Kernels/FusionPlan.h"
 
 #include "dialects/Graph/Graph.h"
+#include "dialects/Graph/WhenNeeded.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -33,38 +34,12 @@ static int64_t flopsPerElement(Operation *op) {
   return cost && op->getNumOperands() ? cost.getFlopsPerPoint() : 0;
 }
 
-FusionPlan::FusionPlan(Block &block) : block(block) {
-  findWhen();
+FusionPlan::FusionPlan(Block &block)
+    : block(block), when(graph::whenNeeded(cast<func::FuncOp>(block.getParentOp()))) {
   countEvaluations();
   chooseStages();
   recomputeFarUses();
   formKernels();
-}
-
-/// What only reports that nobody may want depends on is computed on demand.
-void FusionPlan::findWhen() {
-  auto function = cast<func::FuncOp>(block.getParentOp());
-  llvm::DenseSet<Operation *> always;
-  auto need = [&](Value value, int64_t bits) {
-    if (Operation *op = value.getDefiningOp()) {
-      if (bits)
-        when[op] |= bits;
-      else
-        always.insert(op);
-    }
-  };
-  Operation *terminator = block.getTerminator();
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
-    auto bits = report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
-    need(value, bits ? bits.getInt() : 0);
-  }
-  for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (always.contains(&op))
-      when.erase(&op);
-    for (Value operand : op.getOperands())
-      need(operand, when.lookup(&op));
-  }
 }
 
 void FusionPlan::countEvaluations() {

@@ -34,7 +34,6 @@ private:
     RowSet rows;
   };
 
-  void findWhen();
   void countEvaluations();
   void chooseStages();
   void recomputeFarUses();
@@ -52,7 +51,7 @@ private:
   llvm::SmallVector<Kernel> kernels;
   llvm::DenseSet<mlir::Operation *> stages;
   llvm::DenseMap<mlir::Operation *, double> evaluations; // how often each element is computed if nothing is kept
-  llvm::DenseMap<mlir::Operation *, int64_t> when;
+  llvm::DenseMap<mlir::Operation *, int64_t> when; // computed on demand: what only reports that nobody may want need
   llvm::DenseMap<mlir::Operation *, int> kernelOf;
 };
 

@@ -1,7 +1,7 @@
 #include "compiler/Profile/Expectation.h"
 
 #include "compiler/Profile/Timeline.h"
-#include "dialects/Dist/Dist.h"
+#include "dialects/Dist/Tasks.h"
 
 #include "dialects/Graph/Graph.h"
 
@@ -90,10 +90,10 @@ std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module) {
     if (schedule.getFunction() != "train")
       continue;
     std::vector<std::vector<int64_t>> rows;
-    for (auto row : schedule.getRows().getAsRange<mlir::ArrayAttr>()) {
+    for (size_t row = 0; row < schedule.getRows().size(); ++row) {
       rows.emplace_back();
-      for (auto entry : row.getAsRange<mlir::StringAttr>())
-        rows.back().push_back(numbers["train." + entry.getValue().split(' ').first.str()]);
+      for (const dist::ScheduledTask &task : dist::tasksOf(schedule, row))
+        rows.back().push_back(numbers[task.symbol]);
     }
     return rows;
   }

@@ -1,3 +1,4 @@
+#include "dialects/Graph/WhenNeeded.h"
 #include "passes/Partitioning/Passes.h"
 
 #include <queue>
@@ -18,35 +19,6 @@ int64_t bytesOf(AllReduceOp op) {
     bytes += graph::bytesOf(input.getType());
   return bytes;
 }
-
-/// Who looks at a value: When bits, or -1 if it is needed in every step.
-class Needs {
-public:
-  explicit Needs(func::FuncOp function) : function(function) {}
-
-  int64_t of(Operation *op) {
-    auto [it, fresh] = known.try_emplace(op, -1);
-    if (!fresh)
-      return it->second;
-    int64_t bits = 0;
-    for (OpOperand &use : op->getUses()) {
-      int64_t mine = use.getOwner()->hasTrait<OpTrait::IsTerminator>() ? ofResult(use.getOperandNumber())
-                                                                        : of(use.getOwner());
-      bits = bits < 0 || mine < 0 ? -1 : bits | mine;
-    }
-    return known[op] = bits;
-  }
-
-private:
-  int64_t ofResult(unsigned result) {
-    auto report = function.getResultAttrOfType<DictionaryAttr>(result, graph::names::result);
-    auto when = report ? report.getAs<IntegerAttr>("when") : IntegerAttr();
-    return when ? when.getInt() : -1;
-  }
-
-  func::FuncOp function;
-  llvm::DenseMap<Operation *, int64_t> known;
-};
 
 /// A bucket is one operation all the time, so that what depends on it is what the IR says.
 struct Bucket {
@@ -129,7 +101,7 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
     if (getOperation().isDeclaration())
       return;
     Block &block = getOperation().getBody().front();
-    Needs needs(getOperation());
+    auto when = graph::whenNeeded(getOperation());
     Order order;
     for (Operation &op : block)
       order.try_emplace(&op, order.size());
@@ -139,7 +111,7 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
     for (Operation &op : block) {
       message |= isa<dist::SendOp, dist::ReceiveOp>(op);
       if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-        all.push_back({reduce, needs.of(reduce)});
+        all.push_back({reduce, when.lookup(reduce)});
         behindMessage.push_back(std::exchange(message, false));
       }
     }

@@ -42,7 +42,7 @@ LogicalResult cutInput(BlockArgument argument, int64_t count, StringRef name) {
 
 bool isSplit(Value value) { return (bool)dist::shardOf(value.getType()); }
 
-/// The arguments that are computed from nothing but inputs: a sum of them may be made over the whole batch.
+/// Computes for the whole batch what its microbatches need a sum of.
 class WholeBatch {
 public:
   WholeBatch(func::FuncOp function, dist::ReshardOp sum) : function(function), builder(sum) {}

@@ -1,5 +1,6 @@
 #include "dialects/Dist/Plan.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "passes/Pipelining/TaskWriter.h"
 #include "passes/Planning/Simulator/Schedule.h"
 
@@ -37,8 +38,8 @@ struct TaskKey {
 class Splitter {
 public:
   Splitter(func::FuncOp function, StepParts parts, const ScheduleOptions &options)
-      : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()) {
-    findWhen();
+      : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()),
+        when(graph::whenNeeded(function)) {
     if (options.kind == ScheduleKind::zbH1)
       weights = this->parts.weightGradients(function);
   }
@@ -65,15 +66,10 @@ public:
 private:
   int devices() const { return options.devices; }
   bool piped() const { return options.stages() > 1; }
-  static int stageOf(Operation *op) { return pipelining::stageOf(op); }
-  int stageOf(BlockArgument argument) {
-    auto stage = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage);
-    return stage ? stage.getInt() : 0;
-  }
   int deviceOf(TaskKey key) const { return key.once() ? key.number : options.deviceOf(key.number); }
 
   TaskKey keyOf(Operation *op) const {
-    int stage = stageOf(op);
+    int stage = dist::stageOf(op);
     if (isa<graph::AccumulateOp>(op)) {
       Operation *producer = op->getOperand(0).getDefiningOp();
       return producer && parts.isTimed(producer) ? keyOf(producer) : TaskKey{piped() ? Kind::forward : Kind::step, stage};
@@ -109,30 +105,6 @@ private:
       it = tasks.try_emplace(key, function, key.number, nameOf(key.kind), attributes.getDictionary(function.getContext())).first;
     }
     return it->second;
-  }
-
-  /// What only reports that nobody may want depends on (as FusionPlan finds it).
-  void findWhen() {
-    llvm::DenseSet<Operation *> always;
-    auto need = [&](Value value, int64_t bits) {
-      if (Operation *op = value.getDefiningOp()) {
-        if (bits)
-          when[op] |= bits;
-        else
-          always.insert(op);
-      }
-    };
-    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
-      auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
-      auto bits = report ? report.getAs<IntegerAttr>("when") : IntegerAttr();
-      need(value, bits ? bits.getInt() : 0);
-    }
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      if (always.contains(&op))
-        when.erase(&op);
-      for (Value operand : op.getOperands())
-        need(operand, when.lookup(&op));
-    }
   }
 
   /// Whether all who need it compute it again.
@@ -182,11 +154,11 @@ private:
     if (Value known = writer.mapping.lookupOrNull(value))
       return known;
     auto argument = dyn_cast<BlockArgument>(value);
-    if (argument && (!isOwned(argument) || options.deviceOf(stageOf(argument)) == deviceOf(key)))
+    if (argument && (!isOwned(argument) || options.deviceOf(dist::stageOf(argument)) == deviceOf(key)))
       return writer.takeArgument(argument);
     if (parts.isAnywhere(value) || parts.isRepeated(value))
       return again(key, value);
-    TaskKey from = argument ? TaskKey{Kind::start, options.deviceOf(stageOf(argument))} : keyOf(value.getDefiningOp());
+    TaskKey from = argument ? TaskKey{Kind::start, options.deviceOf(dist::stageOf(argument))} : keyOf(value.getDefiningOp());
     if (auto it = sums.find(value.getDefiningOp()); it != sums.end()) { // a sum is there when all is done
       from = {Kind::finish, deviceOf(it->second.first)};
       if (deviceOf(from) == deviceOf(key)) {
@@ -266,14 +238,14 @@ private:
       };
       if (!renews) { // where it is computed; what needs no place, where the loss is
         bool anywhere = parts.isAnywhere(value);
-        int stage = anywhere ? options.stages() - 1 : producer ? stageOf(producer) : stageOf(cast<BlockArgument>(value));
+        int stage = anywhere ? options.stages() - 1 : producer ? dist::stageOf(producer) : dist::stageOf(cast<BlockArgument>(value));
         add(options.deviceOf(stage));
         continue;
       }
       for (BlockArgument argument : block.getArguments())
         if (nameOfArgument(argument) == renews.getValue()) {
           if (isOwned(argument))
-            add(options.deviceOf(stageOf(argument)));
+            add(options.deviceOf(dist::stageOf(argument)));
           else
             for (int device = 0; device < devices(); ++device)
               add(device);
@@ -286,7 +258,7 @@ private:
     for (BlockArgument argument : block.getArguments()) {
       if (!function.getArgAttr(argument.getArgNumber(), graph::names::state))
         continue;
-      int device = isOwned(argument) ? options.deviceOf(stageOf(argument)) : 0;
+      int device = isOwned(argument) ? options.deviceOf(dist::stageOf(argument)) : 0;
       bool taken = llvm::any_of(tasks, [&](auto &entry) {
         return deviceOf(entry.first) == device && entry.second.mapping.contains(argument);
       });
@@ -364,8 +336,7 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
     }));
     for (func::FuncOp function : functions)
       function.walk([&](Operation *op) {
-        if (auto stage = op->getAttrOfType<IntegerAttr>(dist::names::stage))
-          stages = std::max(stages, stage.getInt() + 1);
+        stages = std::max(stages, dist::stageOf(op) + 1);
       });
     llvm::SetVector<Attribute> order;
     for (func::FuncOp function : functions)

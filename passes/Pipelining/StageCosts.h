@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/Pipelining/AssignStages.h"
+#include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Simulator/Simulator.h"
@@ -9,7 +10,7 @@ namespace divisi::pipelining {
 /// What a module with microbatches takes under a plan for the devices of one stage, as the planner predicts it.
 class StageCosts {
 public:
-  /// `problem` is that of the module; the prediction of `plan` is for a step of one microbatch.
+  /// The parts of @train are known to exist (split-microbatches made it). `problem` is that of the module; the prediction of `plan` is for a step of one microbatch.
   StageCosts(mlir::ModuleOp module, const planning::ModuleProblem &problem, const planning::Candidate &plan,
              const planning::Cluster &cluster);
 
@@ -31,6 +32,7 @@ private:
   double messageSeconds(double bytes) const;
 
   mutable mlir::func::FuncOp train;
+  StepParts parts;
   const planning::ModuleProblem &problem;
   const planning::Candidate &plan;
   const planning::Cluster &cluster;

@@ -68,11 +68,6 @@ void StepParts::findKept(Block &block) {
   }
 }
 
-int pipelining::stageOf(Operation *op) {
-  auto stage = op->getAttrOfType<IntegerAttr>(dist::names::stage);
-  return stage ? stage.getInt() : 0;
-}
-
 llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function) const {
   llvm::DenseSet<Operation *> result;
   for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
@@ -80,7 +75,7 @@ llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function) co
       continue;
     bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
       return parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) &&
-             (stageOf(user) != stageOf(&op) || !result.contains(user));
+             (dist::stageOf(user) != dist::stageOf(&op) || !result.contains(user));
     });
     if (!awaited)
       result.insert(&op);

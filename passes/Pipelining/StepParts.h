@@ -1,4 +1,5 @@
 #pragma once
+#include "dialects/Dist/Tasks.h"
 #include "passes/Pipelining/Passes.h"
 
 namespace divisi::pipelining {
@@ -46,8 +47,6 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> kept;
 };
 
-/// The stage that assign-stages wrote; 0 without one.
-int stageOf(mlir::Operation *op);
 /// An argument's name: of a state, an input or a scalar.
 llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
 /// A state that some stage owns: a parameter, a moment or a buffer, not step and seed, which all have.

@@ -32,6 +32,19 @@ std::optional<Pin> planning::parsePin(StringRef text) {
   return pin;
 }
 
+std::optional<std::vector<Pin>> planning::parsePins(ArrayRef<std::string> texts, std::string &error) {
+  std::vector<Pin> pins;
+  for (const std::string &text : texts) {
+    auto pin = parsePin(text);
+    if (!pin) {
+      error = "expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + text + "'";
+      return std::nullopt;
+    }
+    pins.push_back(std::move(*pin));
+  }
+  return pins;
+}
+
 namespace {
 
 /// The largest share of a dimension that is added to make it divide.

@@ -12,6 +12,8 @@ struct Pin {
 
 /// "fc1.weight=_,model" or "x=data+model,_".
 std::optional<Pin> parsePin(llvm::StringRef text);
+/// All of them; nothing, and in `error` which one is wrong.
+std::optional<std::vector<Pin>> parsePins(llvm::ArrayRef<std::string> texts, std::string &error);
 
 struct StrategyOptions {
   std::vector<Pin> pins;

@@ -11,7 +11,7 @@ namespace {
 /// split the tensor.
 bool isFirstOwner(const Manifest &manifest, const Tensor &owner, int64_t rank) {
   const Mesh &mesh = manifest.mesh;
-  int64_t stageAxis = owner.stage < 0 ? -1 : mesh.find("stage").value_or(-1);
+  int64_t stageAxis = owner.stage < 0 ? -1 : mesh.stageAxis().value_or(-1);
   if (owner.stage >= 0 && manifest.stageOf(rank) != owner.stage)
     return false;
   for (int64_t axis = 0; axis < static_cast<int64_t>(mesh.axes().size()); ++axis) {

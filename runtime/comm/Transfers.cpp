@@ -39,7 +39,7 @@ Status Communicator::begin(const DivisiTransfer &params, Transfer transfer) {
     return transport.status();
   if (mesh_.size() != size())
     return failure(place(), "the mesh has ", mesh_.size(), " ranks, but there are ", size());
-  std::optional<int64_t> axis = mesh_.find("stage");
+  std::optional<int64_t> axis = mesh_.stageAxis();
   std::vector<int> stages = axis ? mesh_.group(rank(), std::span(&*axis, 1)) : std::vector<int>{rank()};
   if (params.stage < 0 || params.stage >= static_cast<int64_t>(stages.size()) || params.bytes < 0)
     return failure(place(), nameOf(params.id), ": has parameters out of their ranges");

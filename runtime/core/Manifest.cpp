@@ -53,12 +53,12 @@ void Manifest::localize(int64_t of) {
 }
 
 int64_t Manifest::stageOf(int64_t of) const {
-  std::optional<int64_t> axis = mesh.find("stage");
+  std::optional<int64_t> axis = mesh.stageAxis();
   return axis ? mesh.index(of, *axis) : 0;
 }
 
 int64_t Manifest::firstOf(int64_t stage) const {
-  std::optional<int64_t> axis = mesh.find("stage");
+  std::optional<int64_t> axis = mesh.stageAxis();
   return axis ? mesh.group(0, std::span(&*axis, 1))[static_cast<size_t>(stage)] : 0;
 }
 

@@ -112,7 +112,7 @@ private:
 
   /// The memory of each stage.
   void parseStages(JsonReader &top) {
-    stageAxis = manifest.mesh.find("stage");
+    stageAxis = manifest.mesh.stageAxis();
     int64_t count = stageAxis ? manifest.mesh.axes()[static_cast<size_t>(*stageAxis)].size : 1;
     manifest.arenas.assign(static_cast<size_t>(count), arenaBytes);
     if (!top.has("stages"))

@@ -26,6 +26,8 @@ public:
   const std::vector<Axis> &axes() const { return axes_; }
   /// The position of the axis of this name.
   std::optional<int64_t> find(std::string_view name) const;
+  /// That of the stages of a pipeline.
+  std::optional<int64_t> stageAxis() const { return find("stage"); }
   /// Number of ranks.
   int64_t size() const;
   /// Index of `rank` along the axis at position `axis`.

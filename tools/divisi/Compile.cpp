@@ -168,8 +168,7 @@ private:
     auto cluster = planning::parseCluster(plan.cluster, planning::thisMachine(), error);
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile(), error);
     planning::PlannerOptions options;
-    for (const std::string &pin : plan.pins)
-      options.pins.push_back(*planning::parsePin(pin));
+    options.pins = *planning::parsePins(plan.pins, error); // (checked with the flags)
     options.alone = plan.mesh.empty();
     if (options.alone)
       options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
@@ -184,7 +183,7 @@ private:
       if (failed(piped))
         return failure();
       if (!piped->empty())
-        return applyPipeline(piped->front());
+        return applyPipeline(std::move(piped->front()));
       fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
       return failure();
     }
@@ -211,7 +210,8 @@ private:
     return rankPipelines(*model.module, cluster, flags.devices.request);
   }
 
-  LogicalResult applyPipeline(const PipelineCandidate &best) {
+  LogicalResult applyPipeline(PipelineCandidate best) {
+    best.plan.planner->complete(best.plan);
     llvm::errs() << "note: the plan " << best.name() << llvm::format(": %.3g ms a step, %.3g GB a device; stages begin at ", best.seconds * 1e3, best.memory * 1e-9)
                  << llvm::join(best.options.cuts, ", ") << "\n";
     microbatches = best.options;

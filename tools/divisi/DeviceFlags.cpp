@@ -3,6 +3,7 @@
 #include "dialects/Dist/Dist.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Search/Planner.h"
 #include "passes/Planning/Strategy.h"
 
 using namespace divisi;
@@ -12,17 +13,15 @@ static std::string numbered(int64_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-std::string DeviceFlags::checkPins() const {
-  for (const std::string &pin : plan.pins)
-    if (!planning::parsePin(pin))
-      return "--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + pin + "'";
-  return "";
-}
-
-std::string DeviceFlags::checkDevices(int64_t ofMesh) const {
+std::string tools::checkDevices(const std::string &mesh, int64_t ofMesh, int64_t devices) {
   if (!devices || ofMesh == devices)
     return "";
-  return "--mesh " + plan.mesh + " has " + numbered(ofMesh, "device") + ", but --devices says " + std::to_string(devices);
+  return "--mesh " + mesh + " has " + numbered(ofMesh, "device") + ", but --devices says " + std::to_string(devices);
+}
+
+std::string DeviceFlags::checkPins() const {
+  std::string error;
+  return planning::parsePins(plan.pins, error) ? "" : "--pin " + error;
 }
 
 /// Whether a search is to choose the plan: by --strategy auto, which is what --devices or --cluster mean alone.
@@ -52,7 +51,7 @@ std::string DeviceFlags::chooseSearch() {
   if (!known)
     return "--cluster: " + error;
   int64_t wants = mesh ? mesh->devices() : devices ? devices : known->devices();
-  if (std::string wrong = checkDevices(wants); !wrong.empty())
+  if (std::string wrong = checkDevices(plan.mesh, wants, devices); !wrong.empty())
     return wrong;
   if (wants > known->devices())
     return "--cluster " + cluster + " has " + numbered(known->devices(), "device") + ", " + std::to_string(wants) + " are asked for";
@@ -85,7 +84,7 @@ std::string DeviceFlags::chooseMesh() {
   auto mesh = planning::parseMesh(plan.mesh, error);
   if (!mesh)
     return "--mesh: " + error;
-  if (std::string wrong = checkDevices(mesh->devices()); !wrong.empty())
+  if (std::string wrong = checkDevices(plan.mesh, mesh->devices(), devices); !wrong.empty())
     return wrong;
   if (std::string wrong = checkPins(); !wrong.empty())
     return wrong;
@@ -97,9 +96,7 @@ std::string DeviceFlags::chooseMesh() {
   if (auto stage = mesh->find(dist::stageAxis)) { // stages have meshes of their own
     microbatches.stages = mesh->axes[*stage].size;
     mesh->axes.erase(mesh->axes.begin() + *stage);
-    plan.mesh.clear();
-    for (const auto &axis : mesh->axes)
-      plan.mesh += (plan.mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+    plan.mesh = planning::nameOf(*mesh);
   }
   if (mesh->devices() == 1)
     plan.mesh.clear();
@@ -108,8 +105,8 @@ std::string DeviceFlags::chooseMesh() {
 
 /// Stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
+  microbatches.microbatches *= accumulate;
   if (pipelines) { // the search chooses what is not given
-    microbatches.microbatches *= accumulate;
     if (command.count("--microbatches") || accumulate > 1)
       request.microbatches = microbatches.microbatches;
     if (command.count("--schedule"))
@@ -131,7 +128,6 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") + " for " +
            std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
-  microbatches.microbatches *= accumulate;
   if (piped && microbatches.microbatches < 2)
     return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass through the stages one after the other";
   return "";

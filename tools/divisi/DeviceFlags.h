@@ -28,7 +28,9 @@ private:
   std::string chooseMesh();
   std::string choosePipeline(const CLI::App &command);
   std::string checkPins() const;
-  std::string checkDevices(int64_t ofMesh) const;
 };
+
+/// What to say if a mesh does not have as many devices as are asked for (0: any number), or nothing.
+std::string checkDevices(const std::string &mesh, int64_t ofMesh, int64_t devices);
 
 } // namespace divisi::tools

@@ -3,6 +3,7 @@
 #include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
 #include "divisi/Commands.h"
+#include "divisi/DeviceFlags.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/PipeDream.h"
 #include "divisi/Session.h"
@@ -86,21 +87,17 @@ public:
                       std::to_string(flags.devices) + " are asked for",
                   2);
     PlannerOptions options;
-    for (const std::string &text : flags.pins) {
-      auto pin = parsePin(text);
-      if (!pin)
-        return fail("--pin expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + text + "'", 2);
-      options.pins.push_back(*pin);
-    }
+    auto pins = parsePins(flags.pins, error);
+    if (!pins)
+      return fail("--pin " + error, 2);
+    options.pins = *pins;
     int64_t devices = flags.devices ? flags.devices : cluster->devices();
     if (!flags.mesh.empty()) {
       auto mesh = parseMesh(flags.mesh, error);
       if (!mesh || mesh->devices() > cluster->devices())
         return fail("--mesh: " + (mesh ? "more devices than the cluster has" : error), 2);
-      if (flags.devices && mesh->devices() != flags.devices)
-        return fail("--mesh " + flags.mesh + " has " + std::to_string(mesh->devices()) + " devices, but --devices says " +
-                        std::to_string(flags.devices),
-                    2);
+      if (std::string wrong = checkDevices(flags.mesh, mesh->devices(), flags.devices); !wrong.empty())
+        return fail(wrong, 2);
       options.meshes = {*mesh};
     } else if (devices > 1) {
       options.meshes = enumerateMeshes(*cluster, devices);
@@ -113,10 +110,7 @@ public:
       if (first.hasBatchNorm)
         return fail("--pipelines: batch norm uses the statistics of each microbatch, so that pipelines compute other numbers: "
                     "compile with --strategy hybrid --microbatches N, which asks what they cost", 2);
-      auto ranked = compiler::rankPipelines(*first.session.model.module, *cluster, {devices, flags.microbatches, 0, flags.schedule});
-      if (failed(ranked))
-        return 1;
-      first.pipelines = std::move(*ranked);
+      first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster, {devices, flags.microbatches, 0, flags.schedule});
     }
     if (!first.candidates[0].fits)
       suggest(*cluster, options, devices);
@@ -129,26 +123,28 @@ private:
     return code;
   }
 
+  int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+    std::error_code code;
+    llvm::ToolOutputFile page(file, code, llvm::sys::fs::OF_Text);
+    if (code)
+      return fail("cannot write '" + file + "': " + code.message(), 1);
+    print(page.os());
+    page.keep();
+    return 0;
+  }
+
   int report(const compiler::PlanReport &report, const std::vector<compiler::PipelineCandidate> &pipelines) {
     llvm::json::Object facts = explain ? report.explanation() : report.plans();
     if (flags.pipelines)
       facts["pipelines"] = compiler::describePipelines(pipelines);
-    if (!flags.swimlane.empty() && !pipelines.empty()) {
-      std::error_code code;
-      llvm::ToolOutputFile page(flags.swimlane, code, llvm::sys::fs::OF_Text);
-      if (code)
-        return fail("cannot write '" + flags.swimlane + "': " + code.message(), 1);
-      printPage(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}, page.os());
-      page.keep();
-    }
-    if (!flags.html.empty()) {
-      std::error_code code;
-      llvm::ToolOutputFile page(flags.html, code, llvm::sys::fs::OF_Text);
-      if (code)
-        return fail("cannot write '" + flags.html + "': " + code.message(), 1);
-      compiler::printHtml(facts, page.os());
-      page.keep();
-    }
+    if (!flags.swimlane.empty() && !pipelines.empty())
+      if (int code = write(flags.swimlane, [&](llvm::raw_ostream &out) {
+            printPage(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}, out);
+          }))
+        return code;
+    if (!flags.html.empty())
+      if (int code = write(flags.html, [&](llvm::raw_ostream &out) { compiler::printHtml(facts, out); }))
+        return code;
     if (flags.json)
       llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(facts))) << "\n";
     else if (explain && flags.html.empty())

@@ -4,7 +4,7 @@ module {
   func.func @train.0.step() attributes {dist.stage = 0 : i64} {
     return
   }
-  // expected-error@+1 {{names "0.leap 1", but there is no task @train.0.leap}}
+  // expected-error@+1 {{runs @train.0.leap, but there is no such task}}
   dist.schedule "train" "accumulate" microbatches 2 [["0.step 0", "0.leap 1"]]
 }
 

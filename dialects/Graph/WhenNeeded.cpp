@@ -1,0 +1,33 @@
+#include "dialects/Graph/WhenNeeded.h"
+
+#include "dialects/Dist/Dist.h"
+#include "dialects/Graph/Graph.h"
+
+using namespace mlir;
+using namespace divisi;
+
+llvm::DenseMap<Operation *, int64_t> graph::whenNeeded(func::FuncOp function) {
+  llvm::DenseMap<Operation *, int64_t> when;
+  llvm::DenseSet<Operation *> always;
+  auto need = [&](Value value, int64_t bits) {
+    if (Operation *op = value.getDefiningOp()) {
+      if (bits)
+        when[op] |= bits;
+      else
+        always.insert(op);
+    }
+  };
+  Block &block = function.getBody().front();
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+    auto report = function.getResultAttrOfType<DictionaryAttr>(i, names::result);
+    auto bits = report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
+    need(value, bits ? bits.getInt() : 0);
+  }
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (always.contains(&op))
+      when.erase(&op);
+    for (Value operand : op.getOperands())
+      need(operand, when.lookup(&op));
+  }
+  return when;
+}
