@@ -132,7 +132,8 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   return entry;
 }
 
-/// What runs when, by function and stage: [task, microbatch, offset of its slot].
+/// What runs when, by function and stage: [task, microbatch, offset of its slot]; of an asynchronous schedule [task, minibatch, offset
+/// of the first slot, bytes of one, slots].
 static json::Object tablesOf(ModuleOp module) {
   llvm::StringMap<int64_t> numbers;
   json::Object tables;
@@ -148,8 +149,14 @@ static json::Object tablesOf(ModuleOp module) {
       continue; // an edited dump: the program says that it cannot do this
     for (auto [row, offsets] : llvm::enumerate(slots.getAsRange<DenseI64ArrayAttr>())) {
       json::Array entries;
-      for (auto [task, offset] : llvm::zip(dist::tasksOf(schedule, row), offsets.asArrayRef()))
-        entries.push_back(json::Array{numbers.lookup(task.symbol), task.microbatch, offset});
+      auto tasks = dist::tasksOf(schedule, row);
+      size_t each = tasks.empty() ? 0 : offsets.size() / tasks.size();
+      for (auto [i, task] : llvm::enumerate(tasks)) {
+        json::Array entry{numbers.lookup(task.symbol), task.microbatch};
+        for (int64_t number : offsets.asArrayRef().slice(i * each, each))
+          entry.push_back(number);
+        entries.push_back(std::move(entry));
+      }
       rows.push_back(std::move(entries));
     }
     tables[schedule.getFunction()] = std::move(rows);

@@ -74,6 +74,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.eps = options.eps;
   train.weightDecay = options.weightDecay;
   train.clipNorm = options.clipNorm;
+  train.markGradients = options.markGradients;
   pm.addPass(training::createMakeTrainPass(train));
   pm.addPass(createCanonicalizerPass());
 }
@@ -97,13 +98,13 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
 
 void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   addSimplify(pm);
-  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches}));
+  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches, options.asynchronous()}));
   addSimplify(pm);
 }
 
 void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";")}));
-  pm.addPass(pipelining::createSplitTasksPass({options.schedule, options.chunks}));
+  pm.addPass(pipelining::createSplitTasksPass({options.schedule, options.staleness, options.chunks}));
 }
 
 void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches) {

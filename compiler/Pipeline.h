@@ -33,6 +33,7 @@ struct TrainOptions {
   bool nesterov = false;
   bool splitProjections = false; // for plans that split weights
   int64_t batchNormGroups = 1; // parts of the batch with statistics of their own
+  bool markGradients = false;  // for an asynchronous schedule
 };
 
 /// Composite operations become simple ones: what plans are made for.
@@ -56,7 +57,12 @@ struct MicrobatchOptions {
   int64_t microbatches = 1, stages = 1;
   int64_t chunks = 1;            // stages of a device
   std::string schedule = "1f1b"; // gpipe, ...
+  std::string staleness = "stashed"; // of the weights of pipedream
   std::vector<std::string> cuts; // first nodes of stages
+
+  /// An update for every batch, without waiting for the end of the one before.
+  bool asynchronous() const { return schedule == "pipedream" && stages > 1; }
+  bool any() const { return microbatches > 1 || asynchronous(); }
 };
 
 /// train to train: the batch split over time.

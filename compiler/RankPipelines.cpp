@@ -191,7 +191,7 @@ private:
     if (!schedule.invalid().empty())
       return;
     PipelineCandidate candidate;
-    candidate.options = {count, schedule.stages(), schedule.chunks, pipeline::nameOf(kind).str(), {}};
+    candidate.options = {count, schedule.stages(), schedule.chunks, pipeline::nameOf(kind).str(), "stashed", {}};
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); }); // too many stages for the model
     if (failed(pipelining::assignStages(**part.module, schedule.stages(), candidate.options.cuts, costs.weights())))
       return;

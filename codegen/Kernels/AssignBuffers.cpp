@@ -37,16 +37,17 @@ public:
     Operation *terminator = task.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       auto place = fixed.ofResult(task, i);
-      if (!place)
-        continue;
       Value buffer = bufferOf(value);
-      if (!mayLieAt(buffer, argumentAt(*place))) {
+      auto argument = dyn_cast<BlockArgument>(buffer);
+      bool inSlot = argument && (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // where no report is looked for
+      if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value, DenseI64ArrayAttr());
         terminator->setOperand(i, copy.getOutput());
         buffer = copy.getOutput();
       }
-      places[buffer] = *place;
+      if (place)
+        places[buffer] = *place;
     }
   }
 

@@ -44,7 +44,7 @@ FixedPlaces::FixedPlaces(ArrayRef<func::FuncOp> tasks, ModuleOp module, int64_t 
       }
   }
   for (auto schedule : module.getOps<dist::ScheduleOp>())
-    placeSlots(schedule, row);
+    schedule.isAsynchronous() ? placeRing(schedule, row) : placeSlots(schedule, row);
 }
 
 std::optional<int64_t> FixedPlaces::ofResult(func::FuncOp task, unsigned result) const {
@@ -98,15 +98,42 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
     base[group] = bytes;
     bytes += slotBytes.lookup(group) * use.slots.size();
   }
-  Builder builder(schedule);
-  SmallVector<Attribute> rows(schedule.getRows().size(), builder.getDenseI64ArrayAttr({}));
-  if (auto known = schedule->getAttrOfType<ArrayAttr>(exec::names::slots))
-    llvm::copy(known, rows.begin());
   SmallVector<int64_t> offsets;
   for (auto [task, slot] : llvm::zip(tasks, taken)) {
     int64_t size = slotBytes.lookup(task.group);
     offsets.push_back(size ? base[task.group] + slot * size : 0);
   }
-  rows[row] = builder.getDenseI64ArrayAttr(offsets);
+  writeSlots(schedule, row, offsets);
+}
+
+/// Minibatches take the slots in turn: as many as there are from the first to the last one that a step works on.
+void FixedPlaces::placeRing(dist::ScheduleOp schedule, int64_t row) {
+  std::map<std::string, std::pair<int64_t, int64_t>> ranges; // least and most, by group
+  auto tasks = dist::tasksOf(schedule, row);
+  for (const auto &task : tasks) {
+    auto &[least, most] = ranges[task.group];
+    least = std::min(least, task.microbatch);
+    most = std::max(most, task.microbatch);
+  }
+  std::map<std::string, int64_t> base;
+  for (auto &[group, range] : ranges) {
+    base[group] = bytes;
+    bytes += slotBytes.lookup(group) * (range.second - range.first + 1);
+  }
+  SmallVector<int64_t> rings;
+  for (const auto &task : tasks) {
+    auto [least, most] = ranges[task.group];
+    int64_t size = slotBytes.lookup(task.group);
+    rings.append({size ? base[task.group] : 0, size, most - least + 1});
+  }
+  writeSlots(schedule, row, rings);
+}
+
+void FixedPlaces::writeSlots(dist::ScheduleOp schedule, int64_t row, ArrayRef<int64_t> numbers) {
+  Builder builder(schedule);
+  SmallVector<Attribute> rows(schedule.getRows().size(), builder.getDenseI64ArrayAttr({}));
+  if (auto known = schedule->getAttrOfType<ArrayAttr>(exec::names::slots))
+    llvm::copy(known, rows.begin());
+  rows[row] = builder.getDenseI64ArrayAttr(numbers);
   schedule->setAttr(exec::names::slots, builder.getArrayAttr(rows));
 }

@@ -32,6 +32,8 @@ private:
   void add(const std::string &name, mlir::Type type);
   void addToSlot(mlir::func::FuncOp task, const std::string &name, mlir::Type type);
   void placeSlots(dist::ScheduleOp schedule, int64_t row);
+  void placeRing(dist::ScheduleOp schedule, int64_t row);
+  static void writeSlots(dist::ScheduleOp schedule, int64_t row, llvm::ArrayRef<int64_t> numbers);
 
   llvm::StringMap<int64_t> places;
   llvm::StringMap<int64_t> slotBytes; // by function and stage: "train.0"

@@ -81,8 +81,9 @@ private:
   std::map<std::string, double> ratios;
 };
 
-/// The numbers of the training step's tasks in the order of each device: from the schedule, or the one task that there is.
-std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module) {
+/// What each device of the training step runs, by the numbers of its tasks: from the schedule, or the one task that there is. Of an
+/// asynchronous schedule, what it runs in so many steps.
+std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module, int64_t steps) {
   std::map<std::string, int64_t> numbers;
   for (auto task : module.getOps<mlir::func::FuncOp>())
     numbers.emplace(task.getName().str(), numbers.size());
@@ -92,14 +93,23 @@ std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module) {
     std::vector<std::vector<int64_t>> rows;
     for (size_t row = 0; row < schedule.getRows().size(); ++row) {
       rows.emplace_back();
-      for (const dist::ScheduledTask &task : dist::tasksOf(schedule, row))
-        rows.back().push_back(numbers[task.symbol]);
+      for (int64_t step = 0; step < (schedule.isAsynchronous() ? steps : 1); ++step)
+        for (const dist::ScheduledTask &task : dist::tasksOf(schedule, row))
+          if (!schedule.isAsynchronous() || step + task.microbatch >= 0)
+            rows.back().push_back(numbers[task.symbol]);
     }
     return rows;
   }
   if (auto it = numbers.find("train"); it != numbers.end())
     return {{it->second}};
   return {};
+}
+/// The stages of an asynchronous schedule; 0: there is none.
+int64_t stagesInFlight(mlir::ModuleOp module) {
+  for (auto schedule : module.getOps<dist::ScheduleOp>())
+    if (schedule.isAsynchronous())
+      return schedule.getRows().size();
+  return 0;
 }
 } // namespace
 
@@ -128,23 +138,33 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
   Estimator estimator(cluster, setting, database, result.calls);
   for (const ProgramCall &call : result.calls)
     result.microseconds.push_back(estimator.time(call));
-  std::vector<std::vector<TimedCall>> devices;
   double sum = 0, known = 0;
-  for (const auto &row : rowsOf(module)) {
-    devices.emplace_back();
-    for (int64_t task : row)
-      for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i) {
-        const ProgramCall &call = result.calls[i];
-        bool send = call.kind == "send";
-        devices.back().push_back({&call, send ? messageTime(call, cluster) : result.microseconds[i], send ? result.microseconds[i] : 0});
-        if (send || call.kind == "receive" || call.kind == "await")
-          continue;
-        sum += result.microseconds[i];
-        known += estimator.measured(call) ? result.microseconds[i] : 0;
-      }
+  auto timeOf = [&](int64_t steps) {
+    std::vector<std::vector<TimedCall>> devices;
+    for (const auto &row : rowsOf(module, steps)) {
+      devices.emplace_back();
+      for (int64_t task : row)
+        for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i) {
+          const ProgramCall &call = result.calls[i];
+          bool send = call.kind == "send";
+          devices.back().push_back({&call, send ? messageTime(call, cluster) : result.microseconds[i], send ? result.microseconds[i] : 0});
+          if (send || call.kind == "receive" || call.kind == "await")
+            continue;
+          sum += result.microseconds[i];
+          known += estimator.measured(call) ? result.microseconds[i] : 0;
+        }
+    }
+    return finishTime(devices);
+  };
+  double computed = 0;
+  if (int64_t stages = stagesInFlight(module)) { // a step of many: the pipeline is full
+    double first = timeOf(2 * stages), both = timeOf(4 * stages);
+    result.ends = first >= 0 && both >= 0;
+    computed = (both - first) / (2 * stages);
+  } else {
+    computed = timeOf(1);
+    result.ends = computed >= 0;
   }
-  double computed = finishTime(devices);
-  result.ends = computed >= 0;
   result.step = computed + database.microseconds(setting, feedKey(fed)).value_or(0);
   result.measured = sum > 0 ? known / sum : 0;
   return result;

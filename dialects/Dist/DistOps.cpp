@@ -45,6 +45,9 @@ OpFoldResult ReshardOp::fold(FoldAdaptor) { return getInput().getType() == getTy
 
 //===- pipelines ----------------------------------------------------------------------------------------------------===//
 
+/// Minibatches of an asynchronous schedule.
+static constexpr int64_t mostInFlight = 4096;
+
 LogicalResult ScheduleOp::verify() {
   if (getMicrobatches() < 1)
     return emitOpError("expected at least one microbatch");
@@ -56,7 +59,8 @@ LogicalResult ScheduleOp::verify() {
       auto text = dyn_cast<StringAttr>(entry);
       auto [task, number] = text ? text.getValue().split(' ') : std::pair<StringRef, StringRef>();
       int64_t microbatch;
-      if (task.empty() || number.getAsInteger(10, microbatch) || microbatch < 0 || microbatch >= (int64_t)getMicrobatches())
+      bool isNumber = !task.empty() && !number.getAsInteger(10, microbatch);
+      if (!isNumber || (isAsynchronous() ? std::abs(microbatch) > mostInFlight : microbatch < 0 || microbatch >= (int64_t)getMicrobatches()))
         return emitOpError("expected a task and the number of a microbatch, such as \"0.forward 1\", got ") << entry;
     }
   }

@@ -82,7 +82,9 @@ def Dist_ReceiveOp : Dist_MessageOp<"receive"> {
 def Dist_ScheduleOp : Op<Dist_Dialect, "schedule"> {
   let summary = "what runs when in a step of a function that was split into tasks";
   let description = [{
-    One row of tasks for each device of the pipeline; an entry is a task's name without the function's, and the microbatch.
+    One row of tasks for each device of the pipeline; an entry is a task's name without the function's, and the microbatch. In an
+    asynchronous schedule ("pipedream") each step brings a minibatch, and entries count from it: "0.backward -2" is for the one that came two
+    steps before. An entry with a positive number also runs, in the first step, for all minibatches before that one.
 
     ```mlir
     dist.schedule "train" "1f1b" microbatches 2 [
@@ -91,6 +93,7 @@ def Dist_ScheduleOp : Op<Dist_Dialect, "schedule"> {
     ```
   }];
   let arguments = (ins StrAttr:$function, StrAttr:$kind, I64Attr:$microbatches, ArrayAttr:$rows);
+  let extraClassDeclaration = [{ bool isAsynchronous() { return getKind() == "pipedream"; } }];
   let assemblyFormat = "$function $kind `microbatches` $microbatches $rows attr-dict";
   let hasVerifier = 1;
 }

@@ -11,7 +11,7 @@ int64_t stageOf(mlir::BlockArgument argument);
 struct ScheduledTask {
   std::string symbol;       // of the task: train.0.forward
   std::string group;        // what has its slots together: train.0
-  int64_t microbatch = 0;   // of an asynchronous schedule: behind the newest one, 0 or less, or before it
+  int64_t microbatch = 0;   // of an asynchronous schedule: counted from the newest one
 };
 /// The row of a verified schedule.
 std::vector<ScheduledTask> tasksOf(ScheduleOp schedule, int64_t row);

@@ -17,7 +17,8 @@ def Graph_AccumulateOp : Graph_InferredOp<"accumulate", [CostInterface]> {
   let summary = "sum over the microbatches of a step";
   let description = [{
     In a function with `graph.microbatches`, what depends on the scalar `microbatch` is computed once for each, and the rest once a
-    step; this is the way from the former to the latter. Inserted by split-microbatches, removed by split-tasks.
+    step; this is the way from the former to the latter. Inserted by split-microbatches, or by make-train for asynchronous schedules (where
+    it sums one minibatch), removed by split-tasks.
   }];
   let arguments = (ins AnyRankedTensor:$x);
   let results = (outs AnyRankedTensor:$result);

@@ -125,7 +125,7 @@ private:
       return result;
     };
     for (Operation &op : llvm::reverse(block.without_terminator()))
-      if (parts.at(&op) == Part::start && !stages.contains(&op)) {
+      if ((parts.at(&op) == Part::start || parts.isOfWeights(&op)) && !stages.contains(&op)) {
         std::optional<int> stage;
         for (Value result : op.getResults())
           if (auto mine = earliest(result))

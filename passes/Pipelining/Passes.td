@@ -11,9 +11,13 @@ def SplitMicrobatchesPass : Pass<"split-microbatches", "::mlir::ModuleOp"> {
     have a first dimension of so many parts. What depends on the scalar `microbatch` is computed once for each part, the
     rest once a step; sums over the batch become graph.accumulate. A count of labels that the gradients are divided by is
     computed over the whole batch before. Fails, naming the node, where something else needs the whole batch at once.
+    With `asynchronous` every step is one microbatch: nothing is split, and `microbatch` says how many updates a device is behind.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
-  let options = [Option<"count", "count", "int64_t", "1", "microbatches of a step">];
+  let options = [
+    Option<"count", "count", "int64_t", "1", "microbatches of a step">,
+    Option<"asynchronous", "asynchronous", "bool", "false", "of one: the functions are written as for several, with gradients that make-train marked">
+  ];
 }
 
 def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
@@ -38,11 +42,13 @@ def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
     microbatches (start), for each of them (step; in a pipeline forward, backward, and weight where the gradients of weights
     are delayed), and once behind (finish). Values that cross stages are dist.send and dist.receive, those that tasks of a stage
     pass on are `dist.held`. A dist.schedule for each function says what runs when. Fails where a schedule cannot have these stages or
-    microbatches.
+    microbatches. Of an asynchronous schedule every task is for one minibatch; backward tasks read the weights that `staleness` tells: copies
+    that a task `stash` or the forward task has left, the newest, or predicted ones. Fails where an update needs other stages.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "naive, gpipe, 1f1b, interleaved or zb-h1">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream">,
+    Option<"staleness", "staleness", "std::string", "\"stashed\"", "weights of pipedream: stashed, vertical-sync, latest or predicted">,
     Option<"chunks", "chunks", "int64_t", "1", "stages of a device (interleaved)">
   ];
 }

@@ -101,8 +101,16 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
   using SplitMicrobatchesPassBase::SplitMicrobatchesPassBase;
 
   void runOnOperation() final {
-    if (count == 1)
+    if (count == 1 && !asynchronous)
       return;
+    if (asynchronous) {
+      Builder builder(&getContext());
+      for (auto function : getOperation().getOps<func::FuncOp>()) {
+        function->setAttr(graph::names::microbatches, builder.getI64IntegerAttr(1));
+        (void)indexOf(function);
+      }
+      return;
+    }
     if (failed(plan()))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())

@@ -16,14 +16,15 @@ namespace divisi::pipelining {
 
 using planning::pipeline::ScheduleKind;
 using planning::pipeline::ScheduleOptions;
+using planning::pipeline::Staleness;
 using Step = planning::pipeline::Task;
 
 namespace {
 
 /// Kinds of tasks in the order in which a stage runs them for a microbatch.
-enum class Kind { start, step, forward, backward, weight, finish };
+enum class Kind { start, stash, step, forward, backward, weight, finish };
 StringRef nameOf(Kind kind) {
-  static constexpr StringLiteral names[] = {"start", "step", "forward", "backward", "weight", "finish"};
+  static constexpr StringLiteral names[] = {"start", "stash", "step", "forward", "backward", "weight", "finish"};
   return names[(int)kind];
 }
 
@@ -44,7 +45,7 @@ public:
       weights = this->parts.weightGradients(function);
   }
 
-  void run(int64_t &nextMessage) {
+  LogicalResult run(int64_t &nextMessage) {
     messageId = &nextMessage;
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) != Part::anywhere && !isUnused(op))
@@ -61,11 +62,19 @@ public:
     }
     writeSchedule();
     function.erase();
+    return success(valid);
   }
 
 private:
   int devices() const { return options.devices; }
   bool piped() const { return options.stages() > 1; }
+  /// Whether tasks of several minibatches make a step.
+  bool asynchronous() { return options.asynchronous() && function.getName() == "train"; }
+  void fail(const Twine &message) {
+    if (valid)
+      function.emitError("schedule pipedream: ") << message;
+    valid = false;
+  }
   int deviceOf(TaskKey key) const { return key.once() ? key.number : options.deviceOf(key.number); }
 
   TaskKey keyOf(Operation *op) const {
@@ -130,6 +139,8 @@ private:
   void accumulate(graph::AccumulateOp op, TaskKey key) {
     Value x = get(key, op.getX());
     TaskWriter &writer = task(key);
+    if (asynchronous())
+      return writer.mapping.map(op.getResult(), x);
     std::string name = "sum " + std::to_string(sums.size());
     sums[op] = {key, name};
     Value before = writer.takeHeld(op.getType(), name, dist::held::sum, op.getLoc());
@@ -154,6 +165,8 @@ private:
     if (Value known = writer.mapping.lookupOrNull(value))
       return known;
     auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && asynchronous())
+      return ofMinibatch(key, argument);
     if (argument && (!isOwned(argument) || options.deviceOf(dist::stageOf(argument)) == deviceOf(key)))
       return writer.takeArgument(argument);
     if (parts.isAnywhere(value) || parts.isRepeated(value))
@@ -176,6 +189,84 @@ private:
     return result;
   }
 
+  /// An argument in a task of an asynchronous schedule, whose forward tasks run while older minibatches have not updated the weights.
+  Value ofMinibatch(TaskKey key, BlockArgument argument) {
+    TaskWriter &writer = task(key);
+    std::string name = nameOfArgument(argument).str();
+    TaskKey forward = {Kind::forward, key.number}, stash = {Kind::stash, key.number};
+    if (function.getArgAttr(argument.getArgNumber(), graph::names::input)) // there is only the newest minibatch's
+      return key == forward ? writer.takeArgument(argument) : take(forward, key, argument);
+    auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+    StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
+    if (role == "step" && key == forward) { // so many updates are still to come
+      Value behind = get(key, indexArgument()), updates = writer.takeArgument(argument);
+      OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+      Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, behind);
+      writer.mapping.map(argument, number);
+      return number;
+    }
+    if (!isOwned(argument))
+      return writer.takeArgument(argument);
+    if (options.deviceOf(dist::stageOf(argument)) != deviceOf(key)) {
+      fail("'" + name + "' is used on several stages, which updates of minibatches cannot keep equal; another --cut, or a synchronous schedule");
+      return writer.takeArgument(argument);
+    }
+    bool update = key.kind == Kind::finish || key == stash;
+    if (update || role != "parameter")
+      return writer.takeArgument(argument);
+    switch (options.staleness) {
+    case Staleness::latest:
+      return writer.takeArgument(argument);
+    case Staleness::stashed:
+      return key == forward || options.lagOf(deviceOf(key)) == 0 ? writer.takeArgument(argument) : take(forward, key, argument);
+    case Staleness::verticalSync:
+      return take(stash, key, argument);
+    case Staleness::predicted:
+      return predict(key, argument);
+    }
+    return {};
+  }
+
+  /// With vertical sync a device's weights are for the minibatch that will come so many steps later.
+  int lead(int device) const { return options.staleness == Staleness::verticalSync ? device : 0; }
+
+  Value take(TaskKey from, TaskKey key, Value value) {
+    Value result = pass(from, key, value);
+    task(key).mapping.map(value, result);
+    return result;
+  }
+
+  /// w - s lr v: where momentum alone would take the weights in s updates (SpecTrain, arXiv 1809.02839, equations 3 to 6): on device k of
+  /// n, s is k / 2 + n - k - 1 for the forward and k / 2 for the backward pass.
+  Value predict(TaskKey key, BlockArgument argument) {
+    std::string momentum = (nameOfArgument(argument) + ".momentum").str();
+    Value velocity, rate;
+    for (BlockArgument other : block.getArguments()) {
+      StringRef name = nameOfArgument(other);
+      if (name == momentum)
+        velocity = other;
+      if (name == "learning_rate")
+        rate = other;
+    }
+    TaskWriter &writer = task(key);
+    Value weight = writer.takeArgument(argument);
+    if (!velocity || !rate) {
+      fail("predicted weights follow the momentum, which '" + nameOfArgument(argument) + "' does not have: use --optimizer sgd --momentum M, "
+                                                                                         "or another --staleness");
+      return weight;
+    }
+    velocity = get(key, velocity), rate = get(key, rate);
+    int device = deviceOf(key), updates = device / 2 + (key.kind == Kind::forward ? options.lagOf(device) : 0);
+    if (updates == 0)
+      return weight;
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    graph::GraphBuilder b(builder, argument.getLoc());
+    Value step = b.broadcast(b.scale(rate, updates), graph::shapeOf(weight), {});
+    Value predicted = b.sub(weight, b.mul(step, velocity));
+    writer.mapping.map(argument, predicted);
+    return predicted;
+  }
+
   Value again(TaskKey key, Value value) {
     Operation *op = value.getDefiningOp();
     for (Value operand : op->getOperands())
@@ -188,7 +279,8 @@ private:
 
   /// From one task of a device to another.
   Value pass(TaskKey from, TaskKey key, Value value) {
-    StringRef kind = from.once() ? dist::held::step : dist::held::microbatch;
+    bool atOnce = asynchronous() && from.kind == Kind::backward; // its update is next
+    StringRef kind = from.once() || atOnce ? dist::held::step : dist::held::microbatch;
     auto [it, fresh] = passed.try_emplace({value, from}, "value " + std::to_string(passed.size()));
     std::string name = it->second;
     if (fresh) {
@@ -213,6 +305,8 @@ private:
       get(entry, value);
       return pass(entry, key, value);
     }
+    if (asynchronous() && (from.once() || key.once()))
+      fail("an update needs values of several stages (--clip-norm is such): use a synchronous schedule");
     Value source = get(from, value);
     OpBuilder builder(function);
     int64_t id = (*messageId)++;
@@ -279,7 +373,12 @@ private:
           row.push_back(b.getStringAttr(Twine(number) + "." + nameOf(kind) + " " + Twine(microbatch)));
       };
       add(Kind::start, device, 0);
-      if (!piped()) {
+      int lag = asynchronous() ? options.lagOf(device) : 0;
+      if (asynchronous()) {
+        add(Kind::stash, device, lead(device));
+        add(Kind::forward, device, 0);
+        add(Kind::backward, device, -lag);
+      } else if (!piped()) {
         for (int i = 0; i < options.microbatches; ++i)
           add(Kind::step, 0, i);
       } else if (function.getName() != "train") {
@@ -297,11 +396,12 @@ private:
             add(Kind::weight, stage, step.microbatch);
         }
       }
-      add(Kind::finish, device, 0);
+      add(Kind::finish, device, -lag);
       rows.push_back(b.getArrayAttr(row));
     }
     OpBuilder builder(function);
-    dist::ScheduleOp::create(builder, function.getLoc(), function.getName(), piped() ? planning::pipeline::nameOf(options.kind) : "accumulate",
+    StringRef kind = !piped() ? "accumulate" : function.getName() == "train" ? planning::pipeline::nameOf(options.kind) : "forward";
+    dist::ScheduleOp::create(builder, function.getLoc(), function.getName(), kind,
                              options.microbatches, b.getArrayAttr(rows));
   }
 
@@ -310,6 +410,7 @@ private:
   const ScheduleOptions &options;
   Block &block;
   int64_t *messageId = nullptr;
+  bool valid = true;
   std::map<TaskKey, TaskWriter> tasks;
   llvm::DenseMap<Operation *, int64_t> when;
   llvm::DenseSet<Operation *> weights;
@@ -351,12 +452,22 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
       options.chunks = stages > 1 ? (int64_t)chunks : 1;
       options.devices = stages / options.chunks;
       auto kind = planning::pipeline::parseScheduleKind(schedule);
-      if (!kind || *kind == ScheduleKind::pipedream) {
-        function.emitError("schedule: expected naive, gpipe, 1f1b, interleaved or zb-h1, got '") << schedule << "'";
+      if (!kind) {
+        function.emitError("schedule: expected ") << planning::pipeline::scheduleKindNames() << ", got '" << schedule << "'";
         return signalPassFailure();
       }
       options.kind = *kind;
+      auto weights = planning::pipeline::parseStaleness(staleness);
+      if (!weights) {
+        function.emitError("staleness: expected ") << planning::pipeline::stalenessNames() << ", got '" << staleness << "'";
+        return signalPassFailure();
+      }
+      options.staleness = *weights;
       std::string wrong = stages > 1 ? options.invalid() : "";
+      if (options.asynchronous() != isAsynchronous(function))
+        wrong = "pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them";
+      else if (options.asynchronous() && function.getName() == "train" && function.getOps<graph::AccumulateOp>().empty())
+        wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train mark-gradients";
       if (stages % chunks)
         wrong = std::to_string(stages) + " stages do not divide into " + std::to_string(chunks) + " chunks a device";
       if (!wrong.empty()) {
@@ -366,7 +477,8 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
       auto parts = StepParts::of(function);
       if (failed(parts))
         return signalPassFailure();
-      Splitter(function, std::move(*parts), options).run(message);
+      if (failed(Splitter(function, std::move(*parts), options).run(message)))
+        return signalPassFailure();
     }
   }
 };

@@ -25,10 +25,30 @@ StringRef pipelining::nameOfArgument(BlockArgument argument) {
   return "";
 }
 
+bool pipelining::isAsynchronous(func::FuncOp function) {
+  auto count = function->getAttrOfType<IntegerAttr>(names::microbatches);
+  return count && count.getInt() == 1;
+}
+
 bool pipelining::isOwned(BlockArgument argument) {
   auto state = stateOf(argument);
   auto role = state ? state.getAs<StringAttr>("role").getValue() : StringRef();
   return state && role != "step" && role != "seed";
+}
+
+static bool isOwnedArgument(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && pipelining::isOwned(argument);
+}
+
+static bool isInput(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && functionOf(argument).getArgAttr(argument.getArgNumber(), names::input);
+}
+
+/// Whether passing on the result is much less than passing on the operand.
+static bool shrinks(Operation &op, Value operand) {
+  return 4 * graph::bytesOf(op.getResult(0).getType()) < graph::bytesOf(operand.getType());
 }
 
 bool StepParts::isAnywhere(Value value) const {
@@ -43,7 +63,8 @@ bool StepParts::isRepeated(Value value) const {
          graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
 }
 
-void StepParts::findKept(Block &block) {
+/// `weightsChange`: a backward task has others than its forward task had.
+void StepParts::findKept(Block &block, bool weightsChange) {
   llvm::DenseMap<Value, int64_t> flops; // per element, from what is kept
   for (Operation &op : block.without_terminator()) {
     if (parts.at(&op) != Part::forward || op.getNumResults() != 1 || !isCheap(&op))
@@ -53,6 +74,8 @@ void StepParts::findKept(Block &block) {
     int64_t each = cast<graph::CostInterface>(op).getFlops() / elements;
     bool single = true;
     for (Value operand : op.getOperands()) {
+      if (weightsChange && (isOwnedArgument(operand) || ofWeights.contains(operand.getDefiningOp())))
+        single = false;
       Operation *producer = operand.getDefiningOp();
       if (!producer || isAnywhere(operand) || parts.at(producer) == Part::start)
         continue; // there anyway
@@ -96,12 +119,17 @@ bool StepParts::isCheap(Operation *op) const {
 FailureOr<StepParts> StepParts::of(func::FuncOp function) {
   StepParts result;
   Block &block = function.getBody().front();
-  llvm::DenseSet<Operation *> timed, after;
+  llvm::DenseSet<Operation *> timed, after, ofInputs;
+  bool minibatch = isAsynchronous(function);
   for (Operation &op : block.without_terminator()) {
     bool anywhere = result.isCheap(&op), isTimed = false, isAfter = false;
     for (Value operand : op.getOperands()) {
       Operation *producer = operand.getDefiningOp();
-      anywhere &= result.isAnywhere(operand);
+      anywhere &= result.isAnywhere(operand) || (minibatch && isOwnedArgument(operand) && !shrinks(op, operand));
+      if (producer ? result.ofWeights.contains(producer) : isOwnedArgument(operand))
+        result.ofWeights.insert(&op);
+      if (producer ? ofInputs.contains(producer) : isInput(operand))
+        ofInputs.insert(&op);
       if (auto argument = dyn_cast<BlockArgument>(operand))
         isTimed |= nameOfArgument(argument) == "microbatch";
       else if (isa<graph::AccumulateOp>(producer))
@@ -109,12 +137,18 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
       else
         isTimed |= timed.contains(producer), isAfter |= after.contains(producer);
     }
+    if (minibatch) {
+      anywhere &= !result.ofWeights.contains(&op) || !ofInputs.contains(&op); // both is the model itself
+      isTimed = !anywhere && !isAfter;
+    }
     if (isTimed && isAfter)
       return op.emitError("needs a sum over all microbatches while they are computed");
     if (isTimed)
       timed.insert(&op);
     if (isAfter)
       after.insert(&op);
+    if (!anywhere)
+      result.ofWeights.erase(&op);
     result.parts[&op] = anywhere ? Part::anywhere : isAfter ? Part::finish : isTimed ? Part::backward : Part::start;
   }
   // What the loss and other reports sum is the forward part; of what runs once, only what microbatches need comes first.
@@ -147,6 +181,6 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
         if (Operation *producer = operand.getDefiningOp())
           early.insert(producer);
   }
-  result.findKept(block);
+  result.findKept(block, minibatch);
   return result;
 }

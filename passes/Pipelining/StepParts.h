@@ -4,17 +4,17 @@
 
 namespace divisi::pipelining {
 
-/// When the operations of a function with microbatches run.
+/// When the operations of a function with microbatches run. Of an asynchronous step all that is not anywhere is for one minibatch.
 enum class Part {
-  anywhere, // from inputs, scalars, step and seed alone, with little arithmetic: wherever it is needed
+  anywhere, // from inputs, scalars, step and seed alone (of an asynchronous step also from weights), with little arithmetic: wherever it is needed
   start,    // once, before the microbatches need it
   forward,  // for each microbatch: what its share of the loss needs
   backward, // for each microbatch: the rest
   finish,   // once, when the microbatches are summed
 };
 
-/// The parts of a function: by reachability from the scalar `microbatch` and through graph.accumulate, which belongs to the part
-/// that it sums.
+/// The parts of a function: by reachability from the scalar `microbatch` (in an asynchronous step from anything) and through
+/// graph.accumulate, which belongs to the part that it sums.
 class StepParts {
 public:
   /// Fails, at the operation, if something of a microbatch needs a sum over all of them.
@@ -35,6 +35,8 @@ public:
     auto it = kept.find(value);
     return it == kept.end() ? value : it->second;
   }
+  /// Anywhere, and from owned state: each task has it of the weights that it reads.
+  bool isOfWeights(mlir::Operation *op) const { return ofWeights.contains(op); }
   /// Whether every stage and task can have the value for itself.
   bool isAnywhere(mlir::Value value) const;
   /// Of the backward part with stages, what no earlier stage waits for: the gradients of weights.
@@ -42,13 +44,16 @@ public:
 
 private:
   bool isCheap(mlir::Operation *op) const;
-  void findKept(mlir::Block &block);
+  void findKept(mlir::Block &block, bool weightsChange);
   llvm::DenseMap<mlir::Operation *, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::Value> kept;
+  llvm::DenseSet<mlir::Operation *> ofWeights;
 };
 
 /// An argument's name: of a state, an input or a scalar.
 llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
+/// Whether a function has a minibatch for each step, whose tasks run in several of them.
+bool isAsynchronous(mlir::func::FuncOp function);
 /// A state that some stage owns: a parameter, a moment or a buffer, not step and seed, which all have.
 bool isOwned(mlir::BlockArgument argument);
 

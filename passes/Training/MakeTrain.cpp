@@ -89,8 +89,11 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
 
     GraphBuilder b(builder, NameLoc::get(builder.getStringAttr("update")));
     SmallVector<std::pair<StringAttr, Value>> norms;
-    for (Trained &t : trained)
+    for (Trained &t : trained) {
+      if (markGradients)
+        t.gradient = b.op<AccumulateOp>(t.gradient);
       norms.push_back({t.name, norm(b, t.gradient)});
+    }
     if (clipNorm > 0)
       clip(b, trained, clipNorm);
     shared.step = b.addConst(count, 1);

@@ -30,7 +30,8 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     Option<"beta2", "beta2", "double", "0.999", "decay of adam's second moment">,
     Option<"eps", "eps", "double", "1e-8", "added to adam's denominator">,
     Option<"weightDecay", "weight-decay", "double", "0", "L2 for sgd and adam, decoupled for adamw">,
-    Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">
+    Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,
+    Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for asynchronous schedules">
   ];
 }
 

@@ -93,6 +93,25 @@ Status Communicator::await(int64_t id) {
   return waitUntil(it->second.completed, it->second.started, id);
 }
 
+Status Communicator::beside(const std::function<void()> &call) {
+  if (completed.load(std::memory_order_acquire) >= started) {
+    call();
+    return {};
+  }
+  {
+    std::lock_guard lock(mutex);
+    Job job;
+    job.id = -1;
+    job.flow = &hosts;
+    job.call = call;
+    jobs.push_back(std::move(job));
+    hosts.started += 1;
+    hosts.number = ++started;
+  }
+  begun.notify_one();
+  return waitUntil(hosts.completed, hosts.started, -1);
+}
+
 Status Communicator::finish() { return waitUntil(completed, started, -1); }
 
 int64_t Communicator::oldest() const {
@@ -157,7 +176,7 @@ void Communicator::work() {
     Status status = run(job);
     transport.setBackground({});
     double seconds = secondsBetween(start, Clock::now());
-    if (recorder)
+    if (recorder && !job.call)
       recorder->addCollective(job.id, {begin, recorder->now()});
     if (!status.ok())
       transport.fail(status);
@@ -165,6 +184,7 @@ void Communicator::work() {
     usage.bytes += transport.bytesSent() - sent;
     usage.seconds += seconds;
     Flow &flow = *job.flow;
+    job.call = {};
     spare.push_back(std::move(jobs.front()));
     jobs.pop_front();
     settle(flow);
@@ -181,6 +201,10 @@ Status Communicator::run(const Job &job) {
   if (transport.failed())
     return transport.status();
   try {
+    if (job.call) {
+      job.call();
+      return {};
+    }
     return job.collective->run(transport, job.buffers.data(), scratch);
   } catch (const std::bad_alloc &) {
     return failure(place(), nameOf(job.id), ": out of memory");

@@ -62,18 +62,20 @@ public:
   /// Since the last call; only while nothing is under way.
   CommUsage takeUsage();
 
-  /// For the compute thread while nothing is under way. All ranks call the same functions in the same order.
+  /// For the compute thread. All ranks call the same functions in the same order; where it is not said otherwise, only
+  /// while nothing is under way.
   Status barrier() { return maximum(0).status(); }
   /// The largest `value` of all ranks. `hurry`: other ranks are as busy as in a step at most (see setInterrupt).
   Result<int64_t> maximum(int64_t value, bool hurry = false);
-  /// The bytes of rank `from` on all ranks. `hurry` as above.
+  /// The bytes of rank `from` on all ranks, beside what is under way. `hurry` as above.
   Status broadcast(std::string &bytes, int from = 0, bool hurry = false);
   /// Rank 0 gets the bytes of all ranks, others nothing.
   Result<std::vector<std::string>> gather(std::string_view bytes);
   /// One message between two ranks.
   Status send(int to, const void *data, size_t bytes);
   Status receive(int from, void *data, size_t bytes);
-  /// The failure of the lowest rank that has one, on all ranks; otherwise the largest `flag` (at least 0) of all.
+  /// The failure of the lowest rank that has one, on all ranks; otherwise the largest `flag` (at least 0) of all. Beside what
+  /// is under way.
   Result<int64_t> agree(const Status &mine, int64_t flag = 0, bool hurry = false);
 
 private:
@@ -89,6 +91,7 @@ private:
     Flow *flow = nullptr;
     const Collective *collective = nullptr;
     std::vector<void *> buffers;
+    std::function<void()> call = {}; ///< instead of a collective
   };
   struct Transfer {
     int64_t id = 0;
@@ -106,6 +109,10 @@ private:
     std::optional<Clock::time_point> since;
   };
   void work();
+  /// Calls a function that uses the transport on the communication thread, if that thread is using it.
+  Status beside(const std::function<void()> &call);
+  Status broadcastNow(std::string &bytes, int from, bool hurry);
+  Result<int64_t> agreeNow(const Status &mine, int64_t flag, bool hurry);
   Status run(const Job &job);
   Status begin(const DivisiTransfer &params, Transfer transfer);
   void progress();
@@ -124,6 +131,7 @@ private:
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< the compute thread's
   std::map<int64_t, Flow> flows, sendFlows;             ///< by id; one rank may send to itself under one id
+  Flow hosts;                                           ///< of `beside`
   std::atomic<int64_t> step = 0;
   Clock::time_point stepBegan = Clock::now();
   double stepSeconds = 0; ///< of the step before

@@ -39,6 +39,11 @@ Status Communicator::receive(int from, void *data, size_t bytes) {
 }
 
 Status Communicator::broadcast(std::string &bytes, int from, bool hurry) {
+  Status told, status = beside([&] { told = broadcastNow(bytes, from, hurry); });
+  return status.ok() ? told : status;
+}
+
+Status Communicator::broadcastNow(std::string &bytes, int from, bool hurry) {
   constexpr const char *what = "what another rank tells all";
   uint64_t length = bytes.size();
   if (rank() == from) {
@@ -80,13 +85,19 @@ Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
 }
 
 Result<int64_t> Communicator::agree(const Status &mine, int64_t flag, bool hurry) {
+  Result<int64_t> agreed = 0;
+  Status status = beside([&] { agreed = agreeNow(mine, flag, hurry); });
+  return status.ok() ? agreed : status;
+}
+
+Result<int64_t> Communicator::agreeNow(const Status &mine, int64_t flag, bool hurry) {
   constexpr int64_t failed = int64_t(1) << 32;
   Result<int64_t> most = maximum(mine.ok() ? flag : failed + size() - rank(), hurry);
   if (!most.ok() || *most < failed)
     return most;
   int lowest = size() - static_cast<int>(*most - failed);
   std::string text = concat(mine.exitCode(), lowest == 0 ? "" : concat("rank ", lowest, ": "), mine.message());
-  if (Status status = broadcast(text, lowest); !status.ok())
+  if (Status status = broadcastNow(text, lowest, false); !status.ok())
     return status;
   std::string message = text.substr(1);
   return text.starts_with("2") ? Status::usage(message) : Status::failure(message);

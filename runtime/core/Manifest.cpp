@@ -67,6 +67,21 @@ const Table *Manifest::table(const std::string &function) const {
   return it == tables.end() ? nullptr : &it->second[static_cast<size_t>(stageOf(rank))];
 }
 
+int64_t Manifest::lagOf(int64_t stage) const {
+  int64_t lag = 0;
+  if (auto it = tables.find("train"); asynchronous && it != tables.end())
+    for (const Row &row : it->second[static_cast<size_t>(stage)])
+      lag = std::max(lag, -row.microbatch);
+  return lag;
+}
+
+int64_t Manifest::longestLag() const {
+  int64_t longest = 0;
+  for (int64_t stage = 0; stage < stages(); ++stage)
+    longest = std::max(longest, lagOf(stage));
+  return longest;
+}
+
 Slice Manifest::sliceOf(const Tensor &tensor, int64_t of) const {
   Slice slice{tensor.splitShape(), tensor.shape, Shape(tensor.shape.size())};
   for (size_t d = 0; d < tensor.split.size(); ++d)

@@ -95,8 +95,10 @@ struct Call {
 /// A run of a task.
 struct Row {
   int64_t task = 0;
-  int64_t microbatch = 0;
-  int64_t slot = 0; ///< byte in the arena
+  int64_t microbatch = 0; ///< of an asynchronous program: counted from the minibatch that comes with the step
+  int64_t slot = 0;       ///< byte in the arena
+  int64_t stride = 0;     ///< of an asynchronous program: from the slot of a minibatch to that of the next one
+  int64_t slots = 1;      ///< that minibatches take in turn
 };
 /// What a rank runs, in order.
 using Table = std::vector<Row>;
@@ -134,6 +136,11 @@ struct Manifest {
   int64_t firstOf(int64_t stage) const;
   /// What this rank runs for a function; null if the program cannot do it.
   const Table *table(const std::string &function) const;
+  /// Whether a step of training brings a minibatch that later steps finish.
+  bool asynchronous = false;
+  /// In so many steps later than it comes a stage has finished a minibatch.
+  int64_t lagOf(int64_t stage) const;
+  int64_t longestLag() const;
 
   /// The piece of a tensor that a rank of its stage has.
   Slice sliceOf(const Tensor &tensor, int64_t rank) const;

@@ -131,7 +131,7 @@ private:
     }
   }
 
-  /// The lists of rows [task, microbatch, slot] of all stages.
+  /// The lists of rows [task, microbatch, slot] of all stages, or of rows [task, minibatch, slot, stride, slots].
   void parseTables(const std::string &function, const Json &stages) {
     auto fail = [&](const char *message) { keep(failure("the manifest's table of '", function, "' ", message)); };
     if (function != "train" && function != "evaluate")
@@ -145,15 +145,30 @@ private:
       if (!rows.is_array())
         fail("is not one list for each stage");
       for (const Json &row : rows) {
-        bool fits = row.is_array() && row.size() == 3 && row[0].is_number_integer() && row[1].is_number_integer() &&
-                    row[2].is_number_integer();
+        bool fits = row.is_array() && (row.size() == 3 || (row.size() == 5 && function == "train")) &&
+                    std::all_of(row.begin(), row.end(), [](const Json &number) { return number.is_number_integer(); });
         if (!fits)
-          return fail("has a row that is not three integers");
-        Row r = table.emplace_back(Row{row[0].get<int64_t>(), row[1].get<int64_t>(), row[2].get<int64_t>()});
+          return fail("has a row that is not three integers, or five in 'train'");
+        Row r{row[0].get<int64_t>(), row[1].get<int64_t>(), row[2].get<int64_t>()};
+        bool five = row.size() == 5;
+        if (five) {
+          r.stride = row[3].get<int64_t>();
+          r.slots = row[4].get<int64_t>();
+        }
+        if (five != manifest.asynchronous && function == "train" && (tables.size() > 1 || !table.empty()))
+          return fail("has rows of both kinds");
+        manifest.asynchronous |= five;
+        table.push_back(r);
         if (r.task < 0 || r.task >= static_cast<int64_t>(manifest.tasks.size()))
           fail("runs a task that there is not");
-        else if (r.microbatch < 0 || r.microbatch >= microbatches)
+        else if (five ? r.microbatch < -mostInFlight || r.microbatch > mostInFlight
+                      : r.microbatch < 0 || r.microbatch >= microbatches)
           fail("runs a microbatch that there is not");
+        else if (r.stride < 0 || r.stride % DIVISI_ALIGNMENT != 0 || r.slots < 1 || r.slots > 2 * mostInFlight + 1 ||
+                 uint64_t(r.stride) > arena / uint64_t(r.slots))
+          fail("has slots that do not fit the arena");
+        else if (uint64_t(r.slot) > arena - uint64_t(r.stride * r.slots))
+          fail("has a slot outside of the arena, or one that is not aligned");
         else if (r.slot < 0 || uint64_t(r.slot) > arena || r.slot % DIVISI_ALIGNMENT != 0)
           fail("has a slot outside of the arena, or one that is not aligned");
       }
@@ -402,6 +417,8 @@ private:
   Manifest &manifest;
   uint64_t arenaBytes;
   std::optional<int64_t> stageAxis;
+  /// Minibatches before or behind the one that comes with a step.
+  static constexpr int64_t mostInFlight = 4096;
   int64_t microbatches = INT64_MAX; ///< that every input has
   Status status;
 };

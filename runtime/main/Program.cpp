@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 using namespace divisi::runtime;
 
@@ -41,7 +42,7 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
   if (!table)
     return failure("the program has no function '", function, "'");
   setInteger(description.scalar("rows"), rows);
-  context.wants = wants;
+  context.wants = wanted = wants;
   const Tensor *microbatch = description.scalar("microbatch");
   for (const Row &row : *table) {
     setInteger(microbatch, row.microbatch);
@@ -59,37 +60,125 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
   return context.failed() ? context.error : collectResults(function);
 }
 
+Status Program::tell(int64_t stage, std::vector<double> &values, const std::string &function) {
+  size_t size = values.size() * sizeof(double);
+  if (size == 0 || description.stages() == 1 || !context.communicator)
+    return {};
+  std::string bytes(reinterpret_cast<const char *>(values.data()), size);
+  Communicator &ranks = *context.communicator;
+  Status status = ranks.broadcast(bytes, static_cast<int>(description.firstOf(stage)), true);
+  if (!status.ok())
+    return ranks.located(status);
+  if (bytes.size() != size)
+    return failure("the ranks do not agree on the results of '", function, "'");
+  std::memcpy(values.data(), bytes.data(), size);
+  return {};
+}
+
 Status Program::collectResults(const std::string &function) {
   const std::vector<Output> &all = description.results;
   for (int64_t stage = 0; stage < description.stages(); ++stage) {
     std::vector<size_t> chosen;
     for (size_t i = 0; i < all.size(); ++i)
-      if (all[i].function == function && isWanted(all[i]) && std::max<int64_t>(all[i].stage, 0) == stage)
+      if (isOf(all[i], function, stage) && isWanted(all[i]))
         chosen.push_back(i);
     std::vector<double> values;
     for (size_t i : chosen)
       values.push_back(all[i].here ? memory.number(all[i]) : 0);
-    size_t size = values.size() * sizeof(double);
-    if (size > 0 && description.stages() > 1 && context.communicator) {
-      std::string bytes(reinterpret_cast<const char *>(values.data()), size);
-      Communicator &ranks = *context.communicator;
-      Status status = ranks.broadcast(bytes, static_cast<int>(description.firstOf(stage)), true);
-      if (!status.ok())
-        return ranks.located(status);
-      if (bytes.size() != size)
-        return failure("the ranks do not agree on the results of '", function, "'");
-      std::memcpy(values.data(), bytes.data(), size);
-    }
+    if (Status status = tell(stage, values, function); !status.ok())
+      return status;
     for (size_t i = 0; i < chosen.size(); ++i)
       numbers[chosen[i]] = values[i];
   }
   return {};
 }
 
-Status Program::train(double learningRate, int64_t rows, uint32_t wants) {
+Status Program::runMinibatches() {
+  const Table *table = description.table("train");
+  if (!table)
+    return failure("the program has no function 'train'");
+  const Tensor *microbatch = description.scalar("microbatch");
+  for (const Row &row : *table)
+    for (const Minibatches::Run &run : minibatches.runs(row)) {
+      context.wants = run.minibatch.wants;
+      setLearningRate(run.minibatch.learningRate);
+      setInteger(microbatch, run.behind);
+      code.tasks[row.task](&context, memory.data(), memory.data() + run.slot);
+      if (!context.failed())
+        continue;
+      if (Communicator *ranks = context.communicator) {
+        ranks->fail(ranks->located(context.error));
+        return ranks->located(context.error);
+      }
+      return context.error;
+    }
+  if (minibatches.endStep()) {
+    std::vector<double> &values = mine.emplace_back();
+    for (const Output &output : description.results)
+      values.push_back(output.here ? memory.number(output) : 0);
+  }
+  return {};
+}
+
+Status Program::drain() {
+  while (!minibatches.isEmpty())
+    if (Status status = runMinibatches(); !status.ok())
+      return status;
+  return context.communicator ? context.communicator->finish() : Status();
+}
+
+Status Program::exchangeResults() {
+  const std::vector<Output> &all = description.results;
+  int64_t count = minibatches.finishedByAll() - told;
+  std::vector<std::vector<double>> rows(static_cast<size_t>(count), std::vector<double>(all.size()));
+  for (int64_t stage = 0; stage < description.stages(); ++stage) {
+    std::vector<double> values;
+    for (size_t m = 0; m < rows.size(); ++m)
+      for (size_t i = 0; i < all.size(); ++i)
+        if (isOf(all[i], "train", stage))
+          values.push_back(mine[m][i]);
+    if (Status status = tell(stage, values, "train"); !status.ok())
+      return status;
+    size_t next = 0;
+    for (size_t m = 0; m < rows.size(); ++m)
+      for (size_t i = 0; i < all.size(); ++i)
+        if (isOf(all[i], "train", stage))
+          rows[m][i] = values[next++];
+  }
+  mine.erase(mine.begin(), mine.begin() + count);
+  std::move(rows.begin(), rows.end(), std::back_inserter(ours));
+  told += count;
+  if (minibatches.isEmpty()) {
+    minibatches = newMinibatches();
+    told = 0;
+  }
+  return {};
+}
+
+bool Program::nextResults() {
+  if (ours.empty())
+    return false;
+  numbers = std::move(ours.front());
+  wanted = wants.front();
+  ours.pop_front();
+  wants.pop_front();
+  return true;
+}
+
+void Program::setLearningRate(double rate) {
   if (const Tensor *scalar = description.scalar("learning_rate"); scalar && scalar->here)
-    writeNumber(memory.at(*scalar), scalar->dtype, learningRate);
-  return run("train", rows, wants);
+    writeNumber(memory.at(*scalar), scalar->dtype, rate);
+}
+
+Status Program::train(double learningRate, int64_t rows, uint32_t wanted) {
+  if (isAsynchronous()) {
+    setInteger(description.scalar("rows"), rows);
+    minibatches.feed({learningRate, wanted});
+    wants.push_back(wanted);
+    return runMinibatches();
+  }
+  setLearningRate(learningRate);
+  return run("train", rows, wanted);
 }
 
 Status Program::evaluate(int64_t rows) { return run("evaluate", rows, 0); }

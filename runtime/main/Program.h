@@ -5,6 +5,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Context.h"
+#include "runtime/main/Minibatches.h"
 
 namespace divisi::runtime {
 
@@ -20,9 +21,19 @@ public:
   std::string_view skeleton() const { return {code.skeleton, code.skeleton_bytes}; }
   int threads() const { return context.threads; }
 
-  /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen.
+  /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen. In an asynchronous program the batch
+  /// enters the pipeline, and its results are there some steps later.
   Status train(double learningRate, int64_t rows, uint32_t wants);
+  /// Not while the pipeline of an asynchronous program has batches.
   Status evaluate(int64_t rows);
+
+  bool isAsynchronous() const { return description.asynchronous; }
+  /// Of an asynchronous program: finishes all batches. All ranks do so after the same step.
+  Status drain();
+  /// Of an asynchronous program: the ranks tell each other the results of finished batches, after the same step.
+  Status exchangeResults();
+  /// Makes the oldest batch's results that were exchanged those of `result`; false if there are no more.
+  bool nextResults();
 
   /// A result of the last call of this function, equal on all ranks; nothing if the model has none, or it was not
   /// wanted. `output` is one of this program's manifest.
@@ -41,17 +52,32 @@ public:
 private:
   Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads)
       : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads),
-        numbers(description.results.size()) {}
+        numbers(description.results.size()), minibatches(newMinibatches()) {}
   void setInteger(const Tensor *tensor, int64_t value);
   Status run(const char *function, int64_t rows, uint32_t wants);
-  bool isWanted(const Output &output) const { return output.when == 0 || (output.when & context.wants) != 0; }
+  Status runMinibatches();
+  Minibatches newMinibatches() const {
+    return {description.lagOf(description.stageOf(description.rank)), description.longestLag()};
+  }
+  void setLearningRate(double rate);
+  bool isWanted(const Output &output) const { return output.when == 0 || (output.when & wanted) != 0; }
   Status collectResults(const std::string &function);
+  /// Makes `values` of a stage, so many by result, known on all ranks.
+  Status tell(int64_t stage, std::vector<double> &values, const std::string &function);
+  bool isOf(const Output &output, const std::string &function, int64_t stage) const {
+    return output.function == function && std::max<int64_t>(output.stage, 0) == stage;
+  }
 
   const DivisiProgram &code;
   Manifest description;
   Arena memory;
   DivisiContext context;
   std::vector<double> numbers; ///< by result
+  uint32_t wanted = 0;         ///< when they were computed
+  Minibatches minibatches;
+  int64_t told = 0;                           ///< minibatches, since the pipeline was empty, whose results were exchanged
+  std::deque<std::vector<double>> mine, ours; ///< results of minibatches: of this rank, and exchanged
+  std::deque<uint32_t> wants;                 ///< of minibatches whose results are not shown yet
 };
 
 } // namespace divisi::runtime

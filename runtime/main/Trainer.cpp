@@ -10,6 +10,8 @@ using namespace divisi::runtime;
 namespace {
 /// Accuracy of training is measured in every so many steps, and only to be shown.
 constexpr int64_t metricsPeriod = 10;
+/// Ranks of an asynchronous program wait for each other only in every so many steps.
+constexpr int64_t agreementPeriod = 16;
 } // namespace
 
 Measures Tally::measures() const {
@@ -92,27 +94,49 @@ Status Trainer::trainSteps() {
   while (point.step < total && !stopped) {
     if (ranks)
       ranks->setStep(point.step + 1);
-    if (Status status = agreeToGoOn(prepare()); !status.ok())
-      return status;
-    if (stopped)
-      break;
+    Status ready = prepare();
+    if (mustAgree()) {
+      if (Status status = agreeToGoOn(ready); !status.ok())
+        return status;
+      if (stopped)
+        break;
+      if (Status status = report(); !status.ok())
+        return status;
+    } else if (!ready.ok()) {
+      ranks->fail(ranks->located(ready));
+      return ready;
+    }
     if (Status status = step(); !status.ok())
       return status;
     bool epochEnds = point.cursor.batch == 0;
+    bool due = options.every > 0 ? point.step % options.every == 0 : epochEnds;
+    if (program->isAsynchronous() ? epochEnds || point.step == total || (due && checkpoints) : true)
+      if (Status status = drain(); !status.ok())
+        return status;
     if (epochEnds || point.step == total)
       if (Status status = endEpoch(); !status.ok())
         return status;
-    bool due = options.every > 0 ? point.step % options.every == 0 : epochEnds;
     if (due)
       if (Status status = saveCheckpoint(); !status.ok())
         return status;
   }
+  if (Status status = drain(); !status.ok())
+    return status;
   if (!stopped)
     if (Status status = evaluate(); !status.ok())
       return status;
   if (Status status = saveCheckpoint(); !status.ok())
     return status;
   return stopped ? Status() : agreeToGoOn({});
+}
+
+bool Trainer::mustAgree() const { return !program->isAsynchronous() || point.step % agreementPeriod == 0; }
+
+Status Trainer::drain() {
+  if (program->isAsynchronous())
+    if (Status status = program->drain(); !status.ok())
+      return status;
+  return report();
 }
 
 Status Trainer::prepare() {
@@ -142,41 +166,51 @@ Status Trainer::step() {
   if (Status status = program->train(rate, rows, wants); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
   double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();
-
-  Measures now{program->result("train", "loss").value_or(NAN), std::nullopt};
-  auto correct = program->result("train", "correct"), count = program->result("train", "count");
-  if (correct) {
-    tally.addAccuracy(*correct, count.value_or(static_cast<double>(rows)));
-    now.accuracy = *correct / std::max(count.value_or(static_cast<double>(rows)), 1.0);
-  }
-  tally.addLoss(now.loss, 1);
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
   if (profile && wants == 0)
     profile->add(task, seconds);
-  Log::Step line{number, epoch, {now.loss, std::nullopt}, rate, static_cast<double>(rows) / seconds, seconds, {}, {}};
-  if (wants & DIVISI_WHEN_GRAD_NORMS)
-    line.gradNorms = gradNorms();
+  unreported.push_back({number, epoch, {}, rate, static_cast<double>(rows) / seconds, seconds, {}, {}});
   if (ranks)
-    line.comm = ranks->takeUsage();
-  if (Status status = log->step(line); !status.ok())
-    return status;
-  if (Status status = checkLoss(now.loss); !status.ok()) {
-    common = true; // the loss is the same on all ranks
-    return status;
-  }
-  if (!now.accuracy)
-    now.accuracy = last.accuracy;
-  last = now;
+    unreported.back().comm = ranks->takeUsage();
   point.step = number;
   point.cursor = lastOfEpoch ? Cursor{epoch, 0} : Cursor{epoch - 1, point.cursor.batch + 1};
-  progress->step(number, epoch, {now.loss, tally.measures().accuracy});
   return {};
 }
 
-Status Trainer::checkLoss(double loss) const {
+Status Trainer::report() {
+  if (program->isAsynchronous())
+    if (Status status = program->exchangeResults(); !status.ok())
+      return status;
+  while (!unreported.empty() && (!program->isAsynchronous() || program->nextResults())) {
+    Log::Step line = std::move(unreported.front());
+    unreported.pop_front();
+    line.measures.loss = program->result("train", "loss").value_or(NAN);
+    line.gradNorms = gradNorms();
+    if (Status status = log->step(line); !status.ok())
+      return status;
+    if (Status status = checkLoss(line); !status.ok()) {
+      common = true; // the loss is the same on all ranks
+      return status;
+    }
+    auto batch = static_cast<double>(manifest.batch);
+    auto correct = program->result("train", "correct"), count = program->result("train", "count");
+    Measures now{line.measures.loss, last.accuracy};
+    if (correct) {
+      tally.addAccuracy(*correct, count.value_or(batch));
+      now.accuracy = *correct / std::max(count.value_or(batch), 1.0);
+    }
+    tally.addLoss(now.loss, 1);
+    last = now;
+    progress->step(line.step, line.epoch, {now.loss, tally.measures().accuracy});
+  }
+  return {};
+}
+
+Status Trainer::checkLoss(const Log::Step &line) const {
+  double loss = line.measures.loss;
   if (std::isfinite(loss))
     return {};
-  return failure("the loss of step ", point.step + 1, " is ", std::isnan(loss) ? "NaN" : "infinite",
+  return failure("the loss of step ", line.step, " is ", std::isnan(loss) ? "NaN" : "infinite",
                  ": training stops and nothing is saved; a smaller --lr or --warmup-steps may help");
 }
 

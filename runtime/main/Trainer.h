@@ -55,12 +55,15 @@ private:
   Status resume();
   Status trainSteps();
   Status step();
+  Status report();
+  bool mustAgree() const;
+  Status drain();
   Status endEpoch();
   Status evaluate();
   Status saveCheckpoint();
   Status saveProfile() const;
   Status saveResults();
-  Status checkLoss(double loss) const;
+  Status checkLoss(const Log::Step &line) const;
   std::vector<std::pair<std::string, double>> gradNorms() const;
   void announce();
 
@@ -82,6 +85,7 @@ private:
   int64_t total = 0;    ///< steps to finish
   bool ordered = false; ///< the samples of this epoch are
   Clock::time_point stepBegan;
+  std::deque<Log::Step> unreported; ///< steps whose results are to come
   std::optional<std::string> resumedFrom;
   int64_t resumedAt = 0; ///< steps that were finished then
   std::optional<int64_t> savedStep, evaluatedStep;

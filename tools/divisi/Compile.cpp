@@ -70,8 +70,7 @@ public:
       level = Level::train;
     }
     bool search = !plan.cluster.empty();
-    auto inParts = [&] { return microbatches.microbatches > 1; };
-    if (level < Level::planned && target >= Level::planned && inParts() && !flags.devices.pipelines &&
+    if (level < Level::planned && target >= Level::planned && microbatches.any() && !flags.devices.pipelines &&
         failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
       return 1;
     if (level < Level::planned && target >= Level::planned && plan.many()) {
@@ -83,7 +82,7 @@ public:
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
         return 1;
       level = Level::dist;
-    } else if (level < Level::dist && target >= Level::dist && inParts()) {
+    } else if (level < Level::dist && target >= Level::dist && microbatches.any()) {
       if (failed(session.run([&](OpPassManager &pm) { addTaskPipeline(pm, microbatches); })))
         return 1;
       level = Level::dist;
@@ -125,6 +124,7 @@ private:
       }
     }
     train.batchNormGroups = microbatches.microbatches;
+    train.markGradients = microbatches.asynchronous();
     if (!mesh)
       return success();
     train.splitProjections |= mesh->find("model").has_value();
@@ -253,7 +253,7 @@ private:
     };
     auto schedule = dictionary ? dictionary.getAs<StringAttr>("schedule") : StringAttr();
     auto cuts = dictionary ? dictionary.getAs<ArrayAttr>("cuts") : ArrayAttr();
-    microbatches = {number("microbatches"), number("stages"), number("chunks"), schedule ? schedule.str() : "", {}};
+    microbatches = {number("microbatches"), number("stages"), number("chunks"), schedule ? schedule.str() : "", "stashed", {}};
     for (Attribute name : cuts ? cuts.getValue() : ArrayRef<Attribute>())
       microbatches.cuts.push_back(isa<StringAttr>(name) ? cast<StringAttr>(name).str() : "");
     bool valid = schedule && cuts && microbatches.microbatches > 1 && microbatches.stages > 1 && microbatches.chunks > 0 &&

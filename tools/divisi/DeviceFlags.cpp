@@ -114,10 +114,12 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     for (const char *flag : {"--chunks", "--cut"})
       if (command.count(flag))
         return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
+    if (microbatches.schedule == "pipedream")
+      return "--schedule pipedream is for --mesh with an axis stage: a search does not choose other numbers";
     return "";
   }
   bool piped = microbatches.stages > 1;
-  for (const char *flag : {"--schedule", "--chunks", "--cut"})
+  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
     if (!piped && command.count(flag))
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
   if (microbatches.schedule == "interleaved" && !command.count("--chunks"))
@@ -128,7 +130,12 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") + " for " +
            std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
-  if (piped && microbatches.microbatches < 2)
+  bool asynchronous = microbatches.asynchronous();
+  if (command.count("--staleness") && !asynchronous)
+    return "--staleness is for --schedule pipedream: in the others all microbatches of a step have the same weights";
+  if (asynchronous && microbatches.microbatches > 1)
+    return "--schedule pipedream updates the weights with every batch: leave out --microbatches and --accumulate";
+  if (piped && !asynchronous && microbatches.microbatches < 2)
     return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass through the stages one after the other";
   return "";
 }
@@ -139,7 +146,7 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (!plan.file.empty()) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
-    for (const char *flag : {"--microbatches", "--accumulate", "--schedule", "--chunks", "--cut"})
+    for (const char *flag : {"--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks", "--cut"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
     return "";
@@ -173,8 +180,13 @@ void DeviceFlags::addTo(CLI::App &command) {
       ->check(CLI::Range(1, 65536));
   time->add_option("--accumulate", accumulate, "so many batches make one step: multiplies a named batch dimension, and --microbatches")
       ->check(CLI::Range(1, 65536));
-  time->add_option("--schedule", microbatches.schedule, "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1")
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1"}));
+  time->add_option("--schedule", microbatches.schedule, "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; pipedream is asynchronous: it updates with every batch "
+                   "and does not wait for the pipeline to run empty")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"}));
+  time->add_option("--staleness", microbatches.staleness,
+                   "weights of pipedream: stashed (default: the backward pass has those of the forward pass), vertical-sync (all stages have "
+                   "those of the same step), latest, or predicted (moved on by the momentum)")
+      ->check(CLI::IsMember({"stashed", "vertical-sync", "latest", "predicted"}));
   time->add_option("--chunks", microbatches.chunks, "stages of a device, for --schedule interleaved (default 2)")->check(CLI::Range(1, 64));
   time->add_option("--cut", microbatches.cuts, "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
       ->delimiter('\0');

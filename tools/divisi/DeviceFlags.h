@@ -20,7 +20,7 @@ struct DeviceFlags {
   std::string finish(const CLI::App &command);
   /// Whether any flag asks for a plan.
   bool asksForPlan() const {
-    return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.microbatches > 1 || microbatches.stages > 1;
+    return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.any() || microbatches.stages > 1;
   }
 
 private:

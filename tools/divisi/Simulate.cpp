@@ -15,7 +15,7 @@ using namespace divisi::planning::pipeline;
 namespace {
 
 struct SimulateFlags {
-  std::string schedule, weights = "stashed", title, svg, html, trace;
+  std::string schedule, staleness = "stashed", title, svg, html, trace;
   int stages = 0, microbatches = 1, chunks = 1;
   std::vector<double> forward = {1}, inputGradient = {1}, weightGradient = {1}, update = {0}, allReduce = {0};
   std::vector<double> activations = {0}, parameters = {0}, state = {0}; // MB
@@ -86,9 +86,9 @@ private:
     auto kind = parseScheduleKind(flags.schedule);
     if (!kind)
       return "--schedule: expects one of " + scheduleKindNames() + "; got '" + flags.schedule + "'";
-    auto staleness = parseStaleness(flags.weights);
+    auto staleness = parseStaleness(flags.staleness);
     if (!staleness)
-      return "--weights: expects one of " + stalenessNames() + "; got '" + flags.weights + "'";
+      return "--staleness: expects one of " + stalenessNames() + "; got '" + flags.staleness + "'";
     options = {*kind, flags.stages, flags.microbatches, flags.chunks, *staleness};
     if (std::string wrong = options.invalid(); !wrong.empty())
       return wrong;
@@ -148,7 +148,7 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
                    "for interleaved: parts of the model on each device; they share its times")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  what->add_option("--weights", flags->weights, "for pipedream: " + stalenessNames())->capture_default_str();
+  what->add_option("--staleness", flags->staleness, "for pipedream: " + stalenessNames())->capture_default_str();
   what->add_option("--skip", flags->skips,
                    "PRODUCER:CONSUMER: a value that leaps over stages, such as 0:3 (with chunks, parts of the model)")
       ->delimiter(',');
@@ -187,6 +187,6 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
       "  divisi simulate --schedule 1f1b --stages 4 --microbatches 8 --html pipeline.html\n"
       "  divisi simulate --schedule interleaved --stages 4 --chunks 2 --microbatches 8 --transfer-ms 0.1\n"
       "  divisi simulate --schedule zb-h1 --stages 4 --microbatches 12 --forward-ms 1,1,1,1.5 --trace t.json\n"
-      "  divisi simulate --schedule pipedream --stages 4 --microbatches 32 --weights vertical-sync");
+      "  divisi simulate --schedule pipedream --stages 4 --microbatches 32 --staleness vertical-sync");
   command->callback([flags, &exitCode] { exitCode = Simulating(*flags).run(); });
 }

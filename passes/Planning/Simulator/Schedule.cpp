@@ -11,7 +11,7 @@ namespace {
 
 /// By enum.
 constexpr StringRef kinds[] = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"};
-constexpr StringRef stalenesses[] = {"stashed", "vertical-sync", "latest"};
+constexpr StringRef stalenesses[] = {"stashed", "vertical-sync", "latest", "predicted"};
 constexpr StringRef tasks[] = {"forward", "backward", "input gradient", "weight gradient", "update"};
 
 template <typename Enum> std::optional<Enum> parse(llvm::ArrayRef<StringRef> names, StringRef text) {
@@ -34,7 +34,7 @@ public:
       break;
     case ScheduleKind::f1b1:
     case ScheduleKind::pipedream:
-      alternate(o.devices - device - 1);
+      alternate(o.lagOf(device));
       break;
     case ScheduleKind::interleaved:
       alternate(2 * (o.devices - device - 1) + (o.chunks - 1) * o.devices);

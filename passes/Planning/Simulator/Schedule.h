@@ -24,12 +24,13 @@ enum class Staleness {
   stashed,      // forward: the newest; backward: those of the forward
   verticalSync, // forward and backward, on every stage: as many updates as stage 0 had when the minibatch entered it
   latest,       // the newest, both times: the gradient is of no single set of weights
+  predicted,    // the newest, moved on by the momentum as far as the updates that will come meanwhile (arXiv 1809.02839)
 };
 
 /// "naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream".
 llvm::StringRef nameOf(ScheduleKind kind);
 std::optional<ScheduleKind> parseScheduleKind(llvm::StringRef text);
-/// "stashed", "vertical-sync", "latest".
+/// "stashed", "vertical-sync", "latest", "predicted".
 llvm::StringRef nameOf(Staleness staleness);
 std::optional<Staleness> parseStaleness(llvm::StringRef text);
 /// The names that the parsers know, for errors and help.
@@ -63,6 +64,8 @@ struct ScheduleOptions {
   static constexpr int64_t mostTasks = 4'000'000;
 
   bool asynchronous() const { return kind == ScheduleKind::pipedream; }
+  /// Of an asynchronous schedule: so many minibatches enter a device between the forward and the backward pass of one.
+  int lagOf(int device) const { return devices - device - 1; }
   int stages() const { return devices * chunks; }
   /// Chunks go round: stage s is chunk s / p of device s % p.
   int stageOf(int device, int chunk) const { return chunk * devices + device; }

@@ -45,7 +45,7 @@ Object pipeline::toJson(const Simulation &simulation, const Names &names) {
                 {"devices", std::move(devices)},
                 {"links", std::move(links)}};
   if (o.asynchronous()) {
-    result["weights"] = nameOf(o.staleness);
+    result["staleness"] = nameOf(o.staleness);
     result["minibatch_ms"] = simulation.steadySeconds * 1e3;
   }
   return result;

@@ -37,7 +37,7 @@ private:
         if (o.staleness == Staleness::verticalSync)
           version = entered[task.microbatch];
         forward[task.chunk][task.microbatch] = version;
-      } else if (o.staleness != Staleness::latest) {
+      } else if (o.staleness != Staleness::latest && o.staleness != Staleness::predicted) {
         version = forward[task.chunk][task.microbatch];
       }
     }

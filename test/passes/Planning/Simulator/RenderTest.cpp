@@ -83,7 +83,7 @@ TEST(Render, Json) {
   EXPECT_FALSE(json.get("minibatch_ms"));
   json = toJson(run({ScheduleKind::pipedream, 2, 20}, std::vector<StageCost>(2, {1e-3, 1e-3, 1e-3})), {});
   EXPECT_NEAR(*json.getNumber("minibatch_ms"), 3.2, 0.2001); // 3 ms, and at most the transfers of a round
-  EXPECT_EQ(json.getString("weights"), "stashed");
+  EXPECT_EQ(json.getString("staleness"), "stashed");
 }
 
 TEST(Render, Table) {

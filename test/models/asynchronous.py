@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Asynchronous pipelines against a plain sequential reference that applies exactly the staleness of the definition.
+
+    asynchronous.py --divisi PATH [--only SUBSTRING] [--jobs N] [--convergence]
+
+Trains perceptrons on the digits under `--schedule pipedream` and compares every loss with ones that are computed here, in float64,
+minibatch by minibatch, from lists of all versions of each stage's weights. Then: with a learning rate of 0 every reference model has the
+losses and running statistics of one device, and dropout its random numbers; a resumed run repeats an uninterrupted one. Ends with `N passed, N failed`. --convergence prints a table of
+synchronous and asynchronous training instead. Needs the package onnx.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import functools
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.dont_write_bytecode = True
+import check  # noqa: E402
+
+MODELS = pathlib.Path(__file__).resolve().parent
+TIED = ("gpt_tiny",)  # a parameter that two stages use is refused
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits"
+SIZES = (64, 48, 40, 32, 24, 10)
+BATCH, BATCHES, STEPS = 16, 20, 40  # of a step, in an epoch, of a run
+TOLERANCE = 1e-5
+MOMENTUM = 0.9
+KINDS = ("stashed", "vertical-sync", "latest", "predicted")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A program: `stages` stages, or one device; one more layer begins at each cut."""
+
+    staleness: str
+    stages: int
+    mesh: str = ""
+    cuts: tuple = ()  # layers that begin a stage, from 1 on
+    flags: str = ""
+
+    def compile_flags(self):
+        if not self.stages:
+            return self.flags.split()
+        flags = f"--mesh stage={self.stages}{self.mesh} --schedule pipedream --staleness {self.staleness} {self.flags}".split()
+        return flags + [f"--cut=fc{layer}" for layer in self.cuts]
+
+    def devices(self):
+        count = max(1, self.stages)
+        for axis in self.mesh.split(",")[1:]:
+            count *= int(axis.split("=")[1])
+        return count
+
+
+RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, (2,)), (4, (1, 2, 4)))] + [
+    Run("stashed", 5, cuts=(1, 2, 3, 4), flags="--weight-decay 0.01 --lr-schedule linear --warmup-steps 5"),
+    Run("latest", 3, cuts=(1, 3), flags="--weight-decay 0.01 --lr-schedule cosine"),
+    Run("stashed", 2, ",data=2", cuts=(3,)),
+    Run("vertical-sync", 2, ",model=2", cuts=(2,)),
+    Run("predicted", 2, ",data=2,model=2", cuts=(2,)),
+]
+
+
+def call(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command[:3]))}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
+
+
+def weights_of(seed=1):
+    """[(weight, bias)] by layer, float32."""
+    rng = np.random.default_rng(seed)
+    return [(rng.normal(0, (2 / fan) ** 0.5, (out, fan)).astype(np.float32), rng.normal(0, 0.1, out).astype(np.float32))
+            for fan, out in zip(SIZES, SIZES[1:])]
+
+
+def write_model(path, dropout=0.0):
+    """A perceptron whose linear layers are the nodes fc0, fc1, ..."""
+    nodes, constants, value = [], [], "image"
+    for i, (weight, bias) in enumerate(weights_of()):
+        constants += [numpy_helper.from_array(weight, f"fc{i}.weight"), numpy_helper.from_array(bias, f"fc{i}.bias")]
+        last = i == len(SIZES) - 2
+        nodes.append(helper.make_node("Gemm", [value, f"fc{i}.weight", f"fc{i}.bias"], ["logits" if last else f"y{i}"], f"fc{i}", transB=1))
+        if not last:
+            nodes.append(helper.make_node("Relu", [f"y{i}"], [f"relu{i}"], f"relu{i}"))
+        value = f"relu{i}"
+        if dropout and not last:
+            constants += [numpy_helper.from_array(np.array(x), f"{n}{i}") for n, x in (("ratio", np.float32(dropout)), ("training", True))]
+            nodes.append(helper.make_node("Dropout", [value, f"ratio{i}", f"training{i}"], [f"drop{i}"], f"drop{i}"))
+            value = f"drop{i}"
+    inputs = [helper.make_tensor_value_info("image", TensorProto.FLOAT, [BATCH, SIZES[0]])]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [BATCH, SIZES[-1]])]
+    graph = helper.make_graph(nodes, "perceptron", inputs, outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def write_data(folder):
+    for name, rows in (("", BATCH * BATCHES), ("t", None)):
+        np.save(folder / f"x{name}.npy", np.load(DIGITS / f"x{name}.npy").reshape(-1, SIZES[0])[:rows].astype(np.float32))
+        np.save(folder / f"y{name}.npy", np.load(DIGITS / f"y{name}.npy")[:rows])
+
+
+class Reference:
+    """PipeDream's training (arXiv 1806.03377, section 3.3), one minibatch after the other."""
+
+    def __init__(self, run):
+        self.run, decay = run, run.flags.split()
+        self.decay = float(decay[decay.index("--weight-decay") + 1]) if "--weight-decay" in decay else 0
+        self.stage_of = [sum(layer >= cut for cut in run.cuts) for layer in range(len(SIZES) - 1)]
+        start = [[x.astype(np.float64) for x in layer] for layer in weights_of()]
+        self.versions = [[layer] for layer in start]  # by layer, by number of updates
+        self.velocities = [[[np.zeros_like(x) for x in layer]] for layer in start]
+
+    def weights(self, layer, minibatch, first, rate, backward):
+        """What a pass of a minibatch reads; `first`: the one that entered the empty pipeline first."""
+        stage, kind = self.stage_of[layer], self.run.staleness
+        lag = self.run.stages - 1 - stage
+        forward = max(first, minibatch - lag)  # updates that are done when the minibatch comes
+        if kind == "stashed":
+            version = forward
+        elif kind == "vertical-sync":
+            version = max(first, minibatch - (self.run.stages - 1))  # those of the first stage, at that time
+        else:
+            version = minibatch if backward else forward
+        chosen = self.versions[layer][version]
+        if kind != "predicted" or self.run.stages < 2:
+            return chosen
+        updates = stage // 2 + (0 if backward else lag)
+        return [w - updates * rate * v for w, v in zip(chosen, self.velocities[layer][version])]
+
+    def step(self, minibatch, first, rate, x, labels):
+        """The loss; then there is one more version."""
+        values = [x]
+        last = len(SIZES) - 2
+        for layer in range(last + 1):
+            weight, bias = self.weights(layer, minibatch, first, rate, backward=False)
+            y = values[-1] @ weight.T + bias
+            values.append(y if layer == last else np.maximum(y, 0))
+        shifted = values[-1] - values[-1].max(1, keepdims=True)
+        logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+        rows = np.arange(len(labels))
+        gradient = np.exp(logs)
+        gradient[rows, labels] -= 1
+        gradient /= len(labels)
+        gradients = []
+        for layer in range(last, -1, -1):
+            if layer < last:
+                gradient = gradient * (values[layer + 1] > 0)
+            gradients.append((gradient.T @ values[layer], gradient.sum(0)))
+            gradient = gradient @ self.weights(layer, minibatch, first, rate, backward=True)[0]
+        for layer, given in enumerate(reversed(gradients)):
+            now, speed = self.versions[layer][minibatch], self.velocities[layer][minibatch]
+            speed = [MOMENTUM * v + g + self.decay * w for v, g, w in zip(speed, given, now)]
+            self.velocities[layer].append(speed)
+            self.versions[layer].append([w - rate * v for w, v in zip(now, speed)])
+        return -logs[rows, labels].mean()
+
+    def losses(self, x, labels, rates):
+        """The pipeline runs empty at the end of every epoch."""
+        result = []
+        for step, rate in enumerate(rates):
+            batch = slice(step % BATCHES * BATCH, (step % BATCHES + 1) * BATCH)
+            result.append(self.step(step, step // BATCHES * BATCHES, rate, x[batch].astype(np.float64), labels[batch]))
+        return np.array(result)
+
+
+class Tester:
+    def __init__(self, divisi):
+        self.divisi = divisi
+
+    def train(self, run, folder, model=None, steps=STEPS, lr=0.02, more=(), name="prog"):
+        """The lines of the log."""
+        program, log = folder / name, folder / f"{name}.jsonl"
+        if not (folder / "x.npy").exists():
+            write_data(folder)
+        if not model:
+            model = folder / "model.onnx"
+            write_model(model)
+        call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
+             "--optimizer", "sgd", "--lr", lr, "--momentum", MOMENTUM, *run.compile_flags())  # fmt: skip
+        start = [self.divisi, "run", "--devices", run.devices(), program] if run.devices() > 1 else [program]
+        call(*start, f"--data=image={folder / 'x.npy'}", f"--data=label={folder / 'y.npy'}", "--no-shuffle", "--quiet", "--threads", 1,
+             "--log", log, "--steps", steps, *more)  # fmt: skip
+        return [json.loads(line) for line in log.read_text().splitlines()]
+
+    def losses(self, rows):
+        return np.array([row["loss"] for row in rows if "step" in row and "eval" not in row])
+
+    def against_reference(self, run, folder):
+        rows = self.train(run, folder)
+        losses = self.losses(rows)
+        rates = [row["lr"] for row in rows if "step" in row and "eval" not in row]
+        expected = Reference(run).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
+        if len(losses) != STEPS:
+            return False, f"{len(losses)} losses of {STEPS} steps"
+        error = np.max(np.abs(losses - expected) / np.abs(expected))
+        synchronous = Reference(Run("latest", 1)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
+        differs = np.max(np.abs(expected - synchronous) / synchronous)
+        return bool(error < TOLERANCE < differs / 100), f"loss error {error:.1e} (synchronous training differs by {differs:.1e})"
+
+    def reference_itself(self, folder):
+        """The reference with one stage is what a program for one device computes."""
+        rows = self.train(Run("latest", 0), folder)
+        rates = [row["lr"] for row in rows if "step" in row]
+        expected = Reference(Run("latest", 1)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
+        error = np.max(np.abs(self.losses(rows) - expected) / expected)
+        return bool(error < TOLERANCE), f"loss error {error:.1e}"
+
+    def dropout(self, folder):
+        """Random numbers are those of the minibatch: without learning they alone tell the steps of an epoch from those of the next."""
+        write_model(folder / "dropout.onnx", dropout=0.5)
+        alone, piped = (self.losses(self.train(run, folder, folder / "dropout.onnx", lr=0, name=name))
+                        for run, name in ((Run("latest", 0), "alone"), (Run("stashed", 4, cuts=(1, 2, 3)), "piped")))  # fmt: skip
+        error = np.max(np.abs(alone - piped) / alone)
+        differ = np.max(np.abs(alone[:BATCHES] - alone[BATCHES:]))
+        return bool(error < TOLERANCE and differ > 0.01), f"loss error {error:.1e}"
+
+    def without_learning(self, name, folder):
+        """Forward passes, and what they leave in buffers."""
+        case, losses, weights = MODELS / name, [], []
+        loss = ["--loss", "cross_entropy", "--label", "label"] if name == "mlp_no_loss" else []
+        data = [f"--data={file.stem}={file}" for file in sorted((case / "data").glob("*.npy"))]
+        for stages in 0, 2:
+            program, log, saved = (folder / f"{part}{stages}" for part in ("prog", "log", "weights"))
+            split = ["--mesh", f"stage={stages}", "--schedule", "pipedream"] if stages else []
+            call(self.divisi, "compile", case / "model.onnx", "-o", program, *loss, "--lr", 0, "--momentum", MOMENTUM, *split)
+            start = [self.divisi, "run", "--devices", stages, program] if stages else [program]
+            call(*start, *data, "--no-shuffle", "--quiet", "--threads", 1, "--steps", 9, "--log", log, "--save-weights", saved)
+            losses.append(self.losses([json.loads(line) for line in log.read_text().splitlines()]))
+            weights.append(check.read_norms(saved))
+        error = np.max(np.abs(losses[0] - losses[1]) / np.abs(losses[0]))
+        worst = max(abs(weights[0][n] - weights[1][n]) / max(weights[0][n], 1e-9) for n in weights[0])
+        return bool(error < TOLERANCE and worst < TOLERANCE), f"loss error {error:.1e}, norm error {worst:.1e}"
+
+    def resumed(self, folder):
+        run, every = Run("stashed", 4, cuts=(1, 2, 3)), 7
+        whole = self.train(run, folder, name="whole", more=("--checkpoint", folder / "a", "--every", every))
+        self.train(run, folder, name="first", steps=2 * every, more=("--checkpoint", folder / "b", "--every", every))
+        rest = self.train(run, folder, name="rest", more=("--checkpoint", folder / "b", "--every", every, "--resume"))
+        same = np.array_equal(self.losses(whole)[2 * every :], self.losses(rest))
+        return bool(same), "the same losses" if same else "other losses"
+
+    def lines(self):
+        yield "one device", self.reference_itself
+        for run in RUNS:
+            yield f"{run.staleness} stage={run.stages}{run.mesh} {run.flags}".strip(), functools.partial(self.against_reference, run)
+        yield "dropout", self.dropout
+        for name in sorted(file.parent.name for file in MODELS.glob("*/reference.json")):
+            if name not in TIED:
+                yield f"without learning {name}", functools.partial(self.without_learning, name)
+        yield "resumed after a checkpoint", self.resumed
+
+    def convergence(self, folder, epochs=20):
+        """A table in Markdown."""
+        for name in ("x", "y", "xt", "yt"):
+            data = np.load(DIGITS / f"{name}.npy")
+            np.save(folder / f"{name}.npy", data.reshape(-1, SIZES[0]).astype(np.float32) if name[0] == "x" else data)
+        evaluation = [f"--eval=image={folder / 'xt.npy'}", f"--eval=label={folder / 'yt.npy'}"]
+        print("| schedule | lr | held-out loss, 1 epoch | 5 | 20 | accuracy, 20 |\n|---|---|---|---|---|---|")
+        for lr in (0.005, 0.02):
+            ways = [("synchronous", Run("", 0))] + [(f"pipedream, {kind}", Run(kind, 4, cuts=(1, 2, 4))) for kind in KINDS]
+            for name, run in ways:
+                steps = epochs * (len(np.load(folder / "x.npy")) // BATCH)
+                try:
+                    rows = [row for row in self.train(run, folder, steps=steps, lr=lr, more=evaluation) if row.get("eval")]
+                except RuntimeError as error:
+                    print(f"| {name} | {lr} | {str(error).strip().splitlines()[-1][-60:]} | | | |")
+                    continue
+                at = [rows[epoch - 1]["loss"] for epoch in (1, 5, epochs)]
+                print(f"| {name} | {lr} | {' | '.join(f'{loss:.3f}' for loss in at)} | {rows[-1]['accuracy']:.1%} |", flush=True)
+
+
+def outcome(line):
+    what, test = line
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            ok, text = test(pathlib.Path(folder))
+        except Exception as error:  # a broken program is a failure of this line only
+            ok, text = False, f"{type(error).__name__}: {error}"
+    return ok, f"{what}: {text}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True)
+    p.add_argument("--only", default="", help="a part of the lines to run")
+    p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
+    p.add_argument("--convergence", action="store_true", help="print the table of held-out losses instead")
+    o = p.parse_args()
+    tester = Tester(str(pathlib.Path(o.divisi).resolve()))
+    if o.convergence:
+        with tempfile.TemporaryDirectory() as folder:
+            return tester.convergence(pathlib.Path(folder))
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        for ok, text in pool.map(outcome, [line for line in tester.lines() if o.only in line[0]]):
+            print(f"{'ok  ' if ok else 'FAIL'} {text}", flush=True)
+            passed, failed = passed + ok, failed + (not ok)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
