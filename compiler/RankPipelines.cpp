@@ -1,10 +1,8 @@
 #include "compiler/RankPipelines.h"
 
-#include "passes/Pipelining/StageCosts.h"
 #include "passes/Planning/Cost/Collectives.h"
-#include "passes/Planning/PlanText.h"
 
-#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Parallel.h"
 
 #include <map>
 #include <set>
@@ -13,25 +11,19 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
-using pipeline::ScheduleKind;
-using pipeline::ScheduleOptions;
-using pipelining::StageCosts;
 
-/// Of the plans of a stage's devices, so many are simulated: the best by the sum of all stages need not be the best by stage.
-static constexpr size_t mostPlans = 4;
-/// A pipeline keeps busy with a few microbatches for each stage; more make each one small.
-static constexpr int64_t microbatchesPerStage[] = {1, 2, 4, 8};
+/// Of the plans of a stage's devices, so many are simulated under 1F1B, and the best of them under other schedules: the best by the sum of
+/// all stages need not be the best by stage.
+static constexpr size_t mostPlans = 4, mostScheduled = 2;
+/// A pipeline keeps busy with a few microbatches for each stage; more make each one small, until starting kernels takes longer.
+static constexpr double microbatchesPerStage[] = {0.5, 1, 2, 4, 8};
 static constexpr size_t refined = 2; // numbers of stages
 static constexpr int64_t mostStages = 64;
+/// Cuts of so many of the best pipelines are moved; so many times, in a step of so many operations.
+static constexpr size_t mostMoved = 2;
+static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
-
-std::string PipelineCandidate::name() const {
-  std::string mesh = "stage=" + std::to_string(options.stages / options.chunks);
-  if (plan.mesh.devices() > 1)
-    mesh += "," + nameOf(plan.mesh);
-  return mesh + " " + options.schedule + " microbatches=" + std::to_string(options.microbatches);
-}
 
 namespace {
 
@@ -43,13 +35,9 @@ int64_t batchOf(ModuleOp module) {
   return 0;
 }
 
-/// The module in so many microbatches, and its problem.
-struct InParts {
-  std::shared_ptr<OwningOpRef<ModuleOp>> module;
-  ModuleProblem problem;
-  std::shared_ptr<const Planner> planner;
-  std::string hash; // as a plan file meets the module again
-};
+bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
+  return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
+}
 
 class Search {
 public:
@@ -58,31 +46,31 @@ public:
 
   /// Every number of stages with a few microbatches for each; then other numbers of microbatches for the best.
   std::vector<PipelineCandidate> run() {
+    // That some node needs the whole batch, or that there are more stages than nodes, is no error here: there are other plans.
+    ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+    std::map<int64_t, std::vector<int64_t>> counts; // of microbatches, by stages
     for (int64_t stages = 2; stages <= std::min(request.devices, mostStages); ++stages)
       if (request.devices % stages == 0 && (!request.stages || request.stages == stages))
-        tryStages(stages, request.microbatches ? request.microbatches : usualCount(stages));
-    sort();
+        counts[stages] = {request.microbatches ? request.microbatches : usualCount(stages)};
+    tryAll(counts);
     if (!request.microbatches) {
       std::set<int64_t> best;
       for (const PipelineCandidate &candidate : found)
         if (best.size() < refined)
           best.insert(candidate.options.stages / candidate.options.chunks);
+      counts.clear();
       for (int64_t stages : best)
-        for (int64_t each : microbatchesPerStage)
-          if (each * stages != usualCount(stages))
-            tryStages(stages, each * stages);
-      sort();
+        for (double each : microbatchesPerStage)
+          if (int64_t count = each * stages; count != usualCount(stages))
+            counts[stages].push_back(count);
+      tryAll(counts);
     }
+    llvm::parallelFor(0, std::min(found.size(), mostMoved), [&](size_t i) { moveCuts(found[i]); });
+    llvm::stable_sort(found, isBetter);
     return std::move(found);
   }
 
 private:
-  void sort() {
-    llvm::stable_sort(found, [](const PipelineCandidate &a, const PipelineCandidate &b) {
-      return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
-    });
-  }
-
   /// Four microbatches for a stage, or as many as divide the batch.
   int64_t usualCount(int64_t stages) const {
     int64_t count = 4 * stages;
@@ -91,46 +79,56 @@ private:
     return count;
   }
 
-  /// Null where the step cannot be computed in so many parts.
-  const InParts *inParts(int64_t count) {
-    auto [it, fresh] = parts.try_emplace(count);
-    if (fresh) {
-      // That some node needs the whole batch is no error here: there are other plans.
-      ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
-      auto copy = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
-      PassManager manager(module.getContext());
-      addMicrobatchPipeline(manager, {count});
-      if (succeeded(manager.run(**copy)) && succeeded(pipelining::StepParts::of((*copy)->lookupSymbol<func::FuncOp>("train")))) {
-        std::string hash = hashOfModel(**copy);
-        separateScalars(**copy);
-        if (auto problem = ModuleProblem::build(**copy); succeeded(problem)) {
-          auto planner = std::make_shared<Planner>(problem->problem, cluster);
-          it->second = {copy, std::move(*problem), std::move(planner), hash};
-        }
-      }
+  /// Numbers of microbatches by stages. The steps in so many parts are made first, then all numbers of stages tried at once.
+  void tryAll(const std::map<int64_t, std::vector<int64_t>> &counts) {
+    std::vector<std::pair<int64_t, FailureOr<StepInParts>>> made;
+    std::set<int64_t> missing;
+    std::vector<int64_t> stages;
+    for (const auto &[number, list] : counts) {
+      stages.push_back(number);
+      plans[number];
+      for (int64_t count : list)
+        if (count >= 2 && batch % count == 0 && !steps.count(count))
+          missing.insert(count);
     }
-    return it->second.module ? &it->second : nullptr;
+    for (int64_t count : missing)
+      made.push_back({count, failure()});
+    llvm::parallelFor(0, made.size(), [&](size_t i) { made[i].second = StepInParts::make(module, {made[i].first}, cluster); });
+    for (auto &[count, step] : made)
+      steps.emplace(count, std::move(step));
+    std::vector<std::vector<PipelineCandidate>> results(stages.size());
+    llvm::parallelFor(0, stages.size(), [&](size_t i) {
+      for (int64_t count : counts.at(stages[i]))
+        if (auto it = steps.find(count); it != steps.end() && succeeded(it->second))
+          tryStages(*it->second, stages[i], count, results[i]);
+    });
+    for (auto &list : results)
+      std::move(list.begin(), list.end(), std::back_inserter(found));
+    llvm::stable_sort(found, isBetter);
   }
 
   /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation by operation,
   /// where the operations are.
-  const std::vector<ModuleCandidate> &plansOf(const InParts &part, int64_t stages) {
-    std::vector<std::vector<ModuleCandidate>> &known = plans[stages];
+  const std::vector<ModuleCandidate> &plansOf(const StepInParts &step, int64_t stages) {
+    std::vector<std::vector<ModuleCandidate>> &known = plans.at(stages);
     for (const auto &list : known)
-      if (list.empty() || isAlike(list[0].planner->problem, part.problem.problem))
+      if (list.empty() || isAlike(list[0].planner->problem, step.problem.problem))
         return list;
     std::vector<ModuleCandidate> &list = known.emplace_back();
     int64_t devices = request.devices / stages;
     PlannerOptions options;
     options.meshes = enumerateMeshes(cluster, devices);
     options.alone = devices == 1;
+    options.thorough = false;
     Cluster roomy = cluster; // a stage has a part of what the planner thinks that all of the model needs
     roomy.device.memory *= stages;
     std::string ignored;
-    if (auto candidates = planModule(**part.module, roomy, options, ignored); succeeded(candidates))
-      for (ModuleCandidate &plan : *candidates)
-        if (plan.pads.empty() && plan.mesh.devices() == devices && list.size() < mostPlans)
-          list.push_back(std::move(plan));
+    auto planner = std::make_shared<const Planner>(step.problem.problem, roomy);
+    std::vector<Candidate> candidates = planner->candidates(options, ignored);
+    llvm::stable_sort(candidates, planning::isBetter);
+    for (Candidate &plan : candidates)
+      if (plan.mesh.devices() == devices && list.size() < (devices == 1 ? 1 : mostPlans)) // (one device has one plan by several names)
+        list.push_back({std::move(plan), {}, planner});
     return list;
   }
 
@@ -160,62 +158,69 @@ private:
     return true;
   }
 
-  void tryStages(int64_t stages, int64_t count) {
-    if (count < 2 || batch % count)
-      return;
-    const InParts *part = inParts(count);
-    if (!part)
-      return;
-    for (const ModuleCandidate &known : plansOf(*part, stages)) {
-      const Problem &problem = part->problem.problem;
-      if (!divides(problem, known.mesh, known.plan))
+  void tryStages(const StepInParts &step, int64_t stages, int64_t count, std::vector<PipelineCandidate> &results) {
+    auto simulate = [&](const ModuleCandidate &plan, const pipelining::StageCosts &costs, StringRef schedule) {
+      int64_t chunks = schedule == "interleaved" ? chunksOfDevice : 1;
+      return step.simulate(plan, costs, {count, stages * chunks, chunks, schedule.str(), "stashed", {}}, cluster);
+    };
+    struct Priced {
+      ModuleCandidate plan;
+      std::unique_ptr<pipelining::StageCosts> costs; // of that plan, which stays where it is
+      FailureOr<PipelineCandidate> simulated = failure();
+    };
+    std::vector<std::unique_ptr<Priced>> priced;
+    for (const ModuleCandidate &known : plansOf(step, stages)) {
+      if (!divides(step.problem.problem, known.mesh, known.plan))
         continue;
-      ModuleCandidate plan{part->planner->price(cluster, known.mesh, known.plan, known.name), {}, part->planner};
-      plan.searched = known.searched;
-      StageCosts costs(**part->module, part->problem, plan, cluster);
-      for (ScheduleKind kind : {ScheduleKind::f1b1, ScheduleKind::interleaved, ScheduleKind::zbH1, ScheduleKind::gpipe, ScheduleKind::naive}) {
-        bool common = kind != ScheduleKind::gpipe && kind != ScheduleKind::naive; // these two only if they are asked for
-        if (request.schedule.empty() ? common : pipeline::nameOf(kind) == request.schedule)
-          simulate(*part, costs, plan, stages, count, kind);
-      }
+      auto next = std::make_unique<Priced>(Priced{step.price(cluster, known.mesh, known.plan, known.name), {}});
+      next->plan.searched = known.searched;
+      next->costs = std::make_unique<pipelining::StageCosts>(step.train(), *step.parts, step.problem, next->plan, cluster);
+      next->simulated = simulate(next->plan, *next->costs, request.schedule.empty() ? "1f1b" : request.schedule);
+      if (succeeded(next->simulated))
+        priced.push_back(std::move(next));
     }
+    llvm::stable_sort(priced, [](auto &a, auto &b) { return isBetter(*a->simulated, *b->simulated); });
+    for (size_t i = 0; request.schedule.empty() && i < std::min(priced.size(), mostScheduled); ++i)
+      for (StringRef schedule : {"interleaved", "zb-h1"})
+        if (auto candidate = simulate(priced[i]->plan, *priced[i]->costs, schedule); succeeded(candidate))
+          results.push_back(std::move(*candidate));
+    for (auto &entry : priced)
+      results.push_back(std::move(*entry->simulated));
   }
 
-  void simulate(const InParts &part, const StageCosts &costs, const ModuleCandidate &plan, int64_t devices, int64_t count,
-                ScheduleKind kind) {
-    ScheduleOptions schedule;
-    schedule.kind = kind;
-    schedule.devices = devices;
-    schedule.microbatches = count;
-    schedule.chunks = kind == ScheduleKind::interleaved ? chunksOfDevice : 1;
-    if (!schedule.invalid().empty())
-      return;
-    PipelineCandidate candidate;
-    candidate.options = {count, schedule.stages(), schedule.chunks, pipeline::nameOf(kind).str(), "stashed", {}};
-    ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); }); // too many stages for the model
-    if (failed(pipelining::assignStages(**part.module, schedule.stages(), candidate.options.cuts, costs.weights())))
-      return;
-    auto stages = costs.of(schedule.stages());
-    std::string error;
-    auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs.network(), error);
-    if (!run)
-      return;
-    candidate.seconds = run->seconds;
-    for (const auto &device : run->devices)
-      candidate.memory = std::max(candidate.memory, device.peakBytes);
-    candidate.fits = candidate.memory <= cluster.device.memory;
-    candidate.run = std::move(*run);
-    candidate.plan = plan;
-    candidate.module = part.module;
-    candidate.hash = part.hash;
-    found.push_back(std::move(candidate));
+  /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that helps.
+  void moveCuts(PipelineCandidate &candidate) const {
+    const StepInParts &step = *steps.at(candidate.options.microbatches);
+    pipelining::StageCosts costs(step.train(), *step.parts, step.problem, candidate.plan, cluster);
+    std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
+    std::map<std::string, int64_t> numbers;
+    for (auto [number, name] : llvm::enumerate(nodes))
+      numbers[name] = number;
+    int64_t left = std::min<int64_t>(moves, movesTimesOperations / (int64_t)step.problem.ops.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t k = 0; k < candidate.options.cuts.size(); ++k)
+        for (int64_t distance : {1, -1, 2, -2, 4, -4, 8, -8}) {
+          std::vector<std::string> &cuts = candidate.options.cuts;
+          int64_t before = k ? numbers[cuts[k - 1]] : 0, after = k + 1 < cuts.size() ? numbers[cuts[k + 1]] : (int64_t)nodes.size();
+          int64_t number = numbers[cuts[k]] + distance;
+          if (number <= before || number >= after || left-- <= 0)
+            continue;
+          MicrobatchOptions options = candidate.options;
+          options.cuts[k] = nodes[number];
+          if (auto other = step.simulate(candidate.plan, costs, options, cluster); succeeded(other) && isBetter(*other, candidate)) {
+            candidate = std::move(*other);
+            moved = true;
+          }
+        }
+    }
   }
 
   ModuleOp module;
   const Cluster &cluster;
   const PipelineRequest &request;
   int64_t batch;
-  std::map<int64_t, InParts> parts;                      // by microbatches
+  std::map<int64_t, FailureOr<StepInParts>> steps;                    // by microbatches
   std::map<int64_t, std::vector<std::vector<ModuleCandidate>>> plans; // by stages
   std::vector<PipelineCandidate> found;
 };

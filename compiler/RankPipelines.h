@@ -1,27 +1,9 @@
 #pragma once
-#include "compiler/Pipeline.h"
-#include "passes/Planning/ModulePlanner.h"
-#include "passes/Planning/Simulator/Simulator.h"
-
-#include "mlir/IR/OwningOpRef.h"
+#include "compiler/PipelineCandidate.h"
 
 #include "llvm/Support/JSON.h"
 
 namespace divisi::compiler {
-
-/// A pipeline with a plan for the devices of its stages.
-struct PipelineCandidate {
-  MicrobatchOptions options;          // with the cuts by name
-  planning::ModuleCandidate plan;     // of one stage's devices
-  planning::pipeline::Simulation run; // of a step on the cluster
-  double seconds = 0, memory = 0;     // of a step; bytes of the device that needs most
-  bool fits = false;
-  std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> module; // in microbatches: what the plan is for
-  std::string hash;                                          // of that module, for a plan file
-
-  /// "stage=2,data=2 1f1b microbatches=8".
-  std::string name() const;
-};
 
 struct PipelineRequest {
   int64_t devices = 1;

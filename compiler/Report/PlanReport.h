@@ -9,7 +9,7 @@ namespace divisi::compiler {
 struct PlanReport {
   std::string model;
   const planning::Cluster &cluster;
-  const std::vector<planning::ModuleCandidate> &candidates; // best first, at least one
+  const std::vector<planning::ModuleCandidate> &candidates; // best first; an explanation needs one
   const std::vector<std::string> &suggestions;              // if nothing fits: what would
 
   /// The ranked plans.

@@ -91,14 +91,15 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
   }
   if (pipelines.size() > most)
     out << "   ... and " << pipelines.size() - most << " more (--top N)\n";
-  out << "\nstages of the best begin at " << joined(list(*pipelines[0].getAsObject(), "cuts")) << "\n";
+  if (std::string cuts = joined(list(*pipelines[0].getAsObject(), "cuts")); !cuts.empty())
+    out << "\nstages of the best begin at " << cuts << "\n";
 }
 
-void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
-  const json::Object &cluster = *report.getObject("cluster");
-  out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices") << " x "
-      << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each\n\n";
+/// A table of the plans, what would fit if nothing does, and how near the best is to the optimum.
+static void printRanking(const json::Object &report, size_t most, llvm::raw_ostream &out) {
+  out << "\n";
   row(out, {{"#", -2}, {"plan", 30}, {"step ms", -9}, {"compute", -9}, {"comm", -9}, {"waiting", -9}, {"sent", -8}, {"memory", -8}, {"form", 0}});
+  const json::Object &cluster = *report.getObject("cluster");
   const json::Array &plans = list(report, "plans");
   for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(most, plans.size()))) {
     const json::Object &plan = *value.getAsObject();
@@ -131,6 +132,14 @@ void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ost
       out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than " << share(number(*search, "gap"))
           << " less (pairwise cost " << milliseconds(number(*search, "cost_ms")) << " ms, certified bound "
           << milliseconds(number(*search, "bound_ms")) << " ms)\n";
+}
+
+void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
+  const json::Object &cluster = *report.getObject("cluster");
+  out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices") << " x "
+      << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each\n";
+  if (!list(report, "plans").empty())
+    printRanking(report, most, out);
   if (const json::Array *pipelines = report.getArray("pipelines"))
     printPipelines(*pipelines, most, out);
 }

@@ -1,11 +1,9 @@
 #include "passes/Pipelining/AssignStages.h"
 #include "passes/Pipelining/StageCuts.h"
-#include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/ModuleProblem.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -54,9 +52,10 @@ struct Layers {
 /// The stages of one function's operations.
 class Assignment {
 public:
-  Assignment(func::FuncOp function, const StepParts &parts, const llvm::DenseMap<StringAttr, int> &stageOfLayer,
-             llvm::StringMap<int> &stageOfState, int lastStage)
-      : function(function), parts(parts), stageOfLayer(stageOfLayer), stageOfState(stageOfState), lastStage(lastStage) {}
+  /// `placement` has the stages of layers, and of states that other functions have placed.
+  Assignment(func::FuncOp function, const StepParts &parts, StagePlacement &placement, int lastStage)
+      : function(function), parts(parts), placement(placement), stages(placement.operations), stageOfState(placement.states),
+        lastStage(lastStage) {}
 
   void run() {
     Block &block = function.getBody().front();
@@ -74,14 +73,13 @@ public:
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::finish || isSum(&op)) // what only labels are counted for is where the loss is
         stages[&op] = inputsStage(&op).value_or(isSum(&op) ? lastStage : 0);
-    write(block);
   }
 
 private:
   static bool isSum(Operation *op) { return isa<graph::AccumulateOp>(op); }
   std::optional<int> layerStage(Operation *op) const {
-    auto it = stageOfLayer.find(Layers::nameOf(op));
-    return it == stageOfLayer.end() ? std::nullopt : std::optional(it->second);
+    auto it = placement.layers.find(Layers::nameOf(op));
+    return it == placement.layers.end() ? std::nullopt : std::optional(it->second);
   }
   std::optional<int> stageOf(Value value) const {
     if (Operation *op = value.getDefiningOp()) {
@@ -144,32 +142,22 @@ private:
     }
   }
 
-  void write(Block &block) {
-    Builder builder(function);
-    for (auto [op, stage] : stages)
-      op->setAttr(dist::names::stage, builder.getI64IntegerAttr(stage));
-    for (BlockArgument argument : block.getArguments())
-      if (isOwned(argument)) {
-        int stage = stageOfState.try_emplace(nameOfArgument(argument), 0).first->second;
-        function.setArgAttr(argument.getArgNumber(), dist::names::stage, builder.getI64IntegerAttr(stage));
-      }
-  }
-
   func::FuncOp function;
   const StepParts &parts;
-  const llvm::DenseMap<StringAttr, int> &stageOfLayer;
+  StagePlacement &placement;
+  llvm::DenseMap<Operation *, int> &stages;
   llvm::StringMap<int> &stageOfState;
   int lastStage;
-  llvm::DenseMap<Operation *, int> stages;
 };
 
-/// The stage of each layer.
-FailureOr<llvm::DenseMap<StringAttr, int>> cutLayers(ModuleOp module, const Layers &layers, int64_t stages, std::vector<std::string> &cuts) {
+/// Writes the stages of layers and the cuts.
+LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages, StagePlacement &placement) {
   int64_t count = layers.seconds.size();
+  auto module = train->getParentOfType<ModuleOp>();
   if (stages > count)
     return module.emitError("a pipeline of ") << stages << " stages needs as many nodes: the model has " << count;
   std::vector<int> firsts;
-  for (StringRef name : cuts) {
+  for (StringRef name : placement.cuts) {
     auto it = layers.seconds.find(StringAttr::get(module.getContext(), name));
     if (it == layers.seconds.end())
       return module.emitError("cut: there is no node '") << name << "' in the forward part";
@@ -184,13 +172,21 @@ FailureOr<llvm::DenseMap<StringAttr, int>> cutLayers(ModuleOp module, const Laye
   if ((int64_t)firsts.size() != stages - 1 || !llvm::is_sorted(firsts) || (!firsts.empty() && firsts[0] == 0) ||
       std::adjacent_find(firsts.begin(), firsts.end()) != firsts.end())
     return module.emitError("cut: expected the first nodes of stages 1 to ") << stages - 1 << ", in their order";
-  cuts.clear();
+  placement.cuts.clear();
   for (int first : firsts)
-    cuts.push_back((layers.seconds.begin() + first)->first.str());
-  llvm::DenseMap<StringAttr, int> result;
+    placement.cuts.push_back((layers.seconds.begin() + first)->first.str());
   for (auto [i, entry] : llvm::enumerate(layers.seconds))
-    result[entry.first] = llvm::upper_bound(firsts, (int)i) - firsts.begin();
-  return result;
+    placement.layers[entry.first] = llvm::upper_bound(firsts, (int)i) - firsts.begin();
+  return success();
+}
+
+void write(func::FuncOp function, const StagePlacement &placement) {
+  Builder builder(function);
+  for (auto [op, stage] : placement.operations)
+    op->setAttr(dist::names::stage, builder.getI64IntegerAttr(stage));
+  for (BlockArgument argument : function.getArguments())
+    if (isOwned(argument))
+      function.setArgAttr(argument.getArgNumber(), dist::names::stage, builder.getI64IntegerAttr(placement.of(argument)));
 }
 
 struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
@@ -217,24 +213,42 @@ StageWeights StageWeights::nominal() {
           [](Value value) { return graph::bytesOf(value.getType()) / messages; }};
 }
 
-LogicalResult assignStages(ModuleOp module, int64_t stages, std::vector<std::string> &cuts, const StageWeights &weights) {
+std::vector<std::string> nodesOf(func::FuncOp train, const StepParts &parts) {
+  std::vector<std::string> names;
+  for (auto &[name, seconds] : Layers(train, parts, StageWeights::nominal()).seconds)
+    names.push_back(name.str());
+  return names;
+}
+
+FailureOr<StagePlacement> placeStages(func::FuncOp train, const StepParts &parts, int64_t stages,
+                                      const std::vector<std::string> &cuts, const StageWeights &weights) {
+  StagePlacement placement;
+  placement.cuts = cuts;
+  if (failed(cutLayers(train, Layers(train, parts, weights), stages, placement)))
+    return failure();
+  Assignment(train, parts, placement, stages - 1).run();
+  return placement;
+}
+
+LogicalResult assignStages(ModuleOp module, int64_t stages, const std::vector<std::string> &cuts, const StageWeights &weights) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (!train || !train->hasAttr(graph::names::microbatches))
     return module.emitError("a pipeline needs a function @train with microbatches");
   auto parts = StepParts::of(train);
   if (failed(parts))
     return failure();
-  auto stageOfLayer = cutLayers(module, Layers(train, *parts, weights), stages, cuts);
-  if (failed(stageOfLayer))
+  auto placement = placeStages(train, *parts, stages, cuts, weights);
+  if (failed(placement))
     return failure();
-  llvm::StringMap<int> stageOfState;
-  Assignment(train, *parts, *stageOfLayer, stageOfState, stages - 1).run();
+  write(train, *placement);
   for (auto function : module.getOps<func::FuncOp>())
     if (function != train && function->hasAttr(graph::names::microbatches)) {
       auto others = StepParts::of(function);
       if (failed(others))
         return failure();
-      Assignment(function, *others, *stageOfLayer, stageOfState, stages - 1).run();
+      placement->operations.clear();
+      Assignment(function, *others, *placement, stages - 1).run();
+      write(function, *placement);
     }
   return success();
 }

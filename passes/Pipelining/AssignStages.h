@@ -1,5 +1,7 @@
 #pragma once
-#include "passes/Pipelining/Passes.h"
+#include "passes/Pipelining/StepParts.h"
+
+#include "llvm/ADT/StringMap.h"
 
 #include <functional>
 
@@ -14,8 +16,27 @@ struct StageWeights {
   static StageWeights nominal();
 };
 
-/// Writes `dist.stage` on operations and arguments of the functions with microbatches. The forward part's nodes are cut before
-/// those in `cuts`, or where the slowest stage is fastest; the names of the first nodes of stages 1, 2, ... are then in `cuts`.
-mlir::LogicalResult assignStages(mlir::ModuleOp module, int64_t stages, std::vector<std::string> &cuts, const StageWeights &weights);
+/// Where the operations and states of a function are.
+struct StagePlacement {
+  llvm::DenseMap<mlir::Operation *, int> operations;
+  llvm::StringMap<int> states;                        // by name
+  llvm::DenseMap<mlir::StringAttr, int> layers;       // of the forward part, by the names of nodes
+  std::vector<std::string> cuts;                      // the first nodes of stages 1, 2, ...
+
+  int of(mlir::Operation *op) const { return operations.lookup(op); }
+  int of(mlir::BlockArgument argument) const { return states.lookup(nameOfArgument(argument)); }
+};
+
+/// The names of the nodes between which @train can be cut, in their order.
+std::vector<std::string> nodesOf(mlir::func::FuncOp train, const StepParts &parts);
+
+/// Places @train of a module with microbatches: the forward part's nodes are cut before those in `cuts` or, if there are none,
+/// where the slowest stage is fastest. Changes nothing in the module.
+mlir::FailureOr<StagePlacement> placeStages(mlir::func::FuncOp train, const StepParts &parts, int64_t stages,
+                                            const std::vector<std::string> &cuts, const StageWeights &weights);
+
+/// Writes such a placement of @train, and one of the other functions that follows from it, as `dist.stage` on operations and arguments.
+mlir::LogicalResult assignStages(mlir::ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
+                                 const StageWeights &weights);
 
 } // namespace divisi::pipelining

@@ -42,7 +42,7 @@ public:
       : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()),
         when(graph::whenNeeded(function)) {
     if (options.kind == ScheduleKind::zbH1)
-      weights = this->parts.weightGradients(function);
+      weights = this->parts.weightGradients(function, [](Operation *op) { return dist::stageOf(op); });
   }
 
   LogicalResult run(int64_t &nextMessage) {

@@ -9,8 +9,9 @@ using namespace divisi;
 using namespace divisi::pipelining;
 using namespace divisi::planning;
 
-StageCosts::StageCosts(ModuleOp module, const ModuleProblem &problem, const Candidate &plan, const Cluster &cluster)
-    : train(module.lookupSymbol<func::FuncOp>("train")), parts(*StepParts::of(train)), problem(problem), plan(plan), cluster(cluster),
+StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleProblem &problem, const Candidate &plan,
+                       const Cluster &cluster)
+    : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster),
       expansion(expand(problem.problem, plan.mesh, plan.plan)), computing(plan.prediction.operations),
       communicating(problem.ops.size(), 0) {
   for (const Prediction::Collective &collective : plan.prediction.collectives)
@@ -52,14 +53,15 @@ pipeline::Network StageCosts::network() const {
   return network;
 }
 
-StageCosts::Stages StageCosts::of(int64_t stages) const {
+StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages) const {
   Stages result;
   result.costs.resize(stages);
-  auto weights = parts.weightGradients(train);
+  auto stageOf = [&](Operation *op) { return placement.of(op); };
+  auto weights = parts.weightGradients(train, stageOf);
   std::map<std::pair<int, int>, double> messages;
   llvm::DenseSet<Value> counted; // that backward tasks read
   for (Operation &op : train.getBody().front().without_terminator()) {
-    auto &cost = result.costs[dist::stageOf(&op)];
+    auto &cost = result.costs[stageOf(&op)];
     Part part = parts.at(&op);
     auto number = problem.opOf.find(&op);
     if (isa<graph::AccumulateOp>(op)) {
@@ -93,20 +95,20 @@ StageCosts::Stages StageCosts::of(int64_t stages) const {
       for (Operation *user : value.getUsers()) {
         if (user->hasTrait<OpTrait::IsTerminator>() || isa<graph::AccumulateOp>(user))
           continue;
-        kept |= part == Part::forward && parts.at(user) == Part::backward && dist::stageOf(user) == dist::stageOf(&op);
-        if (dist::stageOf(user) != dist::stageOf(&op) && parts.at(user) == Part::forward && part == Part::forward)
-          elsewhere.insert(dist::stageOf(user));
+        kept |= part == Part::forward && parts.at(user) == Part::backward && stageOf(user) == stageOf(&op);
+        if (stageOf(user) != stageOf(&op) && parts.at(user) == Part::forward && part == Part::forward)
+          elsewhere.insert(stageOf(user));
       }
       if (Value source = parts.keptFor(value); kept && counted.insert(source).second)
         cost.activationBytes += bytesOf(source);
       for (int stage : elsewhere)
-        messages[{dist::stageOf(&op), stage}] += bytesOf(value);
+        messages[{stageOf(&op), stage}] += bytesOf(value);
     }
   }
   for (BlockArgument argument : train.getArguments())
     if (isOwned(argument)) {
       const Problem::Tensor &tensor = problem.problem.tensors[problem.tensorOf.lookup(argument)];
-      auto &cost = result.costs[dist::stageOf(argument)];
+      auto &cost = result.costs[placement.of(argument)];
       (tensor.role == Problem::Role::parameter ? cost.parameterBytes : cost.stateBytes) += bytesOf(argument);
     }
   for (auto &[stagesOf, bytes] : messages)

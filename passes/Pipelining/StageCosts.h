@@ -1,6 +1,5 @@
 #pragma once
 #include "passes/Pipelining/AssignStages.h"
-#include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Simulator/Simulator.h"
@@ -10,19 +9,19 @@ namespace divisi::pipelining {
 /// What a module with microbatches takes under a plan for the devices of one stage, as the planner predicts it.
 class StageCosts {
 public:
-  /// The parts of @train are known to exist (split-microbatches made it). `problem` is that of the module; the prediction of `plan` is for a step of one microbatch.
-  StageCosts(mlir::ModuleOp module, const planning::ModuleProblem &problem, const planning::Candidate &plan,
-             const planning::Cluster &cluster);
+  /// `parts` are those of @train. `problem` is that of the module; the prediction of `plan` is for a step of one microbatch.
+  StageCosts(mlir::func::FuncOp train, const StepParts &parts, const planning::ModuleProblem &problem,
+             const planning::Candidate &plan, const planning::Cluster &cluster);
 
   /// For cutting the model where the slowest stage is fastest.
   StageWeights weights() const;
-  /// Costs of stages, and messages between them, of a module with `dist.stage`. Memory of gradients, state and what a microbatch
+  /// Costs of stages, and messages between them. Memory of gradients, state and what a microbatch
   /// leaves for its backward pass; workspaces are not counted.
   struct Stages {
     std::vector<planning::pipeline::StageCost> costs;
     std::vector<planning::pipeline::Edge> edges;
   };
-  Stages of(int64_t stages) const;
+  Stages of(const StagePlacement &placement, int64_t stages) const;
   /// Messages between the devices of stages: stage s has those from s * devices on.
   planning::pipeline::Network network() const;
 
@@ -32,7 +31,7 @@ private:
   double messageSeconds(double bytes) const;
 
   mutable mlir::func::FuncOp train;
-  StepParts parts;
+  const StepParts &parts;
   const planning::ModuleProblem &problem;
   const planning::Candidate &plan;
   const planning::Cluster &cluster;

@@ -1,34 +1,80 @@
 #include "passes/Pipelining/StageCuts.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
+
+namespace {
+
+/// Layers one after the other, to be cut into stages.
+class Chain {
+public:
+  Chain(const std::vector<double> &seconds, const std::vector<double> &cutSeconds)
+      : layers((int)seconds.size()), cutSeconds(cutSeconds), before(seconds.size() + 1, 0) {
+    for (int i = 0; i < layers; ++i)
+      before[i + 1] = before[i] + seconds[i];
+  }
+
+  double sum(int begin, int end) const { return before[end] - before[begin]; }
+  double cut(int begin) const { return begin ? cutSeconds[begin] : 0; }
+
+  /// Whether so many stages can all stay within a limit: the longest ones that do are at most so many, and there are cuts enough to
+  /// make them more.
+  bool fits(int stages, double limit) const {
+    int cuts = 0, needed = 1, begin = 0, end = 0; // `end`: the last cut so far
+    for (int i = 1; i <= layers; ++i) {
+      bool allowed = i == layers || cut(i) <= limit;
+      cuts += allowed && i < layers;
+      if (!allowed)
+        continue;
+      if (sum(begin, i) > limit) {
+        begin = end;
+        ++needed;
+        if (sum(begin, i) > limit)
+          return false;
+      }
+      end = i;
+    }
+    return needed <= stages && cuts >= stages - 1;
+  }
+
+  /// The least limit that fits: doubles that are not negative have the order of their bits.
+  double leastLimit(int stages) const {
+    uint64_t low = 0, high = std::bit_cast<uint64_t>(std::numeric_limits<double>::max());
+    while (low < high) {
+      uint64_t middle = low + (high - low) / 2;
+      if (fits(stages, std::bit_cast<double>(middle)))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return std::bit_cast<double>(low);
+  }
+
+  const int layers;
+
+private:
+  const std::vector<double> &cutSeconds;
+  std::vector<double> before; // of all layers before one
+};
+} // namespace
 
 std::vector<int> divisi::pipelining::cutIntoStages(const std::vector<double> &seconds,
                                                    const std::vector<double> &cutSeconds, int stages) {
-  int layers = (int)seconds.size();
-  std::vector<double> before(layers + 1, 0); // of all layers before one
-  for (int i = 0; i < layers; ++i)
-    before[i + 1] = before[i] + seconds[i];
+  Chain chain(seconds, cutSeconds);
+  int layers = chain.layers;
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  auto stage = [&](int begin, int end) { return std::max(before[end] - before[begin], begin ? cutSeconds[begin] : 0); };
-  // The least that the slowest of k + 1 stages takes with the first j layers.
-  std::vector<std::vector<double>> slowest(stages, std::vector<double>(layers + 1, infinite));
-  for (int j = 1; j <= layers; ++j)
-    slowest[0][j] = stage(0, j);
-  for (int k = 1; k < stages; ++k)
-    for (int j = k + 1; j <= layers; ++j)
-      for (int i = k; i < j; ++i)
-        slowest[k][j] = std::min(slowest[k][j], std::max(slowest[k - 1][i], stage(i, j)));
-  double limit = slowest[stages - 1][layers];
+  double limit = chain.leastLimit(stages);
   // With no stage above that, the fewest seconds of messages; where the last of the stages begins.
   std::vector<std::vector<double>> messages(stages, std::vector<double>(layers + 1, infinite));
   std::vector<std::vector<int>> from(stages, std::vector<int>(layers + 1, 0));
   for (int j = 1; j <= layers; ++j)
-    messages[0][j] = stage(0, j) <= limit ? 0 : infinite;
+    messages[0][j] = chain.sum(0, j) <= limit ? 0 : infinite;
   for (int k = 1; k < stages; ++k)
     for (int j = k + 1; j <= layers; ++j)
-      for (int i = k; i < j; ++i)
-        if (double sum = messages[k - 1][i] + cutSeconds[i]; stage(i, j) <= limit && sum < messages[k][j])
+      for (int i = j - 1; i >= k && chain.sum(i, j) <= limit; --i)
+        if (double sum = messages[k - 1][i] + chain.cut(i); chain.cut(i) <= limit && sum <= messages[k][j])
           messages[k][j] = sum, from[k][j] = i;
   std::vector<int> cuts;
   for (int k = stages - 1, j = layers; k > 0; --k)

@@ -91,14 +91,14 @@ void StepParts::findKept(Block &block, bool weightsChange) {
   }
 }
 
-llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function) const {
+llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function, llvm::function_ref<int(Operation *)> stageOf) const {
   llvm::DenseSet<Operation *> result;
   for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
     if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
       continue;
     bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
       return parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) &&
-             (dist::stageOf(user) != dist::stageOf(&op) || !result.contains(user));
+             (stageOf(user) != stageOf(&op) || !result.contains(user));
     });
     if (!awaited)
       result.insert(&op);

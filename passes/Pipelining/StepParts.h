@@ -40,7 +40,8 @@ public:
   /// Whether every stage and task can have the value for itself.
   bool isAnywhere(mlir::Value value) const;
   /// Of the backward part with stages, what no earlier stage waits for: the gradients of weights.
-  llvm::DenseSet<mlir::Operation *> weightGradients(mlir::func::FuncOp function) const;
+  llvm::DenseSet<mlir::Operation *> weightGradients(mlir::func::FuncOp function,
+                                                    llvm::function_ref<int(mlir::Operation *)> stageOf) const;
 
 private:
   bool isCheap(mlir::Operation *op) const;

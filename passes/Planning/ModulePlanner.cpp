@@ -87,7 +87,7 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   llvm::stable_sort(result, isBetter);
   // The bound of the best search, by the whole problem.
   auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
-  if (searched != result.end() && searched->pads.empty()) {
+  if (options.thorough && searched != result.end() && searched->pads.empty()) {
     planner->certify(options.pins, *searched);
     llvm::stable_sort(result, isBetter);
   }

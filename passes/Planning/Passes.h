@@ -13,5 +13,7 @@ namespace divisi::planning {
 
 /// "data=2,model=4"; what is wrong with the text in `error`.
 std::optional<dist::Mesh> parseMesh(llvm::StringRef text, std::string &error);
+/// More axes and devices than anybody has are not: few enough to compute with.
+bool isReasonable(const dist::Mesh &mesh);
 
 } // namespace divisi::planning

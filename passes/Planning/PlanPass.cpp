@@ -1,9 +1,7 @@
-#include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ApplyPlan.h"
+#include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
-
-#include "mlir/Parser/Parser.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -11,8 +9,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
-/// More axes and devices than anybody has, and few enough to compute with.
-static bool isReasonable(const dist::Mesh &mesh) { return mesh.axes.size() <= 6 && mesh.devices() <= 4096; }
+bool planning::isReasonable(const dist::Mesh &mesh) { return mesh.axes.size() <= 6 && mesh.devices() <= 4096; }
 
 std::optional<dist::Mesh> planning::parseMesh(StringRef text, std::string &error) {
   dist::Mesh mesh;
@@ -80,43 +77,14 @@ private:
   }
 
   LogicalResult followFile() {
-    OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(file, &getContext());
-    if (!text)
+    OwningOpRef<ModuleOp> text;
+    dist::PlanOp plan = parsePlan(text, file, &getContext());
+    if (!plan)
       return failure();
-    auto plans = text->getOps<dist::PlanOp>();
-    if (!llvm::hasSingleElement(plans))
-      return fail("expected one dist.plan in '" + file + "'");
-    dist::PlanOp plan = *plans.begin();
-    for (Operation &op : plan.getBody().front())
-      if (!isa<dist::PadOp, dist::PlaceOp, dist::SplitOp>(op))
-        return op.emitError("is no decision of a plan: expected dist.pad, dist.place or dist.split");
-    if (plan.getModel() != hash)
-      return plan.emitError("the plan was made for another model, or with other flags: this one is ") << hash;
-    separateScalars(getOperation());
-    dist::Mesh grid = dist::toMesh(plan.getMesh());
-    if (!isReasonable(grid))
-      return plan.emitError("a mesh has at most 6 axes and 4096 devices");
-    if (grid.devices() == 1 && plan->hasAttr(dist::names::pipeline))
+    if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline) && plan.getModel() == hash)
       return success(); // a stage is one device: there is nothing to split
-    std::vector<NamedPad> pads;
-    for (auto pad : plan.getOps<dist::PadOp>()) {
-      auto problem = ModuleProblem::build(getOperation());
-      if (failed(problem))
-        return failure();
-      pads.push_back({pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts()});
-      auto request = requestOf(problem->problem, pads.back());
-      if (!request && !isNamed(problem->problem, pads.back().name))
-        return pad.emitError("there is no input or state '") << pad.getName() << "'";
-      if (!request)
-        return pad.emitError("'") << pad.getName() << "' has no dimension " << pads.back().dim
-               << " that could grow to a multiple of " << pads.back().parts;
-      applyPadding(getOperation(), *problem, PadClass(problem->problem, *request));
-    }
-    auto problem = ModuleProblem::build(getOperation());
-    if (failed(problem))
-      return failure();
-    auto decided = readPlan(plan, *problem, grid);
-    if (failed(decided) || failed(apply(*problem, *decided, grid, pads)))
+    auto followed = followPlan(getOperation(), plan, hash);
+    if (failed(followed) || failed(apply(followed->problem, followed->plan, followed->mesh, followed->pads)))
       return failure();
     for (auto written : getOperation().getOps<dist::PlanOp>())
       written->setDiscardableAttrs(plan->getDiscardableAttrDictionary());
@@ -134,10 +102,6 @@ private:
             << "the axis \"" << axis.name << "\" of size " << axis.size
             << " splits nothing: its devices all compute the same (data splits the batch, model the weights, others what is pinned)";
     }
-  }
-
-  static bool isNamed(const Problem &problem, StringRef name) {
-    return !name.empty() && llvm::any_of(problem.tensors, [&](const auto &tensor) { return tensor.name == name; });
   }
 
   LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid, ArrayRef<NamedPad> pads) {

@@ -19,6 +19,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+from pipelines import computed_nodes  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve().parent
 MAKE_GRAPH = HERE.parents[1] / "examples/large-graphs/make_graph.py"
 GB = 1e9
@@ -306,6 +309,36 @@ def never_worse(p):
             yield f"{where}: explain knows no better one", not others, f"{len(others)}: {min(others, default='')}"
 
 
+def pipelines_never_worse(p):
+    """By the simulator, against pipelines by hand: plan files, with cuts that the compiler chooses and with ones at equal numbers of nodes."""
+    shapes = ["stage=2", "stage=4", "stage=2,data=2", "stage=2,model=2"]
+    schedules = ["1f1b", "gpipe", "zb-h1", "interleaved --chunks 2", "naive"]
+    file = p.folder / "hand.mlir"
+    for name, cluster in ("gpt_tiny", "cpu:4"), ("llama_tiny", p.quick()), ("mlp", "cpu:4"), ("unet_tiny", p.quick()):
+        model = HERE / name / "model.onnx"
+        found = json.loads(p.run("plan", model, "--cluster", cluster, "--pipelines", "--json", codes=(0, 3)).stdout)["pipelines"]
+        nodes = computed_nodes(model)
+        counts, worse = 0, []
+        for shape, schedule, count, by_hand in itertools.product(shapes, schedules, (2, 4), (False, True)):
+            stages = int(shape.split(",")[0].split("=")[1])
+            cuts = stages * (2 if "interleaved" in schedule else 1) - 1
+            if shape == "stage=2" or cuts >= len(nodes) or (count == 4 and by_hand):
+                continue
+            where = [f"--cut={nodes[(i + 1) * len(nodes) // (cuts + 1)]}" for i in range(cuts)] if by_hand else []
+            flags = f"--mesh {shape} --microbatches {count} --schedule {schedule}".split()
+            if p.run("compile", model, *flags, *where, "--emit", "plan", "-o", file, codes=(0, 1)).returncode:
+                continue  # sizes that do not divide
+            done = p.run("plan", model, "--cluster", cluster, "--plan", file, "--json", codes=(0, 1, 3))
+            if done.returncode == 1:
+                continue  # cuts that are no nodes any more
+            hand = json.loads(done.stdout)["pipelines"][0]
+            counts += 1
+            if hand["fits"] and hand["step_ms"] < found[0]["step_ms"] * (1 - 1e-9):
+                worse.append((hand["step_ms"] / found[0]["step_ms"], hand["name"], *where))
+        yield f"{name}: {HAND_PLANS} pipelines by hand and more", counts >= HAND_PLANS, f"{counts}"
+        yield f"{name}: none of them is better than {found[0]['name']}", not worse, f"{len(worse)}: {min(worse, default='')}"
+
+
 def bounds(p):
     """The certified bound is below the cost, and near to it (small models are the hard ones; see benchmark/planning.py)."""
     for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
@@ -387,7 +420,7 @@ def plans_given_back(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
-         experts, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, never_worse]
+         experts, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_never_worse, never_worse]
 
 
 def main():

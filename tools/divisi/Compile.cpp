@@ -9,6 +9,7 @@
 #include "compiler/Link.h"
 #include "compiler/Manifest.h"
 #include "compiler/Pipeline.h"
+#include "compiler/PlanFile.h"
 #include "compiler/Profile/Expectation.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
@@ -37,9 +38,6 @@ struct CompileFlags {
   tools::DeviceFlags devices;
   std::string output, emit, cpu = "native";
 };
-
-/// On a plan: fused projections were split before it was made, as they are wherever there is an axis "model".
-constexpr StringLiteral splitProjections = "split_projections";
 
 /// Fixed, so that a program does not depend on the machine that compiles it.
 constexpr unsigned compileThreads = 2;
@@ -70,14 +68,19 @@ public:
       level = Level::train;
     }
     bool search = !plan.cluster.empty();
-    if (level < Level::planned && target >= Level::planned && microbatches.any() && !flags.devices.pipelines &&
-        failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
-      return 1;
+    std::string hash; // of the step in microbatches
+    if (level < Level::planned && target >= Level::planned && microbatches.any() && !flags.devices.pipelines) {
+      if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
+        return 1;
+      hash = planning::hashOfModel(*model.module);
+    }
     if (level < Level::planned && target >= Level::planned && plan.many()) {
       if (search ? failed(searchPlan()) : failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, plan); })))
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
+    if (flags.emit == "plan" && !hash.empty())
+      writePipeline(*model.module, microbatches, hash);
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
         return 1;
@@ -119,8 +122,10 @@ private:
       for (auto decided : text->getOps<dist::PlanOp>()) {
         mesh = dist::toMesh(decided.getMesh());
         train.splitProjections = decided->hasAttr(splitProjections);
-        if (failed(readPipeline(decided)))
+        auto read = readPipeline(decided);
+        if (failed(read))
           return failure();
+        microbatches = *read;
       }
     }
     train.batchNormGroups = microbatches.microbatches;
@@ -217,49 +222,12 @@ private:
     microbatches = best.options;
     model.module = std::move(*best.module);
     model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
-    if (best.plan.mesh.devices() > 1) {
-      if (failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
-        return failure();
-    } else {
-      auto builder = OpBuilder::atBlockBegin(model.module->getBody());
-      auto written = dist::PlanOp::create(builder, model.module->getLoc(), best.hash,
-                                          dist::toAttr(best.plan.mesh, &session.context));
-      written.getBody().emplaceBlock();
-    }
-    Builder b(&session.context);
-    SmallVector<Attribute> cuts;
-    for (const std::string &name : best.options.cuts)
-      cuts.push_back(b.getStringAttr(name));
-    for (auto written : model.module->getOps<dist::PlanOp>()) {
-      written->setAttr(splitProjections, b.getUnitAttr());
-      written->setAttr(dist::names::pipeline, b.getDictionaryAttr({b.getNamedAttr("chunks", b.getI64IntegerAttr(best.options.chunks)),
-                                                            b.getNamedAttr("cuts", b.getArrayAttr(cuts)),
-                                                            b.getNamedAttr("microbatches", b.getI64IntegerAttr(best.options.microbatches)),
-                                                            b.getNamedAttr("schedule", b.getStringAttr(best.options.schedule)),
-                                                            b.getNamedAttr("stages", b.getI64IntegerAttr(best.options.stages))}));
-    }
+    if (best.plan.mesh.devices() > 1 && failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
+      return failure();
+    writePipeline(*model.module, best.options, best.hash);
+    for (auto written : model.module->getOps<dist::PlanOp>())
+      written->setAttr(splitProjections, UnitAttr::get(&session.context));
     return success();
-  }
-
-  /// What applyPipeline writes on a plan.
-  LogicalResult readPipeline(dist::PlanOp decided) {
-    Attribute attr = decided->getAttr(dist::names::pipeline);
-    if (!attr)
-      return success();
-    auto dictionary = dyn_cast<DictionaryAttr>(attr);
-    auto number = [&](StringRef name) {
-      auto value = dictionary ? dictionary.getAs<IntegerAttr>(name) : IntegerAttr();
-      return value && value.getType().isInteger(64) ? value.getInt() : 0;
-    };
-    auto schedule = dictionary ? dictionary.getAs<StringAttr>("schedule") : StringAttr();
-    auto cuts = dictionary ? dictionary.getAs<ArrayAttr>("cuts") : ArrayAttr();
-    microbatches = {number("microbatches"), number("stages"), number("chunks"), schedule ? schedule.str() : "", "stashed", {}};
-    for (Attribute name : cuts ? cuts.getValue() : ArrayRef<Attribute>())
-      microbatches.cuts.push_back(isa<StringAttr>(name) ? cast<StringAttr>(name).str() : "");
-    bool valid = schedule && cuts && microbatches.microbatches > 1 && microbatches.stages > 1 && microbatches.chunks > 0 &&
-                 microbatches.stages <= 4096 && microbatches.stages % microbatches.chunks == 0;
-    return valid ? success()
-                 : decided.emitError("'pipeline' must have stages, chunks, microbatches (at least 2), schedule and cuts");
   }
 
   /// What the step should take on this machine, as far as profiles tell.

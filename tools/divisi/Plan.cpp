@@ -1,4 +1,5 @@
 // divisi plan, divisi explain: what plans for a cluster would cost, without a device of it.
+#include "compiler/PlanFile.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
@@ -8,6 +9,7 @@
 #include "divisi/PipeDream.h"
 #include "divisi/Session.h"
 #include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Simulator/Render.h"
@@ -25,7 +27,7 @@ namespace {
 
 struct PlanFlags {
   ModelFlags model;
-  std::string cluster, mesh, html;
+  std::string cluster, mesh, html, plan;
   std::string profile, objective = "step", bandwidth; // of layers, instead of a model
   std::vector<std::string> pins;
   std::string schedule, swimlane; // of pipelines
@@ -42,26 +44,81 @@ struct Attempt {
     if (failed(session.read(flags.input, flags.import)))
       return failure();
     ModuleOp module = *session.model.module;
-    if (compiler::levelOf(module) >= compiler::Level::planned) {
-      error = "'" + flags.input + "' is planned already";
-      return failure();
-    }
     module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     compiler::TrainOptions train = flags.train;
     train.splitProjections = !options.meshes.empty();
-    auto toTrain = [&](OpPassManager &pm) {
-      if (compiler::levelOf(module) < compiler::Level::train)
-        compiler::addTrainPipeline(pm, train);
-      compiler::addSimplify(pm);
-    };
     auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile(), error);
-    if (!database || failed(session.run(toTrain)))
+    if (!database || failed(toTrain(train, error)))
       return failure();
     auto ranked = compiler::rankPlans(module, cluster, options, *database, error);
     if (failed(ranked))
       return failure();
     candidates = std::move(*ranked);
     return success();
+  }
+
+  /// What the plan of a file costs.
+  LogicalResult price(const Cluster &cluster, const std::string &path, std::string &error) {
+    if (failed(session.read(flags.input, flags.import)))
+      return failure();
+    OwningOpRef<ModuleOp> file;
+    dist::PlanOp text = parsePlan(file, path, &session.context);
+    FailureOr<compiler::MicrobatchOptions> options = failure();
+    if (text)
+      options = compiler::readPipeline(text);
+    if (failed(options))
+      return failure();
+    compiler::TrainOptions train = flags.train;
+    train.splitProjections = text->hasAttr(compiler::splitProjections) || dist::toMesh(text.getMesh()).find("model");
+    train.batchNormGroups = options->microbatches;
+    train.markGradients = options->asynchronous();
+    if (failed(toTrain(train, error)))
+      return failure();
+    ModuleOp module = *session.model.module;
+    int64_t devices = dist::toMesh(text.getMesh()).devices() * (options->stages / options->chunks);
+    if (devices > cluster.devices()) {
+      error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " + std::to_string(cluster.devices());
+      return failure();
+    }
+    std::string name = llvm::sys::path::filename(path).str();
+    if (!options->any()) {
+      auto followed = followPlan(module, text, hashOfModel(module));
+      if (failed(followed))
+        return failure();
+      auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
+      candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->pads, planner}};
+      return success();
+    }
+    auto step = compiler::StepInParts::make(module, *options, cluster);
+    if (failed(step))
+      return failure();
+    auto followed = followPlan(**step->module, text, step->hash);
+    if (failed(followed))
+      return failure();
+    if (!followed->pads.empty()) {
+      error = "a plan for microbatches that pads sizes cannot be priced";
+      return failure();
+    }
+    ModuleCandidate plan = step->price(cluster, followed->mesh, followed->plan, name);
+    pipelining::StageCosts costs(step->train(), *step->parts, step->problem, plan, cluster);
+    auto pipeline = step->simulate(plan, costs, *options, cluster);
+    if (failed(pipeline))
+      return failure();
+    pipelines.push_back(std::move(*pipeline));
+    return success();
+  }
+
+  LogicalResult toTrain(const compiler::TrainOptions &train, std::string &error) {
+    compiler::Level level = compiler::levelOf(*session.model.module);
+    if (level >= compiler::Level::planned) {
+      error = "'" + flags.input + "' is planned already";
+      return failure();
+    }
+    return session.run([&](OpPassManager &pm) {
+      if (level < compiler::Level::train)
+        compiler::addTrainPipeline(pm, train);
+      compiler::addSimplify(pm);
+    });
   }
 
   bool hasBatchNorm = false;
@@ -86,6 +143,13 @@ public:
       return fail("--cluster " + flags.cluster + " has " + std::to_string(cluster->devices()) + " devices, " +
                       std::to_string(flags.devices) + " are asked for",
                   2);
+    flags.model.import.weightsOptional = true;
+    Attempt first(flags.model);
+    if (!flags.plan.empty()) {
+      if (failed(first.price(*cluster, flags.plan, error)))
+        return error.empty() ? 1 : fail(error, 1);
+      return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions}, first.pipelines);
+    }
     PlannerOptions options;
     auto pins = parsePins(flags.pins, error);
     if (!pins)
@@ -102,8 +166,6 @@ public:
     } else if (devices > 1) {
       options.meshes = enumerateMeshes(*cluster, devices);
     }
-    flags.model.import.weightsOptional = true;
-    Attempt first(flags.model);
     if (failed(first.plan(*cluster, options, error)))
       return error.empty() ? 1 : fail(error, 1);
     if (flags.pipelines && devices > 1) {
@@ -135,7 +197,7 @@ private:
 
   int report(const compiler::PlanReport &report, const std::vector<compiler::PipelineCandidate> &pipelines) {
     llvm::json::Object facts = explain ? report.explanation() : report.plans();
-    if (flags.pipelines)
+    if (flags.pipelines || !pipelines.empty())
       facts["pipelines"] = compiler::describePipelines(pipelines);
     if (!flags.swimlane.empty() && !pipelines.empty())
       if (int code = write(flags.swimlane, [&](llvm::raw_ostream &out) {
@@ -151,7 +213,7 @@ private:
       compiler::printExplanation(facts, llvm::outs());
     else if (!explain)
       compiler::printPlans(facts, flags.top, llvm::outs());
-    return report.candidates[0].fits ? 0 : 3;
+    return (report.candidates.empty() ? pipelines[0].fits : report.candidates[0].fits) ? 0 : 3;
   }
 
   /// The least changes after which a plan fits: more machines of the kind, or a smaller batch.
@@ -207,6 +269,12 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   where->add_option("--mesh", flags->mesh, "search this grid only: data=2,model=4");
   where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');
   command->add_flag("--json", flags->json, "for programs");
+  if (!explain)
+    where->add_option("--plan", flags->plan, "what this plan costs, as --emit=plan wrote it or somebody by hand, instead of a search")
+        ->check(CLI::ExistingFile)
+        ->excludes("--mesh")
+        ->excludes("--pin")
+        ->excludes("--devices");
   if (!explain) {
     auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");
     layers->add_option("--profile", flags->profile, "times and sizes of layers: layers.json")->check(CLI::ExistingFile);

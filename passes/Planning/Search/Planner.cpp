@@ -175,7 +175,7 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
   std::vector<std::function<std::vector<Candidate>()>> tasks;
   if (options.alone && options.pins.empty())
     tasks.push_back([&] { return std::vector{price(cluster, meshOf("data", 1), unsplit(problem), "one device")}; });
-  bool thorough = problem.ops.size() <= mostThorough;
+  bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   auto follow = [&](Mesh mesh, int zero) {
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
       std::optional<PadRequest> pad;
@@ -213,7 +213,8 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
   for (std::vector<Candidate> &found : answers)
     std::move(found.begin(), found.end(), std::back_inserter(result));
   keepBestSearches(result);
-  refine(options.pins, result);
+  if (options.thorough)
+    refine(options.pins, result);
   return result;
 }
 

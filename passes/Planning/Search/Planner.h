@@ -34,6 +34,7 @@ constexpr size_t mostThorough = 2500;
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
+  bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
   std::vector<Pin> pins;
 };
 

@@ -1,0 +1,76 @@
+#include "compiler/PipelineCandidate.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+using namespace divisi::planning;
+
+/// So many minibatches for each stage of an asynchronous pipeline are simulated to see what one takes when the pipeline is full.
+static constexpr int steadyMinibatches = 8;
+
+std::string PipelineCandidate::name() const {
+  std::string mesh = "stage=" + std::to_string(options.stages / options.chunks);
+  if (plan.mesh.devices() > 1)
+    mesh += "," + nameOf(plan.mesh);
+  return mesh + " " + options.schedule + (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches));
+}
+
+FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOptions &options, const Cluster &cluster) {
+  StepInParts step;
+  step.module = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false); // what comes of it is verified when it is compiled
+  addMicrobatchPipeline(manager, options);
+  if (failed(manager.run(**step.module)))
+    return failure();
+  step.hash = hashOfModel(**step.module);
+  separateScalars(**step.module);
+  auto problem = ModuleProblem::build(**step.module);
+  auto parts = pipelining::StepParts::of(step.train());
+  if (failed(problem) || failed(parts))
+    return failure();
+  step.problem = std::move(*problem);
+  step.parts = std::make_shared<const pipelining::StepParts>(std::move(*parts));
+  step.planner = std::make_shared<Planner>(step.problem.problem, cluster);
+  return step;
+}
+
+func::FuncOp StepInParts::train() const { return (*module)->lookupSymbol<func::FuncOp>("train"); }
+
+ModuleCandidate StepInParts::price(const Cluster &cluster, const dist::Mesh &mesh, const Plan &plan, const std::string &name) const {
+  return {planner->price(cluster, mesh, plan, name), {}, planner};
+}
+
+FailureOr<PipelineCandidate> StepInParts::simulate(const ModuleCandidate &plan, const pipelining::StageCosts &costs,
+                                                   const MicrobatchOptions &options, const Cluster &cluster) const {
+  pipeline::ScheduleOptions schedule;
+  schedule.kind = *pipeline::parseScheduleKind(options.schedule);
+  schedule.devices = options.stages / options.chunks;
+  schedule.microbatches = options.asynchronous() ? steadyMinibatches * schedule.devices : options.microbatches;
+  schedule.chunks = options.chunks;
+  schedule.staleness = *pipeline::parseStaleness(options.staleness);
+  if (std::string wrong = schedule.invalid(); !wrong.empty())
+    return module->get().emitError(wrong);
+  auto placement = placeStages(train(), *parts, options.stages, options.cuts, costs.weights());
+  if (failed(placement))
+    return failure();
+  auto stages = costs.of(*placement, options.stages);
+  std::string error;
+  auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs.network(), error);
+  if (!run)
+    return module->get().emitError(error);
+  PipelineCandidate candidate;
+  candidate.options = options;
+  candidate.options.cuts = placement->cuts;
+  candidate.seconds = options.asynchronous() ? run->steadySeconds : run->seconds;
+  for (const auto &device : run->devices)
+    candidate.memory = std::max(candidate.memory, device.peakBytes);
+  candidate.fits = candidate.memory <= cluster.device.memory;
+  candidate.run = std::move(*run);
+  candidate.plan = plan;
+  candidate.module = module;
+  candidate.hash = hash;
+  return candidate;
+}

@@ -1,0 +1,65 @@
+#include "passes/Planning/FollowPlan.h"
+
+#include "passes/Planning/ApplyPadding.h"
+#include "passes/Planning/ModulePlanner.h"
+#include "passes/Planning/Passes.h"
+
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::planning;
+
+dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string &path, MLIRContext *context) {
+  file = parseSourceFile<ModuleOp>(path, context);
+  if (!file)
+    return {};
+  auto plans = file->getOps<dist::PlanOp>();
+  if (!llvm::hasSingleElement(plans)) {
+    emitError(UnknownLoc::get(context)) << "expected one dist.plan in '" << path << "'";
+    return {};
+  }
+  dist::PlanOp plan = *plans.begin();
+  for (Operation &op : plan.getBody().front())
+    if (!isa<dist::PadOp, dist::PlaceOp, dist::SplitOp>(op)) {
+      op.emitError("is no decision of a plan: expected dist.pad, dist.place or dist.split");
+      return {};
+    }
+  return plan;
+}
+
+static bool isNamed(const Problem &problem, StringRef name) {
+  return !name.empty() && llvm::any_of(problem.tensors, [&](const auto &tensor) { return tensor.name == name; });
+}
+
+FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text, StringRef hash) {
+  if (text.getModel() != hash)
+    return text.emitError("the plan was made for another model, or with other flags: this one is ") << hash;
+  separateScalars(module);
+  FollowedPlan followed;
+  followed.mesh = dist::toMesh(text.getMesh());
+  if (!isReasonable(followed.mesh))
+    return text.emitError("a mesh has at most 6 axes and 4096 devices");
+  for (auto pad : text.getOps<dist::PadOp>()) {
+    auto problem = ModuleProblem::build(module);
+    if (failed(problem))
+      return failure();
+    followed.pads.push_back({pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts()});
+    auto request = requestOf(problem->problem, followed.pads.back());
+    if (!request && !isNamed(problem->problem, followed.pads.back().name))
+      return pad.emitError("there is no input or state '") << pad.getName() << "'";
+    if (!request)
+      return pad.emitError("'") << pad.getName() << "' has no dimension " << followed.pads.back().dim
+             << " that could grow to a multiple of " << followed.pads.back().parts;
+    applyPadding(module, *problem, PadClass(problem->problem, *request));
+  }
+  auto problem = ModuleProblem::build(module);
+  if (failed(problem))
+    return failure();
+  auto decided = readPlan(text, *problem, followed.mesh);
+  if (failed(decided))
+    return failure();
+  followed.problem = std::move(*problem);
+  followed.plan = std::move(*decided);
+  return followed;
+}
