@@ -232,7 +232,11 @@ std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cl
 
 llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {
   llvm::json::Array result;
-  for (const PipelineCandidate &candidate : candidates)
+  for (const PipelineCandidate &candidate : candidates) {
+    llvm::json::Array links;
+    for (const auto &[pair, traffic] : candidate.run.links)
+      links.push_back(llvm::json::Object{
+          {"from", pair.first}, {"to", pair.second}, {"messages", traffic.messages}, {"bytes", traffic.bytes}});
     result.push_back(llvm::json::Object{{"name", candidate.name()},
                                         {"step_ms", candidate.seconds * 1e3},
                                         {"fits", candidate.fits},
@@ -243,6 +247,8 @@ llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidat
                                         {"stages", candidate.options.stages},
                                         {"chunks", candidate.options.chunks},
                                         {"stage_plan", candidate.plan.name},
+                                        {"links", std::move(links)},
                                         {"cuts", llvm::json::Array(candidate.options.cuts)}});
+  }
   return result;
 }

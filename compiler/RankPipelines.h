@@ -17,7 +17,7 @@ struct PipelineRequest {
 std::vector<PipelineCandidate> rankPipelines(mlir::ModuleOp module, const planning::Cluster &cluster,
                                              const PipelineRequest &request);
 
-/// For reports: name, step_ms, fits, memory_bytes, bubble, mesh of a stage, its plan, and the first nodes of stages.
+/// For reports: name, step_ms, fits, memory_bytes, bubble, mesh of a stage, its plan, messages between stages, and their first nodes.
 llvm::json::Array describePipelines(const std::vector<PipelineCandidate> &candidates);
 
 } // namespace divisi::compiler

@@ -53,6 +53,7 @@ def suites(build):
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("pipelines", [*pipelines, "--ways", "--draws", "10"]),
+            Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
             Suite("known-answers", [*answers, "--skip", "never_worse"]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),

@@ -83,7 +83,7 @@ Status Profile::writeProfile(const std::string &path) const {
   return writeFile(path, text);
 }
 
-Status Profile::writeTrace(const std::string &path) const {
+std::string Profile::traceEvents() const {
   Json events = Json::array();
   auto add = [&](const char *thread, const Call &call, Recorder::Span span) {
     Json event = {{"name", call.name.empty() ? call.kind : call.name},
@@ -92,9 +92,12 @@ Status Profile::writeTrace(const std::string &path) const {
                   {"pid", manifest.rank},
                   {"tid", thread},
                   {"ts", span.begin * 1e6},
-                  {"dur", span.seconds() * 1e6}};
+                  {"dur", span.seconds() * 1e6},
+                  {"args", {{"task", manifest.tasks[static_cast<size_t>(call.task)]}}}};
     if (call.microbatch >= 0)
-      event["args"] = {{"microbatch", call.microbatch}};
+      event["args"]["microbatch"] = call.microbatch;
+    if (call.id >= 0)
+      event["args"]["id"] = call.id;
     events.push_back(std::move(event));
   };
   for (size_t i = 0; i < lastCalls.size(); ++i) {
@@ -103,5 +106,13 @@ Status Profile::writeTrace(const std::string &path) const {
     if (const Recorder::Span *travel = travelOf(call, occurrences[i], lastCollectives, lastSends))
       add("communication", call, *travel);
   }
-  return writeFile(path, dumpJson(Json{{"traceEvents", events}}));
+  return dumpJson(events);
+}
+
+Status Profile::writeTrace(const std::string &path, const std::vector<std::string> &lists) {
+  std::string events;
+  for (const std::string &list : lists)
+    if (list.size() > 2) // "[...]"
+      events += (events.empty() ? "" : ",\n") + list.substr(1, list.size() - 2);
+  return writeFile(path, "{\"traceEvents\":[" + events + "]}");
 }

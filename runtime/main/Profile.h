@@ -11,7 +11,7 @@
 namespace divisi::runtime {
 
 /// Collects the times of training steps, and writes them beside what the compiler expected: a profile (medians, one line of
-/// JSON for each call, which `divisi profile --from` reads) and a trace of the last step (for chrome://tracing).
+/// JSON for each call, which `divisi profile --from` reads) and a trace of the last step on all ranks (for chrome://tracing).
 class Profile {
 public:
   Profile(const Manifest &manifest, int threads);
@@ -23,7 +23,10 @@ public:
   void add(double task, double step);
 
   Status writeProfile(const std::string &path) const;
-  Status writeTrace(const std::string &path) const;
+  /// The events of the last step on this rank, as a list in JSON: what was called, for which task, and what travelled.
+  std::string traceEvents() const;
+  /// Joins such lists, of all ranks.
+  static Status writeTrace(const std::string &path, const std::vector<std::string> &lists);
 
 private:
   /// The times of the first steps are left out: caches are cold, libraries choose their ways.

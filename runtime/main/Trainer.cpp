@@ -275,12 +275,20 @@ Status Trainer::announced(const Status &status) {
 }
 
 Status Trainer::saveProfile() const {
-  if (!profile || !isFirst())
+  if (!profile)
     return {};
-  if (!options.profile.empty())
-    if (Status status = profile->writeProfile(options.profile); !status.ok())
+  if (!options.trace.empty()) {
+    std::vector<std::string> lists = {profile->traceEvents()};
+    if (ranks) {
+      Result<std::vector<std::string>> all = ranks->gather(lists[0]);
+      if (!all.ok())
+        return all.status();
+      lists = std::move(*all);
+    }
+    if (Status status = isFirst() ? Profile::writeTrace(options.trace, lists) : Status(); !status.ok())
       return status;
-  return options.trace.empty() ? Status() : profile->writeTrace(options.trace);
+  }
+  return isFirst() && !options.profile.empty() ? profile->writeProfile(options.profile) : Status();
 }
 
 Status Trainer::saveResults() {

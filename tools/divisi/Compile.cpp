@@ -79,8 +79,8 @@ public:
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
-    if (flags.emit == "plan" && !hash.empty())
-      writePipeline(*model.module, microbatches, hash);
+    if (flags.emit == "plan" && !hash.empty() && failed(writeStages(hash)))
+      return 1;
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
         return 1;
@@ -227,6 +227,20 @@ private:
     writePipeline(*model.module, best.options, best.hash);
     for (auto written : model.module->getOps<dist::PlanOp>())
       written->setAttr(splitProjections, UnitAttr::get(&session.context));
+    return success();
+  }
+
+  /// Completes a plan of flags with where its stages begin.
+  LogicalResult writeStages(const std::string &hash) {
+    auto train = model.module->lookupSymbol<func::FuncOp>("train");
+    auto parts = pipelining::StepParts::of(train);
+    if (failed(parts))
+      return failure();
+    auto placement = placeStages(train, *parts, microbatches.stages, microbatches.cuts, pipelining::StageWeights::nominal());
+    if (failed(placement))
+      return failure();
+    microbatches.cuts = placement->cuts;
+    writePipeline(*model.module, microbatches, hash);
     return success();
   }
 

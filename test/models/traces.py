@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""What was planned is what runs: order of tasks, messages, bytes and memory of pipelines on 4 and 8 ranks.
+
+    traces.py --divisi PATH [--only SUBSTRING] [--jobs N]
+
+Compiles reference models to the level exec, whose schedule, messages and collectives are read here, and to programs, whose `--trace` has
+what every rank did in the last step. Also the messages and bytes that the planner's simulator foresees (`divisi plan --plan`), for models
+that are chains: it takes every gradient to be as large as its value. Ends with `N passed, N failed`.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import functools
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCHEDULES = ("1f1b", "gpipe", "naive", "zb-h1", "interleaved --chunks 2")
+WAYS = [("mlp", f"stage=4 --schedule {schedule}", 4) for schedule in SCHEDULES if "interleaved" not in schedule] + [
+    ("lenet", "stage=4 --schedule 1f1b", 4),
+    ("gpt_tiny", "stage=4 --schedule 1f1b", 4),
+    ("gpt_tiny", "stage=4 --schedule interleaved --chunks 2", 4),
+    ("llama_tiny", "stage=4,data=2 --schedule zb-h1", 2),
+    ("inception_tiny", "stage=8 --schedule 1f1b", 8),
+    ("unet_tiny", "stage=2,data=2 --schedule gpipe", 4),
+    ("moe_tiny", "stage=2,data=2,model=2 --schedule 1f1b", 2),
+]
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+CHAINS = ("mlp", "lenet")
+
+
+def call(*command, codes=(0,)):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+    if done.returncode not in codes:
+        raise RuntimeError(f"{' '.join(map(str, command[:3]))}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
+    return done.stdout
+
+
+class Dump:
+    """A module at the level exec: (peer, bytes) of the messages and the number of collectives of each task, and the rows of @train."""
+
+    def __init__(self, text):
+        self.sends, self.collectives = collections.defaultdict(list), collections.Counter()
+        task = None
+        for line in text.splitlines():
+            if found := re.match(r"\s*func\.func @(\S+?)\(", line):
+                task = found[1]
+            elif found := re.search(r'exec\.call "divisi_send"\(\S+\) \[\d+, (\d+), (\d+)\]', line):
+                self.sends[task].append((int(found[1]), int(found[2])))
+            elif '"divisi_collective"' in line and "exec.when" not in line:  # others only if somebody looks
+                self.collectives[task] += 1
+        rows = re.search(r'dist\.schedule "train" "\S+" microbatches \d+ \[(.*)\] \{', text)[1]
+        self.rows = [[("train." + task, int(number)) for task, number in re.findall(r'"(\S+) (-?\d+)"', row)]
+                     for row in re.findall(r"\[([^\]]*)\]", rows)]
+        self.arenas = [int(size) for size in re.search(r"exec\.arenas = array<i64: ([^>]+)>", text)[1].split(", ")]
+
+
+class Tester:
+    def __init__(self, divisi):
+        self.divisi = divisi
+
+    def compile(self, name, flags, *more):
+        case = HERE / name
+        return call(self.divisi, "compile", case / "model.onnx", *flags, *more)
+
+    def run(self, name, way, microbatches, folder):
+        flags = ["--mesh", *way.split(), "--microbatches", microbatches, "--momentum", "0.9"]
+        sizes = [int(size) for size in re.findall(r"=(\d+)", way.split()[0])]
+        ranks, inside = math.prod(sizes), math.prod(sizes[1:])
+        dump = Dump(self.compile(name, flags, "--emit", "exec"))
+        program, trace, log = folder / "prog", folder / "trace.json", folder / "log.jsonl"
+        self.compile(name, flags, "-o", program)
+        data = [f"--data={file.stem}={file}" for file in sorted((HERE / name / "data").glob("*.npy"))]
+        call(self.divisi, "run", "--devices", ranks, program, *data, "--no-shuffle", "--quiet", "--steps", 5, "--trace", trace, "--log", log)
+        events = json.loads(trace.read_text())["traceEvents"]
+        for rank in range(ranks):
+            row = dump.rows[rank // inside]
+            mine = [event for event in events if event["pid"] == rank and event["tid"] == "compute"]
+            done = []
+            for event in mine:
+                entry = event["args"]["task"], event["args"].get("microbatch", 0)
+                if not done or done[-1] != entry:
+                    done.append(entry)
+            silent = [entry for entry in row if entry not in done]  # tasks without a call
+            yield f"rank {rank}: order of tasks", done == [entry for entry in row if entry not in silent] and not any(
+                dump.sends[task] for task, _ in silent), f"{len(done)} runs"
+            sends, planned = sum(event["cat"] == "send" for event in mine), sum(len(dump.sends[task]) for task, _ in row)
+            collectives = sum(event["cat"] in COLLECTIVES for event in mine)
+            both = sum(dump.collectives[task] for task, _ in row)
+            yield f"rank {rank}: messages and collectives", (sends, collectives) == (planned, both), f"{sends} and {collectives}"
+        if inside == 1:
+            yield from self.bytes(name, flags, dump, log, folder)
+        described = json.loads(call(program, "--describe", "json"))["arena_bytes"]
+        yield "memory", described == max(dump.arenas), f"{described} bytes of the largest stage"
+
+    def bytes(self, name, flags, dump, log, folder):
+        between = collections.defaultdict(lambda: [0, 0])
+        for stage, row in enumerate(dump.rows):
+            for task, _ in row:
+                for peer, size in dump.sends[task]:
+                    if peer != stage:
+                        between[stage, peer][0] += 1
+                        between[stage, peer][1] += size
+        sent = {row["comm_bytes"] for row in map(json.loads, log.read_text().splitlines()) if "step" in row}
+        planned = sum(size for (stage, _), (_, size) in between.items() if stage == 0)
+        yield "bytes that rank 0 sends in a step", sent == {planned}, f"{planned}"
+        if name not in CHAINS:
+            return
+        plan = folder / "plan.mlir"
+        self.compile(name, flags, "--emit", "plan", "-o", plan)
+        simulated = json.loads(call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{len(dump.rows)}",
+                                    "--plan", plan, "--json", codes=(0, 3)))["pipelines"][0]  # fmt: skip
+        links = {(link["from"], link["to"]): [link["messages"], link["bytes"]] for link in simulated["links"]}
+        yield "messages and bytes of the simulator", links == dict(between), f"{sum(n for n, _ in links.values())}, " \
+            f"{sum(size for _, size in links.values()):.0f} bytes; run {sum(n for n, _ in between.values())}, {sum(b for _, b in between.values())}"
+
+
+def outcome(line):
+    what, test = line
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return [(ok, f"{what}: {part}: {text}") for part, ok, text in test(pathlib.Path(folder))]
+        except Exception as error:  # a broken program is a failure of this line only
+            return [(False, f"{what}: {type(error).__name__}: {error}")]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True)
+    p.add_argument("--only", default="", help="a part of the lines to run")
+    p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
+    o = p.parse_args()
+    tester = Tester(str(pathlib.Path(o.divisi).resolve()))
+    lines = [(f"{name} {way} --microbatches {count}", functools.partial(tester.run, name, way, count)) for name, way, count in WAYS]
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        for results in pool.map(outcome, [line for line in lines if o.only in line[0]]):
+            for ok, text in results:
+                print(f"{'ok  ' if ok else 'FAIL'} {text}", flush=True)
+                passed, failed = passed + ok, failed + (not ok)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
