@@ -396,6 +396,22 @@ def nothing_fits(p):
         yield f"{command}: the text says so", "(does not fit)" in done.stdout, ""
 
 
+def pipelines_when_memory_is_short(p):
+    """Where no plan of the whole batch fits, a pipeline is chosen that does."""
+    words = [p.graph("gpt --layers 4 --hidden 256 --heads 4 --vocab 4096 --seq 128"), "--dim", "batch=256", "--cluster"]
+    roomy = json.loads(p.run("plan", *words, p.cluster(NVLINK), "--pipelines", "--json").stdout)
+    least = min(plan["memory"]["total"] for plan in roomy["plans"])
+    piped = min(pipeline["memory_bytes"] for pipeline in roomy["pipelines"])
+    yield "pipelines need less", piped < 0.8 * least, f"{piped / GB:.3g} and {least / GB:.3g} GB"
+    tight = p.cluster(NVLINK, memory=f"{int((piped + least) / 2e3)}kB")
+    done = p.run("plan", *words, tight, codes=(3,))
+    yield "plan: says so", "would fit: a pipeline" in done.stdout, ""
+    plan = p.run("compile", *words, tight, "--emit", "plan")
+    yield "compile: chooses one", "pipeline = {" in plan.stdout and "note: the plan stage=" in plan.stderr, plan.stderr.strip()[-150:]
+    plan = p.run("compile", *words, p.cluster(NVLINK), "--emit", "plan")
+    yield "compile: with enough memory it chooses none", "pipeline = {" not in plan.stdout, plan.stderr.strip()[-150:]
+
+
 def plans_given_back(p):
     """A plan file makes the module that the search made."""
     quick = p.quick()
@@ -420,7 +436,7 @@ def plans_given_back(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
-         experts, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_never_worse, never_worse]
+         experts, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

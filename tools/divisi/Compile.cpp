@@ -199,6 +199,11 @@ private:
       return failure();
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
+    if (bool free = options.alone && options.pins.empty() && !hasBatchNorm; free && !candidates->front().fits) {
+      auto piped = rankPipelines(*model.module, *cluster, flags.devices.request);
+      if (!piped.empty() && piped.front().fits)
+        return applyPipeline(std::move(piped.front()));
+    }
     if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
       return failure();
     for (auto written : model.module->getOps<dist::PlanOp>())

@@ -174,8 +174,11 @@ public:
                     "compile with --strategy hybrid --microbatches N, which asks what they cost", 2);
       first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster, {devices, flags.microbatches, 0, flags.schedule});
     }
-    if (!first.candidates[0].fits)
+    if (!first.candidates[0].fits) {
+      if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm)
+        suggestPipeline(first, *cluster, devices);
       suggest(*cluster, options, devices);
+    }
     return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions}, first.pipelines);
   }
 
@@ -214,6 +217,17 @@ private:
     else if (!explain)
       compiler::printPlans(facts, flags.top, llvm::outs());
     return (report.candidates.empty() ? pipelines[0].fits : report.candidates[0].fits) ? 0 : 3;
+  }
+
+  /// What compile would do instead.
+  void suggestPipeline(Attempt &attempt, const Cluster &cluster, int64_t devices) {
+    auto ranked = attempt.pipelines.empty() ? compiler::rankPipelines(*attempt.session.model.module, cluster, {devices, 0, 0, ""})
+                                            : std::move(attempt.pipelines);
+    if (!ranked.empty() && ranked[0].fits)
+      suggestions.push_back("a pipeline, which compile then chooses: " + ranked[0].name() +
+                            llvm::formatv(", {0:f2} ms a step", ranked[0].seconds * 1e3).str());
+    if (flags.pipelines)
+      attempt.pipelines = std::move(ranked);
   }
 
   /// The least changes after which a plan fits: more machines of the kind, or a smaller batch.
