@@ -149,15 +149,17 @@ TEST_F(StagesTest, TracesShowMicrobatches) {
   std::map<std::string, std::multiset<int64_t>> seen;
   Json trace = Json::parse(readFile(folder / "trace"));
   for (const Json &event : trace["traceEvents"])
-    seen[event["tid"].get<std::string>() + " " + event["cat"].get<std::string>()].insert(
-        event.contains("args") ? event["args"]["microbatch"].get<int64_t>() : -1);
+    seen[concat(event["pid"], " ", event["tid"].get<std::string>(), " ", event["cat"].get<std::string>())].insert(
+        event["args"].value("microbatch", int64_t(-1)));
   std::multiset<int64_t> each = {0, 1, 2, 3};
-  EXPECT_EQ(seen["compute send"], each);
-  EXPECT_EQ(seen["communication send"], each);
-  EXPECT_EQ(seen["compute receive"], each);
-  EXPECT_EQ(seen["communication receive"], each);
-  EXPECT_EQ(seen["communication all_reduce"].size(), 1u);
-  EXPECT_EQ(seen.count("communication await"), 0u);
+  for (std::string rank : {"0", "1"}) {
+    EXPECT_EQ(seen[rank + " compute send"], each);
+    EXPECT_EQ(seen[rank + " communication send"], each);
+    EXPECT_EQ(seen[rank + " compute receive"], each);
+    EXPECT_EQ(seen[rank + " communication receive"], each);
+    EXPECT_EQ(seen.count(rank + " communication await"), 0u);
+  }
+  EXPECT_EQ(seen["0 communication all_reduce"].size(), 1u);
   EXPECT_EQ(linesOf(readFile(folder / "profile")).size(), 1u + 4 * 3 + 2);
   // One stage runs all tasks, and sends to itself.
   ASSERT_EQ((run<1, 1>("--init 5 --epochs 5 --profile @/profile")), 0) << error;

@@ -5,6 +5,8 @@
 #include "test/runtime/Util.h"
 
 #include <array>
+#include <functional>
+#include <random>
 
 using namespace divisi::runtime;
 using namespace divisi::test;
@@ -77,25 +79,31 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
 }
 
 /// Damage never leads to a crash or to a range outside of the arena.
-TEST(ManifestTest, SurvivesMutations) {
-  std::mt19937 random(1);
-  std::string text = fakeManifest;
+/// Checks what is accepted of many damaged manifests: some must be, and not all.
+void checkMutations(const std::string &text, unsigned seed, const std::function<void(const Manifest &)> &check) {
+  std::mt19937 random(seed);
   int accepted = 0;
   for (int i = 0; i < 3000; ++i) {
     std::string mutated = text;
     for (unsigned n = 0; n < 1 + random() % 3; ++n)
       mutated[random() % mutated.size()] = "0123456789-[]{},\":aeF"[random() % 21];
     Result<Manifest> m = parseManifest(mutated, fakeArenaBytes);
-    if (!m.ok()) {
+    if (m.ok()) {
+      accepted += 1;
+      check(*m);
+    } else {
       EXPECT_FALSE(m.status().message().empty());
-      continue;
     }
-    accepted += 1;
-    for (const State &s : m->state)
-      ASSERT_TRUE(s.offset >= 0 && s.bytes >= 0 && uint64_t(s.offset) + uint64_t(s.bytes) <= fakeArenaBytes);
   }
   EXPECT_GT(accepted, 0);
   EXPECT_LT(accepted, 3000);
+}
+
+TEST(ManifestTest, SurvivesMutations) {
+  checkMutations(fakeManifest, 1, [](const Manifest &m) {
+    for (const State &s : m.state)
+      ASSERT_TRUE(s.offset >= 0 && s.bytes >= 0 && uint64_t(s.offset) + uint64_t(s.bytes) <= fakeArenaBytes);
+  });
 }
 
 TEST(ManifestTest, IdentityFollowsTheState) {
@@ -319,31 +327,64 @@ TEST(ManifestTest, RefusesStagesThatCannotBe) {
 }
 
 /// Damage never leads to a crash, for whichever rank.
-TEST(ManifestTest, SurvivesMutationsOfStages) {
-  std::mt19937 random(2);
-  std::string text = staged().dump();
-  int accepted = 0;
-  for (int i = 0; i < 3000; ++i) {
-    std::string mutated = text;
-    for (unsigned n = 0; n < 1 + random() % 3; ++n)
-      mutated[random() % mutated.size()] = "0123456789-[]{},\":aeF"[random() % 21];
-    Result<Manifest> m = parseManifest(mutated, fakeArenaBytes);
-    if (!m.ok())
-      continue;
-    accepted += 1;
-    for (int64_t rank = 0; rank < std::min<int64_t>(m->mesh.size(), 8); ++rank) {
-      Manifest local = *m;
-      local.localize(rank);
-      uint64_t arena = local.arenas[static_cast<size_t>(local.stageOf(rank))];
-      ASSERT_LE(arena, fakeArenaBytes);
-      for (const State &s : local.state)
-        ASSERT_TRUE(!s.here || (s.offset >= 0 && uint64_t(s.offset + s.bytes) <= arena));
-      if (const Table *table = local.table("train"))
-        for (const Row &row : *table)
-          ASSERT_TRUE(row.task >= 0 && static_cast<size_t>(row.task) < local.tasks.size());
-    }
+/// Every row of every rank runs a task, and its slots lie in the arena.
+void checkRanks(const Manifest &m) {
+  for (int64_t rank = 0; rank < std::min<int64_t>(m.mesh.size(), 8); ++rank) {
+    Manifest local = m;
+    local.localize(rank);
+    uint64_t arena = local.arenas[static_cast<size_t>(local.stageOf(rank))];
+    ASSERT_LE(arena, fakeArenaBytes);
+    for (const State &s : local.state)
+      ASSERT_TRUE(!s.here || (s.offset >= 0 && uint64_t(s.offset + s.bytes) <= arena));
+    for (const Row &row : local.table("train") ? *local.table("train") : Table())
+      ASSERT_TRUE(row.task >= 0 && static_cast<size_t>(row.task) < local.tasks.size() && row.slots >= 1 &&
+                  row.slot >= 0 && uint64_t(row.slot + row.stride * row.slots) <= arena);
   }
-  EXPECT_GT(accepted, 0);
-  EXPECT_LT(accepted, 3000);
+}
+
+TEST(ManifestTest, SurvivesMutationsOfStages) { checkMutations(staged().dump(), 2, checkRanks); }
+
+/// Two stages with minibatches in flight.
+Json asynchronous() {
+  Json json = staged();
+  json["tables"]["train"] = {{{0, 0, 0, 64, 2}, {1, -1, 0, 64, 2}}, {{2, 1, 0, 128, 2}, {2, 0, 0, 128, 2}}};
+  return json;
+}
+
+TEST(ManifestTest, AsynchronousStepsHaveMinibatchesInFlight) {
+  EXPECT_FALSE(parse(staged())->asynchronous);
+  Result<Manifest> m = parse(asynchronous());
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_TRUE(m->asynchronous);
+  EXPECT_EQ(m->lagOf(0), 1);
+  EXPECT_EQ(m->lagOf(1), 0);
+  EXPECT_EQ(m->longestLag(), 1);
+  EXPECT_EQ(m->table("train")->at(1).stride, 64);
+  EXPECT_EQ(m->table("train")->at(1).slots, 2);
+}
+
+TEST(ManifestTest, RefusesSlotsOfMinibatchesThatAreNotThere) {
+  for (const auto &[at, value, words] : std::vector<std::array<const char *, 3>>{
+           {"/tables/train/0/0", "[0, 0, 0]", "rows of both kinds"},
+           {"/tables/train/1/1", "[0, 0, 0]", "rows of both kinds"},
+           {"/tables/train/0/0", "[0, 0, 0, 64]", "not three integers, or five"},
+           {"/tables/train/0/0/1", "-4097", "runs a microbatch that there is not"},
+           {"/tables/train/0/0/1", "4097", "runs a microbatch that there is not"},
+           {"/tables/train/0/0/3", "-64", "slots that do not fit"},
+           {"/tables/train/0/0/3", "32", "slots that do not fit"},
+           {"/tables/train/0/0/3", "640", "slots that do not fit"},
+           {"/tables/train/0/0/3", "9223372036854775744", "slots that do not fit"},
+           {"/tables/train/0/0/4", "0", "slots that do not fit"},
+           {"/tables/train/0/0/4", "-1", "slots that do not fit"},
+           {"/tables/train/0/0/4", "9000", "slots that do not fit"},
+           {"/tables/train/0/0/2", "1152", "slot outside of the arena"},
+           {"/tables/evaluate/0/0", "[0, 0, 0, 64, 2]", "not three integers, or five"}}) {
+    Json json = asynchronous();
+    json[Json::json_pointer(at)] = Json::parse(value);
+    Result<Manifest> m = parse(json);
+    ASSERT_FALSE(m.ok()) << at << " " << value;
+    EXPECT_NE(m.status().message().find(words), std::string::npos) << m.status().message();
+  }
+  checkMutations(asynchronous().dump(), 3, checkRanks);
 }
 } // namespace

@@ -1,9 +1,8 @@
 // Whole runs of a program, in this process.
 #include "runtime/checkpoint/Safetensors.h"
-#include "runtime/core/Json.h"
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/FakeProgram.h"
-#include "test/runtime/Util.h"
+#include "test/runtime/RunFixture.h"
 
 #include <csignal>
 #include <cstring>
@@ -12,7 +11,7 @@ using namespace divisi::runtime;
 using namespace divisi::test;
 
 namespace {
-class ProgramTest : public testing::Test {
+class ProgramTest : public RunFixture {
 protected:
   ProgramTest() {
     auto x = randomNumbers(42 * 3, 1);
@@ -27,28 +26,10 @@ protected:
   }
   ~ProgramTest() override { fakeHook = nullptr; }
 
-  /// The exit code; `@` in an argument stands for the test's folder.
+  /// The exit code.
   int run(const std::string &arguments, bool data = true) {
-    std::vector<std::string> words = {"line"};
-    std::istringstream stream((data ? "--data x=@/x.npy --data label=@/y.npy " : "") + arguments);
-    for (std::string word; stream >> word; words.push_back(word))
-      for (size_t at; (at = word.find('@')) != std::string::npos;)
-        word.replace(at, 1, folder.path.string());
-    std::vector<const char *> argv;
-    for (const std::string &word : words)
-      argv.push_back(word.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    int code = runProgram(program, static_cast<int>(argv.size()), argv.data());
-    out = testing::internal::GetCapturedStdout();
-    error = testing::internal::GetCapturedStderr();
-    return code;
-  }
-  std::vector<Json> log(const std::string &name) {
-    std::vector<Json> lines;
-    for (const std::string &line : linesOf(readFile(folder / name)))
-      lines.push_back(Json::parse(line));
-    return lines;
+    return captured(wordsOf((data ? "--data x=@/x.npy --data label=@/y.npy " : "") + arguments),
+                    [&](int argc, const char **argv) { return runProgram(program, argc, argv); });
   }
   /// What must be equal of two runs: the losses, exactly as printed, and the learning rates.
   std::vector<std::string> losses(const std::string &name) {
@@ -58,15 +39,7 @@ protected:
                            " ", line.value("lr", 0.0)));
     return all;
   }
-  void expectError(const std::string &words) {
-    EXPECT_EQ(linesOf(error).size(), 1u) << error;
-    EXPECT_TRUE(error.starts_with("error: ")) << error;
-    EXPECT_NE(error.find(words), std::string::npos) << error;
-  }
-
-  TemporaryFolder folder;
   DivisiProgram program = fakeProgram();
-  std::string out, error;
 };
 
 TEST_F(ProgramTest, TrainsAndLogs) {
