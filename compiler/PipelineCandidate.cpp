@@ -39,12 +39,17 @@ FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOption
 
 func::FuncOp StepInParts::train() const { return (*module)->lookupSymbol<func::FuncOp>("train"); }
 
-ModuleCandidate StepInParts::price(const Cluster &cluster, const dist::Mesh &mesh, const Plan &plan, const std::string &name) const {
-  return {planner->price(cluster, mesh, plan, name), {}, planner};
+std::unique_ptr<StepInParts::Priced> StepInParts::price(const Cluster &cluster, const dist::Mesh &mesh, const Plan &plan,
+                                                        const std::string &name) const {
+  Expansion expansion = expand(problem.problem, mesh, plan);
+  auto priced = std::make_unique<Priced>();
+  priced->plan = {planner->price(cluster, mesh, plan, name, expansion), {}, planner};
+  priced->costs = std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, std::move(expansion), cluster);
+  return priced;
 }
 
-FailureOr<PipelineCandidate> StepInParts::simulate(const ModuleCandidate &plan, const pipelining::StageCosts &costs,
-                                                   const MicrobatchOptions &options, const Cluster &cluster) const {
+FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const MicrobatchOptions &options, const Cluster &cluster) const {
+  const auto &[plan, costs] = priced;
   pipeline::ScheduleOptions schedule;
   schedule.kind = *pipeline::parseScheduleKind(options.schedule);
   schedule.devices = options.stages / options.chunks;
@@ -53,12 +58,12 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const ModuleCandidate &plan, 
   schedule.staleness = *pipeline::parseStaleness(options.staleness);
   if (std::string wrong = schedule.invalid(); !wrong.empty())
     return module->get().emitError(wrong);
-  auto placement = placeStages(train(), *parts, options.stages, options.cuts, costs.weights());
+  auto placement = placeStages(train(), *parts, options.stages, options.cuts, costs->weights());
   if (failed(placement))
     return failure();
-  auto stages = costs.of(*placement, options.stages);
+  auto stages = costs->of(*placement, options.stages);
   std::string error;
-  auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs.network(), error);
+  auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network(), error);
   if (!run)
     return module->get().emitError(error);
   PipelineCandidate candidate;

@@ -33,13 +33,17 @@ struct StepInParts {
   /// Of a module at the level train whose operations are simple; with a diagnostic, fails if it cannot be computed in so many parts.
   static mlir::FailureOr<StepInParts> make(mlir::ModuleOp module, const MicrobatchOptions &options, const planning::Cluster &cluster);
   mlir::func::FuncOp train() const;
-  /// A plan of one stage's devices for this step.
-  planning::ModuleCandidate price(const planning::Cluster &cluster, const dist::Mesh &mesh, const planning::Plan &plan,
-                                  const std::string &name) const;
-  /// Cuts the step under a plan that was priced, and costs as it says, at the cuts of the options if there are any, and simulates it. Fails with a diagnostic,
+  /// A plan of one stage's devices for this step, and what stages cost under it.
+  struct Priced {
+    planning::ModuleCandidate plan;
+    std::unique_ptr<pipelining::StageCosts> costs;
+  };
+  std::unique_ptr<Priced> price(const planning::Cluster &cluster, const dist::Mesh &mesh, const planning::Plan &plan,
+                                const std::string &name) const;
+  /// Cuts the step at the cuts of the options if there are any, and simulates it. Fails with a diagnostic,
   /// where stages, microbatches and schedule do not go together.
-  mlir::FailureOr<PipelineCandidate> simulate(const planning::ModuleCandidate &plan, const pipelining::StageCosts &costs,
-                                              const MicrobatchOptions &options, const planning::Cluster &cluster) const;
+  mlir::FailureOr<PipelineCandidate> simulate(const Priced &priced, const MicrobatchOptions &options,
+                                              const planning::Cluster &cluster) const;
 };
 
 } // namespace divisi::compiler

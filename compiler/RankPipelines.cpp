@@ -159,39 +159,37 @@ private:
   }
 
   void tryStages(const StepInParts &step, int64_t stages, int64_t count, std::vector<PipelineCandidate> &results) {
-    auto simulate = [&](const ModuleCandidate &plan, const pipelining::StageCosts &costs, StringRef schedule) {
+    auto simulate = [&](const StepInParts::Priced &plan, StringRef schedule) {
       int64_t chunks = schedule == "interleaved" ? chunksOfDevice : 1;
-      return step.simulate(plan, costs, {count, stages * chunks, chunks, schedule.str(), "stashed", {}}, cluster);
+      return step.simulate(plan, {count, stages * chunks, chunks, schedule.str(), "stashed", {}}, cluster);
     };
-    struct Priced {
-      ModuleCandidate plan;
-      std::unique_ptr<pipelining::StageCosts> costs; // of that plan, which stays where it is
-      FailureOr<PipelineCandidate> simulated = failure();
+    struct Tried {
+      std::unique_ptr<StepInParts::Priced> plan;
+      PipelineCandidate simulated;
     };
-    std::vector<std::unique_ptr<Priced>> priced;
+    std::vector<Tried> tried;
     for (const ModuleCandidate &known : plansOf(step, stages)) {
       if (!divides(step.problem.problem, known.mesh, known.plan))
         continue;
-      auto next = std::make_unique<Priced>(Priced{step.price(cluster, known.mesh, known.plan, known.name), {}});
-      next->plan.searched = known.searched;
-      next->costs = std::make_unique<pipelining::StageCosts>(step.train(), *step.parts, step.problem, next->plan, cluster);
-      next->simulated = simulate(next->plan, *next->costs, request.schedule.empty() ? "1f1b" : request.schedule);
-      if (succeeded(next->simulated))
-        priced.push_back(std::move(next));
+      auto priced = step.price(cluster, known.mesh, known.plan, known.name);
+      priced->plan.searched = known.searched;
+      if (auto candidate = simulate(*priced, request.schedule.empty() ? "1f1b" : request.schedule); succeeded(candidate))
+        tried.push_back({std::move(priced), std::move(*candidate)});
     }
-    llvm::stable_sort(priced, [](auto &a, auto &b) { return isBetter(*a->simulated, *b->simulated); });
-    for (size_t i = 0; request.schedule.empty() && i < std::min(priced.size(), mostScheduled); ++i)
+    llvm::stable_sort(tried, [](const Tried &a, const Tried &b) { return isBetter(a.simulated, b.simulated); });
+    for (size_t i = 0; request.schedule.empty() && i < std::min(tried.size(), mostScheduled); ++i)
       for (StringRef schedule : {"interleaved", "zb-h1"})
-        if (auto candidate = simulate(priced[i]->plan, *priced[i]->costs, schedule); succeeded(candidate))
+        if (auto candidate = simulate(*tried[i].plan, schedule); succeeded(candidate))
           results.push_back(std::move(*candidate));
-    for (auto &entry : priced)
-      results.push_back(std::move(*entry->simulated));
+    for (Tried &entry : tried)
+      results.push_back(std::move(entry.simulated));
   }
 
   /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that helps.
   void moveCuts(PipelineCandidate &candidate) const {
     const StepInParts &step = *steps.at(candidate.options.microbatches);
-    pipelining::StageCosts costs(step.train(), *step.parts, step.problem, candidate.plan, cluster);
+    auto priced = step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
+    priced->plan.searched = candidate.plan.searched;
     std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
     std::map<std::string, int64_t> numbers;
     for (auto [number, name] : llvm::enumerate(nodes))
@@ -208,7 +206,7 @@ private:
             continue;
           MicrobatchOptions options = candidate.options;
           options.cuts[k] = nodes[number];
-          if (auto other = step.simulate(candidate.plan, costs, options, cluster); succeeded(other) && isBetter(*other, candidate)) {
+          if (auto other = step.simulate(*priced, options, cluster); succeeded(other) && isBetter(*other, candidate)) {
             candidate = std::move(*other);
             moved = true;
           }

@@ -10,9 +10,9 @@ using namespace divisi::pipelining;
 using namespace divisi::planning;
 
 StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleProblem &problem, const Candidate &plan,
-                       const Cluster &cluster)
+                       Expansion expansion, const Cluster &cluster)
     : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster),
-      expansion(expand(problem.problem, plan.mesh, plan.plan)), computing(plan.prediction.operations),
+      expansion(std::move(expansion)), computing(plan.prediction.operations),
       communicating(problem.ops.size(), 0) {
   for (const Prediction::Collective &collective : plan.prediction.collectives)
     if (collective.operation >= 0)

@@ -99,9 +99,7 @@ struct Attempt {
       error = "a plan for microbatches that pads sizes cannot be priced";
       return failure();
     }
-    ModuleCandidate plan = step->price(cluster, followed->mesh, followed->plan, name);
-    pipelining::StageCosts costs(step->train(), *step->parts, step->problem, plan, cluster);
-    auto pipeline = step->simulate(plan, costs, *options, cluster);
+    auto pipeline = step->simulate(*step->price(cluster, followed->mesh, followed->plan, name), *options, cluster);
     if (failed(pipeline))
       return failure();
     pipelines.push_back(std::move(*pipeline));

@@ -11,8 +11,8 @@ namespace {
 
 class Step {
 public:
-  Step(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan)
-      : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), plan(plan), all(expand(problem, mesh, plan)),
+  Step(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan, const Expansion &expansion)
+      : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
         ready(all.versions.size()), from(all.versions.size()), onDemand(problem.ops.size()),
         follows(all.versions.size()) {}
 
@@ -198,7 +198,7 @@ private:
   const CostModel &costs;
   const Mesh &mesh;
   const Plan &plan;
-  Expansion all;
+  const Expansion &all;
   std::vector<bool> needed;             // by version
   std::vector<double> ready;            // by version
   std::vector<llvm::SmallVector<int, 2>> from; // by version: its collectives
@@ -210,5 +210,10 @@ private:
 } // namespace
 
 Prediction planning::predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan) {
-  return Step(problem, groups, costs, plan).run();
+  return predict(problem, groups, costs, plan, expand(problem, costs.mesh, plan));
+}
+
+Prediction planning::predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
+                             const Expansion &expansion) {
+  return Step(problem, groups, costs, plan, expansion).run();
 }

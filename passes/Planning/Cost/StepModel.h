@@ -34,5 +34,7 @@ struct Prediction {
 /// Runs the step in program order on one stream of computation and one of communication: a collective starts when its value is
 /// there and the stream is free, and who needs the result waits. Memory is what is live between kernels.
 Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan);
+/// The same with the plan's expansion, if it is known.
+Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan, const Expansion &expansion);
 
 } // namespace divisi::planning

@@ -129,8 +129,13 @@ Planner::Planner(Problem what, Cluster where)
       rest(problem, /*evaluation=*/true) {}
 
 Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name) const {
+  Expansion expansion = expand(problem, mesh, plan);
+  return price(on, mesh, std::move(plan), std::move(name), expansion);
+}
+
+Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name, const Expansion &expansion) const {
   Candidate result{std::move(name), mesh, std::move(plan), {}};
-  result.prediction = predict(problem, step, CostModel(on, mesh), result.plan);
+  result.prediction = predict(problem, step, CostModel(on, mesh), result.plan, expansion);
   result.fits = result.prediction.memory.total() <= on.device.memory;
   return result;
 }

@@ -55,6 +55,7 @@ public:
   void complete(Candidate &candidate) const;
   /// What a plan would take on another cluster.
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name) const;
+  Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name, const Expansion &expansion) const;
 
   const Problem problem; // what the numbers of plans mean
   const Cluster cluster;
