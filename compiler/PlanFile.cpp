@@ -36,27 +36,43 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   Attribute attr = plan->getAttr(dist::names::pipeline);
   if (!attr)
     return options;
+  auto fail = [&](const Twine &what) { return plan.emitError("'pipeline': ") << what; };
   auto dictionary = dyn_cast<DictionaryAttr>(attr);
-  auto number = [&](StringRef name) {
-    auto value = dictionary ? dictionary.getAs<IntegerAttr>(name) : IntegerAttr();
-    return value && value.getType().isInteger(64) ? value.getInt() : 0;
-  };
-  auto text = [&](StringRef name) { return dictionary ? dictionary.getAs<StringAttr>(name) : StringAttr(); };
-  auto cuts = dictionary ? dictionary.getAs<ArrayAttr>("cuts") : ArrayAttr();
-  options.microbatches = number("microbatches");
-  options.stages = number("stages");
-  options.chunks = number("chunks");
-  if (auto schedule = text("schedule"))
-    options.schedule = schedule.str();
-  if (auto staleness = text("staleness"))
-    options.staleness = staleness.str();
-  for (Attribute name : cuts ? cuts.getValue() : ArrayRef<Attribute>())
-    options.cuts.push_back(isa<StringAttr>(name) ? cast<StringAttr>(name).str() : "");
-  bool valid = cuts && text("schedule") && planning::pipeline::parseScheduleKind(options.schedule) &&
-               planning::pipeline::parseStaleness(options.staleness) && options.microbatches > 0 && options.microbatches <= 65536 &&
-               options.stages > 0 && options.stages <= 4096 && options.chunks > 0 && options.stages % options.chunks == 0 &&
-               (options.asynchronous() ? options.microbatches == 1 : options.microbatches > 1);
-  if (!valid)
-    return plan.emitError("'pipeline' must have stages, chunks, microbatches (at least 2, of pipedream 1), schedule and cuts");
+  if (!dictionary)
+    return fail("expected {stages, chunks, microbatches, schedule, cuts}");
+  std::pair<StringRef, int64_t *> numbers[] = {{"stages", &options.stages}, {"chunks", &options.chunks}, {"microbatches", &options.microbatches}};
+  std::pair<StringRef, std::string *> texts[] = {{"schedule", &options.schedule}, {"staleness", &options.staleness}};
+  for (auto [name, number] : numbers) {
+    auto value = dictionary.getAs<IntegerAttr>(name);
+    if (!value || !value.getType().isInteger(64) || value.getInt() < 1 || value.getInt() > 65536)
+      return fail("'" + name + "' must be a number from 1 to 65536, such as 2 : i64");
+    *number = value.getInt();
+  }
+  for (auto [name, text] : texts) {
+    auto value = dictionary.getAs<StringAttr>(name);
+    if (!value && (name == "schedule" || dictionary.contains(name)))
+      return fail("'" + name + "' must be a text");
+    if (value)
+      *text = value.str();
+  }
+  auto cuts = dictionary.getAs<ArrayAttr>("cuts");
+  if (!cuts || !llvm::all_of(cuts, [](Attribute cut) { return isa<StringAttr>(cut); }))
+    return fail("'cuts' must be a list of names");
+  for (auto cut : cuts.getAsRange<StringAttr>())
+    options.cuts.push_back(cut.str());
+  for (NamedAttribute entry : dictionary)
+    if (StringRef name = entry.getName(); name != "cuts" && llvm::none_of(numbers, [&](auto &known) { return known.first == name; }) &&
+                                          llvm::none_of(texts, [&](auto &known) { return known.first == name; }))
+      return fail("there is no '" + name + "'");
+  if (!planning::pipeline::parseScheduleKind(options.schedule))
+    return fail("'schedule' must be one of " + planning::pipeline::scheduleKindNames());
+  if (!planning::pipeline::parseStaleness(options.staleness))
+    return fail("'staleness' must be one of " + planning::pipeline::stalenessNames());
+  if (options.stages > 4096 || options.stages % options.chunks)
+    return fail("'stages' must be at most 4096, and a multiple of 'chunks'");
+  if (!options.cuts.empty() && (int64_t)options.cuts.size() != options.stages - 1)
+    return fail("'cuts' must name the first node of every stage but the first, or nothing");
+  if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < 2)
+    return fail("'microbatches' must be at least 2, of pipedream 1");
   return options;
 }

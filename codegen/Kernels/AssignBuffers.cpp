@@ -1,3 +1,4 @@
+#include "codegen/Kernels/CheckTasks.h"
 #include "codegen/Kernels/FixedPlaces.h"
 #include "codegen/Kernels/InPlace.h"
 #include "codegen/Kernels/Passes.h"
@@ -161,24 +162,12 @@ private:
 struct AssignBuffersPass : impl::AssignBuffersPassBase<AssignBuffersPass> {
   using AssignBuffersPassBase::AssignBuffersPassBase;
 
-  /// A schedule may come from a dump that somebody has edited.
-  LogicalResult check(dist::ScheduleOp schedule, int64_t devices) {
-    if ((int64_t)schedule.getRows().size() != devices)
-      return schedule.emitOpError("expected a row for each of ") << devices << " devices, got " << schedule.getRows().size();
-    for (int64_t device = 0; device < devices; ++device)
-      for (const dist::ScheduledTask &task : dist::tasksOf(schedule, device))
-        if (!getOperation().lookupSymbol<func::FuncOp>(task.symbol))
-          return schedule.emitOpError("runs @") << task.symbol << ", but there is no such task";
-    return success();
-  }
-
   void runOnOperation() final {
+    if (failed(checkTasks(getOperation())))
+      return signalPassFailure();
     std::map<int64_t, SmallVector<func::FuncOp>> tasksOf; // by device of a pipeline
     for (auto task : getOperation().getOps<func::FuncOp>())
       tasksOf[dist::stageOf(task)].push_back(task);
-    for (auto schedule : getOperation().getOps<dist::ScheduleOp>())
-      if (failed(check(schedule, tasksOf.empty() ? 0 : tasksOf.rbegin()->first + 1)))
-        return signalPassFailure();
     SmallVector<int64_t> arenas;
     for (auto &[device, tasks] : tasksOf) {
       FixedPlaces fixed(tasks, getOperation(), device);

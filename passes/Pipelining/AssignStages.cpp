@@ -30,11 +30,11 @@ struct Layers {
     Block &block = function.getBody().front();
     for (Part part : {Part::forward, Part::backward})
       for (Operation &op : block.without_terminator())
-        if (parts.at(&op) == part && (part == Part::forward || numberOf(&op) >= 0))
+        if (parts.at(&op) == part && !parts.isOfState(&op) && (part == Part::forward || numberOf(&op) >= 0))
           seconds[nameOf(&op)] += weights.seconds(&op);
     std::vector<double> change(seconds.size() + 1, 0);
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::forward)
+      if (parts.at(&op) == Part::forward && !parts.isOfState(&op))
         for (Value result : op.getResults()) {
           int first = numberOf(&op), last = first;
           for (Operation *user : result.getUsers())
@@ -60,11 +60,11 @@ public:
   void run() {
     Block &block = function.getBody().front();
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::forward && !isSum(&op))
+      if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op))
         stages[&op] = std::max(layerStage(&op).value_or(0), extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
     placeByUsers(block);
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::backward && !isSum(&op)) {
+      if (parts.at(&op) == Part::backward && !isSum(&op) && !parts.isOfState(&op)) {
         auto own = layerStage(&op), flows = extreme(op.getOperands(), Part::backward, /*latest=*/false);
         int stage = own ? *own : flows ? *flows : inputsStage(&op).value_or(0);
         stages[&op] = flows ? std::min(stage, *flows) : stage;
@@ -105,6 +105,10 @@ private:
   std::optional<int> inputsStage(Operation *op) const {
     std::optional<int> result;
     for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && parts.isOfState(producer))
+        if (auto stage = inputsStage(producer))
+          return stage;
+    for (Value operand : op->getOperands())
       if (auto stage = stageOf(operand)) {
         if (isa<BlockArgument>(operand))
           return stage;
@@ -123,7 +127,7 @@ private:
       return result;
     };
     for (Operation &op : llvm::reverse(block.without_terminator()))
-      if ((parts.at(&op) == Part::start || parts.isOfWeights(&op)) && !stages.contains(&op)) {
+      if ((parts.at(&op) == Part::start || parts.isOfState(&op)) && !stages.contains(&op)) {
         std::optional<int> stage;
         for (Value result : op.getResults())
           if (auto mine = earliest(result))

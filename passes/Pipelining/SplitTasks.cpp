@@ -2,6 +2,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "passes/Pipelining/TaskWriter.h"
+#include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Simulator/Schedule.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -182,6 +183,8 @@ private:
     }
     if (from.kind == Kind::forward && from.number == key.number && parts.keptFor(value) != value)
       return again(key, value);
+    if (asynchronous() && isAgain(from, key, value.getDefiningOp()))
+      return again(key, value);
     assert(from != key && "what a task makes is there before it is read");
     bool sameDevice = deviceOf(from) == deviceOf(key), sameStage = from.number == key.number;
     Value result = sameDevice && (from.once() || sameStage) ? pass(from, key, value) : receive(from, key, value);
@@ -241,6 +244,12 @@ private:
   Value predict(TaskKey key, BlockArgument argument) {
     std::string momentum = (nameOfArgument(argument) + ".momentum").str();
     Value velocity, rate;
+    bool trains = llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
+      auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
+      return renews && renews.getValue() == nameOfArgument(argument);
+    });
+    if (!trains)
+      return task(key).takeArgument(argument);
     for (BlockArgument other : block.getArguments()) {
       StringRef name = nameOfArgument(other);
       if (name == momentum)
@@ -265,6 +274,15 @@ private:
     Value predicted = b.sub(weight, b.mul(step, velocity));
     writer.mapping.map(argument, predicted);
     return predicted;
+  }
+
+  /// In an asynchronous schedule: what an update shares with that of another stage, and what the backward pass makes of other weights than the
+  /// forward pass did.
+  bool isAgain(TaskKey from, TaskKey key, Operation *op) {
+    if (!op)
+      return false;
+    bool otherWeights = options.staleness == Staleness::latest || options.staleness == Staleness::predicted;
+    return from.once() ? deviceOf(from) != deviceOf(key) && parts.isCheap(op) : otherWeights && key != from && parts.isOfState(op);
   }
 
   Value again(TaskKey key, Value value) {
@@ -305,8 +323,9 @@ private:
       get(entry, value);
       return pass(entry, key, value);
     }
-    if (asynchronous() && (from.once() || key.once()))
-      fail("an update needs values of several stages (--clip-norm is such): use a synchronous schedule");
+    if (asynchronous() && from.once())
+      fail("the update of one stage needs '" + planning::nameOfLocation(value.getLoc()) +
+           "' of the update of another one (--clip-norm is such): use a synchronous schedule");
     Value source = get(from, value);
     OpBuilder builder(function);
     int64_t id = (*messageId)++;

@@ -138,6 +138,15 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
         isTimed |= timed.contains(producer), isAfter |= after.contains(producer);
     }
     if (minibatch) {
+      bool fromState = llvm::any_of(op.getOperands(), [&](Value operand) {
+        return operand.getDefiningOp() ? result.ofState.contains(operand.getDefiningOp()) : isOwnedArgument(operand);
+      });
+      bool fromNothingElse = llvm::all_of(op.getOperands(), [&](Value operand) {
+        Operation *producer = operand.getDefiningOp();
+        return producer ? result.ofState.contains(producer) || (result.isAnywhere(operand) && !ofInputs.contains(producer)) : !isInput(operand);
+      });
+      if (fromState && fromNothingElse)
+        result.ofState.insert(&op);
       anywhere &= !result.ofWeights.contains(&op) || !ofInputs.contains(&op); // both is the model itself
       isTimed = !anywhere && !isAfter;
     }

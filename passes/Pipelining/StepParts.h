@@ -37,6 +37,10 @@ public:
   }
   /// Anywhere, and from owned state: each task has it of the weights that it reads.
   bool isOfWeights(mlir::Operation *op) const { return ofWeights.contains(op); }
+  /// In an asynchronous step: from owned state, and from nothing of the batch (a gathered parameter).
+  bool isOfState(mlir::Operation *op) const { return ofState.contains(op); }
+  /// Little arithmetic for each element.
+  bool isCheap(mlir::Operation *op) const;
   /// Whether every stage and task can have the value for itself.
   bool isAnywhere(mlir::Value value) const;
   /// Of the backward part with stages, what no earlier stage waits for: the gradients of weights.
@@ -44,11 +48,10 @@ public:
                                                     llvm::function_ref<int(mlir::Operation *)> stageOf) const;
 
 private:
-  bool isCheap(mlir::Operation *op) const;
   void findKept(mlir::Block &block, bool weightsChange);
   llvm::DenseMap<mlir::Operation *, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::Value> kept;
-  llvm::DenseSet<mlir::Operation *> ofWeights;
+  llvm::DenseSet<mlir::Operation *> ofWeights, ofState;
 };
 
 /// An argument's name: of a state, an input or a scalar.

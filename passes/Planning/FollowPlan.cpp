@@ -20,6 +20,10 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
     return {};
   }
   dist::PlanOp plan = *plans.begin();
+  if (dist::toMesh(plan.getMesh()).find(dist::stageAxis)) {
+    plan.emitError("a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
+    return {};
+  }
   for (Operation &op : plan.getBody().front())
     if (!isa<dist::PadOp, dist::PlaceOp, dist::SplitOp>(op)) {
       op.emitError("is no decision of a plan: expected dist.pad, dist.place or dist.split");

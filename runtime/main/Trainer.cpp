@@ -45,9 +45,9 @@ Result<int> Trainer::run() {
   }
   if (Status status = saveResults(); !status.ok())
     return status;
-  if (resumedFrom && !evalData && resumedAt == total) {
+  if (resumedFrom && !evalData && resumedAt >= total) {
     if (isFirst())
-      progress->say(concat("nothing left to do: step ", total, " was the last"));
+      progress->say(concat("nothing left to do: step ", point.step, " was the last"));
     return 0;
   }
   Measures final = evalData ? lastEval : last;

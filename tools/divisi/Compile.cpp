@@ -4,7 +4,9 @@
 #include "divisi/ModelFlags.h"
 #include "divisi/Session.h"
 
+#include "codegen/Emit/CheckPlaces.h"
 #include "codegen/Emit/Program.h"
+#include "codegen/Kernels/CheckTasks.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Link.h"
 #include "compiler/Manifest.h"
@@ -140,6 +142,8 @@ private:
   }
 
   LogicalResult lower() {
+    if (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))) // of a dump
+      return failure();
     WeightsReference weights;
     if (!model.weights.empty() && flags.emit.empty()) {
       auto written = writeWeights(flags.output + ".safetensors", model.weights);
@@ -156,7 +160,7 @@ private:
     if (failed(expectation))
       return failure();
     if (!expectation->ends) {
-      fail("the stages of this pipeline would wait for each other for ever: this is a fault of the compiler; another --schedule or other cuts may do");
+      fail("the stages of this pipeline would wait for each other for ever: a fault of the compiler, if nobody has edited its dump; another --schedule or other cuts may do");
       return failure();
     }
     codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation), model.skeleton};

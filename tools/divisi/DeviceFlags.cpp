@@ -111,7 +111,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
       request.microbatches = microbatches.microbatches;
     if (command.count("--schedule"))
       request.schedule = microbatches.schedule;
-    for (const char *flag : {"--chunks", "--cut"})
+    for (const char *flag : {"--chunks", "--cut", "--staleness"})
       if (command.count(flag))
         return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
     if (microbatches.schedule == "pipedream")
