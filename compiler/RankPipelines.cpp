@@ -231,10 +231,11 @@ std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cl
 llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {
   llvm::json::Array result;
   for (const PipelineCandidate &candidate : candidates) {
-    llvm::json::Array links;
+    llvm::json::Array links; // of a step: an asynchronous one has one minibatch
+    double steps = candidate.options.asynchronous() ? candidate.run.options.microbatches : 1;
     for (const auto &[pair, traffic] : candidate.run.links)
       links.push_back(llvm::json::Object{
-          {"from", pair.first}, {"to", pair.second}, {"messages", traffic.messages}, {"bytes", traffic.bytes}});
+          {"from", pair.first}, {"to", pair.second}, {"messages", (int64_t)(traffic.messages / steps)}, {"bytes", traffic.bytes / steps}});
     result.push_back(llvm::json::Object{{"name", candidate.name()},
                                         {"step_ms", candidate.seconds * 1e3},
                                         {"fits", candidate.fits},

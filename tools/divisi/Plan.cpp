@@ -158,6 +158,9 @@ public:
       auto mesh = parseMesh(flags.mesh, error);
       if (!mesh || mesh->devices() > cluster->devices())
         return fail("--mesh: " + (mesh ? "more devices than the cluster has" : error), 2);
+      if (mesh->find(dist::stageAxis))
+        return fail("--mesh is searched without stages: --pipelines ranks pipelines, and --plan FILE prices one that "
+                    "divisi compile --mesh stage=N,... --emit plan has written", 2);
       if (std::string wrong = checkDevices(flags.mesh, mesh->devices(), flags.devices); !wrong.empty())
         return fail(wrong, 2);
       options.meshes = {*mesh};
@@ -325,8 +328,12 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     for (const char *flag : {"--cluster", "--mesh", "--html"})
       if (auto *option = command->get_option_no_throw(flag); option && option->count() && option->as<std::string>().empty())
         wrong = std::string(flag) + " is empty";
-    if (wrong.empty() && !flags->pipelines && (flags->microbatches || !flags->schedule.empty() || !flags->swimlane.empty()))
-      wrong = "--microbatches, --schedule and --swimlane are for --pipelines";
+    if (wrong.empty() && !flags->plan.empty() && flags->pipelines)
+      wrong = "--pipelines searches, --plan FILE has all decisions: leave out one of them";
+    if (wrong.empty() && !flags->pipelines && (flags->microbatches || !flags->schedule.empty()))
+      wrong = "--microbatches and --schedule are for --pipelines";
+    if (wrong.empty() && !flags->pipelines && flags->plan.empty() && !flags->swimlane.empty())
+      wrong = "--swimlane is for --pipelines, or the --plan of one";
     if (wrong.empty() && !flags->profile.empty()) {
       exitCode = planPipeDream({flags->profile, flags->bandwidth, flags->cluster, flags->devices, flags->json});
       return;
