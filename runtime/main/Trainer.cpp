@@ -33,7 +33,7 @@ Result<int> Trainer::run() {
   for (auto stage : {&Trainer::openData, &Trainer::setUp})
     if (Status status = together((this->*stage)()); !status.ok())
       return status;
-  if (Status status = checkResumed(); !status.ok())
+  if (Status status = checkAlike(); !status.ok())
     return status;
   if (Status status = trainSteps(); !status.ok())
     return status;
@@ -78,9 +78,17 @@ Status Trainer::agreeToGoOn(const Status &mine) {
   return signal.status();
 }
 
-Status Trainer::checkResumed() {
+Status Trainer::checkAlike() {
   if (!ranks)
     return {};
+  Result<int64_t> samples = ranks->maximum(data->samples());
+  if (!samples.ok())
+    return samples.status();
+  Status same = *samples == data->samples() ? Status()
+                                            : failure("--data: this rank has ", data->samples(), " samples, and another one ",
+                                                      *samples, ": all ranks must see the same files");
+  if (Status status = together(same); !status.ok())
+    return status;
   Result<int64_t> most = ranks->maximum(point.step);
   if (!most.ok())
     return most.status();

@@ -47,7 +47,8 @@ private:
   Status agreeToGoOn(const Status &mine);
   bool isFirst() const { return !ranks || ranks->rank() == 0; }
   int threads() const;
-  Status checkResumed();
+  /// All ranks have as much data and begin at the same step.
+  Status checkAlike();
   Status announced(const Status &status);
   Status openData();
   Status setUp();
