@@ -9,13 +9,10 @@ losses and running statistics of one device, and dropout its random numbers; a r
 synchronous and asynchronous training instead. Needs the package onnx.
 """
 
-import argparse
-import concurrent.futures
 import dataclasses
 import functools
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -25,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.dont_write_bytecode = True
 import check  # noqa: E402
+import lines  # noqa: E402
 
 MODELS = pathlib.Path(__file__).resolve().parent
 TIED = ("gpt_tiny",)  # a parameter that two stages use is refused
@@ -66,12 +64,6 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("vertical-sync", 2, ",model=2", cuts=(2,)),
     Run("predicted", 2, ",data=2,model=2", cuts=(2,)),
 ]
-
-
-def call(*command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(map(str, command[:3]))}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
 
 
 def weights_of(seed=1):
@@ -183,10 +175,10 @@ class Tester:
         if not model:
             model = folder / "model.onnx"
             write_model(model)
-        call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
+        lines.call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
              "--optimizer", "sgd", "--lr", lr, "--momentum", MOMENTUM, *run.compile_flags())  # fmt: skip
         start = [self.divisi, "run", "--devices", run.devices(), program] if run.devices() > 1 else [program]
-        call(*start, f"--data=image={folder / 'x.npy'}", f"--data=label={folder / 'y.npy'}", "--no-shuffle", "--quiet", "--threads", 1,
+        lines.call(*start, f"--data=image={folder / 'x.npy'}", f"--data=label={folder / 'y.npy'}", "--no-shuffle", "--quiet", "--threads", 1,
              "--log", log, "--steps", steps, *more)  # fmt: skip
         return [json.loads(line) for line in log.read_text().splitlines()]
 
@@ -230,9 +222,9 @@ class Tester:
         for stages in 0, 2:
             program, log, saved = (folder / f"{part}{stages}" for part in ("prog", "log", "weights"))
             split = ["--mesh", f"stage={stages}", "--schedule", "pipedream"] if stages else []
-            call(self.divisi, "compile", case / "model.onnx", "-o", program, *loss, "--lr", 0, "--momentum", MOMENTUM, *split)
+            lines.call(self.divisi, "compile", case / "model.onnx", "-o", program, *loss, "--lr", 0, "--momentum", MOMENTUM, *split)
             start = [self.divisi, "run", "--devices", stages, program] if stages else [program]
-            call(*start, *data, "--no-shuffle", "--quiet", "--threads", 1, "--steps", 9, "--log", log, "--save-weights", saved)
+            lines.call(*start, *data, "--no-shuffle", "--quiet", "--threads", 1, "--steps", 9, "--log", log, "--save-weights", saved)
             losses.append(self.losses([json.loads(line) for line in log.read_text().splitlines()]))
             weights.append(check.read_norms(saved))
         error = np.max(np.abs(losses[0] - losses[1]) / np.abs(losses[0]))
@@ -248,6 +240,11 @@ class Tester:
         return bool(same), "the same losses" if same else "other losses"
 
     def lines(self):
+        """A test here gives one result."""
+        for what, test in self.tests():
+            yield what, lambda folder, test=test: [test(folder)]
+
+    def tests(self):
         yield "one device", self.reference_itself
         for run in RUNS:
             yield f"{run.staleness} stage={run.stages}{run.mesh} {run.flags}".strip(), functools.partial(self.against_reference, run)
@@ -277,34 +274,15 @@ class Tester:
                 print(f"| {name} | {lr} | {' | '.join(f'{loss:.3f}' for loss in at)} | {rows[-1]['accuracy']:.1%} |", flush=True)
 
 
-def outcome(line):
-    what, test = line
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            ok, text = test(pathlib.Path(folder))
-        except Exception as error:  # a broken program is a failure of this line only
-            ok, text = False, f"{type(error).__name__}: {error}"
-    return ok, f"{what}: {text}"
-
-
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True)
-    p.add_argument("--only", default="", help="a part of the lines to run")
-    p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
+    p = lines.parser(__doc__.splitlines()[0])
     p.add_argument("--convergence", action="store_true", help="print the table of held-out losses instead")
     o = p.parse_args()
-    tester = Tester(str(pathlib.Path(o.divisi).resolve()))
+    tester = Tester(o.divisi)
     if o.convergence:
         with tempfile.TemporaryDirectory() as folder:
             return tester.convergence(pathlib.Path(folder))
-    passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
-        for ok, text in pool.map(outcome, [line for line in tester.lines() if o.only in line[0]]):
-            print(f"{'ok  ' if ok else 'FAIL'} {text}", flush=True)
-            passed, failed = passed + ok, failed + (not ok)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return lines.run(tester.lines(), o)
 
 
 if __name__ == "__main__":

@@ -8,17 +8,16 @@ what every rank did in the last step. Also the messages and bytes that the plann
 that are chains: it takes every gradient to be as large as its value. Ends with `N passed, N failed`.
 """
 
-import argparse
 import collections
-import concurrent.futures
 import functools
 import json
 import math
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+import lines  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCHEDULES = ("1f1b", "gpipe", "naive", "zb-h1", "interleaved --chunks 2")
@@ -33,13 +32,6 @@ WAYS = [("mlp", f"stage=4 --schedule {schedule}", 4) for schedule in SCHEDULES i
 ]
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CHAINS = ("mlp", "lenet")
-
-
-def call(*command, codes=(0,)):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
-    if done.returncode not in codes:
-        raise RuntimeError(f"{' '.join(map(str, command[:3]))}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
-    return done.stdout
 
 
 class Dump:
@@ -67,7 +59,7 @@ class Tester:
 
     def compile(self, name, flags, *more):
         case = HERE / name
-        return call(self.divisi, "compile", case / "model.onnx", *flags, *more)
+        return lines.call(self.divisi, "compile", case / "model.onnx", *flags, *more)
 
     def run(self, name, way, microbatches, folder):
         flags = ["--mesh", *way.split(), "--microbatches", microbatches, "--momentum", "0.9"]
@@ -77,7 +69,7 @@ class Tester:
         program, trace, log = folder / "prog", folder / "trace.json", folder / "log.jsonl"
         self.compile(name, flags, "-o", program)
         data = [f"--data={file.stem}={file}" for file in sorted((HERE / name / "data").glob("*.npy"))]
-        call(self.divisi, "run", "--devices", ranks, program, *data, "--no-shuffle", "--quiet", "--steps", 5, "--trace", trace, "--log", log)
+        lines.call(self.divisi, "run", "--devices", ranks, program, *data, "--no-shuffle", "--quiet", "--steps", 5, "--trace", trace, "--log", log)
         events = json.loads(trace.read_text())["traceEvents"]
         for rank in range(ranks):
             row = dump.rows[rank // inside]
@@ -88,16 +80,16 @@ class Tester:
                 if not done or done[-1] != entry:
                     done.append(entry)
             silent = [entry for entry in row if entry not in done]  # tasks without a call
-            yield f"rank {rank}: order of tasks", done == [entry for entry in row if entry not in silent] and not any(
-                dump.sends[task] for task, _ in silent), f"{len(done)} runs"
+            good = done == [entry for entry in row if entry not in silent] and not any(dump.sends[task] for task, _ in silent)
+            yield good, f"rank {rank}: order of tasks: {len(done)} runs"
             sends, planned = sum(event["cat"] == "send" for event in mine), sum(len(dump.sends[task]) for task, _ in row)
             collectives = sum(event["cat"] in COLLECTIVES for event in mine)
             both = sum(dump.collectives[task] for task, _ in row)
-            yield f"rank {rank}: messages and collectives", (sends, collectives) == (planned, both), f"{sends} and {collectives}"
+            yield (sends, collectives) == (planned, both), f"rank {rank}: messages and collectives: {sends} and {collectives}"
         if inside == 1:
             yield from self.bytes(name, flags, dump, log, folder)
-        described = json.loads(call(program, "--describe", "json"))["arena_bytes"]
-        yield "memory", described == max(dump.arenas), f"{described} bytes of the largest stage"
+        described = json.loads(lines.call(program, "--describe", "json"))["arena_bytes"]
+        yield described == max(dump.arenas), f"memory: {described} bytes of the largest stage"
 
     def bytes(self, name, flags, dump, log, folder):
         between = collections.defaultdict(lambda: [0, 0])
@@ -109,43 +101,23 @@ class Tester:
                         between[stage, peer][1] += size
         sent = {row["comm_bytes"] for row in map(json.loads, log.read_text().splitlines()) if "step" in row}
         planned = sum(size for (stage, _), (_, size) in between.items() if stage == 0)
-        yield "bytes that rank 0 sends in a step", sent == {planned}, f"{planned}"
+        yield sent == {planned}, f"bytes that rank 0 sends in a step: {planned}"
         if name not in CHAINS:
             return
         plan = folder / "plan.mlir"
         self.compile(name, flags, "--emit", "plan", "-o", plan)
-        simulated = json.loads(call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{len(dump.rows)}",
+        simulated = json.loads(lines.call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{len(dump.rows)}",
                                     "--plan", plan, "--json", codes=(0, 3)))["pipelines"][0]  # fmt: skip
         links = {(link["from"], link["to"]): [link["messages"], link["bytes"]] for link in simulated["links"]}
-        yield "messages and bytes of the simulator", links == dict(between), f"{sum(n for n, _ in links.values())}, " \
+        yield links == dict(between), f"messages and bytes of the simulator: {sum(n for n, _ in links.values())}, " \
             f"{sum(size for _, size in links.values()):.0f} bytes; run {sum(n for n, _ in between.values())}, {sum(b for _, b in between.values())}"
 
 
-def outcome(line):
-    what, test = line
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return [(ok, f"{what}: {part}: {text}") for part, ok, text in test(pathlib.Path(folder))]
-        except Exception as error:  # a broken program is a failure of this line only
-            return [(False, f"{what}: {type(error).__name__}: {error}")]
-
-
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True)
-    p.add_argument("--only", default="", help="a part of the lines to run")
-    p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
-    o = p.parse_args()
-    tester = Tester(str(pathlib.Path(o.divisi).resolve()))
-    lines = [(f"{name} {way} --microbatches {count}", functools.partial(tester.run, name, way, count)) for name, way, count in WAYS]
-    passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
-        for results in pool.map(outcome, [line for line in lines if o.only in line[0]]):
-            for ok, text in results:
-                print(f"{'ok  ' if ok else 'FAIL'} {text}", flush=True)
-                passed, failed = passed + ok, failed + (not ok)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    o = lines.parser(__doc__.splitlines()[0]).parse_args()
+    tester = Tester(o.divisi)
+    tests = ((f"{name} {way} --microbatches {count}", functools.partial(tester.run, name, way, count)) for name, way, count in WAYS)
+    return lines.run(tests, o)
 
 
 if __name__ == "__main__":

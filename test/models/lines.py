@@ -1,0 +1,46 @@
+"""Tests as lines: (what is tested, the test of an empty folder), each independent of the others."""
+
+import argparse
+import concurrent.futures
+import pathlib
+import subprocess
+import tempfile
+
+
+def call(*command, codes=(0,)):
+    """What a command prints."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+    if done.returncode not in codes:
+        raise RuntimeError(f"{' '.join(map(str, command[:3]))}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
+    return done.stdout
+
+
+def parser(description):
+    """The flags that all such scripts have."""
+    p = argparse.ArgumentParser(description=description)
+    p.add_argument("--divisi", required=True, type=lambda path: str(pathlib.Path(path).resolve()))
+    p.add_argument("--only", default="", help="a part of the lines to run")
+    p.add_argument("--jobs", type=int, default=2, help="lines at a time (default 2)")
+    return p
+
+
+def outcome(line):
+    """[(whether it is good, what to say)]: a test gives such pairs, the texts without its name."""
+    what, test = line
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return [(ok, f"{what}: {text}") for ok, text in test(pathlib.Path(folder))]
+        except Exception as error:  # a broken program is a failure of this line only
+            return [(False, f"{what}: {type(error).__name__}: {error}")]
+
+
+def run(lines, options):
+    """Prints each result, then `N passed, N failed`; the exit code."""
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for results in pool.map(outcome, [line for line in lines if options.only in line[0]]):
+            for ok, text in results:
+                print(f"{'ok  ' if ok else 'FAIL'} {text}", flush=True)
+                passed, failed = passed + ok, failed + (not ok)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
