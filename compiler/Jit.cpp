@@ -61,7 +61,8 @@ static llvm::Expected<const DivisiProgram *> load(std::unique_ptr<llvm::orc::LLJ
   auto &library = (*jit)->getMainJITDylib();
   if (auto failed = library.define(llvm::orc::absoluteSymbols(services(**jit))))
     return failed;
-  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
+  auto process =
+      llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));

@@ -46,7 +46,8 @@ private:
   std::vector<std::vector<char>> constants; // of outputs that are constants; empty for the others
 };
 
-/// A whole program compiled into this process, without optimizing: for tests that run it on several arenas, one for each rank.
+/// A whole program compiled into this process, without optimizing: for tests that run it on several arenas, one for
+/// each rank.
 class JitProgram {
 public:
   /// Where an argument or a result lies in the arena.

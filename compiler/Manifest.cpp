@@ -132,8 +132,8 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   return entry;
 }
 
-/// What runs when, by function and stage: [task, microbatch, offset of its slot]; of an asynchronous schedule [task, minibatch, offset
-/// of the first slot, bytes of one, slots].
+/// What runs when, by function and stage: [task, microbatch, offset of its slot]; of an asynchronous schedule [task,
+/// minibatch, offset of the first slot, bytes of one, slots].
 static json::Object tablesOf(ModuleOp module) {
   llvm::StringMap<int64_t> numbers;
   json::Object tables;
@@ -145,8 +145,6 @@ static json::Object tablesOf(ModuleOp module) {
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     json::Array rows;
     auto slots = schedule->getAttrOfType<ArrayAttr>(exec::names::slots);
-    if (!slots || slots.size() != schedule.getRows().size())
-      continue; // an edited dump: the program says that it cannot do this
     for (auto [row, offsets] : llvm::enumerate(slots.getAsRange<DenseI64ArrayAttr>())) {
       json::Array entries;
       auto tasks = dist::tasksOf(schedule, row);
@@ -185,7 +183,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       for (const auto &axis : meshOf(task).axes)
         mesh.push_back(json::Object{{"name", axis.name}, {"size", axis.size}});
     for (auto call : task.getOps<exec::CallOp>())
-      if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective); name && messages.insert(call.getParams()[0]).second)
+      if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective);
+          name && messages.insert(call.getParams()[0]).second)
         collectives.push_back(json::Object{{"id", call.getParams()[0]}, {"name", name.getValue()}});
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {
       Type type = task.getArgumentTypes()[i];
@@ -224,28 +223,31 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       results.push_back(located(std::move(entry)));
     }
   }
-  if (auto order = module->getAttrOfType<ArrayAttr>(pipelining::stateOrder)) { // checkpoints know the order of the model
+  if (auto order =
+          module->getAttrOfType<ArrayAttr>(pipelining::stateOrder)) { // checkpoints know the order of the model
     llvm::StringMap<size_t> position;
     for (auto name : order.getAsRange<StringAttr>())
       position.try_emplace(name.getValue(), position.size());
-    auto positionOf = [&](const json::Value &entry) { return position.lookup(*entry.getAsObject()->getString("name")); };
-    llvm::stable_sort(states, [&](const json::Value &a, const json::Value &b) { return positionOf(a) < positionOf(b); });
+    auto positionOf = [&](const json::Value &entry) {
+      return position.lookup(*entry.getAsObject()->getString("name"));
+    };
+    llvm::stable_sort(states,
+                      [&](const json::Value &a, const json::Value &b) { return positionOf(a) < positionOf(b); });
   }
-  json::Object manifest{
-      {"abi", DIVISI_ABI_VERSION},
-      {"model", model},
-      {"batch", batch},
-      {"tables", tablesOf(module)},
-      {"tasks", std::move(tasks)},
-      {"inputs", std::move(inputs)},
-      {"state", std::move(states)},
-      {"scalars", std::move(scalars)},
-      {"results", std::move(results)},
-      {"defaults", json::Object{{"lr", defaults.lr},
-                                {"lr_schedule", defaults.schedule},
-                                {"warmup_steps", defaults.warmupSteps},
-                                {"step_size", defaults.stepSize},
-                                {"gamma", defaults.gamma}}}};
+  json::Object manifest{{"abi", DIVISI_ABI_VERSION},
+                        {"model", model},
+                        {"batch", batch},
+                        {"tables", tablesOf(module)},
+                        {"tasks", std::move(tasks)},
+                        {"inputs", std::move(inputs)},
+                        {"state", std::move(states)},
+                        {"scalars", std::move(scalars)},
+                        {"results", std::move(results)},
+                        {"defaults", json::Object{{"lr", defaults.lr},
+                                                  {"lr_schedule", defaults.schedule},
+                                                  {"warmup_steps", defaults.warmupSteps},
+                                                  {"step_size", defaults.stepSize},
+                                                  {"gamma", defaults.gamma}}}};
   if (arenas) {
     json::Array stages;
     for (int64_t bytes : arenas.asArrayRef())
@@ -258,8 +260,13 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
   }
   if (expectation) {
     json::Array calls;
-    for (auto [call, microseconds, task] : llvm::zip(expectation->calls, expectation->microseconds, expectation->tasks)) {
-      json::Object entry{{"kind", call.kind}, {"name", json::fixUTF8(call.name)}, {"key", call.key}, {"expected_us", microseconds}, {"task", task}};
+    for (auto [call, microseconds, task] :
+         llvm::zip(expectation->calls, expectation->microseconds, expectation->tasks)) {
+      json::Object entry{{"kind", call.kind},
+                         {"name", json::fixUTF8(call.name)},
+                         {"key", call.key},
+                         {"expected_us", microseconds},
+                         {"task", task}};
       if (call.id >= 0)
         entry["id"] = call.id;
       calls.push_back(std::move(entry));

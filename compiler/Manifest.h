@@ -20,8 +20,8 @@ struct WeightsReference {
 
 struct Expectation;
 
-/// Describes planned tasks (after assign-buffers) to the runtime: JSON as in runtime/README.md. With an expectation, what each call of a
-/// step is and should take.
+/// Describes planned tasks (after assign-buffers) to the runtime: JSON as in runtime/README.md. With an expectation,
+/// what each call of a step is and should take.
 std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
                           const WeightsReference &weights, const Expectation *expectation = nullptr);
 

@@ -130,8 +130,9 @@ void compiler::addExecPipeline(OpPassManager &pm) {
 }
 
 void compiler::registerAll(DialectRegistry &registry) {
-  registry.insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
-                  scf::SCFDialect, memref::MemRefDialect, cf::ControlFlowDialect, LLVM::LLVMDialect>();
+  registry
+      .insert<graph::GraphDialect, dist::DistDialect, exec::ExecDialect, func::FuncDialect, arith::ArithDialect,
+              math::MathDialect, scf::SCFDialect, memref::MemRefDialect, cf::ControlFlowDialect, LLVM::LLVMDialect>();
   codegen::registerLowerings(registry);
   layout::registerLayouts(registry);
 }

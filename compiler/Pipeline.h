@@ -9,12 +9,12 @@ namespace divisi::compiler {
 
 /// The levels of the one module on its way to a program, in order. Each can be dumped and read back.
 enum class Level {
-  graph, // tensors and named operations of the model, its loss
-  train, // the training step and the evaluation over one state
+  graph,   // tensors and named operations of the model, its loss
+  train,   // the training step and the evaluation over one state
   planned, // for several devices: the same, every type with its sharding
   dist,    // for several devices: local shapes and collectives
-  exec,  // tasks over buffers at fixed offsets
-  llvm,  // LLVM dialect
+  exec,    // tasks over buffers at fixed offsets
+  llvm,    // LLVM dialect
 };
 
 struct LevelInfo {
@@ -32,8 +32,8 @@ struct TrainOptions {
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0;
   bool nesterov = false;
   bool splitProjections = false; // for plans that split weights
-  int64_t batchNormGroups = 1; // parts of the batch with statistics of their own
-  bool markGradients = false;  // for an asynchronous schedule
+  int64_t batchNormGroups = 1;   // parts of the batch with statistics of their own
+  bool markGradients = false;    // for an asynchronous schedule
 };
 
 /// Composite operations become simple ones: what plans are made for.
@@ -55,10 +55,10 @@ struct PlanOptions {
 /// How a step runs in microbatches, on one device or in a pipeline: the options of the passes of Pipelining.
 struct MicrobatchOptions {
   int64_t microbatches = 1, stages = 1;
-  int64_t chunks = 1;            // stages of a device
-  std::string schedule = "1f1b"; // gpipe, ...
+  int64_t chunks = 1;                // stages of a device
+  std::string schedule = "1f1b";     // gpipe, ...
   std::string staleness = "stashed"; // of the weights of pipedream
-  std::vector<std::string> cuts; // first nodes of stages
+  std::vector<std::string> cuts;     // first nodes of stages
 
   /// An update for every batch, without waiting for the end of the one before.
   bool asynchronous() const { return schedule == "pipedream" && stages > 1; }

@@ -7,14 +7,16 @@ using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
 
-/// So many minibatches for each stage of an asynchronous pipeline are simulated to see what one takes when the pipeline is full.
+/// So many minibatches for each stage of an asynchronous pipeline are simulated to see what one takes when the pipeline
+/// is full.
 static constexpr int steadyMinibatches = 8;
 
 std::string PipelineCandidate::name() const {
   std::string mesh = "stage=" + std::to_string(options.stages / options.chunks);
   if (plan.mesh.devices() > 1)
     mesh += "," + nameOf(plan.mesh);
-  return mesh + " " + options.schedule + (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches));
+  return mesh + " " + options.schedule +
+         (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches));
 }
 
 FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOptions &options, const Cluster &cluster) {
@@ -39,16 +41,18 @@ FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOption
 
 func::FuncOp StepInParts::train() const { return (*module)->lookupSymbol<func::FuncOp>("train"); }
 
-std::unique_ptr<StepInParts::Priced> StepInParts::price(const Cluster &cluster, const dist::Mesh &mesh, const Plan &plan,
-                                                        const std::string &name) const {
+std::unique_ptr<StepInParts::Priced> StepInParts::price(const Cluster &cluster, const dist::Mesh &mesh,
+                                                        const Plan &plan, const std::string &name) const {
   Expansion expansion = expand(problem.problem, mesh, plan);
   auto priced = std::make_unique<Priced>();
   priced->plan = {planner->price(cluster, mesh, plan, name, expansion), {}, planner};
-  priced->costs = std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, std::move(expansion), cluster);
+  priced->costs =
+      std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, std::move(expansion), cluster);
   return priced;
 }
 
-FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const MicrobatchOptions &options, const Cluster &cluster) const {
+FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const MicrobatchOptions &options,
+                                                   const Cluster &cluster) const {
   const auto &[plan, costs] = priced;
   pipeline::ScheduleOptions schedule;
   schedule.kind = *pipeline::parseScheduleKind(options.schedule);

@@ -30,8 +30,10 @@ struct StepInParts {
   std::shared_ptr<const pipelining::StepParts> parts;
   std::string hash; // as a plan file meets the module again
 
-  /// Of a module at the level train whose operations are simple; with a diagnostic, fails if it cannot be computed in so many parts.
-  static mlir::FailureOr<StepInParts> make(mlir::ModuleOp module, const MicrobatchOptions &options, const planning::Cluster &cluster);
+  /// Of a module at the level train whose operations are simple; with a diagnostic, fails if it cannot be computed in
+  /// so many parts.
+  static mlir::FailureOr<StepInParts> make(mlir::ModuleOp module, const MicrobatchOptions &options,
+                                           const planning::Cluster &cluster);
   mlir::func::FuncOp train() const;
   /// A plan of one stage's devices for this step, and what stages cost under it.
   struct Priced {

@@ -40,7 +40,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   auto dictionary = dyn_cast<DictionaryAttr>(attr);
   if (!dictionary)
     return fail("expected {stages, chunks, microbatches, schedule, cuts}");
-  std::pair<StringRef, int64_t *> numbers[] = {{"stages", &options.stages}, {"chunks", &options.chunks}, {"microbatches", &options.microbatches}};
+  std::pair<StringRef, int64_t *> numbers[] = {
+      {"stages", &options.stages}, {"chunks", &options.chunks}, {"microbatches", &options.microbatches}};
   std::pair<StringRef, std::string *> texts[] = {{"schedule", &options.schedule}, {"staleness", &options.staleness}};
   for (auto [name, number] : numbers) {
     auto value = dictionary.getAs<IntegerAttr>(name);
@@ -61,7 +62,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   for (auto cut : cuts.getAsRange<StringAttr>())
     options.cuts.push_back(cut.str());
   for (NamedAttribute entry : dictionary)
-    if (StringRef name = entry.getName(); name != "cuts" && llvm::none_of(numbers, [&](auto &known) { return known.first == name; }) &&
+    if (StringRef name = entry.getName(); name != "cuts" &&
+                                          llvm::none_of(numbers, [&](auto &known) { return known.first == name; }) &&
                                           llvm::none_of(texts, [&](auto &known) { return known.first == name; }))
       return fail("there is no '" + name + "'");
   if (!planning::pipeline::parseScheduleKind(options.schedule))
@@ -75,4 +77,18 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < 2)
     return fail("'microbatches' must be at least 2, of pipedream 1");
   return options;
+}
+
+void compiler::follow(const MicrobatchOptions &microbatches, TrainOptions &train) {
+  train.batchNormGroups = microbatches.microbatches;
+  train.markGradients = microbatches.asynchronous();
+}
+
+FailureOr<MicrobatchOptions> compiler::follow(dist::PlanOp plan, TrainOptions &train) {
+  auto microbatches = readPipeline(plan);
+  if (failed(microbatches))
+    return failure();
+  follow(*microbatches, train);
+  train.splitProjections = plan->hasAttr(splitProjections) || dist::toMesh(plan.getMesh()).find("model");
+  return microbatches;
 }

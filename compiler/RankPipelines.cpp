@@ -12,10 +12,11 @@ using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
 
-/// Of the plans of a stage's devices, so many are simulated under 1F1B, and the best of them under other schedules: the best by the sum of
-/// all stages need not be the best by stage.
+/// Of the plans of a stage's devices, so many are simulated under 1F1B, and the best of them under other schedules: the
+/// best by the sum of all stages need not be the best by stage.
 static constexpr size_t mostPlans = 4, mostScheduled = 2;
-/// A pipeline keeps busy with a few microbatches for each stage; more make each one small, until starting kernels takes longer.
+/// A pipeline keeps busy with a few microbatches for each stage; more make each one small, until starting kernels takes
+/// longer.
 static constexpr double microbatchesPerStage[] = {0.5, 1, 2, 4, 8};
 static constexpr size_t refined = 2; // numbers of stages
 static constexpr int64_t mostStages = 64;
@@ -46,7 +47,8 @@ public:
 
   /// Every number of stages with a few microbatches for each; then other numbers of microbatches for the best.
   std::vector<PipelineCandidate> run() {
-    // That some node needs the whole batch, or that there are more stages than nodes, is no error here: there are other plans.
+    // That some node needs the whole batch, or that there are more stages than nodes, is no error here: there are other
+    // plans.
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
     std::map<int64_t, std::vector<int64_t>> counts; // of microbatches, by stages
     for (int64_t stages = 2; stages <= std::min(request.devices, mostStages); ++stages)
@@ -79,7 +81,8 @@ private:
     return count;
   }
 
-  /// Numbers of microbatches by stages. The steps in so many parts are made first, then all numbers of stages tried at once.
+  /// Numbers of microbatches by stages. The steps in so many parts are made first, then all numbers of stages tried at
+  /// once.
   void tryAll(const std::map<int64_t, std::vector<int64_t>> &counts) {
     std::vector<std::pair<int64_t, FailureOr<StepInParts>>> made;
     std::set<int64_t> missing;
@@ -93,7 +96,8 @@ private:
     }
     for (int64_t count : missing)
       made.push_back({count, failure()});
-    llvm::parallelFor(0, made.size(), [&](size_t i) { made[i].second = StepInParts::make(module, {made[i].first}, cluster); });
+    llvm::parallelFor(0, made.size(),
+                      [&](size_t i) { made[i].second = StepInParts::make(module, {made[i].first}, cluster); });
     for (auto &[count, step] : made)
       steps.emplace(count, std::move(step));
     std::vector<std::vector<PipelineCandidate>> results(stages.size());
@@ -107,8 +111,8 @@ private:
     llvm::stable_sort(found, isBetter);
   }
 
-  /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation by operation,
-  /// where the operations are.
+  /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation
+  /// by operation, where the operations are.
   const std::vector<ModuleCandidate> &plansOf(const StepInParts &step, int64_t stages) {
     std::vector<std::vector<ModuleCandidate>> &known = plans.at(stages);
     for (const auto &list : known)
@@ -127,7 +131,8 @@ private:
     std::vector<Candidate> candidates = planner->candidates(options, ignored);
     llvm::stable_sort(candidates, planning::isBetter);
     for (Candidate &plan : candidates)
-      if (plan.mesh.devices() == devices && list.size() < (devices == 1 ? 1 : mostPlans)) // (one device has one plan by several names)
+      if (plan.mesh.devices() == devices &&
+          list.size() < (devices == 1 ? 1 : mostPlans)) // (one device has one plan by several names)
         list.push_back({std::move(plan), {}, planner});
     return list;
   }
@@ -135,8 +140,9 @@ private:
   /// Whether a plan of one problem says something of the other: the same operations on tensors of the same ranks.
   static bool isAlike(const Problem &a, const Problem &b) {
     auto sameOp = [](const Problem::Op &x, const Problem::Op &y) {
-      return x.kind == y.kind && x.operands == y.operands && x.results == y.results && x.rule.factors.size() == y.rule.factors.size() &&
-             x.rule.operands == y.rule.operands && x.rule.results == y.rule.results;
+      return x.kind == y.kind && x.operands == y.operands && x.results == y.results &&
+             x.rule.factors.size() == y.rule.factors.size() && x.rule.operands == y.rule.operands &&
+             x.rule.results == y.rule.results;
     };
     auto sameTensor = [](const Problem::Tensor &x, const Problem::Tensor &y) {
       return x.shape.size() == y.shape.size() && x.name == y.name;
@@ -173,7 +179,8 @@ private:
         continue;
       auto priced = step.price(cluster, known.mesh, known.plan, known.name);
       priced->plan.searched = known.searched;
-      if (auto candidate = simulate(*priced, request.schedule.empty() ? "1f1b" : request.schedule); succeeded(candidate))
+      if (auto candidate = simulate(*priced, request.schedule.empty() ? "1f1b" : request.schedule);
+          succeeded(candidate))
         tried.push_back({std::move(priced), std::move(*candidate)});
     }
     llvm::stable_sort(tried, [](const Tried &a, const Tried &b) { return isBetter(a.simulated, b.simulated); });
@@ -185,7 +192,8 @@ private:
       results.push_back(std::move(entry.simulated));
   }
 
-  /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that helps.
+  /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that
+  /// helps.
   void moveCuts(PipelineCandidate &candidate) const {
     const StepInParts &step = *steps.at(candidate.options.microbatches);
     auto priced = step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
@@ -200,7 +208,8 @@ private:
       for (size_t k = 0; k < candidate.options.cuts.size(); ++k)
         for (int64_t distance : {1, -1, 2, -2, 4, -4, 8, -8}) {
           std::vector<std::string> &cuts = candidate.options.cuts;
-          int64_t before = k ? numbers[cuts[k - 1]] : 0, after = k + 1 < cuts.size() ? numbers[cuts[k + 1]] : (int64_t)nodes.size();
+          int64_t before = k ? numbers[cuts[k - 1]] : 0,
+                  after = k + 1 < cuts.size() ? numbers[cuts[k + 1]] : (int64_t)nodes.size();
           int64_t number = numbers[cuts[k]] + distance;
           if (number <= before || number >= after || left-- <= 0)
             continue;
@@ -224,7 +233,8 @@ private:
 };
 } // namespace
 
-std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cluster &cluster, const PipelineRequest &request) {
+std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cluster &cluster,
+                                                       const PipelineRequest &request) {
   return Search(module, cluster, request).run();
 }
 
@@ -234,8 +244,10 @@ llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidat
     llvm::json::Array links; // of a step: an asynchronous one has one minibatch
     double steps = candidate.options.asynchronous() ? candidate.run.options.microbatches : 1;
     for (const auto &[pair, traffic] : candidate.run.links)
-      links.push_back(llvm::json::Object{
-          {"from", pair.first}, {"to", pair.second}, {"messages", (int64_t)(traffic.messages / steps)}, {"bytes", traffic.bytes / steps}});
+      links.push_back(llvm::json::Object{{"from", pair.first},
+                                         {"to", pair.second},
+                                         {"messages", (int64_t)(traffic.messages / steps)},
+                                         {"bytes", traffic.bytes / steps}});
     result.push_back(llvm::json::Object{{"name", candidate.name()},
                                         {"step_ms", candidate.seconds * 1e3},
                                         {"fits", candidate.fits},

@@ -41,10 +41,11 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
 }
 
 FailureOr<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, const Cluster &cluster,
-                                                            const PlannerOptions &options, const ProfileDatabase &database,
-                                                            std::string &error) {
+                                                            const PlannerOptions &options,
+                                                            const ProfileDatabase &database, std::string &error) {
   auto candidates = planModule(module, cluster, options, error);
-  if (failed(candidates) || cluster.device.kind != "cpu" || (*candidates)[0].planner->problem.ops.size() > mostOperations)
+  if (failed(candidates) || cluster.device.kind != "cpu" ||
+      (*candidates)[0].planner->problem.ops.size() > mostOperations)
     return candidates;
   size_t compiled = 0;
   bool comparable = true; // whether there are times for all that compete

@@ -14,7 +14,8 @@ struct ProgramCall {
   int64_t group = 1;
 };
 
-/// The calls of a task at the exec level that run in every step, in order: those that Program.cpp emits without a condition.
+/// The calls of a task at the exec level that run in every step, in order: those that Program.cpp emits without a
+/// condition.
 std::vector<ProgramCall> callsOf(mlir::func::FuncOp task);
 
 } // namespace divisi::codegen

@@ -14,9 +14,11 @@ static LogicalResult checkSlots(dist::ScheduleOp schedule, int64_t arena) {
     return schedule.emitOpError("needs '") << exec::names::slots << "' with a row for each of its own";
   for (auto [row, attr] : llvm::enumerate(slots)) {
     auto numbers = dyn_cast<DenseI64ArrayAttr>(attr);
-    size_t each = schedule.isAsynchronous() ? 3 : 1; // the slot, or the first slot, the bytes of one, and how many there are
+    size_t each =
+        schedule.isAsynchronous() ? 3 : 1; // the slot, or the first slot, the bytes of one, and how many there are
     if (!numbers || numbers.size() != (int64_t)(each * dist::tasksOf(schedule, row).size()))
-      return schedule.emitOpError("expected ") << each << " numbers for each entry in '" << exec::names::slots << "', got " << attr;
+      return schedule.emitOpError("expected ")
+             << each << " numbers for each entry in '" << exec::names::slots << "', got " << attr;
     for (int64_t number : numbers.asArrayRef())
       if (number < 0 || number > arena)
         return schedule.emitOpError("has a slot outside of the arena of ") << arena << " bytes: " << number;

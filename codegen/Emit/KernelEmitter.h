@@ -13,8 +13,8 @@ struct EmittedKernel {
   int64_t grain = 1;                  // smallest piece of it that is worth a thread
 };
 
-/// Emits a kernel's loops. `buffers` says, for each input and then each output, which buffer it lies in; two values in one
-/// buffer share an argument. Buffers are passed as one-dimensional memrefs.
+/// Emits a kernel's loops. `buffers` says, for each input and then each output, which buffer it lies in; two values in
+/// one buffer share an argument. Buffers are passed as one-dimensional memrefs.
 EmittedKernel emitKernel(mlir::OpBuilder &builder, exec::KernelOp kernel, llvm::StringRef name,
                          llvm::ArrayRef<int64_t> buffers);
 

@@ -3,8 +3,8 @@
 
 namespace divisi::codegen {
 
-/// Kernels from scf, arith, math and memref to the LLVM dialect. Functions of floats become polynomials, which vectorize;
-/// what has none is called in the C library.
+/// Kernels from scf, arith, math and memref to the LLVM dialect. Functions of floats become polynomials, which
+/// vectorize; what has none is called in the C library.
 void addKernelLowering(mlir::OpPassManager &pm);
 
 } // namespace divisi::codegen

@@ -197,7 +197,8 @@ private:
     if (place < 0)
       return address(constantGlobal(-1 - place));
     Value base = place & exec::slotBit ? slot : arena;
-    return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base, ValueRange(word(place & ~exec::slotBit)));
+    return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base,
+                               ValueRange(word(place & ~exec::slotBit)));
   }
 
   std::string constantGlobal(size_t number) {
@@ -278,9 +279,9 @@ private:
       for (unsigned value : kernel.values)
         distinct.push_back(places[value]);
       storeSlots(distinct, slots);
-      LLVM::CallOp::create(builder, loc, launch,
-                           ValueRange{context, address(kernel.entry + "_entry"), slots, word(kernel.extent),
-                                      word(kernel.grain)});
+      LLVM::CallOp::create(
+          builder, loc, launch,
+          ValueRange{context, address(kernel.entry + "_entry"), slots, word(kernel.extent), word(kernel.grain)});
       return;
     }
     storeSlots(places, slots);
@@ -315,14 +316,14 @@ private:
       for (const std::string &name : taskNames)
         fields.push_back(address(name));
     });
-    auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(),
-                                                 {i64, i64, pointer, i64, pointer, i64, i64, pointer});
+    auto type =
+        LLVM::LLVMStructType::getLiteral(builder.getContext(), {i64, i64, pointer, i64, pointer, i64, i64, pointer});
     builder.setInsertionPointToEnd(module.getBody());
     auto program = LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::External, "divisi_program", {});
     int64_t bytes = module->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
     initialize(program, [&](SmallVectorImpl<Value> &fields) {
-      fields.append({word(DIVISI_ABI_VERSION), word(bytes), address(manifest), word(data.manifest.size()), address(skeleton),
-                     word(data.skeleton.size()), word(taskNames.size()), address("tasks")});
+      fields.append({word(DIVISI_ABI_VERSION), word(bytes), address(manifest), word(data.manifest.size()),
+                     address(skeleton), word(data.skeleton.size()), word(taskNames.size()), address("tasks")});
     });
   }
 

@@ -34,8 +34,8 @@ std::vector<char> bytesOf(mlir::DenseElementsAttr data);
 /// `divisi_program`. The module is changed in place.
 mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data);
 
-/// LLVM dialect to object files, optimized and compiled on up to `threads` threads: as many files as there are pieces. How
-/// the module is cut depends on `threads` alone. Empty if something failed; `error` says what.
+/// LLVM dialect to object files, optimized and compiled on up to `threads` threads: as many files as there are pieces.
+/// How the module is cut depends on `threads` alone. Empty if something failed; `error` says what.
 std::vector<std::unique_ptr<llvm::MemoryBuffer>> emitObjects(mlir::ModuleOp module, const CpuTarget &target,
                                                              unsigned threads, std::string &error);
 

@@ -40,7 +40,8 @@ public:
       auto place = fixed.ofResult(task, i);
       Value buffer = bufferOf(value);
       auto argument = dyn_cast<BlockArgument>(buffer);
-      bool inSlot = argument && (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // where no report is looked for
+      bool inSlot = argument &&
+                    (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // where no report is looked for
       if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value, DenseI64ArrayAttr());
@@ -105,8 +106,8 @@ private:
     return {};
   }
 
-  /// Whether a value may be written where an old one lies (null: none): nobody reads the old one later, the value is made here,
-  /// lies nowhere yet, and its kernel reads the old one only where it writes.
+  /// Whether a value may be written where an old one lies (null: none): nobody reads the old one later, the value is
+  /// made here, lies nowhere yet, and its kernel reads the old one only where it writes.
   bool mayLieAt(Value value, BlockArgument old) {
     Operation *producer = value.getDefiningOp();
     if (!producer || places.count(value))
@@ -165,11 +166,8 @@ struct AssignBuffersPass : impl::AssignBuffersPassBase<AssignBuffersPass> {
   void runOnOperation() final {
     if (failed(checkTasks(getOperation())))
       return signalPassFailure();
-    std::map<int64_t, SmallVector<func::FuncOp>> tasksOf; // by device of a pipeline
-    for (auto task : getOperation().getOps<func::FuncOp>())
-      tasksOf[dist::stageOf(task)].push_back(task);
     SmallVector<int64_t> arenas;
-    for (auto &[device, tasks] : tasksOf) {
+    for (auto &[device, tasks] : dist::tasksByDevice(getOperation())) {
       FixedPlaces fixed(tasks, getOperation(), device);
       int64_t total = fixed.end();
       for (func::FuncOp task : tasks) {
@@ -181,7 +179,8 @@ struct AssignBuffersPass : impl::AssignBuffersPassBase<AssignBuffersPass> {
       arenas.push_back(total);
     }
     Builder builder(&getContext());
-    getOperation()->setAttr(exec::names::arena, builder.getI64IntegerAttr(arenas.empty() ? 0 : *llvm::max_element(arenas)));
+    getOperation()->setAttr(exec::names::arena,
+                            builder.getI64IntegerAttr(arenas.empty() ? 0 : *llvm::max_element(arenas)));
     if (arenas.size() > 1)
       getOperation()->setAttr(exec::names::arenas, builder.getDenseI64ArrayAttr(arenas));
   }

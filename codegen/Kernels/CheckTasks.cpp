@@ -1,8 +1,6 @@
 #include "codegen/Kernels/CheckTasks.h"
 
-#include "llvm/ADT/StringMap.h"
-
-#include <map>
+#include <set>
 
 using namespace mlir;
 using namespace divisi;
@@ -19,12 +17,13 @@ bool isHeld(Attribute attr) {
 /// What tasks of a device hold for each other has the same kind and type where it is left and where it is taken.
 LogicalResult checkHeld(ArrayRef<func::FuncOp> tasks) {
   std::map<std::pair<std::string, const void *>, Type> left; // by function and dist.held
-  auto nameOf = [](func::FuncOp task) { return task.getName().split('.').first.str(); };
+  auto nameOf = [](func::FuncOp task) { return dist::functionOf(task.getName()).str(); };
   for (func::FuncOp task : tasks)
     for (unsigned i = 0; i < task.getNumResults(); ++i)
       if (Attribute held = task.getResultAttr(i, dist::names::held)) {
         if (!isHeld(held))
-          return task.emitOpError("'dist.held' must be {kind = \"step\", \"microbatch\" or \"sum\", name}, got ") << held;
+          return task.emitOpError("'dist.held' must be {kind = \"step\", \"microbatch\" or \"sum\", name}, got ")
+                 << held;
         left[{nameOf(task), held.getAsOpaquePointer()}] = task.getResultTypes()[i];
       }
   for (func::FuncOp task : tasks)
@@ -37,74 +36,71 @@ LogicalResult checkHeld(ArrayRef<func::FuncOp> tasks) {
   return success();
 }
 
-/// The place of a kind of task among those for a microbatch.
-int orderOf(StringRef symbol) {
-  static constexpr StringLiteral kinds[] = {"start", "stash", "step", "forward", "backward", "weight", "finish"};
-  const auto *found = llvm::find(kinds, symbol.rsplit('.').second);
-  return found == std::end(kinds) ? -1 : (int)(found - kinds);
-}
-
-LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ModuleOp module) {
+LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ArrayRef<func::FuncOp> tasks, ModuleOp module) {
+  using Kind = dist::TaskKind;
+  bool asynchronous = schedule.isAsynchronous();
   auto row = dist::tasksOf(schedule, device);
-  std::map<std::string, std::map<int64_t, size_t>> runs; // by task: the positions of microbatches
-  std::map<std::pair<std::string, int64_t>, int> latest; // by stage and microbatch: the kind of the last task
+  std::map<std::string, std::set<int64_t>> runs;          // microbatches by task
+  std::map<std::pair<std::string, int64_t>, Kind> latest; // by stage and microbatch; of an asynchronous row by stage
+  std::optional<int64_t> backward;                        // the minibatch of an asynchronous row's backward task
   for (auto [position, entry] : llvm::enumerate(row)) {
+    auto fail = [&](const Twine &what) { return schedule.emitOpError("runs @") << entry.symbol << what.str(); };
+    std::string microbatch = " for microbatch " + std::to_string(entry.microbatch);
     auto task = module.lookupSymbol<func::FuncOp>(entry.symbol);
     if (!task)
-      return schedule.emitOpError("runs @") << entry.symbol << ", but there is no such task";
+      return fail(", but there is no such task");
     if (dist::stageOf(task) != device)
-      return schedule.emitOpError("runs @") << entry.symbol << " on device " << device << ", but it is of device " << dist::stageOf(task);
-    if (!runs[entry.symbol].try_emplace(entry.microbatch, position).second)
-      return schedule.emitOpError("runs @") << entry.symbol << " twice for microbatch " << entry.microbatch;
-    int kind = orderOf(entry.symbol);
-    int &last = latest.try_emplace({entry.group, schedule.isAsynchronous() ? 0 : entry.microbatch}, kind).first->second;
-    bool once = kind == orderOf(".start") || kind == orderOf(".finish");
-    bool inOrder = once ? (kind == orderOf(".start") ? position == 0 : position + 1 == row.size()) : kind >= last;
-    if (kind < 0 || !inOrder)
-      return schedule.emitOpError("runs @") << entry.symbol << " for microbatch " << entry.microbatch << " out of order";
-    last = std::max(last, once ? last : kind);
-  }
-  for (auto task : module.getOps<func::FuncOp>()) {
-    if (task.getName().split('.').first != schedule.getFunction() || dist::stageOf(task) != device)
-      continue;
-    int kind = orderOf(task.getName());
-    bool once = schedule.isAsynchronous() || kind == orderOf(".start") || kind == orderOf(".finish");
-    if (size_t wanted = once ? 1 : schedule.getMicrobatches(); runs[task.getName().str()].size() != wanted)
-      return schedule.emitOpError("runs @") << task.getName() << " for " << runs[task.getName().str()].size() << " of " << wanted
-             << " microbatches";
-    int64_t number = runs[task.getName().str()].begin()->first;
-    bool fits = !schedule.isAsynchronous() || (kind == orderOf(".stash") ? number >= 0 : kind == orderOf(".forward") ? number == 0 : number <= 0);
-    if (once && !schedule.isAsynchronous() ? number != 0 : !fits)
-      return schedule.emitOpError("cannot run @") << task.getName() << " for microbatch " << number;
-  }
-  if (!schedule.isAsynchronous())
-    return success();
-  // The update follows its own backward pass.
-  std::optional<int64_t> backward;
-  for (const auto &entry : row) {
-    int kind = orderOf(entry.symbol);
-    if (kind == orderOf(".backward"))
+      return fail(" on device " + Twine(device) + ", but it is of device " + Twine(dist::stageOf(task)));
+    auto kind = dist::kindOf(entry.symbol);
+    if (!runs[entry.symbol].insert(entry.microbatch).second)
+      return fail(" twice" + microbatch);
+    if (!kind)
+      return fail(microbatch + " out of order");
+    auto [last, fresh] =
+        latest.try_emplace({dist::groupOf(entry.symbol).str(), asynchronous ? 0 : entry.microbatch}, *kind);
+    bool inOrder = *kind == Kind::start    ? position == 0
+                   : *kind == Kind::finish ? position + 1 == row.size()
+                                           : fresh || last->second <= *kind;
+    if (!inOrder)
+      return fail(microbatch + " out of order");
+    last->second = dist::isOnce(*kind) ? last->second : *kind;
+    bool exists = asynchronous ? (*kind == Kind::stash     ? entry.microbatch >= 0
+                                  : *kind == Kind::forward ? entry.microbatch == 0
+                                                           : entry.microbatch <= 0)
+                               : !dist::isOnce(*kind) || entry.microbatch == 0;
+    if (!exists)
+      return schedule.emitOpError("cannot run @") << entry.symbol << microbatch;
+    if (asynchronous && *kind == Kind::backward)
       backward = entry.microbatch;
-    if (kind == orderOf(".finish") && backward && *backward != entry.microbatch)
-      return schedule.emitOpError("runs @") << entry.symbol << " for another minibatch than the backward task before it";
+    if (*kind == Kind::finish && backward && *backward != entry.microbatch)
+      return fail(" for another minibatch than the backward task before it");
+  }
+  for (func::FuncOp task : tasks) {
+    auto kind = dist::kindOf(task.getName());
+    if (dist::functionOf(task.getName()) != schedule.getFunction())
+      continue;
+    size_t wanted = asynchronous || (kind && dist::isOnce(*kind)) ? 1 : schedule.getMicrobatches(),
+           found = runs[task.getName().str()].size();
+    if (found != wanted)
+      return schedule.emitOpError("runs @")
+             << task.getName() << " for " << found << " of " << wanted << " microbatches";
   }
   return success();
 }
 } // namespace
 
 LogicalResult codegen::checkTasks(ModuleOp module) {
-  std::map<int64_t, SmallVector<func::FuncOp>> tasksOf; // by device of a pipeline
-  for (auto task : module.getOps<func::FuncOp>())
-    tasksOf[dist::stageOf(task)].push_back(task);
-  for (auto &[device, tasks] : tasksOf)
-    if (failed(checkHeld(tasks)))
+  auto tasks = dist::tasksByDevice(module);
+  for (auto &[device, own] : tasks)
+    if (failed(checkHeld(own)))
       return failure();
-  int64_t devices = tasksOf.empty() ? 0 : tasksOf.rbegin()->first + 1;
+  int64_t devices = tasks.empty() ? 0 : tasks.rbegin()->first + 1;
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     if ((int64_t)schedule.getRows().size() != devices)
-      return schedule.emitOpError("expected a row for each of ") << devices << " devices, got " << schedule.getRows().size();
+      return schedule.emitOpError("expected a row for each of ")
+             << devices << " devices, got " << schedule.getRows().size();
     for (int64_t device = 0; device < devices; ++device)
-      if (failed(checkRow(schedule, device, module)))
+      if (failed(checkRow(schedule, device, tasks[device], module)))
         return failure();
   }
   return success();

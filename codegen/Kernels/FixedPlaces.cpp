@@ -8,8 +8,7 @@ using namespace divisi::codegen;
 
 int64_t codegen::roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
 
-/// "train.0" of the task @train.0.forward: what has its slots together.
-static StringRef groupOf(StringRef task) { return task.rsplit('.').first; }
+static std::string groupOf(const dist::ScheduledTask &task) { return dist::groupOf(task.symbol).str(); }
 
 static bool isInSlot(DictionaryAttr held) { return held.getAs<StringAttr>("kind") == dist::held::microbatch; }
 
@@ -61,12 +60,13 @@ void FixedPlaces::add(const std::string &name, Type type) {
 }
 
 void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type type) {
-  int64_t &end = slotBytes[groupOf(task.getName())];
+  int64_t &end = slotBytes[dist::groupOf(task.getName())];
   places[name] = end | exec::slotBit;
   end += roundUp(graph::bytesOf(type));
 }
 
-/// A microbatch has a slot of its stage from its first to its last task there. Writes the slots' offsets beside the row.
+/// A microbatch has a slot of its stage from its first to its last task there. Writes the slots' offsets beside the
+/// row.
 void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   struct InUse {
     llvm::SmallVector<bool> slots;
@@ -75,11 +75,11 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   auto tasks = dist::tasksOf(schedule, row);
   std::map<std::pair<std::string, int64_t>, size_t> last; // by group and microbatch
   for (auto [position, task] : llvm::enumerate(tasks))
-    last[{task.group, task.microbatch}] = position;
+    last[{groupOf(task), task.microbatch}] = position;
   std::map<std::string, InUse> groups;
   SmallVector<int64_t> taken; // slot by entry
   for (auto [position, task] : llvm::enumerate(tasks)) {
-    InUse &use = groups[task.group];
+    InUse &use = groups[groupOf(task)];
     auto [it, fresh] = use.slotOf.try_emplace(task.microbatch, 0);
     if (fresh) {
       it->second = llvm::find(use.slots, false) - use.slots.begin();
@@ -88,7 +88,7 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
       use.slots[it->second] = true;
     }
     taken.push_back(it->second);
-    if (last[{task.group, task.microbatch}] == position) {
+    if (last[{groupOf(task), task.microbatch}] == position) {
       use.slots[it->second] = false;
       use.slotOf.erase(it);
     }
@@ -100,8 +100,8 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   }
   SmallVector<int64_t> offsets;
   for (auto [task, slot] : llvm::zip(tasks, taken)) {
-    int64_t size = slotBytes.lookup(task.group);
-    offsets.push_back(size ? base[task.group] + slot * size : 0);
+    int64_t size = slotBytes.lookup(groupOf(task));
+    offsets.push_back(size ? base[groupOf(task)] + slot * size : 0);
   }
   writeSlots(schedule, row, offsets);
 }
@@ -111,7 +111,7 @@ void FixedPlaces::placeRing(dist::ScheduleOp schedule, int64_t row) {
   std::map<std::string, std::pair<int64_t, int64_t>> ranges; // least and most, by group
   auto tasks = dist::tasksOf(schedule, row);
   for (const auto &task : tasks) {
-    auto &[least, most] = ranges[task.group];
+    auto &[least, most] = ranges[groupOf(task)];
     least = std::min(least, task.microbatch);
     most = std::max(most, task.microbatch);
   }
@@ -122,9 +122,9 @@ void FixedPlaces::placeRing(dist::ScheduleOp schedule, int64_t row) {
   }
   SmallVector<int64_t> rings;
   for (const auto &task : tasks) {
-    auto [least, most] = ranges[task.group];
-    int64_t size = slotBytes.lookup(task.group);
-    rings.append({size ? base[task.group] : 0, size, most - least + 1});
+    auto [least, most] = ranges[groupOf(task)];
+    int64_t size = slotBytes.lookup(groupOf(task));
+    rings.append({size ? base[groupOf(task)] : 0, size, most - least + 1});
   }
   writeSlots(schedule, row, rings);
 }

@@ -12,15 +12,18 @@ namespace divisi::codegen {
 /// A size in the arena: a multiple of the alignment of buffers.
 int64_t roundUp(int64_t bytes);
 
-/// What has the same place in all tasks of a device: state, inputs, scalars, and what tasks pass on. What a microbatch's forward task
-/// leaves for its backward task lies in a slot; each stage has as many as its schedule uses at once.
+/// What has the same place in all tasks of a device: state, inputs, scalars, and what tasks pass on. What a
+/// microbatch's forward task leaves for its backward task lies in a slot; each stage has as many as its schedule uses
+/// at once.
 class FixedPlaces {
 public:
   /// `row` is the device's in every schedule of the module.
   FixedPlaces(llvm::ArrayRef<mlir::func::FuncOp> tasks, mlir::ModuleOp module, int64_t row);
 
   /// Bytes of the arena, or of the slot with exec::slotBit.
-  int64_t ofArgument(mlir::func::FuncOp task, unsigned argument) const { return places.lookup(nameOfArgument(task, argument)); }
+  int64_t ofArgument(mlir::func::FuncOp task, unsigned argument) const {
+    return places.lookup(nameOfArgument(task, argument));
+  }
   /// Where a result that outlives the task must lie; nothing for others.
   std::optional<int64_t> ofResult(mlir::func::FuncOp task, unsigned result) const;
   /// Where other values may begin.

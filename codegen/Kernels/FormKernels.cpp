@@ -42,8 +42,8 @@ struct Body {
 /// Rows shorter than this vectorize badly.
 constexpr int64_t shortRow = 16;
 
-/// The largest number of rows; but where single elements would be rows and some operand is repeated along them, the rows
-/// are cut so that the innermost loop runs over a dimension.
+/// The largest number of rows; but where single elements would be rows and some operand is repeated along them, the
+/// rows are cut so that the innermost loop runs over a dimension.
 int64_t chooseRows(const Body &body) {
   const RowSet &rows = body.kernel->rows;
   if (body.kernel->serial)

@@ -34,8 +34,7 @@ static int64_t flopsPerElement(Operation *op) {
   return cost && op->getNumOperands() ? cost.getFlopsPerPoint() : 0;
 }
 
-FusionPlan::FusionPlan(Block &block)
-    : block(block), when(graph::whenNeeded(cast<func::FuncOp>(block.getParentOp()))) {
+FusionPlan::FusionPlan(Block &block) : block(block), when(graph::whenNeeded(cast<func::FuncOp>(block.getParentOp()))) {
   countEvaluations();
   chooseStages();
   recomputeFarUses();
@@ -104,8 +103,8 @@ void FusionPlan::chooseStages() {
   }
 }
 
-/// A value that is kept only because it has several uses, and could be recomputed from one other tensor, is computed again
-/// for uses that lie far away (in the backward part): the memory in between is worth more.
+/// A value that is kept only because it has several uses, and could be recomputed from one other tensor, is computed
+/// again for uses that lie far away (in the backward part): the memory in between is worth more.
 void FusionPlan::recomputeFarUses() {
   llvm::DenseMap<Operation *, int64_t> position; // library calls before
   int64_t calls = 0;

@@ -9,16 +9,16 @@ namespace divisi::codegen {
 /// values (see `recomputeFarUses`).
 ///
 /// A value is a stage if a library call, a serial operation's neighbour or the function's result needs it whole, if it
-/// is a reduction, or if recomputing it would cost more than keeping it. Stages join the kernel of their producers while
-/// a common number of rows exists for which no row needs another (RowSets.h).
+/// is a reduction, or if recomputing it would cost more than keeping it. Stages join the kernel of their producers
+/// while a common number of rows exists for which no row needs another (RowSets.h).
 class FusionPlan {
 public:
   struct Kernel {
     llvm::SmallVector<mlir::Operation *> stages; // in block order
     RowSet rows;
-    bool open = true;   // may still take stages
+    bool open = true; // may still take stages
     bool serial = false;
-    int64_t when = 0;   // 0: always, else DivisiWhen bits
+    int64_t when = 0; // 0: always, else DivisiWhen bits
   };
 
   explicit FusionPlan(mlir::Block &block);

@@ -11,10 +11,10 @@ bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, uns
   auto target = cast<RankedTensorType>(kernel.getOutputs()[result].getType());
   Value source = kernel.getBody().getArgument(input);
   auto sourceType = cast<RankedTensorType>(source.getType());
-  if (sourceType.getElementType() != target.getElementType() ||
-      sourceType.getNumElements() != target.getNumElements())
+  if (sourceType.getElementType() != target.getElementType() || sourceType.getNumElements() != target.getNumElements())
     return false;
-  llvm::DenseSet<Value> dependent = {source}; // on the input, or on a stage: what reads it elsewhere begins another pass
+  llvm::DenseSet<Value> dependent = {
+      source}; // on the input, or on a stage: what reads it elsewhere begins another pass
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto loop = dyn_cast<LoopInterface>(op);
     if (!isa<graph::ConstantOp>(op) && (!loop || loop.getLoopDomain().hasReduction()))

@@ -38,7 +38,8 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
         for (auto call : task.getBody().front().getOps<exec::CallOp>())
           if (call.getService() == "divisi_send")
             setName(call);
-          else if (call.getService() == "divisi_receive") // never before somebody needs it: it may depend on what is sent until then
+          else if (call.getService() ==
+                   "divisi_receive") // never before somebody needs it: it may depend on what is sent until then
             place(call, call.getParams()[0], nullptr);
           else if (call->hasAttr(exec::names::collective) && !call.getParams().empty())
             calls.push_back(call);
@@ -48,7 +49,9 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   }
 
 private:
-  static bool isMessage(exec::CallOp call) { return call.getService() == "divisi_send" || call.getService() == "divisi_receive"; }
+  static bool isMessage(exec::CallOp call) {
+    return call.getService() == "divisi_send" || call.getService() == "divisi_receive";
+  }
   static void setName(exec::CallOp call) {
     auto kind = call->getAttrOfType<StringAttr>(exec::names::collective);
     call->setAttr(exec::names::collective, StringAttr::get(call.getContext(), describe(call, kind.getValue())));

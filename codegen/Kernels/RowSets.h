@@ -8,8 +8,8 @@ using RowSet = llvm::SmallVector<int64_t, 6>;
 
 /// All products of leading dimensions of a shape.
 RowSet rowsOfShape(llvm::ArrayRef<int64_t> shape);
-/// The numbers of rows for which row r of the result needs row r of this operand only, by the operation's sharding rule:
-/// the common leading factors of the two.
+/// The numbers of rows for which row r of the result needs row r of this operand only, by the operation's sharding
+/// rule: the common leading factors of the two.
 RowSet rowsThrough(mlir::Operation *op, unsigned operand);
 RowSet intersect(const RowSet &a, const RowSet &b);
 

@@ -29,8 +29,7 @@ int64_t partsOf(int64_t n) {
   return 1;
 }
 
-template <typename OpT>
-void split(OpT op) {
+template <typename OpT> void split(OpT op) {
   ArrayRef<int64_t> shape = shapeOf(op.getX()), dims = op.getDims();
   llvm::SmallBitVector reduced(shape.size());
   for (int64_t d : dims)

@@ -26,7 +26,8 @@ FailureOr<LibraryCall> collective(Operation *op, int64_t kind, ArrayAttr axes, A
   if (!attr || axes.size() > DIVISI_MAX_AXES)
     return op->emitError("'") << op->getName() << "' is not in a partitioned function, or has too many axes";
   Mesh mesh = toMesh(attr);
-  LibraryCall call{"divisi_collective", {0, kind, reduction, *type, backward, shift, (int64_t)axes.size()},
+  LibraryCall call{"divisi_collective",
+                   {0, kind, reduction, *type, backward, shift, (int64_t)axes.size()},
                    op->getName().stripDialect().str()};
   for (auto axis : axes.getAsRange<StringAttr>())
     call.params.push_back(*mesh.find(axis.getValue()));
@@ -57,8 +58,8 @@ struct AllGather : LibraryInterface::ExternalModel<AllGather, AllGatherOp> {
 struct ReduceScatter : LibraryInterface::ExternalModel<ReduceScatter, ReduceScatterOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
     auto scatter = cast<ReduceScatterOp>(op);
-    return collective(op, DIVISI_REDUCE_SCATTER, scatter.getAxes(), partOf(tensorType(scatter.getInput()), scatter.getDim()),
-                      (int64_t)scatter.getKind());
+    return collective(op, DIVISI_REDUCE_SCATTER, scatter.getAxes(),
+                      partOf(tensorType(scatter.getInput()), scatter.getDim()), (int64_t)scatter.getKind());
   }
 };
 
@@ -86,7 +87,9 @@ struct Permute : LibraryInterface::ExternalModel<Permute, PermuteOp> {
 
 /// A message: its id is given already.
 template <typename OpT> LibraryCall message(OpT op, StringRef service, RankedTensorType type) {
-  return {service.str(), {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type)}, op->getName().stripDialect().str()};
+  return {service.str(),
+          {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type)},
+          op->getName().stripDialect().str()};
 }
 
 struct Send : LibraryInterface::ExternalModel<Send, SendOp> {

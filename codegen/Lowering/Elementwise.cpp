@@ -15,12 +15,8 @@ using Args = ArrayRef<Value>;
 bool isUnsigned(Value tensor) { return tensorType(tensor).getElementType().isUnsignedInteger(); }
 bool isFloat(Value scalar) { return isa<FloatType>(scalar.getType()); }
 
-template <typename OpT>
-Value unary(S &s, Value x) {
-  return s.narrow(s.op<OpT>(s.widen(x)), x.getType());
-}
-template <typename OpT>
-Value binary(S &s, Args x) {
+template <typename OpT> Value unary(S &s, Value x) { return s.narrow(s.op<OpT>(s.widen(x)), x.getType()); }
+template <typename OpT> Value binary(S &s, Args x) {
   return s.narrow(s.op<OpT>(s.widen(x[0]), s.widen(x[1])), x[0].getType());
 }
 
@@ -109,8 +105,7 @@ Value emitScalar(SubOp, S &s, Args x) {
   return isFloat(x[0]) ? binary<arith::SubFOp>(s, x) : s.op<arith::SubIOp>(x[0], x[1]);
 }
 /// Integer division and remainder by zero give zero: they must not trap.
-template <typename Signed, typename Unsigned>
-Value guardedDivision(S &s, Args x, bool isUnsigned) {
+template <typename Signed, typename Unsigned> Value guardedDivision(S &s, Args x, bool isUnsigned) {
   Type type = x[0].getType();
   Value none = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, x[1], s.integer(type, 0));
   Value divisor = s.select(none, s.integer(type, 1), x[1]);
@@ -201,8 +196,7 @@ Value emitScalar(CompareOp op, S &s, Args x) {
 Value emitScalar(SelectOp, S &s, Args x) { return s.select(x[0], x[1], x[2]); }
 
 /// Every operand at the result's index.
-template <typename OpT>
-struct Elementwise : LoopInterface::ExternalModel<Elementwise<OpT>, OpT> {
+template <typename OpT> struct Elementwise : LoopInterface::ExternalModel<Elementwise<OpT>, OpT> {
   SmallVector<Value> emitStep(Operation *op, S &s, ValueRange point, ValueRange, Load load) const {
     SmallVector<Value> operands;
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
@@ -211,15 +205,14 @@ struct Elementwise : LoopInterface::ExternalModel<Elementwise<OpT>, OpT> {
   }
 };
 
-template <typename... Ops>
-void attach(MLIRContext *context) {
+template <typename... Ops> void attach(MLIRContext *context) {
   (Ops::template attachInterface<Elementwise<Ops>>(*context), ...);
 }
 } // namespace
 
 void codegen::attachElementwise(MLIRContext *context) {
-  attach<ExpOp, LogOp, SqrtOp, TanhOp, ErfOp, SinOp, CosOp, TanOp, AsinOp, AcosOp, AtanOp, SinhOp, CoshOp, AsinhOp, AcoshOp,
-         AtanhOp, FloorOp, CeilOp, RoundOp, NegOp, AbsOp, RsqrtOp, ReciprocalOp, SigmoidOp, SoftplusOp, ReluOp, SignOp,
-         NotOp, IsNanOp, IsInfOp, CastOp, AddOp, MulOp, SubOp, DivOp, RemOp, PowOp, MaxOp, MinOp, AndOp, OrOp, XorOp,
-         ShiftLeftOp, ShiftRightOp, CompareOp, SelectOp>(context);
+  attach<ExpOp, LogOp, SqrtOp, TanhOp, ErfOp, SinOp, CosOp, TanOp, AsinOp, AcosOp, AtanOp, SinhOp, CoshOp, AsinhOp,
+         AcoshOp, AtanhOp, FloorOp, CeilOp, RoundOp, NegOp, AbsOp, RsqrtOp, ReciprocalOp, SigmoidOp, SoftplusOp, ReluOp,
+         SignOp, NotOp, IsNanOp, IsInfOp, CastOp, AddOp, MulOp, SubOp, DivOp, RemOp, PowOp, MaxOp, MinOp, AndOp, OrOp,
+         XorOp, ShiftLeftOp, ShiftRightOp, CompareOp, SelectOp>(context);
 }

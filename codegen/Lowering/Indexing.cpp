@@ -9,8 +9,7 @@ namespace {
 using S = ScalarBuilder;
 using Values = SmallVector<Value>;
 
-template <typename Range>
-Values concatenated(Range a, ValueRange b, ValueRange c = {}) {
+template <typename Range> Values concatenated(Range a, ValueRange b, ValueRange c = {}) {
   Values result = llvm::to_vector_of<Value>(a);
   llvm::append_range(result, b);
   llvm::append_range(result, c);
@@ -49,8 +48,6 @@ struct GatherNd : LoopInterface::ExternalModel<GatherNd, GatherNdOp> {
     return {load(0, concatenated(index, point.drop_front(outer)))};
   }
 };
-
-
 
 Value combined(S &s, Combine combine, Value old, Value update, bool noSign) {
   switch (combine) {

@@ -9,8 +9,7 @@ using namespace divisi::graph;
 namespace {
 
 /// The words of a parameter block, which consists of int64 fields only.
-template <typename Block>
-LibraryCall call(StringRef service, const Block &block) {
+template <typename Block> LibraryCall call(StringRef service, const Block &block) {
   static_assert(sizeof(Block) % sizeof(int64_t) == 0);
   const auto *words = reinterpret_cast<const int64_t *>(&block);
   return {service.str(), SmallVector<int64_t>(words, words + sizeof(Block) / sizeof(int64_t))};
@@ -52,7 +51,8 @@ struct Matmul : LibraryInterface::ExternalModel<Matmul, MatmulOp> {
 
 /// The block of a convolution with input x, output y and filter of these types.
 template <typename OpT>
-FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, RankedTensorType y, RankedTensorType filter) {
+FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, RankedTensorType y,
+                            RankedTensorType filter) {
   auto type = libraryType(op, x.getElementType());
   if (failed(type))
     return failure();

@@ -48,10 +48,7 @@ struct Windows {
   }
 };
 
-template <typename OpT>
-Windows windowsOf(OpT op) {
-  return Windows(shapeOf(op.getResult()), op.getWindow());
-}
+template <typename OpT> Windows windowsOf(OpT op) { return Windows(shapeOf(op.getResult()), op.getWindow()); }
 
 struct Read {
   Values index;
@@ -62,8 +59,7 @@ void require(S &s, Read &read, Value condition) {
 }
 
 /// Where the window of result element `at` reads x.
-template <typename OpT>
-Read readOfWindow(S &s, OpT op, ValueRange at, ValueRange offsets, ArrayRef<int64_t> x) {
+template <typename OpT> Read readOfWindow(S &s, OpT op, ValueRange at, ValueRange offsets, ArrayRef<int64_t> x) {
   Read read;
   for (size_t d = 0; d < x.size(); ++d) {
     int64_t stride = op.getStrides()[d], low = op.getPadsLow()[d], window = op.getWindow()[d];
@@ -142,14 +138,12 @@ struct MaxPool : LoopInterface::ExternalModel<MaxPool, MaxPoolOp> {
 
 struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
   LoopDomain getLoopDomain(Operation *op) const { return windowsOf(cast<SumPoolOp>(op)).domain; }
-  Values emitInit(Operation *op, S &s) const {
-    return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)};
-  }
+  Values emitInit(Operation *op, S &s) const { return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)}; }
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange sum, Load load) const {
     auto pool = cast<SumPoolOp>(op);
     Windows windows = windowsOf(pool);
-    Read read = readOfWindow(s, pool, windows.domain.resultIndex(point), windows.offsets(s, point),
-                             shapeOf(pool.getX()));
+    Read read =
+        readOfWindow(s, pool, windows.domain.resultIndex(point), windows.offsets(s, point), shapeOf(pool.getX()));
     Value value = load(0, read.index);
     if (read.inside)
       value = s.select(read.inside, value, s.constant(value.getType(), 0));
@@ -161,9 +155,7 @@ struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
 template <typename OpT, bool onlyMaximum>
 struct PoolGrad : LoopInterface::ExternalModel<PoolGrad<OpT, onlyMaximum>, OpT> {
   LoopDomain getLoopDomain(Operation *op) const { return windowsOf(cast<OpT>(op)).domain; }
-  Values emitInit(Operation *op, S &s) const {
-    return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)};
-  }
+  Values emitInit(Operation *op, S &s) const { return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)}; }
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange sum, Load load) const {
     auto pool = cast<OpT>(op);
     Windows windows = windowsOf(pool);

@@ -14,8 +14,8 @@ bool isUnsigned(Type element) { return element.isUnsignedInteger() || element.is
 /// The value that loses against every other.
 Value worst(S &s, Type element, bool smallest) {
   if (isa<FloatType>(element))
-    return s.constant(element, smallest ? -std::numeric_limits<double>::infinity()
-                                        : std::numeric_limits<double>::infinity());
+    return s.constant(element,
+                      smallest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
   unsigned width = element.getIntOrFloatBitWidth();
   APInt value = isUnsigned(element) ? (smallest ? APInt::getMinValue(width) : APInt::getMaxValue(width))
                                     : (smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
@@ -39,11 +39,8 @@ Value combine(S &s, ReduceProdOp, Value a, Value b, Type) { return s.mul(a, b); 
 Value combine(S &s, ReduceMaxOp, Value a, Value b, Type type) { return s.max(a, b, isUnsigned(type)); }
 Value combine(S &s, ReduceMinOp, Value a, Value b, Type type) { return s.min(a, b, isUnsigned(type)); }
 
-template <typename OpT>
-struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>, OpT> {
-  LoopDomain getLoopDomain(Operation *op) const {
-    return reductionDomain(op->getOperand(0), cast<OpT>(op).getDims());
-  }
+template <typename OpT> struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>, OpT> {
+  LoopDomain getLoopDomain(Operation *op) const { return reductionDomain(op->getOperand(0), cast<OpT>(op).getDims()); }
   Values emitInit(Operation *op, S &s) const {
     return {init(s, cast<OpT>(op), tensorType(op->getOperand(0)).getElementType())};
   }
@@ -54,8 +51,7 @@ struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>, OpT> {
 };
 
 /// Accumulators: the index of the best element so far (-1: none yet) and its value, kept as a second accumulator.
-template <typename OpT, bool largest>
-struct ArgReduce : SerialInterface::ExternalModel<ArgReduce<OpT, largest>, OpT> {
+template <typename OpT, bool largest> struct ArgReduce : SerialInterface::ExternalModel<ArgReduce<OpT, largest>, OpT> {
   int64_t getParallelExtent(Operation *op) const { return tensorType(op->getResult(0)).getNumElements(); }
   void emitSerial(Operation *op, S &s, Value begin, Value end, Load load, Value result) const {
     auto arg = cast<OpT>(op);
@@ -75,8 +71,8 @@ struct ArgReduce : SerialInterface::ExternalModel<ArgReduce<OpT, largest>, OpT> 
         bool orEqual = arg.getLast();
         if (isa<FloatType>(element)) {
           using P = arith::CmpFPredicate;
-          better = s.op<arith::CmpFOp>(largest ? (orEqual ? P::UGE : P::UGT) : (orEqual ? P::ULE : P::ULT), value,
-                                       best[0]);
+          better =
+              s.op<arith::CmpFOp>(largest ? (orEqual ? P::UGE : P::UGT) : (orEqual ? P::ULE : P::ULT), value, best[0]);
         } else {
           using P = arith::CmpIPredicate;
           bool u = isUnsigned(element);

@@ -156,7 +156,9 @@ Value ScalarBuilder::min(Value a, Value b, bool isUnsigned) {
   return isUnsigned ? op<arith::MinUIOp>(a, b) : op<arith::MinSIOp>(a, b);
 }
 
-Value ScalarBuilder::load(Value buffer, ValueRange index) { return memref::LoadOp::create(builder, loc, buffer, index); }
+Value ScalarBuilder::load(Value buffer, ValueRange index) {
+  return memref::LoadOp::create(builder, loc, buffer, index);
+}
 
 void ScalarBuilder::store(Value value, Value buffer, ValueRange index) {
   memref::StoreOp::create(builder, loc, value, buffer, index);

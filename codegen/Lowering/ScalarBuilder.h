@@ -42,8 +42,7 @@ public:
   mlir::OpBuilder &getBuilder() { return builder; }
   mlir::Location getLoc() const { return loc; }
 
-  template <typename OpT, typename... Args>
-  Value op(Args &&...args) {
+  template <typename OpT, typename... Args> Value op(Args &&...args) {
     return builder.createOrFold<OpT>(loc, std::forward<Args>(args)...);
   }
 

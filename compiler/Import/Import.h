@@ -15,14 +15,14 @@ struct ImportOptions {
   enum class Loss { inModel, crossEntropy, mse, bce };
 
   std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
-  int64_t accumulate = 1;              // --accumulate: multiplies the sizes of dimensions that are the first of an input
-  Loss loss = Loss::inModel;           // --loss
-  std::string output;                  // --output: the loss, or the output that a loss is put on
-  std::string label;                   // --label: the new input that such a loss compares with
-  std::vector<std::string> freeze;     // --freeze: patterns (* and ?) of parameters that do not train
-  bool batchNormTraining = true;       // --batch-norm=training|inference
-  bool forwardOnly = false;            // all outputs and no loss: @forward, every initializer a constant
-  bool weightsOptional = false;        // external data may be missing
+  int64_t accumulate = 1;          // --accumulate: multiplies the sizes of dimensions that are the first of an input
+  Loss loss = Loss::inModel;       // --loss
+  std::string output;              // --output: the loss, or the output that a loss is put on
+  std::string label;               // --label: the new input that such a loss compares with
+  std::vector<std::string> freeze; // --freeze: patterns (* and ?) of parameters that do not train
+  bool batchNormTraining = true;   // --batch-norm=training|inference
+  bool forwardOnly = false;        // all outputs and no loss: @forward, every initializer a constant
+  bool weightsOptional = false;    // external data may be missing
 };
 
 /// The initial value of a parameter or buffer: little-endian, a boolean takes a byte. Empty if its file is missing.

@@ -28,7 +28,8 @@ RankedTensorType ModelImporter::inputType(const onnx::ValueInfoProto &input) {
            ", which has no name either: export the model with a fixed size or a named dimension");
     knownDims.insert(dim.dim_param());
     auto bound = options.dims.find(dim.dim_param());
-    shape.push_back(bound == options.dims.end() ? 1 : bound->second * (batchDims.count(bound->first) ? options.accumulate : 1));
+    shape.push_back(
+        bound == options.dims.end() ? 1 : bound->second * (batchDims.count(bound->first) ? options.accumulate : 1));
   }
   try {
     return checkedType(shape, elementTypeOf(&context, tensor.elem_type()));
@@ -43,7 +44,8 @@ void ModelImporter::findBatch() {
     if (const auto &dims = input.type().tensor_type().shape().dim(); !dims.empty() && !dims[0].dim_param().empty())
       batchDims.insert(dims[0].dim_param());
   if (options.accumulate > 1 && batchDims.empty())
-    fail("--accumulate ", options.accumulate, " multiplies the batch, but this model's is fixed: export the model with a named batch "
+    fail("--accumulate ", options.accumulate,
+         " multiplies the batch, but this model's is fixed: export the model with a named batch "
          "dimension, or split the batch that it has with --microbatches N");
 }
 

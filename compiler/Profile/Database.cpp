@@ -28,7 +28,9 @@ static std::unique_ptr<llvm::MemoryBuffer> readText(const std::string &file, std
   return std::move(*buffer);
 }
 
-static bool isTime(std::optional<double> value) { return value && std::isfinite(*value) && *value >= 0 && *value < 1e12; }
+static bool isTime(std::optional<double> value) {
+  return value && std::isfinite(*value) && *value >= 0 && *value < 1e12;
+}
 
 std::string ProfileDatabase::defaultFile() {
   if (auto file = llvm::sys::Process::GetEnv("DIVISI_PROFILE"))
@@ -60,7 +62,8 @@ std::optional<ProfileDatabase> ProfileDatabase::read(const std::string &file, st
   }
   for (const auto &[key, value] : *times) {
     const json::Array *list = value.getAsArray();
-    if (!list || list->empty() || !llvm::all_of(*list, [](const json::Value &time) { return isTime(time.getAsNumber()); })) {
+    if (!list || list->empty() ||
+        !llvm::all_of(*list, [](const json::Value &time) { return isTime(time.getAsNumber()); })) {
       error = "'" + file + "': '" + StringRef(key).str() + "' has no times in microseconds";
       return std::nullopt;
     }
@@ -74,7 +77,8 @@ std::string ProfileDatabase::write(const std::string &file) const {
   json::Object times;
   for (const auto &[key, values] : entries)
     times[key] = json::Array(values);
-  std::string text = llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
+  std::string text =
+      llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
   if (auto code = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)))
     return "cannot make the folder of '" + file + "': " + code.message();
   auto error = llvm::writeToOutput(file, [&](llvm::raw_ostream &out) {

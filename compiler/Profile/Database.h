@@ -8,7 +8,8 @@
 
 namespace divisi::compiler {
 
-/// Under which a program runs: how many ranks share the machine, and each one's threads. What calls take depends on both.
+/// Under which a program runs: how many ranks share the machine, and each one's threads. What calls take depends on
+/// both.
 struct RunSetting {
   int64_t ranks = 1, threads = 1;
   std::string text() const { return "ranks " + std::to_string(ranks) + " threads " + std::to_string(threads) + ": "; }
@@ -18,8 +19,8 @@ struct RunSetting {
 inline std::string feedKey(int64_t inputBytes) { return "feed " + std::to_string(inputBytes); }
 
 /// Measured times of kernels, library calls and collectives, by what they compute and the setting. A file of JSON:
-/// {"divisi_profile": 1, "microseconds": {"ranks 2 threads 1: gemm 1 1 ...": [12.3, 11.9], ...}}. Of what was measured several
-/// times the last five are kept; their median counts, because machines have slow minutes.
+/// {"divisi_profile": 1, "microseconds": {"ranks 2 threads 1: gemm 1 1 ...": [12.3, 11.9], ...}}. Of what was measured
+/// several times the last five are kept; their median counts, because machines have slow minutes.
 class ProfileDatabase {
 public:
   /// An empty database if there is no file; an error if it cannot be read as one.

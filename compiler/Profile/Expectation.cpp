@@ -81,8 +81,8 @@ private:
   std::map<std::string, double> ratios;
 };
 
-/// What each device of the training step runs, by the numbers of its tasks: from the schedule, or the one task that there is. Of an
-/// asynchronous schedule, what it runs in so many steps.
+/// What each device of the training step runs, by the numbers of its tasks: from the schedule, or the one task that
+/// there is. Of an asynchronous schedule, what it runs in so many steps.
 std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module, int64_t steps) {
   std::map<std::string, int64_t> numbers;
   for (auto task : module.getOps<mlir::func::FuncOp>())
@@ -147,7 +147,8 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
         for (size_t i = callsOf[task].first; i < callsOf[task].second; ++i) {
           const ProgramCall &call = result.calls[i];
           bool send = call.kind == "send";
-          devices.back().push_back({&call, send ? messageTime(call, cluster) : result.microseconds[i], send ? result.microseconds[i] : 0});
+          devices.back().push_back(
+              {&call, send ? messageTime(call, cluster) : result.microseconds[i], send ? result.microseconds[i] : 0});
           if (send || call.kind == "receive" || call.kind == "await")
             continue;
           sum += result.microseconds[i];

@@ -12,14 +12,14 @@ struct Expectation {
   std::vector<codegen::ProgramCall> calls;
   std::vector<double> microseconds; // by call
   std::vector<int64_t> tasks;       // by call: the number of its task in the module
-  bool ends = true;                 // no stage waits for a message that nobody sends before: what a pipeline's tasks must prove
-  double step = 0;                  // with collectives beside the computation, as the runtime runs them, and feeding
-  double measured = 0;              // the share of the calls' time that comes from the database
+  bool ends = true;    // no stage waits for a message that nobody sends before: what a pipeline's tasks must prove
+  double step = 0;     // with collectives beside the computation, as the runtime runs them, and feeding
+  double measured = 0; // the share of the calls' time that comes from the database
 };
 
-/// Times of calls from the database where it has an entry; else by roofline and ring formulas, times how far these are off, at
-/// the median, for calls of this kind that the database has. The tasks of the training step run by their schedule, each stage on
-/// a device of its own.
+/// Times of calls from the database where it has an entry; else by roofline and ring formulas, times how far these are
+/// off, at the median, for calls of this kind that the database has. The tasks of the training step run by their
+/// schedule, each stage on a device of its own.
 Expectation expectStep(mlir::ModuleOp module, const planning::Cluster &cluster, const RunSetting &setting,
                        const ProfileDatabase &database);
 

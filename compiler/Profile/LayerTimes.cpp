@@ -71,7 +71,8 @@ private:
 };
 } // namespace
 
-std::optional<LayerProfile> compiler::layerTimes(const Problem &problem, const std::string &runFile, std::string &error) {
+std::optional<LayerProfile> compiler::layerTimes(const Problem &problem, const std::string &runFile,
+                                                 std::string &error) {
   auto text = llvm::MemoryBuffer::getFile(runFile, /*IsText=*/true);
   if (!text) {
     error = "cannot read '" + runFile + "': " + text.getError().message();

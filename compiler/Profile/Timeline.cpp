@@ -72,4 +72,6 @@ private:
 };
 } // namespace
 
-double divisi::compiler::finishTime(const std::vector<std::vector<TimedCall>> &devices) { return Timeline(devices).run(); }
+double divisi::compiler::finishTime(const std::vector<std::vector<TimedCall>> &devices) {
+  return Timeline(devices).run();
+}

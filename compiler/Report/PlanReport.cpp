@@ -33,7 +33,8 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
   if (!candidate.fits) {
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("needs %.3g GB, a device has %.3g GB",
-                                                   candidate.prediction.memory.total() * 1e-9, cluster.device.memory * 1e-9);
+                                                   candidate.prediction.memory.total() * 1e-9,
+                                                   cluster.device.memory * 1e-9);
     return text;
   }
   double compute = candidate.prediction.compute - best.prediction.compute;
@@ -196,11 +197,10 @@ json::Object PlanReport::plans() const {
     if (candidate.arenaBytes > 0)
       entry["arena_bytes"] = candidate.arenaBytes;
     if (candidate.bound > 0)
-      entry["search"] = json::Object{{"cost_ms", candidate.searchCost * 1e3},
-                                     {"bound_ms", candidate.bound * 1e3},
-                                     {"gap", candidate.searchCost > candidate.bound
-                                                 ? 1 - candidate.bound / candidate.searchCost
-                                                 : 0.0}};
+      entry["search"] = json::Object{
+          {"cost_ms", candidate.searchCost * 1e3},
+          {"bound_ms", candidate.bound * 1e3},
+          {"gap", candidate.searchCost > candidate.bound ? 1 - candidate.bound / candidate.searchCost : 0.0}};
     if (i > 0)
       entry["why_not"] = whyNot(candidate, candidates[0], cluster);
     list.push_back(std::move(entry));

@@ -5,7 +5,8 @@
 
 namespace divisi::compiler {
 
-/// What `divisi plan` and `divisi explain` tell, as JSON: docs/plans.md has the fields. Times in milliseconds, sizes in bytes.
+/// What `divisi plan` and `divisi explain` tell, as JSON: docs/plans.md has the fields. Times in milliseconds, sizes in
+/// bytes.
 struct PlanReport {
   std::string model;
   const planning::Cluster &cluster;
@@ -14,8 +15,8 @@ struct PlanReport {
 
   /// The ranked plans.
   llvm::json::Object plans() const;
-  /// The same, and for the best plan: its layers, collectives, parameters with what other shardings of them would cost, and
-  /// at which figures of the cluster another plan wins.
+  /// The same, and for the best plan: its layers, collectives, parameters with what other shardings of them would cost,
+  /// and at which figures of the cluster another plan wins.
   llvm::json::Object explanation() const;
 };
 

@@ -16,7 +16,8 @@ double number(const json::Object &object, StringRef key) { return object.getNumb
 /// Without control characters: names come from files, and go to a terminal.
 std::string text(const json::Object &object, StringRef key) {
   std::string result = object.getString(key).value_or("").str();
-  std::replace_if(result.begin(), result.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
   return result;
 }
 const json::Array &list(const json::Object &object, StringRef key) {
@@ -82,12 +83,13 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
   int64_t rank = 0;
   for (const json::Value &value : llvm::ArrayRef(pipelines.data(), std::min(most, pipelines.size()))) {
     const json::Object &pipeline = *value.getAsObject();
-    row(out, {{std::to_string(++rank), -2},
-              {text(pipeline, "name"), 52},
-              {milliseconds(number(pipeline, "step_ms")), -9},
-              {share(number(pipeline, "bubble")), -8},
-              {scaled(number(pipeline, "memory_bytes"), "B"), -8},
-              {text(pipeline, "stage_plan") + (pipeline.getBoolean("fits").value_or(true) ? "" : " (does not fit)"), 0}});
+    row(out,
+        {{std::to_string(++rank), -2},
+         {text(pipeline, "name"), 52},
+         {milliseconds(number(pipeline, "step_ms")), -9},
+         {share(number(pipeline, "bubble")), -8},
+         {scaled(number(pipeline, "memory_bytes"), "B"), -8},
+         {text(pipeline, "stage_plan") + (pipeline.getBoolean("fits").value_or(true) ? "" : " (does not fit)"), 0}});
   }
   if (pipelines.size() > most)
     out << "   ... and " << pipelines.size() - most << " more (--top N)\n";
@@ -98,7 +100,15 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
 /// A table of the plans, what would fit if nothing does, and how near the best is to the optimum.
 static void printRanking(const json::Object &report, size_t most, llvm::raw_ostream &out) {
   out << "\n";
-  row(out, {{"#", -2}, {"plan", 30}, {"step ms", -9}, {"compute", -9}, {"comm", -9}, {"waiting", -9}, {"sent", -8}, {"memory", -8}, {"form", 0}});
+  row(out, {{"#", -2},
+            {"plan", 30},
+            {"step ms", -9},
+            {"compute", -9},
+            {"comm", -9},
+            {"waiting", -9},
+            {"sent", -8},
+            {"memory", -8},
+            {"form", 0}});
   const json::Object &cluster = *report.getObject("cluster");
   const json::Array &plans = list(report, "plans");
   for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(most, plans.size()))) {
@@ -119,9 +129,10 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     const json::Object &memory = *best.getObject("memory");
     double has = number(cluster, "memory"), needs = number(memory, "total");
     out << "\nNothing fits. '" << text(best, "name") << "' comes nearest: " << scaled(needs - has, "B") << " of "
-        << scaled(needs, "B") << " are too much for a device: parameters " << scaled(number(memory, "parameters"), "B") << ", moments "
-        << scaled(number(memory, "moments"), "B") << ", activations and gradients " << scaled(number(memory, "transient"), "B")
-        << " in the " << text(memory, "worst_phase") << " part at '" << text(memory, "worst_node") << "'\n";
+        << scaled(needs, "B") << " are too much for a device: parameters " << scaled(number(memory, "parameters"), "B")
+        << ", moments " << scaled(number(memory, "moments"), "B") << ", activations and gradients "
+        << scaled(number(memory, "transient"), "B") << " in the " << text(memory, "worst_phase") << " part at '"
+        << text(memory, "worst_node") << "'\n";
     for (const json::Value &suggestion : list(report, "suggestions"))
       out << "  would fit: " << suggestion.getAsString().value_or("") << "\n";
   }
@@ -129,15 +140,15 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     out << "   ... and " << plans.size() - most << " more (--top N)\n";
   for (const json::Value &value : plans)
     if (const json::Object *search = value.getAsObject()->getObject("search"))
-      out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than " << share(number(*search, "gap"))
-          << " less (pairwise cost " << milliseconds(number(*search, "cost_ms")) << " ms, certified bound "
-          << milliseconds(number(*search, "bound_ms")) << " ms)\n";
+      out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than "
+          << share(number(*search, "gap")) << " less (pairwise cost " << milliseconds(number(*search, "cost_ms"))
+          << " ms, certified bound " << milliseconds(number(*search, "bound_ms")) << " ms)\n";
 }
 
 void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
   const json::Object &cluster = *report.getObject("cluster");
-  out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices") << " x "
-      << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each\n";
+  out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices")
+      << " x " << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each\n";
   if (!list(report, "plans").empty())
     printRanking(report, most, out);
   if (const json::Array *pipelines = report.getArray("pipelines"))
@@ -155,8 +166,8 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   for (const json::Value &value : flips) {
     const json::Object &flip = *value.getAsObject();
     out << "  " << text(flip, "figure") << " " << (number(flip, "then") < number(flip, "now") ? "below " : "above ")
-        << scaled(number(flip, "then"), text(flip, "unit")) << " (now " << scaled(number(flip, "now"), text(flip, "unit"))
-        << "): " << text(flip, "plan") << "\n";
+        << scaled(number(flip, "then"), text(flip, "unit")) << " (now "
+        << scaled(number(flip, "now"), text(flip, "unit")) << "): " << text(flip, "plan") << "\n";
   }
   if (flips.empty())
     out << "  nothing: no figure of the cluster does, up to 64 times larger or smaller\n";

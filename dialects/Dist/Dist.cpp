@@ -20,7 +20,8 @@ struct Aliases : OpAsmDialectInterface {
     auto axes = [&](ArrayAttr list) { // of the characters, an alias keeps only letters, digits and $_-
       if (list.empty())
         os << "_";
-      llvm::interleave(list, [&](Attribute a) { os << cast<StringAttr>(a).getValue(); }, [&] { os << "$"; });
+      llvm::interleave(
+          list, [&](Attribute a) { os << cast<StringAttr>(a).getValue(); }, [&] { os << "$"; });
     };
     llvm::interleave(shard.getDims(), axes, [&] { os << "-"; });
     if (!shard.getPending().empty()) {

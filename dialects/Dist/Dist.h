@@ -21,20 +21,23 @@
 namespace divisi::dist {
 
 namespace names {
-inline constexpr llvm::StringLiteral mesh = "dist.mesh";               // function: planned on this mesh, types are global
+inline constexpr llvm::StringLiteral mesh = "dist.mesh"; // function: planned on this mesh, types are global
 inline constexpr llvm::StringLiteral partitioned = "dist.partitioned"; // function: the mesh, types are local
-inline constexpr llvm::StringLiteral global = "dist.global";           // argument or result: its type before partitioning
-inline constexpr llvm::StringLiteral stage = "dist.stage"; // operation, argument or task: its stage of a pipeline
-inline constexpr llvm::StringLiteral held = "dist.held";   // argument or result of a task: {name, kind} of what tasks of a stage pass on
-inline constexpr llvm::StringLiteral when = "dist.when";   // result of a task that is held: wanted only in some steps (graph::When)
+inline constexpr llvm::StringLiteral global = "dist.global"; // argument or result: its type before partitioning
+inline constexpr llvm::StringLiteral stage = "dist.stage";   // operation, argument or task: its stage of a pipeline
+inline constexpr llvm::StringLiteral held =
+    "dist.held"; // argument or result of a task: {name, kind} of what tasks of a stage pass on
+inline constexpr llvm::StringLiteral when =
+    "dist.when"; // result of a task that is held: wanted only in some steps (graph::When)
 inline constexpr llvm::StringLiteral use = "use"; // dist.reshard, dist.all_gather: a number that keeps equal ones apart
 } // namespace names
 
 /// How long tasks of a stage keep what they pass on (`kind` in `dist.held`).
 namespace held {
-inline constexpr llvm::StringLiteral step = "step";             // until the end of the step: what is computed once before the microbatches
+inline constexpr llvm::StringLiteral step =
+    "step"; // until the end of the step: what is computed once before the microbatches
 inline constexpr llvm::StringLiteral microbatch = "microbatch"; // from a microbatch's forward to its backward task
-inline constexpr llvm::StringLiteral sum = "sum";               // over the microbatches: each adds to what the one before left
+inline constexpr llvm::StringLiteral sum = "sum"; // over the microbatches: each adds to what the one before left
 } // namespace held
 
 /// The axis of a mesh along which ranks have different stages.

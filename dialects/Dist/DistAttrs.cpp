@@ -18,7 +18,8 @@ void DistDialect::registerAttributes() {
       >();
 }
 
-//===- #dist.mesh ---------------------------------------------------------------------------------------------------===//
+//===- #dist.mesh
+//---------------------------------------------------------------------------------------------------===//
 
 /// Devices that a mesh may have: far more than a machine has, and products stay small.
 static constexpr int64_t mostDevices = 1 << 20;
@@ -41,9 +42,8 @@ Attribute MeshAttr::parse(AsmParser &p, Type) {
 
 void MeshAttr::print(AsmPrinter &p) const {
   p << "<";
-  llvm::interleaveComma(llvm::zip(getAxes(), getSizes()), p.getStream(), [&](auto pair) {
-    p << std::get<0>(pair) << " = " << std::get<1>(pair);
-  });
+  llvm::interleaveComma(llvm::zip(getAxes(), getSizes()), p.getStream(),
+                        [&](auto pair) { p << std::get<0>(pair) << " = " << std::get<1>(pair); });
   p << ">";
 }
 
@@ -62,7 +62,8 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> error, ArrayRe
   return success();
 }
 
-//===- #dist.shard --------------------------------------------------------------------------------------------------===//
+//===- #dist.shard
+//--------------------------------------------------------------------------------------------------===//
 
 static ParseResult parseAxes(AsmParser &p, SmallVectorImpl<Attribute> &axes) {
   do {
@@ -102,7 +103,10 @@ Attribute ShardAttr::parse(AsmParser &p, Type) {
 }
 
 void ShardAttr::print(AsmPrinter &p) const {
-  auto axes = [&](ArrayAttr list) { llvm::interleave(list, [&](Attribute a) { p << a; }, [&] { p << " + "; }); };
+  auto axes = [&](ArrayAttr list) {
+    llvm::interleave(
+        list, [&](Attribute a) { p << a; }, [&] { p << " + "; });
+  };
   p << "<";
   llvm::interleaveComma(getDims(), p.getStream(), [&](ArrayAttr d) {
     if (d.empty())
@@ -132,7 +136,9 @@ LogicalResult ShardAttr::verify(function_ref<InFlightDiagnostic()> error, ArrayR
     }
   if (used.empty())
     return error() << "a replicated tensor has no sharding: leave it out";
-  auto byName = [](Attribute a, Attribute b) { return cast<StringAttr>(a).getValue() < cast<StringAttr>(b).getValue(); };
+  auto byName = [](Attribute a, Attribute b) {
+    return cast<StringAttr>(a).getValue() < cast<StringAttr>(b).getValue();
+  };
   if (!llvm::is_sorted(pending.getValue(), byName))
     return error() << "pending axes must be in alphabetical order: one sharding, one spelling";
   return success();

@@ -21,7 +21,8 @@ void DistDialect::registerOperations() {
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-//===- reshard ------------------------------------------------------------------------------------------------------===//
+//===- reshard
+//------------------------------------------------------------------------------------------------------===//
 
 LogicalResult ReshardOp::verify() {
   auto from = typeOf(getInput()), to = typeOf(getResult());
@@ -43,7 +44,8 @@ LogicalResult ReshardOp::verify() {
 
 OpFoldResult ReshardOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
-//===- pipelines ----------------------------------------------------------------------------------------------------===//
+//===- pipelines
+//----------------------------------------------------------------------------------------------------===//
 
 /// Minibatches of an asynchronous schedule.
 static constexpr int64_t mostInFlight = 4096;
@@ -60,14 +62,16 @@ LogicalResult ScheduleOp::verify() {
       auto [task, number] = text ? text.getValue().split(' ') : std::pair<StringRef, StringRef>();
       int64_t microbatch;
       bool isNumber = !task.empty() && !number.getAsInteger(10, microbatch);
-      if (!isNumber || (isAsynchronous() ? std::abs(microbatch) > mostInFlight : microbatch < 0 || microbatch >= (int64_t)getMicrobatches()))
+      if (!isNumber || (isAsynchronous() ? std::abs(microbatch) > mostInFlight
+                                         : microbatch < 0 || microbatch >= (int64_t)getMicrobatches()))
         return emitOpError("expected a task and the number of a microbatch, such as \"0.forward 1\", got ") << entry;
     }
   }
   return success();
 }
 
-//===- collectives --------------------------------------------------------------------------------------------------===//
+//===- collectives
+//--------------------------------------------------------------------------------------------------===//
 
 /// The number of devices of the group, or an error.
 static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {
@@ -99,7 +103,8 @@ static LogicalResult verifyScaled(Operation *op, RankedTensorType from, RankedTe
     return op->emitOpError("dimension ") << dim << " of " << from << " does not divide into " << by << " parts";
   shape[dim] = shape[dim] * times / by;
   if (ArrayRef<int64_t>(shape) != to.getShape() || from.getElementType() != to.getElementType())
-    return op->emitOpError("expected a result of shape ") << RankedTensorType::get(shape, from.getElementType()) << ", got " << to;
+    return op->emitOpError("expected a result of shape ")
+           << RankedTensorType::get(shape, from.getElementType()) << ", got " << to;
   return success();
 }
 

@@ -76,7 +76,8 @@ bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes 
   llvm::SmallVector<int> seen;
   for (auto [factor, axes] : llvm::zip(rule.factors, perFactor)) {
     int64_t parts = mesh.parts(axes);
-    if (!axes.empty() && (factor.whole || factor.size % parts != 0 || (parts > 1 && factor.size / parts < factor.least)))
+    if (!axes.empty() &&
+        (factor.whole || factor.size % parts != 0 || (parts > 1 && factor.size / parts < factor.least)))
       return false;
     for (int axis : axes) {
       if (llvm::is_contained(seen, axis))

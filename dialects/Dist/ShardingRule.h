@@ -14,24 +14,25 @@ enum class Linear {
 };
 
 /// Factors are the independent index dimensions of an operation: `matmul: (b m k), (b k n) -> (b m n), sum k`.
-/// A dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (windows with a
-/// stride), or has none: it is never split.
+/// A dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (windows
+/// with a stride), or has none: it is never split.
 struct ShardingRule {
   struct Factor {
     std::string name;
     int64_t size = 1;
     std::optional<Reduction> reduction = std::nullopt; // how results combine when this contracted factor is split
-    bool whole = false;                 // may not be split
-    bool indexed = false;               // reached through indices (a table's rows): not iterated over
-    bool windowed = false;              // pieces need a border of their neighbours' (convolution): the size may not grow
-    int64_t least = 1;                  // the smallest size of a piece
+    bool whole = false;                                // may not be split
+    bool indexed = false;                              // reached through indices (a table's rows): not iterated over
+    bool windowed = false; // pieces need a border of their neighbours' (convolution): the size may not grow
+    int64_t least = 1;     // the smallest size of a piece
   };
   using Dims = llvm::SmallVector<llvm::SmallVector<int, 1>, 4>;
 
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<Dims> operands, results;
   Linear linear = Linear::no;
-  /// An operand that the contraction adds to (scatter_add): it must be partial over the same axes as the result. -1: none.
+  /// An operand that the contraction adds to (scatter_add): it must be partial over the same axes as the result. -1:
+  /// none.
   int accumulator = -1;
   /// The result is zero everywhere: a pending sum over any axes.
   bool zero = false;

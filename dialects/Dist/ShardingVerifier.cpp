@@ -52,7 +52,8 @@ private:
     if (factors.empty()) {
       if (split.empty())
         return success();
-      return op->emitOpError(here) << " is " << splitText(split, mesh) << ", but this operation has no factor there to split";
+      return op->emitOpError(here) << " is " << splitText(split, mesh)
+                                   << ", but this operation has no factor there to split";
     }
     FactorAxes mine(rule.factors.size());
     if (!axesToFactors(mesh, rule, factors, split, mine))
@@ -62,17 +63,19 @@ private:
     for (int f : factors) {
       auto &factor = rule.factors[f];
       if (factor.whole && !mine[f].empty())
-        return op->emitOpError("needs factor '") << factor.name << "' whole, but " << here << " is "
-                                                 << splitText(mine[f], mesh);
+        return op->emitOpError("needs factor '")
+               << factor.name << "' whole, but " << here << " is " << splitText(mine[f], mesh);
       if (int64_t parts = mesh.parts(mine[f]); parts > 1 && factor.size / parts < factor.least)
-        return op->emitOpError("splits factor '") << factor.name << "' of size " << factor.size << " into " << parts
-               << " parts in " << here << ", but a piece must have at least " << factor.least;
+        return op->emitOpError("splits factor '")
+               << factor.name << "' of size " << factor.size << " into " << parts << " parts in " << here
+               << ", but a piece must have at least " << factor.least;
       if (where[f].empty()) {
         where[f] = here;
         axes[f] = mine[f];
       } else if (axes[f] != mine[f]) {
-        auto diag = op->emitOpError("splits factor '") << factor.name << "' inconsistently: " << where[f] << " is "
-                    << splitText(axes[f], mesh) << ", but " << here << " is " << splitText(mine[f], mesh);
+        auto diag = op->emitOpError("splits factor '")
+                    << factor.name << "' inconsistently: " << where[f] << " is " << splitText(axes[f], mesh) << ", but "
+                    << here << " is " << splitText(mine[f], mesh);
         diag.attachNote() << "put a dist.reshard on one of them";
         return diag;
       }
@@ -86,8 +89,9 @@ private:
     for (auto [f, list] : llvm::enumerate(axes))
       for (int axis : list) {
         if (user[axis] >= 0)
-          return op->emitOpError("splits two factors, '") << rule.factors[user[axis]].name << "' and '"
-                 << rule.factors[f].name << "', over the same axis \"" << mesh.axes[axis].name << "\"";
+          return op->emitOpError("splits two factors, '")
+                 << rule.factors[user[axis]].name << "' and '" << rule.factors[f].name << "', over the same axis \""
+                 << mesh.axes[axis].name << "\"";
         user[axis] = f;
       }
     return success();
@@ -119,15 +123,16 @@ private:
         if ((int)i != rule.accumulator && operand.pending != passed)
           return refusePending(i, operand);
     if (!passed.empty() && !expected.empty() && through != kind)
-      return op->emitOpError("would mix a pending ") << stringifyReductionKind((ReductionKind)through) << " and a pending "
+      return op->emitOpError("would mix a pending ")
+             << stringifyReductionKind((ReductionKind)through) << " and a pending "
              << stringifyReductionKind((ReductionKind)kind);
     if (!passed.empty())
       kind = through;
     for (int axis : passed) {
       for (auto [f, list] : llvm::enumerate(axes))
         if (llvm::is_contained(list, axis))
-          return op->emitOpError("passes on what is pending over \"") << mesh.axes[axis].name
-                 << "\", which splits its factor '" << rule.factors[f].name << "'";
+          return op->emitOpError("passes on what is pending over \"")
+                 << mesh.axes[axis].name << "\", which splits its factor '" << rule.factors[f].name << "'";
       if (llvm::is_contained(expected, axis))
         return op->emitOpError("combines twice over \"") << mesh.axes[axis].name << "\"";
       expected.push_back(axis);
@@ -142,8 +147,9 @@ private:
   LogicalResult checkAccumulator(int i, const Sharding &operand, const Axes &expected) {
     if (operand.pending == expected && (expected.empty() || operand.kind == Reduction::sum))
       return success();
-    return op->emitOpError("adds to operand #") << i << ", which must be a pending sum over " << toText(expected, mesh)
-           << " as the result is, but is " << (operand.pending.empty() ? "final" : "pending over ")
+    return op->emitOpError("adds to operand #")
+           << i << ", which must be a pending sum over " << toText(expected, mesh) << " as the result is, but is "
+           << (operand.pending.empty() ? "final" : "pending over ")
            << (operand.pending.empty() ? "" : toText(operand.pending, mesh));
   }
 
@@ -154,7 +160,8 @@ private:
     else if (rule.linear == Linear::each)
       diag << "is linear in one operand at a time, but not only operand #" << i << " is a pending ";
     else
-      diag << "needs all operands pending alike, but operand #" << i << " is " << (operand.pending.empty() ? "final, not a pending " : "a pending ");
+      diag << "needs all operands pending alike, but operand #" << i << " is "
+           << (operand.pending.empty() ? "final, not a pending " : "a pending ");
     diag << stringifyReductionKind((ReductionKind)operand.kind) << " over " << toText(operand.pending, mesh);
     diag.attachNote() << "reduce it first with a dist.reshard";
     return diag;

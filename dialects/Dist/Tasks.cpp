@@ -1,7 +1,5 @@
 #include "dialects/Dist/Tasks.h"
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
-
 using namespace mlir;
 using namespace divisi;
 
@@ -14,13 +12,29 @@ int64_t dist::stageOf(BlockArgument argument) {
   return numberIn(function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), names::stage));
 }
 
+/// By enum.
+static constexpr StringLiteral taskKinds[] = {"start", "stash", "step", "forward", "backward", "weight", "finish"};
+
+StringRef dist::nameOf(TaskKind kind) { return taskKinds[(int)kind]; }
+
+std::optional<dist::TaskKind> dist::kindOf(StringRef task) {
+  const auto *found = llvm::find(taskKinds, task.rsplit('.').second);
+  return found == std::end(taskKinds) ? std::nullopt : std::optional((TaskKind)(found - taskKinds));
+}
+
+std::map<int64_t, SmallVector<func::FuncOp>> dist::tasksByDevice(ModuleOp module) {
+  std::map<int64_t, SmallVector<func::FuncOp>> tasks;
+  for (auto task : module.getOps<func::FuncOp>())
+    tasks[stageOf(task)].push_back(task);
+  return tasks;
+}
+
 std::vector<dist::ScheduledTask> dist::tasksOf(ScheduleOp schedule, int64_t row) {
   std::vector<ScheduledTask> tasks;
   for (auto entry : cast<ArrayAttr>(schedule.getRows()[row]).getAsRange<StringAttr>()) {
     auto [task, number] = entry.getValue().split(' ');
     ScheduledTask &scheduled = tasks.emplace_back();
     scheduled.symbol = (schedule.getFunction() + "." + task).str();
-    scheduled.group = (schedule.getFunction() + "." + task.split('.').first).str();
     (void)number.getAsInteger(10, scheduled.microbatch); // verified
   }
   return tasks;

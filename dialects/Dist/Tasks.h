@@ -1,17 +1,36 @@
 #pragma once
 #include "dialects/Dist/Dist.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <map>
+#include <optional>
+
 namespace divisi::dist {
 
 /// `dist.stage`; 0 without one.
 int64_t stageOf(mlir::Operation *op);
 int64_t stageOf(mlir::BlockArgument argument);
 
+/// Kinds of tasks, in the order in which a device runs them for a microbatch; the first and the last once in a step.
+enum class TaskKind { start, stash, step, forward, backward, weight, finish };
+llvm::StringRef nameOf(TaskKind kind);
+/// That of @train.0.forward; nothing for other names.
+std::optional<TaskKind> kindOf(llvm::StringRef task);
+inline bool isOnce(TaskKind kind) { return kind == TaskKind::start || kind == TaskKind::finish; }
+/// "train.0" of @train.0.forward: what has its slots together.
+inline llvm::StringRef groupOf(llvm::StringRef task) { return task.rsplit('.').first; }
+/// "train" of @train.0.forward.
+inline llvm::StringRef functionOf(llvm::StringRef task) { return task.split('.').first; }
+
+/// The functions of a module by the device of a pipeline that runs them.
+std::map<int64_t, llvm::SmallVector<mlir::func::FuncOp>> tasksByDevice(mlir::ModuleOp module);
+
 /// An entry of a schedule's row: "0.forward 3".
 struct ScheduledTask {
-  std::string symbol;       // of the task: train.0.forward
-  std::string group;        // what has its slots together: train.0
-  int64_t microbatch = 0;   // of an asynchronous schedule: counted from the newest one
+  std::string symbol;     // of the task: train.0.forward
+  int64_t microbatch = 0; // of an asynchronous schedule: counted from the newest one
 };
 /// The row of a verified schedule.
 std::vector<ScheduledTask> tasksOf(ScheduleOp schedule, int64_t row);

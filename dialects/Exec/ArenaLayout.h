@@ -11,8 +11,8 @@ struct BufferLife {
 };
 
 /// Offsets for buffers such that two that are in use at the same step do not overlap. Offsets are multiples of
-/// `alignment`. Greedy, largest first, each at the lowest free place (Pisarchyk and Lee, arXiv 2001.03288, algorithm 3):
-/// deterministic, and optimal in nearly all practical cases.
+/// `alignment`. Greedy, largest first, each at the lowest free place (Pisarchyk and Lee, arXiv 2001.03288, algorithm
+/// 3): deterministic, and optimal in nearly all practical cases.
 struct ArenaLayout {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;

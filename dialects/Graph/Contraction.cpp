@@ -18,7 +18,8 @@ void GraphDialect::addContraction() {
       >();
 }
 
-//===- matmul -------------------------------------------------------------------------------------------------------===//
+//===- matmul
+//-------------------------------------------------------------------------------------------------------===//
 
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
@@ -60,7 +61,8 @@ dist::ShardingRule MatmulOp::getShardingRule() {
   return rule.contract("k", dist::Reduction::sum).linearIn(dist::Linear::each);
 }
 
-//===- convolutions -------------------------------------------------------------------------------------------------===//
+//===- convolutions
+//-------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// The three tensors of a convolution: input x, output y, filter.
@@ -79,8 +81,7 @@ static ConvShapes shapesOf(ConvFilterGradOp op) {
   return {tensorType(op.getX()), tensorType(op.getGradient()), tensorType(op.getResult())};
 }
 
-template <typename OpT>
-static LogicalResult verifyConv(OpT op) {
+template <typename OpT> static LogicalResult verifyConv(OpT op) {
   auto [x, y, filter] = shapesOf(op);
   int64_t rank = x.getRank(), spatial = rank - 2;
   if (spatial < 1 || spatial > 3 || y.getRank() != rank || filter.getRank() != rank)
@@ -105,8 +106,8 @@ static LogicalResult verifyConv(OpT op) {
     int64_t padded = x.getDimSize(first + s) + op.getPadsLow()[s] + op.getPadsHigh()[s];
     int64_t size = padded < window ? 0 : (padded - window) / stride + 1;
     if (y.getDimSize(first + s) != size)
-      return op.emitOpError("output size ") << y.getDimSize(first + s) << " in spatial dimension " << s
-                                            << " should be " << size;
+      return op.emitOpError("output size ")
+             << y.getDimSize(first + s) << " in spatial dimension " << s << " should be " << size;
   }
   return success();
 }
@@ -115,8 +116,7 @@ LogicalResult ConvInputGradOp::verify() { return verifyConv(*this); }
 LogicalResult ConvFilterGradOp::verify() { return verifyConv(*this); }
 
 /// Multiply-adds: every output element meets in_channels / groups * kernel filter elements.
-template <typename OpT>
-static int64_t convFlops(OpT op) {
+template <typename OpT> static int64_t convFlops(OpT op) {
   auto [x, y, filter] = shapesOf(op);
   return 2 * y.getNumElements() * (filter.getNumElements() / std::max<int64_t>(1, filter.getDimSize(0)));
 }
@@ -125,8 +125,8 @@ int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }
 int64_t ConvFilterGradOp::getFlops() { return convFlops(*this); }
 
 namespace {
-/// What a piece of a spatial dimension needs of its neighbours: the last `low` elements of the one before, the first `high`
-/// of the one after (negative: the last of its own are not needed).
+/// What a piece of a spatial dimension needs of its neighbours: the last `low` elements of the one before, the first
+/// `high` of the one after (negative: the last of its own are not needed).
 struct Halo {
   int64_t dim = 0, low = 0, high = 0; // dim: of x and y
   bool split = false;                 // whether the dimension can be split at all
@@ -134,8 +134,7 @@ struct Halo {
 } // namespace
 
 /// A spatial dimension splits where pieces of y stand for pieces of x that are `stride` times as long.
-template <typename OpT>
-static Halo haloOf(OpT op, int64_t s) {
+template <typename OpT> static Halo haloOf(OpT op, int64_t s) {
   auto [x, y, filter] = shapesOf(op);
   Halo halo;
   halo.dim = s + (op.getChannelsLast() ? 1 : 2);
@@ -146,15 +145,15 @@ static Halo haloOf(OpT op, int64_t s) {
   return halo;
 }
 
-/// Factors: batch n, groups g, input channels i and output channels o of a group; h0, h1, ... the spatial dimensions, whose
-/// pieces exchange borders.
-template <typename OpT>
-static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted) {
+/// Factors: batch n, groups g, input channels i and output channels o of a group; h0, h1, ... the spatial dimensions,
+/// whose pieces exchange borders.
+template <typename OpT> static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted) {
   auto [xType, yType, filterType] = shapesOf(op);
   int64_t channel = op.getChannelsLast() ? xType.getRank() - 1 : 1, groups = op.getGroups();
   dist::ShardingRule rule;
   int n = rule.addFactor("n", xType.getDimSize(0)), g = rule.addFactor("g", groups);
-  int i = rule.addFactor("i", xType.getDimSize(channel) / groups), o = rule.addFactor("o", yType.getDimSize(channel) / groups);
+  int i = rule.addFactor("i", xType.getDimSize(channel) / groups),
+      o = rule.addFactor("o", yType.getDimSize(channel) / groups);
   dist::ShardingRule::Dims x(xType.getRank()), y(xType.getRank()), filter(xType.getRank());
   x[0] = y[0] = {n};
   x[channel] = {g, i}, y[channel] = {g, o};
@@ -182,7 +181,8 @@ dist::ShardingRule ConvOp::getShardingRule() { return convRule(*this, "xfy", "i"
 dist::ShardingRule ConvInputGradOp::getShardingRule() { return convRule(*this, "yfx", "o"); }
 dist::ShardingRule ConvFilterGradOp::getShardingRule() { return convRule(*this, "xyf", "n"); }
 
-/// The elements that a neighbour sends: member r of the axes' group gets those of member r - shift, zeros at the border.
+/// The elements that a neighbour sends: member r of the axes' group gets those of member r - shift, zeros at the
+/// border.
 static Value fromNeighbour(B &b, dist::LocalContext &context, Value x, ArrayRef<int> axes, int64_t shift) {
   ArrayAttr names = dist::axisNames(axes, context.mesh(), b.getBuilder().getContext());
   return dist::PermuteOp::create(b.getBuilder(), b.getLoc(), x.getType(), x, shift, names);
@@ -218,9 +218,9 @@ static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &hal
   return sum;
 }
 
-/// A device's groups; and where spatial dimensions are split, the convolution of a piece with its borders, without padding.
-template <typename OpT>
-static Value localConv(OpT op, dist::LocalContext &context, bool xIsOperand, bool xIsResult) {
+/// A device's groups; and where spatial dimensions are split, the convolution of a piece with its borders, without
+/// padding.
+template <typename OpT> static Value localConv(OpT op, dist::LocalContext &context, bool xIsOperand, bool xIsResult) {
   op.setGroups(op.getGroups() / context.mesh().parts(context.factorAxes()[context.factorOf("g")]));
   B b(context.builder(), op.getLoc());
   SmallVector<std::pair<Halo, ArrayRef<int>>> halos;
@@ -255,8 +255,7 @@ Value ConvOp::makeLocal(dist::LocalContext &context) { return localConv(*this, c
 Value ConvInputGradOp::makeLocal(dist::LocalContext &context) { return localConv(*this, context, false, true); }
 Value ConvFilterGradOp::makeLocal(dist::LocalContext &context) { return localConv(*this, context, true, false); }
 
-template <typename To, typename From>
-static Value convLike(B &b, From op, Type type, Value first, Value second) {
+template <typename To, typename From> static Value convLike(B &b, From op, Type type, Value first, Value second) {
   return b.op<To>(type, first, second, op.getStrides(), op.getDilations(), op.getPadsLow(), op.getPadsHigh(),
                   op.getGroups(), op.getChannelsLast());
 }

@@ -38,21 +38,22 @@ enum When : int64_t {
 
 /// Attributes of the step's functions (@loss, @train, @evaluate).
 namespace names {
-inline constexpr llvm::StringLiteral parameter = "graph.parameter"; // argument: a parameter's name
-inline constexpr llvm::StringLiteral buffer = "graph.buffer";       // argument: running statistics and other buffers
-inline constexpr llvm::StringLiteral frozen = "graph.frozen";       // argument: a parameter that does not train
-inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";   // argument: a padded state's shape in the model
+inline constexpr llvm::StringLiteral parameter = "graph.parameter";    // argument: a parameter's name
+inline constexpr llvm::StringLiteral buffer = "graph.buffer";          // argument: running statistics and other buffers
+inline constexpr llvm::StringLiteral frozen = "graph.frozen";          // argument: a parameter that does not train
+inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";      // argument: a padded state's shape in the model
 inline constexpr llvm::StringLiteral modelShape = "graph.model_shape"; // argument: a parameter's shape in the model
-inline constexpr llvm::StringLiteral neutral = "graph.neutral";     // graph.pad: added to make a size divide
-inline constexpr llvm::StringLiteral microbatches = "graph.microbatches"; // function: how many; input: cut in so many along its first dimension
-inline constexpr llvm::StringLiteral input = "graph.input";         // argument: an input's name
-inline constexpr llvm::StringLiteral label = "graph.label";         // argument: an input that holds labels
-inline constexpr llvm::StringLiteral scalar = "graph.scalar";       // argument: a run-time scalar's name
-inline constexpr llvm::StringLiteral state = "graph.state";         // argument: state {name, role, ...}
-inline constexpr llvm::StringLiteral renews = "graph.renews";       // result: the name of the state that it renews
-inline constexpr llvm::StringLiteral output = "graph.output";       // result: an output's name
-inline constexpr llvm::StringLiteral loss = "graph.loss";           // result: the scalar that is minimized
-inline constexpr llvm::StringLiteral result = "graph.result";       // result: {kind, name, when}
+inline constexpr llvm::StringLiteral neutral = "graph.neutral";        // graph.pad: added to make a size divide
+inline constexpr llvm::StringLiteral microbatches =
+    "graph.microbatches"; // function: how many; input: cut in so many along its first dimension
+inline constexpr llvm::StringLiteral input = "graph.input";   // argument: an input's name
+inline constexpr llvm::StringLiteral label = "graph.label";   // argument: an input that holds labels
+inline constexpr llvm::StringLiteral scalar = "graph.scalar"; // argument: a run-time scalar's name
+inline constexpr llvm::StringLiteral state = "graph.state";   // argument: state {name, role, ...}
+inline constexpr llvm::StringLiteral renews = "graph.renews"; // result: the name of the state that it renews
+inline constexpr llvm::StringLiteral output = "graph.output"; // result: an output's name
+inline constexpr llvm::StringLiteral loss = "graph.loss";     // result: the scalar that is minimized
+inline constexpr llvm::StringLiteral result = "graph.result"; // result: {kind, name, when}
 } // namespace names
 
 } // namespace divisi::graph

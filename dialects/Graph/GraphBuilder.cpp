@@ -20,8 +20,8 @@ Value GraphBuilder::splat(RankedTensorType type, double value) {
 }
 
 Value GraphBuilder::indices(ArrayRef<int64_t> values) {
-  return constant(DenseIntElementsAttr::get(
-      RankedTensorType::get({(int64_t)values.size()}, builder.getI64Type()), values));
+  return constant(
+      DenseIntElementsAttr::get(RankedTensorType::get({(int64_t)values.size()}, builder.getI64Type()), values));
 }
 
 Value GraphBuilder::compare(Predicate predicate, Value a, Value b) {
@@ -81,7 +81,8 @@ Value GraphBuilder::sliceDim(Value x, int64_t dim, int64_t start, int64_t size) 
   return slice(x, starts, sizes);
 }
 
-Value GraphBuilder::pad(Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape, double value, ArrayRef<int64_t> steps) {
+Value GraphBuilder::pad(Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape, double value,
+                        ArrayRef<int64_t> steps) {
   if (shapeOf(x) == shape)
     return x;
   SmallVector<int64_t> ones(shape.size(), 1);
@@ -100,6 +101,4 @@ Value GraphBuilder::reduceMean(Value x, ArrayRef<int64_t> dims) {
   return scale(reduceSum(x, dims), 1.0 / count);
 }
 
-Value GraphBuilder::sumAll(Value x) {
-  return reduceSum(x, llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(x).size())));
-}
+Value GraphBuilder::sumAll(Value x) { return reduceSum(x, llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(x).size()))); }

@@ -3,8 +3,9 @@
 
 namespace divisi::graph {
 
-/// Builds graph operations at an insertion point under one location, with the types inferred. Gradients, decompositions,
-/// the importer and the optimizer use it. Binary operations broadcast neither shapes nor types: see `broadcastTo`.
+/// Builds graph operations at an insertion point under one location, with the types inferred. Gradients,
+/// decompositions, the importer and the optimizer use it. Binary operations broadcast neither shapes nor types: see
+/// `broadcastTo`.
 class GraphBuilder {
 public:
   using Value = mlir::Value;
@@ -17,8 +18,7 @@ public:
   void setLoc(mlir::Location newLoc) { loc = newLoc; }
 
   /// Any operation whose first result is wanted.
-  template <typename OpT, typename... Args>
-  Value op(Args &&...args) {
+  template <typename OpT, typename... Args> Value op(Args &&...args) {
     return OpT::create(builder, loc, std::forward<Args>(args)...)->getResult(0);
   }
 
@@ -57,7 +57,8 @@ public:
   Value broadcastTo(Value x, llvm::ArrayRef<int64_t> shape);
   /// A value without the dimensions `reduced` of `shape`, repeated along them.
   Value broadcastAlong(Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> reduced);
-  Value slice(Value x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> steps = {});
+  Value slice(Value x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> sizes,
+              llvm::ArrayRef<int64_t> steps = {});
   /// [start, start + size) along one dimension.
   Value sliceDim(Value x, int64_t dim, int64_t start, int64_t size);
   Value pad(Value x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> shape, double value = 0,
@@ -71,8 +72,7 @@ public:
   Value reduceMean(Value x, llvm::ArrayRef<int64_t> dims);
   /// Sum of all elements: a scalar.
   Value sumAll(Value x);
-  template <typename OpT>
-  Value reduce(Value x, llvm::ArrayRef<int64_t> dims) {
+  template <typename OpT> Value reduce(Value x, llvm::ArrayRef<int64_t> dims) {
     return dims.empty() ? x : op<OpT>(x, dims);
   }
 

@@ -32,7 +32,8 @@ static std::string factors(StringRef prefix, int64_t count) {
   return text;
 }
 
-//===- gather, scatter_add ------------------------------------------------------------------------------------------===//
+//===- gather, scatter_add
+//------------------------------------------------------------------------------------------===//
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
@@ -119,7 +120,8 @@ Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
   return b.op<ScatterAddOp>(getX(), local, getUpdates(), getDim());
 }
 
-//===- gather_elements, scatter_elements ----------------------------------------------------------------------------===//
+//===- gather_elements, scatter_elements
+//----------------------------------------------------------------------------===//
 
 LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                                  SmallVectorImpl<Type> &types) {
@@ -166,8 +168,8 @@ LogicalResult ScatterElementsOp::verify() {
   return success();
 }
 
-/// Gradients of a scatter whose positions are read back by `read`. `written` is x with zeros scattered over it: where it
-/// keeps a one, x passes through. Overwriting scatters with repeated indices give each update the full gradient.
+/// Gradients of a scatter whose positions are read back by `read`. `written` is x with zeros scattered over it: where
+/// it keeps a one, x passes through. Overwriting scatters with repeated indices give each update the full gradient.
 template <typename Read, typename Scatter>
 static Values scatterGradient(B &b, Combine combine, Value g, Value x, Value updates, Read read, Scatter scatter) {
   switch (combine) {
@@ -194,7 +196,8 @@ Values ScatterElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule ScatterElementsOp::getShardingRule() { return elementsRule(*this, getDim()); }
 
-//===- gather_nd, scatter_nd ----------------------------------------------------------------------------------------===//
+//===- gather_nd, scatter_nd
+//----------------------------------------------------------------------------------------===//
 
 /// The shape of the slices that `indices` names in x, or a failure with its reason.
 static FailureOr<SmallVector<int64_t>> slicesShape(std::optional<Location> loc, RankedTensorType x,
@@ -264,7 +267,8 @@ Values ScatterNdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule ScatterNdOp::getShardingRule() { return ndRule(*this, getBatchDims(), true); }
 
-//===- cumsum, top_k ------------------------------------------------------------------------------------------------===//
+//===- cumsum, top_k
+//------------------------------------------------------------------------------------------------===//
 
 LogicalResult CumsumOp::verify() { return checkDim(getLoc(), getDim(), tensorType(getX())); }
 Values CumsumOp::buildGradient(B &b, ArrayRef<Value> gradients) {

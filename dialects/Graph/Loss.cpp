@@ -44,8 +44,8 @@ Values CrossEntropyOp::decompose(B &b) {
   Value chosen = b.reduceSum(b.keepWhere(isLabel(b, x, getLabels()), x), {1});
   Value loss = b.sub(b.add(largest, b.op<LogOp>(sum)), chosen);
   int64_t classes = shapeOf(x)[1];
-  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0),
-                            b.compareConst(Predicate::lt, getLabels(), classes));
+  Value valid =
+      b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0), b.compareConst(Predicate::lt, getLabels(), classes));
   return {b.keepWhere(valid, loss)};
 }
 
@@ -55,8 +55,8 @@ Values CrossEntropyOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!g)
     return Values(2);
   auto shape = shapeOf(x);
-  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0),
-                            b.compareConst(Predicate::lt, getLabels(), shape[1]));
+  Value valid =
+      b.op<AndOp>(b.compareConst(Predicate::ge, getLabels(), 0), b.compareConst(Predicate::lt, getLabels(), shape[1]));
   Value each = b.broadcastAlong(b.keepWhere(valid, g), shape, {1});
   Value e = b.op<ExpOp>(b.sub(x, b.broadcastAlong(b.reduceMax(x, {1}), shape, {1})));
   Value p = b.mul(e, b.broadcastAlong(b.op<ReciprocalOp>(b.reduceSum(e, {1})), shape, {1}));

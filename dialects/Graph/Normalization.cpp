@@ -52,8 +52,7 @@ static dist::ShardingRule normRule(Operation *op, ArrayRef<int64_t> dims, ArrayR
   return rule;
 }
 
-template <typename OpT>
-static LogicalResult verifyDim(OpT op) {
+template <typename OpT> static LogicalResult verifyDim(OpT op) {
   auto type = tensorType(op.getX());
   if ((int64_t)op.getDim() < 0 || (int64_t)op.getDim() >= type.getRank())
     return op.emitOpError("dim ") << (int64_t)op.getDim() << " is out of range for " << type;
@@ -62,8 +61,7 @@ static LogicalResult verifyDim(OpT op) {
   return success();
 }
 /// Scale, bias and statistics: x's element type and this shape.
-template <typename OpT>
-static LogicalResult verifyParameters(OpT op, ArrayRef<int64_t> shape, ValueRange parameters) {
+template <typename OpT> static LogicalResult verifyParameters(OpT op, ArrayRef<int64_t> shape, ValueRange parameters) {
   for (Value parameter : parameters)
     if (shapeOf(parameter) != shape || tensorType(parameter).getElementType() != tensorType(op.getX()).getElementType())
       return op.emitOpError("expected parameters of type ")
@@ -95,11 +93,10 @@ LogicalResult BatchNormOp::verify() {
   return verifyParameters(*this, shapeOf(getX()).slice(getDim(), 1), parameters);
 }
 
-//===- softmax ------------------------------------------------------------------------------------------------------===//
+//===- softmax
+//------------------------------------------------------------------------------------------------------===//
 
-static Value shifted(B &b, Value x, int64_t dim) {
-  return b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim}));
-}
+static Value shifted(B &b, Value x, int64_t dim) { return b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim})); }
 
 Values SoftmaxOp::decompose(B &b) {
   int64_t dim = getDim();
@@ -130,10 +127,11 @@ Values LogSoftmaxOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule LogSoftmaxOp::getShardingRule() { return normRule(*this, {(int64_t)getDim()}, {}); }
 
-//===- layer_norm, rms_norm -----------------------------------------------------------------------------------------===//
+//===- layer_norm, rms_norm
+//-----------------------------------------------------------------------------------------===//
 
-/// Gradient through y = (x - mean) * rstd with respect to x, given n = y and the gradient of y (arXiv 1607.06450, eq. 4,
-/// differentiated): rstd * (g - mean(g) - n * mean(g * n)).
+/// Gradient through y = (x - mean) * rstd with respect to x, given n = y and the gradient of y (arXiv 1607.06450, eq.
+/// 4, differentiated): rstd * (g - mean(g) - n * mean(g * n)).
 static Value normGradient(B &b, Value g, Value n, Value rstd, ArrayRef<int64_t> dims) {
   Value inner = b.sub(b.sub(g, meanAlong(b, g, dims)), b.mul(n, meanAlong(b, b.mul(g, n), dims)));
   return b.mul(rstd, inner);
@@ -198,7 +196,8 @@ dist::ShardingRule RmsNormOp::getShardingRule() {
   return normRule(*this, dims, dims);
 }
 
-//===- batch_norm ---------------------------------------------------------------------------------------------------===//
+//===- batch_norm
+//---------------------------------------------------------------------------------------------------===//
 
 static Value perChannel(B &b, Value value, Value x, int64_t dim) { return b.broadcast(value, shapeOf(x), {dim}); }
 

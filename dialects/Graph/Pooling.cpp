@@ -17,8 +17,7 @@ void GraphDialect::addPooling() {
 }
 
 /// `big` is the pooled tensor, `small` has one element per window. A window may reach beyond the end of `big`.
-template <typename OpT>
-static LogicalResult verifyPool(OpT op, Value big, Value small) {
+template <typename OpT> static LogicalResult verifyPool(OpT op, Value big, Value small) {
   ArrayRef<int64_t> from = shapeOf(big), to = shapeOf(small);
   if (from.size() != to.size())
     return op.emitOpError("expected tensors of one rank");
@@ -34,10 +33,9 @@ static LogicalResult verifyPool(OpT op, Value big, Value small) {
   return success();
 }
 
-/// Dimensions that are not pooled are factors, and so are those whose windows lie side by side and fill them: a piece of `small`
-/// is a piece of `big` that is `stride` times as long.
-template <typename OpT>
-static dist::ShardingRule poolRule(OpT op, Value big, Value small, dist::Linear linear) {
+/// Dimensions that are not pooled are factors, and so are those whose windows lie side by side and fill them: a piece
+/// of `small` is a piece of `big` that is `stride` times as long.
+template <typename OpT> static dist::ShardingRule poolRule(OpT op, Value big, Value small, dist::Linear linear) {
   dist::ShardingRule rule;
   rule.linear = linear;
   dist::ShardingRule::Dims dims;
@@ -68,15 +66,11 @@ LogicalResult MaxPoolGradOp::verify() {
 LogicalResult SumPoolOp::verify() { return verifyPool(*this, getX(), getResult()); }
 LogicalResult SumPoolGradOp::verify() { return verifyPool(*this, getResult(), getGradient()); }
 
-dist::ShardingRule MaxPoolOp::getShardingRule() {
-  return poolRule(*this, getX(), getResult(), dist::Linear::no);
-}
+dist::ShardingRule MaxPoolOp::getShardingRule() { return poolRule(*this, getX(), getResult(), dist::Linear::no); }
 dist::ShardingRule MaxPoolGradOp::getShardingRule() {
   return poolRule(*this, getResult(), getGradient(), dist::Linear::no);
 }
-dist::ShardingRule SumPoolOp::getShardingRule() {
-  return poolRule(*this, getX(), getResult(), dist::Linear::all);
-}
+dist::ShardingRule SumPoolOp::getShardingRule() { return poolRule(*this, getX(), getResult(), dist::Linear::all); }
 dist::ShardingRule SumPoolGradOp::getShardingRule() {
   return poolRule(*this, getResult(), getGradient(), dist::Linear::all);
 }
@@ -99,6 +93,6 @@ Values SumPoolOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 Values SumPoolGradOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!gradients[0])
     return {Value()};
-  return {b.op<SumPoolOp>(getGradient().getType(), gradients[0], getWindow(), getStrides(), getDilations(),
-                          getPadsLow())};
+  return {
+      b.op<SumPoolOp>(getGradient().getType(), gradients[0], getWindow(), getStrides(), getDilations(), getPadsLow())};
 }

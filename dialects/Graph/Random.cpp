@@ -80,8 +80,8 @@ static Value drop(B &b, DropoutOp op, Value x) {
     return x;
   double ratio = op.getRatio().convertToDouble();
   auto type = RankedTensorType::get(shapeOf(x), b.getBuilder().getF32Type());
-  Value random = b.op<RandomUniformOp>(type, op.getRandomness()[0], op.getRandomness()[1], Value(),
-                                        op.getStreamAttr(), DenseI64ArrayAttr());
+  Value random = b.op<RandomUniformOp>(type, op.getRandomness()[0], op.getRandomness()[1], Value(), op.getStreamAttr(),
+                                       DenseI64ArrayAttr());
   return b.keepWhere(b.compareConst(Predicate::ge, random, ratio), b.scale(x, 1 / (1 - ratio)));
 }
 

@@ -33,14 +33,12 @@ static LogicalResult inferReduction(std::optional<Location> loc, RankedTensorTyp
 }
 
 /// The reduced value repeated along the reduced dimensions.
-template <typename OpT>
-static Value spread(OpT op, B &b, Value reduced) {
+template <typename OpT> static Value spread(OpT op, B &b, Value reduced) {
   return b.broadcastAlong(reduced, shapeOf(op.getX()), op.getDims());
 }
 
 /// Max and min: the gradient goes to the elements that equal the result, shared equally among ties.
-template <typename OpT>
-static Values extremumGradient(OpT op, B &b, Value g) {
+template <typename OpT> static Values extremumGradient(OpT op, B &b, Value g) {
   if (!g)
     return {Value()};
   Value x = op.getX();

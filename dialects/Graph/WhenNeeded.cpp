@@ -20,7 +20,8 @@ llvm::DenseMap<Operation *, int64_t> graph::whenNeeded(func::FuncOp function) {
   Block &block = function.getBody().front();
   for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
     auto report = function.getResultAttrOfType<DictionaryAttr>(i, names::result);
-    auto bits = report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
+    auto bits =
+        report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
     need(value, bits ? bits.getInt() : 0);
   }
   for (Operation &op : llvm::reverse(block.without_terminator())) {

@@ -38,8 +38,7 @@ Operation *rebuilt(B &b, Operation *op, ValueRange operands, TypeRange types, Ar
 }
 
 /// Windowed operations: one attribute entry per dimension, results of the operand's rank.
-template <typename OpT>
-struct Windowed : layout::LayoutInterface::ExternalModel<Windowed<OpT>, OpT> {
+template <typename OpT> struct Windowed : layout::LayoutInterface::ExternalModel<Windowed<OpT>, OpT> {
   Values buildOnSource(Operation *op, B &b, Value source, ArrayRef<int64_t> permutation) const {
     SmallVector<NamedAttribute> changed;
     for (NamedAttribute attribute : op->getAttrs())
@@ -62,15 +61,15 @@ struct BatchNorm : layout::LayoutInterface::ExternalModel<BatchNorm, BatchNormOp
     operands[0] = source;
     SmallVector<Type> types = {sourceType(norm.getResult(), permutation), norm.getMean().getType(),
                                norm.getVariance().getType()};
-    NamedAttribute dim = b.getBuilder().getNamedAttr("dim", b.getBuilder().getI64IntegerAttr(permutation[norm.getDim()]));
+    NamedAttribute dim =
+        b.getBuilder().getNamedAttr("dim", b.getBuilder().getI64IntegerAttr(permutation[norm.getDim()]));
     Operation *copy = rebuilt(b, op, operands, types, dim);
     return {b.transpose(copy->getResult(0), permutation), copy->getResult(1), copy->getResult(2)};
   }
 };
 
 /// The result lacks the reduced dimensions; the others may come in another order.
-template <typename OpT>
-struct Reduce : layout::LayoutInterface::ExternalModel<Reduce<OpT>, OpT> {
+template <typename OpT> struct Reduce : layout::LayoutInterface::ExternalModel<Reduce<OpT>, OpT> {
   Values buildOnSource(Operation *op, B &b, Value source, ArrayRef<int64_t> permutation) const {
     llvm::SmallBitVector reduced(permutation.size());
     for (int64_t d : cast<OpT>(op).getDims())

@@ -29,8 +29,8 @@ struct Bucket {
   bool fits(AllReduceOp other, int64_t otherNeeds, int64_t limit) {
     auto element = [](AllReduceOp reduce) { return graph::tensorType(reduce.getInputs()[0]).getElementType(); };
     // What fills a bucket alone travels alone: from where it lies, without being packed.
-    return bytes < limit && bytesOf(other) < limit && needs == otherNeeds && op.getAxes() == other.getAxes() && op.getKind() == other.getKind() &&
-           element(op) == element(other);
+    return bytes < limit && bytesOf(other) < limit && needs == otherNeeds && op.getAxes() == other.getAxes() &&
+           op.getKind() == other.getKind() && element(op) == element(other);
   }
 };
 
@@ -70,8 +70,8 @@ AllReduceOp combine(AllReduceOp first, AllReduceOp second) {
   return combined;
 }
 
-/// Every operation as early as its operands allow, otherwise in the order of `position`: unlike mlir::sortTopologically, what waits for
-/// an operand follows that at once and does not fall behind the rest.
+/// Every operation as early as its operands allow, otherwise in the order of `position`: unlike
+/// mlir::sortTopologically, what waits for an operand follows that at once and does not fall behind the rest.
 void sortByPosition(Block &block, const Order &position) {
   auto later = [&](Operation *a, Operation *b) { return position.lookup(a) > position.lookup(b); };
   std::priority_queue<Operation *, std::vector<Operation *>, decltype(later)> ready(later);

@@ -34,8 +34,8 @@ private:
     if (!arguments[axis]) {
       Builder builder(function);
       auto type = RankedTensorType::get({}, builder.getI64Type());
-      NamedAttribute name = builder.getNamedAttr(graph::names::scalar,
-                                                 builder.getStringAttr("axis_index." + mesh.axes[axis].name));
+      NamedAttribute name =
+          builder.getNamedAttr(graph::names::scalar, builder.getStringAttr("axis_index." + mesh.axes[axis].name));
       unsigned last = function.getNumArguments();
       if (failed(function.insertArgument(last, type, builder.getDictionaryAttr(name), function.getLoc())))
         llvm::report_fatal_error("an argument cannot be added");
@@ -101,7 +101,8 @@ public:
     function->removeAttr(dist::names::mesh);
     std::vector<std::pair<Sharding, Sharding>> changes;
     for (ReshardOp reshard : reshards)
-      changes.push_back({toSharding(tensorType(reshard.getInput()), mesh), toSharding(tensorType(reshard.getResult()), mesh)});
+      changes.push_back(
+          {toSharding(tensorType(reshard.getInput()), mesh), toSharding(tensorType(reshard.getResult()), mesh)});
     for (Value argument : block.getArguments())
       makeLocal(argument);
     for (Operation &op : block)

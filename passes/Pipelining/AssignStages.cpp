@@ -54,14 +54,15 @@ class Assignment {
 public:
   /// `placement` has the stages of layers, and of states that other functions have placed.
   Assignment(func::FuncOp function, const StepParts &parts, StagePlacement &placement, int lastStage)
-      : function(function), parts(parts), placement(placement), stages(placement.operations), stageOfState(placement.states),
-        lastStage(lastStage) {}
+      : function(function), parts(parts), placement(placement), stages(placement.operations),
+        stageOfState(placement.states), lastStage(lastStage) {}
 
   void run() {
     Block &block = function.getBody().front();
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op))
-        stages[&op] = std::max(layerStage(&op).value_or(0), extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
+        stages[&op] = std::max(layerStage(&op).value_or(0),
+                               extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
     placeByUsers(block);
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::backward && !isSum(&op) && !parts.isOfState(&op)) {
@@ -190,7 +191,8 @@ void write(func::FuncOp function, const StagePlacement &placement) {
     op->setAttr(dist::names::stage, builder.getI64IntegerAttr(stage));
   for (BlockArgument argument : function.getArguments())
     if (isOwned(argument))
-      function.setArgAttr(argument.getArgNumber(), dist::names::stage, builder.getI64IntegerAttr(placement.of(argument)));
+      function.setArgAttr(argument.getArgNumber(), dist::names::stage,
+                          builder.getI64IntegerAttr(placement.of(argument)));
 }
 
 struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
@@ -234,7 +236,8 @@ FailureOr<StagePlacement> placeStages(func::FuncOp train, const StepParts &parts
   return placement;
 }
 
-LogicalResult assignStages(ModuleOp module, int64_t stages, const std::vector<std::string> &cuts, const StageWeights &weights) {
+LogicalResult assignStages(ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
+                           const StageWeights &weights) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (!train || !train->hasAttr(graph::names::microbatches))
     return module.emitError("a pipeline needs a function @train with microbatches");

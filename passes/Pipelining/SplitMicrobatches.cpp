@@ -28,8 +28,8 @@ LogicalResult cutInput(BlockArgument argument, int64_t count, StringRef name) {
   auto type = tensorType(argument);
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   if (type.getDimSize(0) % count)
-    return function.emitError("the batch of ") << type.getDimSize(0) << " of the input '" << name << "' does not divide into "
-                                               << count << " microbatches";
+    return function.emitError("the batch of ")
+           << type.getDimSize(0) << " of the input '" << name << "' does not divide into " << count << " microbatches";
   SmallVector<int64_t> shape = {count, type.getDimSize(0) / count};
   llvm::append_range(shape, type.getShape().drop_front());
   OpBuilder builder(argument.getOwner(), argument.getOwner()->begin());
@@ -76,7 +76,8 @@ private:
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);
-      bool weight = argument && function.getArgAttr(argument.getArgNumber(), graph::names::state) && !shapeOf(argument).empty();
+      bool weight =
+          argument && function.getArgAttr(argument.getArgNumber(), graph::names::state) && !shapeOf(argument).empty();
       Value whole = weight ? Value() : compute(operand);
       if (!whole)
         return {};
@@ -139,7 +140,8 @@ private:
         if (int tensor = problem->tensorOf.lookup(argument); batched.contains(tensor))
           if (failed(cutInput(argument, count, problem->problem.tensors[tensor].name)))
             return failure();
-      function.setFunctionType(FunctionType::get(&getContext(), function.getBody().getArgumentTypes(), function.getResultTypes()));
+      function.setFunctionType(
+          FunctionType::get(&getContext(), function.getBody().getArgumentTypes(), function.getResultTypes()));
     }
     problem = planning::ModuleProblem::build(getOperation());
     if (failed(problem))
@@ -161,7 +163,8 @@ private:
     return success();
   }
 
-  /// Sums that the microbatches themselves need (the count of labels that a mean is over) are computed over the whole batch.
+  /// Sums that the microbatches themselves need (the count of labels that a mean is over) are computed over the whole
+  /// batch.
   static void sumEarly(func::FuncOp function) {
     SmallVector<dist::ReshardOp> sums;
     llvm::DenseSet<Operation *> timed; // whose results differ by microbatch, or lead to such
@@ -214,7 +217,8 @@ private:
     for (Operation *op : operations)
       if (failed(replace(op, builder)))
         return failure();
-    function.setFunctionType(FunctionType::get(&getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+    function.setFunctionType(
+        FunctionType::get(&getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
     return success();
   }
 
@@ -229,8 +233,8 @@ private:
       }
     unsigned last = function.getNumArguments();
     auto type = RankedTensorType::get({}, builder.getI64Type());
-    (void)function.insertArgument(last, type, builder.getDictionaryAttr(builder.getNamedAttr(graph::names::scalar, name)),
-                                  function.getLoc());
+    (void)function.insertArgument(
+        last, type, builder.getDictionaryAttr(builder.getNamedAttr(graph::names::scalar, name)), function.getLoc());
     return function.getArgument(last);
   }
 

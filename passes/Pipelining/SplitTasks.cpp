@@ -22,19 +22,14 @@ using Step = planning::pipeline::Task;
 
 namespace {
 
-/// Kinds of tasks in the order in which a stage runs them for a microbatch.
-enum class Kind { start, stash, step, forward, backward, weight, finish };
-StringRef nameOf(Kind kind) {
-  static constexpr StringLiteral names[] = {"start", "stash", "step", "forward", "backward", "weight", "finish"};
-  return names[(int)kind];
-}
+using Kind = dist::TaskKind;
 
 /// A task's number is that of its stage; what runs once in a step belongs to a device, which may have several stages.
 struct TaskKey {
   Kind kind;
   int number;
   auto operator<=>(const TaskKey &) const = default;
-  bool once() const { return kind == Kind::start || kind == Kind::finish; }
+  bool once() const { return dist::isOnce(kind); }
 };
 
 class Splitter {
@@ -82,7 +77,8 @@ private:
     int stage = dist::stageOf(op);
     if (isa<graph::AccumulateOp>(op)) {
       Operation *producer = op->getOperand(0).getDefiningOp();
-      return producer && parts.isTimed(producer) ? keyOf(producer) : TaskKey{piped() ? Kind::forward : Kind::step, stage};
+      return producer && parts.isTimed(producer) ? keyOf(producer)
+                                                 : TaskKey{piped() ? Kind::forward : Kind::step, stage};
     }
     switch (parts.at(op)) {
     case Part::start:
@@ -112,16 +108,21 @@ private:
         mesh.axes.insert(mesh.axes.begin(), {dist::stageAxis.str(), devices()});
         attributes.set(dist::names::partitioned, dist::toAttr(mesh, function.getContext()));
       }
-      it = tasks.try_emplace(key, function, key.number, nameOf(key.kind), attributes.getDictionary(function.getContext())).first;
+      it = tasks
+               .try_emplace(key, function, key.number, dist::nameOf(key.kind),
+                            attributes.getDictionary(function.getContext()))
+               .first;
     }
     return it->second;
   }
 
   /// Whether all who need it compute it again.
   bool isUnused(Operation &op) const {
-    return parts.at(&op) == Part::start && llvm::all_of(op.getResults(), [&](Value value) { return parts.isRepeated(value); }) &&
+    return parts.at(&op) == Part::start &&
+           llvm::all_of(op.getResults(), [&](Value value) { return parts.isRepeated(value); }) &&
            llvm::none_of(op.getUsers(), [&](Operation *user) {
-             return !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::start && !parts.isRepeated(user->getResult(0));
+             return !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::start &&
+                    !parts.isRepeated(user->getResult(0));
            });
   }
 
@@ -172,7 +173,8 @@ private:
       return writer.takeArgument(argument);
     if (parts.isAnywhere(value) || parts.isRepeated(value))
       return again(key, value);
-    TaskKey from = argument ? TaskKey{Kind::start, options.deviceOf(dist::stageOf(argument))} : keyOf(value.getDefiningOp());
+    TaskKey from =
+        argument ? TaskKey{Kind::start, options.deviceOf(dist::stageOf(argument))} : keyOf(value.getDefiningOp());
     if (auto it = sums.find(value.getDefiningOp()); it != sums.end()) { // a sum is there when all is done
       from = {Kind::finish, deviceOf(it->second.first)};
       if (deviceOf(from) == deviceOf(key)) {
@@ -192,7 +194,8 @@ private:
     return result;
   }
 
-  /// An argument in a task of an asynchronous schedule, whose forward tasks run while older minibatches have not updated the weights.
+  /// An argument in a task of an asynchronous schedule, whose forward tasks run while older minibatches have not
+  /// updated the weights.
   Value ofMinibatch(TaskKey key, BlockArgument argument) {
     TaskWriter &writer = task(key);
     std::string name = nameOfArgument(argument).str();
@@ -211,7 +214,9 @@ private:
     if (!isOwned(argument))
       return writer.takeArgument(argument);
     if (options.deviceOf(dist::stageOf(argument)) != deviceOf(key)) {
-      fail("'" + name + "' is used on several stages, which updates of minibatches cannot keep equal; another --cut, or a synchronous schedule");
+      fail("'" + name +
+           "' is used on several stages, which updates of minibatches cannot keep equal; another --cut, or a "
+           "synchronous schedule");
       return writer.takeArgument(argument);
     }
     bool update = key.kind == Kind::finish || key == stash;
@@ -221,7 +226,8 @@ private:
     case Staleness::latest:
       return writer.takeArgument(argument);
     case Staleness::stashed:
-      return key == forward || options.lagOf(deviceOf(key)) == 0 ? writer.takeArgument(argument) : take(forward, key, argument);
+      return key == forward || options.lagOf(deviceOf(key)) == 0 ? writer.takeArgument(argument)
+                                                                 : take(forward, key, argument);
     case Staleness::verticalSync:
       return take(stash, key, argument);
     case Staleness::predicted:
@@ -239,8 +245,8 @@ private:
     return result;
   }
 
-  /// w - s lr v: where momentum alone would take the weights in s updates (SpecTrain, arXiv 1809.02839, equations 3 to 6): on device k of
-  /// n, s is k / 2 + n - k - 1 for the forward and k / 2 for the backward pass.
+  /// w - s lr v: where momentum alone would take the weights in s updates (SpecTrain, arXiv 1809.02839, equations 3 to
+  /// 6): on device k of n, s is k / 2 + n - k - 1 for the forward and k / 2 for the backward pass.
   Value predict(TaskKey key, BlockArgument argument) {
     std::string momentum = (nameOfArgument(argument) + ".momentum").str();
     Value velocity, rate;
@@ -260,8 +266,9 @@ private:
     TaskWriter &writer = task(key);
     Value weight = writer.takeArgument(argument);
     if (!velocity || !rate) {
-      fail("predicted weights follow the momentum, which '" + nameOfArgument(argument) + "' does not have: use --optimizer sgd --momentum M, "
-                                                                                         "or another --staleness");
+      fail("predicted weights follow the momentum, which '" + nameOfArgument(argument) +
+           "' does not have: use --optimizer sgd --momentum M, "
+           "or another --staleness");
       return weight;
     }
     velocity = get(key, velocity), rate = get(key, rate);
@@ -276,13 +283,14 @@ private:
     return predicted;
   }
 
-  /// In an asynchronous schedule: what an update shares with that of another stage, and what the backward pass makes of other weights than the
-  /// forward pass did.
+  /// In an asynchronous schedule: what an update shares with that of another stage, and what the backward pass makes of
+  /// other weights than the forward pass did.
   bool isAgain(TaskKey from, TaskKey key, Operation *op) {
     if (!op)
       return false;
     bool otherWeights = options.staleness == Staleness::latest || options.staleness == Staleness::predicted;
-    return from.once() ? deviceOf(from) != deviceOf(key) && parts.isCheap(op) : otherWeights && key != from && parts.isOfState(op);
+    return from.once() ? deviceOf(from) != deviceOf(key) && parts.isCheap(op)
+                       : otherWeights && key != from && parts.isOfState(op);
   }
 
   Value again(TaskKey key, Value value) {
@@ -351,7 +359,9 @@ private:
       };
       if (!renews) { // where it is computed; what needs no place, where the loss is
         bool anywhere = parts.isAnywhere(value);
-        int stage = anywhere ? options.stages() - 1 : producer ? dist::stageOf(producer) : dist::stageOf(cast<BlockArgument>(value));
+        int stage = anywhere   ? options.stages() - 1
+                    : producer ? dist::stageOf(producer)
+                               : dist::stageOf(cast<BlockArgument>(value));
         add(options.deviceOf(stage));
         continue;
       }
@@ -389,7 +399,7 @@ private:
       SmallVector<Attribute> row;
       auto add = [&](Kind kind, int number, int microbatch) {
         if (tasks.count({kind, number}))
-          row.push_back(b.getStringAttr(Twine(number) + "." + nameOf(kind) + " " + Twine(microbatch)));
+          row.push_back(b.getStringAttr(Twine(number) + "." + dist::nameOf(kind) + " " + Twine(microbatch)));
       };
       add(Kind::start, device, 0);
       int lag = asynchronous() ? options.lagOf(device) : 0;
@@ -419,9 +429,11 @@ private:
       rows.push_back(b.getArrayAttr(row));
     }
     OpBuilder builder(function);
-    StringRef kind = !piped() ? "accumulate" : function.getName() == "train" ? planning::pipeline::nameOf(options.kind) : "forward";
-    dist::ScheduleOp::create(builder, function.getLoc(), function.getName(), kind,
-                             options.microbatches, b.getArrayAttr(rows));
+    StringRef kind = !piped()                        ? "accumulate"
+                     : function.getName() == "train" ? planning::pipeline::nameOf(options.kind)
+                                                     : "forward";
+    dist::ScheduleOp::create(builder, function.getLoc(), function.getName(), kind, options.microbatches,
+                             b.getArrayAttr(rows));
   }
 
   func::FuncOp function;
@@ -451,13 +463,12 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
     for (auto plan : llvm::make_early_inc_range(getOperation().getOps<dist::PlanOp>()))
       plan.erase();
     int64_t message = 0, stages = 1;
-    auto functions = llvm::to_vector(llvm::make_filter_range(getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
-      return function->hasAttr(graph::names::microbatches);
-    }));
+    auto functions =
+        llvm::to_vector(llvm::make_filter_range(getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
+          return function->hasAttr(graph::names::microbatches);
+        }));
     for (func::FuncOp function : functions)
-      function.walk([&](Operation *op) {
-        stages = std::max(stages, dist::stageOf(op) + 1);
-      });
+      function.walk([&](Operation *op) { stages = std::max(stages, dist::stageOf(op) + 1); });
     llvm::SetVector<Attribute> order;
     for (func::FuncOp function : functions)
       for (BlockArgument argument : function.getArguments())
@@ -472,21 +483,25 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
       options.devices = stages / options.chunks;
       auto kind = planning::pipeline::parseScheduleKind(schedule);
       if (!kind) {
-        function.emitError("schedule: expected ") << planning::pipeline::scheduleKindNames() << ", got '" << schedule << "'";
+        function.emitError("schedule: expected ")
+            << planning::pipeline::scheduleKindNames() << ", got '" << schedule << "'";
         return signalPassFailure();
       }
       options.kind = *kind;
       auto weights = planning::pipeline::parseStaleness(staleness);
       if (!weights) {
-        function.emitError("staleness: expected ") << planning::pipeline::stalenessNames() << ", got '" << staleness << "'";
+        function.emitError("staleness: expected ")
+            << planning::pipeline::stalenessNames() << ", got '" << staleness << "'";
         return signalPassFailure();
       }
       options.staleness = *weights;
       std::string wrong = stages > 1 ? options.invalid() : "";
       if (options.asynchronous() != isAsynchronous(function))
         wrong = "pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them";
-      else if (options.asynchronous() && function.getName() == "train" && function.getOps<graph::AccumulateOp>().empty())
-        wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train mark-gradients";
+      else if (options.asynchronous() && function.getName() == "train" &&
+               function.getOps<graph::AccumulateOp>().empty())
+        wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train "
+                "mark-gradients";
       if (stages % chunks)
         wrong = std::to_string(stages) + " stages do not divide into " + std::to_string(chunks) + " chunks a device";
       if (!wrong.empty()) {

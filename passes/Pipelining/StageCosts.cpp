@@ -11,9 +11,8 @@ using namespace divisi::planning;
 
 StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleProblem &problem, const Candidate &plan,
                        Expansion expansion, const Cluster &cluster)
-    : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster),
-      expansion(std::move(expansion)), computing(plan.prediction.operations),
-      communicating(problem.ops.size(), 0) {
+    : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster), expansion(std::move(expansion)),
+      computing(plan.prediction.operations), communicating(problem.ops.size(), 0) {
   for (const Prediction::Collective &collective : plan.prediction.collectives)
     if (collective.operation >= 0)
       communicating[collective.operation] += collective.seconds;
@@ -21,7 +20,8 @@ StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleP
 
 double StageCosts::bytesOf(Value value) const {
   int tensor = problem.tensorOf.lookup(value);
-  return localBytes(problem.problem.tensors[tensor], plan.mesh, expansion.versions[expansion.produced[tensor]].sharding);
+  return localBytes(problem.problem.tensors[tensor], plan.mesh,
+                    expansion.versions[expansion.produced[tensor]].sharding);
 }
 
 double StageCosts::seconds(Operation *op) const {
@@ -38,7 +38,8 @@ double StageCosts::messageSeconds(double bytes) const {
 }
 
 StageWeights StageCosts::weights() const {
-  return {[this](Operation *op) { return seconds(op); }, [this](Value value) { return messageSeconds(bytesOf(value)); }};
+  return {[this](Operation *op) { return seconds(op); },
+          [this](Value value) { return messageSeconds(bytesOf(value)); }};
 }
 
 pipeline::Network StageCosts::network() const {

@@ -9,8 +9,8 @@ namespace divisi::pipelining {
 /// What a module with microbatches takes under a plan for the devices of one stage, as the planner predicts it.
 class StageCosts {
 public:
-  /// `parts` are those of @train. `problem` is that of the module; the prediction of `plan` is for a step of one microbatch, and
-  /// `expansion` is the plan's.
+  /// `parts` are those of @train. `problem` is that of the module; the prediction of `plan` is for a step of one
+  /// microbatch, and `expansion` is the plan's.
   StageCosts(mlir::func::FuncOp train, const StepParts &parts, const planning::ModuleProblem &problem,
              const planning::Candidate &plan, planning::Expansion expansion, const planning::Cluster &cluster);
 

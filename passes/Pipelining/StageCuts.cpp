@@ -19,8 +19,8 @@ public:
   double sum(int begin, int end) const { return before[end] - before[begin]; }
   double cut(int begin) const { return begin ? cutSeconds[begin] : 0; }
 
-  /// Whether so many stages can all stay within a limit: the longest ones that do are at most so many, and there are cuts enough to
-  /// make them more.
+  /// Whether so many stages can all stay within a limit: the longest ones that do are at most so many, and there are
+  /// cuts enough to make them more.
   bool fits(int stages, double limit) const {
     int cuts = 0, needed = 1, begin = 0, end = 0; // `end`: the last cut so far
     for (int i = 1; i <= layers; ++i) {

@@ -10,7 +10,9 @@ static constexpr int64_t cheapFlops = 32;
 /// And so many with all that they are computed from again.
 static constexpr int64_t mostRepeatedFlops = 128;
 
-static func::FuncOp functionOf(BlockArgument argument) { return cast<func::FuncOp>(argument.getOwner()->getParentOp()); }
+static func::FuncOp functionOf(BlockArgument argument) {
+  return cast<func::FuncOp>(argument.getOwner()->getParentOp());
+}
 
 static DictionaryAttr stateOf(BlockArgument argument) {
   return functionOf(argument).getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), names::state);
@@ -74,7 +76,7 @@ void StepParts::findKept(Block &block, bool weightsChange) {
     int64_t each = cast<graph::CostInterface>(op).getFlops() / elements;
     bool single = true;
     for (Value operand : op.getOperands()) {
-      if (weightsChange && (isOwnedArgument(operand) || ofWeights.contains(operand.getDefiningOp())))
+      if (weightsChange && (isOwnedArgument(operand) || ofState.contains(operand.getDefiningOp())))
         single = false;
       Operation *producer = operand.getDefiningOp();
       if (!producer || isAnywhere(operand) || parts.at(producer) == Part::start)
@@ -84,14 +86,16 @@ void StepParts::findKept(Block &block, bool weightsChange) {
       source = from;
       each += flops.lookup(operand);
     }
-    if (!source || !single || each > mostRepeatedFlops || graph::bytesOf(source.getType()) > graph::bytesOf(result.getType()))
+    if (!source || !single || each > mostRepeatedFlops ||
+        graph::bytesOf(source.getType()) > graph::bytesOf(result.getType()))
       continue;
     kept[result] = source;
     flops[result] = each;
   }
 }
 
-llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function, llvm::function_ref<int(Operation *)> stageOf) const {
+llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function,
+                                                       llvm::function_ref<int(Operation *)> stageOf) const {
   llvm::DenseSet<Operation *> result;
   for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
     if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
@@ -122,13 +126,15 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
   llvm::DenseSet<Operation *> timed, after, ofInputs;
   bool minibatch = isAsynchronous(function);
   for (Operation &op : block.without_terminator()) {
-    bool anywhere = result.isCheap(&op), isTimed = false, isAfter = false;
+    bool anywhere = result.isCheap(&op), isTimed = false, isAfter = false, fromState = false, fromBatch = false;
     for (Value operand : op.getOperands()) {
       Operation *producer = operand.getDefiningOp();
       anywhere &= result.isAnywhere(operand) || (minibatch && isOwnedArgument(operand) && !shrinks(op, operand));
-      if (producer ? result.ofWeights.contains(producer) : isOwnedArgument(operand))
-        result.ofWeights.insert(&op);
-      if (producer ? ofInputs.contains(producer) : isInput(operand))
+      bool state = producer ? result.ofState.contains(producer) : isOwnedArgument(operand);
+      bool input = producer ? ofInputs.contains(producer) : isInput(operand);
+      fromState |= state;
+      fromBatch |= !state && (input || !result.isAnywhere(operand));
+      if (input)
         ofInputs.insert(&op);
       if (auto argument = dyn_cast<BlockArgument>(operand))
         isTimed |= nameOfArgument(argument) == "microbatch";
@@ -138,16 +144,9 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
         isTimed |= timed.contains(producer), isAfter |= after.contains(producer);
     }
     if (minibatch) {
-      bool fromState = llvm::any_of(op.getOperands(), [&](Value operand) {
-        return operand.getDefiningOp() ? result.ofState.contains(operand.getDefiningOp()) : isOwnedArgument(operand);
-      });
-      bool fromNothingElse = llvm::all_of(op.getOperands(), [&](Value operand) {
-        Operation *producer = operand.getDefiningOp();
-        return producer ? result.ofState.contains(producer) || (result.isAnywhere(operand) && !ofInputs.contains(producer)) : !isInput(operand);
-      });
-      if (fromState && fromNothingElse)
+      if (fromState && !fromBatch)
         result.ofState.insert(&op);
-      anywhere &= !result.ofWeights.contains(&op) || !ofInputs.contains(&op); // both is the model itself
+      anywhere &= !fromState || !ofInputs.contains(&op); // both is the model itself
       isTimed = !anywhere && !isAfter;
     }
     if (isTimed && isAfter)
@@ -156,11 +155,10 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
       timed.insert(&op);
     if (isAfter)
       after.insert(&op);
-    if (!anywhere)
-      result.ofWeights.erase(&op);
     result.parts[&op] = anywhere ? Part::anywhere : isAfter ? Part::finish : isTimed ? Part::backward : Part::start;
   }
-  // What the loss and other reports sum is the forward part; of what runs once, only what microbatches need comes first.
+  // What the loss and other reports sum is the forward part; of what runs once, only what microbatches need comes
+  // first.
   llvm::DenseSet<Operation *> forward, early;
   Operation *terminator = block.getTerminator();
   bool training = function.getName() == "train";

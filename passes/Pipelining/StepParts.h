@@ -4,17 +4,19 @@
 
 namespace divisi::pipelining {
 
-/// When the operations of a function with microbatches run. Of an asynchronous step all that is not anywhere is for one minibatch.
+/// When the operations of a function with microbatches run. Of an asynchronous step all that is not anywhere is for one
+/// minibatch.
 enum class Part {
-  anywhere, // from inputs, scalars, step and seed alone (of an asynchronous step also from weights), with little arithmetic: wherever it is needed
+  anywhere, // from inputs, scalars, step and seed alone (of an asynchronous step also from weights), with little
+            // arithmetic: wherever it is needed
   start,    // once, before the microbatches need it
   forward,  // for each microbatch: what its share of the loss needs
   backward, // for each microbatch: the rest
   finish,   // once, when the microbatches are summed
 };
 
-/// The parts of a function: by reachability from the scalar `microbatch` (in an asynchronous step from anything) and through
-/// graph.accumulate, which belongs to the part that it sums.
+/// The parts of a function: by reachability from the scalar `microbatch` (in an asynchronous step from anything) and
+/// through graph.accumulate, which belongs to the part that it sums.
 class StepParts {
 public:
   /// Fails, at the operation, if something of a microbatch needs a sum over all of them.
@@ -26,17 +28,15 @@ public:
     Part part = parts.at(op);
     return part == Part::forward || part == Part::backward;
   }
-  /// Whether tasks had better compute a value again than keep it: a cheap one that is no smaller than the one that it is made
-  /// from before the microbatches (a bias repeated along the batch).
+  /// Whether tasks had better compute a value again than keep it: a cheap one that is no smaller than the one that it
+  /// is made from before the microbatches (a bias repeated along the batch).
   bool isRepeated(mlir::Value value) const;
-  /// What a backward task reads instead of a value of the forward part: the value itself, or one that is no larger and from which it
-  /// is computed again with little arithmetic (a gelu's input for all that its gradient needs).
+  /// What a backward task reads instead of a value of the forward part: the value itself, or one that is no larger and
+  /// from which it is computed again with little arithmetic (a gelu's input for all that its gradient needs).
   mlir::Value keptFor(mlir::Value value) const {
     auto it = kept.find(value);
     return it == kept.end() ? value : it->second;
   }
-  /// Anywhere, and from owned state: each task has it of the weights that it reads.
-  bool isOfWeights(mlir::Operation *op) const { return ofWeights.contains(op); }
   /// In an asynchronous step: from owned state, and from nothing of the batch (a gathered parameter).
   bool isOfState(mlir::Operation *op) const { return ofState.contains(op); }
   /// Little arithmetic for each element.
@@ -51,7 +51,7 @@ private:
   void findKept(mlir::Block &block, bool weightsChange);
   llvm::DenseMap<mlir::Operation *, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::Value> kept;
-  llvm::DenseSet<mlir::Operation *> ofWeights, ofState;
+  llvm::DenseSet<mlir::Operation *> ofState;
 };
 
 /// An argument's name: of a state, an input or a scalar.

@@ -100,7 +100,8 @@ private:
     auto shape = shapeOf(value);
     for (int d : dims) {
       Value inside = b.compareConst(Predicate::lt, b.iota({pads.paddedSize()}, 0), pads.size());
-      value = b.select(b.broadcast(inside, shape, {d}), value, b.constant(DenseElementsAttr::get(tensorType(value), fill)));
+      value =
+          b.select(b.broadcast(inside, shape, {d}), value, b.constant(DenseElementsAttr::get(tensorType(value), fill)));
     }
     return value; // (perhaps not zero along other dimensions that grow)
   }
@@ -146,8 +147,8 @@ private:
     }
   }
 
-  /// Operands of a contraction over a growing factor must add nothing: zeros for a sum (in every factor of a product: what is
-  /// computed from zeros may be infinite), the smallest number for a maximum.
+  /// Operands of a contraction over a growing factor must add nothing: zeros for a sum (in every factor of a product:
+  /// what is computed from zeros may be infinite), the smallest number for a maximum.
   void neutralize(Operation *op, const ShardingRule &rule, int factor) {
     SmallVector<std::pair<OpOperand *, SmallVector<int>>> open;
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
@@ -178,8 +179,8 @@ private:
     return IntegerAttr::get(element, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
   }
 
-  /// Zeros stay zeros through linear operations, along each factor that grows in the result: it must run through what is
-  /// zero there, one factor of a product or all terms of a sum.
+  /// Zeros stay zeros through linear operations, along each factor that grows in the result: it must run through what
+  /// is zero there, one factor of a product or all terms of a sum.
   bool staysZero(Operation *op, int number, const ShardingRule &rule, unsigned result) const {
     if (rule.zero)
       return true;
@@ -218,9 +219,9 @@ private:
   const ModuleProblem &problem;
   const PadClass &pads;
   OpBuilder builder;
-  llvm::DenseMap<Value, Value> now;  // by the model's value: with its dimensions grown
+  llvm::DenseMap<Value, Value> now;                       // by the model's value: with its dimensions grown
   llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // and cut again along some dimensions
-  llvm::DenseSet<Value> zero;        // zero beyond the model's size
+  llvm::DenseSet<Value> zero;                             // zero beyond the model's size
 };
 } // namespace
 

@@ -46,7 +46,9 @@ private:
   const Sharding &produced(Value value) const {
     return expansion.versions[expansion.produced[problem.tensorOf.lookup(value)]].sharding;
   }
-  RankedTensorType typeOf(Value value, const Sharding &sharding) { return withSharding(tensorType(value), sharding, mesh); }
+  RankedTensorType typeOf(Value value, const Sharding &sharding) {
+    return withSharding(tensorType(value), sharding, mesh);
+  }
   void setType(Value value, const Sharding &sharding) { value.setType(typeOf(value, sharding)); }
 
   void write(Operation *op, int64_t &gathers) {

@@ -170,7 +170,9 @@ private:
     std::vector<Want *> open;
     for (Want &entry : wants[tensor]) {
       if (problem.tensors[tensor].splat && (entry.sharding.pending.empty() || problem.tensors[tensor].zero)) {
-        entry.version = entry.sharding == result.versions[there[0]].sharding ? there[0] : add({tensor, entry.sharding, -1, entry.user});
+        entry.version = entry.sharding == result.versions[there[0]].sharding
+                            ? there[0]
+                            : add({tensor, entry.sharding, -1, entry.user});
         continue;
       }
       if (entry.user >= 0 && gathersState(tensor, entry.sharding)) {
@@ -228,7 +230,7 @@ private:
   const Mesh &mesh;
   const Plan &plan;
   std::vector<int> users;
-  std::vector<std::vector<Want>> wants;                  // by tensor
+  std::vector<std::vector<Want>> wants;                   // by tensor
   std::vector<llvm::SmallVector<size_t, 4>> operandWants; // by operation: positions in `wants`
   std::vector<size_t> outputs;
   Expansion result;

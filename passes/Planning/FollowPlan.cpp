@@ -21,7 +21,8 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
   }
   dist::PlanOp plan = *plans.begin();
   if (dist::toMesh(plan.getMesh()).find(dist::stageAxis)) {
-    plan.emitError("a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
+    plan.emitError(
+        "a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
     return {};
   }
   for (Operation &op : plan.getBody().front())
@@ -54,7 +55,7 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
       return pad.emitError("there is no input or state '") << pad.getName() << "'";
     if (!request)
       return pad.emitError("'") << pad.getName() << "' has no dimension " << followed.pads.back().dim
-             << " that could grow to a multiple of " << followed.pads.back().parts;
+                                << " that could grow to a multiple of " << followed.pads.back().parts;
     applyPadding(module, *problem, PadClass(problem->problem, *request));
   }
   auto problem = ModuleProblem::build(module);

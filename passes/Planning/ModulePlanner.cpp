@@ -122,7 +122,8 @@ std::string planning::describeChoice(const std::vector<ModuleCandidate> &candida
   if (best.measured > 0)
     text += " by measured times";
   if (!best.fits)
-    text += llvm::formatv(", but it needs {0:f2} GB, more than a device has", best.prediction.memory.total() * 1e-9).str();
+    text +=
+        llvm::formatv(", but it needs {0:f2} GB, more than a device has", best.prediction.memory.total() * 1e-9).str();
   for (const ModuleCandidate &other : candidates)
     if (other.fits && (best.mesh.devices() == 1) != (other.mesh.devices() == 1))
       return text + " (" + other.name + ": " + milliseconds(other) + ")";

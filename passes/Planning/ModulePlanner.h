@@ -10,8 +10,9 @@ struct ModuleCandidate : Candidate {
   std::shared_ptr<const Planner> planner; // that made it, of the problem as it is padded
 };
 
-/// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete. Where sizes do not divide over a mesh, the
-/// module is also planned padded. Fails with a diagnostic, or with what is wrong with the pins in `error`.
+/// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete.
+/// Where sizes do not divide over a mesh, the module is also planned padded. Fails with a diagnostic, or with what is
+/// wrong with the pins in `error`.
 mlir::FailureOr<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, const Cluster &cluster,
                                                          const PlannerOptions &options, std::string &error);
 
@@ -25,8 +26,8 @@ std::string describeChoice(const std::vector<ModuleCandidate> &candidates);
 mlir::FailureOr<std::vector<NamedPad>> padForStrategy(mlir::ModuleOp module, const dist::Mesh &mesh,
                                                       const StrategyOptions &options, std::string &error);
 
-/// Constants of one value and repeated scalars get one operation for each user: tensors that have only these in common are
-/// not to be split alike for their sake.
+/// Constants of one value and repeated scalars get one operation for each user: tensors that have only these in common
+/// are not to be split alike for their sake.
 void separateScalars(mlir::ModuleOp module);
 
 } // namespace divisi::planning

@@ -10,8 +10,8 @@ namespace divisi::planning {
 /// The problem of a module's functions (@train and @evaluate, one state), and which IR its numbers stand for.
 struct ModuleProblem {
   Problem problem;
-  std::vector<mlir::Operation *> ops;     // by number of the operation
-  std::vector<mlir::Type> types;          // by number of the tensor
+  std::vector<mlir::Operation *> ops; // by number of the operation
+  std::vector<mlir::Type> types;      // by number of the tensor
   llvm::DenseMap<mlir::Value, int> tensorOf;
   llvm::DenseMap<mlir::Operation *, int> opOf;
 

@@ -98,9 +98,9 @@ private:
         return llvm::any_of(factors, [&](const dist::Axes &axes) { return llvm::is_contained(axes, (int)a); });
       };
       if (axis.size > 1 && llvm::none_of(plan.ops, splits))
-        emitWarning(UnknownLoc::get(&getContext()))
-            << "the axis \"" << axis.name << "\" of size " << axis.size
-            << " splits nothing: its devices all compute the same (data splits the batch, model the weights, others what is pinned)";
+        emitWarning(UnknownLoc::get(&getContext())) << "the axis \"" << axis.name << "\" of size " << axis.size
+                                                    << " splits nothing: its devices all compute the same (data splits "
+                                                       "the batch, model the weights, others what is pinned)";
     }
   }
 

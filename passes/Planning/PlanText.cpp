@@ -18,16 +18,15 @@ struct OpKey {
   StringRef function, kind;
   std::string name;
   int64_t index;
-  std::string text() const {
-    return (function + "\n" + kind + "\n" + name + "\n" + Twine(index)).str();
-  }
+  std::string text() const { return (function + "\n" + kind + "\n" + name + "\n" + Twine(index)).str(); }
 };
 
 std::vector<OpKey> keysOf(const ModuleProblem &problem) {
   llvm::StringMap<int64_t> seen;
   std::vector<OpKey> keys;
   for (Operation *op : problem.ops) {
-    OpKey key{op->getParentOfType<func::FuncOp>().getName(), op->getName().getStringRef(), nameOfLocation(op->getLoc()), 0};
+    OpKey key{op->getParentOfType<func::FuncOp>().getName(), op->getName().getStringRef(), nameOfLocation(op->getLoc()),
+              0};
     key.index = seen[key.text()]++;
     keys.push_back(std::move(key));
   }
@@ -89,8 +88,8 @@ std::optional<NamedPad> planning::nameOf(const Problem &problem, const PadReques
 
 std::optional<PadRequest> planning::requestOf(const Problem &problem, const NamedPad &pad) {
   for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (!pad.name.empty() && tensor.name == pad.name && pad.dim >= 0 && pad.dim < (int64_t)tensor.shape.size() && pad.parts > 0 &&
-        pad.parts <= 4096)
+    if (!pad.name.empty() && tensor.name == pad.name && pad.dim >= 0 && pad.dim < (int64_t)tensor.shape.size() &&
+        pad.parts > 0 && pad.parts <= 4096)
       return PadRequest{(int)t, (int)pad.dim, pad.parts};
   return std::nullopt;
 }
@@ -122,7 +121,8 @@ void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleP
     for (auto [factor, axes] : llvm::zip(problem.problem.ops[i].rule.factors, plan.ops[i]))
       if (!axes.empty())
         factors.push_back(builder.getNamedAttr(factor.name, axisNames(axes, mesh, context)));
-    dist::SplitOp::create(builder, loc, key.function, key.kind, key.name, key.index, builder.getDictionaryAttr(factors));
+    dist::SplitOp::create(builder, loc, key.function, key.kind, key.name, key.index,
+                          builder.getDictionaryAttr(factors));
   }
 }
 
@@ -163,8 +163,9 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
     OpKey key{split.getFunction(), split.getKind(), split.getName().str(), (int64_t)split.getIndex()};
     auto it = numbers.find(key.text());
     if (it == numbers.end())
-      return split.emitError("there is no such operation: number ") << key.index << " of '" << split.getKind()
-             << "' at '" << split.getName() << "' in @" << split.getFunction();
+      return split.emitError("there is no such operation: number ")
+             << key.index << " of '" << split.getKind() << "' at '" << split.getName() << "' in @"
+             << split.getFunction();
     const ShardingRule &rule = problem.problem.ops[it->second].rule;
     FactorAxes factors(rule.factors.size());
     for (NamedAttribute entry : split.getFactors()) {

@@ -5,8 +5,8 @@
 
 namespace divisi::planning {
 
-/// A hash of what a plan depends on: functions, names and types of states and inputs, operations with their locations. Independent of
-/// values.
+/// A hash of what a plan depends on: functions, names and types of states and inputs, operations with their locations.
+/// Independent of values.
 std::string hashOfModel(mlir::ModuleOp module);
 
 /// A padding by the name of a state or an input in its class; see PadRequest.
@@ -23,8 +23,8 @@ std::optional<PadRequest> requestOf(const Problem &problem, const NamedPad &pad)
 void writePlan(mlir::ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,
                const dist::Mesh &mesh, llvm::ArrayRef<NamedPad> pads);
 
-/// The plan that the text describes for a problem whose paddings have been applied. Fails with an error at the decision that
-/// cannot hold.
+/// The plan that the text describes for a problem whose paddings have been applied. Fails with an error at the decision
+/// that cannot hold.
 mlir::FailureOr<Plan> readPlan(dist::PlanOp text, const ModuleProblem &problem, const dist::Mesh &mesh);
 
 } // namespace divisi::planning

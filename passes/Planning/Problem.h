@@ -46,7 +46,8 @@ struct Problem {
   /// Where the batch runs through inputs (or what pads them): tensor and dimension.
   std::vector<std::pair<int, int>> batchDims;
 
-  /// Calls f(a, b) for tensors that should be split alike: one state in several functions, or a state and what renews it.
+  /// Calls f(a, b) for tensors that should be split alike: one state in several functions, or a state and what renews
+  /// it.
   template <class F> void forEachTie(F f) const {
     for (auto [a, b] : same)
       f(a, b);

@@ -5,14 +5,14 @@
 
 namespace divisi::planning {
 
-/// Spreads a few splits over a problem through the sharding rules, forwards and backwards, until nothing changes. What is
-/// set first stays; a split that contradicts it ends there, and a reshard will stand between.
+/// Spreads a few splits over a problem through the sharding rules, forwards and backwards, until nothing changes. What
+/// is set first stays; a split that contradicts it ends there, and a reshard will stand between.
 class Propagation {
 public:
   Propagation(const Problem &problem, const dist::Mesh &mesh);
 
-  /// Splits a dimension of a tensor further by an axis. False, and no change, if it does not divide or the axis splits the
-  /// tensor already.
+  /// Splits a dimension of a tensor further by an axis. False, and no change, if it does not divide or the axis splits
+  /// the tensor already.
   bool split(int tensor, int dim, int axis);
   /// Splits a factor of an operation further by an axis. False, and no change, if the rule does not allow it.
   bool splitFactor(int op, int factor, int axis);
@@ -37,7 +37,7 @@ private:
   const dist::Mesh &mesh;
   Plan plan;
   std::vector<bool> fixed;
-  std::vector<llvm::SmallVector<int, 4>> users; // operations by tensor, producer included
+  std::vector<llvm::SmallVector<int, 4>> users;    // operations by tensor, producer included
   std::vector<llvm::SmallVector<int, 2>> partners; // tensors that are split alike
   std::deque<int> work;
   std::vector<bool> queued;

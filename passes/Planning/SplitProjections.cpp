@@ -124,16 +124,17 @@ private:
     Operation *copy = builder.clone(*op, mapping);
     SmallVector<int64_t> shape(shapeOf(p.value));
     shape[p.dim] = p.size;
-    cast<dist::ShardingRuleInterface>(copy).growResult(0, RankedTensorType::get(shape, tensorType(p.value).getElementType()));
+    cast<dist::ShardingRuleInterface>(copy).growResult(
+        0, RankedTensorType::get(shape, tensorType(p.value).getElementType()));
     return copy->getResult(0);
   }
 
   func::FuncOp function;
   Value fused;
   int64_t dim, size;
-  llvm::MapVector<Value, int64_t> parameters;                     // and the dimension that is cut
-  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached;         // by value and dimension
-  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf;         // the model's shape of a parameter that has become parts
+  llvm::MapVector<Value, int64_t> parameters;              // and the dimension that is cut
+  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached; // by value and dimension
+  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf; // the model's shape of a parameter that has become parts
   llvm::DenseMap<std::tuple<Value, int64_t, int64_t>, Value> parts; // by value, dimension and start
 };
 

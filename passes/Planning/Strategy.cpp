@@ -97,9 +97,10 @@ private:
           const Sharding &now = propagation.sharding(t);
           // (The same state in another function has the split already.)
           if (!propagation.split(t, d, *axis) && !llvm::is_contained(now.dims[d], *axis))
-            return what + (now.splits(*axis) ? "axis \"" + name + "\" splits it twice"
-                                             : "dimension " + std::to_string(d) + " of size " +
-                                                   std::to_string(tensor.shape[d]) + " does not divide over \"" + name + "\"");
+            return what + (now.splits(*axis)
+                               ? "axis \"" + name + "\" splits it twice"
+                               : "dimension " + std::to_string(d) + " of size " + std::to_string(tensor.shape[d]) +
+                                     " does not divide over \"" + name + "\"");
         }
     }
     if (!found)
@@ -110,8 +111,8 @@ private:
     return "";
   }
 
-  /// Asks for padding if it is the size that stands against a split by the axis, and little is wasted (or it is wanted at
-  /// any price).
+  /// Asks for padding if it is the size that stands against a split by the axis, and little is wasted (or it is wanted
+  /// at any price).
   void wantPadding(int tensor, int dim, int axis, bool always) {
     const Sharding &sharding = propagation.sharding(tensor);
     int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.axes[axis].size;
@@ -162,12 +163,13 @@ private:
   void wantPadding(const Problem::Op &op, int factor, int axis) {
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
       for (size_t d = 0; d < dims.size(); ++d)
-        if (problem.tensors[tensor].weight && dims[d].size() == 1 && dims[d][0] == factor && !op.rule.factors[factor].whole)
+        if (problem.tensors[tensor].weight && dims[d].size() == 1 && dims[d][0] == factor &&
+            !op.rule.factors[factor].whole)
           wantPadding(tensor, (int)d, axis, /*always=*/false);
   }
 
-  /// In the order of the forward part: rows where the activation is split along them already, else whole groups (experts,
-  /// groups of channels), tables, columns, and rows if nothing else divides.
+  /// In the order of the forward part: rows where the activation is split along them already, else whole groups
+  /// (experts, groups of channels), tables, columns, and rows if nothing else divides.
   void splitWeights(int axis) {
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::input)
@@ -185,10 +187,10 @@ private:
           continue;
         bool contracted = factor.reduction.has_value();
         int rank = contracted && activationSplits(op, f, axis) ? 0
-                   : !contracted && use.others                  ? 1
-                   : factor.indexed                             ? 2
-                   : !contracted                                ? 3
-                                                                : 4;
+                   : !contracted && use.others                 ? 1
+                   : factor.indexed                            ? 2
+                   : !contracted                               ? 3
+                                                               : 4;
         order[rank].push_back(f);
       }
       bool done = false;

@@ -20,10 +20,10 @@ struct StrategyOptions {
   int zero = 0; // ZeRO's stage: 1 and 2 split moments and update over "data", 3 the parameters, too
 };
 
-/// Plans without a cost model. What the axis "data" splits is the batch, what "model" splits are the weights' factors, so
-/// that the fewest collectives remain (columns, then rows: arXiv 1909.08053); other axes are for pins alone.
-/// Returns what is wrong with a pin in `error`. Where a size does not divide, there is no plan but a request in
-/// `pad`: pad, and ask again.
+/// Plans without a cost model. What the axis "data" splits is the batch, what "model" splits are the weights' factors,
+/// so that the fewest collectives remain (columns, then rows: arXiv 1909.08053); other axes are for pins alone. Returns
+/// what is wrong with a pin in `error`. Where a size does not divide, there is no plan but a request in `pad`: pad, and
+/// ask again.
 std::optional<Plan> planByStrategy(const Problem &problem, const dist::Mesh &mesh, const StrategyOptions &options,
                                    std::string &error, std::optional<PadRequest> &pad);
 

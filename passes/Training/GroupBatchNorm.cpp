@@ -19,7 +19,8 @@ struct GroupBatchNormPass : impl::GroupBatchNormPassBase<GroupBatchNormPass> {
     auto walked = getOperation().walk([&](graph::BatchNormOp op) {
       int64_t batch = graph::shapeOf(op.getX())[0];
       if (groups < 1 || op.getDim() == 0 || batch % groups) {
-        op.emitError("a batch of ") << batch << " does not divide into " << (int64_t)groups << " groups for local statistics";
+        op.emitError("a batch of ") << batch << " does not divide into " << (int64_t)groups
+                                    << " groups for local statistics";
         return WalkResult::interrupt();
       }
       op.setGroupsAttr(builder.getI64IntegerAttr(groups));

@@ -20,9 +20,9 @@ class Optimizer {
 public:
   /// Scalars that all parameters share, computed once per step.
   struct Shared {
-    mlir::Value learningRate;    // tensor<f32>
-    mlir::Value step;            // tensor<i64>, 1 in the first step
-    mlir::Value stepSize;        // tensor<f32>: what an optimizer derives from the two
+    mlir::Value learningRate; // tensor<f32>
+    mlir::Value step;         // tensor<i64>, 1 in the first step
+    mlir::Value stepSize;     // tensor<f32>: what an optimizer derives from the two
     mlir::Value denominatorScale;
   };
 

@@ -74,8 +74,8 @@ public:
   /// One message between two ranks.
   Status send(int to, const void *data, size_t bytes);
   Status receive(int from, void *data, size_t bytes);
-  /// The failure of the lowest rank that has one, on all ranks; otherwise the largest `flag` (at least 0) of all. Beside what
-  /// is under way.
+  /// The failure of the lowest rank that has one, on all ranks; otherwise the largest `flag` (at least 0) of all.
+  /// Beside what is under way.
   Result<int64_t> agree(const Status &mine, int64_t flag = 0, bool hurry = false);
 
 private:

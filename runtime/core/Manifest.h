@@ -83,10 +83,10 @@ struct Output : Tensor {
 
 /// What a task calls, or a rank in every step of training.
 struct Call {
-  std::string kind; ///< kernel, the name of a service, a collective, or await
-  std::string name; ///< of the model's nodes
-  std::string key;  ///< equal for calls that take equally long
-  int64_t id = -1;  ///< of a collective or transfer, or the one that is waited for
+  std::string kind;    ///< kernel, the name of a service, a collective, or await
+  std::string name;    ///< of the model's nodes
+  std::string key;     ///< equal for calls that take equally long
+  int64_t id = -1;     ///< of a collective or transfer, or the one that is waited for
   double expected = 0; ///< microseconds; 0: unknown
   int64_t task = 0;
   int64_t microbatch = -1; ///< that it is for; -1: not known, or there is only one
@@ -113,8 +113,8 @@ struct Manifest {
   std::vector<State> state;
   std::vector<Tensor> scalars;
   std::vector<Output> results;
-  Mesh mesh;        ///< without axes: one device
-  int64_t rank = 0; ///< whose pieces the arena has; known when the program runs
+  Mesh mesh;                                        ///< without axes: one device
+  int64_t rank = 0;                                 ///< whose pieces the arena has; known when the program runs
   std::map<int64_t, std::string> collectives;       ///< and transfers
   std::vector<std::string> tasks;                   ///< names
   std::map<std::string, std::vector<Table>> tables; ///< by function and stage

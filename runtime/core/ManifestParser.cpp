@@ -167,9 +167,8 @@ private:
         else if (r.stride < 0 || r.stride % DIVISI_ALIGNMENT != 0 || r.slots < 1 || r.slots > 2 * mostInFlight + 1 ||
                  uint64_t(r.stride) > arena / uint64_t(r.slots))
           fail("has slots that do not fit the arena");
-        else if (uint64_t(r.slot) > arena - uint64_t(r.stride * r.slots))
-          fail("has a slot outside of the arena, or one that is not aligned");
-        else if (r.slot < 0 || uint64_t(r.slot) > arena || r.slot % DIVISI_ALIGNMENT != 0)
+        else if (r.slot < 0 || uint64_t(r.slot) > arena - uint64_t(r.stride * r.slots) ||
+                 r.slot % DIVISI_ALIGNMENT != 0)
           fail("has a slot outside of the arena, or one that is not aligned");
       }
     }

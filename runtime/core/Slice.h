@@ -8,8 +8,8 @@
 
 namespace divisi::runtime {
 
-/// The part [start, start + local) of a tensor of shape `global`; all three have the same rank. Where the tensor was padded to
-/// divide, the part reaches beyond it: what lies there is no element of the whole.
+/// The part [start, start + local) of a tensor of shape `global`; all three have the same rank. Where the tensor was
+/// padded to divide, the part reaches beyond it: what lies there is no element of the whole.
 struct Slice {
   Shape global, local, start;
 

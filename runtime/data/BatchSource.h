@@ -41,13 +41,13 @@ private:
     Input input;
     NpyFile file;
     bool constant = false;
-    Slice piece = {};        ///< what this rank has of the batch
-    Slice row = {};          ///< and of one row of it
+    Slice piece = {};                    ///< what this rank has of the batch
+    Slice row = {};                      ///< and of one row of it
     int64_t microbatches = 1, first = 0; ///< that it has, and the first of them
     int64_t microbatchRows = 0;          ///< of the whole batch
     int64_t rows = 0, firstRow = 0;      ///< that it has of each microbatch
-    int64_t rowElements = 1; ///< of a row of the file
-    int64_t rowsEach = 1;    ///< rows of a sample
+    int64_t rowElements = 1;             ///< of a row of the file
+    int64_t rowsEach = 1;                ///< rows of a sample
   };
   int64_t sampleAt(int64_t position) const { return order.empty() ? position : order[static_cast<size_t>(position)]; }
   static Result<Feed> openFeed(const Manifest &manifest, const Input &input, const std::string &flag,

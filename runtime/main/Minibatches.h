@@ -9,8 +9,8 @@
 
 namespace divisi::runtime {
 
-/// The minibatches of an asynchronous pipeline on one rank, from one time that it is empty to the next: each step brings one,
-/// and works on those that the rows of the table name.
+/// The minibatches of an asynchronous pipeline on one rank, from one time that it is empty to the next: each step
+/// brings one, and works on those that the rows of the table name.
 class Minibatches {
 public:
   struct Given {
@@ -33,8 +33,8 @@ public:
     Given minibatch;
     int64_t slot = 0, behind = 0;
   };
-  /// The runs of a row in this step: none if it works on a minibatch that does not exist, several in the first step if it
-  /// works on later ones.
+  /// The runs of a row in this step: none if it works on a minibatch that does not exist, several in the first step if
+  /// it works on later ones.
   std::vector<Run> runs(const Row &row) const;
   /// After a step. Whether a minibatch is finished on this rank.
   bool endStep() {

@@ -50,7 +50,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   app.add_option("--lr-gamma", o.schedule.gamma, "schedule 'step': factor of each fall")->capture_default_str();
   app.add_option("--log", o.log, "write a line of JSON for each step and evaluation")->type_name("FILE.jsonl");
   app.add_flag("--log-grad-norms", o.logGradNorms, "add the gradients' L2 norms to the line of step 1");
-  app.add_option("--profile", o.profile, "write what each kernel, library call and collective took, for divisi profile --from")
+  app.add_option("--profile", o.profile,
+                 "write what each kernel, library call and collective took, for divisi profile --from")
       ->type_name("FILE.jsonl");
   app.add_option("--trace", o.trace, "write the last step for chrome://tracing")->type_name("FILE.json");
   app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
@@ -105,10 +106,9 @@ Status finish(const Raw &raw, Options &o) {
     return Status::usage("--lr: expected a finite number that is not negative");
   if (o.schedule.kind == Schedule::Kind::Step && o.schedule.stepSize < 1)
     return Status::usage("--lr-schedule step needs --lr-step-size");
-  for (auto status :
-       {sortFiles("--data", raw.data, o.data), sortFiles("--eval", raw.eval, o.eval), checkTarget("--log", o.log),
-        checkTarget("--profile", o.profile), checkTarget("--trace", o.trace),
-        checkTarget("--save", o.save), checkTarget("--save-weights", o.saveWeights)})
+  for (auto status : {sortFiles("--data", raw.data, o.data), sortFiles("--eval", raw.eval, o.eval),
+                      checkTarget("--log", o.log), checkTarget("--profile", o.profile), checkTarget("--trace", o.trace),
+                      checkTarget("--save", o.save), checkTarget("--save-weights", o.saveWeights)})
     if (!status.ok())
       return status;
   return {};

@@ -10,16 +10,17 @@
 
 namespace divisi::runtime {
 
-/// Collects the times of training steps, and writes them beside what the compiler expected: a profile (medians, one line of
-/// JSON for each call, which `divisi profile --from` reads) and a trace of the last step on all ranks (for chrome://tracing).
+/// Collects the times of training steps, and writes them beside what the compiler expected: a profile (medians, one
+/// line of JSON for each call, which `divisi profile --from` reads) and a trace of the last step on all ranks (for
+/// chrome://tracing).
 class Profile {
 public:
   Profile(const Manifest &manifest, int threads);
 
   /// What to give the context while a step runs.
   Recorder recorder;
-  /// A step has ended: the task took `task` seconds, the whole step with its data `step`. Steps that did more than what every
-  /// step does (norms, metrics) are not counted.
+  /// A step has ended: the task took `task` seconds, the whole step with its data `step`. Steps that did more than what
+  /// every step does (norms, metrics) are not counted.
   void add(double task, double step);
 
   Status writeProfile(const std::string &path) const;

@@ -21,8 +21,8 @@ public:
   std::string_view skeleton() const { return {code.skeleton, code.skeleton_bytes}; }
   int threads() const { return context.threads; }
 
-  /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen. In an asynchronous program the batch
-  /// enters the pipeline, and its results are there some steps later.
+  /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen. In an asynchronous program the
+  /// batch enters the pipeline, and its results are there some steps later.
   Status train(double learningRate, int64_t rows, uint32_t wants);
   /// Not while the pipeline of an asynchronous program has batches.
   Status evaluate(int64_t rows);
@@ -75,7 +75,7 @@ private:
   std::vector<double> numbers; ///< by result
   uint32_t wanted = 0;         ///< when they were computed
   Minibatches minibatches;
-  int64_t told = 0;                           ///< minibatches, since the pipeline was empty, whose results were exchanged
+  int64_t told = 0; ///< minibatches, since the pipeline was empty, whose results were exchanged
   std::deque<std::vector<double>> mine, ours; ///< results of minibatches: of this rank, and exchanged
   std::deque<uint32_t> wants;                 ///< of minibatches whose results are not shown yet
 };

@@ -81,21 +81,22 @@ Status Trainer::agreeToGoOn(const Status &mine) {
 Status Trainer::checkAlike() {
   if (!ranks)
     return {};
-  Result<int64_t> samples = ranks->maximum(data->samples());
+  auto check = [&](int64_t mine, auto problem) -> Status { // problem: what to say of the largest figure of all ranks
+    Result<int64_t> most = ranks->maximum(mine);
+    if (!most.ok())
+      return most.status();
+    return together(*most == mine ? Status() : problem(*most));
+  };
+  Status samples = check(data->samples(), [&](int64_t most) {
+    return failure("--data: this rank has ", data->samples(), " samples, and another one ", most,
+                   ": all ranks must see the same files");
+  });
   if (!samples.ok())
-    return samples.status();
-  Status same = *samples == data->samples() ? Status()
-                                            : failure("--data: this rank has ", data->samples(), " samples, and another one ",
-                                                      *samples, ": all ranks must see the same files");
-  if (Status status = together(same); !status.ok())
-    return status;
-  Result<int64_t> most = ranks->maximum(point.step);
-  if (!most.ok())
-    return most.status();
-  return together(*most == point.step
-                      ? Status()
-                      : failure("--resume: this rank finds step ", point.step, " in '", options.checkpoint,
-                                "', and another one step ", *most, ": all ranks must see the same folder"));
+    return samples;
+  return check(point.step, [&](int64_t most) {
+    return failure("--resume: this rank finds step ", point.step, " in '", options.checkpoint,
+                   "', and another one step ", most, ": all ranks must see the same folder");
+  });
 }
 
 Status Trainer::trainSteps() {
@@ -118,7 +119,7 @@ Status Trainer::trainSteps() {
       return status;
     bool epochEnds = point.cursor.batch == 0;
     bool due = options.every > 0 ? point.step % options.every == 0 : epochEnds;
-    if (program->isAsynchronous() ? epochEnds || point.step == total || (due && checkpoints) : true)
+    if (!program->isAsynchronous() || epochEnds || point.step == total || (due && checkpoints))
       if (Status status = drain(); !status.ok())
         return status;
     if (epochEnds || point.step == total)

@@ -82,9 +82,9 @@ private:
   std::optional<Log> log;
   std::optional<Progress> progress;
   std::unique_ptr<Profile> profile; ///< null: nobody asks what calls take
-  TrainingPoint point;  ///< where training stands
-  int64_t total = 0;    ///< steps to finish
-  bool ordered = false; ///< the samples of this epoch are
+  TrainingPoint point;              ///< where training stands
+  int64_t total = 0;                ///< steps to finish
+  bool ordered = false;             ///< the samples of this epoch are
   Clock::time_point stepBegan;
   std::deque<Log::Step> unreported; ///< steps whose results are to come
   std::optional<std::string> resumedFrom;

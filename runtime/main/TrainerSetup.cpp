@@ -60,8 +60,9 @@ Status Trainer::setUp() {
   program = std::move(*created);
   if (!options.profile.empty() || !options.trace.empty()) {
     if (program->isAsynchronous())
-      return Status::usage("--profile and --trace are for steps that end before the next one begins: this program's schedule is "
-                           "asynchronous");
+      return Status::usage(
+          "--profile and --trace are for steps that end before the next one begins: this program's schedule is "
+          "asynchronous");
     profile = std::make_unique<Profile>(manifest, program->threads());
     program->setRecorder(&profile->recorder);
   }

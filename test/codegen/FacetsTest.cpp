@@ -28,10 +28,12 @@ protected:
 
 std::string name(Operation *op) { return op->getName().stripDialect().str(); }
 
-/// Operations whose results do not change with their operands, or only in jumps; and the one whose gradient nobody needs.
-const std::set<std::string> flat = {"floor", "ceil", "round", "sign", "not", "is_nan", "is_inf", "compare", "and", "or",
-                                    "xor", "shift_left", "shift_right", "argmax", "argmin", "constant", "iota",
-                                    "random_uniform", "max_pool_grad"};
+/// Operations whose results do not change with their operands, or only in jumps; and the one whose gradient nobody
+/// needs.
+const std::set<std::string> flat = {"floor",    "ceil",       "round",          "sign",         "not",
+                                    "is_nan",   "is_inf",     "compare",        "and",          "or",
+                                    "xor",      "shift_left", "shift_right",    "argmax",       "argmin",
+                                    "constant", "iota",       "random_uniform", "max_pool_grad"};
 
 /// Operations of the step's structure, which passes remove: no code is made of them.
 bool isStructure(RegisteredOperationName op) { return op.getTypeID() == TypeID::get<graph::AccumulateOp>(); }
@@ -57,7 +59,8 @@ TEST_F(Facets, EveryRegisteredOperationHasASample) {
   std::set<std::string> sampled;
   forEachSample([&](Operation *op) { sampled.insert(name(op)); });
   for (RegisteredOperationName op : context.getRegisteredOperationsByDialect("graph"))
-    EXPECT_TRUE(isStructure(op) || sampled.count(op.stripDialect().str())) << "no sample of " << op.getStringRef().str();
+    EXPECT_TRUE(isStructure(op) || sampled.count(op.stripDialect().str()))
+        << "no sample of " << op.getStringRef().str();
 }
 
 TEST_F(Facets, RulesFitTheirOperations) {

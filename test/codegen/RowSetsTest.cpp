@@ -118,8 +118,9 @@ TEST_F(Rows, AreTheCommonLeadingFactors) {
   EXPECT_EQ(rows("%x: tensor<2x4x6xf32>",
                  "%0 = graph.reduce_sum %x {dims = array<i64: 0>} : (tensor<2x4x6xf32>) -> tensor<4x6xf32>"),
             (RowSet{1}));
-  EXPECT_EQ(rows("%x: tensor<6xf32>", "%0 = graph.broadcast %x {dims = array<i64: 1>} : (tensor<6xf32>) -> tensor<4x6xf32>"),
-            (RowSet{1}));
+  EXPECT_EQ(
+      rows("%x: tensor<6xf32>", "%0 = graph.broadcast %x {dims = array<i64: 1>} : (tensor<6xf32>) -> tensor<4x6xf32>"),
+      (RowSet{1}));
 }
 
 /// Whatever number of rows is promised: row r of the result reads row r of the operand and nothing else.

@@ -19,9 +19,10 @@ struct Sample {
 inline std::vector<Sample> samples() {
   std::vector<Sample> list;
   std::string t = "tensor<4x6xf32>", i = "tensor<4x6xi64>", b = "tensor<4x6xi1>";
-  for (const char *name : {"neg",  "abs",  "exp",  "log",  "sqrt", "rsqrt", "reciprocal", "tanh", "erf",  "sigmoid",
-                           "softplus", "relu", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh",
-                           "acosh", "atanh", "floor", "ceil", "round", "sign", "gelu"})
+  for (const char *name :
+       {"neg",      "abs",   "exp",   "log",   "sqrt", "rsqrt", "reciprocal", "tanh", "erf",  "sigmoid",
+        "softplus", "relu",  "sin",   "cos",   "tan",  "asin",  "acos",       "atan", "sinh", "cosh",
+        "asinh",    "acosh", "atanh", "floor", "ceil", "round", "sign",       "gelu"})
     list.push_back({"%x: " + t, std::string("%0 = graph.") + name + " %x : " + t});
   list.push_back({"%x: " + t, "%0 = graph.gelu %x {tanh} : " + t});
   for (const char *name : {"add", "sub", "mul", "div", "rem", "pow", "max", "min"})
@@ -40,7 +41,10 @@ inline std::vector<Sample> samples() {
     for (const char *dims : {"0", "1", "0, 1"})
       list.push_back({"%x: " + t, std::string("%0 = graph.") + name + " %x {dims = array<i64: " + dims + ">} : (" + t +
                                       ") -> tensor<" +
-                                      (dims == std::string("0") ? "6x" : dims == std::string("1") ? "4x" : "") + "f32>"});
+                                      (dims == std::string("0")   ? "6x"
+                                       : dims == std::string("1") ? "4x"
+                                                                  : "") +
+                                      "f32>"});
   for (const char *name : {"argmax", "argmin"})
     list.push_back(
         {"%x: " + t, std::string("%0 = graph.") + name + " %x {dim = 1 : i64} : (" + t + ") -> tensor<4xi64>"});
@@ -81,9 +85,9 @@ inline std::vector<Sample> samples() {
   std::string rows = "tensor<3xi64>";
   list.push_back({"%x: " + t + ", %i: " + rows,
                   "%0 = graph.gather %x, %i {dim = 0 : i64} : (" + t + ", " + rows + ") -> tensor<3x6xf32>"});
-  list.push_back({"%x: " + t + ", %i: " + rows + ", %u: tensor<3x6xf32>",
-                  "%0 = graph.scatter_add %x, %i, %u {dim = 0 : i64} : (" + t + ", " + rows + ", tensor<3x6xf32>) -> " +
-                      t});
+  list.push_back(
+      {"%x: " + t + ", %i: " + rows + ", %u: tensor<3x6xf32>",
+       "%0 = graph.scatter_add %x, %i, %u {dim = 0 : i64} : (" + t + ", " + rows + ", tensor<3x6xf32>) -> " + t});
   std::string some = "tensor<4x2xi64>", values = "tensor<4x2xf32>";
   list.push_back({"%x: " + t + ", %i: " + some,
                   "%0 = graph.gather_elements %x, %i {dim = 1 : i64} : (" + t + ", " + some + ") -> " + values});
@@ -105,8 +109,9 @@ inline std::vector<Sample> samples() {
   list.push_back({"%x: " + t, "%0 = graph.log_softmax %x {dim = 0 : i64} : (" + t + ") -> " + t});
   list.push_back({"%x: " + t + ", %s: " + scale + ", %b: " + scale,
                   "%0 = graph.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : " + two + t});
-  list.push_back({"%x: " + t + ", %s: " + scale, "%0 = graph.rms_norm %x, %s {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (" +
-                                                     t + ", " + scale + ") -> " + t});
+  list.push_back(
+      {"%x: " + t + ", %s: " + scale,
+       "%0 = graph.rms_norm %x, %s {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (" + t + ", " + scale + ") -> " + t});
   list.push_back({"%x: " + t + ", %s: " + scale + ", %b: " + scale,
                   "%0:3 = graph.batch_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : " + two + "(" + t +
                       ", " + scale + ", " + scale + ")"});
@@ -126,9 +131,8 @@ inline std::vector<Sample> samples() {
   std::string seed = "%s: tensor<i64>, %n: tensor<i64>";
   list.push_back(
       {seed, "%0 = graph.random_uniform %s, %n {stream = 1 : i64} : (tensor<i64>, tensor<i64>) -> tensor<4x6xf32>"});
-  list.push_back({"%x: " + t + ", " + seed,
-                  "%0 = graph.dropout %x, %s, %n {ratio = 0.5 : f64, stream = 1 : i64} : (" + t +
-                      ", tensor<i64>, tensor<i64>) -> " + t});
+  list.push_back({"%x: " + t + ", " + seed, "%0 = graph.dropout %x, %s, %n {ratio = 0.5 : f64, stream = 1 : i64} : (" +
+                                                t + ", tensor<i64>, tensor<i64>) -> " + t});
   return list;
 }
 

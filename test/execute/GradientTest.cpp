@@ -1,4 +1,5 @@
-// Every differentiable operation against central finite differences, in double precision, through the compiled CPU path.
+// Every differentiable operation against central finite differences, in double precision, through the compiled CPU
+// path.
 #include "compiler/Jit.h"
 #include "compiler/Pipeline.h"
 #include "passes/Training/Autodiff.h"
@@ -17,8 +18,8 @@ using namespace divisi::compiler;
 
 namespace {
 
-/// A function @forward in which one operation is of interest. Float arguments are drawn from [low, high]; integer ones count
-/// 0, 1, 2, ... modulo `modulo`.
+/// A function @forward in which one operation is of interest. Float arguments are drawn from [low, high]; integer ones
+/// count 0, 1, 2, ... modulo `modulo`.
 struct Sample {
   std::string op, text;
   double low = 0.3, high = 0.9;
@@ -34,7 +35,8 @@ std::string binary(const std::string &op) {
          " %x, %y : tensor<3x5xf64>\n  return %0 : tensor<3x5xf64>\n}";
 }
 /// One operation given as the text after "graph.": arguments a, b, c of the types.
-std::string function(const std::vector<std::string> &arguments, const std::string &result, const std::string &operation) {
+std::string function(const std::vector<std::string> &arguments, const std::string &result,
+                     const std::string &operation) {
   std::string text = "func.func @forward(";
   for (size_t i = 0; i < arguments.size(); ++i)
     text += std::string(i ? ", " : "") + "%" + char('a' + i) + ": tensor<" + arguments[i] + ">";
@@ -43,8 +45,9 @@ std::string function(const std::vector<std::string> &arguments, const std::strin
 
 std::vector<Sample> samples() {
   std::vector<Sample> all;
-  for (const char *op : {"neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "sigmoid", "softplus",
-                         "relu", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "gelu"})
+  for (const char *op :
+       {"neg", "abs", "exp", "log",  "sqrt", "rsqrt", "reciprocal", "tanh", "erf",   "sigmoid", "softplus", "relu",
+        "sin", "cos", "tan", "asin", "acos", "atan",  "sinh",       "cosh", "asinh", "atanh",   "gelu"})
     all.push_back({op, unary(op)});
   for (const char *op : {"abs", "relu", "tanh", "gelu", "sigmoid", "softplus"}) // negative arguments, too
     all.push_back({op, unary(op), -0.91, 0.83});
@@ -52,11 +55,14 @@ std::vector<Sample> samples() {
   all.push_back({"gelu", function({"3x5xf64"}, "3x5xf64", "%r = graph.gelu %a {tanh} : tensor<3x5xf64>"), -1, 1});
   for (const char *op : {"add", "sub", "mul", "div", "rem", "pow", "max", "min"})
     all.push_back({op, binary(op)});
-  all.push_back({"cast", function({"4xf64"}, "4xf64", "%0 = graph.cast %a : (tensor<4xf64>) -> tensor<4xf64>\n"
-                                                      "%r = graph.mul %0, %0 : tensor<4xf64>")});
-  all.push_back({"select", function({"4xf64", "4xf64"}, "4xf64",
-                                    "%0 = graph.compare lt %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>\n"
-                                    "%r = graph.select %0, %a, %b : (tensor<4xi1>, tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>")});
+  all.push_back({"cast", function({"4xf64"}, "4xf64",
+                                  "%0 = graph.cast %a : (tensor<4xf64>) -> tensor<4xf64>\n"
+                                  "%r = graph.mul %0, %0 : tensor<4xf64>")});
+  all.push_back(
+      {"select",
+       function({"4xf64", "4xf64"}, "4xf64",
+                "%0 = graph.compare lt %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>\n"
+                "%r = graph.select %0, %a, %b : (tensor<4xi1>, tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>")});
   auto one = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
                  const std::string &attributes) {
     std::string operands, types;
@@ -64,8 +70,9 @@ std::vector<Sample> samples() {
       operands += std::string(i ? ", %" : "%") + char('a' + i);
       types += std::string(i ? ", " : "") + "tensor<" + in[i] + ">";
     }
-    all.push_back({op, function(in, out, "%r = graph." + op + " " + operands + " {" + attributes + "} : (" + types +
-                                             ") -> tensor<" + out + ">")});
+    all.push_back({op, function(in, out,
+                                "%r = graph." + op + " " + operands + " {" + attributes + "} : (" + types +
+                                    ") -> tensor<" + out + ">")});
   };
   one("broadcast", {"3x1xf64"}, "2x3x4xf64", "dims = array<i64: 1, 2>");
   one("reshape", {"2x6xf64"}, "3x4xf64", "");
@@ -78,10 +85,12 @@ std::vector<Sample> samples() {
   one("scatter_add", {"4x3xf64", "5xi64", "5x3xf64"}, "4x3xf64", "dim = 0 : i64");
   one("gather_elements", {"4x3xf64", "2x3xi64"}, "2x3xf64", "dim = 0 : i64");
   one("scatter_elements", {"4x3xf64", "2x3xi64", "2x3xf64"}, "4x3xf64", "dim = 0 : i64, combine = #graph<combine add>");
-  one("scatter_elements", {"4x3xf64", "2x3xi64", "2x3xf64"}, "4x3xf64", "dim = 0 : i64, combine = #graph<combine assign>");
+  one("scatter_elements", {"4x3xf64", "2x3xi64", "2x3xf64"}, "4x3xf64",
+      "dim = 0 : i64, combine = #graph<combine assign>");
   all.back().modulo = 4; // no element is written twice
   one("gather_nd", {"3x4xf64", "3x1xi64"}, "3x4xf64", "batch_dims = 0 : i64");
-  one("scatter_nd", {"3x4xf64", "2x1xi64", "2x4xf64"}, "3x4xf64", "batch_dims = 0 : i64, combine = #graph<combine add>");
+  one("scatter_nd", {"3x4xf64", "2x1xi64", "2x4xf64"}, "3x4xf64",
+      "batch_dims = 0 : i64, combine = #graph<combine add>");
   one("cumsum", {"3x4xf64"}, "3x4xf64", "dim = 1 : i64");
   one("cumsum", {"3x4xf64"}, "3x4xf64", "dim = 0 : i64, exclusive, reverse");
   for (const char *op : {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"}) {
@@ -96,8 +105,9 @@ std::vector<Sample> samples() {
   one("conv", {"2x5x6x4xf64", "6x2x3x2xf64"}, "2x2x6x6xf64", conv + ", channels_last");
   one("conv_input_grad", {"2x6x2x6xf64", "6x2x3x2xf64"}, "2x4x5x6xf64", conv);
   one("conv_filter_grad", {"2x4x5x6xf64", "2x6x2x6xf64"}, "6x2x3x2xf64", conv);
-  std::string pool = "window = array<i64: 1, 1, 3, 2>, strides = array<i64: 1, 1, 2, 2>, dilations = array<i64: 1, 1, 1, 1>, "
-                     "pads_low = array<i64: 0, 0, 1, 0>";
+  std::string pool =
+      "window = array<i64: 1, 1, 3, 2>, strides = array<i64: 1, 1, 2, 2>, dilations = array<i64: 1, 1, 1, 1>, "
+      "pads_low = array<i64: 0, 0, 1, 0>";
   all.push_back({"max_pool", function({"2x3x5x6xf64"}, "2x3x3x3xf64",
                                       "%r, %p = graph.max_pool %a {" + pool +
                                           "} : (tensor<2x3x5x6xf64>) -> (tensor<2x3x3x3xf64>, tensor<2x3x3x3xi32>)")});
@@ -108,14 +118,17 @@ std::vector<Sample> samples() {
   one("log_softmax", {"3x5xf64"}, "3x5xf64", "dim = 1 : i64");
   one("layer_norm", {"3x5xf64", "5xf64", "5xf64"}, "3x5xf64", "dim = 1 : i64, epsilon = 1.0e-5 : f64");
   one("rms_norm", {"3x5xf64", "5xf64"}, "3x5xf64", "dim = 1 : i64, epsilon = 1.0e-5 : f64");
-  all.push_back({"batch_norm",
-                 function({"4x3x2xf64", "3xf64", "3xf64"}, "4x3x2xf64",
-                          "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : f64} : "
-                          "(tensor<4x3x2xf64>, tensor<3xf64>, tensor<3xf64>) -> (tensor<4x3x2xf64>, tensor<3xf64>, tensor<3xf64>)")});
+  all.push_back(
+      {"batch_norm",
+       function(
+           {"4x3x2xf64", "3xf64", "3xf64"}, "4x3x2xf64",
+           "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : f64} : "
+           "(tensor<4x3x2xf64>, tensor<3xf64>, tensor<3xf64>) -> (tensor<4x3x2xf64>, tensor<3xf64>, tensor<3xf64>)")});
   one("cross_entropy", {"4x3xf64", "4xi64"}, "4xf64", "");
   one("cross_entropy", {"2x3x4xf64", "2x4xi64"}, "2x4xf64", "");
-  all.push_back({"cross_entropy", function({"5x3xf64", "5xi64"}, "5xf64",
-                                           "%r = graph.cross_entropy %a, %b : (tensor<5x3xf64>, tensor<5xi64>) -> tensor<5xf64>"),
+  all.push_back({"cross_entropy",
+                 function({"5x3xf64", "5xi64"}, "5xf64",
+                          "%r = graph.cross_entropy %a, %b : (tensor<5x3xf64>, tensor<5xi64>) -> tensor<5xf64>"),
                  0.3, 0.9, 4}); // label 3 is out of range: ignored
   all.push_back({"top_k", function({"3x5xf64"}, "3x2xf64",
                                    "%r, %i = graph.top_k %a {k = 2 : i64, dim = 1 : i64} : (tensor<3x5xf64>) -> "
@@ -128,9 +141,10 @@ std::vector<Sample> samples() {
 }
 
 /// Operations that have no gradient by nature, or none that training needs.
-const std::set<std::string> notDifferentiable = {
-    "floor", "ceil", "round", "sign", "not", "is_nan", "is_inf", "compare", "and", "or", "xor", "shift_left", "shift_right",
-    "constant", "iota", "argmax", "argmin", "random_uniform", "max_pool_grad"};
+const std::set<std::string> notDifferentiable = {"floor",  "ceil",       "round",          "sign",         "not",
+                                                 "is_nan", "is_inf",     "compare",        "and",          "or",
+                                                 "xor",    "shift_left", "shift_right",    "constant",     "iota",
+                                                 "argmax", "argmin",     "random_uniform", "max_pool_grad"};
 
 double number(uint64_t i) { // a fixed irregular sequence in [0, 1)
   return std::fmod(0.5 + 0.7548776662466927 * (double)(i + 1) + 0.1 * std::sin((double)i), 1.0);
@@ -226,9 +240,8 @@ TEST_P(GradientTest, AgreesWithFiniteDifferences) {
   EXPECT_GT(largest, 1e-3) << "the sample shows nothing: its gradient vanishes";
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, GradientTest, testing::ValuesIn(samples()), [](const auto &info) {
-  return info.param.op + "_" + std::to_string(info.index);
-});
+INSTANTIATE_TEST_SUITE_P(Ops, GradientTest, testing::ValuesIn(samples()),
+                         [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
 
 /// A new operation needs a sample here, or a place in the list of those without gradient.
 TEST(GradientCoverage, EveryOperationHasASample) {
@@ -240,7 +253,8 @@ TEST(GradientCoverage, EveryOperationHasASample) {
   for (const Sample &sample : samples())
     seen.insert(sample.op);
   for (RegisteredOperationName op : context.getRegisteredOperations())
-    if (op.getDialectNamespace() == "graph" && op.getTypeID() != TypeID::get<graph::AccumulateOp>()) { // made behind autodiff
+    if (op.getDialectNamespace() == "graph" &&
+        op.getTypeID() != TypeID::get<graph::AccumulateOp>()) { // made behind autodiff
       EXPECT_TRUE(seen.count(op.stripDialect().str())) << op.getStringRef().str() << " has no sample";
     }
 }

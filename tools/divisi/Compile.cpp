@@ -17,6 +17,7 @@
 #include "compiler/RankPlans.h"
 #include "compiler/WeightsFile.h"
 #include "dialects/Dist/Plan.h"
+#include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
 
@@ -52,18 +53,22 @@ public:
   int run() {
     if (failed(session.read(flags.model.input, flags.model.import)))
       return 1;
-    Level target = flags.emit.empty()     ? Level::llvm
-                   : flags.emit == "plan" ? Level::planned
-                                          : *levelByName(flags.emit);
+    Level target = flags.emit.empty() ? Level::llvm : flags.emit == "plan" ? Level::planned : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
     if (level >= Level::planned && flags.devices.asksForPlan())
-      return fail("'" + flags.model.input + "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --plan and --microbatches");
+      return fail(
+          "'" + flags.model.input +
+          "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --plan and --microbatches");
+    bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
+    if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))))
+      return 1;
     TrainOptions train = flags.model.train;
     if (failed(applyMesh(train)))
       return 1;
     model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     if (level < Level::train && hasBatchNorm && train.batchNormGroups > 1)
-      llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups << " parts of the batch\n";
+      llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups
+                   << " parts of the batch\n";
     if (level < Level::train && target >= Level::train) {
       if (failed(session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
@@ -115,23 +120,18 @@ private:
     std::optional<dist::Mesh> mesh;
     std::string error;
     train.splitProjections = !plan.cluster.empty();
+    follow(microbatches, train);
     if (!plan.mesh.empty())
       mesh = planning::parseMesh(plan.mesh, error);
     if (!plan.file.empty()) {
-      OwningOpRef<ModuleOp> text = parseSourceFile<ModuleOp>(plan.file, &session.context);
-      if (!text)
+      OwningOpRef<ModuleOp> file;
+      dist::PlanOp text = planning::parsePlan(file, plan.file, &session.context);
+      auto read = text ? follow(text, train) : FailureOr<MicrobatchOptions>(failure());
+      if (failed(read))
         return failure();
-      for (auto decided : text->getOps<dist::PlanOp>()) {
-        mesh = dist::toMesh(decided.getMesh());
-        train.splitProjections = decided->hasAttr(splitProjections);
-        auto read = readPipeline(decided);
-        if (failed(read))
-          return failure();
-        microbatches = *read;
-      }
+      microbatches = *read;
+      mesh = dist::toMesh(text.getMesh());
     }
-    train.batchNormGroups = microbatches.microbatches;
-    train.markGradients = microbatches.asynchronous();
     if (!mesh)
       return success();
     train.splitProjections |= mesh->find("model").has_value();
@@ -142,8 +142,6 @@ private:
   }
 
   LogicalResult lower() {
-    if (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))) // of a dump
-      return failure();
     WeightsReference weights;
     if (!model.weights.empty() && flags.emit.empty()) {
       auto written = writeWeights(flags.output + ".safetensors", model.weights);
@@ -160,10 +158,12 @@ private:
     if (failed(expectation))
       return failure();
     if (!expectation->ends) {
-      fail("the stages of this pipeline would wait for each other for ever: a fault of the compiler, if nobody has edited its dump; another --schedule or other cuts may do");
+      fail("the stages of this pipeline would wait for each other for ever: a fault of the compiler, if nobody has "
+           "edited its dump; another --schedule or other cuts may do");
       return failure();
     }
-    codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation), model.skeleton};
+    codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation),
+                              model.skeleton};
     return codegen::lowerToLlvm(*model.module, data);
   }
 
@@ -226,7 +226,9 @@ private:
 
   LogicalResult applyPipeline(PipelineCandidate best) {
     best.plan.planner->complete(best.plan);
-    llvm::errs() << "note: the plan " << best.name() << llvm::format(": %.3g ms a step, %.3g GB a device; stages begin at ", best.seconds * 1e3, best.memory * 1e-9)
+    llvm::errs() << "note: the plan " << best.name()
+                 << llvm::format(": %.3g ms a step, %.3g GB a device; stages begin at ", best.seconds * 1e3,
+                                 best.memory * 1e-9)
                  << llvm::join(best.options.cuts, ", ") << "\n";
     microbatches = best.options;
     model.module = std::move(*best.module);
@@ -245,7 +247,8 @@ private:
     auto parts = pipelining::StepParts::of(train);
     if (failed(parts))
       return failure();
-    auto placement = placeStages(train, *parts, microbatches.stages, microbatches.cuts, pipelining::StageWeights::nominal());
+    auto placement =
+        placeStages(train, *parts, microbatches.stages, microbatches.cuts, pipelining::StageWeights::nominal());
     if (failed(placement))
       return failure();
     microbatches.cuts = placement->cuts;
@@ -278,7 +281,8 @@ private:
     if (flags.emit == "plan") {
       auto plans = model.module->getOps<dist::PlanOp>();
       if (plans.empty())
-        return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh, or --strategy data or operator where a search stays on one");
+        return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh, or "
+                    "--strategy data or operator where a search stays on one");
       (*plans.begin())->print(out.os());
     } else {
       model.module->print(out.os()); // with all constants: a dump can be compiled onward
@@ -314,7 +318,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   CLI::App *command = app.add_subcommand("compile", "compile a model to a program that trains it");
   flags->model.addTo(*command);
   command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
-  command->add_option("--emit", flags->emit, "write the module at a level instead: graph, train, plan, planned, dist, exec or llvm");
+  command->add_option("--emit", flags->emit,
+                      "write the module at a level instead: graph, train, plan, planned, dist, exec or llvm");
   flags->devices.addTo(*command);
   command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
   command->footer("Examples:\n"

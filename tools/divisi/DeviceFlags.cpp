@@ -34,7 +34,8 @@ std::string DeviceFlags::chooseSearch() {
   if (!strategy.empty() && strategy != "auto" && !onlyPipelines)
     return "--cluster is for --strategy auto, hybrid or pipeline, which ask what plans cost on it";
   if (onlyPipelines && (!plan.mesh.empty() || !plan.pins.empty()))
-    return "--strategy " + strategy + " searches for a mesh: leave out --mesh and --pin, or write --mesh stage=N,... alone";
+    return "--strategy " + strategy +
+           " searches for a mesh: leave out --mesh and --pin, or write --mesh stage=N,... alone";
   if (plan.zero)
     return "--zero is for --strategy data or --mesh: a search chooses it by itself";
   if (batchNormStats == "local")
@@ -54,7 +55,8 @@ std::string DeviceFlags::chooseSearch() {
   if (std::string wrong = checkDevices(plan.mesh, wants, devices); !wrong.empty())
     return wrong;
   if (wants > known->devices())
-    return "--cluster " + cluster + " has " + numbered(known->devices(), "device") + ", " + std::to_string(wants) + " are asked for";
+    return "--cluster " + cluster + " has " + numbered(known->devices(), "device") + ", " + std::to_string(wants) +
+           " are asked for";
   if (std::string wrong = checkPins(); !wrong.empty())
     return wrong;
   if (onlyPipelines && wants < 2)
@@ -72,9 +74,14 @@ std::string DeviceFlags::chooseSearch() {
 /// The mesh that --devices, --strategy and --mesh ask for.
 std::string DeviceFlags::chooseMesh() {
   if (plan.mesh.empty() && devices > 1)
-    plan.mesh = (strategy == "operator" ? "model=" : strategy == "pipeline" ? "stage=" : "data=") + std::to_string(devices);
+    plan.mesh = (strategy == "operator"   ? "model="
+                 : strategy == "pipeline" ? "stage="
+                                          : "data=") +
+                std::to_string(devices);
   else if (!plan.mesh.empty() && !strategy.empty())
-    return "--strategy " + strategy + " and --mesh exclude each other: the axis data splits the batch, the axis model the weights, the axis stage the nodes";
+    return "--strategy " + strategy +
+           " and --mesh exclude each other: the axis data splits the batch, the axis model the weights, the axis stage "
+           "the nodes";
   if (plan.mesh.empty()) {
     if (!plan.pins.empty() || plan.zero || batchNormStats == "local" || (!strategy.empty() && !devices))
       return "--strategy, --pin, --zero and --batch-norm-stats need --devices N or --mesh AXIS=N,...";
@@ -128,15 +135,16 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--chunks is for --schedule interleaved";
   microbatches.stages *= microbatches.chunks;
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
-    return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") + " for " +
-           std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
+    return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") +
+           " for " + std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
   bool asynchronous = microbatches.asynchronous();
   if (command.count("--staleness") && !asynchronous)
     return "--staleness is for --schedule pipedream: in the others all microbatches of a step have the same weights";
   if (asynchronous && microbatches.microbatches > 1)
     return "--schedule pipedream updates the weights with every batch: leave out --microbatches and --accumulate";
   if (piped && !asynchronous && microbatches.microbatches < 2)
-    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass through the stages one after the other";
+    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass "
+           "through the stages one after the other";
   return "";
 }
 
@@ -162,32 +170,48 @@ std::string DeviceFlags::finish(const CLI::App &command) {
 void DeviceFlags::addTo(CLI::App &command) {
   auto *group = command.add_option_group("Devices");
   group->add_option("--devices", devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
-  group->add_option("--strategy", strategy, "auto (default) searches for the fastest, data splits the batch, operator the weights, pipeline the nodes; "
-                    "hybrid searches for a pipeline whose stages may have several devices")
+  group
+      ->add_option(
+          "--strategy", strategy,
+          "auto (default) searches for the fastest, data splits the batch, operator the weights, pipeline the nodes; "
+          "hybrid searches for a pipeline whose stages may have several devices")
       ->check(CLI::IsMember({"auto", "data", "operator", "pipeline", "hybrid"}));
-  group->add_option("--cluster", cluster, "what auto plans for: cpu:4 (this machine, default), 8xh100, 2x8xh100, or a .toml file");
-  group->add_option("--mesh", plan.mesh, "a grid of devices instead: data=2,model=4; the axis stage makes a pipeline: stage=2,data=2");
-  group->add_option("--pin", plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');
-  group->add_option("--batch-norm-stats", batchNormStats,
-                    "statistics of the batch on all devices (global, default) or on each alone (local: other numbers)")
+  group->add_option("--cluster", cluster,
+                    "what auto plans for: cpu:4 (this machine, default), 8xh100, 2x8xh100, or a .toml file");
+  group->add_option("--mesh", plan.mesh,
+                    "a grid of devices instead: data=2,model=4; the axis stage makes a pipeline: stage=2,data=2");
+  group->add_option("--pin", plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
+      ->delimiter('\0');
+  group
+      ->add_option("--batch-norm-stats", batchNormStats,
+                   "statistics of the batch on all devices (global, default) or on each alone (local: other numbers)")
       ->check(CLI::IsMember({"global", "local"}));
   group->add_option("--plan", plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
-  group->add_option("--zero", plan.zero, "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
+  group
+      ->add_option("--zero", plan.zero,
+                   "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
       ->check(CLI::Range(0, 3));
   auto *time = command.add_option_group("Microbatches and pipelines");
   time->add_option("--microbatches", microbatches.microbatches,
-                   "parts of the batch that run one after the other and are summed; batch norm then uses the statistics of each part")
+                   "parts of the batch that run one after the other and are summed; batch norm then uses the "
+                   "statistics of each part")
       ->check(CLI::Range(1, 65536));
-  time->add_option("--accumulate", accumulate, "so many batches make one step: multiplies a named batch dimension, and --microbatches")
+  time->add_option("--accumulate", accumulate,
+                   "so many batches make one step: multiplies a named batch dimension, and --microbatches")
       ->check(CLI::Range(1, 65536));
-  time->add_option("--schedule", microbatches.schedule, "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; pipedream is asynchronous: it updates with every batch "
+  time->add_option("--schedule", microbatches.schedule,
+                   "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; pipedream is asynchronous: it "
+                   "updates with every batch "
                    "and does not wait for the pipeline to run empty")
       ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"}));
   time->add_option("--staleness", microbatches.staleness,
-                   "weights of pipedream: stashed (default: the backward pass has those of the forward pass), vertical-sync (all stages have "
+                   "weights of pipedream: stashed (default: the backward pass has those of the forward pass), "
+                   "vertical-sync (all stages have "
                    "those of the same step), latest, or predicted (moved on by the momentum)")
       ->check(CLI::IsMember({"stashed", "vertical-sync", "latest", "predicted"}));
-  time->add_option("--chunks", microbatches.chunks, "stages of a device, for --schedule interleaved (default 2)")->check(CLI::Range(1, 64));
-  time->add_option("--cut", microbatches.cuts, "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
+  time->add_option("--chunks", microbatches.chunks, "stages of a device, for --schedule interleaved (default 2)")
+      ->check(CLI::Range(1, 64));
+  time->add_option("--cut", microbatches.cuts,
+                   "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
       ->delimiter('\0');
 }

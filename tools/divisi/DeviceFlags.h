@@ -15,8 +15,8 @@ struct DeviceFlags {
   compiler::PipelineRequest request;
 
   void addTo(CLI::App &command);
-  /// Chooses mesh or search from what was given; what is wrong with the flags, in words, or nothing. Afterwards `plan.mesh` is
-  /// that of one stage.
+  /// Chooses mesh or search from what was given; what is wrong with the flags, in words, or nothing. Afterwards
+  /// `plan.mesh` is that of one stage.
   std::string finish(const CLI::App &command);
   /// Whether any flag asks for a plan.
   bool asksForPlan() const {

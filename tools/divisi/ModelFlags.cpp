@@ -50,9 +50,10 @@ static std::string parseDims(const std::vector<std::string> &texts, std::map<std
 }
 
 std::string ModelFlags::finish() {
-  static const std::map<std::string, ImportOptions::Loss> losses = {{"cross_entropy", ImportOptions::Loss::crossEntropy},
-                                                                    {"mse", ImportOptions::Loss::mse},
-                                                                    {"bce", ImportOptions::Loss::bce}};
+  static const std::map<std::string, ImportOptions::Loss> losses = {
+      {"cross_entropy", ImportOptions::Loss::crossEntropy},
+      {"mse", ImportOptions::Loss::mse},
+      {"bce", ImportOptions::Loss::bce}};
   if (std::string wrong = parseDims(dims, import.dims); !wrong.empty())
     return wrong;
   if (!loss.empty() && import.label.empty())

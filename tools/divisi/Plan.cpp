@@ -63,21 +63,17 @@ struct Attempt {
       return failure();
     OwningOpRef<ModuleOp> file;
     dist::PlanOp text = parsePlan(file, path, &session.context);
+    compiler::TrainOptions train = flags.train;
     FailureOr<compiler::MicrobatchOptions> options = failure();
     if (text)
-      options = compiler::readPipeline(text);
-    if (failed(options))
-      return failure();
-    compiler::TrainOptions train = flags.train;
-    train.splitProjections = text->hasAttr(compiler::splitProjections) || dist::toMesh(text.getMesh()).find("model");
-    train.batchNormGroups = options->microbatches;
-    train.markGradients = options->asynchronous();
-    if (failed(toTrain(train, error)))
+      options = compiler::follow(text, train);
+    if (failed(options) || failed(toTrain(train, error)))
       return failure();
     ModuleOp module = *session.model.module;
     int64_t devices = dist::toMesh(text.getMesh()).devices() * (options->stages / options->chunks);
     if (devices > cluster.devices()) {
-      error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " + std::to_string(cluster.devices());
+      error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " +
+              std::to_string(cluster.devices());
       return failure();
     }
     std::string name = llvm::sys::path::filename(path).str();
@@ -146,7 +142,8 @@ public:
     if (!flags.plan.empty()) {
       if (failed(first.price(*cluster, flags.plan, error)))
         return error.empty() ? 1 : fail(error, 1);
-      return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions}, first.pipelines);
+      return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
+                    first.pipelines);
     }
     PlannerOptions options;
     auto pins = parsePins(flags.pins, error);
@@ -160,7 +157,8 @@ public:
         return fail("--mesh: " + (mesh ? "more devices than the cluster has" : error), 2);
       if (mesh->find(dist::stageAxis))
         return fail("--mesh is searched without stages: --pipelines ranks pipelines, and --plan FILE prices one that "
-                    "divisi compile --mesh stage=N,... --emit plan has written", 2);
+                    "divisi compile --mesh stage=N,... --emit plan has written",
+                    2);
       if (std::string wrong = checkDevices(flags.mesh, mesh->devices(), flags.devices); !wrong.empty())
         return fail(wrong, 2);
       options.meshes = {*mesh};
@@ -171,16 +169,20 @@ public:
       return error.empty() ? 1 : fail(error, 1);
     if (flags.pipelines && devices > 1) {
       if (first.hasBatchNorm)
-        return fail("--pipelines: batch norm uses the statistics of each microbatch, so that pipelines compute other numbers: "
-                    "compile with --strategy hybrid --microbatches N, which asks what they cost", 2);
-      first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster, {devices, flags.microbatches, 0, flags.schedule});
+        return fail(
+            "--pipelines: batch norm uses the statistics of each microbatch, so that pipelines compute other numbers: "
+            "compile with --strategy hybrid --microbatches N, which asks what they cost",
+            2);
+      first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster,
+                                                {devices, flags.microbatches, 0, flags.schedule});
     }
     if (!first.candidates[0].fits) {
       if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm)
         suggestPipeline(first, *cluster, devices);
       suggest(*cluster, options, devices);
     }
-    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions}, first.pipelines);
+    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
+                  first.pipelines);
   }
 
 private:
@@ -222,8 +224,9 @@ private:
 
   /// What compile would do instead.
   void suggestPipeline(Attempt &attempt, const Cluster &cluster, int64_t devices) {
-    auto ranked = attempt.pipelines.empty() ? compiler::rankPipelines(*attempt.session.model.module, cluster, {devices, 0, 0, ""})
-                                            : std::move(attempt.pipelines);
+    auto ranked = attempt.pipelines.empty()
+                      ? compiler::rankPipelines(*attempt.session.model.module, cluster, {devices, 0, 0, ""})
+                      : std::move(attempt.pipelines);
     if (!ranked.empty() && ranked[0].fits)
       suggestions.push_back("a pipeline, which compile then chooses: " + ranked[0].name() +
                             llvm::formatv(", {0:f2} ms a step", ranked[0].seconds * 1e3).str());
@@ -252,7 +255,8 @@ private:
     auto batch = flags.model.import.dims.find("batch");
     if (batch == flags.model.import.dims.end() && flags.model.import.dims.size() == 1)
       batch = flags.model.import.dims.begin();
-    for (int64_t part = 2; batch != flags.model.import.dims.end() && part <= mostTimes && batch->second % part == 0; part *= 2) {
+    for (int64_t part = 2; batch != flags.model.import.dims.end() && part <= mostTimes && batch->second % part == 0;
+         part *= 2) {
       Attempt attempt(flags.model);
       attempt.flags.import.dims[batch->first] /= part;
       if (failed(attempt.plan(cluster, options, ignored)))
@@ -275,17 +279,23 @@ private:
 
 void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App *command = app.add_subcommand(
-      explain ? "explain" : "plan", explain ? "why a model is split so, and what would change it" : "rank the plans for a model on a cluster");
+  CLI::App *command =
+      app.add_subcommand(explain ? "explain" : "plan", explain ? "why a model is split so, and what would change it"
+                                                               : "rank the plans for a model on a cluster");
   flags->model.addTo(*command);
   auto *where = command->add_option_group("Devices");
-  where->add_option("--cluster", flags->cluster, "cpu:4 (default: this machine's cores), h100, 8xh100, 2x8xh100, or a .toml file");
-  where->add_option("--devices", flags->devices, "how many of the cluster's devices (default: all)")->check(CLI::Range(1, 65536));
+  where->add_option("--cluster", flags->cluster,
+                    "cpu:4 (default: this machine's cores), h100, 8xh100, 2x8xh100, or a .toml file");
+  where->add_option("--devices", flags->devices, "how many of the cluster's devices (default: all)")
+      ->check(CLI::Range(1, 65536));
   where->add_option("--mesh", flags->mesh, "search this grid only: data=2,model=4");
-  where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")->delimiter('\0');
+  where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
+      ->delimiter('\0');
   command->add_flag("--json", flags->json, "for programs");
   if (!explain)
-    where->add_option("--plan", flags->plan, "what this plan costs, as --emit=plan wrote it or somebody by hand, instead of a search")
+    where
+        ->add_option("--plan", flags->plan,
+                     "what this plan costs, as --emit=plan wrote it or somebody by hand, instead of a search")
         ->check(CLI::ExistingFile)
         ->excludes("--mesh")
         ->excludes("--pin")
@@ -293,31 +303,38 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   if (!explain) {
     auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");
     layers->add_option("--profile", flags->profile, "times and sizes of layers: layers.json")->check(CLI::ExistingFile);
-    layers->add_option("--objective", flags->objective, "step (default), or pipedream: the slowest of replicated stages")
+    layers
+        ->add_option("--objective", flags->objective, "step (default), or pipedream: the slowest of replicated stages")
         ->check(CLI::IsMember({"step", "pipedream"}));
-    layers->add_option("--bandwidth", flags->bandwidth, "between any two devices, instead of a cluster: 1.25GB/s, 10Gb/s");
+    layers->add_option("--bandwidth", flags->bandwidth,
+                       "between any two devices, instead of a cluster: 1.25GB/s, 10Gb/s");
   }
   if (explain)
     command->add_option("--html", flags->html, "write a page for a browser");
-  else
-  {
+  else {
     auto *pipelines = command->add_option_group("Pipelines");
-    pipelines->add_flag("--pipelines", flags->pipelines, "rank pipelines, too: their stages, microbatches, schedules, and the plans of stages");
-    pipelines->add_option("--microbatches", flags->microbatches, "with this number of microbatches only")->check(CLI::Range(2, 65536));
-    pipelines->add_option("--schedule", flags->schedule, "with this schedule only: naive, gpipe, 1f1b, interleaved or zb-h1")
+    pipelines->add_flag("--pipelines", flags->pipelines,
+                        "rank pipelines, too: their stages, microbatches, schedules, and the plans of stages");
+    pipelines->add_option("--microbatches", flags->microbatches, "with this number of microbatches only")
+        ->check(CLI::Range(2, 65536));
+    pipelines
+        ->add_option("--schedule", flags->schedule, "with this schedule only: naive, gpipe, 1f1b, interleaved or zb-h1")
         ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1"}));
     pipelines->add_option("--swimlane", flags->swimlane, "write a page that shows what the best one does when");
-    command->add_option("--top", flags->top, "how many plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
+    command->add_option("--top", flags->top, "how many plans to list")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
   }
-  command->footer(explain ? "Examples:\n"
-                            "  divisi explain model.onnx --cluster 8xh100 --dim batch=64 --html why.html\n"
-                            "Exit code 3: no plan fits the memory."
-                          : "Examples:\n"
-                            "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64\n"
-                            "  divisi plan model.onnx --cluster cluster.toml --devices 4 --optimizer adamw --json\n"
-                            "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64 --pipelines --swimlane pipeline.html\n"
-                            "  divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 1.25GB/s\n"
-                            "External data may be missing. Exit code 3: no plan fits the memory.");
+  command->footer(
+      explain ? "Examples:\n"
+                "  divisi explain model.onnx --cluster 8xh100 --dim batch=64 --html why.html\n"
+                "Exit code 3: no plan fits the memory."
+              : "Examples:\n"
+                "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64\n"
+                "  divisi plan model.onnx --cluster cluster.toml --devices 4 --optimizer adamw --json\n"
+                "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64 --pipelines --swimlane pipeline.html\n"
+                "  divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 1.25GB/s\n"
+                "External data may be missing. Exit code 3: no plan fits the memory.");
   command->get_option("model")->required(false); // --profile stands in for it
   command->callback([flags, explain, command, &exitCode] {
     std::string wrong = flags->model.finish();
@@ -326,7 +343,8 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     else if (flags->profile.empty() != (flags->objective == "step"))
       wrong = "--objective pipedream is for a --profile of layers, and such a profile for it";
     for (const char *flag : {"--cluster", "--mesh", "--html"})
-      if (auto *option = command->get_option_no_throw(flag); option && option->count() && option->as<std::string>().empty())
+      if (auto *option = command->get_option_no_throw(flag);
+          option && option->count() && option->as<std::string>().empty())
         wrong = std::string(flag) + " is empty";
     if (wrong.empty() && !flags->plan.empty() && flags->pipelines)
       wrong = "--pipelines searches, --plan FILE has all decisions: leave out one of them";

@@ -101,8 +101,8 @@ private:
       if (ranks > 1)
         train = {self, "run", "--devices", std::to_string(ranks), program};
       train.insert(train.end(), data.begin(), data.end());
-      train.insert(train.end(), {"--steps", std::to_string(flags.steps), "--init", "1", "--lr", "0", "--no-shuffle", "--quiet",
-                                 "--profile", times});
+      train.insert(train.end(), {"--steps", std::to_string(flags.steps), "--init", "1", "--lr", "0", "--no-shuffle",
+                                 "--quiet", "--profile", times});
       if (int code = execute(train))
         return code;
       if (error = database.fold(times); !error.empty())
@@ -153,7 +153,8 @@ private:
       llvm::consumeError(head.takeError());
     if (object)
       llvm::outs() << way << ": " << llvm::format("%.3g ms", object->getNumber("us").value_or(0) * 1e-3)
-                   << llvm::format(" a step, %.3g ms expected before\n", object->getNumber("expected_us").value_or(0) * 1e-3);
+                   << llvm::format(" a step, %.3g ms expected before\n",
+                                   object->getNumber("expected_us").value_or(0) * 1e-3);
   }
 
   const ProfileFlags &flags;
@@ -163,23 +164,33 @@ private:
 
 void tools::addProfile(CLI::App &app, int &exitCode) {
   auto flags = std::make_shared<ProfileFlags>();
-  CLI::App *command = app.add_subcommand("profile", "measure this machine for a model: plans and expectations then use the times");
+  CLI::App *command =
+      app.add_subcommand("profile", "measure this machine for a model: plans and expectations then use the times");
   auto *model = command->add_option("model", flags->model, "an ONNX file");
-  command->add_option("--devices", flags->devices, "ranks on this machine")->check(CLI::Range(1, 4096))->capture_default_str();
-  command->add_option("--strategy", flags->strategies, "ways to split it over several devices (default: data, operator and auto)")
+  command->add_option("--devices", flags->devices, "ranks on this machine")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--strategy", flags->strategies,
+                   "ways to split it over several devices (default: data, operator and auto)")
       ->check(CLI::IsMember({"auto", "data", "operator"}));
   command->add_option("--steps", flags->steps, "steps to measure")->check(CLI::Range(5, 100000))->capture_default_str();
-  auto *from = command->add_option("--from", flags->from, "take what a program wrote with --profile instead")->check(CLI::ExistingFile);
-  command->add_option("--database", flags->database, "the file to keep the times in (default: $DIVISI_PROFILE, or in the cache folder)");
-  auto *layers = command->add_option("--layers", flags->layers, "write what each node takes on one device, for divisi plan --profile");
+  auto *from = command->add_option("--from", flags->from, "take what a program wrote with --profile instead")
+                   ->check(CLI::ExistingFile);
+  command->add_option("--database", flags->database,
+                      "the file to keep the times in (default: $DIVISI_PROFILE, or in the cache folder)");
+  auto *layers = command->add_option("--layers", flags->layers,
+                                     "write what each node takes on one device, for divisi plan --profile");
   model->excludes(from);
   layers->excludes(from);
   command->allow_extras();
-  command->footer("Other flags are those of divisi compile.\nExamples:\n"
-                  "  divisi profile model.onnx --dim batch=64 --optimizer adamw\n"
-                  "  divisi profile model.onnx --devices 2\n"
-                  "  divisi profile model.onnx --layers layers.json; divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 10Gb/s\n"
-                  "  ./model --data image=x.npy --data label=y.npy --profile run.jsonl; divisi profile --from run.jsonl");
+  command->footer(
+      "Other flags are those of divisi compile.\nExamples:\n"
+      "  divisi profile model.onnx --dim batch=64 --optimizer adamw\n"
+      "  divisi profile model.onnx --devices 2\n"
+      "  divisi profile model.onnx --layers layers.json; divisi plan --profile layers.json --objective pipedream "
+      "--devices 4 --bandwidth 10Gb/s\n"
+      "  ./model --data image=x.npy --data label=y.npy --profile run.jsonl; divisi profile --from run.jsonl");
   command->callback([flags, command, &exitCode] {
     flags->forwarded = command->remaining();
     if (flags->model.empty() == flags->from.empty()) {

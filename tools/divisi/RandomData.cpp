@@ -57,7 +57,8 @@ bool writeNpy(const std::string &file, StringRef type, const std::vector<int64_t
   llvm::raw_fd_ostream out(file, code);
   if (code)
     return false;
-  out << StringRef("\x93NUMPY\x01\x00", 8) << (char)(header.size() & 255) << (char)(header.size() >> 8) << header << data;
+  out << StringRef("\x93NUMPY\x01\x00", 8) << (char)(header.size() & 255) << (char)(header.size() >> 8) << header
+      << data;
   out.close();
   return !out.has_error();
 }

@@ -41,8 +41,8 @@ std::string writeNpy(const std::string &path, Type type, const std::vector<char>
   std::string shape;
   for (int64_t size : tensor.getShape())
     shape += std::to_string(size) + ",";
-  std::string header = "{'descr': '" + numpyType(tensor.getElementType()) + "', 'fortran_order': False, 'shape': (" +
-                       shape + "), }";
+  std::string header =
+      "{'descr': '" + numpyType(tensor.getElementType()) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.resize((header.size() + 10 + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
   std::error_code code;
@@ -162,7 +162,8 @@ void tools::addRunGraph(CLI::App &app, int &exitCode) {
       exitCode = runBatch(flags->batch, runtime);
       return;
     }
-    std::string error = flags->test.model.empty() || flags->test.outputs.empty() ? "expected MODEL and --output DIR" : "";
+    std::string error =
+        flags->test.model.empty() || flags->test.outputs.empty() ? "expected MODEL and --output DIR" : "";
     for (const std::string &input : flags->inputs) {
       auto [name, file] = StringRef(input).split('=');
       flags->test.inputs[name.str()] = file.str();

@@ -11,7 +11,8 @@ namespace {
 
 class Step {
 public:
-  Step(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan, const Expansion &expansion)
+  Step(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
+       const Expansion &expansion)
       : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
         ready(all.versions.size()), from(all.versions.size()), onDemand(problem.ops.size()),
         follows(all.versions.size()) {}
@@ -199,8 +200,8 @@ private:
   const Mesh &mesh;
   const Plan &plan;
   const Expansion &all;
-  std::vector<bool> needed;             // by version
-  std::vector<double> ready;            // by version
+  std::vector<bool> needed;                    // by version
+  std::vector<double> ready;                   // by version
   std::vector<llvm::SmallVector<int, 2>> from; // by version: its collectives
   std::vector<llvm::SmallVector<int, 2>> onDemand, follows;
   std::set<std::string> counted;

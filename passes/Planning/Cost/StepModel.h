@@ -10,10 +10,10 @@ struct Prediction {
   struct Collective {
     int version; // of the expansion
     dist::ReshardStep step;
-    int64_t bytes;         // as dist::bytesOfStep counts them
-    double seconds = 0;    // while it runs
-    double waited = 0;     // of these, what somebody waits for: the rest is hidden behind computation
-    int operation = -1;    // that made the value (-1: an argument)
+    int64_t bytes;      // as dist::bytesOfStep counts them
+    double seconds = 0; // while it runs
+    double waited = 0;  // of these, what somebody waits for: the rest is hidden behind computation
+    int operation = -1; // that made the value (-1: an argument)
   };
   double seconds = 0, compute = 0, communication = 0, waited = 0;
   double bytesSent = 0;
@@ -21,7 +21,7 @@ struct Prediction {
   enum Phase { forward, backward, update };
   struct Memory {
     double parameters = 0, moments = 0, others = 0, inputs = 0;
-    double transient = 0; // at the worst moment
+    double transient = 0;  // at the worst moment
     Phase phase = forward; // when that is
     int operation = -1;    // at which operation
     double total() const { return parameters + moments + others + inputs + transient; }
@@ -31,10 +31,11 @@ struct Prediction {
   std::vector<Collective> collectives;
 };
 
-/// Runs the step in program order on one stream of computation and one of communication: a collective starts when its value is
-/// there and the stream is free, and who needs the result waits. Memory is what is live between kernels.
+/// Runs the step in program order on one stream of computation and one of communication: a collective starts when its
+/// value is there and the stream is free, and who needs the result waits. Memory is what is live between kernels.
 Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan);
 /// The same with the plan's expansion, if it is known.
-Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan, const Expansion &expansion);
+Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
+                   const Expansion &expansion);
 
 } // namespace divisi::planning

@@ -21,12 +21,13 @@ std::vector<Figure> figuresOf(const Cluster &cluster) {
     figures.push_back({"latency of " + level.name, "s", level.latency,
                        [i = i](Cluster &c, double by) { c.levels[i].latency *= by; }});
   }
-  figures.push_back({"arithmetic of a device", "flop/s", cluster.device.flops[Cluster::Device::fp32],
-                     [](Cluster &c, double by) {
-                       for (double &flops : c.device.flops)
-                         flops *= by;
-                     }});
-  figures.push_back({"memory of a device", "B", cluster.device.memory, [](Cluster &c, double by) { c.device.memory *= by; }});
+  figures.push_back(
+      {"arithmetic of a device", "flop/s", cluster.device.flops[Cluster::Device::fp32], [](Cluster &c, double by) {
+         for (double &flops : c.device.flops)
+           flops *= by;
+       }});
+  figures.push_back(
+      {"memory of a device", "B", cluster.device.memory, [](Cluster &c, double by) { c.device.memory *= by; }});
   return figures;
 }
 

@@ -13,10 +13,10 @@ struct PricedPlan {
 
 /// At which value of a figure of the cluster another of the plans becomes the best.
 struct BreakEven {
-  std::string figure;  // "bandwidth of node"
-  std::string unit;    // "B/s", "s", "B", "flop/s"
-  double now, then;    // its value, and the one nearest to it at which the choice flips
-  size_t winner;       // the plan that is best there
+  std::string figure; // "bandwidth of node"
+  std::string unit;   // "B/s", "s", "B", "flop/s"
+  double now, then;   // its value, and the one nearest to it at which the choice flips
+  size_t winner;      // the plan that is best there
 };
 
 /// Tries every figure up and down by factors of two up to 64, and narrows where the best plan changes to one percent.

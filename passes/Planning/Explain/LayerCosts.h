@@ -7,10 +7,10 @@ namespace divisi::planning {
 struct LayerCost {
   std::string name; // of the ONNX node's folder: "/blocks.3/attn"; "" for what has no node (losses, updates)
   double forward = 0, backward = 0;
-  double shown = 0, hidden = 0;   // communication
-  double parameters = 0;          // bytes
-  std::vector<int> collectives;   // of the prediction
-  std::vector<int> weights;       // parameters (tensors) that its operations read first
+  double shown = 0, hidden = 0; // communication
+  double parameters = 0;        // bytes
+  std::vector<int> collectives; // of the prediction
+  std::vector<int> weights;     // parameters (tensors) that its operations read first
 };
 
 /// Layers in the order of the model. The update's work is in the layer without a name.

@@ -17,10 +17,11 @@ static bool spoilsAccumulator(const Problem &problem, const Problem::Op &op, con
          !contractedAxes(op.rule, factors)->first.empty();
 }
 
-/// Calls `done` for every way to give each axis of the mesh to none or one of the lists (the earlier axis is the more major
-/// one), the empty way first. `allowed(l)` says whether list l may have what it now has.
-static void forEachAssignment(const Mesh &mesh, llvm::MutableArrayRef<Axes> lists, llvm::function_ref<bool(size_t)> allowed,
-                              llvm::function_ref<void()> done, size_t axis = 0) {
+/// Calls `done` for every way to give each axis of the mesh to none or one of the lists (the earlier axis is the more
+/// major one), the empty way first. `allowed(l)` says whether list l may have what it now has.
+static void forEachAssignment(const Mesh &mesh, llvm::MutableArrayRef<Axes> lists,
+                              llvm::function_ref<bool(size_t)> allowed, llvm::function_ref<void()> done,
+                              size_t axis = 0) {
   if (axis == mesh.axes.size())
     return done();
   forEachAssignment(mesh, lists, allowed, done, axis + 1);

@@ -13,8 +13,8 @@ using namespace divisi::planning;
 
 namespace {
 
-/// The shares of the gradients' communication that searches take to be hidden, on every mesh and on the best ones again: the
-/// prediction decides among the plans.
+/// The shares of the gradients' communication that searches take to be hidden, on every mesh and on the best ones
+/// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8};
 constexpr size_t refined = 2; // meshes
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
@@ -133,7 +133,8 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
   return price(on, mesh, std::move(plan), std::move(name), expansion);
 }
 
-Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name, const Expansion &expansion) const {
+Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name,
+                         const Expansion &expansion) const {
   Candidate result{std::move(name), mesh, std::move(plan), {}};
   result.prediction = predict(problem, step, CostModel(on, mesh), result.plan, expansion);
   result.fits = result.prediction.memory.total() <= on.device.memory;
@@ -188,7 +189,8 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
       auto plan = planByStrategy(problem, mesh, {options.pins, zero}, ignored, pad);
       if (!plan)
         return {};
-      std::vector<Candidate> found = {price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
+      std::vector<Candidate> found = {
+          price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
       found[0].forms = recognize(problem, mesh, *plan);
       if (thorough)
         found.push_back(search(mesh, statesOf(problem, *plan, options.pins)));
@@ -196,7 +198,8 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
     });
   };
   for (const Mesh &mesh : options.meshes) {
-    bool exchanged = mesh.axes[0].name == "model" && options.meshes.size() > 1; // for a search the same as with its names exchanged
+    bool exchanged =
+        mesh.axes[0].name == "model" && options.meshes.size() > 1; // for a search the same as with its names exchanged
     if (exchanged && !thorough)
       continue;
     auto places = placesOf(problem, mesh, options.pins, error);
@@ -271,13 +274,14 @@ static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &pl
   return false;
 }
 
-/// Bytes of parameters that operations read split by the axis, as they lie; apart from these, whether the split is along a factor that
-/// other operands and the result have, too (experts, not rows or columns).
+/// Bytes of parameters that operations read split by the axis, as they lie; apart from these, whether the split is
+/// along a factor that other operands and the result have, too (experts, not rows or columns).
 static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
   double bytes = 0;
   bool experts = false;
   for (auto [op, factors] : llvm::zip(problem.ops, plan.ops)) {
-    if (op.forward || op.seldom || !llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
+    if (op.forward || op.seldom ||
+        !llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
       continue;
     for (auto [i, t] : llvm::enumerate(op.operands)) {
       if (!problem.tensors[t].weight || !operandSharding(op, mesh, factors, i).splits(axis))

@@ -24,11 +24,12 @@ struct Candidate {
 /// "data=2,model=4".
 std::string nameOf(const dist::Mesh &mesh);
 
-/// Whether a plan comes before another: what fits, what was measured, then the faster (or what needs less memory), then fewer devices.
+/// Whether a plan comes before another: what fits, what was measured, then the faster (or what needs less memory), then
+/// fewer devices.
 bool isBetter(const Candidate &a, const Candidate &b);
 
-/// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it lays
-/// the states.
+/// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it
+/// lays the states.
 constexpr size_t mostThorough = 2500;
 
 struct PlannerOptions {
@@ -38,14 +39,14 @@ struct PlannerOptions {
   std::vector<Pin> pins;
 };
 
-/// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several shares of
-/// hidden gradient communication; each plan is then predicted in full.
+/// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several
+/// shares of hidden gradient communication; each plan is then predicted in full.
 class Planner {
 public:
   Planner(Problem problem, Cluster cluster);
 
-  /// Every plan worth naming: the searched one of every mesh, the strategies data and operator with the levels of ZeRO, and
-  /// one device. Empty, with an error, where the pins hold on no mesh.
+  /// Every plan worth naming: the searched one of every mesh, the strategies data and operator with the levels of ZeRO,
+  /// and one device. Empty, with an error, where the pins hold on no mesh.
   std::vector<Candidate> candidates(const PlannerOptions &options, std::string &error) const;
   /// The best plan on a mesh with these arguments (by tensor) laid so.
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places) const;
@@ -55,14 +56,15 @@ public:
   void complete(Candidate &candidate) const;
   /// What a plan would take on another cluster.
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name) const;
-  Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name, const Expansion &expansion) const;
+  Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
+                  const Expansion &expansion) const;
 
   const Problem problem; // what the numbers of plans mean
   const Cluster cluster;
 
 private:
-  Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
-                   bool certify) const;
+  Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
+                   llvm::ArrayRef<double> hiddenShares, bool certify) const;
 
   /// Searches the best meshes at more shares of hidden communication.
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;

@@ -63,7 +63,8 @@ struct SearchSpace::Impl {
   std::map<Text, Template> templates;
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
   std::map<int, llvm::SmallVector<int, 2>> alike; // by root: those tensors
-  std::vector<std::pair<int, std::vector<double>>> hideable; // matrices of gradients' reshards, and what they cost in full
+  std::vector<std::pair<int, std::vector<double>>>
+      hideable; // matrices of gradients' reshards, and what they cost in full
 
   explicit Impl(const Groups &groups) : groups(groups) {}
 };
@@ -191,8 +192,8 @@ private:
           auto [it, fresh] = local.try_emplace(t, local.size());
           key.push_back(it->second);
           if (fresh) {
-            key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 | impl.groups.outside[t] << 10 |
-                          facts[t].whole << 11);
+            key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 |
+                          impl.groups.outside[t] << 10 | facts[t].whole << 11);
             key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
           }
         }

@@ -15,7 +15,8 @@ namespace divisi::planning {
 class SearchSpace {
 public:
   /// `pins` are arguments (and values that other groups make) whose shardings are decided, by tensor.
-  SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs, const std::map<int, dist::Sharding> &pins);
+  SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs,
+              const std::map<int, dist::Sharding> &pins);
   ~SearchSpace();
 
   /// Takes a share of the gradients' communication to hide behind the backward part.

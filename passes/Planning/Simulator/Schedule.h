@@ -24,7 +24,7 @@ enum class Staleness {
   stashed,      // forward: the newest; backward: those of the forward
   verticalSync, // forward and backward, on every stage: as many updates as stage 0 had when the minibatch entered it
   latest,       // the newest, both times: the gradient is of no single set of weights
-  predicted,    // the newest, moved on by the momentum as far as the updates that will come meanwhile (arXiv 1809.02839)
+  predicted, // the newest, moved on by the momentum as far as the updates that will come meanwhile (arXiv 1809.02839)
 };
 
 /// "naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream".

@@ -10,7 +10,8 @@ struct WeightVersions {
 };
 
 /// A version is kept from the update that makes it to the last task that reads it. p stages of PipeDream keep, on stage
-/// s, p - s versions when stashed, p with vertical sync, 1 with the latest or predicted ones (arXiv 1806.03377, section 3.3).
+/// s, p - s versions when stashed, p with vertical sync, 1 with the latest or predicted ones (arXiv 1806.03377,
+/// section 3.3).
 WeightVersions weightVersions(const Schedule &schedule);
 
 } // namespace divisi::planning::pipeline

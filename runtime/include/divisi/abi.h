@@ -24,9 +24,9 @@ typedef struct DivisiContext DivisiContext;
 /* A compiled loop nest. Works on [begin, end) of its outermost parallel extent. */
 typedef void (*DivisiKernel)(void *const *buffers, int64_t begin, int64_t end);
 
-/* Straight-line code of one stage: all of a step, or a part of it for one microbatch (the manifest's `tables` say which runs
- * when). `slot` is where the values lie that a microbatch's later tasks read; tasks of different microbatches may have
- * different slots. */
+/* Straight-line code of one stage: all of a step, or a part of it for one microbatch (the manifest's `tables` say which
+ * runs when). `slot` is where the values lie that a microbatch's later tasks read; tasks of different microbatches may
+ * have different slots. */
 typedef void (*DivisiTask)(DivisiContext *context, char *arena, char *slot);
 
 /* What one executable does. `manifest` is JSON (schema: runtime/README.md). */
@@ -94,9 +94,9 @@ void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void 
 void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 
-/* The k largest (or smallest) of each run along the middle dimension of [outer, extent, inner], sorted; equal values keep
- * the order of their indices. Buffers: x, values [outer, k, inner], indices (int64) of the same shape.
- * `width` is the element's size in bytes; kind 0 float, 1 signed, 2 unsigned. */
+/* The k largest (or smallest) of each run along the middle dimension of [outer, extent, inner], sorted; equal values
+ * keep the order of their indices. Buffers: x, values [outer, k, inner], indices (int64) of the same shape. `width` is
+ * the element's size in bytes; kind 0 float, 1 signed, 2 unsigned. */
 typedef struct DivisiTopK {
   int64_t outer, extent, inner, k, largest, kind, width;
 } DivisiTopK;
@@ -109,18 +109,17 @@ typedef struct DivisiCopy {
 void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *buffers);
 
 /* Communication between the ranks of a mesh (manifest: `mesh`). A group is the ranks that differ only in their indices
- * along `axes`; its members are ordered by these indices, the first axis major. A collective has one or more parts, each an
- * operand and a result; they travel together.
+ * along `axes`; its members are ordered by these indices, the first axis major. A collective has one or more parts,
+ * each an operand and a result; they travel together.
  *
  * A part of all_gather and reduce_scatter is [outer, first, inner] (middle = second = 1), and the dimension `first` is
- * the one that is gathered or scattered. all_to_all works on two dimensions of [outer, first, middle, second, inner]. Sizes are
- * the operand's. all_reduce, permute and all_gather: the operand is what a rank has; n is the group's size.
+ * the one that is gathered or scattered. all_to_all works on two dimensions of [outer, first, middle, second, inner].
+ * Sizes are the operand's. all_reduce, permute and all_gather: the operand is what a rank has; n is the group's size.
  *   all_reduce      [e]      -> [e]       combined over the group; the same bits on all ranks
  *   all_gather      [o,f,i]  -> [o,n*f,i] pieces in the group's order
  *   reduce_scatter  [o,f,i]  -> [o,f/n,i] combined; member r keeps the r-th piece
- *   all_to_all      gather the dimension `first` (n times longer) and scatter `second` (n times shorter), or the other way
- *                   around if `backward`
- *   permute         member r gets what member r - shift had, zeros if there is no such member
+ *   all_to_all      gather the dimension `first` (n times longer) and scatter `second` (n times shorter), or the other
+ * way around if `backward` permute         member r gets what member r - shift had, zeros if there is no such member
  */
 enum DivisiCollectiveKind {
   DIVISI_ALL_REDUCE = 0,
@@ -147,13 +146,13 @@ typedef struct DivisiCollective {
   int64_t part_count;
   DivisiPart parts[]; /* part_count of them */
 } DivisiCollective;
-/* Starts a collective: operands of all parts, then results of all parts. The operands must not change and the results must
- * not be read before divisi_await. Collectives complete in the order in which they are started. */
+/* Starts a collective: operands of all parts, then results of all parts. The operands must not change and the results
+ * must not be read before divisi_await. Collectives complete in the order in which they are started. */
 void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers);
 
-/* One message between two stages of a pipeline: to or from the rank that differs from this one only in its index along the
- * mesh's axis "stage". Messages of one id arrive in the order in which they are sent; those of different ids are independent.
- * Buffers: what is sent, or where it goes. */
+/* One message between two stages of a pipeline: to or from the rank that differs from this one only in its index along
+ * the mesh's axis "stage". Messages of one id arrive in the order in which they are sent; those of different ids are
+ * independent. Buffers: what is sent, or where it goes. */
 typedef struct DivisiTransfer {
   int64_t id;    /* equal on both sides, unique among transfers and collectives */
   int64_t stage; /* index of the other side along the axis "stage"; may be this rank's own */

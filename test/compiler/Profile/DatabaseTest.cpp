@@ -24,8 +24,10 @@ protected:
   /// What a program's --profile writes for one call of this time.
   std::string run(double microseconds) {
     return file("run.jsonl", "{\"profile\":1,\"ranks\":2,\"threads\":1,\"us\":100,\"task_us\":90,\"input_bytes\":64}\n"
-                             "{\"kind\":\"gemm\",\"name\":\"/fc\",\"key\":\"gemm 1\",\"us\":" + std::to_string(microseconds) + "}\n"
-                             "{\"kind\":\"await\",\"name\":\"\",\"key\":\"\",\"us\":7}\n");
+                             "{\"kind\":\"gemm\",\"name\":\"/fc\",\"key\":\"gemm 1\",\"us\":" +
+                                 std::to_string(microseconds) +
+                                 "}\n"
+                                 "{\"kind\":\"await\",\"name\":\"\",\"key\":\"\",\"us\":7}\n");
   }
   std::filesystem::path folder;
 };
@@ -59,9 +61,11 @@ TEST_F(Database, NoFileIsAnEmptyDatabase) {
 }
 
 TEST_F(Database, RefusesWhatIsNoDatabase) {
-  for (const char *text : {"", "{", "[]", "{\"divisi_profile\":2,\"microseconds\":{}}", "{\"divisi_profile\":1}",
-                           "{\"divisi_profile\":1,\"microseconds\":{\"a\":3}}", "{\"divisi_profile\":1,\"microseconds\":{\"a\":[]}}",
-                           "{\"divisi_profile\":1,\"microseconds\":{\"a\":[-1]}}", "{\"divisi_profile\":1,\"microseconds\":{\"a\":[\"b\"]}}"}) {
+  for (const char *text :
+       {"", "{", "[]", "{\"divisi_profile\":2,\"microseconds\":{}}", "{\"divisi_profile\":1}",
+        "{\"divisi_profile\":1,\"microseconds\":{\"a\":3}}", "{\"divisi_profile\":1,\"microseconds\":{\"a\":[]}}",
+        "{\"divisi_profile\":1,\"microseconds\":{\"a\":[-1]}}",
+        "{\"divisi_profile\":1,\"microseconds\":{\"a\":[\"b\"]}}"}) {
     std::string error;
     EXPECT_FALSE(ProfileDatabase::read(file("p.json", text), error)) << text;
     EXPECT_NE(error.find("p.json"), std::string::npos) << text;
@@ -70,7 +74,8 @@ TEST_F(Database, RefusesWhatIsNoDatabase) {
 }
 
 TEST_F(Database, RefusesWhatIsNoRunAndStaysAsItWas) {
-  for (const char *text : {"", "x\n", "{}\n", "{\"profile\":1,\"ranks\":0,\"threads\":1}\n", "{\"profile\":1,\"ranks\":1,\"threads\":1}\n[]\n",
+  for (const char *text : {"", "x\n", "{}\n", "{\"profile\":1,\"ranks\":0,\"threads\":1}\n",
+                           "{\"profile\":1,\"ranks\":1,\"threads\":1}\n[]\n",
                            "{\"profile\":1,\"ranks\":1,\"threads\":1}\n{\"key\":\"a\"}\n",
                            "{\"profile\":1,\"ranks\":1,\"threads\":1}\n{\"key\":\"a\",\"us\":1e300}\n"}) {
     ProfileDatabase database;

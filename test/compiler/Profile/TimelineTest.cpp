@@ -24,12 +24,14 @@ TEST(Timeline, CollectivesRunBesideComputation) {
 }
 
 TEST(Timeline, AMessageArrivesWhenItWasSentAndTravelled) {
-  EXPECT_EQ(finishTime({{{&compute, 4}, {&send0, 3, 1}, {&compute, 1}}, {{&receive0, 0}, {&compute, 1}, {&await0, 0}, {&compute, 2}}}),
+  EXPECT_EQ(finishTime({{{&compute, 4}, {&send0, 3, 1}, {&compute, 1}},
+                        {{&receive0, 0}, {&compute, 1}, {&await0, 0}, {&compute, 2}}}),
             10);
 }
 
 TEST(Timeline, MicrobatchesFollowEachOther) {
-  // GPipe of two stages and microbatches: forward 2, backward 2, messages of no time. The second stage does both at once.
+  // GPipe of two stages and microbatches: forward 2, backward 2, messages of no time. The second stage does both at
+  // once.
   std::vector<TimedCall> first, second;
   for (int i = 0; i < 2; ++i)
     first.insert(first.end(), {{&compute, 2}, {&send0, 0, 0}});
@@ -41,5 +43,6 @@ TEST(Timeline, MicrobatchesFollowEachOther) {
 }
 
 TEST(Timeline, WhoWaitsForEverIsTold) {
-  EXPECT_LT(finishTime({{{&receive0, 0}, {&await0, 0}, {&send1, 1, 0}}, {{&receive1, 0}, {&await1, 0}, {&send0, 1, 0}}}), 0);
+  EXPECT_LT(
+      finishTime({{{&receive0, 0}, {&await0, 0}, {&send1, 1, 0}}, {{&receive1, 0}, {&await1, 0}, {&send0, 1, 0}}}), 0);
 }

@@ -46,8 +46,8 @@ std::vector<int> groupOf(int device, llvm::ArrayRef<int> axes) {
   return group;
 }
 
-/// The matrix with elements 8 r + c under a sharding. A partial value is spread so that the sum is right: a device's share is
-/// weighed by its index, and the shares of a group add up to one.
+/// The matrix with elements 8 r + c under a sharding. A partial value is spread so that the sum is right: a device's
+/// share is weighed by its index, and the shares of a group add up to one.
 Devices place(const Sharding &sharding) {
   Devices devices;
   for (int device = 0; device < 8; ++device) {

@@ -129,9 +129,9 @@ TEST_F(ShardingRules, FactorsOfReshape) {
   EXPECT_EQ(reshape("8x6", "4x2x6"), "f0*f1 f2 -> f0 f1 f2 | f0=4 f1=2 f2=6");
   EXPECT_EQ(reshape("4x6", "12x2"), "f0 f1*f2 -> f0*f1 f2 | f0=4 f1=3 f2=2");
   EXPECT_EQ(reshape("1x8x1x6", "8x6x1"), ". f0 . f1 -> f0 f1 . | f0=8 f1=6");
-  EXPECT_EQ(reshape("4x6", "6x4"), ". . -> . . |");           // neither nests in the other
+  EXPECT_EQ(reshape("4x6", "6x4"), ". . -> . . |");                // neither nests in the other
   EXPECT_EQ(reshape("5x4x6", "5x6x4"), "f0 . . -> f0 . . | f0=5"); // what comes before is still a factor
-  EXPECT_EQ(reshape("8x3", "4x3x2"), "f0 . -> f0 . . | f0=4");  // the major part of 8
+  EXPECT_EQ(reshape("8x3", "4x3x2"), "f0 . -> f0 . . | f0=4");     // the major part of 8
 }
 
 /// Each factor means the same digit of an element's index on both sides.

@@ -43,8 +43,8 @@ int64_t bytesInOrder(const Buffers &buffers, const std::vector<size_t> &order) {
   return bytes;
 }
 
-/// The smallest arena. Buffers of a best layout, placed by increasing offset, each at its lowest free place, never end up
-/// higher than they were: so some order is best.
+/// The smallest arena. Buffers of a best layout, placed by increasing offset, each at its lowest free place, never end
+/// up higher than they were: so some order is best.
 int64_t smallestBytes(const Buffers &buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);

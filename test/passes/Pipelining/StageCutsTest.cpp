@@ -26,7 +26,8 @@ static std::pair<double, double> costOf(const std::vector<double> &seconds, cons
 }
 
 /// Tries every set of cuts.
-static std::pair<double, double> bruteForce(const std::vector<double> &seconds, const std::vector<double> &cutSeconds, int stages) {
+static std::pair<double, double> bruteForce(const std::vector<double> &seconds, const std::vector<double> &cutSeconds,
+                                            int stages) {
   int layers = (int)seconds.size();
   std::pair<double, double> best = {1e30, 1e30};
   for (unsigned mask = 0; mask < 1u << (layers - 1); ++mask) {

@@ -97,7 +97,8 @@ TEST(CommunicatorTest, ASignalEndsWaitingForALostRank) {
   void *buffers[] = {in, out};
   CollectiveBlock block(DIVISI_ALL_GATHER, DIVISI_F32, {0}, {four});
   ASSERT_TRUE(succeeded(communicator.start(block.get(), buffers)));
-  EXPECT_TRUE(failsWith(communicator.await(7), "rank 0: step 3: waited in vain for 'all_gather of the weight': another"));
+  EXPECT_TRUE(
+      failsWith(communicator.await(7), "rank 0: step 3: waited in vain for 'all_gather of the weight': another"));
   EXPECT_TRUE(failsWith(communicator.maximum(1, true), "step 3"));
 }
 

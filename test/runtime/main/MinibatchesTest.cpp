@@ -25,8 +25,8 @@ using Steps = std::vector<std::string>;
 
 TEST(Minibatches, FirstStageOfThree) {
   Table table{{0, 0, 100, 10, 3}, {1, -2, 100, 10, 3}};
-  EXPECT_EQ(stepsOf({2, 2}, table, "FB", 4), (Steps{"F0@100-0 ", "F1@110-1 ", "F2@120-2 B0@100-0 ", "F3@100-2 B1@110-0 ",
-                                                     "B2@120-0 ", "B3@100-0 "}));
+  EXPECT_EQ(stepsOf({2, 2}, table, "FB", 4),
+            (Steps{"F0@100-0 ", "F1@110-1 ", "F2@120-2 B0@100-0 ", "F3@100-2 B1@110-0 ", "B2@120-0 ", "B3@100-0 "}));
 }
 
 TEST(Minibatches, LastStageWaitsForTheOthersAtTheEnd) {
