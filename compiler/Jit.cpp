@@ -1,5 +1,6 @@
 #include "compiler/Jit.h"
 
+#include "codegen/Emit/Places.h"
 #include "codegen/Emit/Program.h"
 #include "codegen/Kernels/Passes.h"
 #include "compiler/Pipeline.h"
@@ -115,7 +116,8 @@ static std::vector<char> constantOf(Value value) {
   return constant ? codegen::bytesOf(cast<DenseElementsAttr>(constant.getValue())) : std::vector<char>();
 }
 
-llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp module) {
+llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp module,
+                                                                  llvm::function_ref<void(ModuleOp)> look) {
   auto task = module.lookupSymbol<func::FuncOp>("forward");
   if (!task)
     return problem("expected a function @forward");
@@ -125,6 +127,8 @@ llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp modul
   addExecPipeline(pm);
   if (failed(pm.run(module)))
     return problem("the pipeline failed");
+  if (look)
+    look(module);
   task = module.lookupSymbol<func::FuncOp>("evaluate");
   for (unsigned i = 0; i < task.getNumArguments(); ++i) {
     auto name = task.getArgAttrOfType<StringAttr>(i, graph::names::input);
@@ -152,7 +156,7 @@ void JitFunction::run(DivisiContext *context) {
   memset(arena.get(), 0, bytes);
   for (auto [input, offset] : llvm::zip(inputs, inputOffsets))
     llvm::copy(input.bytes, arena.get() + offset);
-  program->tasks[0](context, arena.get(), arena.get());
+  program->tasks[0](context, arena.get(), arena.get(), program->constants);
   for (auto [output, offset, constant] : llvm::zip(outputs, outputOffsets, constants)) {
     char *from = arena.get() + offset;
     output.bytes = offset < 0 ? constant : std::vector<char>(from, from + graph::bytesOf(output.type));

@@ -28,8 +28,10 @@ public:
     std::vector<char> bytes;
   };
 
-  /// Compiles @forward of a graph-level module, which is changed. Diagnostics go to the module's context.
-  static llvm::Expected<std::unique_ptr<JitFunction>> compile(mlir::ModuleOp module);
+  /// Compiles @forward of a graph-level module, which is changed. Diagnostics go to the module's context. `look` sees
+  /// the module at the level exec.
+  static llvm::Expected<std::unique_ptr<JitFunction>> compile(mlir::ModuleOp module,
+                                                              llvm::function_ref<void(mlir::ModuleOp)> look = nullptr);
   ~JitFunction();
 
   /// To be filled before `run`.

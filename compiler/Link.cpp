@@ -56,7 +56,7 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
     llvm::append_range(arguments, ArrayRef<StringRef>{"-Wl,--whole-archive", mpi, "-Wl,--no-whole-archive"});
   }
   llvm::append_range(arguments, ArrayRef<StringRef>{runtime, "-Wl,--gc-sections", "-Wl,--as-needed", "-lopenblas",
-                                                    "-ldnnl", "-lgomp", "-lpthread", "-lm"});
+                                                    "-ldnnl", "-lgomp", "-lpthread", "-ldl", "-lm"});
   if (manyRanks)
     arguments.push_back("-lmpi");
   std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};

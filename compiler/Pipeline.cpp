@@ -60,7 +60,8 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(planning::createSplitProjectionsPass());
   if (options.batchNormGroups > 1)
     pm.addPass(training::createGroupBatchNormPass({options.batchNormGroups}));
-  pm.addPass(layout::createChannelsLastPass());
+  if (options.channelsLast)
+    pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());
   if (options.precision != "fp32")
     pm.addPass(training::createReducePrecisionPass());

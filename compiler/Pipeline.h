@@ -33,6 +33,7 @@ struct TrainOptions {
   bool nesterov = false;
   bool splitProjections = false; // for plans that split weights
   int64_t batchNormGroups = 1;   // parts of the batch with statistics of their own
+  bool channelsLast = true;      // convolutions as CPUs like them
   bool markGradients = false;    // for an asynchronous schedule
 };
 

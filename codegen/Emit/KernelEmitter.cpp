@@ -1,36 +1,26 @@
 #include "codegen/Emit/KernelEmitter.h"
 
-#include "codegen/Emit/Clusters.h"
-#include "codegen/Kernels/RowSets.h"
-#include "codegen/Lowering/ScalarBuilder.h"
-#include "dialects/Graph/Graph.h"
+#include "codegen/Emit/Elements.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/Matchers.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
-using graph::shapeOf;
 
 namespace {
 
 /// A thread should have at least about this many elements to compute.
 constexpr int64_t elementsPerThread = 8192;
 
-class KernelEmitter {
+class KernelEmitter : ElementEmitter {
 public:
-  using Values = SmallVector<Value>;
-
-  KernelEmitter(OpBuilder &builder, exec::KernelOp kernel)
-      : kernel(kernel), builder(builder), s(builder, kernel.getLoc()), body(kernel.getBody().front()),
-        rows(kernel.getRows()) {}
+  using ElementEmitter::ElementEmitter;
 
   EmittedKernel emit(StringRef name, ArrayRef<int64_t> buffers) {
     EmittedKernel result;
-    declare(name, buffers, result);
+    Type index = builder.getIndexType();
+    result.function = declare(name, buffers, {index, index}, result.values);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&result.function.getBody().front());
     unsigned count = result.values.size();
@@ -45,59 +35,13 @@ public:
   }
 
 private:
-  void declare(StringRef name, ArrayRef<int64_t> buffers, EmittedKernel &result) {
-    llvm::DenseMap<int64_t, unsigned> argumentOf;
-    SmallVector<Type> types;
-    Operation *yield = body.getTerminator();
-    auto valueAt = [&](unsigned i) {
-      return i < kernel.getInputs().size() ? (Value)body.getArgument(i)
-                                           : yield->getOperand(i - kernel.getInputs().size());
-    };
-    SmallVector<unsigned> argument;
-    for (auto [i, buffer] : llvm::enumerate(buffers)) {
-      auto [it, fresh] = argumentOf.try_emplace(buffer, types.size());
-      if (fresh) {
-        auto type = graph::tensorType(valueAt(i));
-        types.push_back(MemRefType::get({type.getNumElements()}, ScalarBuilder::scalarType(type.getElementType())));
-        result.values.push_back(i);
-      }
-      argument.push_back(it->second);
-    }
-    unsigned memrefs = types.size();
-    types.append(2, builder.getIndexType());
-    result.function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType(types, {}));
-    result.function.setPrivate();
-    Block *entry = result.function.addEntryBlock();
-    for (unsigned i = 0; i < memrefs; ++i)
-      result.function.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
-    for (auto [i, which] : llvm::enumerate(argument))
-      buffer[valueAt(i)] = entry->getArgument(which);
-  }
-
-  Operation *serialStage() {
-    for (Operation &op : body)
-      if (isa<SerialInterface>(op) && op.hasAttr(exec::names::stage))
-        return &op;
-    return nullptr;
-  }
-
   void emitSerial(Operation *op, Value begin, Value end, EmittedKernel &result) {
-    auto serial = cast<SerialInterface>(op);
-    result.extent = std::max<int64_t>(1, serial.getParallelExtent());
+    result.extent = std::max<int64_t>(1, cast<SerialInterface>(op).getParallelExtent());
     int64_t work = 0;
     for (Value operand : op->getOperands())
       work += graph::tensorType(operand).getNumElements();
     result.grain = std::max<int64_t>(16, elementsPerThread * result.extent / std::max<int64_t>(1, work));
-    // The result of a serial operation is addressed by its own shape.
-    auto type = graph::tensorType(op->getResult(0));
-    Value flat = buffer.lookup(op->getResult(0));
-    auto shaped = MemRefType::get(type.getShape(), ScalarBuilder::scalarType(type.getElementType()));
-    Value target = flat;
-    if (type.getRank() != 1)
-      target = memref::ReinterpretCastOp::create(builder, op->getLoc(), shaped, flat, /*offset=*/0, type.getShape(),
-                                                 SmallVector<int64_t>(shaped.getStridesAndOffset().first));
-    serial.emitSerial(s, begin, end, [&](unsigned i, ValueRange index) { return resolve(op->getOperand(i), index); },
-                      target);
+    emitSerialLoops(op, begin, end);
   }
 
   void emitRows(Value begin, Value end, EmittedKernel &result) {
@@ -131,9 +75,6 @@ private:
         }
   }
 
-  /// The index of this row's first dimensions.
-  Values rowIndex(ArrayRef<int64_t> shape) { return s.delinearize(row, shape.take_front(leadingRank(shape, rows))); }
-
   void emitCluster(const Cluster &cluster) {
     switch (cluster.kind) {
     case Cluster::Kind::pass:
@@ -151,7 +92,7 @@ private:
     for (Operation *stage : cluster.stages)
       llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
     auto results = s.loops(cluster.extents, carried, [&](ValueRange inner, ValueRange accumulators) {
-      memo.clear();
+      forget();
       current.clear();
       Values next, toStore;
       SmallVector<std::pair<Value, Value>> stores; // value, element
@@ -173,7 +114,7 @@ private:
         storeInner(value, element, inner, cluster);
       return next;
     });
-    memo.clear();
+    forget();
     ArrayRef<Value> rest = results;
     for (Operation *stage : cluster.stages) {
       if (!cast<LoopInterface>(stage).getLoopDomain().hasReduction()) {
@@ -207,7 +148,7 @@ private:
       return {};
     });
     s.loops(ArrayRef<int64_t>(domain.extents).drop_front(leading), {}, [&](ValueRange inner, ValueRange) -> Values {
-      memo.clear();
+      forget();
       Values keptIndex;
       for (auto [i, value] : llvm::enumerate(inner))
         if (!domain.reduced[leading + i])
@@ -223,7 +164,7 @@ private:
       }
       return {};
     });
-    memo.clear();
+    forget();
   }
 
   /// The reduced dimensions are innermost: each result element has its own accumulators.
@@ -238,9 +179,10 @@ private:
       for (Operation *stage : cluster.stages)
         llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
       auto results = s.loops(reduced, carried, [&](ValueRange inner, ValueRange accumulators) {
-        memo.clear();
+        forget();
         Values both, next;
-        for (size_t d = leading, k = 0, r = 0; d < domain.extents.size(); ++d) // reduced dimensions of size 1 lie anywhere
+        for (size_t d = leading, k = 0, r = 0; d < domain.extents.size();
+             ++d) // reduced dimensions of size 1 lie anywhere
           both.push_back(domain.reduced[d] ? inner[r++] : outer[k++]);
         for (Operation *stage : cluster.stages) {
           size_t count = stage->getNumResults();
@@ -249,7 +191,7 @@ private:
         }
         return next;
       });
-      memo.clear();
+      forget();
       Value linear = s.linearize(outer, kept);
       size_t i = 0;
       for (Operation *stage : cluster.stages)
@@ -259,132 +201,14 @@ private:
     });
   }
 
-  /// The full point of a stage's domain for the loop indices of a cluster with the same extents but for ones.
-  Values pointOf(const LoopDomain &domain, ValueRange inner, const Cluster &cluster) {
-    Values point = rowIndex(domain.extents), moving;
-    for (auto [extent, index] : llvm::zip(cluster.extents, inner))
-      if (extent != 1)
-        moving.push_back(index);
-    size_t next = 0;
-    for (size_t d = point.size(); d < domain.extents.size(); ++d)
-      point.push_back(domain.extents[d] == 1 ? s.index(0) : moving[next++]);
-    return point;
-  }
-
-  Values step(Operation *stage, ValueRange point, ValueRange accumulators) {
-    auto load = [&](unsigned i, ValueRange index) { return resolve(stage->getOperand(i), index); };
-    if (isFlat(stage))
-      return cast<LoopInterface>(stage).emitStep(s, row, accumulators,
-                                                 [&](unsigned i, ValueRange) { return flat(stage->getOperand(i)); });
-    return cast<LoopInterface>(stage).emitStep(s, point, accumulators, load);
-  }
-
-  /// Elementwise operations of a kernel whose rows are single elements need no index but the row number.
-  bool isFlat(Operation *op) const {
-    bool elementwise = op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
-                       op->hasTrait<OpTrait::SameOperandsAndResultShape>();
-    return elementwise && graph::tensorType(op->getResult(0)).getNumElements() == rows && rows > 1;
-  }
-
-  /// The element of a value with one element per row.
-  Value flat(Value value) {
-    if (Value known = current.lookup(value))
-      return known;
-    if (Value known = scalar.lookup(value))
-      return known;
-    if (Value source = buffer.lookup(value))
-      return s.load(source, row);
-    Operation *op = value.getDefiningOp();
-    if (isa<graph::ReshapeOp>(op))
-      return flat(op->getOperand(0));
-    if (!isFlat(op))
-      return resolve(value, s.delinearize(row, shapeOf(value)));
-    auto [it, fresh] = flatMemo.try_emplace({builder.getInsertionBlock(), value}, Value());
-    if (!fresh)
-      return it->second;
-    Value result = step(op, {}, {})[0];
-    return flatMemo[{builder.getInsertionBlock(), value}] = result;
-  }
-
-  /// The element of a value at an index: known, loaded or computed.
-  Value resolve(Value value, ValueRange index) {
-    if (Value known = current.lookup(value))
-      return known;
-    if (Value known = scalar.lookup(value))
-      return known;
-    Operation *op = value.getDefiningOp();
-    if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op))
-      return splat(constant);
-    if (Value row = temporary.lookup(value)) {
-      ArrayRef<int64_t> shape = shapeOf(value);
-      int64_t leading = leadingRank(shape, rows);
-      return s.load(row, s.linearize(index.drop_front(leading), shape.drop_front(leading)));
-    }
-    if (Value source = buffer.lookup(value))
-      return s.load(source, s.linearize(index, shapeOf(value)));
-    SmallVector<const void *> key = {value.getAsOpaquePointer()};
-    for (Value i : index) {
-      IntegerAttr constant; // equal constants are equal indices
-      key.push_back(matchPattern(i, m_Constant(&constant)) ? (const void *)constant.getAsOpaquePointer()
-                                                          : i.getAsOpaquePointer());
-    }
-    key.push_back(builder.getInsertionBlock());
-    auto it = memo.find(key);
-    if (it != memo.end())
-      return it->second;
-    auto load = [&](unsigned i, ValueRange at) { return resolve(op->getOperand(i), at); };
-    Value result = cast<LoopInterface>(op).emitStep(s, index, {}, load)[0];
-    memo[key] = result;
-    return result;
-  }
-
-  Value splat(graph::ConstantOp constant) {
-    auto data = cast<DenseElementsAttr>(constant.getValue());
-    Type type = ScalarBuilder::scalarType(data.getElementType());
-    auto typed = isa<FloatType>(type) ? (TypedAttr)FloatAttr::get(type, data.getSplatValue<APFloat>())
-                                      : (TypedAttr)IntegerAttr::get(type, data.getSplatValue<APInt>());
-    return arith::ConstantOp::create(builder, constant.getLoc(), typed);
-  }
-
   void storeInner(Value value, Value element, ValueRange inner, const Cluster &cluster) {
-    if (buffer.count(value) || temporary.count(value))
+    if (isInMemory(value))
       storeAt(value, element, s.linearize(inner, cluster.extents));
   }
-  /// Stores into this row of a value, `linear` counting the row's elements.
-  void storeAt(Value value, Value element, Value linear) {
-    if (Value target = temporary.lookup(value))
-      return s.store(element, target, linear);
-    s.store(element, buffer.lookup(value), inBuffer(value, linear));
-  }
-  Value loadAt(Value value, Value linear) {
-    if (Value source = temporary.lookup(value))
-      return s.load(source, linear);
-    return s.load(buffer.lookup(value), inBuffer(value, linear));
-  }
-  Value inBuffer(Value value, Value linear) {
-    int64_t inner = graph::tensorType(value).getNumElements() / rows;
-    return inner == 1 ? row : s.addIndex(s.mulIndex(row, inner), linear);
-  }
-
-  exec::KernelOp kernel;
-  OpBuilder &builder;
-  ScalarBuilder s;
-  Block &body;
-  int64_t rows;
-  Value row;
-  llvm::DenseMap<Value, Value> buffer;    // values that lie in the arena
-  llvm::DenseMap<Value, Value> temporary; // stages of which one row is kept
-  llvm::DenseMap<Value, Value> scalar;    // stages with one element per row: in a register
-  llvm::DenseMap<Value, Value> current;   // stages of the loop nest being emitted, at its point
-  std::map<SmallVector<const void *>, Value> memo;
-  std::map<std::pair<Block *, Value>, Value, bool (*)(const std::pair<Block *, Value> &, const std::pair<Block *, Value> &)>
-      flatMemo{[](const auto &a, const auto &b) {
-        return std::make_pair((void *)a.first, a.second.getAsOpaquePointer()) <
-               std::make_pair((void *)b.first, b.second.getAsOpaquePointer());
-      }};
 };
 } // namespace
 
-EmittedKernel codegen::emitKernel(OpBuilder &builder, exec::KernelOp kernel, StringRef name, ArrayRef<int64_t> buffers) {
+EmittedKernel codegen::emitKernel(OpBuilder &builder, exec::KernelOp kernel, StringRef name,
+                                  ArrayRef<int64_t> buffers) {
   return KernelEmitter(builder, kernel).emit(name, buffers);
 }

@@ -39,11 +39,15 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
 };
 } // namespace
 
-void divisi::codegen::addKernelLowering(OpPassManager &pm) {
+void divisi::codegen::addMathExpansion(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(std::make_unique<ExpandMath>());
   pm.addPass(memref::createExpandStridedMetadataPass());
+}
+
+void divisi::codegen::addKernelLowering(OpPassManager &pm) {
+  addMathExpansion(pm);
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());

@@ -1,6 +1,7 @@
 #include "codegen/Emit/Program.h"
 
-#include "codegen/Emit/KernelEmitter.h"
+#include "codegen/Emit/KernelTable.h"
+#include "codegen/Emit/Places.h"
 #include "dialects/Graph/Graph.h"
 #include "divisi/abi.h"
 
@@ -11,10 +12,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
-#include "codegen/Emit/MathLowering.h"
-
-#include "llvm/ADT/StringMap.h"
-
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
@@ -24,17 +21,11 @@ static_assert((int64_t)graph::whenGradNorms == (int64_t)DIVISI_WHEN_GRAD_NORMS &
 
 namespace {
 
-/// A kernel that several operations may launch.
-struct Launchable {
-  std::string entry;
-  SmallVector<unsigned> values;
-  int64_t extent, grain;
-};
-
 class ProgramEmitter {
 public:
-  ProgramEmitter(ModuleOp module, const ProgramData &data)
-      : module(module), data(data), loc(module.getLoc()), builder(module.getContext()) {
+  ProgramEmitter(ModuleOp module, const ProgramData &data, const Targets &targets)
+      : module(module), data(data), targets(targets), loc(module.getLoc()), builder(module.getContext()),
+        kernels(module, targets) {
     pointer = LLVM::LLVMPointerType::get(module.getContext());
     i64 = builder.getI64Type();
   }
@@ -43,19 +34,19 @@ public:
     auto tasks = llvm::to_vector(module.getOps<func::FuncOp>());
     for (func::FuncOp task : tasks)
       for (auto kernel : task.getOps<exec::KernelOp>())
-        emitOnce(kernel);
-    for (func::FuncOp task : tasks)
-      task->moveBefore(module.getBody(), module.getBody()->begin());
-    // Kernels are lowered by upstream's conversions; the tasks must not be among them.
-    OwningOpRef<ModuleOp> kernels = ModuleOp::create(loc);
-    for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (!llvm::is_contained(tasks, function))
-        function->moveBefore(kernels->getBody(), kernels->getBody()->end());
-    if (failed(lowerKernels(*kernels)))
-      return failure();
-    for (Operation &op : llvm::make_early_inc_range(*kernels->getBody()))
-      op.moveBefore(module.getBody(), module.getBody()->end());
-    emitEntries();
+        kernels.add(kernel, places.ofAll(kernel));
+    if (targets.cpu) {
+      if (failed(kernels.lowerForCpu()))
+        return failure();
+      emitLoops();
+    }
+    emitDescriptions();
+    if (!targets.cuda.empty()) {
+      auto texts = kernels.lowerForCuda();
+      if (failed(texts))
+        return failure();
+      deviceCode = std::move(*texts);
+    }
     declareServices();
     for (func::FuncOp task : tasks) {
       emitTask(task);
@@ -74,77 +65,13 @@ public:
   }
 
 private:
-  /// The buffer of each input and then each output: arena offsets, or negative numbers for constants.
-  SmallVector<int64_t> buffersOf(exec::KernelOp kernel) {
-    SmallVector<int64_t> buffers;
-    for (Value input : kernel.getInputs())
-      buffers.push_back(placeOf(input));
-    llvm::append_range(buffers, *kernel.getOffsets());
-    return buffers;
-  }
-
-  int64_t placeOf(Value value) {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      auto task = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      return task.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), exec::names::offset).getInt();
-    }
-    Operation *op = value.getDefiningOp();
-    if (isa<graph::ReshapeOp>(op))
-      return placeOf(op->getOperand(0));
-    if (auto constant = dyn_cast<graph::ConstantOp>(op))
-      return -1 - (int64_t)constantNumber(constant.getValue());
-    auto offsets = op->getAttrOfType<DenseI64ArrayAttr>("offsets");
-    return offsets[cast<OpResult>(value).getResultNumber()];
-  }
-
-  size_t constantNumber(Attribute value) {
-    auto it = llvm::find(constants, value);
-    if (it == constants.end()) {
-      constants.push_back(value);
-      return constants.size() - 1;
-    }
-    return it - constants.begin();
-  }
-
-  /// Equal kernels share one function.
-  void emitOnce(exec::KernelOp kernel) {
-    auto buffers = buffersOf(kernel);
-    std::string key;
-    llvm::raw_string_ostream text(key);
-    llvm::DenseMap<int64_t, int64_t> numbers;
-    for (int64_t buffer : buffers)
-      text << numbers.try_emplace(buffer, numbers.size()).first->second << ' ';
-    auto offsets = kernel.getOffsetsAttr();
-    auto when = kernel->removeAttr(exec::names::when);
-    kernel.removeOffsetsAttr();
-    kernel->print(text, OpPrintingFlags().useLocalScope());
-    kernel.setOffsetsAttr(offsets);
-    if (when)
-      kernel->setAttr(exec::names::when, when);
-    auto [it, fresh] = kernelOf.try_emplace(key, launchables.size());
-    which[kernel] = it->second;
-    if (!fresh)
-      return;
-    builder.setInsertionPointToEnd(module.getBody());
-    std::string name = "kernel" + std::to_string(launchables.size());
-    EmittedKernel emitted = emitKernel(builder, kernel, name, buffers);
-    launchables.push_back({name, emitted.values, emitted.extent, emitted.grain});
-  }
-
-  LogicalResult lowerKernels(ModuleOp kernels) {
-    PassManager pm(kernels.getContext());
-    pm.enableVerifier(true);
-    addKernelLowering(pm);
-    return pm.run(kernels);
-  }
-
-  /// kernelN_entry(buffers, begin, end): what divisi_launch calls.
-  void emitEntries() {
+  /// kernelN_loop(buffers, begin, end): see DivisiLoop in the ABI.
+  void emitLoops() {
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
-    for (const Launchable &kernel : launchables) {
+    for (const Launchable &kernel : kernels.all()) {
       builder.setInsertionPointToEnd(module.getBody());
-      auto entry = LLVM::LLVMFuncOp::create(builder, loc, kernel.entry + "_entry", type, LLVM::Linkage::Internal);
-      auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(kernel.entry);
+      auto entry = LLVM::LLVMFuncOp::create(builder, loc, kernel.name + "_loop", type, LLVM::Linkage::Internal);
+      auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(kernel.name);
       callee.setLinkage(LLVM::Linkage::Internal);
       builder.setInsertionPointToStart(entry.addEntryBlock(builder));
       SmallVector<Value> arguments;
@@ -160,6 +87,22 @@ private:
     }
   }
 
+  /// kernelN_description: see DivisiKernel in the ABI.
+  void emitDescriptions() {
+    auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(), {pointer, i64, pointer, i64, i64, i64, i64});
+    for (const Launchable &kernel : kernels.all()) {
+      std::string name = global("name", StringRef(kernel.name.c_str(), kernel.name.size() + 1));
+      builder.setInsertionPointToEnd(module.getBody());
+      auto description =
+          LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::Internal, kernel.name + "_description", {});
+      initialize(description, [&](SmallVectorImpl<Value> &fields) {
+        Value loop = targets.cpu ? address(kernel.name + "_loop") : (Value)LLVM::ZeroOp::create(builder, loc, pointer);
+        fields.append({address(name), word(kernel.values.size()), loop, word(kernel.extent), word(kernel.grain),
+                       word(kernel.blocks), word(kernel.threads)});
+      });
+    }
+  }
+
   LLVM::LLVMFuncOp service(StringRef name, Type result, ArrayRef<Type> arguments) {
     if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
       return known;
@@ -170,7 +113,7 @@ private:
 
   void declareServices() {
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
-    launch = service("divisi_launch", none, {pointer, pointer, pointer, i64, i64});
+    launch = service("divisi_launch", none, {pointer, pointer, pointer});
     wants = service("divisi_wants", builder.getI32Type(), {pointer, builder.getI32Type()});
     copy = service("divisi_copy", none, {pointer, pointer, pointer});
   }
@@ -194,20 +137,9 @@ private:
   }
 
   Value addressOf(int64_t place) {
-    if (place < 0)
-      return address(constantGlobal(-1 - place));
-    Value base = place & exec::slotBit ? slot : arena;
-    return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base,
-                               ValueRange(word(place & ~exec::slotBit)));
-  }
-
-  std::string constantGlobal(size_t number) {
-    auto [it, fresh] = constantNames.try_emplace(number, "");
-    if (fresh) {
-      auto bytes = bytesOf(cast<DenseElementsAttr>(constants[number]));
-      it->second = global("constant", StringRef(bytes.data(), bytes.size()));
-    }
-    return it->second;
+    Value base = place < 0 ? constants : place & exec::slotBit ? slot : arena;
+    int64_t offset = place < 0 ? -1 - place : place & ~exec::slotBit;
+    return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base, ValueRange(word(offset)));
   }
 
   /// Straight-line code: one call per operation.
@@ -215,13 +147,14 @@ private:
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     builder.setInsertionPointToEnd(module.getBody());
     auto function = LLVM::LLVMFuncOp::create(builder, loc, ("divisi_task_" + task.getName()).str(),
-                                             LLVM::LLVMFunctionType::get(none, {pointer, pointer, pointer}),
+                                             LLVM::LLVMFunctionType::get(none, {pointer, pointer, pointer, pointer}),
                                              LLVM::Linkage::Internal);
     taskNames.push_back(function.getName().str());
     Block *entry = function.addEntryBlock(builder);
     Value context = entry->getArgument(0);
     arena = entry->getArgument(1);
     slot = entry->getArgument(2);
+    constants = entry->getArgument(3);
     size_t most = 1;
     for (Operation &op : task.getBody().front())
       most = std::max<size_t>(most, op.getNumOperands() + op.getNumResults());
@@ -256,8 +189,8 @@ private:
     return after;
   }
 
-  void storeSlots(ArrayRef<int64_t> places, Value slots) {
-    for (auto [i, place] : llvm::enumerate(places)) {
+  void storeSlots(ArrayRef<int64_t> list, Value slots) {
+    for (auto [i, place] : llvm::enumerate(list)) {
       Value entry = LLVM::GEPOp::create(builder, loc, pointer, pointer, slots, ArrayRef<LLVM::GEPArg>{(int32_t)i});
       LLVM::StoreOp::create(builder, loc, addressOf(place), entry);
     }
@@ -269,22 +202,17 @@ private:
       LLVM::CallOp::create(builder, loc, callee, ValueRange{context, address(params((int64_t)await.getId())), slots});
       return;
     }
-    SmallVector<int64_t> places;
-    for (Value input : op.getOperands())
-      places.push_back(placeOf(input));
-    llvm::append_range(places, op.getAttrOfType<DenseI64ArrayAttr>("offsets").asArrayRef());
+    SmallVector<int64_t> all = places.ofAll(&op);
     if (isa<exec::KernelOp>(op)) {
-      const Launchable &kernel = launchables[which.lookup(&op)];
+      const Launchable &kernel = kernels.all()[kernels.numberOf(&op)];
       SmallVector<int64_t> distinct;
       for (unsigned value : kernel.values)
-        distinct.push_back(places[value]);
+        distinct.push_back(all[value]);
       storeSlots(distinct, slots);
-      LLVM::CallOp::create(
-          builder, loc, launch,
-          ValueRange{context, address(kernel.entry + "_entry"), slots, word(kernel.extent), word(kernel.grain)});
+      LLVM::CallOp::create(builder, loc, launch, ValueRange{context, address(kernel.name + "_description"), slots});
       return;
     }
-    storeSlots(places, slots);
+    storeSlots(all, slots);
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     if (auto call = dyn_cast<exec::CallOp>(op)) {
       auto callee = service(call.getService(), none, {pointer, pointer, pointer});
@@ -300,10 +228,7 @@ private:
     builder.setInsertionPointToStart(builder.createBlock(&global.getInitializerRegion()));
     SmallVector<Value> fields;
     makeFields(fields);
-    Value value = LLVM::UndefOp::create(builder, loc, global.getType());
-    for (auto [i, field] : llvm::enumerate(fields))
-      value = LLVM::InsertValueOp::create(builder, loc, value, field, i);
-    LLVM::ReturnOp::create(builder, loc, value);
+    LLVM::ReturnOp::create(builder, loc, structure(global.getType(), fields));
   }
 
   /// divisi_program: see DivisiProgram in the ABI.
@@ -316,47 +241,63 @@ private:
       for (const std::string &name : taskNames)
         fields.push_back(address(name));
     });
-    auto type =
-        LLVM::LLVMStructType::getLiteral(builder.getContext(), {i64, i64, pointer, i64, pointer, i64, i64, pointer});
+    std::string constantBytes = global("constants", places.constants());
+    SmallVector<std::string> texts;
+    for (const std::string &text : deviceCode)
+      texts.push_back(global("ptx", StringRef(text.c_str(), text.size() + 1)));
+    builder.setInsertionPointToEnd(module.getBody());
+    auto codeType = LLVM::LLVMStructType::getLiteral(builder.getContext(), {i64, pointer, i64});
+    auto codes = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(codeType, texts.size()), true,
+                                        LLVM::Linkage::Internal, "device_code", {});
+    initialize(codes, [&](SmallVectorImpl<Value> &fields) {
+      for (auto [i, text] : llvm::enumerate(texts))
+        fields.push_back(structure(codeType, {word(targets.cuda[i]), address(text), word(deviceCode[i].size())}));
+    });
+    auto type = LLVM::LLVMStructType::getLiteral(
+        builder.getContext(), {i64, i64, pointer, i64, pointer, i64, i64, pointer, pointer, i64, i64, i64, pointer});
     builder.setInsertionPointToEnd(module.getBody());
     auto program = LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::External, "divisi_program", {});
     int64_t bytes = module->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
     initialize(program, [&](SmallVectorImpl<Value> &fields) {
       fields.append({word(DIVISI_ABI_VERSION), word(bytes), address(manifest), word(data.manifest.size()),
-                     address(skeleton), word(data.skeleton.size()), word(taskNames.size()), address("tasks")});
+                     address(skeleton), word(data.skeleton.size()), word(taskNames.size()), address("tasks"),
+                     address(constantBytes), word(places.constants().size()), word(targets.cpu), word(texts.size()),
+                     address("device_code")});
     });
+  }
+
+  Value structure(Type type, ArrayRef<Value> fields) {
+    Value value = LLVM::UndefOp::create(builder, loc, type);
+    for (auto [i, field] : llvm::enumerate(fields))
+      value = LLVM::InsertValueOp::create(builder, loc, value, field, i);
+    return value;
   }
 
   ModuleOp module;
   const ProgramData &data;
+  const Targets &targets;
   Location loc;
   OpBuilder builder;
+  KernelTable kernels;
+  Places places;
   Type pointer, i64;
   LLVM::LLVMFuncOp launch, wants, copy;
-  Value arena, slot; // of the task that is emitted
-  std::vector<std::string> taskNames;
-  llvm::StringMap<size_t> kernelOf;
-  llvm::DenseMap<Operation *, size_t> which;
-  std::vector<Launchable> launchables;
-  SmallVector<Attribute> constants;
-  llvm::DenseMap<size_t, std::string> constantNames;
+  Value arena, slot, constants; // of the task that is emitted
+  std::vector<std::string> taskNames, deviceCode;
   int64_t globals = 0;
 };
 } // namespace
 
-std::vector<char> codegen::bytesOf(DenseElementsAttr data) {
-  std::vector<char> bytes;
-  if (data.getElementType().isInteger(1)) { // one byte each
-    for (bool value : data.getValues<bool>())
-      bytes.push_back(value);
-    return bytes;
-  }
-  ArrayRef<char> raw = data.getRawData();
-  for (int64_t i = 0, count = data.isSplat() ? data.getNumElements() : 1; i < count; ++i)
-    bytes.insert(bytes.end(), raw.begin(), raw.end());
-  return bytes;
+LogicalResult codegen::lowerToLlvm(ModuleOp module, const ProgramData &data, const Targets &targets) {
+  return ProgramEmitter(module, data, targets).run();
 }
 
-LogicalResult codegen::lowerToLlvm(ModuleOp module, const ProgramData &data) {
-  return ProgramEmitter(module, data).run();
+FailureOr<CudaKernels> codegen::lowerToCuda(ModuleOp module) {
+  Places places;
+  KernelTable kernels(module, {/*cpu=*/false, {cudaArchitectures[0]}});
+  module.walk([&](exec::KernelOp kernel) { kernels.add(kernel, places.ofAll(kernel)); });
+  auto lowered = kernels.takeCudaKernels();
+  if (failed(lowered))
+    return failure();
+  return CudaKernels{std::move(*lowered), kernels.all()};
 }

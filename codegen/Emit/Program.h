@@ -27,12 +27,32 @@ struct ProgramData {
   std::string skeleton; // ONNX model without weights
 };
 
-/// A constant's elements as they lie in memory: a boolean takes one byte.
-std::vector<char> bytesOf(mlir::DenseElementsAttr data);
+/// For which kinds of devices a program has kernels.
+struct Targets {
+  bool cpu = true;
+  std::vector<int> cuda; // compute capabilities
+};
 
-/// Lowers planned tasks (after assign-buffers) to the LLVM dialect: one function per distinct kernel, one per task, and
-/// `divisi_program`. The module is changed in place.
-mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data);
+/// Lowers planned tasks (after assign-buffers) to the LLVM dialect: one function per distinct kernel (for GPUs: PTX of
+/// all of them), one per task, and `divisi_program`. The module is changed in place.
+mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data, const Targets &targets = {});
+
+/// A kernel that several operations may launch: see DivisiKernel in the ABI.
+struct Launchable {
+  std::string name;
+  llvm::SmallVector<unsigned> values; // whose places it takes, of all inputs and outputs
+  int64_t extent = 0, grain = 1;      // on a CPU
+  int64_t blocks = 0, threads = 0;    // on a GPU
+};
+
+/// Kernels for GPUs: a module of the LLVM and NVVM dialects, which emitPtx takes, and how each is launched.
+struct CudaKernels {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<Launchable> launchables;
+};
+
+/// The kernels of planned tasks for GPUs alone.
+mlir::FailureOr<CudaKernels> lowerToCuda(mlir::ModuleOp module);
 
 /// LLVM dialect to object files, optimized and compiled on up to `threads` threads: as many files as there are pieces.
 /// How the module is cut depends on `threads` alone. Empty if something failed; `error` says what.

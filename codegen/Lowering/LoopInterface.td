@@ -23,7 +23,11 @@ def LoopInterface : OpInterface<"LoopInterface"> {
       One point of the iteration space. Without reduction: the results' elements; with one: the new accumulators.
     }], "::llvm::SmallVector<::mlir::Value>", "emitStep",
       (ins "::divisi::codegen::ScalarBuilder &":$builder, "::mlir::ValueRange":$point,
-           "::mlir::ValueRange":$accumulators, "::divisi::codegen::Load":$load)>
+           "::mlir::ValueRange":$accumulators, "::divisi::codegen::Load":$load)>,
+    InterfaceMethod<[{
+      The accumulators of two parts of a reduction in one, whichever comes first. Empty if the operation cannot be computed in parts.
+    }], "::llvm::SmallVector<::mlir::Value>", "emitCombine",
+      (ins "::divisi::codegen::ScalarBuilder &":$builder, "::mlir::ValueRange":$a, "::mlir::ValueRange":$b), "", [{ return {}; }]>
   ];
 }
 

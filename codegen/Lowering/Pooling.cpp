@@ -149,6 +149,7 @@ struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
       value = s.select(read.inside, value, s.constant(value.getType(), 0));
     return {s.add(sum[0], value)};
   }
+  Values emitCombine(Operation *, S &s, ValueRange a, ValueRange b) const { return {s.add(a[0], b[0])}; }
 };
 
 /// Both gradients gather: an element sums over the windows that hold it, so that no two threads write one element.
@@ -170,6 +171,7 @@ struct PoolGrad : LoopInterface::ExternalModel<PoolGrad<OpT, onlyMaximum>, OpT> 
       value = s.select(read.inside, value, s.constant(value.getType(), 0));
     return {s.add(sum[0], value)};
   }
+  Values emitCombine(Operation *, S &s, ValueRange a, ValueRange b) const { return {s.add(a[0], b[0])}; }
 };
 } // namespace
 

@@ -48,6 +48,9 @@ template <typename OpT> struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>
     Type element = tensorType(op->getOperand(0)).getElementType();
     return {combine(s, cast<OpT>(op), accumulators[0], load(0, point), element)};
   }
+  Values emitCombine(Operation *op, S &s, ValueRange a, ValueRange b) const {
+    return {combine(s, cast<OpT>(op), a[0], b[0], tensorType(op->getOperand(0)).getElementType())};
+  }
 };
 
 /// Accumulators: the index of the best element so far (-1: none yet) and its value, kept as a second accumulator.

@@ -165,8 +165,8 @@ void ScalarBuilder::store(Value value, Value buffer, ValueRange index) {
 }
 
 SmallVector<Value> ScalarBuilder::loop(Value lower, Value upper, ValueRange carried,
-                                       llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  auto loop = scf::ForOp::create(builder, loc, lower, upper, index(1), carried);
+                                       llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body, int64_t step) {
+  auto loop = scf::ForOp::create(builder, loc, lower, upper, index(step), carried);
   OpBuilder::InsertionGuard guard(builder);
   if (carried.empty()) {
     builder.setInsertionPoint(loop.getBody()->getTerminator());

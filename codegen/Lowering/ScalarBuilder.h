@@ -84,9 +84,10 @@ public:
   Value load(Value buffer, mlir::ValueRange index);
   void store(Value value, Value buffer, mlir::ValueRange index);
 
-  /// for (i = lower; i < upper; ++i), carrying values; returns the last.
+  /// for (i = lower; i < upper; i += step), carrying values; returns the last.
   llvm::SmallVector<Value> loop(Value lower, Value upper, mlir::ValueRange carried,
-                                llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body);
+                                llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body,
+                                int64_t step = 1);
   /// Nested loops over extents.
   llvm::SmallVector<Value> loops(llvm::ArrayRef<int64_t> extents, mlir::ValueRange carried,
                                  llvm::function_ref<llvm::SmallVector<Value>(mlir::ValueRange, mlir::ValueRange)> body);

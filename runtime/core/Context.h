@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CORE_CONTEXT_H
 
 #include "divisi/abi.h"
+#include "runtime/core/Accelerator.h"
 #include "runtime/core/Recorder.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Status.h"
@@ -49,6 +50,8 @@ struct DivisiContext {
   bool blasReady = false;
   /// What runs collectives; null in a program for one device. Not owned.
   divisi::runtime::Communicator *communicator = nullptr;
+  /// What computes instead of this processor; null for none. Not owned.
+  divisi::runtime::Accelerator *accelerator = nullptr;
   /// Times the calls of a task; null if nobody asks. Not owned.
   divisi::runtime::Recorder *recorder = nullptr;
 };

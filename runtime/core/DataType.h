@@ -2,6 +2,8 @@
 #ifndef DIVISI_RUNTIME_CORE_DATATYPE_H
 #define DIVISI_RUNTIME_CORE_DATATYPE_H
 
+#include "divisi/abi.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +30,9 @@ int64_t readInteger(const void *address, DataType type);
 void writeNumber(void *address, DataType type, double value);
 /// Stores `value` in an integer type (or converts it to a float).
 void writeInteger(void *address, DataType type, int64_t value);
+
+/// Size of an element of a DivisiType that libraries compute in, in bytes.
+inline int64_t widthOfType(int64_t type) { return type == DIVISI_F64 ? 8 : type == DIVISI_F32 ? 4 : 2; }
 
 using Shape = std::vector<int64_t>;
 /// As in "[64, 1, 8, 8]".

@@ -3,9 +3,12 @@
 
 using namespace divisi::runtime;
 
-void divisi_launch(DivisiContext *context, DivisiKernel kernel, void *const *buffers, int64_t extent, int64_t grain) {
+void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *const *buffers) {
+  if (context->accelerator)
+    return guarded(context, kernel->name, [&] { context->accelerator->launch(*kernel, buffers); });
   if (context->failed())
     return;
   RecordedCall recorded(context->recorder);
-  forEachPiece(extent, grain, context->threads, [&](int64_t begin, int64_t end) { kernel(buffers, begin, end); });
+  forEachPiece(kernel->extent, kernel->grain, context->threads,
+               [&](int64_t begin, int64_t end) { kernel->loop(buffers, begin, end); });
 }

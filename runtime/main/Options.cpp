@@ -63,6 +63,10 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(CLI::PositiveNumber)
       ->needs(checkpoint);
   app.add_flag("--resume", o.resume, "go on from the newest checkpoint, if there is one")->needs(checkpoint);
+  app.add_option("--device", o.device,
+                 "what computes: a GPU if there is one and the program has code for it, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
   app.add_option("--threads", o.threads, "threads of a rank to compute with [OMP_NUM_THREADS or the cores allowed]")
       ->check(CLI::Range(1, 4096));
   app.add_flag("--quiet", o.quiet, "print errors only");

@@ -24,7 +24,8 @@ struct Options {
   std::string checkpoint;
   int64_t every = 0; ///< 0: at the end of each epoch
   bool resume = false;
-  int threads = 0; ///< 0: as many as the environment says
+  std::string device = "auto"; ///< auto, cpu or cuda
+  int threads = 0;             ///< 0: as many as the environment says
   bool quiet = false;
   bool info = false, describe = false;
 };

@@ -7,13 +7,15 @@
 using namespace divisi::runtime;
 
 Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Manifest manifest, int threads,
-                                                 Communicator *ranks) {
+                                                 Communicator *ranks, std::unique_ptr<Accelerator> accelerator) {
   Result<Arena> arena = Arena::create(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
   if (!arena.ok())
     return arena.status();
   std::unique_ptr<Program> program(
       new Program(code, std::move(manifest), std::move(*arena), configureThreads(threads)));
   program->context.communicator = ranks;
+  program->context.accelerator = accelerator.get();
+  program->accelerator = std::move(accelerator);
   const Manifest &m = program->description;
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
@@ -37,6 +39,72 @@ std::optional<int64_t> Program::step() const {
   return state && state->here ? std::optional(readInteger(memory.at(*state), state->dtype)) : std::nullopt;
 }
 
+Status Program::withAccelerator(const std::function<void(Accelerator &)> &body) {
+  if (!accelerator)
+    return {};
+  try {
+    body(*accelerator);
+  } catch (const std::runtime_error &error) {
+    return failure(error.what());
+  }
+  return {};
+}
+
+void Program::push(Accelerator &to, const Tensor &tensor) const {
+  if (tensor.here)
+    to.upload(static_cast<uint64_t>(tensor.offset), memory.at(tensor), static_cast<size_t>(tensor.bytes));
+}
+
+Status Program::pushStates() {
+  return withAccelerator([&](Accelerator &to) {
+    for (const State &state : description.state)
+      push(to, state);
+    to.wait();
+  });
+}
+
+Status Program::pullStates() {
+  return withAccelerator([&](Accelerator &from) {
+    for (const State &state : description.state)
+      if (state.here)
+        from.download(static_cast<uint64_t>(state.offset), memory.at(state), static_cast<size_t>(state.bytes));
+  });
+}
+
+Status Program::pushInputs() {
+  return withAccelerator([&](Accelerator &to) {
+    for (const Input &input : description.inputs)
+      push(to, input);
+    for (const auto &scalar : description.scalars)
+      push(to, scalar);
+  });
+}
+
+Status Program::pullResults(const std::string &function) {
+  return withAccelerator([&](Accelerator &from) {
+    from.wait();
+    for (const Output &output : description.results)
+      if (output.function == function && output.here && isWanted(output))
+        from.download(static_cast<uint64_t>(output.offset), memory.at(output), static_cast<size_t>(output.bytes));
+  });
+}
+
+void Program::runTask(const Row &row, int64_t slot) {
+  auto call = [&] { code.tasks[row.task](&context, base(), base() + slot, constants()); };
+  if (!accelerator)
+    return call();
+  Status status = withAccelerator([&](Accelerator &on) {
+    if (const Tensor *microbatch = description.scalar("microbatch"))
+      push(on, *microbatch);
+    if (context.recorder) // times of calls need calls
+      call();
+    else
+      on.run({row.task, slot, context.wants}, call);
+  });
+  if (!status.ok())
+    context.fail(status.message());
+}
+
 Status Program::run(const char *function, int64_t rows, uint32_t wants) {
   const Table *table = description.table(function);
   if (!table)
@@ -44,9 +112,11 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
   setInteger(description.scalar("rows"), rows);
   context.wants = wanted = wants;
   const Tensor *microbatch = description.scalar("microbatch");
+  if (Status status = pushInputs(); !status.ok())
+    return status;
   for (const Row &row : *table) {
     setInteger(microbatch, row.microbatch);
-    code.tasks[row.task](&context, memory.data(), memory.data() + row.slot);
+    runTask(row, row.slot);
     if (context.failed())
       break;
   }
@@ -57,7 +127,11 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
     if (Status status = ranks->finish(); !status.ok())
       return context.failed() ? ranks->located(context.error) : status;
   }
-  return context.failed() ? context.error : collectResults(function);
+  if (context.failed())
+    return context.error;
+  if (Status status = pullResults(function); !status.ok())
+    return status;
+  return collectResults(function);
 }
 
 Status Program::tell(int64_t stage, std::vector<double> &values, const std::string &function) {
@@ -103,7 +177,7 @@ Status Program::runMinibatches() {
       context.wants = run.minibatch.wants;
       setLearningRate(run.minibatch.learningRate);
       setInteger(microbatch, run.behind);
-      code.tasks[row.task](&context, memory.data(), memory.data() + run.slot);
+      runTask(row, run.slot);
       if (!context.failed())
         continue;
       if (Communicator *ranks = context.communicator) {

@@ -12,9 +12,11 @@ namespace divisi::runtime {
 /// Generated code with its manifest, arena and context.
 class Program {
 public:
-  /// `ranks` (null for one device) runs its collectives. It goes away before the program does, whose memory it uses.
+  /// `accelerator` computes; null for this processor. `ranks` (null for one device) runs its collectives. It goes away
+  /// before the program does, whose memory it uses.
   static Result<std::unique_ptr<Program>> create(const DivisiProgram &code, Manifest manifest, int threads,
-                                                 Communicator *ranks = nullptr);
+                                                 Communicator *ranks = nullptr,
+                                                 std::unique_ptr<Accelerator> accelerator = nullptr);
 
   const Manifest &manifest() const { return description; }
   const Arena &arena() const { return memory; }
@@ -45,6 +47,10 @@ public:
   /// Times the calls of the next runs; null for none.
   void setRecorder(Recorder *recorder);
 
+  /// What the arena has of states goes to the accelerator, or comes from it; nothing to do without one.
+  Status pushStates();
+  Status pullStates();
+
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
   /// Finished steps as the program counts them; nothing if it does not.
   std::optional<int64_t> step() const;
@@ -53,8 +59,17 @@ private:
   Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads)
       : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads),
         numbers(description.results.size()), minibatches(newMinibatches()) {}
+  /// Addresses of the device that computes.
+  char *base() const { return accelerator ? accelerator->arena() : memory.data(); }
+  const char *constants() const { return accelerator ? accelerator->constants() : code.constants; }
   void setInteger(const Tensor *tensor, int64_t value);
   Status run(const char *function, int64_t rows, uint32_t wants);
+  void runTask(const Row &row, int64_t slot);
+  /// Calls body for an accelerator; what it throws is the status.
+  Status withAccelerator(const std::function<void(Accelerator &)> &body);
+  void push(Accelerator &to, const Tensor &tensor) const;
+  Status pushInputs();
+  Status pullResults(const std::string &function);
   Status runMinibatches();
   Minibatches newMinibatches() const {
     return {description.lagOf(description.stageOf(description.rank)), description.longestLag()};
@@ -71,6 +86,7 @@ private:
   const DivisiProgram &code;
   Manifest description;
   Arena memory;
+  std::unique_ptr<Accelerator> accelerator; ///< null: this processor computes
   DivisiContext context;
   std::vector<double> numbers; ///< by result
   uint32_t wanted = 0;         ///< when they were computed

@@ -270,6 +270,8 @@ Status Trainer::evaluate() {
 Status Trainer::saveCheckpoint() {
   if (!checkpoints || savedStep == point.step)
     return {};
+  if (Status status = program->pullStates(); !status.ok())
+    return status;
   GlobalState state(manifest, program->arena(), ranks.get());
   if (Status status = announced(checkpoints->save(state, point)); !status.ok())
     return failure(status.message(), savedStep ? concat(" (step-", *savedStep, " is still complete)") : "");
@@ -302,6 +304,8 @@ Status Trainer::saveProfile() const {
 
 Status Trainer::saveResults() {
   if (Status status = together(saveProfile()); !status.ok())
+    return status;
+  if (Status status = program->pullStates(); !status.ok())
     return status;
   GlobalState state(manifest, program->arena(), ranks.get());
   if (!options.save.empty())

@@ -51,6 +51,8 @@ private:
   Status checkAlike();
   Status announced(const Status &status);
   Status openData();
+  /// What computes; null for this processor.
+  Result<std::unique_ptr<Accelerator>> openDevice();
   Status setUp();
   Status startWeights();
   Status resume();

@@ -1,5 +1,6 @@
 //===- TrainerSetup.cpp - everything before the first step ----------------===//
 #include "runtime/checkpoint/Weights.h"
+#include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Trainer.h"
 
 #include <filesystem>
@@ -53,8 +54,33 @@ Status Trainer::openData() {
   return {};
 }
 
+Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
+  bool cuda = code.device_code_count > 0, asked = options.device == "cuda";
+  if (asked && !cuda)
+    return Status::usage("--device cuda: this program has no code for GPUs; compile it with --target cpu,cuda");
+  if (options.device == "cpu" && !code.has_cpu)
+    return Status::usage("--device cpu: this program has code for GPUs alone; compile it with --target cpu,cuda");
+  if (!cuda || options.device == "cpu")
+    return std::unique_ptr<Accelerator>();
+  if (ranks && transport->size() > 1)
+    return failure("programs for several GPUs cannot be run yet: use --device cpu");
+  auto bytes = static_cast<uint64_t>(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
+  Result<std::unique_ptr<Accelerator>> gpu = cuda::open(code, bytes, 0);
+  if (gpu.ok() || asked || !code.has_cpu)
+    return gpu;
+  if (!options.quiet && isFirst())
+    std::cout << "note: " << gpu.status().message() << ": computing on this processor" << std::endl;
+  return std::unique_ptr<Accelerator>();
+}
+
 Status Trainer::setUp() {
-  Result<std::unique_ptr<Program>> created = Program::create(code, manifest, threads(), ranks.get());
+  Result<std::unique_ptr<Accelerator>> device = openDevice();
+  if (!device.ok())
+    return device.status();
+  if (*device && !options.quiet)
+    std::cout << "note: computing on " << (*device)->name() << std::endl;
+  Result<std::unique_ptr<Program>> created =
+      Program::create(code, manifest, threads(), ranks.get(), std::move(*device));
   if (!created.ok())
     return created.status();
   program = std::move(*created);
@@ -79,6 +105,8 @@ Status Trainer::setUp() {
   }
   if (status.ok() && !resumedFrom)
     status = startWeights();
+  if (status.ok())
+    status = program->pushStates();
   if (!status.ok())
     return status;
   Result<Log> opened =

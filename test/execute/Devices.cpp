@@ -128,7 +128,8 @@ std::vector<Outcome> test::runTurns(const JitProgram &program, const dist::Mesh 
     for (auto [i, turn] : llvm::enumerate(turns)) {
       communicator.setStep((int64_t)i + 1);
       device.write(turn.inputs);
-      program.task(turn.train ? "train" : "evaluate")(&context, device.memory(), device.memory());
+      program.task(turn.train ? "train" : "evaluate")(&context, device.memory(), device.memory(),
+                                                      program.get().constants);
       if (context.failed())
         communicator.fail(context.error);
       if (auto status = communicator.finish(); context.failed() || !status.ok()) {

@@ -5,7 +5,7 @@
 
 namespace divisi::test {
 
-const char *const fakeManifest = R"({"abi": 2, "model": "line", "batch": 4,
+const char *const fakeManifest = R"({"abi": 3, "model": "line", "batch": 4,
  "weights": {"file": "line.safetensors", "hash": ""},
  "inputs": [
   {"name": "x", "dtype": "F32", "shape": [4, 3], "offset": 0, "bytes": 48},
@@ -71,7 +71,7 @@ Sums forward(char *arena) {
 }
 } // namespace
 
-void fakeTrain(DivisiContext *context, char *arena, char *) {
+void fakeTrain(DivisiContext *context, char *arena, char *, const char *) {
   if (fakeHook)
     fakeHook(*at<int64_t>(arena, 448));
   Sums s = forward(arena);
@@ -105,7 +105,7 @@ void fakeTrainDirect(char *arena) {
   step += 1;
 }
 
-void fakeEvaluate(DivisiContext *, char *arena, char *) {
+void fakeEvaluate(DivisiContext *, char *arena, char *, const char *) {
   Sums s = forward(arena);
   *at<float>(arena, 1024) = s.loss;
   *at<int64_t>(arena, 1088) = s.correct;
@@ -121,7 +121,12 @@ DivisiProgram fakeProgram() {
           fakeSkeleton,
           fakeSkeletonBytes,
           2,
-          tasks};
+          tasks,
+          nullptr,
+          0,
+          1,
+          0,
+          nullptr};
 }
 
 } // namespace divisi::test

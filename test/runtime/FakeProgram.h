@@ -13,8 +13,8 @@ constexpr uint64_t fakeArenaBytes = 1216;
 extern const char *const fakeManifest;
 extern const char fakeSkeleton[];
 extern const uint64_t fakeSkeletonBytes;
-void fakeTrain(DivisiContext *context, char *arena, char *slot);
-void fakeEvaluate(DivisiContext *context, char *arena, char *slot);
+void fakeTrain(DivisiContext *context, char *arena, char *slot, const char *constants);
+void fakeEvaluate(DivisiContext *context, char *arena, char *slot, const char *constants);
 DivisiProgram fakeProgram();
 /// A step of training without a context: what is not wanted is left out.
 void fakeTrainDirect(char *arena);

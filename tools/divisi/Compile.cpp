@@ -4,6 +4,7 @@
 #include "divisi/ModelFlags.h"
 #include "divisi/Session.h"
 
+#include "codegen/Cuda/Ptx.h"
 #include "codegen/Emit/CheckPlaces.h"
 #include "codegen/Emit/Program.h"
 #include "codegen/Kernels/CheckTasks.h"
@@ -40,6 +41,10 @@ struct CompileFlags {
   tools::ModelFlags model;
   tools::DeviceFlags devices;
   std::string output, emit, cpu = "native";
+  std::vector<std::string> targets = {"cpu"};
+  std::vector<int> architectures{codegen::cudaArchitectures, std::end(codegen::cudaArchitectures)};
+
+  bool hasTarget(llvm::StringRef name) const { return llvm::is_contained(targets, name); }
 };
 
 /// Fixed, so that a program does not depend on the machine that compiles it.
@@ -53,7 +58,11 @@ public:
   int run() {
     if (failed(session.read(flags.model.input, flags.model.import)))
       return 1;
-    Level target = flags.emit.empty() ? Level::llvm : flags.emit == "plan" ? Level::planned : *levelByName(flags.emit);
+    bool ptx = flags.emit == "ptx";
+    Level target = flags.emit.empty()     ? Level::llvm
+                   : flags.emit == "plan" ? Level::planned
+                   : ptx                  ? Level::exec
+                                          : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
     if (level >= Level::planned && flags.devices.asksForPlan())
       return fail(
@@ -63,6 +72,7 @@ public:
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))))
       return 1;
     TrainOptions train = flags.model.train;
+    train.channelsLast = !flags.hasTarget("cuda") && !ptx;
     if (failed(applyMesh(train)))
       return 1;
     model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
@@ -102,6 +112,8 @@ public:
         return 1;
       level = Level::exec;
     }
+    if (ptx)
+      return dumpPtx();
     if (target < Level::llvm)
       return dump();
     if (level < Level::llvm && failed(lower()))
@@ -164,7 +176,10 @@ private:
     }
     codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation),
                               model.skeleton};
-    return codegen::lowerToLlvm(*model.module, data);
+    codegen::Targets targets{flags.hasTarget("cpu"), {}};
+    if (flags.hasTarget("cuda"))
+      targets.cuda = flags.architectures;
+    return codegen::lowerToLlvm(*model.module, data, targets);
   }
 
   /// Follows the best plan for the cluster, by measured times where there are some.
@@ -292,6 +307,24 @@ private:
     return 0;
   }
 
+  int dumpPtx() {
+    auto kernels = codegen::lowerToCuda(*model.module);
+    if (failed(kernels))
+      return 1;
+    std::string error;
+    auto texts = codegen::emitPtx(*kernels->module, flags.architectures, error);
+    if (texts.empty())
+      return fail(error);
+    std::error_code code;
+    llvm::ToolOutputFile out(flags.output.empty() ? "-" : flags.output, code, llvm::sys::fs::OF_Text);
+    if (code)
+      return fail("cannot write '" + flags.output + "': " + code.message());
+    for (const std::string &text : texts)
+      out.os() << text;
+    out.keep();
+    return 0;
+  }
+
   int writeProgram() {
     std::string error;
     auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads, error);
@@ -319,20 +352,31 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   flags->model.addTo(*command);
   command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
   command->add_option("--emit", flags->emit,
-                      "write the module at a level instead: graph, train, plan, planned, dist, exec or llvm");
+                      "write the module at a level instead: graph, train, plan, planned, dist, exec, llvm or ptx");
   flags->devices.addTo(*command);
   command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
+  command->add_option("--target", flags->targets, "what the program can run on: cpu (default), cuda or cpu,cuda")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
+      ->add_option("--cuda-arch", flags->architectures,
+                   "compute capabilities of the GPUs (default: 80,90,100; later ones run the code for the last)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({80, 86, 87, 89, 90, 100, 103, 120}));
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"
                   "  divisi compile model.onnx -o model --devices 4 --strategy data\n"
                   "  divisi compile model.onnx -o model --mesh data=2,model=2\n"
                   "  divisi compile model.onnx -o model --mesh stage=2,data=2 --microbatches 8\n"
+                  "  divisi compile model.onnx -o model --target cpu,cuda\n"
+                  "  divisi compile model.onnx --emit ptx --cuda-arch 90\n"
                   "  divisi compile model.onnx --emit train > train.mlir; divisi compile train.mlir -o model");
   command->callback([flags, command, &installation, &exitCode] {
     std::string wrong = flags->model.finish();
-    if (wrong.empty() && !flags->emit.empty() && flags->emit != "plan" && !levelByName(flags->emit))
-      wrong = "--emit expects graph, train, plan, planned, dist, exec or llvm, got '" + flags->emit + "'";
+    if (wrong.empty() && !flags->emit.empty() && flags->emit != "plan" && flags->emit != "ptx" &&
+        !levelByName(flags->emit))
+      wrong = "--emit expects graph, train, plan, planned, dist, exec, llvm or ptx, got '" + flags->emit + "'";
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty())

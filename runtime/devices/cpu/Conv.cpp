@@ -83,6 +83,8 @@ void check(const DivisiConv &c) {
 
 void run(DivisiContext *context, ConvKind kind, const DivisiConv *params, void *const *buffers) {
   guarded(context, "convolution", [&] {
+    if (context->accelerator)
+      return context->accelerator->conv(kind, *params, buffers);
     auto &entry = context->cache[{static_cast<int>(kind), params}];
     if (!entry) {
       check(*params);

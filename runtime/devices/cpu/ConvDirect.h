@@ -3,10 +3,9 @@
 #define DIVISI_RUNTIME_DEVICES_CPU_CONVDIRECT_H
 
 #include "divisi/abi.h"
+#include "runtime/core/Accelerator.h"
 
 namespace divisi::runtime {
-
-enum class ConvKind { Forward, InputGrad, FilterGrad };
 
 /// For what the library cannot do: double precision, padding below zero. Buffers as in abi.h; F32 or F64.
 void convDirect(ConvKind kind, const DivisiConv &conv, void *const *buffers, int threads);

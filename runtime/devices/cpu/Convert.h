@@ -2,14 +2,9 @@
 #ifndef DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H
 #define DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H
 
-#include "divisi/abi.h"
-
-#include <cstdint>
+#include "runtime/core/DataType.h"
 
 namespace divisi::runtime {
-
-/// Size of an element of a DivisiType in bytes.
-inline int64_t widthOfType(int64_t type) { return type == DIVISI_F64 ? 8 : type == DIVISI_F32 ? 4 : 2; }
 
 /// `count` elements of `type` (F32, BF16 or F16) as floats.
 void convertToFloat(const void *from, int64_t type, float *to, int64_t count);

@@ -7,6 +7,8 @@
 using namespace divisi::runtime;
 
 void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *buffers) {
+  if (context->accelerator)
+    return guarded(context, "copy", [&] { context->accelerator->copy(*params, buffers); });
   constexpr int64_t grain = 1 << 18;
   if (context->failed())
     return;

@@ -167,6 +167,8 @@ void clear(const DivisiGemm &g, const Matrices &c) {
 
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers) {
   guarded(context, "matrix product", [&] {
+    if (context->accelerator)
+      return context->accelerator->gemm(*params, buffers);
     if (!context->blasReady)
       openblas_set_num_threads(context->threads);
     context->blasReady = true;

@@ -67,6 +67,8 @@ void divisi_top_k(DivisiContext *context, const DivisiTopK *params, void *const 
   guarded(context, "top-k", [&] {
     if (params->k < 0 || params->k > params->extent)
       throw std::runtime_error(concat("cannot take ", params->k, " of ", params->extent, " values"));
+    if (context->accelerator)
+      return context->accelerator->topK(*params, buffers);
     switch (params->width) {
     case 1:
       return topK<uint8_t>(context, *params, buffers);

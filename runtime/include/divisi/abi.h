@@ -14,20 +14,36 @@
 extern "C" {
 #endif
 
-#define DIVISI_ABI_VERSION 2
+#define DIVISI_ABI_VERSION 3
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
 
 /* Owned by the runtime; opaque to generated code. */
 typedef struct DivisiContext DivisiContext;
 
-/* A compiled loop nest. Works on [begin, end) of its outermost parallel extent. */
-typedef void (*DivisiKernel)(void *const *buffers, int64_t begin, int64_t end);
+/* A compiled loop nest for a CPU. Works on [begin, end) of its outermost parallel extent. */
+typedef void (*DivisiLoop)(void *const *buffers, int64_t begin, int64_t end);
+
+/* A kernel, for each kind of device that the program has code for. */
+typedef struct DivisiKernel {
+  const char *name; /* of its function in the device code */
+  int64_t buffer_count;
+  DivisiLoop loop; /* CPU; null without */
+  int64_t extent, grain;
+  int64_t blocks, threads; /* GPU; threads of a block */
+} DivisiKernel;
+
+/* The kernels for GPUs of one architecture and its successors. */
+typedef struct DivisiDeviceCode {
+  int64_t architecture; /* compute capability: 80, 90 */
+  const char *text;     /* PTX, ends with a zero */
+  uint64_t bytes;
+} DivisiDeviceCode;
 
 /* Straight-line code of one stage: all of a step, or a part of it for one microbatch (the manifest's `tables` say which
  * runs when). `slot` is where the values lie that a microbatch's later tasks read; tasks of different microbatches may
- * have different slots. */
-typedef void (*DivisiTask)(DivisiContext *context, char *arena, char *slot);
+ * have different slots. All addresses are of the device that computes; tasks pass them on only. */
+typedef void (*DivisiTask)(DivisiContext *context, char *arena, char *slot, const char *constants);
 
 /* What one executable does. `manifest` is JSON (schema: runtime/README.md). */
 typedef struct DivisiProgram {
@@ -39,6 +55,11 @@ typedef struct DivisiProgram {
   uint64_t skeleton_bytes;
   uint64_t task_count;
   const DivisiTask *tasks; /* the manifest's `tasks` has their names, in the same order */
+  const char *constants;   /* what tensors of tasks lie there besides the arena */
+  uint64_t constant_bytes;
+  uint64_t has_cpu; /* whether kernels have loops */
+  uint64_t device_code_count;
+  const DivisiDeviceCode *device_code;
 } DivisiProgram;
 
 extern const DivisiProgram divisi_program;
@@ -65,8 +86,8 @@ enum DivisiWhen {
 /* Whether the part is wanted in this step: non-zero if so. */
 int32_t divisi_wants(DivisiContext *context, int32_t when);
 
-/* Runs `kernel` over [0, extent), split over the pool's threads in pieces of at least `grain`. */
-void divisi_launch(DivisiContext *context, DivisiKernel kernel, void *const *buffers, int64_t extent, int64_t grain);
+/* Runs a kernel: on a CPU over [0, extent), split over the pool's threads in pieces of at least `grain`. */
+void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *const *buffers);
 
 /* c[i][j] = op(a[i][j]) * op(b[i][j]) for i < batch0, j < batch1. Strides in elements; row-major matrices.
  * op(a) is m x k, op(b) is k x n, c is m x n. Operand types are `type`, c is `result_type`. Buffers: a, b, c. */

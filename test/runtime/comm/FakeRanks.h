@@ -24,7 +24,12 @@ public:
             "\x08\x08\x3a\x06\x12\x04line",
             10,
             2,
-            tasks};
+            tasks,
+            nullptr,
+            0,
+            1,
+            0,
+            nullptr};
   }
 
 private:
@@ -64,7 +69,7 @@ private:
     sum(context, losses, mine, at<float>(arena, loss));
   }
 
-  static void train(DivisiContext *context, char *arena, char *) {
+  static void train(DivisiContext *context, char *arena, char *, const char *) {
     static const CollectiveBlock gradients = block(2, 0, features + 1);
     forward(context, arena, 704);
     const float *x = at<float>(arena, 0), *error = at<float>(arena, 1088);
@@ -85,7 +90,7 @@ private:
       at<float>(arena, 320)[i] += 1;
     *at<int64_t>(arena, 448) += 1;
   }
-  static void evaluate(DivisiContext *context, char *arena, char *) { forward(context, arena, 768); }
+  static void evaluate(DivisiContext *context, char *arena, char *, const char *) { forward(context, arena, 768); }
   static constexpr DivisiTask tasks[] = {train, evaluate};
 };
 

@@ -37,7 +37,12 @@ public:
             "\x08\x08\x3a\x06\x12\x04line",
             10,
             std::size(tasks),
-            tasks};
+            tasks,
+            nullptr,
+            0,
+            1,
+            0,
+            nullptr};
   }
 
 private:
@@ -74,7 +79,7 @@ private:
     return static_cast<float>(mixed >> 40) * 0x1p-34f;
   }
 
-  static void forward(DivisiContext *context, char *arena, char *slot) {
+  static void forward(DivisiContext *context, char *arena, char *slot, const char *) {
     auto *out = at<float>(slot, 0);
     const float *x = at<float>(arena, first.x) + *at<int64_t>(arena, first.microbatch) * rows * features;
     for (int64_t r = 0; r < rows; ++r) {
@@ -96,7 +101,7 @@ private:
       *at<float>(arena, second.lossSum) += error[r] * error[r] / static_cast<float>(*at<int64_t>(arena, second.rows));
     }
   }
-  static void middle(DivisiContext *context, char *arena, char *slot) {
+  static void middle(DivisiContext *context, char *arena, char *slot, const char *) {
     float error[rows];
     compare(context, arena, slot, error);
     auto *gradient = at<float>(arena, second.gradRest), *back = at<float>(slot, 64);
@@ -107,7 +112,7 @@ private:
     }
     send(context, 1, 0, back);
   }
-  static void backward(DivisiContext *context, char *arena, char *slot) {
+  static void backward(DivisiContext *context, char *arena, char *slot, const char *) {
     auto *in = at<float>(slot, 64);
     receive(context, 1, Stages - 1, in);
     const float *x = at<float>(arena, first.x) + *at<int64_t>(arena, first.microbatch) * rows * features;
@@ -115,7 +120,7 @@ private:
       for (int64_t f = 0; f < features; ++f)
         at<float>(arena, first.gradW)[f] += in[r] * x[r * features + f] / 4;
   }
-  static void updateFirst(DivisiContext *context, char *arena, char *) {
+  static void updateFirst(DivisiContext *context, char *arena, char *, const char *) {
     static const CollectiveBlock gradients = block(2, features);
     float *own = at<float>(arena, first.gradW), *sums = sum(context, gradients, own, at<float>(arena, first.reduced));
     if (divisi_wants(context, DIVISI_WHEN_GRAD_NORMS))
@@ -129,7 +134,7 @@ private:
     if (Stages > 1)
       *at<int64_t>(arena, first.step) += 1;
   }
-  static void updateSecond(DivisiContext *context, char *arena, char *) {
+  static void updateSecond(DivisiContext *context, char *arena, char *, const char *) {
     static const CollectiveBlock gradients = block(3, 2), losses = block(4, 1);
     float *own = at<float>(arena, second.gradRest),
           *sums = sum(context, gradients, own, at<float>(arena, second.reduced));
@@ -140,11 +145,11 @@ private:
     *at<float>(arena, second.lossSum) = 0;
     *at<int64_t>(arena, second.step) += 1;
   }
-  static void evaluate(DivisiContext *context, char *arena, char *slot) {
+  static void evaluate(DivisiContext *context, char *arena, char *slot, const char *) {
     float error[rows];
     compare(context, arena, slot, error);
   }
-  static void evaluated(DivisiContext *context, char *arena, char *) {
+  static void evaluated(DivisiContext *context, char *arena, char *, const char *) {
     static const CollectiveBlock losses = block(5, 1);
     sum(context, losses, at<float>(arena, second.lossSum), at<float>(arena, second.evalLoss));
     *at<float>(arena, second.lossSum) = 0;

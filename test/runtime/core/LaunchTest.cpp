@@ -36,17 +36,22 @@ void record(void *const *, int64_t begin, int64_t end) {
   calls.emplace(begin, end);
 }
 
+void launch(DivisiContext &context, DivisiLoop loop, void *const *buffers, int64_t extent, int64_t grain) {
+  DivisiKernel kernel{"kernel", 1, loop, extent, grain, 0, 0};
+  divisi_launch(&context, &kernel, buffers);
+}
+
 TEST(Launch, CallsEachPieceOnce) {
   configureThreads(3);
   DivisiContext context(3);
   calls.clear();
-  divisi_launch(&context, record, nullptr, 10, 2);
+  launch(context, record, nullptr, 10, 2);
   EXPECT_EQ(calls, (std::multiset<std::pair<int64_t, int64_t>>{{0, 4}, {4, 7}, {7, 10}}));
   calls.clear();
-  divisi_launch(&context, record, nullptr, 10, 10);
+  launch(context, record, nullptr, 10, 10);
   EXPECT_EQ(calls, (std::multiset<std::pair<int64_t, int64_t>>{{0, 10}}));
   calls.clear();
-  divisi_launch(&context, record, nullptr, 0, 1);
+  launch(context, record, nullptr, 0, 1);
   EXPECT_TRUE(calls.empty());
 }
 
@@ -57,9 +62,9 @@ TEST(Launch, OnePieceDoesNotFork) {
   DivisiContext context(4);
   int inParallel = -1;
   void *buffers[] = {&inParallel};
-  divisi_launch(&context, checkSerial, buffers, 100, 100);
+  launch(context, checkSerial, buffers, 100, 100);
   EXPECT_EQ(inParallel, 0);
-  divisi_launch(&context, checkSerial, buffers, 100, 1);
+  launch(context, checkSerial, buffers, 100, 1);
   EXPECT_EQ(inParallel, 1);
 }
 
@@ -69,7 +74,7 @@ TEST(Context, TheFirstFailureStaysAndEndsServices) {
   context.fail("second");
   EXPECT_EQ(context.error.message(), "first");
   calls.clear();
-  divisi_launch(&context, record, nullptr, 10, 1);
+  launch(context, record, nullptr, 10, 1);
   EXPECT_TRUE(calls.empty());
 }
 

@@ -252,7 +252,7 @@ TEST_F(ProgramTest, FailuresAreExitCodeOne) {
   EXPECT_EQ(run("--init 1"), 1);
   expectError("the program's manifest is not valid JSON");
   program = fakeProgram();
-  static constexpr DivisiTask failing = [](DivisiContext *context, char *arena, char *) {
+  static constexpr DivisiTask failing = [](DivisiContext *context, char *arena, char *, const char *) {
     DivisiTopK params = {1, 2, 1, 3, 1, 0, 4};
     void *buffers[] = {arena, arena, arena};
     divisi_top_k(context, &params, buffers);

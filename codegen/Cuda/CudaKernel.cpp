@@ -1,0 +1,395 @@
+#include "codegen/Cuda/CudaKernel.h"
+
+#include "codegen/Cuda/Mapping.h"
+#include "codegen/Emit/Elements.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::codegen;
+
+namespace {
+
+constexpr int64_t globalSpace = 1, sharedSpace = 3;
+
+class CudaKernelEmitter : ElementEmitter {
+public:
+  using ElementEmitter::ElementEmitter;
+
+  CudaKernel emit(StringRef kernelName, ArrayRef<int64_t> buffers) {
+    CudaKernel result;
+    name = kernelName;
+    result.function = declare(name, buffers, {}, result.values);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&result.function.getBody().front());
+    Operation *serial = serialStage();
+    if (serial) {
+      mapping.kind = GpuMapping::Kind::serial;
+      mapping.count = std::max<int64_t>(1, cast<SerialInterface>(serial).getParallelExtent());
+      mapping.perBlock = 4 * warp;
+    } else {
+      clusters = formClusters(kernel);
+      mapping = mapKernel(kernel, clusters, temporaryBytes());
+    }
+    Value thread = number<NVVM::ThreadIdXOp>();
+    block = number<NVVM::BlockIdXOp>();
+    lane = s.remIndex(thread, mapping.group);
+    groupInBlock = s.divIndex(thread, mapping.group);
+    Value piece = s.addIndex(s.mulIndex(block, mapping.perBlock), groupInBlock);
+    Value there = mapping.count % mapping.perBlock == 0 ? Value() : s.inRange(piece, mapping.count);
+    when(there, [&] {
+      switch (mapping.kind) {
+      case GpuMapping::Kind::elements:
+        return emitElements(piece);
+      case GpuMapping::Kind::rows:
+        return emitRows(piece);
+      case GpuMapping::Kind::results:
+        return emitResult(piece);
+      case GpuMapping::Kind::serial:
+        return emitSerialLoops(serial, piece, s.addIndex(piece, 1));
+      }
+    });
+    builder.setInsertionPointToEnd(&result.function.getBody().front());
+    func::ReturnOp::create(builder, kernel.getLoc());
+    result.blocks = mapping.blocks();
+    result.threads = mapping.threads();
+    return result;
+  }
+
+private:
+  template <typename OpT> Value number() {
+    return arith::IndexCastUIOp::create(builder, kernel.getLoc(), builder.getIndexType(),
+                                        OpT::create(builder, kernel.getLoc(), builder.getI32Type()));
+  }
+
+  /// The body under a condition; null for always.
+  void when(Value condition, llvm::function_ref<void()> then) {
+    if (!condition)
+      return then();
+    auto branch = scf::IfOp::create(builder, kernel.getLoc(), condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+    then();
+  }
+  /// Once for each piece.
+  void once(llvm::function_ref<void()> then) {
+    when(mapping.group == 1 ? Value() : s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.index(0)), then);
+  }
+
+  /// What the threads of a group have written, all of them may read.
+  void sync() {
+    if (mapping.group > warp)
+      NVVM::Barrier0Op::create(builder, kernel.getLoc());
+    else if (mapping.group == warp)
+      NVVM::SyncWarpOp::create(builder, kernel.getLoc(), word(-1));
+  }
+  Value word(int64_t value) { return s.integer(builder.getI32Type(), value); }
+
+  /// Memory of a block, or of the whole GPU.
+  Value allocate(Type element, int64_t count, int64_t space) {
+    auto type = MemRefType::get({count}, element, AffineMap(), builder.getI64IntegerAttr(space));
+    std::string symbol = (name + "_memory" + Twine(allocated++)).str();
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(
+          builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>().getBody(),
+          builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>().getBody()->begin());
+      memref::GlobalOp::create(builder, kernel.getLoc(), symbol, builder.getStringAttr("private"), type,
+                               builder.getUnitAttr(), /*constant=*/false, builder.getI64IntegerAttr(16));
+    }
+    return memref::GetGlobalOp::create(builder, kernel.getLoc(), type, symbol);
+  }
+
+  /// Calls body(value, elements of a row, their type) for stages of which a row is kept.
+  void forEachTemporary(llvm::function_ref<void(Value, int64_t, Type)> use) {
+    for (const Cluster &cluster : clusters)
+      for (Operation *stage : cluster.stages)
+        for (Value result : stage->getResults()) {
+          auto type = graph::tensorType(result);
+          int64_t inner = type.getNumElements() / rows;
+          if (!buffer.count(result) && (cluster.kind != Cluster::Kind::pass || inner > 1))
+            use(result, inner, ScalarBuilder::scalarType(type.getElementType()));
+        }
+  }
+  int64_t temporaryBytes() {
+    int64_t bytes = 0;
+    forEachTemporary([&](Value, int64_t inner, Type element) {
+      bytes += inner * std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
+    });
+    return bytes;
+  }
+
+  /// Some consecutive elements: loads and arithmetic first, so that both loads and stores can be one each.
+  void emitElements(Value piece) {
+    struct Store {
+      Value value, element, linear, row;
+    };
+    SmallVector<Store> stores;
+    const Cluster &first = clusters.front();
+    Values inner;
+    if (first.points > 1) {
+      row = s.divIndex(piece, first.points / mapping.each);
+      Value linear = s.mulIndex(s.remIndex(piece, first.points / mapping.each), mapping.each);
+      inner = s.delinearize(linear, first.extents);
+    }
+    for (int64_t i = 0; i < mapping.each; ++i) {
+      forget();
+      scalar.clear();
+      Values at = inner;
+      if (first.points == 1)
+        row = s.addIndex(s.mulIndex(piece, mapping.each), i);
+      else
+        for (size_t d = at.size(); d-- > 0;)
+          if (first.extents[d] != 1) {
+            at[d] = s.addIndex(at[d], i);
+            break;
+          }
+      for (const Cluster &cluster : clusters)
+        emitPoint(cluster, first.points == 1 ? zeros(cluster) : at, [&](Value value, Value element) {
+          stores.push_back({value, element, s.linearize(at, first.extents), row});
+        });
+    }
+    for (const Store &store : stores) {
+      row = store.row;
+      storeAt(store.value, store.element, store.linear);
+    }
+  }
+
+  Values zeros(const Cluster &cluster) { return Values(cluster.extents.size(), s.index(0)); }
+
+  /// All stages of a cluster at one point; their elements are known from then on. A reduction has one step.
+  void emitPoint(const Cluster &cluster, ValueRange inner, llvm::function_ref<void(Value, Value)> store) {
+    for (Operation *stage : cluster.stages) {
+      auto loop = cast<LoopInterface>(stage);
+      LoopDomain domain = loop.getLoopDomain();
+      Values start = domain.hasReduction() ? loop.emitInit(s) : Values();
+      Values elements = step(stage, pointOf(domain, inner, cluster), start);
+      for (auto [result, element] : llvm::zip(stage->getResults(), elements)) {
+        scalar[result] = element;
+        if (isInMemory(result))
+          store(result, element);
+      }
+    }
+  }
+
+  void emitRows(Value piece) {
+    forEachTemporary([&](Value value, int64_t inner, Type element) {
+      temporary[value] = mapping.scratch ? allocate(element, mapping.blocks() * inner, globalSpace)
+                                         : allocate(element, mapping.perBlock * inner, sharedSpace);
+    });
+    temporaryBase = mapping.scratch ? block : mapping.perBlock > 1 ? groupInBlock : Value();
+    auto emitRow = [&](Value r) {
+      row = r;
+      for (const Cluster &cluster : clusters) {
+        emitCluster(cluster);
+        if (mapping.scratch || &cluster != &clusters.back())
+          sync();
+      }
+    };
+    if (!mapping.scratch)
+      return emitRow(piece);
+    s.loop(
+        piece, s.index(rows), {},
+        [&](Value r, ValueRange) -> Values {
+          emitRow(r);
+          return {};
+        },
+        mapping.blocks());
+  }
+
+  void emitCluster(const Cluster &cluster) {
+    forget();
+    if (cluster.points == 1)
+      emitPoint(cluster, zeros(cluster),
+                [&](Value value, Value element) { once([&] { storeAt(value, element, s.index(0)); }); });
+    else if (cluster.kind == Cluster::Kind::pass)
+      emitPass(cluster);
+    else
+      emitKept(cluster);
+    forget();
+  }
+
+  /// Pointwise stages and reductions of a whole row: the threads share its points.
+  void emitPass(const Cluster &cluster) {
+    Values carried;
+    for (Operation *stage : cluster.stages)
+      llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
+    auto loop = [&](Value i, ValueRange accumulators) -> Values {
+      forget();
+      current.clear();
+      Values inner = s.delinearize(i, cluster.extents), next;
+      SmallVector<std::pair<Value, Value>> stores;
+      for (Operation *stage : cluster.stages) {
+        LoopDomain domain = cast<LoopInterface>(stage).getLoopDomain();
+        Values values;
+        if (domain.hasReduction()) {
+          size_t count = stage->getNumResults();
+          llvm::append_range(next, step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count)));
+          accumulators = accumulators.drop_front(count);
+          continue;
+        }
+        Value element = step(stage, pointOf(domain, inner, cluster), {})[0];
+        current[stage->getResult(0)] = element;
+        if (isInMemory(stage->getResult(0)))
+          stores.push_back({stage->getResult(0), element});
+      }
+      for (auto [value, element] : stores)
+        storeAt(value, element, i);
+      return next;
+    };
+    Values partial = s.loop(lane, s.index(cluster.points), carried, loop, mapping.group);
+    current.clear();
+    forget();
+    ArrayRef<Value> rest = partial;
+    for (Operation *stage : cluster.stages)
+      if (cast<LoopInterface>(stage).getLoopDomain().hasReduction()) {
+        Values whole = combineLanes(stage, Values(rest.take_front(stage->getNumResults())));
+        rest = rest.drop_front(stage->getNumResults());
+        for (auto [result, element] : llvm::zip(stage->getResults(), whole)) {
+          scalar[result] = element;
+          if (isInMemory(result))
+            once([&, result = result, element = element] { storeAt(result, element, s.index(0)); });
+        }
+      }
+  }
+
+  /// Reductions with results within the row: each thread has results of its own.
+  void emitKept(const Cluster &cluster) {
+    KeptAndReduced points = keptAndReduced(cluster, rows);
+    auto loop = [&](Value i, ValueRange) -> Values {
+      Values results = reduce(cluster, points, s.delinearize(i, points.kept), s.index(0), 1);
+      storeResults(cluster, results, i);
+      return {};
+    };
+    s.loop(lane, s.index(points.keptPoints), {}, loop, mapping.group);
+  }
+
+  /// One result of a reduction, by one thread or a warp.
+  void emitResult(Value piece) {
+    const Cluster &cluster = clusters.front();
+    KeptAndReduced points = keptAndReduced(cluster, rows);
+    row = s.divIndex(piece, points.keptPoints);
+    Value linear = s.remIndex(piece, points.keptPoints);
+    Values results = reduce(cluster, points, s.delinearize(linear, points.kept), lane, mapping.group);
+    if (mapping.group > 1) {
+      Values whole;
+      for (auto [stage, part] : llvm::zip(cluster.stages, results))
+        llvm::append_range(whole, combineLanes(stage, {part}));
+      results = whole;
+    }
+    once([&] { storeResults(cluster, results, linear); });
+  }
+
+  /// The accumulators of a cluster's stages over the reduced points first, first + stride, ...
+  Values reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept, Value first, int64_t stride) {
+    LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
+    int64_t leading = leadingRank(domain.extents, rows);
+    Values carried;
+    for (Operation *stage : cluster.stages)
+      llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
+    auto body = [&](ValueRange reduced, ValueRange accumulators) {
+      forget();
+      Values both, next;
+      for (size_t d = leading, k = 0, r = 0; d < domain.extents.size(); ++d)
+        both.push_back(domain.reduced[d] ? reduced[r++] : kept[k++]);
+      for (Operation *stage : cluster.stages) {
+        size_t count = stage->getNumResults();
+        llvm::append_range(next, step(stage, pointOf(domain, both, cluster), accumulators.take_front(count)));
+        accumulators = accumulators.drop_front(count);
+      }
+      return next;
+    };
+    Values results;
+    if (stride == 1)
+      results = s.loops(points.reduced, carried, body);
+    else
+      results = s.loop(
+          first, s.index(points.reducedPoints), carried,
+          [&](Value i, ValueRange accumulators) { return body(s.delinearize(i, points.reduced), accumulators); },
+          stride);
+    forget();
+    return results;
+  }
+
+  void storeResults(const Cluster &cluster, ArrayRef<Value> elements, Value linear) {
+    for (Operation *stage : cluster.stages)
+      for (Value result : stage->getResults()) {
+        if (isInMemory(result)) // nobody may need it
+          storeAt(result, elements.front(), linear);
+        elements = elements.drop_front();
+      }
+  }
+
+  /// The threads' partial accumulators in one, which all of them get: within warps by shuffles, always in the same
+  /// order.
+  Values combineLanes(Operation *stage, Values mine) {
+    auto combine = [&](ValueRange a, ValueRange b) { return cast<LoopInterface>(stage).emitCombine(s, a, b); };
+    for (int64_t distance = warp / 2; distance > 0; distance /= 2) {
+      Values other;
+      for (Value value : mine)
+        other.push_back(shuffle(value, distance));
+      mine = combine(mine, other);
+    }
+    if (mapping.group == warp)
+      return mine;
+    int64_t warps = mapping.group / warp;
+    Values shared;
+    for (Value value : mine)
+      shared.push_back(allocate(value.getType(), warps, sharedSpace));
+    Value first = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.remIndex(lane, warp), s.index(0));
+    when(first, [&] {
+      for (auto [value, memory] : llvm::zip(mine, shared))
+        s.store(value, memory, s.divIndex(lane, warp));
+    });
+    sync();
+    auto ofWarp = [&](int64_t w) {
+      Values values;
+      for (Value memory : shared)
+        values.push_back(s.load(memory, s.index(w)));
+      return values;
+    };
+    mine = ofWarp(0);
+    for (int64_t w = 1; w < warps; ++w)
+      mine = combine(mine, ofWarp(w));
+    return mine;
+  }
+
+  /// The value of the lane whose number differs in one bit.
+  Value shuffle(Value value, int64_t distance) {
+    Type type = value.getType(), i32 = builder.getI32Type(), f32 = builder.getF32Type();
+    unsigned width = type.getIntOrFloatBitWidth();
+    auto one = [&](Value v) -> Value {
+      return NVVM::ShflOp::create(builder, kernel.getLoc(), v.getType(), word(-1), v, word(distance), word(warp - 1),
+                                  NVVM::ShflKind::bfly, UnitAttr());
+    };
+    if (type == f32 || type == i32)
+      return one(value);
+    Type integer = builder.getIntegerType(width);
+    Value bits = type == integer ? value : s.op<arith::BitcastOp>(integer, value);
+    if (width < 32) {
+      bits = s.op<arith::TruncIOp>(integer, one(s.op<arith::ExtUIOp>(i32, bits)));
+    } else { // halves of 64 bits
+      Value half = s.integer(integer, 32);
+      Value low = one(s.op<arith::TruncIOp>(i32, bits));
+      Value high = one(s.op<arith::TruncIOp>(i32, s.op<arith::ShRUIOp>(bits, half)));
+      Value shifted = s.op<arith::ShLIOp>(s.op<arith::ExtUIOp>(integer, high), half);
+      bits = s.op<arith::OrIOp>(shifted, s.op<arith::ExtUIOp>(integer, low));
+    }
+    return type == integer ? bits : s.op<arith::BitcastOp>(type, bits);
+  }
+
+  std::string name;
+  GpuMapping mapping;
+  SmallVector<Cluster> clusters;
+  Value block, groupInBlock, lane;
+  unsigned allocated = 0;
+};
+} // namespace
+
+CudaKernel codegen::emitCudaKernel(OpBuilder &builder, exec::KernelOp kernel, StringRef name,
+                                   ArrayRef<int64_t> buffers) {
+  return CudaKernelEmitter(builder, kernel).emit(name, buffers);
+}

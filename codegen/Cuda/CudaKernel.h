@@ -1,0 +1,20 @@
+#pragma once
+#include "dialects/Exec/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace divisi::codegen {
+
+/// A kernel as a function of one GPU thread over buffers.
+struct CudaKernel {
+  mlir::func::FuncOp function;        // (memref<..>..)
+  llvm::SmallVector<unsigned> values; // as EmittedKernel has them
+  int64_t blocks = 1, threads = 1;
+};
+
+/// Emits what a thread does; which piece of the work is its own follows from its indices (Mapping.h). Memory that
+/// threads share is declared as globals of the module that the builder is in.
+CudaKernel emitCudaKernel(mlir::OpBuilder &builder, exec::KernelOp kernel, llvm::StringRef name,
+                          llvm::ArrayRef<int64_t> buffers);
+
+} // namespace divisi::codegen

@@ -1,0 +1,74 @@
+#include "codegen/Cuda/Ptx.h"
+
+#include "codegen/Emit/MathLowering.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::codegen;
+
+namespace {
+
+/// Functions that the processor lacks and that have no polynomial become calls of libdevice.
+struct CallLibdevice : PassWrapper<CallLibdevice, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallLibdevice)
+  StringRef getArgument() const final { return "call-libdevice"; }
+  void getDependentDialects(DialectRegistry &registry) const final { registry.insert<LLVM::LLVMDialect>(); }
+  void runOnOperation() final {
+    LLVMTypeConverter converter(&getContext());
+    RewritePatternSet patterns(&getContext());
+    populateLibDeviceConversionPatterns(converter, patterns);
+    ConversionTarget target(getContext());
+    target.addLegalDialect<LLVM::LLVMDialect, arith::ArithDialect>();
+    target.addLegalOp<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp, math::FloorOp, math::FmaOp,
+                      math::RoundEvenOp, math::SqrtOp, math::TruncOp>();
+    if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<CudaEntry> entries, bool narrow) {
+  unsigned bits = narrow ? 32 : 64;
+  PassManager pm(kernels.getContext());
+  addMathExpansion(pm);
+  pm.addPass(std::make_unique<CallLibdevice>());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createLowerAffinePass());
+  FinalizeMemRefToLLVMConversionPassOptions memory;
+  memory.indexBitwidth = bits;
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass(memory));
+  ConvertFuncToLLVMPassOptions bare;
+  bare.useBarePtrCallConv = true;
+  bare.indexBitwidth = bits;
+  pm.addPass(createConvertFuncToLLVMPass(bare));
+  pm.addPass(createArithToLLVMConversionPass({bits}));
+  pm.addPass(createConvertControlFlowToLLVMPass({bits}));
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  if (failed(pm.run(kernels)))
+    return failure();
+  Builder builder(kernels.getContext());
+  for (const CudaEntry &entry : entries) {
+    auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(entry.name);
+    function.setLinkage(LLVM::Linkage::External);
+    function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+    function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(), builder.getDenseI32ArrayAttr({(int32_t)entry.threads}));
+  }
+  return success();
+}

@@ -1,0 +1,161 @@
+#include "codegen/Cuda/Ptx.h"
+
+#include "codegen/Emit/Optimize.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <thread>
+
+using namespace mlir;
+using namespace divisi;
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+/// Null if this LLVM has no code generator for GPUs; `error` says so.
+static std::unique_ptr<llvm::TargetMachine> createMachine(int architecture, std::string &error) {
+  static const bool initialized = [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    return true;
+  }();
+  (void)initialized;
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, "sm_" + std::to_string(architecture), architecture >= 100 ? "+ptx86" : "+ptx78", options, std::nullopt,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// The Toolkit's libdevice; empty if there is none.
+static std::string findLibdevice() {
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH", ""}) {
+    std::string root = *variable ? llvm::sys::Process::GetEnv(variable).value_or("") : "/usr/local/cuda";
+    llvm::SmallString<128> path(root);
+    llvm::sys::path::append(path, "nvvm", "libdevice", "libdevice.10.bc");
+    if (!root.empty() && llvm::sys::fs::exists(path))
+      return path.str().str();
+  }
+  return "";
+}
+
+/// Links what kernels call of libdevice.
+static bool linkLibdevice(llvm::Module &module, std::string &error) {
+  std::string wanted;
+  for (const llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
+      wanted = function.getName().str();
+  if (wanted.empty())
+    return true;
+  std::string path = findLibdevice();
+  if (path.empty()) {
+    error = "a kernel needs '" + wanted +
+            "' of the CUDA Toolkit's libdevice.10.bc: install the Toolkit, or set CUDA_HOME to where it is";
+    return false;
+  }
+  llvm::SMDiagnostic diagnostic;
+  auto library = llvm::parseIRFile(path, diagnostic, module.getContext());
+  if (!library) {
+    error = "cannot read '" + path + "': " + diagnostic.getMessage().str();
+    return false;
+  }
+  library->setTargetTriple(module.getTargetTriple());
+  library->setDataLayout(module.getDataLayout());
+  if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded)) {
+    error = "cannot link '" + path + "'";
+    return false;
+  }
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
+        function.getName() != "__nvvm_reflect") {
+      error = "a kernel needs '" + function.getName().str() + "', which '" + path + "' does not have";
+      return false;
+    }
+    if (!function.isDeclaration() && function.getName().starts_with("__nv"))
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+  }
+  return true;
+}
+
+/// The PTX of LLVM IR in bitcode; empty if something failed.
+static std::string compile(StringRef bitcode, int architecture, std::string &error) {
+  llvm::LLVMContext context;
+  auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(bitcode, "kernels"), context);
+  if (!module) {
+    error = llvm::toString(module.takeError());
+    return "";
+  }
+  auto machine = createMachine(architecture, error);
+  if (!machine)
+    return "";
+  (*module)->setTargetTriple(machine->getTargetTriple());
+  (*module)->setDataLayout(machine->createDataLayout());
+  if (!linkLibdevice(**module, error))
+    return "";
+  codegen::optimize(**module, *machine);
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    error = "LLVM cannot write PTX";
+    return "";
+  }
+  passes.run(**module);
+  return std::string(text.begin(), text.end());
+}
+
+std::vector<std::string> codegen::emitPtx(ModuleOp kernels, ArrayRef<int> architectures, std::string &error) {
+  registerBuiltinDialectTranslation(*kernels.getContext());
+  registerLLVMDialectTranslation(*kernels.getContext());
+  registerNVVMDialectTranslation(*kernels.getContext());
+  llvm::LLVMContext context;
+  auto module = translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!module) {
+    error = "translation of GPU kernels to LLVM IR failed";
+    return {};
+  }
+  llvm::SmallVector<char, 0> bitcode;
+  llvm::raw_svector_ostream stream(bitcode);
+  llvm::WriteBitcodeToFile(*module, stream);
+  std::vector<std::string> texts(architectures.size()), errors(architectures.size());
+  std::vector<std::thread> workers; // contexts are not shared between threads
+  for (size_t i = 0; i < texts.size(); ++i)
+    workers.emplace_back(
+        [&, i] { texts[i] = compile(StringRef(bitcode.data(), bitcode.size()), architectures[i], errors[i]); });
+  for (std::thread &worker : workers)
+    worker.join();
+  for (const std::string &problem : errors)
+    if (!problem.empty()) {
+      error = problem;
+      return {};
+    }
+  return texts;
+}

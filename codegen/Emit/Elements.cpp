@@ -1,0 +1,168 @@
+#include "codegen/Emit/Elements.h"
+
+#include "codegen/Kernels/RowSets.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::codegen;
+using graph::shapeOf;
+
+func::FuncOp ElementEmitter::declare(StringRef name, ArrayRef<int64_t> buffers, ArrayRef<Type> more,
+                                     SmallVectorImpl<unsigned> &values) {
+  llvm::DenseMap<int64_t, unsigned> argumentOf;
+  SmallVector<Type> types;
+  Operation *yield = body.getTerminator();
+  auto valueAt = [&](unsigned i) {
+    return i < kernel.getInputs().size() ? (Value)body.getArgument(i)
+                                         : yield->getOperand(i - kernel.getInputs().size());
+  };
+  SmallVector<unsigned> argument;
+  for (auto [i, place] : llvm::enumerate(buffers)) {
+    auto [it, fresh] = argumentOf.try_emplace(place, types.size());
+    if (fresh) {
+      auto type = graph::tensorType(valueAt(i));
+      types.push_back(MemRefType::get({type.getNumElements()}, ScalarBuilder::scalarType(type.getElementType())));
+      values.push_back(i);
+    }
+    argument.push_back(it->second);
+  }
+  unsigned memrefs = types.size();
+  llvm::append_range(types, more);
+  auto function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType(types, {}));
+  function.setPrivate();
+  Block *entry = function.addEntryBlock();
+  for (unsigned i = 0; i < memrefs; ++i)
+    function.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
+  for (auto [i, which] : llvm::enumerate(argument))
+    buffer[valueAt(i)] = entry->getArgument(which);
+  return function;
+}
+
+Operation *ElementEmitter::serialStage() {
+  for (Operation &op : body)
+    if (isa<SerialInterface>(op) && op.hasAttr(exec::names::stage))
+      return &op;
+  return nullptr;
+}
+
+void ElementEmitter::emitSerialLoops(Operation *op, Value begin, Value end) {
+  // The result of a serial operation is addressed by its own shape.
+  auto type = graph::tensorType(op->getResult(0));
+  Value target = buffer.lookup(op->getResult(0));
+  auto shaped = MemRefType::get(type.getShape(), ScalarBuilder::scalarType(type.getElementType()));
+  if (type.getRank() != 1)
+    target = memref::ReinterpretCastOp::create(builder, op->getLoc(), shaped, target, /*offset=*/0, type.getShape(),
+                                               SmallVector<int64_t>(shaped.getStridesAndOffset().first));
+  cast<SerialInterface>(op).emitSerial(
+      s, begin, end, [&](unsigned i, ValueRange index) { return resolve(op->getOperand(i), index); }, target);
+}
+
+ElementEmitter::Values ElementEmitter::pointOf(const LoopDomain &domain, ValueRange inner, const Cluster &cluster) {
+  Values point = rowIndex(domain.extents), moving;
+  for (auto [extent, index] : llvm::zip(cluster.extents, inner))
+    if (extent != 1)
+      moving.push_back(index);
+  size_t next = 0;
+  for (size_t d = point.size(); d < domain.extents.size(); ++d)
+    point.push_back(domain.extents[d] == 1 ? s.index(0) : moving[next++]);
+  return point;
+}
+
+ElementEmitter::Values ElementEmitter::step(Operation *stage, ValueRange point, ValueRange accumulators) {
+  auto load = [&](unsigned i, ValueRange index) { return resolve(stage->getOperand(i), index); };
+  if (isFlat(stage))
+    return cast<LoopInterface>(stage).emitStep(s, row, accumulators,
+                                               [&](unsigned i, ValueRange) { return flat(stage->getOperand(i)); });
+  return cast<LoopInterface>(stage).emitStep(s, point, accumulators, load);
+}
+
+/// Elementwise operations of a kernel whose rows are single elements need no index but the row number.
+bool ElementEmitter::isFlat(Operation *op) const {
+  bool elementwise =
+      op->hasTrait<OpTrait::SameOperandsAndResultType>() || op->hasTrait<OpTrait::SameOperandsAndResultShape>();
+  return elementwise && graph::tensorType(op->getResult(0)).getNumElements() == rows && rows > 1;
+}
+
+/// The element of a value with one element per row.
+Value ElementEmitter::flat(Value value) {
+  if (Value known = current.lookup(value))
+    return known;
+  if (Value known = scalar.lookup(value))
+    return known;
+  if (Value source = buffer.lookup(value))
+    return s.load(source, row);
+  Operation *op = value.getDefiningOp();
+  if (isa<graph::ReshapeOp>(op))
+    return flat(op->getOperand(0));
+  if (!isFlat(op))
+    return resolve(value, s.delinearize(row, shapeOf(value)));
+  std::pair<const void *, const void *> key = {builder.getInsertionBlock(), value.getAsOpaquePointer()};
+  if (auto it = flatMemo.find(key); it != flatMemo.end())
+    return it->second;
+  Value result = step(op, {}, {})[0];
+  return flatMemo[key] = result;
+}
+
+Value ElementEmitter::resolve(Value value, ValueRange index) {
+  if (Value known = current.lookup(value))
+    return known;
+  if (Value known = scalar.lookup(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op))
+    return splat(constant);
+  if (Value kept = temporary.lookup(value)) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    int64_t leading = leadingRank(shape, rows);
+    return s.load(kept, inTemporary(value, s.linearize(index.drop_front(leading), shape.drop_front(leading))));
+  }
+  if (Value source = buffer.lookup(value))
+    return s.load(source, s.linearize(index, shapeOf(value)));
+  SmallVector<const void *> key = {value.getAsOpaquePointer()};
+  for (Value i : index) {
+    IntegerAttr constant; // equal constants are equal indices
+    key.push_back(matchPattern(i, m_Constant(&constant)) ? (const void *)constant.getAsOpaquePointer()
+                                                         : i.getAsOpaquePointer());
+  }
+  key.push_back(builder.getInsertionBlock());
+  auto it = memo.find(key);
+  if (it != memo.end())
+    return it->second;
+  auto load = [&](unsigned i, ValueRange at) { return resolve(op->getOperand(i), at); };
+  Value result = cast<LoopInterface>(op).emitStep(s, index, {}, load)[0];
+  memo[key] = result;
+  return result;
+}
+
+Value ElementEmitter::splat(graph::ConstantOp constant) {
+  auto data = cast<DenseElementsAttr>(constant.getValue());
+  Type type = ScalarBuilder::scalarType(data.getElementType());
+  auto typed = isa<FloatType>(type) ? (TypedAttr)FloatAttr::get(type, data.getSplatValue<APFloat>())
+                                    : (TypedAttr)IntegerAttr::get(type, data.getSplatValue<APInt>());
+  return arith::ConstantOp::create(builder, constant.getLoc(), typed);
+}
+
+void ElementEmitter::storeAt(Value value, Value element, Value linear) {
+  if (Value target = temporary.lookup(value))
+    return s.store(element, target, inTemporary(value, linear));
+  s.store(element, buffer.lookup(value), inBuffer(value, linear));
+}
+
+Value ElementEmitter::loadAt(Value value, Value linear) {
+  if (Value source = temporary.lookup(value))
+    return s.load(source, inTemporary(value, linear));
+  return s.load(buffer.lookup(value), inBuffer(value, linear));
+}
+
+Value ElementEmitter::inBuffer(Value value, Value linear) {
+  int64_t inner = graph::tensorType(value).getNumElements() / rows;
+  return inner == 1 ? row : s.addIndex(s.mulIndex(row, inner), linear);
+}
+
+Value ElementEmitter::inTemporary(Value value, Value linear) {
+  int64_t inner = graph::tensorType(value).getNumElements() / rows;
+  return temporaryBase ? s.addIndex(s.mulIndex(temporaryBase, inner), linear) : linear;
+}

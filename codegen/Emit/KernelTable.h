@@ -1,0 +1,39 @@
+#pragma once
+#include "codegen/Cuda/Ptx.h"
+#include "codegen/Emit/Program.h"
+#include "dialects/Exec/Exec.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace divisi::codegen {
+
+/// The kernels of a program, for each of its targets.
+class KernelTable {
+public:
+  KernelTable(mlir::ModuleOp program, const Targets &targets);
+  ~KernelTable();
+
+  /// Equal kernels share one entry. `places`: of each input and then each output.
+  void add(exec::KernelOp kernel, llvm::ArrayRef<int64_t> places);
+  const std::vector<Launchable> &all() const { return launchables; }
+  size_t numberOf(mlir::Operation *kernel) const { return which.lookup(kernel); }
+
+  /// Lowers the kernels for CPUs to functions `name`(buffers.., begin, end) of the LLVM dialect, and puts them into the
+  /// program.
+  mlir::LogicalResult lowerForCpu();
+  /// PTX for each of the targets' architectures. Fails with an error at the program.
+  mlir::FailureOr<std::vector<std::string>> lowerForCuda();
+  /// The kernels for GPUs in the LLVM dialect.
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> takeCudaKernels();
+
+private:
+  mlir::ModuleOp program;
+  Targets targets;
+  mlir::OwningOpRef<mlir::ModuleOp> cpu, cuda;
+  bool narrow = true; // 32 bits count all elements
+  std::vector<Launchable> launchables;
+  llvm::StringMap<size_t> known;
+  llvm::DenseMap<mlir::Operation *, size_t> which;
+};
+
+} // namespace divisi::codegen

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace llvm {
+class Module;
+class TargetMachine;
+} // namespace llvm
+
+namespace divisi::codegen {
+
+/// LLVM's own passes, for kernels of any machine.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+
+} // namespace divisi::codegen

@@ -1,0 +1,192 @@
+#include "runtime/devices/cuda/Blas.h"
+#include "runtime/core/DataType.h"
+#include "runtime/devices/cuda/Library.h"
+
+using namespace divisi::runtime;
+using namespace divisi::runtime::cuda;
+
+namespace {
+constexpr size_t workspaceBytes = size_t(32) << 20;
+
+// Values of cuBLASLt's enumerations (cublasLt.h, library_types.h).
+constexpr int compute32 = 68, compute64 = 70;
+constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
+constexpr int transposeA = 3, transposeB = 4, batchCount = 5, batchStride = 6, maxWorkspace = 1;
+
+int typeOf(int64_t type) {
+  switch (type) {
+  case DIVISI_F64:
+    return real64;
+  case DIVISI_F16:
+    return real16;
+  case DIVISI_BF16:
+    return brain16;
+  default:
+    return real32;
+  }
+}
+
+/// cublasLtMatmulHeuristicResult_t.
+struct Heuristic {
+  uint64_t algorithm[8];
+  size_t workspace;
+  int status;
+  float waves;
+  int reserved[4];
+};
+
+/// Rows of consecutive matrices that meet the same b are rows of one matrix; two batch dimensions that lie like one are
+/// one.
+DivisiGemm merged(DivisiGemm g) {
+  if (!g.transpose_a && g.batch1 > 1 && g.b1 == 0 && g.a1 == g.m * g.lda && g.c1 == g.m * g.ldc) {
+    g.m *= g.batch1;
+    g.batch1 = 1;
+  }
+  if (g.batch1 == 1) {
+    g.batch1 = g.batch0;
+    g.a1 = g.a0, g.b1 = g.b0, g.c1 = g.c0;
+    g.batch0 = 1;
+    if (!g.transpose_a && g.batch1 > 1 && g.b1 == 0 && g.a1 == g.m * g.lda && g.c1 == g.m * g.ldc) {
+      g.m *= g.batch1;
+      g.batch1 = 1;
+    }
+  } else if (g.a0 == g.batch1 * g.a1 && g.b0 == g.batch1 * g.b1 && g.c0 == g.batch1 * g.c1) {
+    g.batch1 *= g.batch0;
+    g.batch0 = 1;
+  }
+  return g;
+}
+} // namespace
+
+struct Blas::Functions {
+  int (*create)(void **);
+  int (*destroy)(void *);
+  int (*descCreate)(void **, int, int);
+  int (*descDestroy)(void *);
+  int (*descSet)(void *, int, const void *, size_t);
+  int (*layoutCreate)(void **, int, uint64_t, uint64_t, int64_t);
+  int (*layoutDestroy)(void *);
+  int (*layoutSet)(void *, int, const void *, size_t);
+  int (*preferenceCreate)(void **);
+  int (*preferenceDestroy)(void *);
+  int (*preferenceSet)(void *, int, const void *, size_t);
+  int (*heuristic)(void *, void *, void *, void *, void *, void *, void *, int, Heuristic *, int *);
+  int (*matmul)(void *, void *, const void *, const void *, void *, const void *, void *, const void *, const void *,
+                void *, void *, void *, const uint64_t *, void *, size_t, Stream);
+
+  Functions() {
+    void *library = openLibrary({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, "cuBLASLt");
+    bind(library, "cublasLtCreate", create);
+    bind(library, "cublasLtDestroy", destroy);
+    bind(library, "cublasLtMatmulDescCreate", descCreate);
+    bind(library, "cublasLtMatmulDescDestroy", descDestroy);
+    bind(library, "cublasLtMatmulDescSetAttribute", descSet);
+    bind(library, "cublasLtMatrixLayoutCreate", layoutCreate);
+    bind(library, "cublasLtMatrixLayoutDestroy", layoutDestroy);
+    bind(library, "cublasLtMatrixLayoutSetAttribute", layoutSet);
+    bind(library, "cublasLtMatmulPreferenceCreate", preferenceCreate);
+    bind(library, "cublasLtMatmulPreferenceDestroy", preferenceDestroy);
+    bind(library, "cublasLtMatmulPreferenceSetAttribute", preferenceSet);
+    bind(library, "cublasLtMatmulAlgoGetHeuristic", heuristic);
+    bind(library, "cublasLtMatmul", matmul);
+  }
+};
+
+/// cuBLASLt's matrices are column-major: c^T = op(b)^T op(a)^T, so that its first operand is b.
+struct Blas::Plan {
+  DivisiGemm g;
+  const Functions &lt;
+  void *desc = nullptr, *first = nullptr, *second = nullptr, *result = nullptr;
+  Heuristic choice{};
+
+  explicit Plan(const DivisiGemm &g, const Functions &lt) : g(g), lt(lt) {}
+  ~Plan() {
+    if (desc)
+      lt.descDestroy(desc);
+    for (void *layout : {first, second, result})
+      if (layout)
+        lt.layoutDestroy(layout);
+  }
+  /// Whether matrices of the batch are added to, or lie in, one place: then they are computed one after the other.
+  bool oneByOne() const { return g.batch1 > 1 && g.c1 == 0; }
+};
+
+Blas::Blas(const Driver &driver, Stream stream)
+    : driver(driver), stream(stream), lt(std::make_unique<Functions>()),
+      workspace(driver, workspaceBytes, "allocate the workspace of matrix products") {
+  if (lt->create(&handle) != 0)
+    throw std::runtime_error("cannot start cuBLASLt");
+}
+
+Blas::~Blas() {
+  plans.clear();
+  lt->destroy(handle);
+}
+
+void Blas::check(int code, const char *what, const DivisiGemm &g) const {
+  if (code != 0)
+    throw std::runtime_error(concat("cuBLASLt cannot ", what, " a product of ", g.m, " x ", g.k, " and ", g.k, " x ",
+                                    g.n, " (status ", code, ")"));
+}
+
+std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
+  auto plan = std::make_unique<Plan>(merged(given), *lt);
+  const DivisiGemm &g = plan->g;
+  bool wide = g.type == DIVISI_F64;
+  check(lt->descCreate(&plan->desc, wide ? compute64 : compute32, wide ? real64 : real32), "describe", g);
+  int yes = 1, no = 0;
+  check(lt->descSet(plan->desc, transposeA, g.transpose_b ? &yes : &no, sizeof yes), "describe", g);
+  check(lt->descSet(plan->desc, transposeB, g.transpose_a ? &yes : &no, sizeof yes), "describe", g);
+  auto layout = [&](void *&matrix, int64_t type, int64_t rows, int64_t columns, int64_t ld, int64_t stride) {
+    ld = std::max(ld, columns); // row-major; of one row it may be anything
+    check(lt->layoutCreate(&matrix, typeOf(type), uint64_t(columns), uint64_t(rows), ld), "lay out", g);
+    if (g.batch1 == 1 || plan->oneByOne())
+      return;
+    auto count = static_cast<int32_t>(g.batch1);
+    check(lt->layoutSet(matrix, batchCount, &count, sizeof count), "lay out", g);
+    check(lt->layoutSet(matrix, batchStride, &stride, sizeof stride), "lay out", g);
+  };
+  layout(plan->first, g.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.b1);
+  layout(plan->second, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a1);
+  layout(plan->result, g.result_type, g.m, g.n, g.ldc, g.c1);
+  void *preference = nullptr;
+  check(lt->preferenceCreate(&preference), "plan", g);
+  size_t bytes = workspaceBytes;
+  int found = 0, code = lt->preferenceSet(preference, maxWorkspace, &bytes, sizeof bytes);
+  if (code == 0)
+    code = lt->heuristic(handle, plan->desc, plan->first, plan->second, plan->result, plan->result, preference, 1,
+                         &plan->choice, &found);
+  lt->preferenceDestroy(preference);
+  check(code, "plan", g);
+  check(found == 0 ? -1 : 0, "find an algorithm for", g);
+  return plan;
+}
+
+void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
+  if (params.batch0 <= 0 || params.batch1 <= 0 || params.m <= 0 || params.n <= 0)
+    return;
+  if ((params.type == DIVISI_F64) != (params.result_type == DIVISI_F64))
+    throw std::runtime_error("double precision does not mix with other types");
+  if (params.k == 0 && params.accumulate)
+    return;
+  auto &plan = plans[&params];
+  if (!plan)
+    plan = this->plan(params);
+  const DivisiGemm &g = plan->g;
+  int64_t width = static_cast<int64_t>(widthOfType(g.type)),
+          resultWidth = static_cast<int64_t>(widthOfType(g.result_type));
+  double one64 = 1, zero64 = 0;
+  float one32 = 1, zero32 = 0;
+  bool wide = g.type == DIVISI_F64;
+  const void *one = wide ? static_cast<const void *>(&one64) : &one32;
+  const void *zero = wide ? static_cast<const void *>(&zero64) : &zero32;
+  for (int64_t i = 0; i < g.batch0; ++i)
+    for (int64_t j = 0; j < (plan->oneByOne() ? g.batch1 : 1); ++j) {
+      const char *a = static_cast<const char *>(buffers[0]) + (i * g.a0 + j * g.a1) * width;
+      const char *b = static_cast<const char *>(buffers[1]) + (i * g.b0 + j * g.b1) * width;
+      char *c = static_cast<char *>(buffers[2]) + (i * g.c0 + j * g.c1) * resultWidth;
+      check(lt->matmul(handle, plan->desc, one, b, plan->first, a, plan->second, g.accumulate ? one : zero, c,
+                       plan->result, c, plan->result, plan->choice.algorithm, workspace.data(), workspaceBytes, stream),
+            "compute", g);
+    }
+}

@@ -1,0 +1,37 @@
+//===- Blas.h - matrix products by cuBLASLt ---------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_BLAS_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_BLAS_H
+
+#include "divisi/abi.h"
+#include "runtime/devices/cuda/Memory.h"
+
+#include <map>
+#include <memory>
+
+namespace divisi::runtime::cuda {
+
+/// Matrix products on a stream. The algorithm of each parameter block is chosen when it is first met.
+class Blas {
+public:
+  /// Throws std::runtime_error if cuBLASLt is missing.
+  Blas(const Driver &driver, Stream stream);
+  ~Blas();
+  void gemm(const DivisiGemm &params, void *const *buffers);
+
+private:
+  struct Functions;
+  struct Plan;
+  std::unique_ptr<Plan> plan(const DivisiGemm &g) const;
+  void check(int code, const char *what, const DivisiGemm &g) const;
+
+  const Driver &driver;
+  Stream stream;
+  std::unique_ptr<Functions> lt;
+  void *handle = nullptr;
+  Memory workspace;
+  std::map<const DivisiGemm *, std::unique_ptr<Plan>> plans;
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_BLAS_H

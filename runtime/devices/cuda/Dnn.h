@@ -1,0 +1,41 @@
+//===- Dnn.h - convolution by cuDNN -----------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_DNN_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_DNN_H
+
+#include "divisi/abi.h"
+#include "runtime/core/Accelerator.h"
+#include "runtime/devices/cuda/Memory.h"
+
+#include <map>
+#include <memory>
+
+namespace divisi::runtime::cuda {
+
+/// Convolutions on a stream. The algorithm of each parameter block is chosen when it is first met; those whose sums
+/// come in a fixed order are preferred.
+class Dnn {
+public:
+  /// Throws std::runtime_error if cuDNN is missing.
+  Dnn(const Driver &driver, Stream stream);
+  ~Dnn();
+  /// Whether cuDNN has this: padding may not differ between the sides, nor be below zero.
+  static bool supports(const DivisiConv &conv);
+  void conv(ConvKind kind, const DivisiConv &params, void *const *buffers);
+
+private:
+  struct Functions;
+  struct Plan;
+  std::unique_ptr<Plan> plan(ConvKind kind, const DivisiConv &conv);
+  static void check(int code, const char *what);
+
+  const Driver &driver;
+  std::unique_ptr<Functions> dnn;
+  void *handle = nullptr;
+  std::unique_ptr<Memory> workspace; ///< of the plan that needs most
+  size_t workspaceBytes = 0;
+  std::map<std::pair<ConvKind, const DivisiConv *>, std::unique_ptr<Plan>> plans;
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_DNN_H

@@ -1,0 +1,66 @@
+//===- Driver.h - the CUDA driver's functions -------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_DRIVER_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_DRIVER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace divisi::runtime::cuda {
+
+// The driver's types, as its ABI has them: no CUDA header is needed to build.
+using Address = unsigned long long; // CUdeviceptr
+using Stream = struct StreamTag *;
+using Module = struct ModuleTag *;
+using Function = struct FunctionTag *;
+using DriverContext = struct ContextTag *;
+using Graph = struct GraphTag *;
+using GraphExec = struct GraphExecTag *;
+
+/// A function of the driver: what it is called here, its symbol, and its arguments' types. All return an error code.
+#define DIVISI_CUDA_DRIVER(X)                                                                                          \
+  X(init, "cuInit", unsigned)                                                                                          \
+  X(errorName, "cuGetErrorName", int, const char **)                                                                   \
+  X(errorText, "cuGetErrorString", int, const char **)                                                                 \
+  X(deviceCount, "cuDeviceGetCount", int *)                                                                            \
+  X(device, "cuDeviceGet", int *, int)                                                                                 \
+  X(deviceName, "cuDeviceGetName", char *, int, int)                                                                   \
+  X(deviceAttribute, "cuDeviceGetAttribute", int *, int, int)                                                          \
+  X(retainContext, "cuDevicePrimaryCtxRetain", DriverContext *, int)                                                   \
+  X(setContext, "cuCtxSetCurrent", DriverContext)                                                                      \
+  X(allocate, "cuMemAlloc_v2", Address *, size_t)                                                                      \
+  X(release, "cuMemFree_v2", Address)                                                                                  \
+  X(clear, "cuMemsetD8Async", Address, unsigned char, size_t, Stream)                                                  \
+  X(toDevice, "cuMemcpyHtoDAsync_v2", Address, const void *, size_t, Stream)                                           \
+  X(toHost, "cuMemcpyDtoHAsync_v2", void *, Address, size_t, Stream)                                                   \
+  X(onDevice, "cuMemcpyDtoDAsync_v2", Address, Address, size_t, Stream)                                                \
+  X(createStream, "cuStreamCreate", Stream *, unsigned)                                                                \
+  X(destroyStream, "cuStreamDestroy_v2", Stream)                                                                       \
+  X(synchronize, "cuStreamSynchronize", Stream)                                                                        \
+  X(loadModule, "cuModuleLoadDataEx", Module *, const void *, unsigned, const int *, void **)                          \
+  X(unloadModule, "cuModuleUnload", Module)                                                                            \
+  X(findFunction, "cuModuleGetFunction", Function *, Module, const char *)                                             \
+  X(launch, "cuLaunchKernel", Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,  \
+    void **, void **)                                                                                                  \
+  X(beginCapture, "cuStreamBeginCapture_v2", Stream, int)                                                              \
+  X(endCapture, "cuStreamEndCapture", Stream, Graph *)                                                                 \
+  X(instantiate, "cuGraphInstantiateWithFlags", GraphExec *, Graph, unsigned long long)                                \
+  X(launchGraph, "cuGraphLaunch", GraphExec, Stream)                                                                   \
+  X(destroyGraph, "cuGraphDestroy", Graph)                                                                             \
+  X(destroyGraphExec, "cuGraphExecDestroy", GraphExec)
+
+/// libcuda.so.1, which comes with the driver of a GPU.
+struct Driver {
+#define DIVISI_CUDA_MEMBER(name, symbol, ...) int (*name)(__VA_ARGS__) = nullptr;
+  DIVISI_CUDA_DRIVER(DIVISI_CUDA_MEMBER)
+#undef DIVISI_CUDA_MEMBER
+
+  /// Throws std::runtime_error if there is no driver.
+  Driver();
+  /// Throws what an error code other than 0 says, of a call that should have done `what`.
+  void check(int code, const char *what) const;
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_DRIVER_H

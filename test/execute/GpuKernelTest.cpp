@@ -1,0 +1,149 @@
+// What kernels for GPUs compute, on an emulator, against the same kernels for this processor; and that their PTX
+// assembles.
+#include "codegen/Emit/Program.h"
+#include "compiler/Jit.h"
+#include "compiler/Pipeline.h"
+#include "dialects/Graph/Graph.h"
+#include "test/execute/GpuEmulator.h"
+#include "test/execute/GradientSamples.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+using namespace divisi::test;
+
+namespace {
+
+/// Kernels of each way in which threads can share work (codegen/Cuda/Mapping.h), with rows that do and do not divide.
+std::vector<GradientSample> shapes() {
+  std::vector<GradientSample> all;
+  auto one = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
+                 const std::string &attributes) {
+    std::string operands, types;
+    for (size_t i = 0; i < in.size(); ++i) {
+      operands += std::string(i ? ", %" : "%") + char('a' + i);
+      types += std::string(i ? ", " : "") + "tensor<" + in[i] + ">";
+    }
+    all.push_back({op, function(in, out,
+                                "%r = graph." + op + " " + operands + " {" + attributes + "} : (" + types +
+                                    ") -> tensor<" + out + ">")});
+  };
+  one("broadcast", {"260xf64"}, "300x260xf64", "dims = array<i64: 1>"); // four elements a thread
+  one("broadcast", {"7xf64"}, "301x7xf64", "dims = array<i64: 1>");     // one
+  one("transpose", {"130x513xf64"}, "513x130xf64", "permutation = array<i64: 1, 0>");
+  for (const char *columns : {"33", "700", "1500", "13000"}) // a warp, a block, and temporaries in global memory
+    for (const char *op : {"softmax", "log_softmax"}) {
+      std::string type = std::string("5x") + columns + "xf64";
+      one(op, {type}, type, "dim = 1 : i64");
+    }
+  one("layer_norm", {"9x768xf64", "768xf64", "768xf64"}, "9x768xf64", "dim = 1 : i64, epsilon = 1.0e-5 : f64");
+  one("rms_norm", {"3x2048xf64", "2048xf64"}, "3x2048xf64", "dim = 1 : i64, epsilon = 1.0e-5 : f64");
+  one("cross_entropy", {"130x31xf64", "130xi64"}, "130xf64", "");
+  one("cross_entropy", {"2x9000xf64", "2xi64"}, "2xf64", "");
+  one("reduce_sum", {"600x70xf64"}, "70xf64", "dims = array<i64: 0>");
+  one("reduce_max", {"6x9x200xf64"}, "6x9xf64", "dims = array<i64: 2>");
+  one("reduce_sum", {"8x6x15x15xf64"}, "6xf64", "dims = array<i64: 0, 2, 3>");
+  one("reduce_min", {"50000xf64"}, "f64", "dims = array<i64: 0>");
+  all.push_back({"batch_norm", function({"8x6x9x9xf64", "6xf64", "6xf64"}, "8x6x9x9xf64",
+                                        "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
+                                        "f64} : (tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>) -> "
+                                        "(tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>)")});
+  one("sum_pool", {"2x5x12x12xf64"}, "2x5x1x1xf64",
+      "window = array<i64: 1, 1, 12, 12>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, "
+      "pads_low = array<i64: 0, 0, 0, 0>");
+  one("scatter_add", {"40x70xf64", "50xi64", "50x70xf64"}, "40x70xf64", "dim = 0 : i64");
+  return all;
+}
+
+std::vector<GradientSample> everything() {
+  std::vector<GradientSample> all = gradientSamples();
+  for (GradientSample &sample : shapes())
+    all.push_back(std::move(sample));
+  return all;
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+class GpuKernelTest : public testing::TestWithParam<GradientSample> {
+protected:
+  GpuKernelTest() : context(registry(), MLIRContext::Threading::DISABLED), cpu(runtime::configureThreads(1)), gpu(1) {
+    context.loadAllAvailableDialects();
+  }
+  static DialectRegistry registry() {
+    DialectRegistry result;
+    registerAll(result);
+    return result;
+  }
+
+  template <typename T> void fill(JitFunction::Tensor &tensor, const GradientSample &sample, uint64_t &seed) {
+    auto type = cast<RankedTensorType>(tensor.type);
+    bool isFloat = isa<FloatType>(type.getElementType());
+    tensor.bytes.resize(graph::bytesOf(type));
+    for (int64_t k = 0; k < type.getNumElements(); ++k)
+      if (isFloat)
+        ((T *)tensor.bytes.data())[k] = (T)(sample.low + (sample.high - sample.low) * number(seed++));
+      else
+        ((int64_t *)tensor.bytes.data())[k] = k % sample.modulo;
+  }
+
+  template <typename T> void compare(const std::string &text, double tolerance) {
+    auto module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module) << text;
+    addGradients(module->lookupSymbol<func::FuncOp>("forward"));
+    OwningOpRef<ModuleOp> copy;
+    auto compiled = JitFunction::compile(*module, [&](ModuleOp exec) { copy = exec.clone(); });
+    ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
+    auto kernels = codegen::lowerToCuda(*copy);
+    ASSERT_TRUE(succeeded(kernels));
+    GpuEmulator emulator(*kernels);
+    JitFunction &f = **compiled;
+    uint64_t seed = 0;
+    for (auto &input : f.inputs)
+      fill<T>(input, GetParam(), seed);
+    f.run(&cpu);
+    auto expected = f.outputs;
+    gpu.accelerator = &emulator;
+    f.run(&gpu);
+    ASSERT_FALSE(gpu.failed()) << gpu.error.message();
+    EXPECT_GT(emulator.launches, 0);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      auto type = cast<RankedTensorType>(expected[i].type);
+      if (!isa<FloatType>(type.getElementType())) {
+        EXPECT_EQ(expected[i].bytes, f.outputs[i].bytes);
+        continue;
+      }
+      const T *a = (const T *)expected[i].bytes.data(), *b = (const T *)f.outputs[i].bytes.data();
+      double largest = 0;
+      for (int64_t k = 0; k < type.getNumElements(); ++k)
+        largest = std::max(largest, std::abs((double)a[k]));
+      for (int64_t k = 0; k < type.getNumElements(); ++k)
+        ASSERT_NEAR(a[k], b[k], tolerance * (largest + std::abs(a[k]))) << "result " << i << ", element " << k;
+    }
+  }
+
+  MLIRContext context;
+  DivisiContext cpu, gpu;
+};
+
+TEST_P(GpuKernelTest, AgreesWithTheCpu) {
+  compare<float>(replaced(replaced(GetParam().text, "xf64", "xf32"), "tensor<f64>", "tensor<f32>"), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, GpuKernelTest, testing::ValuesIn(everything()),
+                         [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
+
+using GpuMappingTest = GpuKernelTest;
+
+TEST_P(GpuMappingTest, AgreesWithTheCpuInDoublePrecision) { compare<double>(GetParam().text, 1e-12); }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuMappingTest, testing::ValuesIn(shapes()),
+                         [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
+} // namespace
