@@ -1,0 +1,157 @@
+// A cuBLASLt for a GPU that is not there: what it is asked, computed plainly and by its own definition: column-major
+// matrices, d = alpha op(a) op(b) + beta c. It refuses what the library refuses: leading dimensions below the rows,
+// operands that do not match.
+#include "test/gpu/fake/Log.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <dlfcn.h>
+#include <functional>
+
+namespace {
+constexpr int success = 0, invalidValue = 7, notSupported = 15;
+constexpr int real32 = 0, real64 = 1, brain16 = 14, compute32 = 68, compute64 = 70;
+
+struct Desc {
+  int compute, scale, transposeA = 0, transposeB = 0;
+};
+struct Layout {
+  int type;
+  uint64_t rows, cols;
+  int64_t ld;
+  int32_t batch = 1;
+  int64_t stride = 0;
+  size_t width() const { return type == real64 ? 8 : type == real32 ? 4 : 2; }
+};
+
+double load(const Layout &m, const void *data, uint64_t row, uint64_t col, int64_t batch) {
+  int64_t at = batch * m.stride + (int64_t)col * m.ld + (int64_t)row;
+  if (m.type == real64)
+    return ((const double *)data)[at];
+  if (m.type == real32)
+    return ((const float *)data)[at];
+  return m.type == brain16 ? std::bit_cast<float>((uint32_t)((const uint16_t *)data)[at] << 16)
+                           : (double)((const _Float16 *)data)[at];
+}
+void store(const Layout &m, void *data, uint64_t row, uint64_t col, int64_t batch, double value) {
+  int64_t at = batch * m.stride + (int64_t)col * m.ld + (int64_t)row;
+  if (m.type == real64)
+    ((double *)data)[at] = value;
+  else if (m.type == real32)
+    ((float *)data)[at] = (float)value;
+  else if (m.type == brain16) {
+    auto bits = std::bit_cast<uint32_t>((float)value);
+    ((uint16_t *)data)[at] = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  } else
+    ((_Float16 *)data)[at] = (_Float16)value;
+}
+
+bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c) {
+  uint64_t m = desc.transposeA ? a.cols : a.rows, k = desc.transposeA ? a.rows : a.cols;
+  uint64_t kb = desc.transposeB ? b.cols : b.rows, n = desc.transposeB ? b.rows : b.cols;
+  for (const Layout *x : {&a, &b, &c})
+    if (x->ld < (int64_t)x->rows || x->rows == 0 || x->cols == 0 || x->batch != c.batch)
+      return false;
+  return k == kb && m == c.rows && n == c.cols && a.type == b.type &&
+         (a.type == real64) == (desc.compute == compute64) && (desc.compute == compute32 || desc.compute == compute64);
+}
+
+int enqueue(void *stream, std::function<int()> work) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, "fakeEnqueue") : nullptr;
+  return function ? function(stream, &work) : notSupported;
+}
+} // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+API cublasLtCreate(void **handle) {
+  *handle = new int;
+  return success;
+}
+API cublasLtDestroy(void *handle) {
+  delete (int *)handle;
+  return success;
+}
+API cublasLtMatmulDescCreate(void **desc, int compute, int scale) {
+  *desc = new Desc{compute, scale};
+  return success;
+}
+API cublasLtMatmulDescDestroy(void *desc) {
+  delete (Desc *)desc;
+  return success;
+}
+API cublasLtMatmulDescSetAttribute(void *desc, int attribute, const void *value, size_t bytes) {
+  if (bytes != 4 || (attribute != 3 && attribute != 4))
+    return invalidValue;
+  int32_t transpose;
+  std::memcpy(&transpose, value, 4);
+  (attribute == 3 ? ((Desc *)desc)->transposeA : ((Desc *)desc)->transposeB) = transpose;
+  return success;
+}
+API cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld) {
+  *layout = new Layout{type, rows, cols, ld};
+  return success;
+}
+API cublasLtMatrixLayoutDestroy(void *layout) {
+  delete (Layout *)layout;
+  return success;
+}
+API cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value, size_t bytes) {
+  if (attribute == 5 && bytes == 4)
+    std::memcpy(&((Layout *)layout)->batch, value, 4);
+  else if (attribute == 6 && bytes == 8)
+    std::memcpy(&((Layout *)layout)->stride, value, 8);
+  else
+    return invalidValue;
+  return success;
+}
+API cublasLtMatmulPreferenceCreate(void **preference) {
+  *preference = new size_t(0);
+  return success;
+}
+API cublasLtMatmulPreferenceDestroy(void *preference) {
+  delete (size_t *)preference;
+  return success;
+}
+API cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value, size_t bytes) {
+  if (attribute != 1 || bytes != 8)
+    return invalidValue;
+  std::memcpy(preference, value, 8);
+  return success;
+}
+API cublasLtMatmulAlgoGetHeuristic(void *, Desc *desc, Layout *a, Layout *b, Layout *c, Layout *d, void *, int,
+                                   void *results, int *count) {
+  *count = 0;
+  if (!matches(*desc, *a, *b, *c) || c != d)
+    return notSupported;
+  std::memset(results, 0, 96);
+  *count = 1;
+  return success;
+}
+API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout *la, const void *b, Layout *lb,
+                   const void *beta, const void *c, Layout *lc, void *d, Layout *ld, const uint64_t *, void *, size_t,
+                   void *stream) {
+  if (!matches(*desc, *la, *lb, *ld) || c != d || lc != ld)
+    return invalidValue;
+  uint64_t m = ld->rows, n = ld->cols, k = desc->transposeA ? la->rows : la->cols;
+  bool wide = desc->scale == real64;
+  double scale = wide ? *(const double *)alpha : *(const float *)alpha;
+  double keep = wide ? *(const double *)beta : *(const float *)beta;
+  record("matmul %lu x %lu x %lu batch %d", (unsigned long)m, (unsigned long)n, (unsigned long)k, ld->batch);
+  Desc how = *desc;
+  Layout first = *la, second = *lb, result = *ld;
+  return enqueue(stream, [=] {
+    for (int64_t i = 0; i < result.batch; ++i)
+      for (uint64_t col = 0; col < n; ++col)
+        for (uint64_t row = 0; row < m; ++row) {
+          double sum = 0;
+          for (uint64_t p = 0; p < k; ++p)
+            sum += (how.transposeA ? load(first, a, p, row, i) : load(first, a, row, p, i)) *
+                   (how.transposeB ? load(second, b, col, p, i) : load(second, b, p, col, i));
+          store(result, d, row, col, i, scale * sum + (keep != 0 ? keep * load(result, d, row, col, i) : 0));
+        }
+    return success;
+  });
+}

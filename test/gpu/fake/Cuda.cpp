@@ -1,0 +1,269 @@
+// A driver for a GPU that is not there: libcuda.so.1 over this processor's memory. It checks what it is asked (launches
+// that match their PTX, copies within allocations, no work outside of a stream's capture), records it, and runs kernels
+// if the program has a PROGRAM.kernels.so beside it. Errors are the driver's own numbers.
+#include "test/gpu/fake/Log.h"
+
+#include <cstdint>
+#include <cstring>
+#include <dlfcn.h>
+#include <functional>
+#include <map>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, notFound = 500, launchFailed = 719,
+              captureInvalid = 901;
+
+struct Function {
+  std::string name;
+  size_t parameters;
+  unsigned threads; // at most, by the PTX
+};
+struct Module {
+  std::map<std::string, Function> functions;
+};
+using Work = std::function<int()>;
+struct Graph {
+  std::vector<Work> work;
+};
+struct Stream {
+  Graph *capture = nullptr;
+};
+
+std::map<uintptr_t, size_t> allocations;
+
+bool isWithin(uintptr_t address, size_t bytes) {
+  auto it = allocations.upper_bound(address);
+  if (it == allocations.begin())
+    return false;
+  --it;
+  return address - it->first <= it->second && bytes <= it->second - (address - it->first);
+}
+
+/// Does it now, or when the graph that is recorded runs.
+int enqueue(Stream *stream, Work work) {
+  if (!stream->capture)
+    return work();
+  stream->capture->work.push_back(std::move(work));
+  return success;
+}
+
+void *kernels() {
+  static void *library = [] {
+    char path[4096] = "";
+    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0)
+      return (void *)nullptr;
+    return dlopen((std::string(path) + ".kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  }();
+  return library;
+}
+
+/// Entries of PTX: `.entry NAME(` and its parameters, `.maxntid N`.
+bool parse(const std::string &text, Module &module) {
+  if (text.find(".version") == std::string::npos || text.find(".target sm_") == std::string::npos)
+    return false;
+  for (size_t at = 0; (at = text.find(".entry ", at)) != std::string::npos;) {
+    at += 7;
+    size_t open = text.find('(', at), close = text.find(')', at), body = text.find('{', at);
+    if (close == std::string::npos || body == std::string::npos)
+      return false;
+    Function function{text.substr(at, open - at), 0, 0};
+    for (size_t p = open; (p = text.find(".param", p)) < close; ++p)
+      ++function.parameters;
+    if (size_t most = text.find(".maxntid ", close); most < body)
+      function.threads = (unsigned)std::stoul(text.substr(most + 9));
+    module.functions[function.name] = function;
+    at = body;
+  }
+  return true;
+}
+
+int run(const Function &function, const std::vector<void *> &buffers, unsigned blocks, unsigned threads) {
+  if (!kernels())
+    return success;
+  auto call = (void (*)(void *const *))dlsym(kernels(), (function.name + "_call").c_str());
+  auto together = (const char *)dlsym(kernels(), (function.name + "_together").c_str());
+  auto launch =
+      (bool (*)(void (*)(void *const *), void *const *, int64_t, int64_t, bool))dlsym(kernels(), "emulated_launch");
+  if (!call || !together || !launch)
+    return notFound;
+  return launch(call, buffers.data(), blocks, threads, *together) ? success : launchFailed;
+}
+} // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+API cuInit(unsigned) { return success; }
+API cuGetErrorName(int code, const char **text) {
+  *text = code == outOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : code == notFound ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR";
+  return success;
+}
+API cuGetErrorString(int code, const char **text) {
+  *text = code == outOfMemory ? "out of memory" : "a fake driver refuses";
+  return success;
+}
+API cuDeviceGetCount(int *count) {
+  const char *text = std::getenv("DIVISI_FAKE_GPU_COUNT");
+  *count = text ? std::atoi(text) : 1;
+  return success;
+}
+API cuDeviceGet(int *device, int number) {
+  *device = number;
+  return success;
+}
+API cuDeviceGetName(char *name, int size, int) {
+  std::snprintf(name, (size_t)size, "%s", "emulated GPU");
+  return success;
+}
+API cuDeviceGetAttribute(int *value, int attribute, int) {
+  const char *text = std::getenv("DIVISI_FAKE_GPU_CAPABILITY");
+  int capability = text ? std::atoi(text) : 90;
+  *value = attribute == 75 ? capability / 10 : capability % 10;
+  return attribute == 75 || attribute == 76 ? success : invalidValue;
+}
+API cuDevicePrimaryCtxRetain(void **context, int) {
+  *context = context;
+  return success;
+}
+API cuCtxSetCurrent(void *) { return success; }
+API cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
+  const char *text = std::getenv("DIVISI_FAKE_GPU_MEMORY");
+  size_t used = 0;
+  for (auto &[at, size] : allocations)
+    used += size;
+  if (text && used + bytes > std::strtoull(text, nullptr, 10))
+    return outOfMemory;
+  void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(memory, 0xA5, bytes); // nobody may count on zeros
+  allocations[(uintptr_t)memory] = bytes;
+  *address = (unsigned long long)(uintptr_t)memory;
+  record("allocate %zu", bytes);
+  return success;
+}
+API cuMemFree_v2(unsigned long long address) {
+  if (!allocations.erase((uintptr_t)address))
+    return invalidValue;
+  std::free((void *)(uintptr_t)address);
+  record("free");
+  return success;
+}
+API cuMemsetD8Async(unsigned long long address, unsigned char value, size_t bytes, Stream *stream) {
+  if (!isWithin(address, bytes))
+    return invalidValue;
+  record("clear %zu", bytes);
+  return enqueue(stream, [=] {
+    std::memset((void *)(uintptr_t)address, value, bytes);
+    return success;
+  });
+}
+API cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, Stream *stream) {
+  if (!isWithin(to, bytes))
+    return invalidValue;
+  if (stream->capture)
+    return captureInvalid; // (a real one may record it; the values of this moment are wanted, though)
+  record("upload %zu", bytes);
+  std::memcpy((void *)(uintptr_t)to, from, bytes);
+  return success;
+}
+API cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, Stream *stream) {
+  if (!isWithin(from, bytes))
+    return invalidValue;
+  if (stream->capture)
+    return captureInvalid;
+  record("download %zu", bytes);
+  std::memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return success;
+}
+API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, Stream *stream) {
+  if (!isWithin(to, bytes) || !isWithin(from, bytes))
+    return invalidValue;
+  record("copy %zu", bytes);
+  return enqueue(stream, [=] {
+    std::memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return success;
+  });
+}
+API cuStreamCreate(Stream **stream, unsigned) {
+  *stream = new Stream;
+  return success;
+}
+API cuStreamDestroy_v2(Stream *stream) {
+  delete stream;
+  return success;
+}
+API cuStreamSynchronize(Stream *stream) {
+  record("synchronize");
+  return stream->capture ? captureInvalid : success;
+}
+API cuModuleLoadDataEx(Module **module, const void *image, unsigned, const int *, void **) {
+  *module = new Module;
+  if (!parse((const char *)image, **module))
+    return invalidImage;
+  record("load %zu kernels", (*module)->functions.size());
+  return success;
+}
+API cuModuleUnload(Module *module) {
+  delete module;
+  return success;
+}
+API cuModuleGetFunction(Function **function, Module *module, const char *name) {
+  auto it = module->functions.find(name);
+  if (it == module->functions.end())
+    return notFound;
+  *function = &it->second;
+  return success;
+}
+API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
+                   unsigned shared, Stream *stream, void **arguments, void **) {
+  if (x == 0 || x > 0x7fffffffu || y != 1 || z != 1 || ty != 1 || tz != 1 || shared != 0 || threads == 0 ||
+      threads > 1024 || threads > function->threads)
+    return invalidValue;
+  std::vector<void *> buffers;
+  for (size_t i = 0; i < function->parameters; ++i) {
+    buffers.push_back(*(void **)arguments[i]);
+    if (!isWithin((uintptr_t)buffers.back(), 1) || (uintptr_t)buffers.back() % 64 != 0)
+      return invalidValue;
+  }
+  record("launch %s %u x %u", function->name.c_str(), x, threads);
+  return enqueue(stream, [=] { return run(*function, buffers, x, threads); });
+}
+API cuStreamBeginCapture_v2(Stream *stream, int) {
+  if (stream->capture)
+    return captureInvalid;
+  stream->capture = new Graph;
+  record("capture");
+  return success;
+}
+API cuStreamEndCapture(Stream *stream, Graph **graph) {
+  *graph = stream->capture;
+  stream->capture = nullptr;
+  return *graph ? success : captureInvalid;
+}
+API cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long) {
+  *made = new Graph(*graph);
+  record("graph of %zu", graph->work.size());
+  return success;
+}
+API cuGraphLaunch(Graph *graph, Stream *stream) {
+  record("replay %zu", graph->work.size());
+  if (stream->capture)
+    return captureInvalid;
+  for (const Work &work : graph->work)
+    if (int code = work(); code != success)
+      return code;
+  return success;
+}
+API cuGraphDestroy(Graph *graph) {
+  delete graph;
+  return success;
+}
+API cuGraphExecDestroy(Graph *graph) {
+  delete graph;
+  return success;
+}
+// What the libraries beside this one ask: do it now, or when the graph runs.
+extern "C" __attribute__((visibility("default"))) int fakeEnqueue(void *stream, std::function<int()> *work) {
+  return enqueue((Stream *)stream, *work);
+}
