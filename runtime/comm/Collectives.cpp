@@ -59,6 +59,17 @@ Result<Collective> Collective::create(const DivisiCollective &params, const Mesh
   return c;
 }
 
+std::vector<size_t> Collective::sizes() const {
+  std::vector<size_t> sizes;
+  for (const Part &part : parts)
+    sizes.push_back(static_cast<size_t>(part.bytes));
+  for (const Part &part : parts)
+    sizes.push_back(static_cast<size_t>(kind == DIVISI_ALL_GATHER       ? part.bytes * n
+                                        : kind == DIVISI_REDUCE_SCATTER ? part.bytes / n
+                                                                        : part.bytes));
+  return sizes;
+}
+
 Status Collective::layOut(const DivisiCollective &params) {
   bool reduces = kind == DIVISI_ALL_REDUCE || kind == DIVISI_REDUCE_SCATTER;
   if (reduces && (!canCombine(type) || reduction < DIVISI_SUM || reduction > DIVISI_MIN))

@@ -23,6 +23,9 @@ public:
   /// Every member gets the same bits where the result is the same by definition.
   Status run(Transport &transport, void *const *buffers, Scratch &scratch) const;
 
+  /// Bytes of the operands of all parts, and then of their results.
+  std::vector<size_t> sizes() const;
+
 private:
   /// A tensor [rows, n, bytes], of which a block is [rows, bytes].
   struct Blocks {

@@ -54,9 +54,7 @@ bool Communicator::exhausted(Patience &patience) const {
   return secondsBetween(*patience.since, now) > 0.5 + more;
 }
 
-Status Communicator::start(const DivisiCollective *params, void *const *buffers) {
-  if (transport.failed())
-    return transport.status();
+Result<const Collective *> Communicator::planOf(const DivisiCollective *params) {
   auto plan = plans.find(params);
   if (plan == plans.end()) {
     if (mesh_.size() != size())
@@ -66,6 +64,22 @@ Status Communicator::start(const DivisiCollective *params, void *const *buffers)
       return failure(place(), nameOf(params->id), ": ", made.status().message());
     plan = plans.emplace(params, std::move(*made)).first;
   }
+  return &plan->second;
+}
+
+Result<std::vector<size_t>> Communicator::sizesOf(const DivisiCollective *params) {
+  Result<const Collective *> plan = planOf(params);
+  if (!plan.ok())
+    return plan.status();
+  return (*plan)->sizes();
+}
+
+Status Communicator::start(const DivisiCollective *params, void *const *buffers) {
+  if (transport.failed())
+    return transport.status();
+  Result<const Collective *> plan = planOf(params);
+  if (!plan.ok())
+    return plan.status();
   {
     std::lock_guard lock(mutex);
     Job job;
@@ -76,7 +90,7 @@ Status Communicator::start(const DivisiCollective *params, void *const *buffers)
     Flow &flow = flows[params->id];
     job.id = params->id;
     job.flow = &flow;
-    job.collective = &plan->second;
+    job.collective = *plan;
     job.buffers.assign(buffers, buffers + 2 * params->part_count);
     jobs.push_back(std::move(job));
     flow.started += 1;

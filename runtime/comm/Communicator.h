@@ -45,6 +45,8 @@ public:
   Status send(const DivisiTransfer &params, const void *data);
   Status receive(const DivisiTransfer &params, void *data);
   Status await(int64_t id);
+  /// Bytes of a collective's operands and then of its results.
+  Result<std::vector<size_t>> sizesOf(const DivisiCollective *params);
   /// Waits for all that was started.
   Status finish();
   /// Ends the waiting of this rank, and of other ranks where they can be told.
@@ -108,6 +110,7 @@ private:
   struct Patience {
     std::optional<Clock::time_point> since;
   };
+  Result<const Collective *> planOf(const DivisiCollective *params);
   void work();
   /// Calls a function that uses the transport on the communication thread, if that thread is using it.
   Status beside(const std::function<void()> &call);

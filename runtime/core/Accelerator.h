@@ -42,6 +42,10 @@ public:
   /// Runs a task, whose calls depend on its key alone: they may be recorded and repeated without calling it.
   virtual void run(const TaskKey &, const std::function<void()> &task) { task(); }
 
+  /// Whoever calls is about to exchange data with this processor: false if calls are only recorded, and it must not.
+  /// What is recorded then cannot be repeated.
+  virtual bool leavesRecording() { return true; }
+
   virtual void launch(const DivisiKernel &kernel, void *const *buffers) = 0;
   virtual void copy(const DivisiCopy &params, void *const *buffers) = 0;
   virtual void gemm(const DivisiGemm &params, void *const *buffers) = 0;

@@ -17,6 +17,7 @@
 namespace divisi::runtime {
 
 class Communicator;
+class Staging;
 
 /// What a service keeps between calls for one parameter block.
 struct CacheEntry {
@@ -50,6 +51,8 @@ struct DivisiContext {
   bool blasReady = false;
   /// What runs collectives; null in a program for one device. Not owned.
   divisi::runtime::Communicator *communicator = nullptr;
+  /// Brings data of an accelerator to the communicator; null without either. Not owned.
+  divisi::runtime::Staging *staging = nullptr;
   /// What computes instead of this processor; null for none. Not owned.
   divisi::runtime::Accelerator *accelerator = nullptr;
   /// Times the calls of a task; null if nobody asks. Not owned.

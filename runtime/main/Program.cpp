@@ -16,6 +16,10 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
   program->context.communicator = ranks;
   program->context.accelerator = accelerator.get();
   program->accelerator = std::move(accelerator);
+  if (program->accelerator && ranks) {
+    program->staging = std::make_unique<Staging>(*program->accelerator, program->memory.data());
+    program->context.staging = program->staging.get();
+  }
   const Manifest &m = program->description;
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
@@ -94,8 +98,9 @@ void Program::runTask(const Row &row, int64_t slot) {
   if (!accelerator)
     return call();
   Status status = withAccelerator([&](Accelerator &on) {
-    if (const Tensor *microbatch = description.scalar("microbatch"))
-      push(on, *microbatch);
+    for (const char *changing : {"microbatch", "learning_rate"})
+      if (const Tensor *scalar = description.scalar(changing))
+        push(on, *scalar);
     if (context.recorder) // times of calls need calls
       call();
     else
@@ -172,6 +177,8 @@ Status Program::runMinibatches() {
   if (!table)
     return failure("the program has no function 'train'");
   const Tensor *microbatch = description.scalar("microbatch");
+  if (Status status = pushInputs(); !status.ok())
+    return status;
   for (const Row &row : *table)
     for (const Minibatches::Run &run : minibatches.runs(row)) {
       context.wants = run.minibatch.wants;
@@ -187,6 +194,8 @@ Status Program::runMinibatches() {
       return context.error;
     }
   if (minibatches.endStep()) {
+    if (Status status = pullResults("train"); !status.ok())
+      return status;
     std::vector<double> &values = mine.emplace_back();
     for (const Output &output : description.results)
       values.push_back(output.here ? memory.number(output) : 0);

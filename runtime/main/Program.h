@@ -2,7 +2,7 @@
 #ifndef DIVISI_RUNTIME_MAIN_PROGRAM_H
 #define DIVISI_RUNTIME_MAIN_PROGRAM_H
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Staging.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Context.h"
 #include "runtime/main/Minibatches.h"
@@ -87,6 +87,7 @@ private:
   Manifest description;
   Arena memory;
   std::unique_ptr<Accelerator> accelerator; ///< null: this processor computes
+  std::unique_ptr<Staging> staging;         ///< of an accelerator among several ranks
   DivisiContext context;
   std::vector<double> numbers; ///< by result
   uint32_t wanted = 0;         ///< when they were computed

@@ -19,6 +19,14 @@ std::string besideProgram(const std::string &name) {
 }
 } // namespace
 
+/// The number of this rank among those of its host, as launchers tell it.
+static int localRank() {
+  for (const char *name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"})
+    if (const char *text = std::getenv(name))
+      return std::max(0, std::atoi(text));
+  return 0;
+}
+
 int Trainer::threads() const {
   // Ranks share the cores of a host.
   return options.threads > 0 || !ranks || std::getenv("OMP_NUM_THREADS") ? options.threads : transport->cores();
@@ -62,10 +70,8 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
     return Status::usage("--device cpu: this program has code for GPUs alone; compile it with --target cpu,cuda");
   if (!cuda || options.device == "cpu")
     return std::unique_ptr<Accelerator>();
-  if (ranks && transport->size() > 1)
-    return failure("programs for several GPUs cannot be run yet: use --device cpu");
   auto bytes = static_cast<uint64_t>(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
-  Result<std::unique_ptr<Accelerator>> gpu = cuda::open(code, bytes, 0);
+  Result<std::unique_ptr<Accelerator>> gpu = cuda::open(code, bytes, localRank());
   if (gpu.ok() || asked || !code.has_cpu)
     return gpu;
   if (!options.quiet && isFirst())

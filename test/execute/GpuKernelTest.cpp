@@ -1,5 +1,6 @@
 // What kernels for GPUs compute, on an emulator, against the same kernels for this processor; and that their PTX
 // assembles.
+#include "codegen/Cuda/Ptx.h"
 #include "codegen/Emit/Program.h"
 #include "compiler/Jit.h"
 #include "compiler/Pipeline.h"
@@ -10,6 +11,8 @@
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
+
+#include <fstream>
 
 using namespace mlir;
 using namespace divisi;
@@ -94,6 +97,16 @@ protected:
         ((int64_t *)tensor.bytes.data())[k] = k % sample.modulo;
   }
 
+  /// For test/gpu/ptx.py.
+  void writePtx(ModuleOp kernels, const std::string &folder) {
+    std::string error, name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    auto texts = codegen::emitPtx(kernels, codegen::cudaArchitectures, error);
+    ASSERT_FALSE(texts.empty()) << error;
+    std::replace(name.begin(), name.end(), '/', '_');
+    for (size_t i = 0; i < texts.size(); ++i)
+      std::ofstream(folder + "/" + name + "." + std::to_string(codegen::cudaArchitectures[i]) + ".ptx") << texts[i];
+  }
+
   template <typename T> void compare(const std::string &text, double tolerance) {
     auto module = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(module) << text;
@@ -103,6 +116,8 @@ protected:
     ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
     auto kernels = codegen::lowerToCuda(*copy);
     ASSERT_TRUE(succeeded(kernels));
+    if (const char *folder = std::getenv("DIVISI_PTX_FOLDER"))
+      writePtx(*kernels->module, folder);
     GpuEmulator emulator(*kernels);
     JitFunction &f = **compiled;
     uint64_t seed = 0;

@@ -2,6 +2,7 @@
 """`divisi compile` for a GPU that is emulated: beside the program, PROGRAM.kernels.so has its kernels for this processor.
 
     emulated_divisi.py compile MODEL -o PROGRAM ...
+    emulated_divisi.py run PROGRAM ...
 
 The programs find it through the driver in fake/, if LD_LIBRARY_PATH leads there. DIVISI_BUILD is the build's folder.
 """
@@ -14,7 +15,10 @@ import sys
 
 def main():
     build = pathlib.Path(os.environ["DIVISI_BUILD"])
-    words = [str(build / "bin/divisi"), *sys.argv[1:], "--target", "cuda", "--cuda-arch", "90"]
+    words = [str(build / "bin/divisi"), *sys.argv[1:]]
+    if sys.argv[1:2] != ["compile"]:
+        os.execv(words[0], words)
+    words += ["--target", "cuda", "--cuda-arch", "90"]
     code = subprocess.run(words).returncode
     if code != 0 or "-o" not in words:
         return code

@@ -104,6 +104,11 @@ public:
     driver.check(driver.launchGraph(made, stream), "launch a graph");
   }
 
+  bool leavesRecording() override {
+    onHost = true;
+    return !capturing;
+  }
+
   void launch(const DivisiKernel &kernel, void *const *buffers) override {
     auto [it, fresh] = functions.try_emplace(&kernel, nullptr);
     if (fresh)
@@ -195,8 +200,7 @@ private:
   /// What the GPU's libraries do not have: the first operands come here, the others go back.
   void onThisProcessor(void *const *buffers, const std::vector<size_t> &sizes, size_t inputs,
                        const std::function<void(DivisiContext *, void *const *)> &compute) {
-    onHost = true;
-    if (capturing)
+    if (!leavesRecording())
       return;
     std::vector<std::vector<char>> memory;
     std::vector<void *> host;

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Trains the test models with programs for GPUs where no GPU is: kernels run on this processor, thread by thread, under a driver,
+a cuBLASLt and a cuDNN that record and compute plainly (fake/). Losses are compared with PyTorch's.
+
+    emulated.py --build DIR [--only WORD]
+
+One line per check, then `N passed, N failed`.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = HERE.parent / "models"
+# What runs on several GPUs: words for check.py.
+WAYS = {
+    "one GPU": [],
+    "data=2": ["--devices", "2", "--strategy", "data", "--cases", "mlp,lenet,gpt_tiny"],
+    "model=2": ["--devices", "2", "--strategy", "operator", "--cases", "mlp,gpt_tiny"],
+    "data=2,model=2": ["--devices", "4", "--compile-args=--mesh data=2,model=2", "--cases", "gpt_tiny"],
+    "zero 3": ["--devices", "2", "--compile-args=--mesh data=2 --zero 3", "--cases", "gpt_tiny"],
+    "stage=2": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 2", "--cases", "lenet,gpt_tiny"],
+}
+
+
+class Tests:
+    def __init__(self, build):
+        self.build, self.passed, self.failed = build, 0, 0
+        self.environment = dict(os.environ, DIVISI_BUILD=str(build), LD_LIBRARY_PATH=str(build / "test/gpu/fake"))
+
+    def check(self, name, wrong):
+        print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
+        self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
+
+    def losses(self, words):
+        """Every case of check.py in one way."""
+        python = self.build / "test/venv/bin/python"
+        command = [python, MODELS / "check.py", "--divisi", HERE / "emulated_divisi.py", "--run-args=--device cuda"]
+        done = subprocess.run([*map(str, command), *words], env=self.environment, capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            if match := re.match(r"(ok  |FAIL) (.*)", line):
+                yield match[2].split(":")[0], "" if match[1] == "ok  " else match[2]
+
+    def program(self, folder, model="mlp"):
+        """A program and the words that train it."""
+        path = pathlib.Path(folder) / model
+        command = [sys.executable, HERE / "emulated_divisi.py", "compile", MODELS / model / "model.onnx", "-o", path]
+        subprocess.run(list(map(str, command)), env=self.environment, check=True, capture_output=True)
+        data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
+        return [str(path), *data]
+
+    def run(self, command, **variables):
+        return subprocess.run(command, env={**self.environment, **variables}, capture_output=True, text=True)
+
+    def recording(self, model):
+        """Memory is allocated before the first step, and a step that was seen before is one graph."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "calls"
+            command = [*self.program(folder, model), "--steps", "8", "--no-shuffle", "--device", "cuda"]
+            done = self.run(command, DIVISI_FAKE_GPU_LOG=str(log))
+            if done.returncode != 0:
+                return done.stderr.strip()
+            calls = log.read_text().splitlines()
+        kinds = collections.Counter(call.split()[0] for call in calls)
+        work, last = ("launch", "matmul", "copy", "conv"), 0
+        for i, call in enumerate(calls):
+            kind = call.split()[0]
+            if kind == "capture":
+                last = i
+            elif kind == "graph" and int(call.split()[2]) != sum(c.startswith(work) for c in calls[last:i]):
+                return f"'{call}', but {i - last - 1} calls were recorded"
+        first, final = calls.index("capture"), max(i for i, c in enumerate(calls) if c.startswith("replay"))
+        if any(c.startswith("allocate") for c in calls[first:final]):
+            return "memory is allocated after the first step"
+        # Steps that report accuracy run what the others do not: 8 steps are two kinds, each run once before it is recorded.
+        if kinds["capture"] > 2 or kinds["replay"] < 6:
+            return f"{kinds['capture']} captures, {kinds['replay']} replays in 8 steps"
+        if kinds["allocate"] != kinds["free"]:
+            return f"{kinds['allocate']} allocations, {kinds['free']} freed"
+        return ""
+
+    def refusals(self):
+        """What is missing is said, and by which exit code."""
+        with tempfile.TemporaryDirectory() as folder:
+            command = [*self.program(folder), "--steps", "1", "--device", "cuda"]
+            cases = {
+                "no driver": ({"LD_LIBRARY_PATH": ""}, "no GPU: the NVIDIA driver is missing"),
+                "no GPU": ({"DIVISI_FAKE_GPU_COUNT": "0"}, "no GPU: the NVIDIA driver knows no GPU"),
+                "an old GPU": (
+                    {"DIVISI_FAKE_GPU_CAPABILITY": "70"},
+                    "compute capability 7.0, but this program has code for 9.0 and later",
+                ),
+                "little memory": ({"DIVISI_FAKE_GPU_MEMORY": "1000"}, "cannot allocate the arena"),
+            }
+            for name, (variables, words) in cases.items():
+                done = self.run(command, **variables)
+                said = done.stderr.strip()
+                good = done.returncode == 1 and words in said and said.count("\n") == 0 and said.startswith("error: ")
+                yield name, "" if good else f"exit {done.returncode}: {said}"
+            done = self.run([*command[:-1], "cpu"])
+            good = done.returncode == 2 and "compile it with --target cpu,cuda" in done.stderr
+            yield "no code for the CPU", "" if good else f"exit {done.returncode}: {done.stderr.strip()}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="", help="ways with this word in their name")
+    options = parser.parse_args()
+    tests = Tests(options.build.resolve())
+    for way, words in WAYS.items():
+        if options.only in way:
+            lines = list(tests.losses(words))
+            for name, wrong in lines or [("", "check.py said nothing")]:
+                tests.check(f"{way}: {name}", wrong)
+    if options.only in "recording":
+        for model in ("mlp", "lenet", "gpt_tiny"):
+            tests.check(f"recording: {model}", tests.recording(model))
+    if options.only in "refusals":
+        for name, wrong in tests.refusals():
+            tests.check(f"refusals: {name}", wrong)
+    print(f"{tests.passed} passed, {tests.failed} failed")
+    return 1 if tests.failed or not tests.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
