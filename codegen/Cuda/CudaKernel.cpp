@@ -34,11 +34,18 @@ public:
       clusters = formClusters(kernel);
       mapping = mapKernel(kernel, clusters, temporaryBytes());
     }
-    Value thread = number<NVVM::ThreadIdXOp>();
-    block = number<NVVM::BlockIdXOp>();
-    lane = s.remIndex(thread, mapping.group);
-    groupInBlock = s.divIndex(thread, mapping.group);
-    Value piece = s.addIndex(s.mulIndex(block, mapping.perBlock), groupInBlock);
+    // In 32 bits, so that what is divided has no more.
+    Type i32 = builder.getI32Type();
+    Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), i32);
+    Value blockNumber = NVVM::BlockIdXOp::create(builder, kernel.getLoc(), i32);
+    Value inBlock = s.op<arith::DivUIOp>(thread, word(mapping.group));
+    block = toIndex(blockNumber);
+    lane = toIndex(s.op<arith::RemUIOp>(thread, word(mapping.group)));
+    groupInBlock = toIndex(inBlock);
+    bool small = mapping.blocks() * mapping.perBlock <= INT32_MAX;
+    Value piece = small
+                      ? toIndex(s.op<arith::AddIOp>(s.op<arith::MulIOp>(blockNumber, word(mapping.perBlock)), inBlock))
+                      : s.addIndex(s.mulIndex(block, mapping.perBlock), groupInBlock);
     Value there = mapping.count % mapping.perBlock == 0 ? Value() : s.inRange(piece, mapping.count);
     when(there, [&] {
       switch (mapping.kind) {
@@ -60,9 +67,8 @@ public:
   }
 
 private:
-  template <typename OpT> Value number() {
-    return arith::IndexCastUIOp::create(builder, kernel.getLoc(), builder.getIndexType(),
-                                        OpT::create(builder, kernel.getLoc(), builder.getI32Type()));
+  Value toIndex(Value number) {
+    return arith::IndexCastUIOp::create(builder, kernel.getLoc(), builder.getIndexType(), number);
   }
 
   /// The body under a condition; null for always.
@@ -125,7 +131,7 @@ private:
   /// Some consecutive elements: loads and arithmetic first, so that both loads and stores can be one each.
   void emitElements(Value piece) {
     struct Store {
-      Value value, element, linear, row;
+      Value value, element, linear;
     };
     SmallVector<Store> stores;
     const Cluster &first = clusters.front();
@@ -139,23 +145,26 @@ private:
       forget();
       scalar.clear();
       Values at = inner;
+      Value linear = s.addIndex(s.mulIndex(piece, mapping.each), i);
       if (first.points == 1)
-        row = s.addIndex(s.mulIndex(piece, mapping.each), i);
+        row = linear;
       else
         for (size_t d = at.size(); d-- > 0;)
           if (first.extents[d] != 1) {
             at[d] = s.addIndex(at[d], i);
             break;
           }
+      if (first.points > 1) {
+        LoopDomain domain = cast<LoopInterface>(first.stages[0]).getLoopDomain();
+        known = {pointOf(domain, at, first), domain.extents, linear};
+      }
       for (const Cluster &cluster : clusters)
         emitPoint(cluster, first.points == 1 ? zeros(cluster) : at, [&](Value value, Value element) {
-          stores.push_back({value, element, s.linearize(at, first.extents), row});
+          stores.push_back({value, element, linear});
         });
     }
-    for (const Store &store : stores) {
-      row = store.row;
-      storeAt(store.value, store.element, store.linear);
-    }
+    for (const Store &store : stores)
+      s.store(store.element, buffer.lookup(store.value), store.linear);
   }
 
   Values zeros(const Cluster &cluster) { return Values(cluster.extents.size(), s.index(0)); }
@@ -166,7 +175,8 @@ private:
       auto loop = cast<LoopInterface>(stage);
       LoopDomain domain = loop.getLoopDomain();
       Values start = domain.hasReduction() ? loop.emitInit(s) : Values();
-      Values elements = step(stage, pointOf(domain, inner, cluster), start);
+      bool isKnown = known.linear && domain.extents == known.shape;
+      Values elements = step(stage, isKnown ? known.index : pointOf(domain, inner, cluster), start);
       for (auto [result, element] : llvm::zip(stage->getResults(), elements)) {
         scalar[result] = element;
         if (isInMemory(result))

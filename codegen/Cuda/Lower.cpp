@@ -1,6 +1,7 @@
 #include "codegen/Cuda/Ptx.h"
 
 #include "codegen/Emit/MathLowering.h"
+#include "divisi/abi.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
@@ -41,23 +42,19 @@ struct CallLibdevice : PassWrapper<CallLibdevice, OperationPass<ModuleOp>> {
 };
 } // namespace
 
-LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<CudaEntry> entries, bool narrow) {
-  unsigned bits = narrow ? 32 : 64;
+LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<CudaEntry> entries) {
   PassManager pm(kernels.getContext());
   addMathExpansion(pm);
   pm.addPass(std::make_unique<CallLibdevice>());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createLowerAffinePass());
-  FinalizeMemRefToLLVMConversionPassOptions memory;
-  memory.indexBitwidth = bits;
-  pm.addPass(createFinalizeMemRefToLLVMConversionPass(memory));
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
   ConvertFuncToLLVMPassOptions bare;
   bare.useBarePtrCallConv = true;
-  bare.indexBitwidth = bits;
   pm.addPass(createConvertFuncToLLVMPass(bare));
-  pm.addPass(createArithToLLVMConversionPass({bits}));
-  pm.addPass(createConvertControlFlowToLLVMPass({bits}));
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -68,6 +65,8 @@ LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<CudaEntry> en
     auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(entry.name);
     function.setLinkage(LLVM::Linkage::External);
     function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) // as all buffers are: several elements at a time
+      function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(DIVISI_ALIGNMENT));
     function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(), builder.getDenseI32ArrayAttr({(int32_t)entry.threads}));
   }
   return success();

@@ -15,9 +15,8 @@ struct CudaEntry {
   int64_t threads;
 };
 
-/// Lowers kernels from emitCudaKernel to the LLVM and NVVM dialects. The module is changed in place. Indices have 32
-/// bits if `narrow`.
-mlir::LogicalResult lowerCudaKernels(mlir::ModuleOp kernels, llvm::ArrayRef<CudaEntry> entries, bool narrow);
+/// Lowers kernels from emitCudaKernel to the LLVM and NVVM dialects. The module is changed in place.
+mlir::LogicalResult lowerCudaKernels(mlir::ModuleOp kernels, llvm::ArrayRef<CudaEntry> entries);
 
 /// The PTX of lowered kernels for each architecture. Functions that have no polynomial (double precision) come from the
 /// CUDA Toolkit's libdevice. Empty if something failed; `error` says what.

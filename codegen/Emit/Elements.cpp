@@ -119,8 +119,10 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
     int64_t leading = leadingRank(shape, rows);
     return s.load(kept, inTemporary(value, s.linearize(index.drop_front(leading), shape.drop_front(leading))));
   }
-  if (Value source = buffer.lookup(value))
-    return s.load(source, s.linearize(index, shapeOf(value)));
+  if (Value source = buffer.lookup(value)) {
+    bool isKnown = known.linear && llvm::equal(index, known.index) && llvm::equal(shapeOf(value), known.shape);
+    return s.load(source, isKnown ? known.linear : s.linearize(index, shapeOf(value)));
+  }
   SmallVector<const void *> key = {value.getAsOpaquePointer()};
   for (Value i : index) {
     IntegerAttr constant; // equal constants are equal indices

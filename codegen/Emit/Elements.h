@@ -61,6 +61,12 @@ protected:
   mlir::Block &body;
   int64_t rows;
   Value row;
+  /// An index, and the number of its element in a value of this shape: spares the arithmetic. Null for none.
+  struct KnownPoint {
+    Values index;
+    llvm::SmallVector<int64_t> shape;
+    Value linear;
+  } known;
   Value temporaryBase;                    // added to indices of temporaries; null for 0
   llvm::DenseMap<Value, Value> buffer;    // values that lie in the arena
   llvm::DenseMap<Value, Value> temporary; // stages of which one row is kept

@@ -3,7 +3,6 @@
 #include "codegen/Cuda/CudaKernel.h"
 #include "codegen/Emit/KernelEmitter.h"
 #include "codegen/Emit/MathLowering.h"
-#include "dialects/Graph/Graph.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -58,9 +57,6 @@ void KernelTable::add(exec::KernelOp kernel, ArrayRef<int64_t> places) {
     launchable.values = emitted.values;
     launchable.blocks = emitted.blocks;
     launchable.threads = emitted.threads;
-    for (Operation &op : kernel.getBody().front())
-      for (Value value : op.getOperands())
-        narrow &= graph::tensorType(value).getNumElements() < (int64_t(1) << 30);
   }
 }
 
@@ -79,7 +75,7 @@ FailureOr<OwningOpRef<ModuleOp>> KernelTable::takeCudaKernels() {
   SmallVector<CudaEntry> entries;
   for (const Launchable &launchable : launchables)
     entries.push_back({launchable.name, launchable.threads});
-  if (failed(lowerCudaKernels(*cuda, entries, narrow)))
+  if (failed(lowerCudaKernels(*cuda, entries)))
     return failure();
   return std::move(cuda);
 }

@@ -30,7 +30,6 @@ private:
   mlir::ModuleOp program;
   Targets targets;
   mlir::OwningOpRef<mlir::ModuleOp> cpu, cuda;
-  bool narrow = true; // 32 bits count all elements
   std::vector<Launchable> launchables;
   llvm::StringMap<size_t> known;
   llvm::DenseMap<mlir::Operation *, size_t> which;
