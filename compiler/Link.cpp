@@ -27,7 +27,7 @@ static Error writeTemporary(MemoryBufferRef object, SmallVectorImpl<std::string>
 }
 
 Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> objects, StringRef output,
-                                    StringRef libraryFolder, bool manyRanks) {
+                                    StringRef libraryFolder, const LinkOptions &options) {
   SmallVector<std::string> files;
   SmallString<128> log;
   auto cleanUp = scope_exit([&] {
@@ -48,16 +48,19 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
     return createStringError("cannot link: '" + runtime + "' is missing");
   SmallVector<StringRef> arguments = {*driver, "-o", output};
   llvm::append_range(arguments, files);
-  std::string mpi = (libraryFolder + "/libdivisi_mpi.a").str();
-  if (manyRanks) {
-    if (!sys::fs::exists(mpi))
-      return createStringError("cannot link a program for several devices: '" + mpi +
-                               "' is missing (Divisi was built without MPI)");
-    llvm::append_range(arguments, ArrayRef<StringRef>{"-Wl,--whole-archive", mpi, "-Wl,--no-whole-archive"});
-  }
+  std::string mpi = (libraryFolder + "/libdivisi_mpi.a").str(), cuda = (libraryFolder + "/libdivisi_cuda.a").str();
+  if (options.mpi && !sys::fs::exists(mpi))
+    return createStringError("cannot link a program for several devices: '" + mpi +
+                             "' is missing (Divisi was built without MPI)");
+  arguments.push_back("-Wl,--whole-archive");
+  if (options.mpi)
+    arguments.push_back(mpi);
+  if (options.cuda)
+    arguments.push_back(cuda);
+  arguments.push_back("-Wl,--no-whole-archive");
   llvm::append_range(arguments, ArrayRef<StringRef>{runtime, "-Wl,--gc-sections", "-Wl,--as-needed", "-lopenblas",
                                                     "-ldnnl", "-lgomp", "-lpthread", "-ldl", "-lm"});
-  if (manyRanks)
+  if (options.mpi)
     arguments.push_back("-lmpi");
   std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};
   std::string message;

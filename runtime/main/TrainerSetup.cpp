@@ -71,11 +71,14 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
   if (!cuda || options.device == "cpu")
     return std::unique_ptr<Accelerator>();
   auto bytes = static_cast<uint64_t>(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
-  Result<std::unique_ptr<Accelerator>> gpu = cuda::open(code, bytes, localRank());
-  if (gpu.ok() || asked || !code.has_cpu)
+  Status why = failure("no GPU: this program was linked without the library for GPUs (libdivisi_cuda.a)");
+  std::unique_ptr<Accelerator> gpu(divisi_cuda_open ? divisi_cuda_open(code, bytes, localRank(), &why) : nullptr);
+  if (gpu)
     return gpu;
+  if (asked || !code.has_cpu)
+    return why;
   if (!options.quiet && isFirst())
-    std::cout << "note: " << gpu.status().message() << ": computing on this processor" << std::endl;
+    std::cout << "note: " << why.message() << ": computing on this processor" << std::endl;
   return std::unique_ptr<Accelerator>();
 }
 

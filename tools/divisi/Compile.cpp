@@ -25,7 +25,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/StringExtras.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
@@ -327,10 +329,14 @@ private:
 
   int writeProgram() {
     std::string error;
+    auto code = model.module->lookupSymbol<LLVM::GlobalOp>("device_code");
+    LinkOptions libraries{manyRanks, code && cast<LLVM::LLVMArrayType>(code.getType()).getNumElements() > 0};
+    for (StringRef service : {"divisi_collective", "divisi_send", "divisi_receive"}) // of a dump, too
+      libraries.mpi |= model.module->lookupSymbol(service) != nullptr;
     auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads, error);
     if (objects.empty())
       return fail(error);
-    if (auto problem = linkProgram(objects, flags.output, installation.libraryFolder, manyRanks))
+    if (auto problem = linkProgram(objects, flags.output, installation.libraryFolder, libraries))
       return fail(llvm::toString(std::move(problem)));
     return 0;
   }

@@ -1,6 +1,7 @@
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/core/Context.h"
 #include "runtime/core/DataType.h"
+#include "runtime/devices/cpu/ConvDirect.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Dnn.h"
 #include "runtime/devices/cuda/Library.h"
@@ -151,13 +152,14 @@ public:
     size_t x = elements(params.batch, params.in_channels, params.in);
     size_t y = elements(params.batch, params.out_channels, params.out);
     size_t w = elements(params.out_channels, params.in_channels / params.groups, params.kernel);
-    auto *service = kind == ConvKind::Forward     ? divisi_conv_forward
-                    : kind == ConvKind::InputGrad ? divisi_conv_input_grad
-                                                  : divisi_conv_filter_grad;
     std::vector<size_t> sizes = kind == ConvKind::Forward     ? std::vector{x, w, y}
                                 : kind == ConvKind::InputGrad ? std::vector{y, w, x}
                                                               : std::vector{x, y, w};
-    onThisProcessor(buffers, sizes, 2, [&](DivisiContext *cpu, void *const *host) { service(cpu, &params, host); });
+    onThisProcessor(buffers, sizes, 2, [&](DivisiContext *cpu, void *const *host) {
+      if (widthOfType(params.type) == 2)
+        throw std::runtime_error("half precision with padding that differs between the sides is not supported on GPUs");
+      convDirect(kind, params, host, cpu->threads);
+    });
   }
 
   void topK(const DivisiTopK &params, void *const *buffers) override {
@@ -241,10 +243,11 @@ private:
 };
 } // namespace
 
-Result<std::unique_ptr<Accelerator>> cuda::open(const DivisiProgram &program, uint64_t arenaBytes, int local) {
+Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes, int local, Status *error) {
   try {
-    return std::unique_ptr<Accelerator>(new Gpu(program, arenaBytes, local));
-  } catch (const std::runtime_error &error) {
-    return failure("no GPU: ", error.what());
+    return new Gpu(program, arenaBytes, local);
+  } catch (const std::runtime_error &problem) {
+    *error = failure("no GPU: ", problem.what());
+    return nullptr;
   }
 }
