@@ -58,8 +58,8 @@ bool matches(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c) {
 }
 
 /// Calls body(index in x, in w, in y) for every product of the convolution.
-void forEach(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c,
-             const std::function<void(int64_t, int64_t, int64_t)> &body) {
+template <typename Body>
+void forEach(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c, const Body &body) {
   size_t spatial = x.rank() - 2;
   int64_t outs = 1, taps = 1;
   for (size_t d = 0; d < spatial; ++d)
@@ -94,8 +94,9 @@ int enqueue(Handle *handle, std::function<int()> work) {
 }
 
 /// The result's elements, each the sum of the products that belong to it.
+template <typename Add>
 int compute(Handle *handle, const char *what, const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c,
-            const Tensor &result, void *to, std::function<void(int64_t, int64_t, int64_t, std::vector<double> &)> add) {
+            const Tensor &result, void *to, const Add &add) {
   if (!matches(x, w, y, c))
     return badParam;
   record("%s %dx%d -> %dx%d", what, x.sizes[0], x.sizes[1], y.sizes[0], y.sizes[1]);
