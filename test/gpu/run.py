@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Runs what pack.py packed, on a machine with a GPU. Builds nothing.
+
+    run.py [--out RESULT.json] [--part parity|ranks|speed]
+
+Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Ranks: two processes on the GPUs there are, if there is
+an mpirun. Speed: steps of the benchmark models beside PyTorch eager and torch.compile on the same GPU, in turn, three rounds, fp32
+without TF32. One JSON, one table; exit code 1 if parity fails. What could not be run is listed as such.
+"""
+
+import argparse
+import json
+import lzma
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOLERANCE, ROUNDS, STEPS = 1e-3, 3, 50
+# One PyTorch run: milliseconds of each step after some to warm up.
+TORCH = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+import torch, models
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+torch.backends.cudnn.benchmark = True
+model, x, label = models.make(sys.argv[2])
+model, x, label = model.cuda().train(), x.cuda(), label.cuda()
+if sys.argv[2] == "resnet18" or sys.argv[2] == "lenet":
+    model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+update = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+forward = torch.compile(models.loss, mode="max-autotune") if sys.argv[3] == "compile" else models.loss
+times = []
+for i in range(int(sys.argv[4]) + 10):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    update.zero_grad(set_to_none=True)
+    loss = forward(model, x, label)
+    loss.backward()
+    update.step()
+    loss.item()
+    times.append(1e3 * (time.perf_counter() - start))
+print(json.dumps(times[10:]))
+"""
+
+
+def libraries(folder):
+    """Unpacks the shared libraries; the environment that finds them."""
+    for packed in (HERE / "lib").glob("*.xz"):
+        (folder / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+    return dict(os.environ, LD_LIBRARY_PATH=f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+
+
+def losses_of(log):
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    return [row["loss"] for row in rows if "step" in row and "loss" in row and "epoch_end" not in row]
+
+
+def train(program, data, steps, environment, work, before=()):
+    """(losses, what went wrong)."""
+    log = work / f"log{time.monotonic_ns()}.jsonl"
+    words = [w for f in sorted(data.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
+    command = [*before, program, *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet"]
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
+    return (losses_of(log), "") if done.returncode == 0 else ([], done.stderr.strip()[-300:])
+
+
+def compare(losses, wanted):
+    if len(losses) != len(wanted):
+        return float("inf")
+    return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(losses, wanted))
+
+
+def parity(environment, work):
+    for case in sorted((HERE / "models").iterdir()):
+        reference = json.loads((case / "reference.json").read_text())
+        for run in reference["runs"]:
+            name = run["optimizer"]["name"]
+            losses, wrong = train(case / name, case / "data", len(run["losses"]), environment, work)
+            error = compare(losses, run["losses"])
+            yield {"part": "parity", "model": case.name, "way": name, "error": error, "ok": error <= TOLERANCE, "said": wrong}
+
+
+def ranks(environment, work):
+    launcher = shutil.which("mpirun")
+    if not launcher:
+        yield {"part": "ranks", "model": "gpt_tiny", "way": "data=2", "said": "not run: there is no mpirun"}
+        return
+    case = HERE / "models/gpt_tiny"
+    run = json.loads((case / "reference.json").read_text())["runs"][0]
+    before = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+    losses, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, before)
+    error = compare(losses, run["losses"])
+    yield {"part": "ranks", "model": "gpt_tiny", "way": "data=2", "error": error, "ok": error <= TOLERANCE, "said": wrong}
+
+
+def speed(environment, work):
+    for folder in sorted((HERE / "speed").iterdir()) if (HERE / "speed").is_dir() else []:
+        times = {"divisi": [], "eager": [], "compile": []}
+        wrong = {}
+        for _ in range(ROUNDS):
+            for way in times:
+                if way == "divisi":
+                    log = work / f"profile{time.monotonic_ns()}.jsonl"
+                    words = [w for f in sorted(folder.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
+                    command = [folder / "program", *words, "--steps", STEPS + 10, "--no-shuffle", "--init", 1]
+                    command += ["--device", "cuda", "--quiet", "--log", log]
+                    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+                    if done.returncode == 0:
+                        rows = [json.loads(line) for line in log.read_text().splitlines()]
+                        times[way] += [row["step_ms"] for row in rows if "step_ms" in row][10:]
+                else:
+                    command = [sys.executable, "-c", TORCH, HERE / "peers", folder.name, way, STEPS]
+                    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+                    if done.returncode == 0:
+                        times[way] += json.loads(done.stdout.splitlines()[-1])
+                if done.returncode != 0:
+                    wrong[way] = done.stderr.strip()[-300:]
+        for way, measured in times.items():
+            row = {"part": "speed", "model": folder.name, "way": way, "said": wrong.get(way, "")}
+            if measured:
+                ordered = sorted(measured)
+                row["ms"] = statistics.median(ordered)
+                row["p10"], row["p90"] = ordered[len(ordered) // 10], ordered[9 * len(ordered) // 10]
+            yield row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu.json"))
+    parser.add_argument("--part", choices=["parity", "ranks", "speed"], help="this one alone")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        environment = libraries(work)
+        for part in (parity, ranks, speed):
+            if options.part not in (None, part.__name__):
+                continue
+            for row in part(environment, work):
+                rows.append(row)
+                figures = f"error {row['error']:.1e}" if "error" in row else f"{row['ms']:.3f} ms" if "ms" in row else ""
+                state = {True: "ok", False: "FAIL"}.get(row.get("ok"), "")
+                print(f"| {row['part']} | {row['model']} | {row['way']} | {figures} | {state} {row['said']} |", flush=True)
+                options.out.write_text(json.dumps(rows, indent=1))
+    return 0 if all(row.get("ok", True) for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
