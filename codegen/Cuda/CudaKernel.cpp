@@ -23,6 +23,7 @@ public:
     CudaKernel result;
     name = kernelName;
     result.function = declare(name, buffers, {}, result.values);
+    module = result.function->getParentOfType<ModuleOp>();
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&result.function.getBody().front());
     Operation *serial = serialStage();
@@ -100,9 +101,7 @@ private:
     std::string symbol = (name + "_memory" + Twine(allocated++)).str();
     {
       OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPoint(
-          builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>().getBody(),
-          builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>().getBody()->begin());
+      builder.setInsertionPointToStart(module.getBody());
       memref::GlobalOp::create(builder, kernel.getLoc(), symbol, builder.getStringAttr("private"), type,
                                builder.getUnitAttr(), /*constant=*/false, builder.getI64IntegerAttr(16));
     }
@@ -391,6 +390,7 @@ private:
     return type == integer ? bits : s.op<arith::BitcastOp>(type, bits);
   }
 
+  ModuleOp module;
   std::string name;
   GpuMapping mapping;
   SmallVector<Cluster> clusters;
