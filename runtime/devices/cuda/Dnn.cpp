@@ -191,8 +191,7 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
   plan->algorithm = best->algorithm;
   plan->bytes = best->memory;
   if (plan->bytes > workspaceBytes) {
-    workspace.reset();
-    workspace = std::make_unique<Memory>(driver, plan->bytes, "allocate the workspace of convolutions");
+    workspaces.push_back(std::make_unique<Memory>(driver, plan->bytes, "allocate the workspace of convolutions"));
     workspaceBytes = plan->bytes;
   }
   return plan;
@@ -206,7 +205,7 @@ void Dnn::conv(ConvKind kind, const DivisiConv &params, void *const *buffers) {
   float one32 = 1, zero32 = 0;
   const void *one = plan->wide ? static_cast<const void *>(&one64) : &one32;
   const void *zero = plan->wide ? static_cast<const void *>(&zero64) : &zero32;
-  char *space = workspace ? workspace->data() : nullptr;
+  char *space = workspaces.empty() ? nullptr : workspaces.back()->data();
   const Plan &p = *plan;
   int code = 0;
   switch (kind) {

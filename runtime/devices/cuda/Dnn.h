@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace divisi::runtime::cuda {
 
@@ -31,7 +32,8 @@ private:
   const Driver &driver;
   std::unique_ptr<Functions> dnn;
   void *handle = nullptr;
-  std::unique_ptr<Memory> workspace; ///< of the plan that needs most
+  /// The last one is as large as the plan that needs most; graphs that were recorded before use the others.
+  std::vector<std::unique_ptr<Memory>> workspaces;
   size_t workspaceBytes = 0;
   std::map<std::pair<ConvKind, const DivisiConv *>, std::unique_ptr<Plan>> plans;
 };
