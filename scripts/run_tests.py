@@ -73,6 +73,7 @@ def suites(build):
                 plans,
                 quiet=True,
             ),
+            Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("pipelines-all", [*pipelines, "--all"]),
             Suite("pipelines-draws", [*pipelines, "--draws", "300", "--seed", "1"]),

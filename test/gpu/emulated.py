@@ -2,7 +2,9 @@
 """Trains the test models with programs for GPUs where no GPU is: kernels run on this processor, thread by thread, under a driver,
 a cuBLASLt and a cuDNN that record and compute plainly (fake/). Losses are compared with PyTorch's.
 
-    emulated.py --build DIR [--only WORD]
+    emulated.py --build DIR [--all] [--only WORD]
+
+Without --all: some models of each kind.
 
 One line per check, then `N passed, N failed`.
 """
@@ -18,15 +20,19 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
-# What runs on several GPUs: words for check.py.
+# Words for check.py.
 WAYS = {
-    "one GPU": [],
+    "one GPU": ["--cases", "mlp,lenet,gpt_tiny,moe_tiny"],
+    "one GPU, more": ["--cases", "mlp_no_loss,llama_tiny,resnet_tiny,inception_tiny,unet_tiny"],
     "data=2": ["--devices", "2", "--strategy", "data", "--cases", "mlp,lenet,gpt_tiny"],
     "model=2": ["--devices", "2", "--strategy", "operator", "--cases", "mlp,gpt_tiny"],
     "data=2,model=2": ["--devices", "4", "--compile-args=--mesh data=2,model=2", "--cases", "gpt_tiny"],
     "zero 3": ["--devices", "2", "--compile-args=--mesh data=2 --zero 3", "--cases", "gpt_tiny"],
     "stage=2": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 2", "--cases", "lenet,gpt_tiny"],
 }
+
+
+LONG = ("one GPU, more", "data=2,model=2", "zero 3")
 
 
 class Tests:
@@ -111,11 +117,12 @@ class Tests:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--all", action="store_true", help="all models and ways")
     parser.add_argument("--only", default="", help="ways with this word in their name")
     options = parser.parse_args()
     tests = Tests(options.build.resolve())
     for way, words in WAYS.items():
-        if options.only in way:
+        if options.only in way and (options.all or options.only or way not in LONG):
             lines = list(tests.losses(words))
             for name, wrong in lines or [("", "check.py said nothing")]:
                 tests.check(f"{way}: {name}", wrong)
