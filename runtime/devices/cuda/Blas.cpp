@@ -158,7 +158,7 @@ std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
                          &plan->choice, &found);
   lt->preferenceDestroy(preference);
   check(code, "plan", g);
-  check(found == 0 ? -1 : 0, "find an algorithm for", g);
+  check(found == 0 || plan->choice.status != 0 ? -1 : 0, "find an algorithm for", g);
   return plan;
 }
 

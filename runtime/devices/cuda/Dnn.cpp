@@ -188,6 +188,8 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
       best = &found[i];
   if (!best)
     throw std::runtime_error("cuDNN has no algorithm for a convolution");
+  if (type != typeFloat) // an algorithm's memory is that of its own kind of arithmetic
+    check(dnn->convMath(plan->conv, best->mathType), "choose the arithmetic of a convolution");
   plan->algorithm = best->algorithm;
   plan->bytes = best->memory;
   if (plan->bytes > workspaceBytes) {
