@@ -1,5 +1,7 @@
 #include "passes/Training/Optimizer.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::training;
@@ -39,15 +41,18 @@ class Adam final : public Optimizer {
 public:
   Adam(const OptimizerSettings &settings, bool decoupled) : settings(settings), decoupled(decoupled) {}
   SmallVector<StringRef> moments() const override { return {"exp_avg", "exp_avg_sq"}; }
-  /// Bias corrections in double precision: 1 - beta2^t loses all digits of a float in the first steps.
+  /// Bias corrections 1 - beta^t = 2 y / (1 + y) with y = tanh(-t ln(beta) / 2): the difference itself would lose all
+  /// digits of a float in the first steps.
   void prepare(B &b, Shared &shared) const override {
-    Type f32 = b.getBuilder().getF32Type(), f64 = b.getBuilder().getF64Type();
-    Value step = b.cast(shared.step, f64);
-    auto correction = [&](double beta) {
-      return b.addConst(b.neg(b.op<graph::PowOp>(b.splatLike(step, beta), step)), 1);
+    Value step = b.cast(shared.step, b.getBuilder().getF32Type());
+    auto correction = [&](double beta) -> Value {
+      if (beta == 0)
+        return b.splatLike(step, 1);
+      Value y = b.op<graph::TanhOp>(b.scale(step, -std::log(beta) / 2));
+      return b.div(b.scale(y, 2), b.addConst(y, 1));
     };
-    shared.stepSize = b.cast(b.div(b.cast(shared.learningRate, f64), correction(settings.beta1)), f32);
-    shared.denominatorScale = b.cast(b.op<graph::RsqrtOp>(correction(settings.beta2)), f32);
+    shared.stepSize = b.div(shared.learningRate, correction(settings.beta1));
+    shared.denominatorScale = b.op<graph::RsqrtOp>(correction(settings.beta2));
   }
   Value update(B &b, const Shared &shared, Value parameter, Value gradient,
                MutableArrayRef<Value> moments) const override {
