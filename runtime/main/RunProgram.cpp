@@ -1,5 +1,6 @@
 #include "runtime/main/RunProgram.h"
 #include "runtime/comm/LocalTransport.h"
+#include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/main/Describe.h"
 #include "runtime/main/Trainer.h"
@@ -72,11 +73,15 @@ Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv
   }
 }
 
-/// The program's own ranks, if it is for many and has the library that knows them.
+/// The program's own ranks, if it is for many: those that the environment tells of, or those of MPI, if the library
+/// that knows them is linked.
 Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
   Result<Manifest> manifest = parseManifest(program);
   if (!manifest.ok() || manifest->mesh.size() == 1)
     return std::unique_ptr<Transport>();
+  Result<std::unique_ptr<Transport>> byTcp = joinByTcp();
+  if (!byTcp.ok() || *byTcp)
+    return byTcp;
   if (!divisi_transport_create)
     return failure("this program is for ", manifest->mesh.size(),
                    " devices, but was linked without the library for communication (libdivisi_mpi.a)");

@@ -17,7 +17,7 @@ TEST(CommunicatorTest, ManyAreUnderWayAtOnce) {
   onRanks(hub, [&](Transport &transport) {
     Communicator communicator(transport, Mesh({{"data", ranks}}));
     DivisiContext context(1);
-    context.communicator = &communicator;
+    context.exchange = &communicator;
     std::vector<CollectiveBlock> blocks(many, CollectiveBlock(DIVISI_ALL_REDUCE, DIVISI_F32, {0}, {four}));
     for (int64_t step = 1; step <= 5; ++step) {
       std::vector<std::array<float, 4>> in(many), out(many);

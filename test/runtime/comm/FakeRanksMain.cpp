@@ -1,6 +1,7 @@
 // A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); after `--stages` another one, of two
 // stages.
 // `--conformance` runs the checks of communication over these ranks instead.
+#include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/comm/FakeRanks.h"
 #include "test/runtime/comm/FakeStages.h"
@@ -13,7 +14,12 @@ using namespace divisi::test;
 
 static int conform() {
   Status error;
-  std::unique_ptr<Transport> ranks(divisi_transport_create(&error));
+  Result<std::unique_ptr<Transport>> byTcp = joinByTcp();
+  std::unique_ptr<Transport> ranks = byTcp.ok() ? std::move(*byTcp) : nullptr;
+  if (!byTcp.ok())
+    error = byTcp.status();
+  else if (!ranks)
+    ranks.reset(divisi_transport_create(&error));
   if (!ranks) {
     std::cerr << error.message() << std::endl;
     return 1;

@@ -1,66 +1,24 @@
 // Processes as ranks: runs under mpirun, which is what makes a rank a thing that can be lost.
-#include "test/runtime/Util.h"
-
-#include <csignal>
-#include <fcntl.h>
-#include <sys/wait.h>
+#include "test/runtime/comm/Processes.h"
 
 using namespace divisi::runtime;
 using namespace divisi::test;
 
 namespace {
-class MpiTest : public testing::Test {
+class MpiTest : public ProcessTest {
 protected:
   void SetUp() override {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
       GTEST_SKIP() << "mpirun is missing: install openmpi-bin";
-    writeNpy(folder / "x.npy", "<f4", {40, 4}, randomNumbers(160, 1));
-    writeNpy(folder / "y.npy", "<i8", {40}, std::vector<int64_t>(40, 2));
+    ProcessTest::SetUp();
   }
-  /// Starts mpirun with `@` for the test's folder in the program's arguments.
   pid_t start(int ranks, const std::string &arguments) {
     std::vector<std::string> words = {"mpirun"};
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
-    std::istringstream stream(
-        concat("--oversubscribe --bind-to none -n ", ranks, " " RUNTIME_FAKE_RANKS " ", arguments));
-    for (std::string word; stream >> word; words.push_back(word))
-      for (size_t at; (at = word.find('@')) != std::string::npos;)
-        word.replace(at, 1, folder.path.string());
-    pid_t pid = fork();
-    if (pid == 0) {
-      setenv("OMP_NUM_THREADS", "1", 1);
-      int file = ::open((folder / "output").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-      dup2(file, STDOUT_FILENO);
-      dup2(file, STDERR_FILENO);
-      std::vector<char *> argv;
-      for (std::string &word : words)
-        argv.push_back(word.data());
-      argv.push_back(nullptr);
-      execvp(argv[0], argv.data());
-      _exit(127);
-    }
-    return pid;
-  }
-  /// The exit code; -1 if it has not ended after so many seconds.
-  static int wait(pid_t pid, int seconds) {
-    int status = 0;
-    for (int i = 0; i < seconds * 100; ++i, usleep(10000))
-      if (waitpid(pid, &status, WNOHANG) == pid)
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-    return -1;
+    return spawn(words, concat("--oversubscribe --bind-to none -n ", ranks, " " RUNTIME_FAKE_RANKS " ", arguments));
   }
   std::string output() { return readFile(folder / "output"); }
-  /// Until the training has written lines to its log.
-  bool waitForSteps(const char *name) {
-    std::error_code error;
-    for (int i = 0; i < 3000; ++i, usleep(10000))
-      if (std::filesystem::file_size(folder / name, error) > 2000 && !error)
-        return true;
-    return false;
-  }
   /// The processes that `parent` has started.
   static std::vector<pid_t> childrenOf(pid_t parent) {
     std::vector<pid_t> found;
@@ -72,8 +30,6 @@ protected:
     }
     return found;
   }
-  const std::string data = "--init 5 --data x=@/x.npy --data label=@/y.npy ";
-  TemporaryFolder folder;
 };
 
 TEST_F(MpiTest, CommunicationIsWhatItIsDefinedToBe) {

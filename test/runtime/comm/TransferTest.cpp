@@ -25,7 +25,7 @@ TEST(TransferTest, GoesAlongTheAxisOfStages) {
   onRanks(hub, [&](Transport &transport) {
     Communicator ranks(transport, Mesh({{"stage", 3}, {"data", 2}}));
     DivisiContext context(1);
-    context.communicator = &ranks;
+    context.exchange = &ranks;
     int64_t stage = transport.rank() / 2, data = transport.rank() % 2, mine = transport.rank(), got = -1;
     DivisiTransfer out{5, (stage + 1) % 3, 8}, in{5, (stage + 2) % 3, 8};
     void *from[] = {&mine}, *to[] = {&got};

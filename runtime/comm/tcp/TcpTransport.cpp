@@ -1,0 +1,256 @@
+#include "runtime/comm/tcp/TcpTransport.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <sched.h>
+#include <sys/socket.h>
+#include <thread>
+
+using namespace divisi::runtime;
+
+namespace {
+constexpr int64_t farewell = -1;
+/// No message is longer than what an arena may have.
+constexpr uint64_t longest = uint64_t(1) << 46;
+
+int coresOfProcess() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+} // namespace
+
+/// Lets go of the memory of a message that is not complete.
+struct TcpTransport::Ticket final : Message {
+  Ticket(TcpTransport &owner, Started message) : owner(owner), message(std::move(message)) {}
+  ~Ticket() override { message->data = nullptr; }
+  bool poll() override {
+    if (!message->done)
+      owner.progress();
+    return message->done;
+  }
+
+  TcpTransport &owner;
+  Started message;
+};
+
+TcpTransport::TcpTransport(const Rendezvous &where, Connections connections)
+    : Transport(where.rank, where.size), peers(static_cast<size_t>(where.size)),
+      share(std::max(1, coresOfProcess() / std::max(1, connections.onHost))) {
+  for (size_t i = 0; i < peers.size(); ++i)
+    peers[i].socket = std::move(connections.peers[i]);
+}
+
+TcpTransport::~TcpTransport() {
+  // What others still wait for goes out, unless all has failed.
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  auto isLeft = [](const Peer &peer) { return !peer.outgoing.empty(); };
+  while (!failed() && std::any_of(peers.begin(), peers.end(), isLeft) && std::chrono::steady_clock::now() < until) {
+    progress();
+    std::this_thread::yield();
+  }
+}
+
+void TcpTransport::terminate(int) {
+  std::string why = status().message();
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for (int rank = 0; rank < size(); ++rank) {
+    Peer &to = peer(rank);
+    // In the middle of a message nothing can be said: the end of the connection says it.
+    if (!to.socket || (!to.outgoing.empty() && to.outgoing.front().sent > 0))
+      continue;
+    to.outgoing.clear();
+    post(rank, farewell, why.data(), why.size());
+    while (!to.outgoing.empty() && std::chrono::steady_clock::now() < until) {
+      write(rank, to);
+      std::this_thread::yield();
+    }
+  }
+}
+
+TcpTransport::Started TcpTransport::post(int to, int64_t tag, const void *data, size_t bytes) {
+  auto message = std::make_shared<Half>(Half{const_cast<char *>(static_cast<const char *>(data)), bytes});
+  Peer &target = peer(to);
+  if (to != rank()) {
+    target.outgoing.push_back({{bytes, tag}, message});
+    write(to, target);
+    return message;
+  }
+  // To itself: as if it had come.
+  target.header = {bytes, tag};
+  opened(to, target);
+  if (failed())
+    return message;
+  std::memcpy(target.target ? target.target->data : target.kept.data(), data, bytes);
+  finished(to, target);
+  message->done = true;
+  return message;
+}
+
+TcpTransport::Started TcpTransport::want(int from, int64_t tag, void *data, size_t bytes) {
+  auto message = std::make_shared<Half>(Half{static_cast<char *>(data), bytes});
+  Peer &source = peer(from);
+  auto early = source.early.find(tag);
+  if (early == source.early.end() || early->second.empty()) {
+    source.wanted[tag].push_back(message);
+    if (source.ended)
+      lost(from, source);
+    return message;
+  }
+  deliver(from, early->second.front(), *message);
+  early->second.pop_front();
+  return message;
+}
+
+void TcpTransport::deliver(int from, const std::vector<char> &kept, Half &to) {
+  if (kept.size() != to.bytes)
+    return fail(
+        failure("rank ", rank(), " expected ", to.bytes, " bytes of rank ", from, ", which sent ", kept.size()));
+  if (to.data)
+    std::memcpy(to.data, kept.data(), kept.size());
+  to.done = true;
+}
+
+std::unique_ptr<Message> TcpTransport::send(int to, int tag, const void *data, size_t bytes) {
+  return std::make_unique<Ticket>(*this, post(to, tag, data, bytes));
+}
+
+std::unique_ptr<Message> TcpTransport::receive(int from, int tag, void *data, size_t bytes) {
+  return std::make_unique<Ticket>(*this, want(from, tag, data, bytes));
+}
+
+void TcpTransport::startSend(int to, const void *data, size_t bytes) {
+  if (Started message = post(to, 0, data, bytes); !message->done)
+    plain.push_back(std::move(message));
+}
+
+void TcpTransport::startReceive(int from, void *data, size_t bytes) {
+  if (Started message = want(from, 0, data, bytes); !message->done)
+    plain.push_back(std::move(message));
+}
+
+bool TcpTransport::poll() {
+  if (!plain.empty())
+    progress();
+  std::erase_if(plain, [](const Started &message) { return message->done; });
+  return plain.empty();
+}
+
+void TcpTransport::cancel() {
+  for (const Started &message : plain)
+    message->data = nullptr;
+  plain.clear();
+}
+
+void TcpTransport::progress() {
+  for (int rank = 0; rank < size(); ++rank)
+    if (Peer &with = peer(rank); with.socket) {
+      write(rank, with);
+      read(rank, with);
+    }
+}
+
+void TcpTransport::write(int rank, Peer &to) {
+  while (!to.outgoing.empty()) {
+    Outgoing &next = to.outgoing.front();
+    if (!next.message->data && next.message->bytes > 0) { // forgotten: only after a failure
+      to.outgoing.clear();
+      return lost(rank, to);
+    }
+    bool heads = next.sent < sizeof(Header);
+    const char *from = heads ? reinterpret_cast<const char *>(&next.header) + next.sent
+                             : next.message->data + (next.sent - sizeof(Header));
+    size_t left = (heads ? sizeof(Header) : sizeof(Header) + next.message->bytes) - next.sent;
+    if (left > 0) {
+      ssize_t done = ::send(to.socket.get(), from, left, MSG_NOSIGNAL | MSG_DONTWAIT | (heads ? MSG_MORE : 0));
+      if (done < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+      if (done < 0)
+        return lost(rank, to);
+      next.sent += static_cast<size_t>(done);
+    }
+    if (next.sent == sizeof(Header) + next.message->bytes) {
+      next.message->done = true;
+      to.outgoing.pop_front();
+    }
+  }
+}
+
+void TcpTransport::read(int rank, Peer &from) {
+  while (!from.ended && !failed()) {
+    bool heads = from.received < sizeof(Header);
+    size_t at = heads ? from.received : from.received - sizeof(Header);
+    char *to = heads ? reinterpret_cast<char *>(&from.header) : (from.target ? from.target->data : from.kept.data());
+    size_t left = (heads ? sizeof(Header) : from.header.bytes) - at;
+    if (!heads && from.target && !to)
+      return lost(rank, from); // forgotten: only after a failure
+    ssize_t done = ::recv(from.socket.get(), to + at, left, MSG_DONTWAIT);
+    if (done < 0 && (errno == EAGAIN || errno == EINTR))
+      return;
+    if (done <= 0)
+      return lost(rank, from);
+    from.received += static_cast<size_t>(done);
+    if (heads && from.received == sizeof(Header))
+      opened(rank, from);
+    if (!failed() && from.received == sizeof(Header) + from.header.bytes)
+      finished(rank, from);
+  }
+}
+
+void TcpTransport::opened(int rank, Peer &from) {
+  auto [bytes, tag] = from.header;
+  if (bytes == 0 || bytes > longest || tag < farewell)
+    return fail(failure("rank ", rank, " sent what is no message of this program"));
+  auto wanted = from.wanted.find(tag);
+  from.target = nullptr;
+  if (wanted != from.wanted.end() && !wanted->second.empty()) {
+    from.target = wanted->second.front();
+    wanted->second.pop_front();
+    if (from.target->bytes != bytes)
+      return fail(failure("rank ", this->rank(), " expected ", from.target->bytes, " bytes of rank ", rank,
+                          ", which sent ", bytes));
+    return;
+  }
+  from.kept.resize(bytes);
+}
+
+void TcpTransport::finished(int rank, Peer &from) {
+  from.received = 0;
+  if (from.target) {
+    from.target->done = true;
+    from.target = nullptr;
+  } else if (from.header.tag == farewell) {
+    std::string why(from.kept.data(), from.kept.size());
+    fail(failure(why.starts_with("rank ") ? "" : concat("rank ", rank, ": "), why));
+  } else if (std::deque<Started> &wanted = from.wanted[from.header.tag]; !wanted.empty()) { // since it began to come
+    deliver(rank, from.kept, *wanted.front());
+    wanted.pop_front();
+  } else {
+    from.early[from.header.tag].push_back(std::move(from.kept));
+    from.kept = {};
+  }
+}
+
+/// The end of a connection is a failure only for who still waits for something.
+void TcpTransport::lost(int rank, Peer &with) {
+  with.ended = true;
+  bool wanted = with.target || with.received > 0 || !with.outgoing.empty();
+  for (const auto &[tag, messages] : with.wanted)
+    wanted |= !messages.empty();
+  if (wanted && !failed())
+    fail(failure("the connection to rank ", rank, " has ended"));
+}
+
+Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp() {
+  Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
+  if (!where.ok())
+    return where.status();
+  if (!*where)
+    return std::unique_ptr<Transport>();
+  Result<Connections> connections = connectRanks(**where);
+  if (!connections.ok())
+    return connections.status();
+  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(**where, std::move(*connections)));
+}

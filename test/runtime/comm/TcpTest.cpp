@@ -1,0 +1,136 @@
+// Processes as ranks that find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+#include "runtime/comm/tcp/Rendezvous.h"
+#include "test/runtime/comm/Processes.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <thread>
+
+using namespace divisi::runtime;
+using namespace divisi::test;
+
+namespace {
+/// One that nobody uses at the moment.
+int freePort() {
+  Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in name = {};
+  socklen_t length = sizeof name;
+  name.sin_family = AF_INET;
+  ::bind(socket.get(), reinterpret_cast<sockaddr *>(&name), sizeof name);
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr *>(&name), &length);
+  return ntohs(name.sin_port);
+}
+
+class TcpTest : public ProcessTest {
+protected:
+  pid_t start(int rank, int size, const std::string &arguments) {
+    return spawn({RUNTIME_FAKE_RANKS}, arguments,
+                 {{"RANK", std::to_string(rank)},
+                  {"WORLD_SIZE", std::to_string(size)},
+                  {"MASTER_ADDR", "127.0.0.1"},
+                  {"MASTER_PORT", std::to_string(port)}},
+                 concat("output", rank).c_str());
+  }
+  std::vector<pid_t> startAll(int size, const std::string &arguments) {
+    std::vector<pid_t> all;
+    for (int rank = 0; rank < size; ++rank)
+      all.push_back(start(rank, size, arguments));
+    return all;
+  }
+  std::string output(int rank) { return readFile(folder / concat("output", rank)); }
+  int port = freePort();
+};
+
+TEST_F(TcpTest, CommunicationIsWhatItIsDefinedToBe) {
+  for (int ranks : {2, 4}) {
+    port = freePort();
+    std::vector<pid_t> all = startAll(ranks, "--conformance");
+    for (int rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(wait(all[rank], 120), 0) << "rank " << rank << " of " << ranks << "\n" << output(rank);
+  }
+}
+
+TEST_F(TcpTest, ProgramsTrain) {
+  std::vector<pid_t> all = startAll(4, data + "--epochs 2 --log @/log --checkpoint @/ck");
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(wait(all[rank], 60), 0) << output(rank);
+  EXPECT_EQ(linesOf(readFile(folder / "log")).size(), 20u);
+  EXPECT_EQ(readFile(folder / "ck/latest"), "step-20\n");
+}
+
+/// No launcher ends the others: they see the end of a connection.
+TEST_F(TcpTest, ALostRankEndsTheOthers) {
+  for (const char *stages : {"", "--stages "}) {
+    port = freePort();
+    std::filesystem::remove(folder / "log");
+    int64_t width = *stages ? 3 : 4;
+    writeNpy(folder / "x.npy", "<f4", {40, width}, randomNumbers(40 * width, 1));
+    std::vector<pid_t> all = startAll(4, stages + data + "--lr 0 --steps 100000000 --quiet --log @/log");
+    ASSERT_TRUE(waitForSteps("log")) << output(0);
+    kill(all[1], SIGKILL);
+    for (int rank : {0, 2, 3}) {
+      EXPECT_EQ(wait(all[rank], 10), 1) << output(rank);
+      EXPECT_NE(output(rank).find("the connection to rank "), std::string::npos) << output(rank);
+    }
+    wait(all[1], 1);
+  }
+}
+
+/// An error of one rank is said by all.
+TEST_F(TcpTest, AnErrorReachesAllRanks) {
+  std::vector<pid_t> all;
+  for (int rank = 0; rank < 4; ++rank)
+    all.push_back(start(rank, 4, data + (rank == 2 ? "--data y=@/missing.npy" : "")));
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_NE(wait(all[rank], 20), 0) << output(rank);
+}
+
+TEST_F(TcpTest, AnotherNumberOfRanksIsAUsageError) {
+  std::vector<pid_t> all = startAll(2, data);
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(wait(all[rank], 20), 2) << output(rank);
+  EXPECT_NE(output(0).find("is for 4 devices, but was started as 2 processes"), std::string::npos) << output(0);
+}
+
+TEST_F(TcpTest, RanksThatContradictEachOtherAreRefused) {
+  pid_t first = start(0, 4, data), other = start(1, 3, data);
+  EXPECT_EQ(wait(first, 20), 1);
+  EXPECT_NE(output(0).find("rank 1 was started as one of 3 ranks (WORLD_SIZE), but rank 0 as one of 4"),
+            std::string::npos)
+      << output(0);
+  EXPECT_NE(wait(other, 20), 0);
+  pid_t bad = start(7, 4, data);
+  EXPECT_EQ(wait(bad, 20), 2);
+  EXPECT_NE(output(7).find("RANK is not a number below WORLD_SIZE"), std::string::npos) << output(7);
+}
+
+TEST(RendezvousTest, GivesUpWhenNobodyComes) {
+  Rendezvous where{0, 2, "127.0.0.1", freePort(), 0.3};
+  EXPECT_TRUE(failsWith(connectRanks(where).status(), "1 of 2 ranks have not come within 0.3 seconds"));
+  where.rank = 1;
+  EXPECT_TRUE(failsWith(connectRanks(where).status(), "nobody answers at 127.0.0.1:"));
+}
+
+/// Strangers that connect do not disturb.
+TEST(RendezvousTest, StrangersAreLeft) {
+  Rendezvous where{0, 2, "127.0.0.1", freePort(), 20};
+  Status zero, one;
+  std::thread first([&] { zero = connectRanks(where).status(); });
+  sockaddr_in name = {};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(where.port));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  Socket stranger(::socket(AF_INET, SOCK_STREAM, 0));
+  while (::connect(stranger.get(), reinterpret_cast<sockaddr *>(&name), sizeof name) != 0)
+    usleep(1000);
+  std::string text = "GET / HTTP/1.1\r\n" + std::string(200, 'x');
+  EXPECT_EQ(::send(stranger.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  Rendezvous second = where;
+  second.rank = 1;
+  one = connectRanks(second).status();
+  first.join();
+  EXPECT_TRUE(succeeded(zero));
+  EXPECT_TRUE(succeeded(one));
+}
+} // namespace
