@@ -162,6 +162,20 @@ static json::Object tablesOf(ModuleOp module) {
   return tables;
 }
 
+/// A collective or transfer of a task.
+static json::Object collective(exec::CallOp call, StringAttr name) {
+  json::Object entry{{"id", call.getParams()[0]}, {"name", name.getValue()}};
+  if (call.getService() != "divisi_collective")
+    return entry;
+  auto word = [](size_t bytes) { return bytes / sizeof(int64_t); };
+  int64_t count = call.getParams()[word(offsetof(DivisiCollective, axis_count))];
+  json::Array axes;
+  for (int64_t axis : call.getParams().slice(word(offsetof(DivisiCollective, axes)), count))
+    axes.push_back(axis);
+  entry["axes"] = std::move(axes);
+  return entry;
+}
+
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
                                     const WeightsReference &weights, const Expectation *expectation) {
   json::Array inputs, states, scalars, results, mesh, collectives, tasks;
@@ -185,7 +199,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     for (auto call : task.getOps<exec::CallOp>())
       if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective);
           name && messages.insert(call.getParams()[0]).second)
-        collectives.push_back(json::Object{{"id", call.getParams()[0]}, {"name", name.getValue()}});
+        collectives.push_back(collective(call, name));
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {
       Type type = task.getArgumentTypes()[i];
       auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);

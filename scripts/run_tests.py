@@ -56,6 +56,7 @@ def suites(build):
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
+            Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("ptx", [python, str(SOURCE / "test/gpu/ptx.py"), "--build", str(build)]),
             Suite("known-answers", [*answers, "--skip", "never_worse"]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),

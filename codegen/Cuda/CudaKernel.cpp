@@ -223,33 +223,10 @@ private:
 
   /// Pointwise stages and reductions of a whole row: the threads share its points.
   void emitPass(const Cluster &cluster) {
-    Values carried;
-    for (Operation *stage : cluster.stages)
-      llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
-    auto loop = [&](Value i, ValueRange accumulators) -> Values {
-      forget();
-      current.clear();
-      Values inner = s.delinearize(i, cluster.extents), next;
-      SmallVector<std::pair<Value, Value>> stores;
-      for (Operation *stage : cluster.stages) {
-        LoopDomain domain = cast<LoopInterface>(stage).getLoopDomain();
-        Values values;
-        if (domain.hasReduction()) {
-          size_t count = stage->getNumResults();
-          llvm::append_range(next, step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count)));
-          accumulators = accumulators.drop_front(count);
-          continue;
-        }
-        Value element = step(stage, pointOf(domain, inner, cluster), {})[0];
-        current[stage->getResult(0)] = element;
-        if (isInMemory(stage->getResult(0)))
-          stores.push_back({stage->getResult(0), element});
-      }
-      for (auto [value, element] : stores)
-        storeAt(value, element, i);
-      return next;
+    auto loop = [&](Value i, ValueRange accumulators) {
+      return passPoint(cluster, s.delinearize(i, cluster.extents), accumulators, [&] { return i; });
     };
-    Values partial = s.loop(lane, s.index(cluster.points), carried, loop, mapping.group);
+    Values partial = s.loop(lane, s.index(cluster.points), initials(cluster), loop, mapping.group);
     current.clear();
     forget();
     ArrayRef<Value> rest = partial;
@@ -294,42 +271,20 @@ private:
 
   /// The accumulators of a cluster's stages over the reduced points first, first + stride, ...
   Values reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept, Value first, int64_t stride) {
-    LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
-    int64_t leading = leadingRank(domain.extents, rows);
-    Values carried;
-    for (Operation *stage : cluster.stages)
-      llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
     auto body = [&](ValueRange reduced, ValueRange accumulators) {
       forget();
-      Values both, next;
-      for (size_t d = leading, k = 0, r = 0; d < domain.extents.size(); ++d)
-        both.push_back(domain.reduced[d] ? reduced[r++] : kept[k++]);
-      for (Operation *stage : cluster.stages) {
-        size_t count = stage->getNumResults();
-        llvm::append_range(next, step(stage, pointOf(domain, both, cluster), accumulators.take_front(count)));
-        accumulators = accumulators.drop_front(count);
-      }
-      return next;
+      return stepAll(cluster, mergeIndices(cluster, kept, reduced), accumulators);
     };
     Values results;
     if (stride == 1)
-      results = s.loops(points.reduced, carried, body);
+      results = s.loops(points.reduced, initials(cluster), body);
     else
       results = s.loop(
-          first, s.index(points.reducedPoints), carried,
+          first, s.index(points.reducedPoints), initials(cluster),
           [&](Value i, ValueRange accumulators) { return body(s.delinearize(i, points.reduced), accumulators); },
           stride);
     forget();
     return results;
-  }
-
-  void storeResults(const Cluster &cluster, ArrayRef<Value> elements, Value linear) {
-    for (Operation *stage : cluster.stages)
-      for (Value result : stage->getResults()) {
-        if (isInMemory(result)) // nobody may need it
-          storeAt(result, elements.front(), linear);
-        elements = elements.drop_front();
-      }
   }
 
   /// The threads' partial accumulators in one, which all of them get: within warps by shuffles, always in the same

@@ -3,15 +3,10 @@
 #include "codegen/Emit/MathLowering.h"
 #include "divisi/abi.h"
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/Passes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/DialectConversion.h"
@@ -42,32 +37,22 @@ struct CallLibdevice : PassWrapper<CallLibdevice, OperationPass<ModuleOp>> {
 };
 } // namespace
 
-LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<CudaEntry> entries) {
+LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> launchables) {
   PassManager pm(kernels.getContext());
-  addMathExpansion(pm);
-  pm.addPass(std::make_unique<CallLibdevice>());
-  pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createLowerAffinePass());
-  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
-  ConvertFuncToLLVMPassOptions bare;
-  bare.useBarePtrCallConv = true;
-  pm.addPass(createConvertFuncToLLVMPass(bare));
-  pm.addPass(createArithToLLVMConversionPass());
-  pm.addPass(createConvertControlFlowToLLVMPass());
-  pm.addPass(createReconcileUnrealizedCastsPass());
+  addKernelLowering(pm, std::make_unique<CallLibdevice>());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   if (failed(pm.run(kernels)))
     return failure();
   Builder builder(kernels.getContext());
-  for (const CudaEntry &entry : entries) {
-    auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(entry.name);
+  for (const Launchable &launchable : launchables) {
+    auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(launchable.name);
     function.setLinkage(LLVM::Linkage::External);
     function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
     for (unsigned i = 0; i < function.getNumArguments(); ++i) // as all buffers are: several elements at a time
       function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(DIVISI_ALIGNMENT));
-    function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(), builder.getDenseI32ArrayAttr({(int32_t)entry.threads}));
+    function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                      builder.getDenseI32ArrayAttr({(int32_t)launchable.threads}));
   }
   return success();
 }

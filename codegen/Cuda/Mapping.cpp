@@ -31,16 +31,6 @@ int64_t GpuMapping::blocks() const {
   return scratch ? std::min(count, blocksInTurn) : llvm::divideCeil(count, perBlock);
 }
 
-KeptAndReduced codegen::keptAndReduced(const Cluster &cluster, int64_t rows) {
-  LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
-  KeptAndReduced result;
-  for (size_t d = leadingRank(domain.extents, rows); d < domain.extents.size(); ++d) {
-    (domain.reduced[d] ? result.reduced : result.kept).push_back(domain.extents[d]);
-    (domain.reduced[d] ? result.reducedPoints : result.keptPoints) *= domain.extents[d];
-  }
-  return result;
-}
-
 GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters, int64_t temporaryBytes) {
   using Kind = GpuMapping::Kind;
   GpuMapping mapping;

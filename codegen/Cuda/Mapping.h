@@ -26,11 +26,4 @@ inline constexpr int64_t warp = 32;
 /// `temporaryBytes`: of what the kernel keeps of one row besides its inputs and outputs.
 GpuMapping mapKernel(exec::KernelOp kernel, llvm::ArrayRef<Cluster> clusters, int64_t temporaryBytes);
 
-/// The extents of a cluster's loops within a row that are kept, and those that are reduced.
-struct KeptAndReduced {
-  llvm::SmallVector<int64_t> kept, reduced;
-  int64_t keptPoints = 1, reducedPoints = 1;
-};
-KeptAndReduced keptAndReduced(const Cluster &cluster, int64_t rows);
-
 } // namespace divisi::codegen

@@ -1,5 +1,5 @@
 #pragma once
-#include "mlir/IR/BuiltinOps.h"
+#include "codegen/Emit/Program.h"
 
 #include <string>
 #include <vector>
@@ -9,14 +9,8 @@ namespace divisi::codegen {
 /// Compute capabilities that programs carry code for: 80 (A100), 90 (H100, H200), 100 (B200).
 inline constexpr int cudaArchitectures[] = {80, 90, 100};
 
-/// A kernel of a module by name, and the threads of its blocks.
-struct CudaEntry {
-  std::string name;
-  int64_t threads;
-};
-
 /// Lowers kernels from emitCudaKernel to the LLVM and NVVM dialects. The module is changed in place.
-mlir::LogicalResult lowerCudaKernels(mlir::ModuleOp kernels, llvm::ArrayRef<CudaEntry> entries);
+mlir::LogicalResult lowerCudaKernels(mlir::ModuleOp kernels, llvm::ArrayRef<Launchable> launchables);
 
 /// The PTX of lowered kernels for each architecture. Functions that have no polynomial (double precision) come from the
 /// CUDA Toolkit's libdevice. Empty if something failed; `error` says what.

@@ -88,3 +88,13 @@ SmallVector<Cluster> codegen::formClusters(exec::KernelOp kernel) {
     }
   return clusters;
 }
+
+KeptAndReduced codegen::keptAndReduced(const Cluster &cluster, int64_t rows) {
+  LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
+  KeptAndReduced result;
+  for (size_t d = leadingRank(domain.extents, rows); d < domain.extents.size(); ++d) {
+    (domain.reduced[d] ? result.reduced : result.kept).push_back(domain.extents[d]);
+    (domain.reduced[d] ? result.reducedPoints : result.keptPoints) *= domain.extents[d];
+  }
+  return result;
+}

@@ -19,6 +19,13 @@ struct Cluster {
 /// The number of leading dimensions whose product is `rows`.
 int64_t leadingRank(llvm::ArrayRef<int64_t> shape, int64_t rows);
 
+/// The extents of a cluster's loops within a row that are kept, and those that are reduced.
+struct KeptAndReduced {
+  llvm::SmallVector<int64_t> kept, reduced;
+  int64_t keptPoints = 1, reducedPoints = 1;
+};
+KeptAndReduced keptAndReduced(const Cluster &cluster, int64_t rows);
+
 /// Puts consecutive stages with equal loops into one cluster where each reads the others only at its own point.
 llvm::SmallVector<Cluster> formClusters(exec::KernelOp kernel);
 

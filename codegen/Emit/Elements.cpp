@@ -168,3 +168,62 @@ Value ElementEmitter::inTemporary(Value value, Value linear) {
   int64_t inner = graph::tensorType(value).getNumElements() / rows;
   return temporaryBase ? s.addIndex(s.mulIndex(temporaryBase, inner), linear) : linear;
 }
+
+ElementEmitter::Values ElementEmitter::initials(const Cluster &cluster) {
+  Values values;
+  for (Operation *stage : cluster.stages)
+    llvm::append_range(values, cast<LoopInterface>(stage).emitInit(s));
+  return values;
+}
+
+ElementEmitter::Values ElementEmitter::stepAll(const Cluster &cluster, ValueRange inner, ValueRange accumulators) {
+  Values next;
+  for (Operation *stage : cluster.stages) {
+    size_t count = stage->getNumResults();
+    LoopDomain domain = cast<LoopInterface>(stage).getLoopDomain();
+    llvm::append_range(next, step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count)));
+    accumulators = accumulators.drop_front(count);
+  }
+  return next;
+}
+
+ElementEmitter::Values ElementEmitter::passPoint(const Cluster &cluster, ValueRange inner, ValueRange accumulators,
+                                                 llvm::function_ref<Value()> linear) {
+  forget();
+  current.clear();
+  Values next;
+  SmallVector<std::pair<Value, Value>> stores; // value, element
+  for (Operation *stage : cluster.stages) {
+    LoopDomain domain = cast<LoopInterface>(stage).getLoopDomain();
+    size_t count = domain.hasReduction() ? stage->getNumResults() : 0;
+    Values values = step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count));
+    if (count) {
+      llvm::append_range(next, values);
+      accumulators = accumulators.drop_front(count);
+    } else {
+      current[stage->getResult(0)] = values[0];
+      stores.push_back({stage->getResult(0), values[0]});
+    }
+  }
+  for (auto [value, element] : stores)
+    if (isInMemory(value))
+      storeAt(value, element, linear());
+  return next;
+}
+
+void ElementEmitter::storeResults(const Cluster &cluster, ArrayRef<Value> elements, Value linear) {
+  for (Operation *stage : cluster.stages)
+    for (Value result : stage->getResults()) {
+      if (isInMemory(result)) // nobody may need it
+        storeAt(result, elements.front(), linear);
+      elements = elements.drop_front();
+    }
+}
+
+ElementEmitter::Values ElementEmitter::mergeIndices(const Cluster &cluster, ValueRange kept, ValueRange reduced) {
+  LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
+  Values both;
+  for (size_t d = leadingRank(domain.extents, rows), k = 0, r = 0; d < domain.extents.size(); ++d)
+    both.push_back(domain.reduced[d] ? reduced[r++] : kept[k++]); // reduced dimensions of size 1 lie anywhere
+  return both;
+}

@@ -42,6 +42,19 @@ protected:
   /// One point of a stage: its elements, or its new accumulators.
   Values step(mlir::Operation *stage, ValueRange point, ValueRange accumulators);
 
+  /// The accumulators of a cluster's reductions before the first step.
+  Values initials(const Cluster &cluster);
+  /// A step of all stages of a cluster that only reduces, at the indices of its loops: the new accumulators.
+  Values stepAll(const Cluster &cluster, ValueRange inner, ValueRange accumulators);
+  /// A point of a cluster of the kind pass: pointwise stages are stored where they lie in memory, at the row's element
+  /// that `linear` gives. The new accumulators of the reductions.
+  Values passPoint(const Cluster &cluster, ValueRange inner, ValueRange accumulators,
+                   llvm::function_ref<Value()> linear);
+  /// Stores the results of a cluster's stages, all in one list, that lie in memory at an element of the row.
+  void storeResults(const Cluster &cluster, llvm::ArrayRef<Value> elements, Value linear);
+  /// The indices of a cluster's loops within a row, of which `kept` and `reduced` are.
+  Values mergeIndices(const Cluster &cluster, ValueRange kept, ValueRange reduced);
+
   /// The element of a value at an index.
   Value resolve(Value value, ValueRange index);
 

@@ -88,31 +88,8 @@ private:
 
   /// One loop nest in which every stage is pointwise or reduces the whole row to one element.
   void emitPass(const Cluster &cluster) {
-    Values carried;
-    for (Operation *stage : cluster.stages)
-      llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
-    auto results = s.loops(cluster.extents, carried, [&](ValueRange inner, ValueRange accumulators) {
-      forget();
-      current.clear();
-      Values next, toStore;
-      SmallVector<std::pair<Value, Value>> stores; // value, element
-      for (Operation *stage : cluster.stages) {
-        auto loop = cast<LoopInterface>(stage);
-        LoopDomain domain = loop.getLoopDomain();
-        size_t count = domain.hasReduction() ? loop.emitInit(s).size() : 0;
-        Values point = pointOf(domain, inner, cluster);
-        auto values = step(stage, point, accumulators.take_front(count));
-        if (count) {
-          llvm::append_range(next, values);
-          accumulators = accumulators.drop_front(count);
-        } else {
-          current[stage->getResult(0)] = values[0];
-          stores.push_back({stage->getResult(0), values[0]});
-        }
-      }
-      for (auto [value, element] : stores)
-        storeInner(value, element, inner, cluster);
-      return next;
+    Values results = s.loops(cluster.extents, initials(cluster), [&](ValueRange inner, ValueRange accumulators) {
+      return passPoint(cluster, inner, accumulators, [&] { return s.linearize(inner, cluster.extents); });
     });
     forget();
     ArrayRef<Value> rest = results;
@@ -136,32 +113,22 @@ private:
   void emitInMemory(const Cluster &cluster) {
     LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
     int64_t leading = leadingRank(domain.extents, rows);
-    SmallVector<int64_t> kept;
-    for (size_t d = leading; d < domain.extents.size(); ++d)
-      if (!domain.reduced[d])
-        kept.push_back(domain.extents[d]);
-    s.loops(kept, {}, [&](ValueRange inner, ValueRange) -> Values {
-      Value linear = s.linearize(inner, kept);
-      for (Operation *stage : cluster.stages)
-        for (auto [result, value] : llvm::zip(stage->getResults(), cast<LoopInterface>(stage).emitInit(s)))
-          storeAt(result, value, linear);
+    KeptAndReduced points = keptAndReduced(cluster, rows);
+    s.loops(points.kept, {}, [&](ValueRange kept, ValueRange) -> Values {
+      storeResults(cluster, initials(cluster), s.linearize(kept, points.kept));
       return {};
     });
     s.loops(ArrayRef<int64_t>(domain.extents).drop_front(leading), {}, [&](ValueRange inner, ValueRange) -> Values {
       forget();
-      Values keptIndex;
+      Values kept, accumulators;
       for (auto [i, value] : llvm::enumerate(inner))
         if (!domain.reduced[leading + i])
-          keptIndex.push_back(value);
-      Value linear = s.linearize(keptIndex, kept);
-      for (Operation *stage : cluster.stages) {
-        Values accumulators;
+          kept.push_back(value);
+      Value linear = s.linearize(kept, points.kept);
+      for (Operation *stage : cluster.stages)
         for (Value result : stage->getResults())
           accumulators.push_back(loadAt(result, linear));
-        auto values = step(stage, pointOf(domain, inner, cluster), accumulators);
-        for (auto [result, value] : llvm::zip(stage->getResults(), values))
-          storeAt(result, value, linear);
-      }
+      storeResults(cluster, stepAll(cluster, inner, accumulators), linear);
       return {};
     });
     forget();
@@ -169,41 +136,16 @@ private:
 
   /// The reduced dimensions are innermost: each result element has its own accumulators.
   void emitPerResult(const Cluster &cluster) {
-    LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
-    int64_t leading = leadingRank(domain.extents, rows);
-    SmallVector<int64_t> kept, reduced;
-    for (size_t d = leading; d < domain.extents.size(); ++d)
-      (domain.reduced[d] ? reduced : kept).push_back(domain.extents[d]);
-    s.loops(kept, {}, [&](ValueRange outer, ValueRange) -> Values {
-      Values carried;
-      for (Operation *stage : cluster.stages)
-        llvm::append_range(carried, cast<LoopInterface>(stage).emitInit(s));
-      auto results = s.loops(reduced, carried, [&](ValueRange inner, ValueRange accumulators) {
+    KeptAndReduced points = keptAndReduced(cluster, rows);
+    s.loops(points.kept, {}, [&](ValueRange kept, ValueRange) -> Values {
+      Values results = s.loops(points.reduced, initials(cluster), [&](ValueRange reduced, ValueRange accumulators) {
         forget();
-        Values both, next;
-        for (size_t d = leading, k = 0, r = 0; d < domain.extents.size();
-             ++d) // reduced dimensions of size 1 lie anywhere
-          both.push_back(domain.reduced[d] ? inner[r++] : outer[k++]);
-        for (Operation *stage : cluster.stages) {
-          size_t count = stage->getNumResults();
-          llvm::append_range(next, step(stage, pointOf(domain, both, cluster), accumulators.take_front(count)));
-          accumulators = accumulators.drop_front(count);
-        }
-        return next;
+        return stepAll(cluster, mergeIndices(cluster, kept, reduced), accumulators);
       });
       forget();
-      Value linear = s.linearize(outer, kept);
-      size_t i = 0;
-      for (Operation *stage : cluster.stages)
-        for (Value result : stage->getResults())
-          storeAt(result, results[i++], linear);
+      storeResults(cluster, results, s.linearize(kept, points.kept));
       return {};
     });
-  }
-
-  void storeInner(Value value, Value element, ValueRange inner, const Cluster &cluster) {
-    if (isInMemory(value))
-      storeAt(value, element, s.linearize(inner, cluster.extents));
   }
 };
 } // namespace

@@ -17,7 +17,6 @@ KernelTable::KernelTable(ModuleOp program, const Targets &targets)
   if (!targets.cuda.empty())
     program.getContext()->getOrLoadDialect<NVVM::NVVMDialect>();
 }
-KernelTable::~KernelTable() = default;
 
 /// What distinguishes the code of kernels: all but where their values lie.
 static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
@@ -72,10 +71,7 @@ LogicalResult KernelTable::lowerForCpu() {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> KernelTable::takeCudaKernels() {
-  SmallVector<CudaEntry> entries;
-  for (const Launchable &launchable : launchables)
-    entries.push_back({launchable.name, launchable.threads});
-  if (failed(lowerCudaKernels(*cuda, entries)))
+  if (failed(lowerCudaKernels(*cuda, launchables)))
     return failure();
   return std::move(cuda);
 }

@@ -11,7 +11,6 @@ namespace divisi::codegen {
 class KernelTable {
 public:
   KernelTable(mlir::ModuleOp program, const Targets &targets);
-  ~KernelTable();
 
   /// Equal kernels share one entry. `places`: of each input and then each output.
   void add(exec::KernelOp kernel, llvm::ArrayRef<int64_t> places);

@@ -39,15 +39,13 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
 };
 } // namespace
 
-void divisi::codegen::addMathExpansion(OpPassManager &pm) {
+void divisi::codegen::addKernelLowering(OpPassManager &pm, std::unique_ptr<Pass> functions) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(std::make_unique<ExpandMath>());
   pm.addPass(memref::createExpandStridedMetadataPass());
-}
-
-void divisi::codegen::addKernelLowering(OpPassManager &pm) {
-  addMathExpansion(pm);
+  if (functions)
+    pm.addPass(std::move(functions));
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());

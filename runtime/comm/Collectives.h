@@ -26,7 +26,6 @@ public:
   /// Bytes of the operands of all parts, and then of their results.
   std::vector<size_t> sizes() const;
 
-private:
   /// A tensor [rows, n, bytes], of which a block is [rows, bytes].
   struct Blocks {
     int64_t rows = 1, bytes = 0;
@@ -36,6 +35,13 @@ private:
     int64_t blockBytes = 0; ///< of what travels to or from one member
     Blocks scattered, gathered;
   };
+  /// The layout, for devices that run collectives by themselves.
+  const std::vector<Part> &layout() const { return parts; }
+  int64_t members() const { return n; }
+  int64_t position() const { return me; } ///< of this rank among the members
+  int64_t elementBytes() const { return width; }
+
+private:
   struct Call;
   Status layOut(const DivisiCollective &params);
   Status allReduce(Call &call) const;

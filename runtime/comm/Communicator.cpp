@@ -43,6 +43,12 @@ void Communicator::setStep(int64_t number) {
   step = number;
 }
 
+Status Communicator::watch(Patience &patience) const {
+  if (transport.failed())
+    return located(transport.status());
+  return exhausted(patience) ? failure(place(), "waited in vain: another rank has ended or hangs") : Status();
+}
+
 bool Communicator::exhausted(Patience &patience) const {
   Interrupt asked = interrupted ? interrupted() : Interrupt::None;
   if (asked == Interrupt::None)
@@ -65,13 +71,6 @@ Result<const Collective *> Communicator::planOf(const DivisiCollective *params) 
     plan = plans.emplace(params, std::move(*made)).first;
   }
   return &plan->second;
-}
-
-Result<std::vector<size_t>> Communicator::sizesOf(const DivisiCollective *params) {
-  Result<const Collective *> plan = planOf(params);
-  if (!plan.ok())
-    return plan.status();
-  return (*plan)->sizes();
 }
 
 Status Communicator::start(const DivisiCollective *params, void *const *buffers) {

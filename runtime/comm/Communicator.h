@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_COMM_COMMUNICATOR_H
 
 #include "runtime/comm/Collectives.h"
+#include "runtime/comm/Exchange.h"
 #include "runtime/core/Recorder.h"
 
 #include <chrono>
@@ -28,25 +29,24 @@ enum class Interrupt { None, Stop, Urgent };
 /// Runs the collectives that tasks start, in order, and beside them transfers between stages, on a thread of its own,
 /// so that they overlap with computing. While there are some only that thread uses the transport; when all are complete
 /// the compute thread calls the functions for hosts.
-class Communicator {
+class Communicator : public Exchange {
 public:
   /// `names` are those of the collectives and transfers by their id. The transport outlives the communicator.
   Communicator(Transport &transport, Mesh mesh, std::map<int64_t, std::string> names = {});
   /// Ends with what was started unfinished: the other ranks then fail.
-  ~Communicator();
+  ~Communicator() override;
 
   int rank() const { return transport.rank(); }
   int size() const { return transport.size(); }
   const Mesh &mesh() const { return mesh_; }
 
-  /// For the services of these names. A failure names the rank, the step and the collective or transfer. `data` is
-  /// copied.
-  Status start(const DivisiCollective *params, void *const *buffers);
-  Status send(const DivisiTransfer &params, const void *data);
-  Status receive(const DivisiTransfer &params, void *data);
-  Status await(int64_t id);
-  /// Bytes of a collective's operands and then of its results.
-  Result<std::vector<size_t>> sizesOf(const DivisiCollective *params);
+  /// For addresses of this processor.
+  Status start(const DivisiCollective *params, void *const *buffers) override;
+  Status send(const DivisiTransfer &params, const void *data) override;
+  Status receive(const DivisiTransfer &params, void *data) override;
+  Status await(int64_t id) override;
+  /// A collective as it is laid out for this rank.
+  Result<const Collective *> planOf(const DivisiCollective *params);
   /// Waits for all that was started.
   Status finish();
   /// Ends the waiting of this rank, and of other ranks where they can be told.
@@ -59,6 +59,14 @@ public:
   /// Says whether this rank was asked to stop. A wait that lasts half a second longer then, and two steps if there is
   /// time, fails: the rank waited for has ended. Asked from the waiting thread alone.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
+  /// Tells a rank that has ended from one that is slow, once this rank is asked to stop.
+  struct Patience {
+    std::optional<std::chrono::steady_clock::time_point> since;
+  };
+  /// For a wait of somebody else, which has a patience of its own: the failure that ends it, if there is one.
+  Status watch(Patience &patience) const;
+  /// What messages call a collective or transfer: 'its name'.
+  std::string nameOf(int64_t id) const;
   /// Gets the times of collectives and transfers from now on; null for none. Only while there are none.
   void setRecorder(Recorder *to) { recorder = to; }
   /// Since the last call; only while nothing is under way.
@@ -106,11 +114,6 @@ private:
     Scratch copy = {};                     ///< of what is sent
     std::unique_ptr<Message> message = {}; ///< null: not started
   };
-  /// Tells a rank that has ended from one that is slow, once this rank is asked to stop.
-  struct Patience {
-    std::optional<Clock::time_point> since;
-  };
-  Result<const Collective *> planOf(const DivisiCollective *params);
   void work();
   /// Calls a function that uses the transport on the communication thread, if that thread is using it.
   Status beside(const std::function<void()> &call);
@@ -126,7 +129,6 @@ private:
   Status settled(bool hurry, const char *what);
   bool exhausted(Patience &patience) const;
   std::string place() const;
-  std::string nameOf(int64_t id) const;
 
   Transport &transport;
   Mesh mesh_;

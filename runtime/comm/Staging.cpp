@@ -12,39 +12,38 @@ char *Staging::fetch(const void *address, size_t bytes) {
   return host + offset;
 }
 
-Status Staging::start(Communicator &ranks, const DivisiCollective *params, void *const *buffers) {
-  if (!device.leavesRecording())
-    return {};
-  Result<std::vector<size_t>> sizes = ranks.sizesOf(params);
-  if (!sizes.ok())
-    return sizes.status();
+Status Staging::start(const DivisiCollective *params, void *const *buffers) {
+  device.keepFromRecording();
+  Result<const Collective *> plan = ranks.planOf(params);
+  if (!plan.ok())
+    return plan.status();
+  std::vector<size_t> sizes = (*plan)->sizes();
   std::vector<void *> here;
   auto parts = static_cast<size_t>(params->part_count);
   for (size_t i = 0; i < parts; ++i)
-    here.push_back(fetch(buffers[i], (*sizes)[i]));
+    here.push_back(fetch(buffers[i], sizes[i]));
   for (size_t i = parts; i < 2 * parts; ++i) {
     uint64_t offset = offsetOf(buffers[i]);
     here.push_back(host + offset);
-    arriving[params->id].push_back({offset, (*sizes)[i]});
+    arriving[params->id].push_back({offset, sizes[i]});
   }
   return ranks.start(params, here.data());
 }
 
-Status Staging::send(Communicator &ranks, const DivisiTransfer &params, const void *data) {
-  return device.leavesRecording() ? ranks.send(params, fetch(data, static_cast<size_t>(params.bytes))) : Status();
+Status Staging::send(const DivisiTransfer &params, const void *data) {
+  device.keepFromRecording();
+  return ranks.send(params, fetch(data, static_cast<size_t>(params.bytes)));
 }
 
-Status Staging::receive(Communicator &ranks, const DivisiTransfer &params, void *data) {
-  if (!device.leavesRecording())
-    return {};
+Status Staging::receive(const DivisiTransfer &params, void *data) {
+  device.keepFromRecording();
   uint64_t offset = offsetOf(data);
   arriving[params.id].push_back({offset, static_cast<size_t>(params.bytes)});
   return ranks.receive(params, host + offset);
 }
 
-Status Staging::await(Communicator &ranks, int64_t id) {
-  if (!device.leavesRecording())
-    return {};
+Status Staging::await(int64_t id) {
+  device.keepFromRecording();
   if (Status status = ranks.await(id); !status.ok())
     return status;
   for (const Piece &piece : arriving[id])

@@ -8,16 +8,15 @@
 namespace divisi::runtime {
 
 /// Carries operands of collectives and messages from an accelerator's arena to this processor's, where the communicator
-/// reads them, and results back when they are awaited. Both arenas are laid out alike. Nothing happens while calls are
-/// only recorded. Methods are those of Communicator.
-class Staging {
+/// reads them, and results back when they are awaited. Both arenas are laid out alike.
+class Staging : public Exchange {
 public:
-  Staging(Accelerator &device, char *arena) : device(device), host(arena) {}
+  Staging(Communicator &ranks, Accelerator &device, char *arena) : ranks(ranks), device(device), host(arena) {}
 
-  Status start(Communicator &ranks, const DivisiCollective *params, void *const *buffers);
-  Status send(Communicator &ranks, const DivisiTransfer &params, const void *data);
-  Status receive(Communicator &ranks, const DivisiTransfer &params, void *data);
-  Status await(Communicator &ranks, int64_t id);
+  Status start(const DivisiCollective *params, void *const *buffers) override;
+  Status send(const DivisiTransfer &params, const void *data) override;
+  Status receive(const DivisiTransfer &params, void *data) override;
+  Status await(int64_t id) override;
 
 private:
   struct Piece {
@@ -28,6 +27,7 @@ private:
   /// Where it lies in this processor's arena.
   char *fetch(const void *address, size_t bytes);
 
+  Communicator &ranks;
   Accelerator &device;
   char *host;
   std::map<int64_t, std::vector<Piece>> arriving; ///< by id: what is to be brought back

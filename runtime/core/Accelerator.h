@@ -7,9 +7,14 @@
 #include <compare>
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace divisi::runtime {
+
+class Communicator;
+class Exchange;
 
 enum class ConvKind { Forward, InputGrad, FilterGrad };
 
@@ -39,12 +44,19 @@ public:
     uint32_t wants;
     auto operator<=>(const TaskKey &) const = default;
   };
-  /// Runs a task, whose calls depend on its key alone: they may be recorded and repeated without calling it.
-  virtual void run(const TaskKey &, const std::function<void()> &task) { task(); }
+  /// Runs a task, whose calls depend on its key alone: they may be recorded and repeated without calling it. The task
+  /// says whether all its calls were made.
+  virtual void run(const TaskKey &, const std::function<bool()> &task) { task(); }
+  /// The task that runs does what a recording cannot repeat, as exchanging data with this processor.
+  virtual void keepFromRecording() {}
 
-  /// Whoever calls is about to exchange data with this processor: false if calls are only recorded, and it must not.
-  /// What is recorded then cannot be repeated.
-  virtual bool leavesRecording() { return true; }
+  /// Called by all ranks together, which all have accelerators: what runs collectives over these axes of the mesh
+  /// without the hosts' memory, and gives `byHost` what it does not have. Null, and the obstacle, if there is one.
+  virtual Exchange *connect(Communicator &ranks, const std::set<std::vector<int64_t>> &axes, Exchange &byHost,
+                            std::string &obstacle) {
+    (void)ranks, (void)axes, (void)byHost, (void)obstacle;
+    return nullptr;
+  }
 
   virtual void launch(const DivisiKernel &kernel, void *const *buffers) = 0;
   virtual void copy(const DivisiCopy &params, void *const *buffers) = 0;

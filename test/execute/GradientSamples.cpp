@@ -25,6 +25,18 @@ std::string test::function(const std::vector<std::string> &arguments, const std:
   return text + ") -> tensor<" + result + "> {\n  " + operation + "\n  return %r : tensor<" + result + ">\n}";
 }
 
+GradientSample test::sample(const std::string &op, const std::vector<std::string> &arguments, const std::string &result,
+                            const std::string &attributes) {
+  std::string operands, types;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    operands += std::string(i ? ", %" : "%") + char('a' + i);
+    types += std::string(i ? ", " : "") + "tensor<" + arguments[i] + ">";
+  }
+  return {op, function(arguments, result,
+                       "%r = graph." + op + " " + operands + " {" + attributes + "} : (" + types + ") -> tensor<" +
+                           result + ">")};
+}
+
 std::vector<GradientSample> test::gradientSamples() {
   std::vector<GradientSample> all;
   for (const char *op :
@@ -46,16 +58,7 @@ std::vector<GradientSample> test::gradientSamples() {
                 "%0 = graph.compare lt %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>\n"
                 "%r = graph.select %0, %a, %b : (tensor<4xi1>, tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>")});
   auto one = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
-                 const std::string &attributes) {
-    std::string operands, types;
-    for (size_t i = 0; i < in.size(); ++i) {
-      operands += std::string(i ? ", %" : "%") + char('a' + i);
-      types += std::string(i ? ", " : "") + "tensor<" + in[i] + ">";
-    }
-    all.push_back({op, function(in, out,
-                                "%r = graph." + op + " " + operands + " {" + attributes + "} : (" + types +
-                                    ") -> tensor<" + out + ">")});
-  };
+                 const std::string &attributes) { all.push_back(sample(op, in, out, attributes)); };
   one("broadcast", {"3x1xf64"}, "2x3x4xf64", "dims = array<i64: 1, 2>");
   one("reshape", {"2x6xf64"}, "3x4xf64", "");
   one("transpose", {"2x3x4xf64"}, "4x2x3xf64", "permutation = array<i64: 2, 0, 1>");

@@ -21,6 +21,10 @@ std::vector<GradientSample> gradientSamples();
 std::string function(const std::vector<std::string> &arguments, const std::string &result,
                      const std::string &operation);
 
+/// A sample of one operation by its name: arguments a, b, c of the types, and attributes.
+GradientSample sample(const std::string &op, const std::vector<std::string> &arguments, const std::string &result,
+                      const std::string &attributes);
+
 /// A fixed irregular sequence in [0, 1).
 double number(uint64_t i);
 

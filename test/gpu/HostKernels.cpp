@@ -1,5 +1,10 @@
 #include "test/gpu/HostKernels.h"
 
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
@@ -40,9 +45,8 @@ bool waits(const llvm::Function &kernel) {
             return true;
   return false;
 }
-} // namespace
 
-void divisi::test::makeHostKernels(llvm::Module &module) {
+void rewrite(llvm::Module &module) {
   for (llvm::Function &function : llvm::make_early_inc_range(module)) {
     std::string name = replacementOf(function.getName());
     if (name.empty())
@@ -71,4 +75,16 @@ void divisi::test::makeHostKernels(llvm::Module &module) {
     b.CreateCall(kernel, arguments);
     b.CreateRetVoid();
   }
+}
+} // namespace
+
+std::unique_ptr<llvm::Module> divisi::test::makeHostKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context) {
+  mlir::registerBuiltinDialectTranslation(*kernels.getContext());
+  mlir::registerLLVMDialectTranslation(*kernels.getContext());
+  mlir::registerNVVMDialectTranslation(*kernels.getContext());
+  auto module = mlir::translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!module)
+    throw std::runtime_error("translation to LLVM IR failed");
+  rewrite(*module);
+  return module;
 }

@@ -5,10 +5,6 @@
 #include "test/gpu/HostKernels.h"
 
 #include "mlir/Parser/Parser.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -35,14 +31,8 @@ int main(int argc, char **argv) {
   auto kernels = codegen::lowerToCuda(*module);
   if (failed(kernels))
     return 1;
-  registerBuiltinDialectTranslation(context);
-  registerLLVMDialectTranslation(context);
-  registerNVVMDialectTranslation(context);
   llvm::LLVMContext llvmContext;
-  auto code = translateModuleToLLVMIR(*kernels->module, llvmContext, "kernels");
-  if (!code)
-    return 1;
-  test::makeHostKernels(*code);
+  auto code = test::makeHostKernels(*kernels->module, llvmContext);
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Trains the test models with programs for GPUs where no GPU is: kernels run on this processor, thread by thread, under a driver,
-a cuBLASLt and a cuDNN that record and compute plainly (fake/). Losses are compared with PyTorch's.
+a cuBLASLt, a cuDNN and an NCCL that record and compute plainly (fake/). Losses are compared with PyTorch's.
 
     emulated.py --build DIR [--all] [--only WORD]
 
@@ -22,17 +22,20 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 # Words for check.py.
 WAYS = {
-    "one GPU": ["--cases", "mlp,lenet,gpt_tiny,moe_tiny"],
-    "one GPU, more": ["--cases", "mlp_no_loss,llama_tiny,resnet_tiny,inception_tiny,unet_tiny"],
-    "data=2": ["--devices", "2", "--strategy", "data", "--cases", "mlp,lenet,gpt_tiny"],
-    "model=2": ["--devices", "2", "--strategy", "operator", "--cases", "mlp,gpt_tiny"],
+    "one GPU": ["--cases", "mlp,lenet,gpt_tiny"],
+    "one GPU, more": ["--cases", "mlp_no_loss,llama_tiny,moe_tiny,resnet_tiny,inception_tiny,unet_tiny"],
+    "data=2": ["--devices", "2", "--strategy", "data", "--cases", "gpt_tiny"],
+    "data=2, more": ["--devices", "2", "--strategy", "data", "--cases", "lenet,moe_tiny"],
+    "data=2 on one GPU": ["--devices", "2", "--strategy", "data", "--cases", "mlp"],
+    "model=2": ["--devices", "2", "--strategy", "operator", "--cases", "gpt_tiny"],
     "data=2,model=2": ["--devices", "4", "--compile-args=--mesh data=2,model=2", "--cases", "gpt_tiny"],
     "zero 3": ["--devices", "2", "--compile-args=--mesh data=2 --zero 3", "--cases", "gpt_tiny"],
-    "stage=2": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 2", "--cases", "lenet,gpt_tiny"],
+    "stage=2": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 2", "--cases", "lenet"],
+    "stage=2,data=2": ["--devices", "4", "--compile-args=--mesh stage=2,data=2 --microbatches 2", "--cases", "gpt_tiny"],
 }
 
 
-LONG = ("one GPU, more", "data=2,model=2", "zero 3")
+LONG = ("one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
 class Tests:
@@ -44,11 +47,12 @@ class Tests:
         print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
         self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
 
-    def losses(self, words):
-        """Every case of check.py in one way."""
+    def losses(self, words, gpus):
+        """Every case of check.py in one way, on a host of so many GPUs: ranks that share one exchange data through the host's
+        memory, others by NCCL."""
         python = self.build / "test/venv/bin/python"
         command = [python, MODELS / "check.py", "--divisi", HERE / "emulated_divisi.py", "--run-args=--device cuda"]
-        done = subprocess.run([*map(str, command), *words], env=self.environment, capture_output=True, text=True)
+        done = self.run([*map(str, command), *words], DIVISI_FAKE_GPU_COUNT=str(gpus))
         for line in done.stdout.splitlines():
             if match := re.match(r"(ok  |FAIL) (.*)", line):
                 yield match[2].split(":")[0], "" if match[1] == "ok  " else match[2]
@@ -123,7 +127,7 @@ def main():
     tests = Tests(options.build.resolve())
     for way, words in WAYS.items():
         if options.only in way and (options.all or options.only or way not in LONG):
-            lines = list(tests.losses(words))
+            lines = list(tests.losses(words, 1 if "one GPU" in way else 8))
             for name, wrong in lines or [("", "check.py said nothing")]:
                 tests.check(f"{way}: {name}", wrong)
     if options.only in "recording":

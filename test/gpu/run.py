@@ -56,18 +56,19 @@ def libraries(folder):
     return dict(os.environ, LD_LIBRARY_PATH=f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}")
 
 
-def losses_of(log):
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
+def losses_of(rows):
     return [row["loss"] for row in rows if "step" in row and "loss" in row and "epoch_end" not in row]
 
 
-def train(program, data, steps, environment, work, before=()):
-    """(losses, what went wrong)."""
+def train(program, data, steps, environment, work, before=(), more=()):
+    """(the log's rows, what went wrong)."""
     log = work / f"log{time.monotonic_ns()}.jsonl"
     words = [w for f in sorted(data.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-    command = [*before, program, *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet"]
+    command = [*before, program, *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
-    return (losses_of(log), "") if done.returncode == 0 else ([], done.stderr.strip()[-300:])
+    if done.returncode != 0:
+        return [], done.stderr.strip()[-300:]
+    return [json.loads(line) for line in log.read_text().splitlines()], ""
 
 
 def compare(losses, wanted):
@@ -81,8 +82,8 @@ def parity(environment, work):
         reference = json.loads((case / "reference.json").read_text())
         for run in reference["runs"]:
             name = run["optimizer"]["name"]
-            losses, wrong = train(case / name, case / "data", len(run["losses"]), environment, work)
-            error = compare(losses, run["losses"])
+            rows, wrong = train(case / name, case / "data", len(run["losses"]), environment, work)
+            error = compare(losses_of(rows), run["losses"])
             yield {"part": "parity", "model": case.name, "way": name, "error": error, "ok": error <= TOLERANCE, "said": wrong}
 
 
@@ -94,8 +95,8 @@ def ranks(environment, work):
     case = HERE / "models/gpt_tiny"
     run = json.loads((case / "reference.json").read_text())["runs"][0]
     before = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2"]
-    losses, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, before)
-    error = compare(losses, run["losses"])
+    rows, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, before)
+    error = compare(losses_of(rows), run["losses"])
     yield {"part": "ranks", "model": "gpt_tiny", "way": "data=2", "error": error, "ok": error <= TOLERANCE, "said": wrong}
 
 
@@ -106,21 +107,15 @@ def speed(environment, work):
         for _ in range(ROUNDS):
             for way in times:
                 if way == "divisi":
-                    log = work / f"profile{time.monotonic_ns()}.jsonl"
-                    words = [w for f in sorted(folder.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-                    command = [folder / "program", *words, "--steps", STEPS + 10, "--no-shuffle", "--init", 1]
-                    command += ["--device", "cuda", "--quiet", "--log", log]
-                    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
-                    if done.returncode == 0:
-                        rows = [json.loads(line) for line in log.read_text().splitlines()]
-                        times[way] += [row["step_ms"] for row in rows if "step_ms" in row][10:]
+                    rows, said = train(folder / "program", folder, STEPS + 10, environment, work, more=["--init", 1])
+                    times[way] += [row["step_ms"] for row in rows if "step_ms" in row][10:]
                 else:
                     command = [sys.executable, "-c", TORCH, HERE / "peers", folder.name, way, STEPS]
                     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-                    if done.returncode == 0:
-                        times[way] += json.loads(done.stdout.splitlines()[-1])
-                if done.returncode != 0:
-                    wrong[way] = done.stderr.strip()[-300:]
+                    said = done.stderr.strip()[-300:] if done.returncode else ""
+                    times[way] += json.loads(done.stdout.splitlines()[-1]) if not said else []
+                if said:
+                    wrong[way] = said
         for way, measured in times.items():
             row = {"part": "speed", "model": folder.name, "way": way, "said": wrong.get(way, "")}
             if measured:

@@ -290,23 +290,25 @@ private:
     return expectStep(*model.module, *cluster, setting, *database);
   }
 
-  int dump() {
+  /// What --emit asks for goes to the output, or to the standard one.
+  int write(llvm::function_ref<void(raw_ostream &)> text) {
     std::error_code code;
     llvm::ToolOutputFile out(flags.output.empty() ? "-" : flags.output, code, llvm::sys::fs::OF_Text);
     if (code)
       return fail("cannot write '" + flags.output + "': " + code.message());
-    if (flags.emit == "plan") {
-      auto plans = model.module->getOps<dist::PlanOp>();
-      if (plans.empty())
-        return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh, or "
-                    "--strategy data or operator where a search stays on one");
-      (*plans.begin())->print(out.os());
-    } else {
-      model.module->print(out.os()); // with all constants: a dump can be compiled onward
-    }
-    out.os() << "\n";
+    text(out.os());
     out.keep();
     return 0;
+  }
+
+  int dump() {
+    auto plans = model.module->getOps<dist::PlanOp>();
+    if (flags.emit != "plan") // with all constants: a dump can be compiled onward
+      return write([&](raw_ostream &out) { out << *model.module << "\n"; });
+    if (plans.empty())
+      return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh, or "
+                  "--strategy data or operator where a search stays on one");
+    return write([&](raw_ostream &out) { out << *plans.begin() << "\n"; });
   }
 
   int dumpPtx() {
@@ -317,14 +319,10 @@ private:
     auto texts = codegen::emitPtx(*kernels->module, flags.architectures, error);
     if (texts.empty())
       return fail(error);
-    std::error_code code;
-    llvm::ToolOutputFile out(flags.output.empty() ? "-" : flags.output, code, llvm::sys::fs::OF_Text);
-    if (code)
-      return fail("cannot write '" + flags.output + "': " + code.message());
-    for (const std::string &text : texts)
-      out.os() << text;
-    out.keep();
-    return 0;
+    return write([&](raw_ostream &out) {
+      for (const std::string &text : texts)
+        out << text;
+    });
   }
 
   int writeProgram() {

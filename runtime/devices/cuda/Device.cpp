@@ -4,13 +4,12 @@
 #include "runtime/devices/cpu/ConvDirect.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Dnn.h"
-#include "runtime/devices/cuda/Library.h"
+#include "runtime/devices/cuda/Nccl.h"
 
 #include <climits>
+#include <cstdlib>
 #include <map>
 #include <optional>
-#include <set>
-#include <tuple>
 #include <vector>
 
 using namespace divisi::runtime;
@@ -32,6 +31,7 @@ public:
     if (count == 0)
       throw std::runtime_error("the NVIDIA driver knows no GPU");
     driver.check(driver.device(&device, local % count), "open a GPU");
+    driver.check(driver.deviceUuid(&uuid, device), "name a GPU");
     char text[256] = "";
     driver.check(driver.deviceName(text, sizeof text - 1, device), "name a GPU");
     name_ = text;
@@ -49,10 +49,12 @@ public:
   }
 
   ~Gpu() override {
-    driver.synchronize(stream);
-    for (auto &[key, graph] : graphs)
-      if (graph)
-        driver.destroyGraphExec(graph);
+    if (!lost)
+      driver.synchronize(stream);
+    for (auto &[key, recording] : recordings)
+      if (recording.graph)
+        driver.destroyGraphExec(recording.graph);
+    nccl.reset();
     blas.reset();
     dnn.reset();
     if (module)
@@ -69,45 +71,57 @@ public:
       driver.check(driver.toDevice(addressOf(arena() + offset), from, bytes, stream), "write to the GPU");
   }
   void download(uint64_t offset, char *to, size_t bytes) override { read(arena() + offset, to, bytes); }
-  void wait() override { driver.check(driver.synchronize(stream), "finish what the GPU computes"); }
-
-  void run(const TaskKey &key, const std::function<void()> &task) override {
-    auto [it, fresh] = graphs.try_emplace(key, nullptr);
-    if (it->second)
-      return driver.check(driver.launchGraph(it->second, stream), "launch a graph");
-    // The first time, libraries choose their algorithms and allocate; then what they launch is recorded.
-    if (fresh || uncapturable.count(key))
-      return task();
-    onHost = false;
-    driver.check(driver.beginCapture(stream, captureThreadLocal), "record a graph");
-    capturing = true;
+  void wait() override {
+    if (!nccl)
+      return driver.check(driver.synchronize(stream), "finish what the GPU computes");
     try {
-      task();
-    } catch (...) {
-      abandonCapture();
+      nccl->wait(stream);
+    } catch (const std::runtime_error &) {
+      lost = true;
       throw;
     }
-    Graph graph = nullptr;
-    capturing = false;
-    int code = driver.endCapture(stream, &graph);
-    if (onHost) { // part of it is computed elsewhere
-      if (code == 0)
-        driver.destroyGraph(graph);
-      uncapturable.insert(key);
-      return task();
-    }
-    driver.check(code, "record a graph");
-    GraphExec made = nullptr;
-    code = driver.instantiate(&made, graph, 0);
-    driver.destroyGraph(graph);
-    driver.check(code, "make a graph");
-    it->second = made;
-    driver.check(driver.launchGraph(made, stream), "launch a graph");
   }
 
-  bool leavesRecording() override {
-    onHost = true;
-    return !capturing;
+  Exchange *connect(Communicator &ranks, const std::set<std::vector<int64_t>> &axes, Exchange &byHost,
+                    std::string &obstacle) override {
+    std::unique_ptr<NcclFunctions> functions;
+    try {
+      functions = std::make_unique<NcclFunctions>();
+    } catch (const std::runtime_error &missing) {
+      obstacle = missing.what();
+    }
+    // Ranks that pretend to be on hosts of their own know what they do.
+    bool apart = haveOwnGpus(ranks) || std::getenv("NCCL_HOSTID");
+    Result<int64_t> worst = ranks.maximum(!functions ? 2 : apart ? 0 : 1);
+    if (!worst.ok())
+      throw std::runtime_error(worst.status().message());
+    if (*worst > 0 && obstacle.empty())
+      obstacle = *worst == 1 ? "several ranks share a GPU" : "another rank has no NCCL";
+    if (*worst > 0)
+      return nullptr;
+    nccl.emplace(driver, std::move(functions), stream, ranks, axes, byHost, [this] { keepFromRecording(); });
+    return &*nccl;
+  }
+
+  void run(const TaskKey &key, const std::function<bool()> &task) override {
+    auto [it, fresh] = recordings.try_emplace(key);
+    Recording &recording = it->second;
+    // The first time, libraries choose their algorithms and allocate, and it is seen what cannot be recorded.
+    if (fresh || !recording.possible) {
+      running = &recording;
+      perform(task);
+      running = nullptr;
+    } else {
+      if (!recording.graph)
+        recording.graph = record(task);
+      if (recording.graph)
+        driver.check(driver.launchGraph(recording.graph, stream), "launch a graph");
+    }
+  }
+
+  void keepFromRecording() override {
+    if (running)
+      running->possible = false;
   }
 
   void launch(const DivisiKernel &kernel, void *const *buffers) override {
@@ -195,6 +209,8 @@ private:
   }
 
   void read(const char *from, char *to, size_t bytes) {
+    if (nccl)
+      wait(); // (a copy to memory that is not pinned waits without looking at the other ranks)
     driver.check(driver.toHost(to, addressOf(from), bytes, stream), "read from the GPU");
     wait();
   }
@@ -202,8 +218,7 @@ private:
   /// What the GPU's libraries do not have: the first operands come here, the others go back.
   void onThisProcessor(void *const *buffers, const std::vector<size_t> &sizes, size_t inputs,
                        const std::function<void(DivisiContext *, void *const *)> &compute) {
-    if (!leavesRecording())
-      return;
+    keepFromRecording();
     std::vector<std::vector<char>> memory;
     std::vector<void *> host;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -220,25 +235,60 @@ private:
     wait();
   }
 
-  void abandonCapture() {
-    Graph graph = nullptr;
-    capturing = false;
-    if (driver.endCapture(stream, &graph) == 0 && graph)
-      driver.destroyGraph(graph);
+  bool perform(const std::function<bool()> &task) {
+    if (nccl)
+      nccl->beginTask();
+    bool complete = task();
+    if (nccl)
+      nccl->endTask();
+    return complete;
   }
+
+  /// Whether no other rank computes on the same GPU.
+  bool haveOwnGpus(Communicator &ranks) const {
+    Result<std::vector<std::string>> all = ranks.gather({uuid.bytes, sizeof uuid.bytes});
+    std::set<std::string> different;
+    if (all.ok())
+      different.insert(all->begin(), all->end());
+    return ranks.rank() != 0 || different.size() == static_cast<size_t>(ranks.size());
+  }
+
+  /// What a task launches; null if it failed.
+  GraphExec record(const std::function<bool()> &task) {
+    driver.check(driver.beginCapture(stream, captureThreadLocal), "record a graph");
+    bool complete = perform(task);
+    Graph graph = nullptr;
+    int code = driver.endCapture(stream, &graph);
+    GraphExec made = nullptr;
+    if (code == 0 && complete)
+      code = driver.instantiate(&made, graph, 0);
+    if (graph)
+      driver.destroyGraph(graph);
+    if (complete)
+      driver.check(code, "record a graph");
+    return made;
+  }
+
+  /// What is known of a task that ran.
+  struct Recording {
+    bool possible = true;
+    GraphExec graph = nullptr; ///< null: not yet
+  };
 
   Driver driver;
   std::string name_;
   Stream stream = nullptr;
   Module module = nullptr;
   std::optional<Memory> memory, constant;
+  Uuid uuid = {};
+  std::optional<Nccl> nccl; ///< between several GPUs
   std::optional<Blas> blas;
   std::optional<Dnn> dnn;
   std::map<const DivisiKernel *, Function> functions;
   std::vector<void *> arguments;
-  std::map<TaskKey, GraphExec> graphs;
-  std::set<TaskKey> uncapturable;
-  bool capturing = false, onHost = false;
+  std::map<TaskKey, Recording> recordings;
+  Recording *running = nullptr; ///< of a task that runs without being recorded
+  bool lost = false;            ///< other ranks are
   DivisiContext cpu{configureThreads(0)};
 };
 } // namespace

@@ -14,8 +14,35 @@ using Stream = struct StreamTag *;
 using Module = struct ModuleTag *;
 using Function = struct FunctionTag *;
 using DriverContext = struct ContextTag *;
+using Event = struct EventTag *;
 using Graph = struct GraphTag *;
 using GraphExec = struct GraphExecTag *;
+
+/// CUDA_MEMCPY2D: copies rows of equal length.
+struct CopyRows {
+  struct Side {
+    size_t x, y;
+    int memory; ///< 2: of the GPU
+    const void *host;
+    Address address;
+    void *array;
+    size_t pitch;
+  };
+  Side from, to;
+  size_t bytes, rows;
+
+  static CopyRows make(const void *from, size_t fromPitch, void *to, size_t toPitch, size_t bytes, size_t rows) {
+    auto side = [](const void *at, size_t pitch) {
+      return Side{0, 0, 2, nullptr, reinterpret_cast<Address>(at), nullptr, pitch};
+    };
+    return {side(from, fromPitch), side(to, toPitch), bytes, rows};
+  }
+};
+
+/// CUuuid.
+struct Uuid {
+  char bytes[16];
+};
 
 /// A function of the driver: what it is called here, its symbol, and its arguments' types. All return an error code.
 #define DIVISI_CUDA_DRIVER(X)                                                                                          \
@@ -26,16 +53,27 @@ using GraphExec = struct GraphExecTag *;
   X(device, "cuDeviceGet", int *, int)                                                                                 \
   X(deviceName, "cuDeviceGetName", char *, int, int)                                                                   \
   X(deviceAttribute, "cuDeviceGetAttribute", int *, int, int)                                                          \
+  X(deviceUuid, "cuDeviceGetUuid_v2", Uuid *, int)                                                                     \
   X(retainContext, "cuDevicePrimaryCtxRetain", DriverContext *, int)                                                   \
   X(setContext, "cuCtxSetCurrent", DriverContext)                                                                      \
   X(allocate, "cuMemAlloc_v2", Address *, size_t)                                                                      \
   X(release, "cuMemFree_v2", Address)                                                                                  \
+  X(allocateHost, "cuMemHostAlloc", void **, size_t, unsigned)                                                         \
+  X(hostAddress, "cuMemHostGetDevicePointer_v2", Address *, void *, unsigned)                                          \
+  X(releaseHost, "cuMemFreeHost", void *)                                                                              \
   X(clear, "cuMemsetD8Async", Address, unsigned char, size_t, Stream)                                                  \
   X(toDevice, "cuMemcpyHtoDAsync_v2", Address, const void *, size_t, Stream)                                           \
   X(toHost, "cuMemcpyDtoHAsync_v2", void *, Address, size_t, Stream)                                                   \
   X(onDevice, "cuMemcpyDtoDAsync_v2", Address, Address, size_t, Stream)                                                \
+  X(copyRows, "cuMemcpy2DAsync_v2", const CopyRows *, Stream)                                                          \
+  X(fillWords, "cuMemsetD32Async", Address, unsigned, size_t, Stream)                                                  \
+  X(createEvent, "cuEventCreate", Event *, unsigned)                                                                   \
+  X(destroyEvent, "cuEventDestroy_v2", Event)                                                                          \
+  X(recordEvent, "cuEventRecord", Event, Stream)                                                                       \
+  X(waitEvent, "cuStreamWaitEvent", Stream, Event, unsigned)                                                           \
   X(createStream, "cuStreamCreate", Stream *, unsigned)                                                                \
   X(destroyStream, "cuStreamDestroy_v2", Stream)                                                                       \
+  X(query, "cuStreamQuery", Stream)                                                                                    \
   X(synchronize, "cuStreamSynchronize", Stream)                                                                        \
   X(loadModule, "cuModuleLoadDataEx", Module *, const void *, unsigned, const int *, void **)                          \
   X(unloadModule, "cuModuleUnload", Module)                                                                            \

@@ -23,6 +23,31 @@ private:
   Address address = 0;
 };
 
+/// Numbers in the host's memory that a GPU writes.
+class PinnedWords {
+public:
+  PinnedWords(const Driver &driver, size_t count) : driver(driver) {
+    constexpr unsigned mapped = 2; // CU_MEMHOSTALLOC_DEVICEMAP
+    void *memory = nullptr;
+    driver.check(driver.allocateHost(&memory, count * sizeof(unsigned), mapped), "allocate pinned memory");
+    words = static_cast<volatile unsigned *>(memory);
+    for (size_t i = 0; i < count; ++i)
+      words[i] = 0;
+    driver.check(driver.hostAddress(&base, memory, 0), "map pinned memory");
+  }
+  ~PinnedWords() { driver.releaseHost(const_cast<unsigned *>(words)); }
+  PinnedWords(const PinnedWords &) = delete;
+  PinnedWords &operator=(const PinnedWords &) = delete;
+
+  Address address(size_t word) const { return base + word * sizeof(unsigned); }
+  unsigned read(size_t word) const { return words[word]; }
+
+private:
+  const Driver &driver;
+  volatile unsigned *words = nullptr;
+  Address base = 0;
+};
+
 inline Address addressOf(const void *pointer) { return reinterpret_cast<Address>(pointer); }
 
 } // namespace divisi::runtime::cuda

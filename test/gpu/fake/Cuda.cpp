@@ -3,6 +3,7 @@
 // if the program has a PROGRAM.kernels.so beside it. Errors are the driver's own numbers.
 #include "test/gpu/fake/Log.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 
 namespace {
 constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, notFound = 500, launchFailed = 719,
-              captureInvalid = 901;
+              captureInvalid = 901, captureUnjoined = 904, captureIsolation = 905;
 
 struct Function {
   std::string name;
@@ -25,11 +26,19 @@ struct Module {
   std::map<std::string, Function> functions;
 };
 using Work = std::function<int()>;
+struct Stream;
 struct Graph {
   std::vector<Work> work;
+  std::map<Stream *, size_t> joined = {}; // of streams that take part: how much of them the first one has waited for
 };
 struct Stream {
   Graph *capture = nullptr;
+  size_t count = 0; // of what it was given
+};
+struct Event {
+  Stream *stream = nullptr;
+  Graph *capture = nullptr;
+  size_t count = 0;
 };
 
 std::map<uintptr_t, size_t> allocations;
@@ -44,6 +53,7 @@ bool isWithin(uintptr_t address, size_t bytes) {
 
 /// Does it now, or when the graph that is recorded runs.
 int enqueue(Stream *stream, Work work) {
+  ++stream->count;
   if (!stream->capture)
     return work();
   stream->capture->work.push_back(std::move(work));
@@ -117,6 +127,11 @@ API cuDeviceGetName(char *name, int size, int) {
   std::snprintf(name, (size_t)size, "%s", "emulated GPU");
   return success;
 }
+API cuDeviceGetUuid_v2(char *uuid, int device) {
+  std::memset(uuid, 0, 16);
+  std::snprintf(uuid, 16, "GPU %d", device);
+  return success;
+}
 API cuDeviceGetAttribute(int *value, int attribute, int) {
   const char *text = std::getenv("DIVISI_FAKE_GPU_CAPABILITY");
   int capability = text ? std::atoi(text) : 90;
@@ -185,6 +200,81 @@ API cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t 
     return success;
   });
 }
+struct Side {
+  size_t x, y;
+  int memory;
+  const void *host;
+  unsigned long long address;
+  void *array;
+  size_t pitch;
+};
+struct Rows {
+  Side from, to;
+  size_t bytes, rows;
+};
+API cuMemcpy2DAsync_v2(const Rows *rows, Stream *stream) {
+  for (const Side *side : {&rows->from, &rows->to})
+    if (side->memory != 2 || side->x || side->y || rows->bytes > side->pitch || rows->rows == 0 ||
+        !isWithin(side->address, (rows->rows - 1) * side->pitch + rows->bytes))
+      return invalidValue;
+  record("copy %zu rows of %zu", rows->rows, rows->bytes);
+  return enqueue(stream, [copy = *rows] {
+    for (size_t r = 0; r < copy.rows; ++r)
+      std::memcpy((void *)(uintptr_t)(copy.to.address + r * copy.to.pitch),
+                  (const void *)(uintptr_t)(copy.from.address + r * copy.from.pitch), copy.bytes);
+    return success;
+  });
+}
+API cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  *memory = std::malloc(bytes);
+  allocations[(uintptr_t)*memory] = bytes;
+  return success;
+}
+API cuMemHostGetDevicePointer_v2(unsigned long long *address, void *memory, unsigned) {
+  *address = (unsigned long long)(uintptr_t)memory;
+  return success;
+}
+API cuMemFreeHost(void *memory) {
+  allocations.erase((uintptr_t)memory);
+  std::free(memory);
+  return success;
+}
+API cuMemsetD32Async(unsigned long long address, unsigned value, size_t count, Stream *stream) {
+  if (!isWithin(address, 4 * count))
+    return invalidValue;
+  return enqueue(stream, [=] {
+    for (size_t i = 0; i < count; ++i)
+      ((unsigned *)(uintptr_t)address)[i] = value;
+    return success;
+  });
+}
+API cuEventCreate(Event **event, unsigned) {
+  *event = new Event;
+  return success;
+}
+API cuEventDestroy_v2(Event *event) {
+  delete event;
+  return success;
+}
+API cuEventRecord(Event *event, Stream *stream) {
+  *event = {stream, stream->capture, stream->count};
+  return success;
+}
+API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
+  if (!event->stream)
+    return invalidValue;
+  if (event->capture && !stream->capture) { // from now on it takes part
+    stream->capture = event->capture;
+    stream->capture->joined[stream] = stream->count;
+  }
+  if (stream->capture != event->capture)
+    return captureIsolation;
+  if (stream->capture)
+    if (auto it = stream->capture->joined.find(event->stream); it != stream->capture->joined.end())
+      it->second = std::max(it->second, event->count);
+  return success;
+}
+API cuStreamQuery(Stream *stream) { return stream->capture ? captureInvalid : success; }
 API cuStreamCreate(Stream **stream, unsigned) {
   *stream = new Stream;
   return success;
@@ -238,8 +328,16 @@ API cuStreamBeginCapture_v2(Stream *stream, int) {
 }
 API cuStreamEndCapture(Stream *stream, Graph **graph) {
   *graph = stream->capture;
+  if (!*graph)
+    return captureInvalid;
+  bool joined = true;
+  for (auto [other, count] : (*graph)->joined) {
+    joined &= count == other->count;
+    other->capture = nullptr;
+  }
+  (*graph)->joined.clear();
   stream->capture = nullptr;
-  return *graph ? success : captureInvalid;
+  return joined ? success : captureUnjoined;
 }
 API cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long) {
   *made = new Graph(*graph);

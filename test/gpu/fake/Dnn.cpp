@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <dlfcn.h>
-#include <functional>
 #include <vector>
 
 namespace {
@@ -87,12 +85,6 @@ void forEach(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c, c
           }
 }
 
-int enqueue(Handle *handle, std::function<int()> work) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, "fakeEnqueue") : nullptr;
-  return function ? function(handle->stream, &work) : notSupported;
-}
-
 /// The result's elements, each the sum of the products that belong to it.
 template <typename Add>
 int compute(Handle *handle, const char *what, const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c,
@@ -100,16 +92,19 @@ int compute(Handle *handle, const char *what, const Tensor &x, const Tensor &w, 
   if (!matches(x, w, y, c))
     return badParam;
   record("%s %dx%d -> %dx%d", what, x.sizes[0], x.sizes[1], y.sizes[0], y.sizes[1]);
-  return enqueue(handle, [=] {
-    int64_t count = 1;
-    for (size_t d = 0; d < result.rank(); ++d)
-      count += (int64_t)(result.sizes[d] - 1) * result.strides[d];
-    std::vector<double> sums((size_t)count, 0);
-    forEach(x, w, y, c, [&](int64_t atX, int64_t atW, int64_t atY) { add(atX, atW, atY, sums); });
-    for (int64_t i = 0; i < count; ++i)
-      store(result, to, i, sums[(size_t)i]);
-    return success;
-  });
+  return enqueueOn(
+      handle->stream,
+      [=] {
+        int64_t count = 1;
+        for (size_t d = 0; d < result.rank(); ++d)
+          count += (int64_t)(result.sizes[d] - 1) * result.strides[d];
+        std::vector<double> sums((size_t)count, 0);
+        forEach(x, w, y, c, [&](int64_t atX, int64_t atW, int64_t atY) { add(atX, atW, atY, sums); });
+        for (int64_t i = 0; i < count; ++i)
+          store(result, to, i, sums[(size_t)i]);
+        return success;
+      },
+      notSupported);
 }
 
 int find(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c, int *count, Performance *results) {

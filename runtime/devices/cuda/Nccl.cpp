@@ -1,0 +1,298 @@
+#include "runtime/devices/cuda/Nccl.h"
+#include "runtime/devices/cuda/Library.h"
+
+#include <cstring>
+#include <thread>
+
+using namespace divisi::runtime;
+using namespace divisi::runtime::cuda;
+
+namespace {
+// Values of NCCL's enumerations (nccl.h).
+constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
+constexpr int sum = 0, maximum = 2, minimum = 3, inProgress = 7;
+constexpr int notReady = 600;   // cuda.h: CUDA_ERROR_NOT_READY
+constexpr unsigned beside = 1;  // CU_STREAM_NON_BLOCKING
+constexpr unsigned untimed = 2; // CU_EVENT_DISABLE_TIMING
+
+/// By DivisiType; none for what NCCL cannot combine.
+std::optional<int> typeOf(int64_t type) {
+  switch (type) {
+  case DIVISI_F32:
+    return float32;
+  case DIVISI_F64:
+    return float64;
+  case DIVISI_BF16:
+    return bfloat16;
+  case DIVISI_F16:
+    return float16;
+  case DIVISI_I64:
+    return int64;
+  case DIVISI_I32:
+    return int32;
+  case DIVISI_I8:
+    return int8;
+  case DIVISI_U8:
+    return uint8;
+  default:
+    return std::nullopt;
+  }
+}
+
+int reductionOf(int64_t kind) { return kind == DIVISI_MAX ? maximum : kind == DIVISI_MIN ? minimum : sum; }
+
+bool combines(const DivisiCollective &params) {
+  return params.kind == DIVISI_ALL_REDUCE || params.kind == DIVISI_REDUCE_SCATTER;
+}
+} // namespace
+
+NcclFunctions::NcclFunctions() {
+  void *library = openLibrary({"libnccl.so.2", "libnccl.so"}, "NCCL");
+#define DIVISI_NCCL_BIND(name, symbol, ...) bind(library, symbol, name);
+  DIVISI_NCCL(DIVISI_NCCL_BIND)
+#undef DIVISI_NCCL_BIND
+  bind(library, "ncclGetErrorString", errorText);
+  bind(library, "ncclGetLastError", lastError);
+}
+
+void NcclFunctions::check(int code, const std::string &what) const {
+  if (code == 0 || code == inProgress)
+    return;
+  const char *text = errorText(code), *more = lastError(nullptr);
+  throw std::runtime_error(
+      concat("NCCL cannot ", what, ": ", text ? text : "error", more && *more ? ": " : "", more ? more : ""));
+}
+
+Nccl::Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
+           const std::set<std::vector<int64_t>> &axes, Exchange &byHost, std::function<void()> unrepeatable)
+    : driver(driver), nccl(std::move(functions)), compute(compute), ranks(ranks), byHost(byHost),
+      unrepeatable(std::move(unrepeatable)), words(std::make_unique<PinnedWords>(driver, 2)) {
+  driver.check(driver.createStream(&side, beside), "create a stream");
+  driver.check(driver.createEvent(&ready, untimed), "create an event");
+  connect(axes);
+}
+
+Nccl::~Nccl() {
+  for (auto &[axes, comm] : comms)
+    if (comm)
+      nccl->destroy(comm);
+  for (auto &[id, event] : done)
+    driver.destroyEvent(event);
+  driver.destroyEvent(ready);
+  driver.destroyStream(side);
+}
+
+/// A communicator for each set of axes: the first rank of each group makes its id, and all ids go to all ranks.
+void Nccl::connect(const std::set<std::vector<int64_t>> &axes) {
+  std::string mine;
+  auto me = static_cast<int64_t>(ranks.rank());
+  for (const auto &over : axes) {
+    NcclId id = {};
+    if (ranks.mesh().count(over) > 1 && ranks.mesh().index(me, over) == 0)
+      nccl->check(nccl->uniqueId(&id), "make an id");
+    mine.append(id.bytes, sizeof id.bytes);
+  }
+  Result<std::vector<std::string>> gathered = ranks.gather(mine);
+  std::string all;
+  for (const std::string &ids : gathered.ok() ? *gathered : std::vector<std::string>())
+    all += ids;
+  Status status = gathered.ok() ? ranks.broadcast(all) : gathered.status();
+  if (!status.ok() || all.size() != mine.size() * static_cast<size_t>(ranks.size()))
+    throw std::runtime_error(status.ok() ? "the ranks do not agree on their groups" : status.message());
+  size_t number = 0;
+  for (const auto &over : axes) {
+    NcclComm &comm = comms[over];
+    std::vector<int> group = ranks.mesh().group(me, over);
+    if (group.size() > 1) {
+      NcclId id;
+      std::memcpy(id.bytes, all.data() + static_cast<size_t>(group[0]) * mine.size() + number * sizeof id.bytes,
+                  sizeof id.bytes);
+      nccl->check(nccl->init(&comm, static_cast<int>(group.size()), id, static_cast<int>(ranks.mesh().index(me, over))),
+                  concat("connect the GPUs of ranks ", group.front(), " to ", group.back()));
+    }
+    ++number;
+  }
+}
+
+char *Nccl::scratch(size_t bytes) {
+  if (bytes > memoryBytes || memories.empty()) {
+    memories.push_back(std::make_unique<Memory>(driver, bytes, "allocate memory for a collective"));
+    memoryBytes = bytes;
+  }
+  return memories.back()->data();
+}
+
+void Nccl::progress(int word, int64_t id) {
+  driver.check(driver.fillWords(words->address(word), static_cast<unsigned>(id), 1, side), "note progress");
+}
+
+Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
+  Result<const Collective *> plan = ranks.planOf(params);
+  if (!plan.ok())
+    return plan.status();
+  std::vector<int64_t> over(params->axes, params->axes + params->axis_count);
+  auto comm = comms.find(over);
+  if (comm == comms.end() || (combines(*params) && !typeOf(params->type)))
+    return byHost.start(params, buffers);
+  try {
+    driver.check(driver.recordEvent(ready, compute), "record an event");
+    driver.check(driver.waitEvent(side, ready, 0), "wait for an event");
+    progress(0, params->id);
+    launch(**plan, *params, comm->second, buffers);
+    progress(1, params->id);
+    auto [event, fresh] = done.try_emplace(params->id, nullptr);
+    if (fresh)
+      driver.check(driver.createEvent(&event->second, untimed), "create an event");
+    driver.check(driver.recordEvent(event->second, side), "record an event");
+  } catch (const std::runtime_error &error) {
+    return ranks.located(failure(ranks.nameOf(params->id), ": ", error.what()));
+  }
+  open.insert(params->id);
+  mine.insert(params->id);
+  return {};
+}
+
+Status Nccl::await(int64_t id) {
+  if (!open.erase(id))
+    return byHost.await(id);
+  if (!mine.erase(id))
+    unrepeatable();
+  try {
+    driver.check(driver.waitEvent(compute, done.at(id), 0), "wait for an event");
+  } catch (const std::runtime_error &error) {
+    return ranks.located(failure(ranks.nameOf(id), ": ", error.what()));
+  }
+  return {};
+}
+
+void Nccl::endTask() {
+  if (!mine.empty())
+    unrepeatable();
+}
+
+/// Copies a tensor [rows, n, bytes] to blocks [n][rows, bytes], or back, on the stream.
+struct Nccl::Run {
+  const Collective::Blocks &blocks;
+  int64_t members;
+  char *tensor, *packed;
+  bool packs;
+};
+
+void Nccl::copyBlocks(const Run &run) {
+  auto [rows, bytes] = run.blocks;
+  for (int64_t j = 0; j < run.members; ++j) {
+    char *inTensor = run.tensor + j * bytes, *inBlock = run.packed + j * rows * bytes;
+    auto wide = static_cast<size_t>(run.members * bytes), narrow = static_cast<size_t>(bytes);
+    CopyRows copy = run.packs ? CopyRows::make(inTensor, wide, inBlock, narrow, narrow, static_cast<size_t>(rows))
+                              : CopyRows::make(inBlock, narrow, inTensor, wide, narrow, static_cast<size_t>(rows));
+    driver.check(driver.copyRows(&copy, side), "copy on the GPU");
+  }
+}
+
+void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclComm comm, void *const *buffers) {
+  const std::vector<Collective::Part> &parts = plan.layout();
+  int64_t n = plan.members(), me = plan.position();
+  std::vector<size_t> sizes = plan.sizes();
+  auto copy = [&](void *to, const void *from, int64_t bytes) {
+    if (bytes > 0)
+      driver.check(driver.onDevice(addressOf(to), addressOf(from), static_cast<size_t>(bytes), side),
+                   "copy on the GPU");
+  };
+  // Blocks that do not lie together in a tensor are packed before, or unpacked afterwards.
+  bool scatters = params.kind == DIVISI_REDUCE_SCATTER || params.kind == DIVISI_ALL_TO_ALL;
+  bool gathers = params.kind == DIVISI_ALL_GATHER || params.kind == DIVISI_ALL_TO_ALL;
+  size_t needed = 0;
+  std::vector<size_t> packed(parts.size()), unpacked(parts.size());
+  for (size_t i = 0; i < parts.size() && n > 1; ++i) {
+    packed[i] = needed;
+    needed += scatters && parts[i].scattered.rows > 1 ? Scratch::roundUp(sizes[i]) : 0;
+    unpacked[i] = needed;
+    needed += gathers && parts[i].gathered.rows > 1 ? Scratch::roundUp(sizes[parts.size() + i]) : 0;
+  }
+  char *memory = needed > 0 ? scratch(needed) : nullptr;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    auto *operand = static_cast<char *>(buffers[i]), *result = static_cast<char *>(buffers[parts.size() + i]);
+    if (n == 1 && params.kind != DIVISI_PERMUTE)
+      copy(result, operand, parts[i].bytes);
+    else if (scatters && parts[i].scattered.rows > 1)
+      copyBlocks({parts[i].scattered, n, operand, memory + packed[i], true});
+  }
+  if (n == 1 && params.kind != DIVISI_PERMUTE)
+    return;
+  int type = typeOf(params.type).value_or(int8), reduction = reductionOf(params.reduction);
+  nccl->check(nccl->groupStart(), "begin a group");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Collective::Part &part = parts[i];
+    auto *operand = static_cast<char *>(buffers[i]), *result = static_cast<char *>(buffers[parts.size() + i]);
+    char *from = scatters && part.scattered.rows > 1 ? memory + packed[i] : operand;
+    char *to = gathers && part.gathered.rows > 1 ? memory + unpacked[i] : result;
+    auto block = static_cast<size_t>(part.blockBytes), width = static_cast<size_t>(plan.elementBytes());
+    if (part.bytes == 0)
+      continue;
+    switch (params.kind) {
+    case DIVISI_ALL_REDUCE:
+      nccl->check(nccl->allReduce(from, to, sizes[i] / width, type, reduction, comm, side), "all_reduce");
+      break;
+    case DIVISI_ALL_GATHER:
+      nccl->check(nccl->allGather(from, to, sizes[i], int8, comm, side), "all_gather");
+      break;
+    case DIVISI_REDUCE_SCATTER:
+      nccl->check(nccl->reduceScatter(from, to, block / width, type, reduction, comm, side), "reduce_scatter");
+      break;
+    case DIVISI_ALL_TO_ALL:
+      for (int64_t j = 0; j < n; ++j) {
+        auto at = static_cast<size_t>(j) * block;
+        nccl->check(nccl->send(from + at, block, int8, static_cast<int>(j), comm, side), "send");
+        nccl->check(nccl->receive(to + at, block, int8, static_cast<int>(j), comm, side), "receive");
+      }
+      break;
+    default: {
+      bool near = params.shift > -n && params.shift < n;
+      int64_t target = near ? me + params.shift : -1, source = near ? me - params.shift : -1;
+      if (target == me) {
+        copy(to, from, part.bytes);
+        break;
+      }
+      if (target >= 0 && target < n)
+        nccl->check(nccl->send(from, block, int8, static_cast<int>(target), comm, side), "send");
+      if (source >= 0 && source < n)
+        nccl->check(nccl->receive(to, block, int8, static_cast<int>(source), comm, side), "receive");
+      else
+        driver.check(driver.clear(addressOf(to), 0, block, side), "clear");
+    }
+    }
+  }
+  nccl->check(nccl->groupEnd(), "end a group");
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (gathers && parts[i].gathered.rows > 1)
+      copyBlocks({parts[i].gathered, n, static_cast<char *>(buffers[parts.size() + i]), memory + unpacked[i], false});
+}
+
+void Nccl::fail(const std::string &why) {
+  unsigned begun = words->read(0), ended = words->read(1);
+  for (auto &[axes, comm] : comms)
+    if (NcclComm lost = std::exchange(comm, nullptr))
+      nccl->abort(lost);
+  throw std::runtime_error(begun == ended ? why : concat("in ", ranks.nameOf(begun), ": ", why));
+}
+
+void Nccl::wait(Stream stream) {
+  Communicator::Patience patience;
+  for (int tries = 0;; ++tries) {
+    int code = driver.query(stream);
+    if (code != notReady)
+      return driver.check(code, "finish what the GPU computes");
+    if (tries < 1000) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    for (auto &[axes, comm] : comms) {
+      int problem = 0;
+      if (comm && (nccl->asyncError(comm, &problem) != 0 || (problem != 0 && problem != inProgress)))
+        fail(concat("NCCL: ", nccl->errorText(problem)));
+    }
+    if (Status status = ranks.watch(patience); !status.ok())
+      fail(status.message());
+  }
+}

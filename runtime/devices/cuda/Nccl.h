@@ -1,0 +1,102 @@
+//===- Nccl.h - collectives between GPUs by NCCL ----------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_NCCL_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_NCCL_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/devices/cuda/Memory.h"
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace divisi::runtime::cuda {
+
+using NcclComm = struct ncclComm *;
+
+/// NCCL's functions: what each is called here, its symbol without "nccl", and its arguments' types. All return a code.
+#define DIVISI_NCCL(X)                                                                                                 \
+  X(uniqueId, "ncclGetUniqueId", NcclId *)                                                                             \
+  X(init, "ncclCommInitRank", NcclComm *, int, NcclId, int)                                                            \
+  X(destroy, "ncclCommDestroy", NcclComm)                                                                              \
+  X(abort, "ncclCommAbort", NcclComm)                                                                                  \
+  X(asyncError, "ncclCommGetAsyncError", NcclComm, int *)                                                              \
+  X(allReduce, "ncclAllReduce", const void *, void *, size_t, int, int, NcclComm, Stream)                              \
+  X(allGather, "ncclAllGather", const void *, void *, size_t, int, NcclComm, Stream)                                   \
+  X(reduceScatter, "ncclReduceScatter", const void *, void *, size_t, int, int, NcclComm, Stream)                      \
+  X(send, "ncclSend", const void *, size_t, int, int, NcclComm, Stream)                                                \
+  X(receive, "ncclRecv", void *, size_t, int, int, NcclComm, Stream)                                                   \
+  X(groupStart, "ncclGroupStart")                                                                                      \
+  X(groupEnd, "ncclGroupEnd")
+
+/// ncclUniqueId.
+struct NcclId {
+  char bytes[128];
+};
+
+struct NcclFunctions {
+#define DIVISI_NCCL_MEMBER(name, symbol, ...) int (*name)(__VA_ARGS__) = nullptr;
+  DIVISI_NCCL(DIVISI_NCCL_MEMBER)
+#undef DIVISI_NCCL_MEMBER
+  const char *(*errorText)(int) = nullptr;
+  const char *(*lastError)(NcclComm) = nullptr;
+
+  /// Throws std::runtime_error if NCCL is missing.
+  NcclFunctions();
+  void check(int code, const std::string &what) const;
+};
+
+/// Collectives on a stream beside the one that computes: a collective begins when its operands are computed, and the
+/// other stream waits for it where it is awaited. Messages between stages go by the hosts.
+class Nccl : public Exchange {
+public:
+  /// All ranks make theirs together. `unrepeatable` is called where a task that is recorded could not be repeated.
+  /// Throws std::runtime_error.
+  Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
+       const std::set<std::vector<int64_t>> &axes, Exchange &byHost, std::function<void()> unrepeatable);
+  ~Nccl() override;
+
+  Status start(const DivisiCollective *params, void *const *buffers) override;
+  Status send(const DivisiTransfer &params, const void *data) override { return byHost.send(params, data); }
+  Status receive(const DivisiTransfer &params, void *data) override { return byHost.receive(params, data); }
+  Status await(int64_t id) override;
+
+  /// A task begins, or has ended: one that leaves a collective for another task to await cannot be repeated.
+  void beginTask() { mine.clear(); }
+  void endTask();
+
+  /// Returns when the stream is done. Throws if NCCL fails, another rank has ended, or hangs when this one must stop.
+  void wait(Stream stream);
+  void wait() { wait(side); }
+
+private:
+  struct Group;
+  struct Run;
+  void connect(const std::set<std::vector<int64_t>> &axes);
+  const Group &groupOf(const DivisiCollective &params, const Collective &plan);
+  void launch(const Collective &plan, const DivisiCollective &params, NcclComm comm, void *const *buffers);
+  void copyBlocks(const Run &run);
+  char *scratch(size_t bytes);
+  void fail(const std::string &why);
+  void progress(int word, int64_t id);
+
+  const Driver &driver;
+  std::unique_ptr<NcclFunctions> nccl;
+  Stream compute, side = nullptr;
+  Communicator &ranks;
+  Exchange &byHost;
+  std::function<void()> unrepeatable;
+  std::map<std::vector<int64_t>, NcclComm> comms; ///< by axes; null for a group of one rank
+  Event ready = nullptr;
+  std::map<int64_t, Event> done;                 ///< by collective
+  std::set<int64_t> open, mine;                  ///< started and not awaited; those of this task
+  std::vector<std::unique_ptr<Memory>> memories; ///< the last one is used; recorded graphs use the others
+  size_t memoryBytes = 0;
+  std::unique_ptr<PinnedWords> words; ///< numbers of the collective that began last, and of the one that ended last
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_NCCL_H

@@ -1,0 +1,279 @@
+// An NCCL for GPUs that are not there: ranks are processes of one host, and messages are files. It checks that all
+// members of a communicator ask for the same, in the same order, and that sends and receives meet; a send ends when its
+// message is taken. Sums are added in the order of the ranks, in double precision.
+#include "test/gpu/fake/Log.h"
+
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+constexpr int success = 0, invalidArgument = 4, invalidUsage = 5, remoteError = 6;
+constexpr size_t widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2}; // by type
+constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
+enum Kind { AllReduce, AllGather, ReduceScatter, Send, Receive };
+const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "send", "send"};
+
+struct Id {
+  char bytes[128];
+};
+struct Comm {
+  std::string path; ///< begins the names of its files
+  int size, rank;
+  std::map<int, uint64_t> sent, received; ///< messages by peer
+  std::string name() const { return path.substr(path.rfind('-') + 1); }
+};
+struct Op {
+  Kind kind;
+  const char *from;
+  char *to;
+  size_t count;
+  int type, reduction, peer;
+  Comm *comm;
+  void *stream;
+  size_t bytes() const { return count * widths[type]; }
+};
+
+std::string fileOf(const Comm &comm, int from, int to, uint64_t number) {
+  return comm.path + "." + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number);
+}
+
+template <typename Done> bool waitUntil(const Done &done) {
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int tries = 0; !done(); ++tries) {
+    if (std::chrono::steady_clock::now() > until)
+      return false;
+    if (tries < 100)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+/// What both sides must agree on.
+std::string describe(const Op &op) {
+  return std::string(names[op.kind]) + " type " + std::to_string(op.type) + " x " + std::to_string(op.count) +
+         (op.kind == AllReduce || op.kind == ReduceScatter ? " reduction " + std::to_string(op.reduction) : "");
+}
+
+std::string publish(const Op &op, int peer) {
+  Comm &comm = *op.comm;
+  std::string file = fileOf(comm, comm.rank, peer, comm.sent[peer]++), text = describe(op);
+  text.resize(80);
+  size_t bytes = op.kind == ReduceScatter ? op.bytes() * (size_t)comm.size : op.bytes();
+  {
+    std::ofstream out(file + "~", std::ios::binary);
+    out << text;
+    out.write(op.from, (std::streamsize)bytes);
+  }
+  std::filesystem::rename(file + "~", file);
+  return file;
+}
+
+int take(const Op &op, int peer, std::vector<char> &data) {
+  Comm &comm = *op.comm;
+  std::string file = fileOf(comm, peer, comm.rank, comm.received[peer]++);
+  if (!waitUntil([&] { return access(file.c_str(), F_OK) == 0; })) {
+    record("nccl: rank %d of %s waits in vain for rank %d: %s", comm.rank, comm.name().c_str(), peer,
+           describe(op).c_str());
+    return remoteError;
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string all((std::istreambuf_iterator<char>(in)), {}), wanted = describe(op);
+  std::filesystem::remove(file);
+  if (wanted != all.c_str()) {
+    record("nccl: rank %d of %s asks for %s, and rank %d for %s", comm.rank, comm.name().c_str(), wanted.c_str(), peer,
+           all.c_str());
+    return invalidUsage;
+  }
+  data.assign(all.begin() + 80, all.end());
+  return success;
+}
+
+double load(int type, const char *at) {
+  switch (type) {
+  case float32:
+    return *(const float *)at;
+  case float64:
+    return *(const double *)at;
+  case float16:
+    return (double)*(const _Float16 *)at;
+  default:
+    return std::bit_cast<float>((uint32_t)(*(const uint16_t *)at) << 16);
+  }
+}
+void store(int type, char *at, double value) {
+  if (type == float32)
+    *(float *)at = (float)value;
+  else if (type == float64)
+    *(double *)at = value;
+  else if (type == float16)
+    *(_Float16 *)at = (_Float16)value;
+  else {
+    auto bits = std::bit_cast<uint32_t>((float)value);
+    *(uint16_t *)at = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+}
+template <typename T> T combined(T a, T b, int reduction) {
+  return reduction == 0 ? (T)(a + b) : reduction == 2 ? (a > b ? a : b) : (a < b ? a : b);
+}
+template <typename T> void reduceIntegers(const Op &op, const std::vector<std::vector<char>> &all, size_t skip) {
+  for (size_t i = 0; i < op.count; ++i) {
+    T value = ((const T *)(all[0].data() + skip))[i];
+    for (size_t r = 1; r < all.size(); ++r)
+      value = combined(value, ((const T *)(all[r].data() + skip))[i], op.reduction);
+    ((T *)op.to)[i] = value;
+  }
+}
+void reduce(const Op &op, const std::vector<std::vector<char>> &all, size_t skip) {
+  switch (op.type) {
+  case int64:
+    return reduceIntegers<int64_t>(op, all, skip);
+  case int32:
+    return reduceIntegers<int32_t>(op, all, skip);
+  case int8:
+    return reduceIntegers<int8_t>(op, all, skip);
+  case uint8:
+    return reduceIntegers<uint8_t>(op, all, skip);
+  default:
+    for (size_t i = 0; i < op.count; ++i) {
+      size_t at = i * widths[op.type];
+      double value = load(op.type, all[0].data() + skip + at);
+      for (size_t r = 1; r < all.size(); ++r)
+        value = combined(value, load(op.type, all[r].data() + skip + at), op.reduction);
+      store(op.type, op.to + at, value);
+    }
+  }
+}
+
+int finish(const Op &op) {
+  Comm &comm = *op.comm;
+  if (op.kind == Receive) {
+    std::vector<char> data;
+    int code = take(op, op.peer, data);
+    if (code == success)
+      std::memcpy(op.to, data.data(), data.size());
+    return code;
+  }
+  std::vector<std::vector<char>> all((size_t)comm.size);
+  for (int peer = 0; peer < comm.size; ++peer)
+    if (int code = take(op, peer, all[(size_t)peer]); code != success)
+      return code;
+  if (op.kind == AllGather)
+    for (size_t r = 0; r < all.size(); ++r)
+      std::memcpy(op.to + r * op.bytes(), all[r].data(), op.bytes());
+  else
+    reduce(op, all, op.kind == ReduceScatter ? (size_t)comm.rank * op.bytes() : 0);
+  return success;
+}
+
+/// All of it at once: whoever receives may be who sends.
+int run(const std::vector<Op> &ops) {
+  std::vector<std::string> files;
+  for (const Op &op : ops) {
+    record("nccl %s/%d %s%s %s", op.comm->name().c_str(), op.comm->size, op.kind == Receive ? "receive as " : "",
+           describe(op).c_str(),
+           op.kind == Send || op.kind == Receive ? (" peer " + std::to_string(op.peer)).c_str() : "");
+    for (int peer = 0; peer < op.comm->size; ++peer)
+      if (op.kind != Receive && (op.kind != Send || peer == op.peer))
+        files.push_back(publish(op, peer));
+  }
+  for (const Op &op : ops)
+    if (op.kind != Send)
+      if (int code = finish(op); code != success)
+        return code;
+  for (const std::string &file : files)
+    if (!waitUntil([&] { return access(file.c_str(), F_OK) != 0; })) {
+      record("nccl: nobody takes %s", file.c_str());
+      return remoteError;
+    }
+  return success;
+}
+
+thread_local int depth = 0;
+thread_local std::vector<Op> group;
+
+int end() {
+  if (--depth > 0 || group.empty())
+    return success;
+  std::vector<Op> ops = std::move(group);
+  group.clear();
+  for (const Op &op : ops)
+    if (op.stream != ops[0].stream || op.type < 0 || op.type > bfloat16 || op.peer < 0 || op.peer >= op.comm->size ||
+        op.count == 0)
+      return invalidArgument;
+  return enqueueOn(
+      ops[0].stream, [ops] { return run(ops); }, invalidUsage);
+}
+int ask(Op op) {
+  ++depth;
+  group.push_back(op);
+  return end();
+}
+} // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+API ncclGetUniqueId(Id *id) {
+  static int made = 0;
+  std::snprintf(id->bytes, sizeof id->bytes, "/dev/shm/divisi-fake-nccl-%d.%d", (int)getpid(), made++);
+  return success;
+}
+API ncclCommInitRank(Comm **comm, int size, Id id, int rank) {
+  if (size < 1 || rank < 0 || rank >= size || id.bytes[0] == 0)
+    return invalidArgument;
+  auto made = std::make_unique<Comm>(Comm{id.bytes, size, rank, {}, {}});
+  Op hello{AllGather, (const char *)&size, nullptr, sizeof size, int8, 0, 0, made.get(), nullptr};
+  std::vector<char> sizes(sizeof size * (size_t)size);
+  hello.to = sizes.data();
+  if (int code = run({hello}); code != success)
+    return code;
+  *comm = made.release();
+  return success;
+}
+API ncclCommDestroy(Comm *comm) {
+  delete comm;
+  return success;
+}
+API ncclCommAbort(Comm *comm) {
+  delete comm;
+  return success;
+}
+API ncclCommGetAsyncError(Comm *, int *error) {
+  *error = success;
+  return success;
+}
+API ncclAllReduce(const void *from, void *to, size_t count, int type, int reduction, Comm *comm, void *stream) {
+  return ask({AllReduce, (const char *)from, (char *)to, count, type, reduction, 0, comm, stream});
+}
+API ncclAllGather(const void *from, void *to, size_t count, int type, Comm *comm, void *stream) {
+  return ask({AllGather, (const char *)from, (char *)to, count, type, 0, 0, comm, stream});
+}
+API ncclReduceScatter(const void *from, void *to, size_t count, int type, int reduction, Comm *comm, void *stream) {
+  return ask({ReduceScatter, (const char *)from, (char *)to, count, type, reduction, 0, comm, stream});
+}
+API ncclSend(const void *from, size_t count, int type, int peer, Comm *comm, void *stream) {
+  return ask({Send, (const char *)from, nullptr, count, type, 0, peer, comm, stream});
+}
+API ncclRecv(void *to, size_t count, int type, int peer, Comm *comm, void *stream) {
+  return ask({Receive, nullptr, (char *)to, count, type, 0, peer, comm, stream});
+}
+API ncclGroupStart() {
+  ++depth;
+  return success;
+}
+API ncclGroupEnd() { return end(); }
+extern "C" __attribute__((visibility("default"))) const char *ncclGetErrorString(int code) {
+  return code == invalidUsage ? "invalid usage" : code == remoteError ? "remote error" : "error";
+}
+extern "C" __attribute__((visibility("default"))) const char *ncclGetLastError(Comm *) { return ""; }

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What programs for GPUs ask of the driver and of NCCL, for every model on 1, 2, 4 and 8 ranks and every way to split, on a device that
+records and does not compute (fake/).
+
+    recorded.py --build DIR [--only WORD]
+
+Ranks are processes that find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Checked of each run: it ends well; nothing
+is allocated after the second step; what was recorded is replayed; all members of each communicator of NCCL ask for the same collectives
+in the same order, and sends match receives. One line per run, then `N passed, N failed`.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = HERE.parent / "models"
+STEPS = 6
+# Flags of the compiler by ranks.
+WAYS = {
+    1: [""],
+    2: ["--strategy data", "--strategy operator", "--mesh data=2 --zero 1", "--mesh data=2 --zero 2", "--mesh data=2 --zero 3",
+        "--mesh stage=2 --microbatches 2 --schedule 1f1b"],
+    4: ["--mesh data=2,model=2", "--mesh data=2,model=2 --zero 3", "--mesh stage=2,data=2 --microbatches 2 --schedule gpipe"],
+    8: ["--mesh data=2,model=4", "--mesh data=8 --zero 1", "--mesh stage=2,data=2,model=2 --microbatches 2 --schedule 1f1b"],
+}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def launch(command, ranks, environment, log):
+    """(exit code, what went wrong) of a program on so many GPUs."""
+    port, processes = free_port(), []
+    for rank in range(ranks):
+        own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
+        if ranks > 1:
+            own |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        processes.append(subprocess.Popen(command, env=environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+    said = [process.communicate(timeout=120)[1].strip() for process in processes]
+    return next((s[-300:] for s, process in zip(said, processes) if process.returncode != 0), "")
+
+
+def check_memory(calls):
+    """Nothing is allocated once graphs replay, and all is freed."""
+    replays = [i for i, call in enumerate(calls) if call.startswith("replay")]
+    if replays and any(call.startswith("allocate") for call in calls[replays[0] : replays[-1]]):
+        return "memory is allocated after the first steps"
+    count = collections.Counter(call.split()[0] for call in calls)
+    return "" if count["allocate"] == count["free"] else f"{count['allocate']} allocations, {count['free']} freed"
+
+
+def check_graphs(calls):
+    """A step that exchanges nothing with the host is recorded, and replayed each later time."""
+    count = collections.Counter(call.split()[0] for call in calls)
+    if (count["capture"] == 0 or count["replay"] < STEPS - 2 * 2):  # two kinds of steps: with and without accuracy
+        return f"{count['capture']} captures, {count['replay']} replays"
+    return ""
+
+
+def check_collectives(ranks):
+    """Equal sequences on all members of a communicator; sends match receives by pair."""
+    groups = collections.defaultdict(list)
+    for calls in ranks:
+        mine = collections.defaultdict(list)
+        for call in calls:
+            if match := re.match(r"nccl ([^/ ]+)/(\d+) (.*)", call):
+                mine[match[1], int(match[2])].append(match[3])
+        for group, sequence in mine.items():
+            groups[group].append(sequence)
+    for (name, size), members in groups.items():
+        if len(members) != size:
+            return f"communicator {name} has {len(members)} of {size} members"
+        whole = [[call for call in sequence if "peer" not in call] for sequence in members]
+        if any(sequence != whole[0] for sequence in whole):
+            return f"the members of {name} ask for different collectives"
+        sends = collections.Counter(re.sub(r" peer.*", "", c) for m in members for c in m if "peer" in c and "receive" not in c)
+        takes = collections.Counter(re.sub(r"receive as | peer.*", "", c) for m in members for c in m if "receive" in c)
+        if sends != takes:
+            return f"sends of {name} do not match its receives"
+    return ""
+
+
+def run(build, model, ranks, way):
+    reference = json.loads((MODELS / model / "reference.json").read_text())
+    loss = reference.get("loss")
+    flags = ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(build / "test/gpu/fake"))
+    for name in [n for n in environment if n.startswith(("OMPI_", "PMI"))]:
+        del environment[name]
+    with tempfile.TemporaryDirectory() as folder:
+        program, log = pathlib.Path(folder) / model, pathlib.Path(folder) / "calls"
+        command = [build / "bin/divisi", "compile", MODELS / model / "model.onnx", *flags, *way.split(), "-o", program]
+        command += ["--target", "cuda", "--cuda-arch", "90", "--optimizer", "adamw"]
+        command += ["--devices", ranks] if ranks > 1 and "--mesh" not in way else []
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode != 0:
+            return f"compile: {done.stderr.strip()[-300:]}"
+        data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
+        words = [str(program), *data, "--steps", str(STEPS), "--no-shuffle", "--device", "cuda"]
+        if wrong := launch(words, ranks, environment, log):
+            return wrong
+        logs = [pathlib.Path(f"{log}.{rank}") for rank in range(ranks)] if ranks > 1 else [log]
+        calls = [path.read_text().splitlines() for path in logs]
+    for mine in calls:
+        if wrong := check_memory(mine):
+            return wrong
+        # Messages between stages go through the host, which also chooses the experts.
+        if "stage" not in way and model != "moe_tiny" and (wrong := check_graphs(mine)):
+            return wrong
+    if wrong := check_collectives(calls):
+        return wrong
+    collectives = sum(call.startswith("nccl") for mine in calls for call in mine)
+    return "" if collectives or ranks == 1 or "stage=2 " in way else "no collective reached NCCL"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="", help="runs whose line has this text")
+    options = parser.parse_args()
+    models = sorted(f.parent.name for f in MODELS.glob("*/reference.json"))
+    jobs = [(model, ranks, way) for ranks, ways in WAYS.items() for way in ways for model in models]
+    jobs = [job for job in jobs if options.only in f"{job[0]} on {job[1]}: {job[2]}"]
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for job, wrong in zip(jobs, pool.map(lambda job: run(options.build.resolve(), *job), jobs)):
+            print(f"{'FAIL' if wrong else 'ok  '} {job[0]} on {job[1]}: {job[2]}{': ' + wrong if wrong else ''}", flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
