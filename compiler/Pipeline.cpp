@@ -60,10 +60,10 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(planning::createSplitProjectionsPass());
   if (options.batchNormGroups > 1)
     pm.addPass(training::createGroupBatchNormPass({options.batchNormGroups}));
-  if (options.channelsLast)
+  if (!options.forGpu)
     pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());
-  if (options.precision != "fp32")
+  if (options.precision == "bf16")
     pm.addPass(training::createReducePrecisionPass());
   pm.addPass(training::createMakeEvaluatePass());
   training::MakeTrainPassOptions train;
@@ -78,6 +78,10 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.markGradients = options.markGradients;
   pm.addPass(training::createMakeTrainPass(train));
   pm.addPass(createCanonicalizerPass());
+  if (options.forGpu && options.precision == "bf16")
+    pm.addPass(training::createNarrowContractionsPass());
+  if (options.precision == "tf32")
+    pm.addPass(training::createUseTf32Pass());
 }
 
 void compiler::addSimplify(OpPassManager &pm) {

@@ -45,6 +45,7 @@ struct Matmul : LibraryInterface::ExternalModel<Matmul, MatmulOp> {
     gemm.c1 = gemm.m * gemm.n;
     gemm.type = *type;
     gemm.result_type = *resultType;
+    gemm.tf32 = matmul.getTf32();
     return call("divisi_gemm", gemm);
   }
 };
@@ -74,6 +75,7 @@ FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, Ranke
   }
   block.channels_last = op.getChannelsLast();
   block.type = *type;
+  block.tf32 = op.getTf32();
   return call(service, block);
 }
 

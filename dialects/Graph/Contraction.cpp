@@ -83,6 +83,8 @@ static ConvShapes shapesOf(ConvFilterGradOp op) {
 
 template <typename OpT> static LogicalResult verifyConv(OpT op) {
   auto [x, y, filter] = shapesOf(op);
+  if (x.getElementType() != y.getElementType() || x.getElementType() != filter.getElementType())
+    return op.emitOpError("expected one element type");
   int64_t rank = x.getRank(), spatial = rank - 2;
   if (spatial < 1 || spatial > 3 || y.getRank() != rank || filter.getRank() != rank)
     return op.emitOpError("expected tensors of one rank from 3 to 5");
@@ -246,7 +248,7 @@ template <typename OpT> static Value localConv(OpT op, dist::LocalContext &conte
   }
   auto type = RankedTensorType::get(result, resultType.getElementType());
   Value value = b.op<OpT>(type, operands[0], operands[1], op.getStrides(), op.getDilations(), low, high, op.getGroups(),
-                          op.getChannelsLast());
+                          op.getChannelsLast(), op.getTf32());
   for (size_t k = halos.size(); xIsResult && k-- > 0;)
     value = addHalo(b, context, value, halos[k].first, halos[k].second, sizes[k]);
   return value;

@@ -7,14 +7,15 @@ def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
   let summary = "matrix product with any number of leading batch dimensions";
   let description = [{
     (b.. m k), (b.. k n) -> (b.. m n); `transpose_lhs` and `transpose_rhs` swap the last two dimensions of an operand. Batch
-    dimensions are equal (broadcasting is explicit). The result may have a wider element type than the operands:
-    the type in which products are accumulated.
+    dimensions are equal (broadcasting is explicit). Products of 16 bits are summed in f32. With `tf32`
+    a device may round operands in f32 to TF32 first.
 
     ```mlir
     %h = graph.matmul %x, %w {transpose_rhs} : (tensor<256x784xf32>, tensor<1024x784xf32>) -> tensor<256x1024xf32>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
+                       UnitAttr:$tf32);
   let results = (outs AnyRankedTensor:$result);
   let extraClassDeclaration = inferred # [{
     int64_t getFlopsPerPoint() { return 2; }
@@ -22,7 +23,7 @@ def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
 }
 
 // Convolutions over s spatial dimensions. x is [batch, channels, s..] or, with `channels_last`, [batch, s.., channels];
-// the filter is always [out_channels, in_channels / groups, s..].
+// the filter is always [out_channels, in_channels / groups, s..]. `tf32` as for graph.matmul.
 class Graph_ConvOp_<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat(traits, [CostInterface])> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -39,19 +40,19 @@ def Graph_ConvOp : Graph_ConvOp_<"conv"> {
   let summary = "convolution (cross-correlation)";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$filter, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low, DenseI64ArrayAttr:$pads_high,
-                       I64Attr:$groups, UnitAttr:$channels_last);
+                       I64Attr:$groups, UnitAttr:$channels_last, UnitAttr:$tf32);
 }
 def Graph_ConvInputGradOp : Graph_ConvOp_<"conv_input_grad"> {
   let summary = "gradient of graph.conv with respect to x; also transposed convolution";
   let arguments = (ins AnyRankedTensor:$gradient, AnyRankedTensor:$filter, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low, DenseI64ArrayAttr:$pads_high,
-                       I64Attr:$groups, UnitAttr:$channels_last);
+                       I64Attr:$groups, UnitAttr:$channels_last, UnitAttr:$tf32);
 }
 def Graph_ConvFilterGradOp : Graph_ConvOp_<"conv_filter_grad"> {
   let summary = "gradient of graph.conv with respect to the filter";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$gradient, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low, DenseI64ArrayAttr:$pads_high,
-                       I64Attr:$groups, UnitAttr:$channels_last);
+                       I64Attr:$groups, UnitAttr:$channels_last, UnitAttr:$tf32);
 }
 
 #endif

@@ -121,6 +121,7 @@ private:
     Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
     if (auto cost = dyn_cast<graph::CostInterface>(op))
       entry.flops = cost.getFlops();
+    entry.tf32 = op.hasAttr(graph::names::tf32);
     entry.name = nameOfLocation(op.getLoc());
     entry.kind = op.getName().getStringRef().str();
     bool weight = true;

@@ -66,4 +66,32 @@ def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {
   let options = [Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">];
 }
 
+def UseTf32Pass : Pass<"use-tf32", "::mlir::ModuleOp"> {
+  let summary = "Contractions in f32 may round their operands to TF32";
+  let description = [{
+    Marks every operation that sums products in f32 with `tf32`: GPUs multiply numbers of 19 bits many times faster. CPUs do
+    not heed it.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
+def NarrowContractionsPass : Pass<"narrow-contractions", "::mlir::ModuleOp"> {
+  let summary = "Contractions whose operands were rounded compute with the rounded ones";
+  let description = [{
+    After reduce-precision and make-train, for devices whose libraries multiply numbers of 16 bits: an operation that sums
+    products and whose operands were widened to f32 takes what they were widened from, and its result has that type.
+    The sums are still in f32. Where a result was added to others before it was rounded, it is rounded now.
+
+    ```mlir
+    %3 = graph.cast %1 : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+    %4 = graph.cast %2 : (tensor<4x2xbf16>) -> tensor<4x2xf32>
+    %5 = graph.matmul %3, %4 : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+    %6 = graph.cast %5 : (tensor<8x2xf32>) -> tensor<8x2xbf16>
+    // becomes
+    %6 = graph.matmul %1, %2 : (tensor<8x4xbf16>, tensor<4x2xbf16>) -> tensor<8x2xbf16>
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
 #endif

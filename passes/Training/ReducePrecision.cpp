@@ -1,4 +1,5 @@
 #include "dialects/Graph/GraphBuilder.h"
+#include "passes/Training/Contraction.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,16 +12,6 @@ namespace divisi::training {
 #include "passes/Training/Passes.h.inc"
 
 namespace {
-
-/// Whether the operation sums products of its operands.
-bool isContraction(Operation *op) {
-  auto rules = dyn_cast<dist::ShardingRuleInterface>(op);
-  if (!rules || op->getNumOperands() != 2 || op->getNumResults() != 1)
-    return false;
-  auto rule = rules.getShardingRule();
-  return rule.linear == dist::Linear::each &&
-         llvm::any_of(rule.factors, [](const auto &factor) { return factor.reduction == dist::Reduction::sum; });
-}
 
 struct ReducePrecisionPass : impl::ReducePrecisionPassBase<ReducePrecisionPass> {
   using ReducePrecisionPassBase::ReducePrecisionPassBase;

@@ -24,6 +24,12 @@ MODELS = HERE.parent / "models"
 WAYS = {
     "one GPU": ["--cases", "mlp,lenet,gpt_tiny"],
     "one GPU, more": ["--cases", "mlp_no_loss,llama_tiny,moe_tiny,resnet_tiny,inception_tiny,unet_tiny"],
+    "bf16": ["--compile-args=--precision bf16", "--tolerance", "0.02", "--norm-tolerance", "0.3", "--cases", "mlp,gpt_tiny"],
+    "bf16, more": ["--compile-args=--precision bf16", "--tolerance", "0.02", "--norm-tolerance", "0.3", "--cases",
+                   "mlp_no_loss,llama_tiny,moe_tiny,inception_tiny,unet_tiny"],
+    "bf16 on data=2,model=2": ["--devices", "4", "--compile-args=--mesh data=2,model=2 --precision bf16", "--tolerance", "0.02",
+                               "--norm-tolerance", "0.3", "--cases", "gpt_tiny"],
+    "tf32": ["--compile-args=--precision tf32", "--cases", "gpt_tiny"],
     "data=2": ["--devices", "2", "--strategy", "data", "--cases", "gpt_tiny"],
     "data=2, more": ["--devices", "2", "--strategy", "data", "--cases", "lenet,moe_tiny"],
     "data=2 on one GPU": ["--devices", "2", "--strategy", "data", "--cases", "mlp"],
@@ -35,7 +41,7 @@ WAYS = {
 }
 
 
-LONG = ("one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
+LONG = ("bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
 class Tests:

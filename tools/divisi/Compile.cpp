@@ -74,7 +74,7 @@ public:
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))))
       return 1;
     TrainOptions train = flags.model.train;
-    train.channelsLast = !flags.hasTarget("cuda") && !ptx;
+    train.forGpu = flags.hasTarget("cuda") || ptx;
     if (failed(applyMesh(train)))
       return 1;
     model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });

@@ -33,8 +33,10 @@ void ModelFlags::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}));
   training->add_option("--warmup-steps", defaults.warmupSteps, "steps in which the learning rate grows to --lr");
 
-  training->add_option("--precision", train.precision, "fp32 (default) or bf16: products of bf16, sums in fp32")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  training
+      ->add_option("--precision", train.precision,
+                   "fp32 (default); bf16: products of bf16, sums in fp32; tf32: products of TF32 on GPUs")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
 }
 
 /// NAME=N pairs.

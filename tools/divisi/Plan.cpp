@@ -47,6 +47,7 @@ struct Attempt {
     module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     compiler::TrainOptions train = flags.train;
     train.splitProjections = !options.meshes.empty();
+    train.forGpu = cluster.device.kind == "cuda";
     auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile(), error);
     if (!database || failed(toTrain(train, error)))
       return failure();

@@ -48,6 +48,8 @@ double planning::localFlops(const Problem::Op &op, const Mesh &mesh, const Facto
 }
 
 Precision planning::precisionOf(const Problem &problem, const Problem::Op &op) {
+  if (op.tf32)
+    return Cluster::Device::tf32;
   for (int tensor : op.operands)
     if (problem.tensors[tensor].elementBytes != 2)
       return Cluster::Device::fp32;

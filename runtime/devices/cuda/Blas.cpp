@@ -9,7 +9,7 @@ namespace {
 constexpr size_t workspaceBytes = size_t(32) << 20;
 
 // Values of cuBLASLt's enumerations (cublasLt.h, library_types.h).
-constexpr int compute32 = 68, compute64 = 70;
+constexpr int compute32 = 68, compute64 = 70, computeTf32 = 77;
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 constexpr int transposeA = 3, transposeB = 4, batchCount = 5, batchStride = 6, maxWorkspace = 1;
 
@@ -133,7 +133,8 @@ std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
   auto plan = std::make_unique<Plan>(merged(given), *lt);
   const DivisiGemm &g = plan->g;
   bool wide = g.type == DIVISI_F64;
-  check(lt->descCreate(&plan->desc, wide ? compute64 : compute32, wide ? real64 : real32), "describe", g);
+  int compute = wide ? compute64 : g.tf32 && g.type == DIVISI_F32 ? computeTf32 : compute32;
+  check(lt->descCreate(&plan->desc, compute, wide ? real64 : real32), "describe", g);
   int yes = 1, no = 0;
   check(lt->descSet(plan->desc, transposeA, g.transpose_b ? &yes : &no, sizeof yes), "describe", g);
   check(lt->descSet(plan->desc, transposeB, g.transpose_a ? &yes : &no, sizeof yes), "describe", g);

@@ -2,6 +2,7 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/DataType.h"
 #include "runtime/devices/cpu/ConvDirect.h"
+#include "runtime/devices/cpu/Convert.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Dnn.h"
 #include "runtime/devices/cuda/Nccl.h"
@@ -170,9 +171,20 @@ public:
                                 : kind == ConvKind::InputGrad ? std::vector{y, w, x}
                                                               : std::vector{x, y, w};
     onThisProcessor(buffers, sizes, 2, [&](DivisiContext *cpu, void *const *host) {
-      if (widthOfType(params.type) == 2)
-        throw std::runtime_error("half precision with padding that differs between the sides is not supported on GPUs");
-      convDirect(kind, params, host, cpu->threads);
+      if (widthOfType(params.type) > 2)
+        return convDirect(kind, params, host, cpu->threads);
+      DivisiConv single = params;
+      single.type = DIVISI_F32;
+      std::vector<std::vector<float>> wide;
+      std::vector<void *> floats;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        wide.emplace_back(sizes[i] / 2);
+        floats.push_back(wide.back().data());
+        if (i < 2)
+          convertToFloat(host[i], params.type, wide[i].data(), static_cast<int64_t>(wide[i].size()));
+      }
+      convDirect(kind, single, floats.data(), cpu->threads);
+      convertFromFloat(wide[2].data(), host[2], params.type, static_cast<int64_t>(wide[2].size()));
     });
   }
 

@@ -171,7 +171,8 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
                      plan->wide ? typeDouble : typeFloat),
         "describe a convolution");
   check(dnn->convGroups(plan->conv, int(c.groups)), "describe groups");
-  if (type == typeFloat)
+  bool exact = type == typeFloat && !c.tf32;
+  if (exact)
     check(dnn->convMath(plan->conv, fmaMath), "compute in single precision");
   // The operands in the order in which each kind takes them, and then the result.
   void *first = kind == ConvKind::InputGrad ? plan->w : plan->x;
@@ -188,7 +189,7 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
       best = &found[i];
   if (!best)
     throw std::runtime_error("cuDNN has no algorithm for a convolution");
-  if (type != typeFloat) // an algorithm's memory is that of its own kind of arithmetic
+  if (!exact) // an algorithm's memory is that of its own kind of arithmetic
     check(dnn->convMath(plan->conv, best->mathType), "choose the arithmetic of a convolution");
   plan->algorithm = best->algorithm;
   plan->bytes = best->memory;

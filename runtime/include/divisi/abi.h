@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define DIVISI_ABI_VERSION 3
+#define DIVISI_ABI_VERSION 4
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
 
@@ -98,6 +98,7 @@ typedef struct DivisiGemm {
   int64_t a0, a1, b0, b1, c0, c1; /* strides of the two batch dimensions */
   int64_t type, result_type;
   int64_t accumulate; /* c += instead of c = */
+  int64_t tf32;       /* operands in F32 may be rounded to TF32 */
 } DivisiGemm;
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers);
 
@@ -110,6 +111,7 @@ typedef struct DivisiConv {
   int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad_low[3], pad_high[3];
   int64_t channels_last;
   int64_t type;
+  int64_t tf32; /* as in DivisiGemm */
 } DivisiConv;
 void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);

@@ -2,14 +2,14 @@
 // matrices, d = alpha op(a) op(b) + beta c. It refuses what the library refuses: leading dimensions below the rows,
 // operands that do not match.
 #include "test/gpu/fake/Log.h"
+#include "test/gpu/fake/Numbers.h"
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
 namespace {
 constexpr int success = 0, invalidValue = 7, notSupported = 15;
-constexpr int real32 = 0, real64 = 1, brain16 = 14, compute32 = 68, compute64 = 70;
+constexpr int real32 = 0, real64 = 1, brain16 = 14, compute32 = 68, compute64 = 70, computeTf32 = 77;
 
 struct Desc {
   int compute, scale, transposeA = 0, transposeB = 0;
@@ -23,26 +23,17 @@ struct Layout {
   size_t width() const { return type == real64 ? 8 : type == real32 ? 4 : 2; }
 };
 
+Kind kindOf(int type) {
+  return type == real64 ? Kind::Double : type == real32 ? Kind::Float : type == brain16 ? Kind::Brain : Kind::Half;
+}
+int64_t placeOf(const Layout &m, uint64_t row, uint64_t col, int64_t batch) {
+  return batch * m.stride + (int64_t)col * m.ld + (int64_t)row;
+}
 double load(const Layout &m, const void *data, uint64_t row, uint64_t col, int64_t batch) {
-  int64_t at = batch * m.stride + (int64_t)col * m.ld + (int64_t)row;
-  if (m.type == real64)
-    return ((const double *)data)[at];
-  if (m.type == real32)
-    return ((const float *)data)[at];
-  return m.type == brain16 ? std::bit_cast<float>((uint32_t)((const uint16_t *)data)[at] << 16)
-                           : (double)((const _Float16 *)data)[at];
+  return number(kindOf(m.type), data, placeOf(m, row, col, batch));
 }
 void store(const Layout &m, void *data, uint64_t row, uint64_t col, int64_t batch, double value) {
-  int64_t at = batch * m.stride + (int64_t)col * m.ld + (int64_t)row;
-  if (m.type == real64)
-    ((double *)data)[at] = value;
-  else if (m.type == real32)
-    ((float *)data)[at] = (float)value;
-  else if (m.type == brain16) {
-    auto bits = std::bit_cast<uint32_t>((float)value);
-    ((uint16_t *)data)[at] = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  } else
-    ((_Float16 *)data)[at] = (_Float16)value;
+  setNumber(kindOf(m.type), data, placeOf(m, row, col, batch), value);
 }
 
 bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c) {
@@ -52,7 +43,8 @@ bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c
     if (x->ld < (int64_t)x->rows || x->rows == 0 || x->cols == 0 || x->batch != c.batch)
       return false;
   return k == kb && m == c.rows && n == c.cols && a.type == b.type &&
-         (a.type == real64) == (desc.compute == compute64) && (desc.compute == compute32 || desc.compute == compute64);
+         (a.type == real64) == (desc.compute == compute64) &&
+         (desc.compute == compute32 || desc.compute == compute64 || (desc.compute == computeTf32 && a.type == real32));
 }
 } // namespace
 

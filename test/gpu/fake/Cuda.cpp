@@ -65,7 +65,13 @@ void *kernels() {
     char path[4096] = "";
     if (readlink("/proc/self/exe", path, sizeof path - 1) < 0)
       return (void *)nullptr;
-    return dlopen((std::string(path) + ".kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::string file = std::string(path) + ".kernels.so";
+    void *found = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!found && access(file.c_str(), F_OK) == 0) {
+      std::fprintf(stderr, "%s\n", dlerror());
+      std::abort();
+    }
+    return found;
   }();
   return library;
 }

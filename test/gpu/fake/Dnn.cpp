@@ -1,6 +1,7 @@
 // A cuDNN for a GPU that is not there: convolutions as they are defined, over the strides that are given, in double
 // precision.
 #include "test/gpu/fake/Log.h"
+#include "test/gpu/fake/Numbers.h"
 
 #include <cstdint>
 #include <cstring>
@@ -8,7 +9,14 @@
 
 namespace {
 constexpr int success = 0, badParam = 2000, notSupported = 3000;
-constexpr int typeFloat = 0, typeDouble = 1;
+constexpr int typeFloat = 0, typeDouble = 1, typeHalf = 2, typeBrain = 9;
+
+Kind kindOf(int type) {
+  return type == typeDouble  ? Kind::Double
+         : type == typeFloat ? Kind::Float
+         : type == typeHalf  ? Kind::Half
+                             : Kind::Brain;
+}
 
 struct Tensor { // a filter, too
   int type = -1;
@@ -29,21 +37,15 @@ struct Handle {
   void *stream = nullptr;
 };
 
-double load(const Tensor &t, const void *data, int64_t at) {
-  return t.type == typeDouble ? ((const double *)data)[at] : ((const float *)data)[at];
-}
-void store(const Tensor &t, void *data, int64_t at, double value) {
-  if (t.type == typeDouble)
-    ((double *)data)[at] = value;
-  else
-    ((float *)data)[at] = (float)value;
-}
+double load(const Tensor &t, const void *data, int64_t at) { return number(kindOf(t.type), data, at); }
+void store(const Tensor &t, void *data, int64_t at, double value) { setNumber(kindOf(t.type), data, at, value); }
 
 bool matches(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c) {
   size_t rank = x.rank();
   if (rank < 4 || rank > 5 || w.rank() != rank || y.rank() != rank || c.pad.size() != rank - 2 || c.mode != 1)
     return false;
-  if ((x.type != typeFloat && x.type != typeDouble) || w.type != x.type || y.type != x.type)
+  if ((x.type != typeFloat && x.type != typeDouble && x.type != typeHalf && x.type != typeBrain) || w.type != x.type ||
+      y.type != x.type)
     return false;
   if (x.sizes[0] != y.sizes[0] || x.sizes[1] != w.sizes[1] * c.groups || y.sizes[1] != w.sizes[0])
     return false;

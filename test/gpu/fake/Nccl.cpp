@@ -2,8 +2,8 @@
 // members of a communicator ask for the same, in the same order, and that sends and receives meet; a send ends when its
 // message is taken. Sums are added in the order of the ranks, in double precision.
 #include "test/gpu/fake/Log.h"
+#include "test/gpu/fake/Numbers.h"
 
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 constexpr int success = 0, invalidArgument = 4, invalidUsage = 5, remoteError = 6;
 constexpr size_t widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2}; // by type
 constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
-enum Kind { AllReduce, AllGather, ReduceScatter, Send, Receive };
+enum Ask { AllReduce, AllGather, ReduceScatter, Send, Receive };
 const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "send", "send"};
 
 struct Id {
@@ -33,7 +33,7 @@ struct Comm {
   std::string name() const { return path.substr(path.rfind('-') + 1); }
 };
 struct Op {
-  Kind kind;
+  Ask kind;
   const char *from;
   char *to;
   size_t count;
@@ -100,29 +100,8 @@ int take(const Op &op, int peer, std::vector<char> &data) {
   return success;
 }
 
-double load(int type, const char *at) {
-  switch (type) {
-  case float32:
-    return *(const float *)at;
-  case float64:
-    return *(const double *)at;
-  case float16:
-    return (double)*(const _Float16 *)at;
-  default:
-    return std::bit_cast<float>((uint32_t)(*(const uint16_t *)at) << 16);
-  }
-}
-void store(int type, char *at, double value) {
-  if (type == float32)
-    *(float *)at = (float)value;
-  else if (type == float64)
-    *(double *)at = value;
-  else if (type == float16)
-    *(_Float16 *)at = (_Float16)value;
-  else {
-    auto bits = std::bit_cast<uint32_t>((float)value);
-    *(uint16_t *)at = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
+Kind kindOf(int type) {
+  return type == float64 ? Kind::Double : type == float32 ? Kind::Float : type == bfloat16 ? Kind::Brain : Kind::Half;
 }
 template <typename T> T combined(T a, T b, int reduction) {
   return reduction == 0 ? (T)(a + b) : reduction == 2 ? (a > b ? a : b) : (a < b ? a : b);
@@ -147,11 +126,11 @@ void reduce(const Op &op, const std::vector<std::vector<char>> &all, size_t skip
     return reduceIntegers<uint8_t>(op, all, skip);
   default:
     for (size_t i = 0; i < op.count; ++i) {
-      size_t at = i * widths[op.type];
-      double value = load(op.type, all[0].data() + skip + at);
+      Kind kind = kindOf(op.type);
+      double value = number(kind, all[0].data() + skip, (int64_t)i);
       for (size_t r = 1; r < all.size(); ++r)
-        value = combined(value, load(op.type, all[r].data() + skip + at), op.reduction);
-      store(op.type, op.to + at, value);
+        value = combined(value, number(kind, all[r].data() + skip, (int64_t)i), op.reduction);
+      setNumber(kind, op.to, (int64_t)i, value);
     }
   }
 }
