@@ -63,8 +63,9 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   if (!options.forGpu)
     pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());
-  if (options.precision == "bf16")
-    pm.addPass(training::createReducePrecisionPass());
+  bool half = options.precision == "fp16", small = half || options.precision == "bf16";
+  if (small)
+    pm.addPass(training::createReducePrecisionPass({half ? "f16" : "bf16"}));
   pm.addPass(training::createMakeEvaluatePass());
   training::MakeTrainPassOptions train;
   train.optimizer = options.optimizer;
@@ -75,10 +76,11 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.eps = options.eps;
   train.weightDecay = options.weightDecay;
   train.clipNorm = options.clipNorm;
+  train.lossScaling = half;
   train.markGradients = options.markGradients;
   pm.addPass(training::createMakeTrainPass(train));
   pm.addPass(createCanonicalizerPass());
-  if (options.forGpu && options.precision == "bf16")
+  if (options.forGpu && small)
     pm.addPass(training::createNarrowContractionsPass());
   if (options.precision == "tf32")
     pm.addPass(training::createUseTf32Pass());

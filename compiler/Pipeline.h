@@ -28,7 +28,7 @@ Level levelOf(mlir::ModuleOp module);
 
 /// What the training step is made with: the options of the pass make-train, as text for the pass manager.
 struct TrainOptions {
-  std::string optimizer = "sgd", precision = "fp32"; // precision: fp32, tf32 or bf16
+  std::string optimizer = "sgd", precision = "fp32"; // precision: fp32, tf32, bf16 or fp16
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0;
   bool nesterov = false;
   bool splitProjections = false; // for plans that split weights

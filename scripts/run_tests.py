@@ -51,6 +51,7 @@ def suites(build):
         "slow": [
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
+            Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("pipelines", [*pipelines, "--ways", "--draws", "10"]),
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),

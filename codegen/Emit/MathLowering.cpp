@@ -31,6 +31,8 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       return signalPassFailure();
     getOperation()->walk([](arith::ArithFastMathInterface op) {
+      if (isa<arith::TruncFOp, arith::ExtFOp>(op)) // a conversion there and back would fold away, and it rounds
+        return;
       auto flags = op.getFastMathFlagsAttr();
       auto wanted = (flags ? flags.getValue() : arith::FastMathFlags::none) | arith::FastMathFlags::contract;
       op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), wanted));

@@ -37,7 +37,7 @@ struct Bucket {
 /// Positions of operations as they were before any were combined; of a combined one, that of its last member.
 using Order = llvm::DenseMap<Operation *, int64_t>;
 
-/// Whether computing `op` needs a result of `of`, whose earliest member stands at `first`: nothing before that does.
+/// Whether computing `op` needs a result of `of`. Operations before `first` need none that stand later.
 bool dependsOn(Operation *op, Operation *of, int64_t first, const Order &order) {
   SmallVector<Operation *> work = {op};
   llvm::DenseSet<Operation *> seen;
@@ -116,12 +116,14 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
       }
     }
     SmallVector<Bucket> buckets;
+    // What needs an early member of a combined operation needs what stands as late as its last one.
+    int64_t firstCombined = order.size();
     for (auto [entry, behind] : llvm::zip(all, behindMessage)) {
       auto [op, when] = entry;
       if (behind) // what stages tell each other in between may depend on the one, and the other on it
         buckets.clear();
       auto fits = [&, op = op, when = when](Bucket &bucket) {
-        return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op, bucket.first, order);
+        return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op, std::min(bucket.first, firstCombined), order);
       };
       if (auto *bucket = llvm::find_if(buckets, fits); bucket != buckets.end()) {
         bucket->bytes += bytesOf(op);
@@ -129,6 +131,7 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
         order.erase(op);
         order.erase(bucket->op);
         bucket->op = combine(bucket->op, op);
+        firstCombined = std::min(firstCombined, bucket->first);
         order[bucket->op] = last;
       } else {
         buckets.push_back({op, bytesOf(op), when, order.lookup(op)});

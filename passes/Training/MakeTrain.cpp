@@ -1,4 +1,5 @@
 #include "passes/Training/Autodiff.h"
+#include "passes/Training/LossScaling.h"
 #include "passes/Training/Optimizer.h"
 #include "passes/Training/Passes.h"
 #include "passes/Training/StepFunction.h"
@@ -68,6 +69,9 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     Value seed = step.addState(scalar(i64), "divisi.seed", "seed", loc);
     Optimizer::Shared shared;
     NamedAttribute rate = builder.getNamedAttr(names::scalar, builder.getStringAttr("learning_rate"));
+    std::optional<LossScaling> scaling;
+    if (lossScaling)
+      scaling.emplace(step, loc);
     shared.learningRate = step.addArgument(scalar(f32), builder.getDictionaryAttr(rate), loc);
 
     builder.setInsertionPointToEnd(&step.getBody());
@@ -84,37 +88,61 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
         lossValue = mapping.lookup(value);
     if (!lossValue)
       return loss.emitError("expected a result with the attribute 'graph.loss'");
-    if (failed(differentiate(loss, builder, lossValue, trained)))
+    GraphBuilder lossBuilder(builder, lossValue.getLoc());
+    if (failed(differentiate(loss, builder, scaling ? scaling->scale(lossBuilder, lossValue) : lossValue, trained)))
       return failure();
 
     GraphBuilder b(builder, NameLoc::get(builder.getStringAttr("update")));
     SmallVector<std::pair<StringAttr, Value>> norms;
+    SmallVector<Value *> gradients;
     for (Trained &t : trained) {
       if (markGradients)
         t.gradient = b.op<AccumulateOp>(t.gradient);
-      norms.push_back({t.name, norm(b, t.gradient)});
+      gradients.push_back(&t.gradient);
     }
+    if (scaling)
+      scaling->unscale(b, gradients);
+    for (Trained &t : trained)
+      norms.push_back({t.name, norm(b, t.gradient)});
     if (clipNorm > 0)
       clip(b, trained, clipNorm);
-    shared.step = b.addConst(count, 1);
+    Value number = b.addConst(count, 1);
+    shared.step = scaling ? scaling->effective(b, number) : number;
     rule.prepare(b, shared);
+    auto renew = [&](Value renewed, Value before, StringAttr name) {
+      step.addResult(scaling ? scaling->choose(b, renewed, before) : renewed, names::renews, name);
+    };
     for (Trained &t : trained) {
       b.setLoc(t.parameter.getLoc());
       for (StringRef moment : rule.moments())
         t.moments.push_back(step.addState(t.parameter.getType(), (t.name.getValue() + "." + moment).str(), "moment",
                                           t.parameter.getLoc(), t.ofMoments));
-      Value renewed = rule.update(b, shared, t.parameter, t.gradient, t.moments);
-      step.addResult(renewed, names::renews, t.name);
-      for (auto [moment, value] : llvm::zip(rule.moments(), t.moments))
-        step.addResult(value, names::renews, builder.getStringAttr(t.name.getValue() + "." + moment));
+      SmallVector<Value> before = t.moments;
+      renew(rule.update(b, shared, t.parameter, t.gradient, t.moments), t.parameter, t.name);
+      for (auto [moment, value, old] : llvm::zip(rule.moments(), t.moments, before))
+        renew(value, old, builder.getStringAttr(t.name.getValue() + "." + moment));
     }
     for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
-      if (auto name = loss.getResultAttrOfType<StringAttr>(i, names::renews))
-        step.addResult(mapping.lookup(value), names::renews, name);
-    step.addResult(shared.step, names::renews, builder.getStringAttr("divisi.step"));
+      if (auto name = loss.getResultAttrOfType<StringAttr>(i, names::renews)) {
+        Value before = bufferOf(loss, name);
+        if (!before)
+          return loss.emitError("result #") << i << " renews '" << name.getValue() << "', which is no buffer";
+        renew(mapping.lookup(value), mapping.lookup(before), name);
+      }
+    step.addResult(number, names::renews, builder.getStringAttr("divisi.step"));
+    if (scaling)
+      scaling->renew(b, step);
     report(step, builder, lossValue, norms);
     step.finish();
     return success();
+  }
+
+  /// The argument of @loss that a result renews; null if there is none.
+  static Value bufferOf(func::FuncOp loss, StringAttr name) {
+    for (BlockArgument argument : loss.getArguments())
+      if (loss.getArgAttr(argument.getArgNumber(), names::buffer) == name)
+        return argument;
+    return nullptr;
   }
 
   static SmallVector<NamedAttribute> describeMoments(func::FuncOp loss, BlockArgument parameter, StringAttr name) {

@@ -18,7 +18,9 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   let description = [{
     Input: @loss. Output: @train, whose arguments are the state (parameters, buffers, the optimizer's moments, step and seed),
     the inputs and the run-time scalars, and whose results are the renewed state (`graph.renews`), the loss and what is
-    computed only when somebody looks (`graph.result` with `when`: accuracy, gradient norms). Fails when no parameter
+    computed only when somebody looks (`graph.result` with `when`: accuracy, gradient norms). With `loss-scaling`, state of the
+    role `scaling` has the factor of the loss, and every renewed state is a select: the one before where a gradient was not
+    finite. Fails when no parameter
     trains or when the loss depends on none.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
@@ -31,6 +33,7 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     Option<"eps", "eps", "double", "1e-8", "added to adam's denominator">,
     Option<"weightDecay", "weight-decay", "double", "0", "L2 for sgd and adam, decoupled for adamw">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,
+    Option<"lossScaling", "loss-scaling", "bool", "false", "dynamic loss scaling: a step with a gradient that is not finite is skipped">,
     Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for asynchronous schedules">
   ];
 }

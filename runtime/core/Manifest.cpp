@@ -14,7 +14,7 @@ template <typename Items, typename Match> auto findIn(const Items &items, Match 
 } // namespace
 
 const char *divisi::runtime::nameOf(Role role) {
-  constexpr std::array names = {"parameter", "buffer", "constant", "moment", "step", "seed"};
+  constexpr std::array names = {"parameter", "buffer", "constant", "moment", "step", "seed", "scaling"};
   return names[static_cast<size_t>(role)];
 }
 

@@ -54,7 +54,7 @@ struct Input : Tensor {
   std::optional<std::pair<int64_t, int64_t>> range;
 };
 
-enum class Role { Parameter, Buffer, Constant, Moment, Step, Seed };
+enum class Role { Parameter, Buffer, Constant, Moment, Step, Seed, Scaling };
 const char *nameOf(Role role);
 
 /// How `--init` fills a tensor.

@@ -10,7 +10,7 @@ using namespace divisi::runtime;
 
 namespace {
 std::optional<Role> parseRole(const std::string &name) {
-  for (Role role : {Role::Parameter, Role::Buffer, Role::Constant, Role::Moment, Role::Step, Role::Seed})
+  for (Role role : {Role::Parameter, Role::Buffer, Role::Constant, Role::Moment, Role::Step, Role::Seed, Role::Scaling})
     if (name == nameOf(role))
       return role;
   return std::nullopt;

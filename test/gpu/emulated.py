@@ -29,6 +29,7 @@ WAYS = {
                    "mlp_no_loss,llama_tiny,moe_tiny,inception_tiny,unet_tiny"],
     "bf16 on data=2,model=2": ["--devices", "4", "--compile-args=--mesh data=2,model=2 --precision bf16", "--tolerance", "0.02",
                                "--norm-tolerance", "0.3", "--cases", "gpt_tiny"],
+    "fp16": ["--compile-args=--precision fp16", "--tolerance", "0.02", "--norm-tolerance", "0.3", "--cases", "gpt_tiny,inception_tiny"],
     "tf32": ["--compile-args=--precision tf32", "--cases", "gpt_tiny"],
     "data=2": ["--devices", "2", "--strategy", "data", "--cases", "gpt_tiny"],
     "data=2, more": ["--devices", "2", "--strategy", "data", "--cases", "lenet,moe_tiny"],
@@ -41,7 +42,7 @@ WAYS = {
 }
 
 
-LONG = ("bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
+LONG = ("fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
 class Tests:

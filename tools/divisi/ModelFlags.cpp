@@ -35,8 +35,9 @@ void ModelFlags::addTo(CLI::App &command) {
 
   training
       ->add_option("--precision", train.precision,
-                   "fp32 (default); bf16: products of bf16, sums in fp32; tf32: products of TF32 on GPUs")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+                   "fp32 (default); bf16 or fp16: products of 16 bits, sums in fp32, with loss scaling for fp16; "
+                       "tf32: products of TF32 on GPUs")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
 }
 
 /// NAME=N pairs.

@@ -153,3 +153,22 @@ func.func @steps(%g: tensor<8xf32>, %h: tensor<8xf32>, %n: tensor<f32>, %m: tens
   %7 = graph.add %5, %6 : tensor<f32>
   return %0, %2, %7, %3, %4, %6 : tensor<8xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<8xf32>, tensor<f32>
 }
+
+// %2 needs what stands before %3, but is combined with what needs %3: so the last one needs %3, too, and cannot travel with it.
+// CHECK-LABEL: func.func @behind_a_bucket
+// CHECK-NEXT: %[[C:.*]] = dist.all_reduce max over ["model"] %arg1 :
+// CHECK-NEXT: %[[N:.*]] = graph.neg %[[C]]
+// CHECK-NEXT: %[[R:.*]]:2 = dist.all_reduce sum over ["data"] %arg0, %[[N]] :
+// CHECK-NEXT: %[[P:.*]] = graph.abs %[[R]]#0
+// CHECK-NEXT: %[[E:.*]] = dist.all_reduce max over ["model"] %[[P]] :
+// CHECK-NEXT: return %[[R]]#1, %[[E]]
+func.func @behind_a_bucket(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+    attributes {dist.partitioned = #mesh} {
+  %1 = dist.all_reduce sum over ["data"] %a : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = graph.abs %1 : tensor<8xf32>
+  %3 = dist.all_reduce max over ["model"] %b : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = graph.neg %3 : tensor<8xf32>
+  %5 = dist.all_reduce sum over ["data"] %4 : (tensor<8xf32>) -> tensor<8xf32>
+  %6 = dist.all_reduce max over ["model"] %2 : (tensor<8xf32>) -> tensor<8xf32>
+  return %5, %6 : tensor<8xf32>, tensor<8xf32>
+}

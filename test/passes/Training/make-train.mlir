@@ -4,6 +4,7 @@
 // RUN: divisi-opt %s --make-train='optimizer=adam weight-decay=0.01' --canonicalize --split-input-file | FileCheck %s --check-prefix=ADAM
 // RUN: divisi-opt %s --make-train='optimizer=adamw weight-decay=0.01' --canonicalize --split-input-file | FileCheck %s --check-prefix=ADAMW
 // RUN: divisi-opt %s --make-train='clip-norm=2' --canonicalize --split-input-file | FileCheck %s --check-prefix=CLIP
+// RUN: divisi-opt %s --make-train='loss-scaling=true' --canonicalize --split-input-file | FileCheck %s --check-prefix=SCALE
 
 // loss = sum((x w)^2): the gradient of w is x^T (2 x w), and plain SGD keeps no moments.
 // CHECK-NOT: @loss
@@ -47,6 +48,14 @@
 // NESTEROV: %[[M:.*]] = graph.add %{{.*}}, %[[GW:.*]] : tensor<6x8xf32>
 // NESTEROV: %[[AHEAD:.*]] = graph.mul %[[M]],
 // NESTEROV: graph.add %[[GW]], %[[AHEAD]]
+
+// The seed of the gradients is the factor; a renewed state is chosen by whether all of them are finite.
+// SCALE: name = "divisi.loss_scale_offset", role = "scaling"
+// SCALE: %[[FINITE:.*]] = graph.compare eq
+// SCALE: %[[ALL:.*]] = graph.broadcast %[[FINITE]]
+// SCALE: %[[NEW:.*]] = graph.select %[[ALL]], %{{.*}}, %arg0
+// SCALE: %[[NUMBER:.*]] = graph.select %[[FINITE]]
+// SCALE: return %[[NEW]],
 
 // Adam's L2 is part of the gradient, AdamW's decay shrinks the parameter; corrections lose no digits in the first steps.
 // ADAM: name = "w.exp_avg", of = "w", role = "moment"

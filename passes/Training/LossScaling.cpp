@@ -1,0 +1,58 @@
+#include "passes/Training/LossScaling.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::training;
+using B = divisi::graph::GraphBuilder;
+using graph::Predicate;
+namespace names = divisi::graph::names;
+
+// State begins with zeros: hence the difference to the first factor, which float has exactly for all powers of two
+// here.
+static constexpr double first = 65536, least = 1, most = 4294967296.0;
+static constexpr int64_t stepsToGrow = 2000;
+
+static constexpr llvm::StringLiteral role = "scaling", offsetName = "divisi.loss_scale_offset",
+                                     goodName = "divisi.finite_steps", skippedName = "divisi.skipped_steps";
+
+LossScaling::LossScaling(StepFunction &step, Location loc) {
+  Builder builder(loc.getContext());
+  offset = step.addState(RankedTensorType::get({}, builder.getF32Type()), offsetName, role, loc);
+  auto count = RankedTensorType::get({}, builder.getI64Type());
+  good = step.addState(count, goodName, role, loc);
+  skipped = step.addState(count, skippedName, role, loc);
+}
+
+Value LossScaling::scale(B &b, Value loss) const { return b.mul(loss, b.addConst(offset, first)); }
+
+void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
+  Value factor = b.op<graph::ReciprocalOp>(b.addConst(offset, first)), wrong;
+  for (Value *gradient : gradients) {
+    auto type = graph::tensorType(*gradient);
+    *gradient = b.mul(*gradient, b.broadcast(factor, type.getShape(), {}));
+    Value isFinite =
+        b.compareConst(Predicate::lt, b.op<graph::AbsOp>(*gradient), std::numeric_limits<double>::infinity());
+    wrong = b.addMaybe(wrong, b.sumAll(b.select(isFinite, b.splat(type, 0), b.splat(type, 1))));
+  }
+  finite = b.compareConst(Predicate::eq, wrong, 0);
+}
+
+Value LossScaling::effective(B &b, Value step) const { return b.sub(step, skipped); }
+
+Value LossScaling::choose(B &b, Value renewed, Value before) const {
+  return b.select(b.broadcast(finite, graph::shapeOf(renewed), {}), renewed, before);
+}
+
+void LossScaling::renew(B &b, StepFunction &step) const {
+  Value factor = b.addConst(offset, first), more = b.addConst(good, 1);
+  Value grows = b.compareConst(Predicate::ge, more, stepsToGrow);
+  Value larger = b.op<graph::MinOp>(b.scale(factor, 2), b.splatLike(factor, most));
+  Value smaller = b.op<graph::MaxOp>(b.scale(factor, 0.5), b.splatLike(factor, least));
+  Value next = b.select(finite, b.select(grows, larger, factor), smaller), none = b.splatLike(good, 0);
+  Builder &builder = b.getBuilder();
+  step.addResult(b.addConst(next, -first), names::renews, builder.getStringAttr(offsetName));
+  step.addResult(b.select(finite, b.select(grows, none, more), none), names::renews, builder.getStringAttr(goodName));
+  step.addResult(b.select(finite, skipped, b.addConst(skipped, 1)), names::renews, builder.getStringAttr(skippedName));
+}
