@@ -15,6 +15,7 @@ namespace divisi::runtime {
 
 class Communicator;
 class Exchange;
+class Recorder;
 
 enum class ConvKind { Forward, InputGrad, FilterGrad };
 
@@ -49,6 +50,11 @@ public:
   virtual void run(const TaskKey &, const std::function<bool()> &task) { task(); }
   /// The task that runs does what a recording cannot repeat, as exchanging data with this processor.
   virtual void keepFromRecording() {}
+
+  /// Sets marks for calls from now on; null for none.
+  virtual void setRecorder(Recorder *) {}
+  /// Tells the recorder the times of its marks, when all that was asked for is done.
+  virtual void finishRecording() {}
 
   /// Called by all ranks together, which all have accelerators: what runs collectives over these axes of the mesh
   /// without the hosts' memory, and gives `byHost` what it does not have. Null, and the obstacle, if there is one.

@@ -4,13 +4,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace divisi::runtime {
 
 /// Times what a rank calls in a step, in order, and what travels beside it. The compute thread counts calls, the
-/// communication thread adds collectives and transfers while tasks run; both are read when the tasks have ended.
+/// communication thread adds collectives and transfers while tasks run; both are read when the tasks have ended. A
+/// device that works later than it is asked sets marks, whose times it tells in the end.
 class Recorder {
 public:
   /// Seconds since the run began.
@@ -24,11 +27,31 @@ public:
     calls.clear();
     collectives.clear();
     sends.clear();
+    marked.clear();
   }
   double now() const { return std::chrono::duration<double>(Clock::now() - origin).count(); }
   void addCall(Span span) { calls.push_back(span); }
   void addCollective(int64_t id, Span span) { collectives[id].push_back(span); }
   void addSend(int64_t id, Span span) { sends[id].push_back(span); }
+
+  /// Numbers the moment at which the device will have done what it was asked for so far; null: this processor computes.
+  std::function<size_t()> mark;
+  /// A call, or a collective, between two marks.
+  void addMarked(size_t begin, size_t end, std::optional<int64_t> collective = {}) {
+    if (marked.empty())
+      firstMark = now();
+    marked.push_back({begin, end, collective});
+  }
+  /// The seconds of all marks since the first; none if they are not known.
+  void resolve(const std::vector<double> &seconds) {
+    for (const Marked &m : marked) {
+      if (m.begin >= seconds.size() || m.end >= seconds.size())
+        continue;
+      Span span{firstMark + seconds[m.begin], firstMark + seconds[m.end]};
+      m.collective ? addCollective(*m.collective, span) : addCall(span);
+    }
+    marked.clear();
+  }
 
   /// The spans of each number, in order.
   using ById = std::map<int64_t, std::vector<Span>>;
@@ -38,15 +61,25 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+  struct Marked {
+    size_t begin, end;
+    std::optional<int64_t> collective;
+  };
   Clock::time_point origin = Clock::now();
+  std::vector<Marked> marked;
+  double firstMark = 0;
 };
 
 /// Records one call while it lives; nothing without a recorder.
 class RecordedCall {
 public:
-  explicit RecordedCall(Recorder *recorder) : recorder(recorder), begin(recorder ? recorder->now() : 0) {}
+  explicit RecordedCall(Recorder *recorder)
+      : recorder(recorder), mark(recorder && recorder->mark ? recorder->mark() : 0),
+        begin(recorder ? recorder->now() : 0) {}
   ~RecordedCall() {
-    if (recorder)
+    if (recorder && recorder->mark)
+      recorder->addMarked(mark, recorder->mark());
+    else if (recorder)
       recorder->addCall({begin, recorder->now()});
   }
   RecordedCall(const RecordedCall &) = delete;
@@ -54,6 +87,7 @@ public:
 
 private:
   Recorder *recorder;
+  size_t mark;
   double begin;
 };
 

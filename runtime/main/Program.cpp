@@ -50,6 +50,8 @@ void Program::setRecorder(Recorder *recorder) {
   context.recorder = recorder;
   if (ranks)
     ranks->setRecorder(recorder);
+  if (accelerator)
+    accelerator->setRecorder(recorder);
 }
 
 std::optional<int64_t> Program::step() const {
@@ -135,7 +137,16 @@ void Program::runTask(const Row &row, int64_t slot) {
     context.fail(status.message());
 }
 
-Status Program::run(const char *function, int64_t rows, uint32_t wants) {
+bool Program::resultsOverlapInputs() const {
+  return std::any_of(description.results.begin(), description.results.end(), [&](const Output &output) {
+    return std::any_of(description.inputs.begin(), description.inputs.end(), [&](const Input &input) {
+      return output.here && input.here && output.offset < input.offset + input.bytes &&
+             input.offset < output.offset + output.bytes;
+    });
+  });
+}
+
+Status Program::run(const char *function, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile) {
   const Table *table = description.table(function);
   if (!table)
     return failure("the program has no function '", function, "'");
@@ -159,8 +170,13 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants) {
   }
   if (context.failed())
     return context.error;
+  if (accelerator && meanwhile && !resultsOverlapInputs())
+    meanwhile();
   if (Status status = pullResults(function); !status.ok())
     return status;
+  if (context.recorder)
+    if (Status status = withAccelerator([](Accelerator &on) { on.finishRecording(); }); !status.ok())
+      return status;
   return collectResults(function);
 }
 
@@ -277,7 +293,7 @@ void Program::setLearningRate(double rate) {
     writeNumber(memory.at(*scalar), scalar->dtype, rate);
 }
 
-Status Program::train(double learningRate, int64_t rows, uint32_t wanted) {
+Status Program::train(double learningRate, int64_t rows, uint32_t wanted, const std::function<void()> &meanwhile) {
   if (isAsynchronous()) {
     setInteger(description.scalar("rows"), rows);
     minibatches.feed({learningRate, wanted});
@@ -285,10 +301,10 @@ Status Program::train(double learningRate, int64_t rows, uint32_t wanted) {
     return runMinibatches();
   }
   setLearningRate(learningRate);
-  return run("train", rows, wanted);
+  return run("train", rows, wanted, meanwhile);
 }
 
-Status Program::evaluate(int64_t rows) { return run("evaluate", rows, 0); }
+Status Program::evaluate(int64_t rows) { return run("evaluate", rows, 0, {}); }
 
 std::optional<double> Program::result(const Output *output) const {
   if (!output || !isWanted(*output))

@@ -29,7 +29,8 @@ public:
 
   /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen. In an asynchronous program the
   /// batch enters the pipeline, and its results are there some steps later.
-  Status train(double learningRate, int64_t rows, uint32_t wants);
+  /// `meanwhile` is called while an accelerator computes a synchronous step: inputs in the arena may be changed by it.
+  Status train(double learningRate, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile = {});
   /// Not while the pipeline of an asynchronous program has batches.
   Status evaluate(int64_t rows);
 
@@ -67,7 +68,7 @@ private:
   char *base() const { return accelerator ? accelerator->arena() : memory.data(); }
   const char *constants() const { return accelerator ? accelerator->constants() : code.constants; }
   void setInteger(const Tensor *tensor, int64_t value);
-  Status run(const char *function, int64_t rows, uint32_t wants);
+  Status run(const char *function, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile);
   void runTask(const Row &row, int64_t slot);
   /// Calls body for an accelerator; what it throws is the status.
   Status withAccelerator(const std::function<void(Accelerator &)> &body);
@@ -75,6 +76,8 @@ private:
   void pull(Accelerator &from, const Tensor &tensor) const;
   Status pushInputs();
   Status pullResults(const std::string &function);
+  /// Whether results come to where inputs lie.
+  bool resultsOverlapInputs() const;
   Status runMinibatches();
   Minibatches newMinibatches() const {
     return {description.lagOf(description.stageOf(description.rank)), description.longestLag()};

@@ -153,7 +153,19 @@ Status Trainer::prepare() {
     data->shuffle(point.seed, static_cast<uint64_t>(point.cursor.epoch));
   ordered = true;
   stepBegan = Clock::now();
+  if (std::optional<Ahead> loaded = std::exchange(ahead, {}); loaded && loaded->batch == point.cursor.batch) {
+    rows = loaded->rows;
+    return loaded->status;
+  }
   return data->load(point.cursor.batch, program->arena().data(), rows);
+}
+
+void Trainer::loadAhead() {
+  if (point.cursor.batch + 1 == data->fullBatches() || point.step + 1 >= total)
+    return; // another epoch has another order, and evaluation may come before it
+  ahead.emplace();
+  ahead->batch = point.cursor.batch + 1;
+  ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
 }
 
 Status Trainer::step() {
@@ -172,7 +184,7 @@ Status Trainer::step() {
   if (profile)
     profile->recorder.begin();
   auto taskBegan = Clock::now();
-  if (Status status = program->train(rate, rows, wants); !status.ok())
+  if (Status status = program->train(rate, rows, wants, [this] { loadAhead(); }); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
   double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();

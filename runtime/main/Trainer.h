@@ -59,6 +59,8 @@ private:
   Status resume();
   Status trainSteps();
   Status step();
+  /// Reads the next batch of the epoch while an accelerator computes.
+  void loadAhead();
   Status report();
   bool mustAgree() const;
   Status drain();
@@ -80,6 +82,12 @@ private:
   bool common = false;                 ///< all ranks have heard of the failure
   int stopped = 0;                     ///< the signal after which all ranks stop
   int64_t rows = 0;                    ///< of the batch that is loaded
+  /// A batch that was loaded while the one before it was trained on.
+  struct Ahead {
+    int64_t batch = 0, rows = 0;
+    Status status;
+  };
+  std::optional<Ahead> ahead;
   std::optional<BatchSource> data, evalData;
   std::optional<CheckpointFolder> checkpoints;
   std::optional<Log> log;

@@ -11,6 +11,7 @@ One line per check, then `N passed, N failed`.
 
 import argparse
 import collections
+import json
 import os
 import pathlib
 import re
@@ -64,10 +65,10 @@ class Tests:
             if match := re.match(r"(ok  |FAIL) (.*)", line):
                 yield match[2].split(":")[0], "" if match[1] == "ok  " else match[2]
 
-    def program(self, folder, model="mlp"):
+    def program(self, folder, model="mlp", flags=()):
         """A program and the words that train it."""
         path = pathlib.Path(folder) / model
-        command = [sys.executable, HERE / "emulated_divisi.py", "compile", MODELS / model / "model.onnx", "-o", path]
+        command = [sys.executable, HERE / "emulated_divisi.py", "compile", MODELS / model / "model.onnx", "-o", path, *flags]
         subprocess.run(list(map(str, command)), env=self.environment, check=True, capture_output=True)
         data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
         return [str(path), *data]
@@ -100,6 +101,29 @@ class Tests:
             return f"{kinds['capture']} captures, {kinds['replay']} replays in 8 steps"
         if kinds["allocate"] != kinds["free"]:
             return f"{kinds['allocate']} allocations, {kinds['free']} freed"
+        return ""
+
+    def trace(self):
+        """Times of calls and collectives come from the streams of each GPU."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace, profile = pathlib.Path(folder) / "trace.json", pathlib.Path(folder) / "profile.jsonl"
+            command = self.program(folder, flags=["--mesh", "data=2"])
+            command += ["--steps", "6", "--no-shuffle", "--device", "cuda", "--trace", str(trace), "--profile", str(profile)]
+            done = self.run([str(self.build / "bin/divisi"), "run", "--devices", "2", *command], DIVISI_FAKE_GPU_COUNT="2")
+            if done.returncode != 0:
+                return done.stderr.strip()
+            events = json.loads(trace.read_text())["traceEvents"]
+            calls = [json.loads(line) for line in profile.read_text().splitlines()[1:]]
+        for rank in (0, 1):
+            mine = [e for e in events if e["pid"] == rank]
+            computed = [e for e in mine if e["tid"] == "compute"]
+            if [e["cat"] for e in computed] != [call["kind"] for call in calls]:
+                return f"rank {rank} has {len(computed)} events for {len(calls)} calls"
+            if any(a["ts"] > b["ts"] for a, b in zip(computed, computed[1:])) or any(e["dur"] < 0 for e in mine):
+                return f"the events of rank {rank} are out of order"
+            reduced = [e for e in mine if e["tid"] == "communication"]
+            if len(reduced) != sum(call["kind"] == "all_reduce" for call in calls) or not all(e["dur"] > 0 for e in reduced):
+                return f"rank {rank} has {len(reduced)} collectives"
         return ""
 
     def refusals(self):
@@ -140,6 +164,8 @@ def main():
     if options.only in "recording":
         for model in ("mlp", "lenet", "gpt_tiny"):
             tests.check(f"recording: {model}", tests.recording(model))
+    if options.only in "trace":
+        tests.check("trace: mlp on data=2", tests.trace())
     if options.only in "refusals":
         for name, wrong in tests.refusals():
             tests.check(f"refusals: {name}", wrong)

@@ -5,7 +5,9 @@
 #include "runtime/devices/cpu/Convert.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Dnn.h"
+#include "runtime/devices/cuda/Marks.h"
 #include "runtime/devices/cuda/Nccl.h"
+#include "runtime/devices/cuda/PinnedRing.h"
 
 #include <climits>
 #include <cstdlib>
@@ -21,6 +23,7 @@ namespace {
 constexpr int capabilityMajor = 75, capabilityMinor = 76;
 constexpr unsigned nonBlocking = 1;
 constexpr int captureThreadLocal = 1;
+constexpr size_t mostPinned = size_t(64) << 20;
 constexpr int errorLog = 5, errorLogBytes = 6;
 
 class Gpu : public Accelerator {
@@ -40,6 +43,7 @@ public:
     driver.check(driver.retainContext(&context, device), "use a GPU");
     driver.check(driver.setContext(context), "use a GPU");
     driver.check(driver.createStream(&stream, nonBlocking), "create a stream");
+    ring.emplace(driver, stream);
     load(program, device);
     memory.emplace(driver, arenaBytes, "allocate the arena");
     constant.emplace(driver, program.constant_bytes, "allocate the constants");
@@ -60,6 +64,7 @@ public:
     dnn.reset();
     if (module)
       driver.unloadModule(module);
+    ring.reset();
     driver.destroyStream(stream);
   }
 
@@ -68,8 +73,13 @@ public:
   const char *constants() const override { return constant->data(); }
 
   void upload(uint64_t offset, const char *from, size_t bytes) override {
-    if (bytes)
-      driver.check(driver.toDevice(addressOf(arena() + offset), from, bytes, stream), "write to the GPU");
+    if (bytes == 0)
+      return;
+    if (bytes <= mostPinned)
+      return ring->copy(addressOf(arena() + offset), from, bytes);
+    // States of this size go once: a copy from memory that is not pinned ends before the call does.
+    driver.check(driver.toDevice(addressOf(arena() + offset), from, bytes, stream), "write to the GPU");
+    wait();
   }
   void download(uint64_t offset, char *to, size_t bytes) override { read(arena() + offset, to, bytes); }
   void wait() override {
@@ -81,6 +91,21 @@ public:
       lost = true;
       throw;
     }
+  }
+
+  void setRecorder(Recorder *to) override {
+    recorder = to;
+    if (recorder)
+      recorder->mark = [this] { return marks.add(stream); };
+    if (nccl)
+      nccl->setRecorder(to, &marks);
+  }
+
+  void finishRecording() override {
+    if (nccl)
+      nccl->wait();
+    if (recorder)
+      recorder->resolve(marks.take());
   }
 
   Exchange *connect(Communicator &ranks, const std::set<std::vector<int64_t>> &axes, Exchange &byHost,
@@ -101,6 +126,7 @@ public:
     if (*worst > 0)
       return nullptr;
     nccl.emplace(driver, std::move(functions), stream, ranks, axes, byHost, [this] { keepFromRecording(); });
+    nccl->setRecorder(recorder, &marks);
     return &*nccl;
   }
 
@@ -293,7 +319,10 @@ private:
   Module module = nullptr;
   std::optional<Memory> memory, constant;
   Uuid uuid = {};
-  std::optional<Nccl> nccl; ///< between several GPUs
+  std::optional<PinnedRing> ring;
+  Marks marks{driver};
+  Recorder *recorder = nullptr; ///< not owned
+  std::optional<Nccl> nccl;     ///< between several GPUs
   std::optional<Blas> blas;
   std::optional<Dnn> dnn;
   std::map<const DivisiKernel *, Function> functions;

@@ -69,7 +69,9 @@ struct Uuid {
   X(fillWords, "cuMemsetD32Async", Address, unsigned, size_t, Stream)                                                  \
   X(createEvent, "cuEventCreate", Event *, unsigned)                                                                   \
   X(destroyEvent, "cuEventDestroy_v2", Event)                                                                          \
+  X(elapsed, "cuEventElapsedTime", float *, Event, Event)                                                              \
   X(recordEvent, "cuEventRecord", Event, Stream)                                                                       \
+  X(waitForEvent, "cuEventSynchronize", Event)                                                                         \
   X(waitEvent, "cuStreamWaitEvent", Stream, Event, unsigned)                                                           \
   X(createStream, "cuStreamCreate", Stream *, unsigned)                                                                \
   X(destroyStream, "cuStreamDestroy_v2", Stream)                                                                       \

@@ -23,28 +23,39 @@ private:
   Address address = 0;
 };
 
-/// Numbers in the host's memory that a GPU writes.
-class PinnedWords {
+/// A block of the host's memory that a GPU reads and writes by itself.
+class PinnedMemory {
 public:
-  PinnedWords(const Driver &driver, size_t count) : driver(driver) {
+  PinnedMemory(const Driver &driver, size_t bytes) : driver(driver) {
     constexpr unsigned mapped = 2; // CU_MEMHOSTALLOC_DEVICEMAP
-    void *memory = nullptr;
-    driver.check(driver.allocateHost(&memory, count * sizeof(unsigned), mapped), "allocate pinned memory");
-    words = static_cast<volatile unsigned *>(memory);
-    for (size_t i = 0; i < count; ++i)
-      words[i] = 0;
-    driver.check(driver.hostAddress(&base, memory, 0), "map pinned memory");
+    driver.check(driver.allocateHost(&memory, bytes, mapped), "allocate pinned memory");
   }
-  ~PinnedWords() { driver.releaseHost(const_cast<unsigned *>(words)); }
-  PinnedWords(const PinnedWords &) = delete;
-  PinnedWords &operator=(const PinnedWords &) = delete;
+  ~PinnedMemory() { driver.releaseHost(memory); }
+  PinnedMemory(const PinnedMemory &) = delete;
+  PinnedMemory &operator=(const PinnedMemory &) = delete;
 
-  Address address(size_t word) const { return base + word * sizeof(unsigned); }
-  unsigned read(size_t word) const { return words[word]; }
+  char *data() const { return static_cast<char *>(memory); }
 
 private:
   const Driver &driver;
-  volatile unsigned *words = nullptr;
+  void *memory = nullptr;
+};
+
+/// Numbers in the host's memory that a GPU writes.
+class PinnedWords {
+public:
+  PinnedWords(const Driver &driver, size_t count) : memory(driver, count * sizeof(unsigned)) {
+    for (size_t i = 0; i < count; ++i)
+      words()[i] = 0;
+    driver.check(driver.hostAddress(&base, memory.data(), 0), "map pinned memory");
+  }
+
+  Address address(size_t word) const { return base + word * sizeof(unsigned); }
+  unsigned read(size_t word) const { return words()[word]; }
+
+private:
+  volatile unsigned *words() const { return reinterpret_cast<volatile unsigned *>(memory.data()); }
+  PinnedMemory memory;
   Address base = 0;
 };
 

@@ -138,7 +138,10 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
     driver.check(driver.recordEvent(ready, compute), "record an event");
     driver.check(driver.waitEvent(side, ready, 0), "wait for an event");
     progress(0, params->id);
+    size_t begin = recorder ? marks->add(side) : 0;
     launch(**plan, *params, comm->second, buffers);
+    if (recorder)
+      recorder->addMarked(begin, marks->add(side), params->id);
     progress(1, params->id);
     auto [event, fresh] = done.try_emplace(params->id, nullptr);
     if (fresh)

@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_DEVICES_CUDA_NCCL_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/devices/cuda/Marks.h"
 #include "runtime/devices/cuda/Memory.h"
 
 #include <array>
@@ -67,6 +68,12 @@ public:
   void beginTask() { mine.clear(); }
   void endTask();
 
+  /// Marks the times of collectives; null for nobody.
+  void setRecorder(Recorder *to, Marks *on) {
+    recorder = to;
+    marks = on;
+  }
+
   /// Returns when the stream is done. Throws if NCCL fails, another rank has ended, or hangs when this one must stop.
   void wait(Stream stream);
   void wait() { wait(side); }
@@ -89,6 +96,8 @@ private:
   Exchange &byHost;
   std::function<void()> unrepeatable;
   std::map<std::vector<int64_t>, NcclComm> comms; ///< by axes; null for a group of one rank
+  Recorder *recorder = nullptr;                   ///< not owned
+  Marks *marks = nullptr;
   Event ready = nullptr;
   std::map<int64_t, Event> done;                 ///< by collective
   std::set<int64_t> open, mine;                  ///< started and not awaited; those of this task

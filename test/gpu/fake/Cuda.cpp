@@ -4,6 +4,7 @@
 #include "test/gpu/fake/Log.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
@@ -36,6 +37,8 @@ struct Stream {
   size_t count = 0; // of what it was given
 };
 struct Event {
+  std::chrono::steady_clock::time_point time = {};
+  bool timed = true;
   Stream *stream = nullptr;
   Graph *capture = nullptr;
   size_t count = 0;
@@ -254,8 +257,9 @@ API cuMemsetD32Async(unsigned long long address, unsigned value, size_t count, S
     return success;
   });
 }
-API cuEventCreate(Event **event, unsigned) {
+API cuEventCreate(Event **event, unsigned flags) {
   *event = new Event;
+  (*event)->timed = (flags & 2) == 0;
   return success;
 }
 API cuEventDestroy_v2(Event *event) {
@@ -263,9 +267,16 @@ API cuEventDestroy_v2(Event *event) {
   return success;
 }
 API cuEventRecord(Event *event, Stream *stream) {
-  *event = {stream, stream->capture, stream->count};
+  *event = {std::chrono::steady_clock::now(), event->timed, stream, stream->capture, stream->count};
   return success;
 }
+API cuEventElapsedTime(float *milliseconds, Event *begin, Event *end) {
+  if (!begin->timed || !end->timed || !begin->stream || !end->stream || begin->capture || end->capture)
+    return invalidValue;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  return success;
+}
+API cuEventSynchronize(Event *event) { return event->capture ? captureInvalid : success; }
 API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
   if (!event->stream)
     return invalidValue;
