@@ -27,8 +27,10 @@ private:
   /// `value`: cost + price x memory of the variables so far, and the messages to them from all others.
   bool descend(int v, double value, double memory) {
     if (v == static_cast<int>(choice.size())) {
-      if (double cost = graph.cost(choice); cost < best.cost)
-        best = {choice, cost, graph.memory(choice)};
+      // (What is left of the value is the cost; summed anew, it does not depend on the way here.)
+      if (value - price * memory < best.cost)
+        if (double cost = graph.cost(choice); cost < best.cost)
+          best = {choice, cost, graph.memory(choice)};
       return true;
     }
     const Graph::Variable &at = graph.variables[v];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 using namespace divisi::planning;
 
@@ -104,21 +105,30 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     noteBound(price, eliminateAll(base, price, options.tables, choice));
     return planOf(std::move(choice));
   }
-  double lower = -infinity, last = -infinity;
-  GraphPlan plan;
-  auto valueOf = [&](const GraphPlan &p) { return p.cost + price * p.memory; };
+  double lower = -infinity, last = -infinity, least = infinity;
+  std::vector<int> found; // of value `least`: in the stage until it changes, then in the whole graph
+  bool inStage = false;
+  auto leaveStage = [&] {
+    if (std::exchange(inStage, false))
+      found = stage->expand(found);
+  };
   for (int round = 1; round <= options.rounds; ++round) {
-    if (round % roundsToExclude == 1 && round > 1)
+    if (round % roundsToExclude == 1 && round > 1) {
+      leaveStage();
       exclude(price);
+    }
     TreeReweighted &messages = stage->messages;
     messages.round(price);
     ++roundsDone;
     workDone += 2 * (stage->graph().entries() + messageWork * stage->graph().edges.size());
-    if (round == 1 || messages.value() < valueOf(plan))
-      plan = planOf(stage->expand(messages.choice()));
+    if (round == 1 || messages.value() < least) {
+      least = messages.value();
+      found = messages.choice();
+      inStage = true;
+    }
     lower = std::max(lower, messages.bound());
     noteBound(price, lower);
-    double left = valueOf(plan) - lower, scale = std::abs(valueOf(plan));
+    double left = least - lower, scale = std::abs(least);
     if (left <= std::max(1e-9, 0.1 * options.gap) * scale || done())
       break;
     if (round % roundsToStall == 0) {
@@ -127,6 +137,9 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
       last = lower;
     }
   }
+  leaveStage();
+  GraphPlan plan = planOf(std::move(found));
+  auto valueOf = [&](const GraphPlan &p) { return p.cost + price * p.memory; };
   std::vector<int> choice = stage->contract(plan.choice);
   improve(stage->graph(), choice, price, infinity, /*pairs=*/exact);
   double value = stage->graph().cost(choice) + price * stage->graph().memory(choice);

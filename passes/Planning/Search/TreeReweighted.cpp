@@ -80,7 +80,6 @@ void TreeReweighted::spread(const TreeReweighted &tied, const std::vector<int> &
 
 void TreeReweighted::round(double price) {
   forward(price);
-  planValue = graph.cost(plan) + price * graph.memory(plan);
   backward(price);
 }
 
@@ -111,13 +110,17 @@ double TreeReweighted::send(int edge, bool up, double share) {
 
 void TreeReweighted::forward(double price) {
   double bound = graph.fixedCost + price * graph.fixedMemory;
+  planValue = bound;
   for (int v = 0; v < static_cast<int>(graph.variables.size()); ++v) {
     const Graph::Variable &at = graph.variables[v];
     gather(v, price);
     // The plan knows the smaller neighbours' strategies, and has the messages of the greater ones.
     for (int e : at.below)
       add(local, graph.edges[e].tables->direct.row(plan[graph.edges[e].from]));
-    plan[v] = static_cast<int>(std::min_element(local.begin(), local.end()) - local.begin());
+    int chosen = plan[v] = static_cast<int>(std::min_element(local.begin(), local.end()) - local.begin());
+    planValue += at.cost[chosen] + price * at.memory[chosen];
+    for (int e : at.below)
+      planValue += graph.edges[e].tables->direct.row(plan[graph.edges[e].from])[chosen];
     double least = *std::min_element(belief.begin(), belief.end());
     bound += least;
     for (double &b : belief)
