@@ -18,8 +18,10 @@ if(DIVISI_ASSERTIONS)
   target_compile_options(DivisiOptions INTERFACE -UNDEBUG)
 endif()
 if(DIVISI_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=address,undefined)
+  # (LLVM has no type information, which -fsanitize=vptr needs.)
+  set(DIVISI_SANITIZERS -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined)
+  add_compile_options(${DIVISI_SANITIZERS} -fno-omit-frame-pointer)
+  add_link_options(${DIVISI_SANITIZERS})
 endif()
 
 # Options for targets that see LLVM.

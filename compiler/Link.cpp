@@ -47,6 +47,7 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
   if (!sys::fs::exists(runtime))
     return createStringError("cannot link: '" + runtime + "' is missing");
   SmallVector<StringRef> arguments = {*driver, "-o", output};
+  StringRef(DIVISI_LINK_OPTIONS).split(arguments, ' ', -1, /*KeepEmpty=*/false);
   llvm::append_range(arguments, files);
   std::string mpi = (libraryFolder + "/libdivisi_mpi.a").str(), cuda = (libraryFolder + "/libdivisi_cuda.a").str();
   if (options.mpi && !sys::fs::exists(mpi))
@@ -63,6 +64,15 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
   if (options.mpi)
     arguments.push_back("-lmpi");
   std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};
+  // Three times faster than the usual linker, which is the last resort.
+  for (StringRef linker : {"lld", "gold"})
+    if (sys::findProgramByName(("ld." + linker).str())) {
+      std::string option = ("-fuse-ld=" + linker).str();
+      SmallVector<StringRef> fast = arguments;
+      fast.push_back(option);
+      if (sys::ExecuteAndWait(*driver, fast, std::nullopt, redirects) == 0)
+        return Error::success();
+    }
   std::string message;
   if (sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &message) != 0) {
     auto said = MemoryBuffer::getFile(log);
