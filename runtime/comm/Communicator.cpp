@@ -45,8 +45,11 @@ void Communicator::setStep(int64_t number) {
 
 Status Communicator::watch(Patience &patience) const {
   if (transport.failed())
-    return located(transport.status());
-  return exhausted(patience) ? failure(place(), "waited in vain: another rank has ended or hangs") : Status();
+    return transport.status();
+  if (completed.load(std::memory_order_acquire) >= started)
+    if (Status status = transport.lookAround(); !status.ok())
+      return status;
+  return exhausted(patience) ? failure("waited in vain: another rank has ended or hangs") : Status();
 }
 
 bool Communicator::exhausted(Patience &patience) const {

@@ -63,7 +63,8 @@ public:
   struct Patience {
     std::optional<std::chrono::steady_clock::time_point> since;
   };
-  /// For a wait of somebody else, which has a patience of its own: the failure that ends it, if there is one.
+  /// For a wait of somebody else on the compute thread, which has a patience of its own: the failure that ends it, if
+  /// there is one. (It does not say where.)
   Status watch(Patience &patience) const;
   /// What messages call a collective or transfer: 'its name'.
   std::string nameOf(int64_t id) const;

@@ -5,6 +5,10 @@
 
 using namespace divisi::runtime;
 
+namespace {
+constexpr uint64_t longestText = uint64_t(1) << 31;
+}
+
 /// Waits for the messages that were started.
 Status Communicator::settled(bool hurry, const char *what) {
   Patience patience;
@@ -57,6 +61,8 @@ Status Communicator::broadcastNow(std::string &bytes, int from, bool hurry) {
   transport.receive(from, &length, sizeof(length));
   if (Status status = settled(hurry, what); !status.ok())
     return status;
+  if (length > longestText)
+    return failure("rank ", from, " sent what is no message of this program");
   bytes.resize(length);
   transport.receive(from, bytes.data(), length);
   return settled(hurry, what);
@@ -76,6 +82,8 @@ Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
   for (int from = 1; from < size(); ++from) {
     if (Status status = receive(from, &length, sizeof(length)); !status.ok())
       return status;
+    if (length > longestText)
+      return failure("rank ", from, " sent what is no message of this program");
     std::string text(length, '\0');
     if (Status status = receive(from, text.data(), length); !status.ok())
       return status;

@@ -31,6 +31,7 @@ public:
   End(LocalHub &hub, int rank, int size) : Transport(rank, size), hub(hub) {}
 
   int cores() const override { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / size()); }
+  int local() const override { return rank(); }
   void fail(const Status &why) override { hub.fail(why); }
   using Transport::note;
   using Transport::receive;

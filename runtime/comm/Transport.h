@@ -35,6 +35,8 @@ public:
   int size() const { return size_; }
   /// This rank's share of the cores of its host: at least 1.
   virtual int cores() const = 0;
+  /// Its number among the ranks of its host.
+  virtual int local() const = 0;
 
   /// Starts a message of `bytes` bytes; the memory is left alone until `wait` returns. None for 0 bytes.
   void send(int to, const void *data, size_t bytes);
@@ -56,6 +58,9 @@ public:
   virtual int64_t largestTag() const = 0;
   /// What `wait` does while it waits; null for nothing.
   void setBackground(std::function<void()> work) { background = std::move(work); }
+
+  /// Whether all other ranks are still there, as far as that can be seen. Only while nothing is under way.
+  virtual Status lookAround() { return status(); }
 
   /// Every wait ends with this failure from now on, also those of other ranks where they can be told. The first stays.
   virtual void fail(const Status &why) { note(why); }

@@ -56,6 +56,9 @@ public:
   /// Tells the recorder the times of its marks, when all that was asked for is done.
   virtual void finishRecording() {}
 
+  /// The run has failed: gives up what other ranks take part in, so that nothing waits for them. Only its end follows.
+  virtual void abandon() noexcept {}
+
   /// Called by all ranks together, which all have accelerators: what runs collectives over these axes of the mesh
   /// without the hosts' memory, and gives `byHost` what it does not have. Null, and the obstacle, if there is one.
   virtual Exchange *connect(Communicator &ranks, const std::set<std::vector<int64_t>> &axes, Exchange &byHost,

@@ -51,7 +51,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   app.add_option("--log", o.log, "write a line of JSON for each step and evaluation")->type_name("FILE.jsonl");
   app.add_flag("--log-grad-norms", o.logGradNorms, "add the gradients' L2 norms to the line of step 1");
   app.add_option("--profile", o.profile,
-                 "write what each kernel, library call and collective took, for divisi profile --from")
+                 "write what each kernel, library call and collective took, for divisi profile --from; "
+                 "and print it by kind, beside what was expected")
       ->type_name("FILE.jsonl");
   app.add_option("--trace", o.trace, "write the last step for chrome://tracing")->type_name("FILE.json");
   app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");

@@ -3,6 +3,7 @@
 #include "runtime/core/Json.h"
 
 #include <algorithm>
+#include <cstdio>
 
 using namespace divisi::runtime;
 
@@ -81,6 +82,36 @@ Status Profile::writeProfile(const std::string &path) const {
     text += dumpJson(line) + "\n";
   }
   return writeFile(path, text);
+}
+
+std::string Profile::table() const {
+  if (steps.empty())
+    return "";
+  struct Sums {
+    int calls = 0;
+    double measured = 0, expected = 0; ///< seconds
+  };
+  std::map<std::string, Sums> kinds;
+  for (size_t i = 0; i < times.size(); ++i) {
+    Sums &sums = kinds[manifest.calls[i].kind];
+    ++sums.calls;
+    sums.measured += quantile(times[i], 0.5);
+    sums.expected += manifest.calls[i].expected * 1e-6;
+  }
+  std::vector<std::pair<std::string, Sums>> rows(kinds.begin(), kinds.end());
+  std::stable_sort(rows.begin(), rows.end(), [](auto &a, auto &b) { return a.second.measured > b.second.measured; });
+  rows.push_back({"step", {0, quantile(steps, 0.5), manifest.expectedStep * 1e-6}});
+  std::string text = "in a step        calls  measured ms  expected ms";
+  for (const auto &[kind, sums] : rows) {
+    char line[128], calls[16] = "", expected[32] = "-";
+    if (sums.calls > 0)
+      std::snprintf(calls, sizeof calls, "%d", sums.calls);
+    if (sums.expected > 0)
+      std::snprintf(expected, sizeof expected, "%.3f", sums.expected * 1e3);
+    std::snprintf(line, sizeof line, "\n%-16.32s %5s %12.3f %12s", kind.c_str(), calls, sums.measured * 1e3, expected);
+    text += line;
+  }
+  return text;
 }
 
 std::string Profile::traceEvents() const {

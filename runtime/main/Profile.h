@@ -24,6 +24,9 @@ public:
   void add(double task, double step);
 
   Status writeProfile(const std::string &path) const;
+  /// What calls of each kind take of a step on this rank, measured and as the compiler expected, longest first: lines
+  /// for a terminal. Nothing without steps.
+  std::string table() const;
   /// The events of the last step on this rank, as a list in JSON: what was called, for which task, and what travelled.
   std::string traceEvents() const;
   /// Joins such lists, of all ranks.

@@ -22,6 +22,12 @@ public:
   /// on. What keeps them from it, if there is an accelerator; empty otherwise.
   Result<std::string> connectDevices();
 
+  /// The run has failed: what an accelerator waits for from other ranks is given up. Only the end follows.
+  void abandon() noexcept {
+    if (accelerator)
+      accelerator->abandon();
+  }
+
   const Manifest &manifest() const { return description; }
   const Arena &arena() const { return memory; }
   std::string_view skeleton() const { return {code.skeleton, code.skeleton_bytes}; }

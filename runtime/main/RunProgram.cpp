@@ -19,15 +19,22 @@ struct Ending {
 };
 
 Status checkRanks(const Manifest &manifest, const Transport *ranks, const char *program) {
-  int64_t devices = manifest.mesh.size(), started = ranks ? ranks->size() : 1;
-  // A program for one device knows no ranks; Open MPI's launcher says how many it started.
-  if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE"); launched && !ranks && devices == 1)
+  int64_t devices = manifest.mesh.size(), started = ranks ? ranks->size() : 1, number = 0;
+  // A program for one device knows no ranks; launchers say how many they started.
+  if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE"); launched && !ranks && devices == 1) {
     started = std::max<int64_t>(1, std::atoll(launched));
+    number = std::getenv("OMPI_COMM_WORLD_RANK") ? std::atoll(std::getenv("OMPI_COMM_WORLD_RANK")) : 0;
+  } else if (!ranks && devices == 1) {
+    Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
+    if (!where.ok())
+      return where.status();
+    if (*where)
+      std::tie(started, number) = std::pair((*where)->size, (*where)->rank);
+  }
   if (devices == 1 && started > 1)
-    return std::string_view(std::getenv("OMPI_COMM_WORLD_RANK") ? std::getenv("OMPI_COMM_WORLD_RANK") : "0") == "0"
-               ? Status::usage(concat("this program is for one device, but was started as ", started,
-                                      " processes: compile it with --devices ", started, ", or start it alone"))
-               : Status::usage("");
+    return number == 0 ? Status::usage(concat("this program is for one device, but was started as ", started,
+                                              " processes: compile it with --devices ", started, ", or start it alone"))
+                       : Status::usage("");
   if (devices == started)
     return {};
   return Status::usage(concat("this program is for ", devices, " devices, but was started as ", started,

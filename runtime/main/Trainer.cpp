@@ -22,6 +22,19 @@ Measures Tally::measures() const {
 }
 
 Result<int> Trainer::run() {
+  try {
+    Result<int> code = runAll();
+    if (!code.ok() && program)
+      program->abandon();
+    return code;
+  } catch (...) {
+    if (program)
+      program->abandon();
+    throw;
+  }
+}
+
+Result<int> Trainer::runAll() {
   StopSignals signals(transport != nullptr);
   if (transport) {
     ranks = std::make_unique<Communicator>(*transport, manifest.mesh, manifest.collectives);
@@ -184,7 +197,10 @@ Status Trainer::step() {
   if (profile)
     profile->recorder.begin();
   auto taskBegan = Clock::now();
-  if (Status status = program->train(rate, rows, wants, [this] { loadAhead(); }); !status.ok())
+  std::function<void()> meanwhile = [this] { loadAhead(); };
+  if (profile) // which tells what data costs from what computing costs
+    meanwhile = {};
+  if (Status status = program->train(rate, rows, wants, meanwhile); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
   double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
@@ -297,7 +313,7 @@ Status Trainer::announced(const Status &status) {
   return status;
 }
 
-Status Trainer::saveProfile() const {
+Status Trainer::saveProfile() {
   if (!profile)
     return {};
   if (!options.trace.empty()) {
@@ -311,7 +327,12 @@ Status Trainer::saveProfile() const {
     if (Status status = isFirst() ? Profile::writeTrace(options.trace, lists) : Status(); !status.ok())
       return status;
   }
-  return isFirst() && !options.profile.empty() ? profile->writeProfile(options.profile) : Status();
+  if (!isFirst() || options.profile.empty())
+    return {};
+  Status status = profile->writeProfile(options.profile);
+  if (status.ok() && !options.quiet)
+    progress->say(profile->table());
+  return status;
 }
 
 Status Trainer::saveResults() {

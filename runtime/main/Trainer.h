@@ -42,6 +42,7 @@ public:
   bool endsEverywhere() const { return !ranks || common; }
 
 private:
+  Result<int> runAll();
   Status prepare();
   Status together(const Status &mine);
   Status agreeToGoOn(const Status &mine);
@@ -67,7 +68,7 @@ private:
   Status endEpoch();
   Status evaluate();
   Status saveCheckpoint();
-  Status saveProfile() const;
+  Status saveProfile();
   Status saveResults();
   Status checkLoss(const Log::Step &line) const;
   std::vector<std::pair<std::string, double>> gradNorms() const;

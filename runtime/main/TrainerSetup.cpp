@@ -19,14 +19,6 @@ std::string besideProgram(const std::string &name) {
 }
 } // namespace
 
-/// The number of this rank among those of its host, as launchers tell it.
-static int localRank() {
-  for (const char *name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"})
-    if (const char *text = std::getenv(name))
-      return std::max(0, std::atoi(text));
-  return 0;
-}
-
 int Trainer::threads() const {
   // Ranks share the cores of a host.
   return options.threads > 0 || !ranks || std::getenv("OMP_NUM_THREADS") ? options.threads : transport->cores();
@@ -72,7 +64,8 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
     return std::unique_ptr<Accelerator>();
   auto bytes = static_cast<uint64_t>(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
   Status why = failure("no GPU: this program was linked without the library for GPUs (libdivisi_cuda.a)");
-  std::unique_ptr<Accelerator> gpu(divisi_cuda_open ? divisi_cuda_open(code, bytes, localRank(), &why) : nullptr);
+  std::unique_ptr<Accelerator> gpu(
+      divisi_cuda_open ? divisi_cuda_open(code, bytes, transport ? transport->local() : 0, &why) : nullptr);
   if (gpu)
     return gpu;
   if (asked || !code.has_cpu)

@@ -15,9 +15,11 @@ import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -126,6 +128,50 @@ class Tests:
                 return f"rank {rank} has {len(reduced)} collectives"
         return ""
 
+    def lost(self, how):
+        """Rank 0 waits for ever in a collective, because rank 1 is killed or fails, or with an error of NCCL. All ranks end, and rank
+        0 names the step and the collective."""
+        with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+            free.close()
+            log = pathlib.Path(folder) / "calls"
+            command = [*self.program(folder, flags=["--mesh", "data=2"]), "--steps", "1000", "--no-shuffle", "--device", "cuda", "--quiet"]
+            ranks = []
+            for rank in (0, 1):
+                own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+                own |= {"DIVISI_FAKE_GPU_COUNT": "2", "DIVISI_FAKE_GPU_LOG": str(log), "OMP_NUM_THREADS": "1"}
+                if rank == 0:
+                    own["DIVISI_FAKE_NCCL_BREAK"] = "40:error" if how == "error" else "40:hangs"
+                elif how == "failing":
+                    own["DIVISI_FAKE_NCCL_BREAK"] = "40:fails"
+                ranks.append(subprocess.Popen(command, env={**self.environment, **own}, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, text=True))
+            mine = pathlib.Path(f"{log}.0")
+            for _ in range(600):
+                if ranks[0].poll() is not None or (mine.is_file() and "nccl breaks" in mine.read_text()):
+                    break
+                time.sleep(0.1)
+            if how == "killed":
+                ranks[1].kill()
+            said = []
+            for rank, process in enumerate(ranks):
+                if rank == 1 and how == "error":
+                    process.kill()  # (it is in the midst of this NCCL's next collective)
+                try:
+                    said.append(process.communicate(timeout=20)[1].strip())
+                except subprocess.TimeoutExpired:
+                    for other in ranks:
+                        other.kill()
+                    return f"rank {rank} waits for ever"
+        why = {
+            "error": "NCCL: remote error",
+            "killed": "the connection to rank 1 has ended",
+            "failing": r"rank 1: step \d+: [^\n]*launch a graph[^\n]*",
+        }[how]
+        good = re.fullmatch(r"error: rank 0: step \d+: waited for 'all_reduce [^\n]*': " + why, said[0])
+        return "" if good and ranks[0].returncode == 1 else f"exit {ranks[0].returncode}: {said}"
+
     def refusals(self):
         """What is missing is said, and by which exit code."""
         with tempfile.TemporaryDirectory() as folder:
@@ -166,6 +212,10 @@ def main():
             tests.check(f"recording: {model}", tests.recording(model))
     if options.only in "trace":
         tests.check("trace: mlp on data=2", tests.trace())
+    if options.only in "lost":
+        tests.check("lost: a rank that is killed", tests.lost("killed"))
+        tests.check("lost: a rank that fails", tests.lost("failing"))
+        tests.check("lost: an error of NCCL", tests.lost("error"))
     if options.only in "refusals":
         for name, wrong in tests.refusals():
             tests.check(f"refusals: {name}", wrong)

@@ -41,15 +41,20 @@ def free_port():
 
 
 def launch(command, ranks, environment, log):
-    """(exit code, what went wrong) of a program on so many GPUs."""
+    """What went wrong with a program on so many GPUs; empty: nothing."""
     port, processes = free_port(), []
     for rank in range(ranks):
         own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
         if ranks > 1:
             own |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         processes.append(subprocess.Popen(command, env=environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
-    said = [process.communicate(timeout=120)[1].strip() for process in processes]
-    return next((s[-300:] for s, process in zip(said, processes) if process.returncode != 0), "")
+    try:
+        said = [process.communicate(timeout=120)[1].strip() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    failed = [f"rank {i}: exit {p.returncode}: {s[-300:]}" for i, (s, p) in enumerate(zip(said, processes)) if p.returncode != 0]
+    return failed[0] if failed else ""
 
 
 def check_memory(calls):

@@ -28,11 +28,17 @@ int sizeOf(MPI_Comm comm) {
   return size;
 }
 
-/// The cores that this rank may use, shared fairly with the ranks of its host that may use them too.
-int shareOfCores(MPI_Comm comm) {
+/// This rank on its host.
+struct OnHost {
+  int cores = 1; ///< that it may use, shared fairly with the ranks that may use them too
+  int number = 0;
+};
+
+OnHost findHost(MPI_Comm comm) {
   MPI_Comm host;
   if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) != MPI_SUCCESS)
-    return 1;
+    return {};
+  int number = rankIn(host);
   std::vector<int> mine(CPU_SETSIZE), claims(CPU_SETSIZE);
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -44,7 +50,7 @@ int shareOfCores(MPI_Comm comm) {
   double share = 1e-6;
   for (int core = 0; core < CPU_SETSIZE; ++core)
     share += mine[core] ? 1.0 / claims[core] : 0;
-  return std::max(1, static_cast<int>(share));
+  return {std::max(1, static_cast<int>(share)), number};
 }
 
 /// The largest number that can be a tag: 32767 at least.
@@ -60,14 +66,15 @@ int64_t tagLimit(MPI_Comm comm) {
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(MPI_Comm comm)
-      : Transport(rankIn(comm), sizeOf(comm)), comm(comm), share(shareOfCores(comm)), tags(tagLimit(comm)) {}
+      : Transport(rankIn(comm), sizeOf(comm)), comm(comm), host(findHost(comm)), tags(tagLimit(comm)) {}
   ~MpiTransport() override {
     // After a failure the other ranks may be gone, and nothing would end.
     if (!failed())
       MPI_Finalize();
   }
 
-  int cores() const override { return share; }
+  int cores() const override { return host.cores; }
+  int local() const override { return host.number; }
   void terminate(int exitCode) override { MPI_Abort(MPI_COMM_WORLD, exitCode); }
 
   using Transport::receive;
@@ -144,7 +151,7 @@ private:
   }
 
   MPI_Comm comm;
-  int share;
+  OnHost host;
   int64_t tags;
   std::vector<MPI_Request> requests;
   std::vector<int> done;

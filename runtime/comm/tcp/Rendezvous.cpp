@@ -65,44 +65,79 @@ bool transfer(int fd, void *data, size_t bytes, bool writes, Clock::time_point u
 }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-Addresses resolve(const char *host, int port, bool passive) {
+Addresses resolve(const char *host, int port, int flags = 0, int family = AF_UNSPEC) {
   addrinfo hints = {}, *found = nullptr;
-  hints.ai_family = AF_UNSPEC;
+  hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = passive ? AI_PASSIVE : 0;
+  hints.ai_flags = flags;
   if (getaddrinfo(host, std::to_string(port).c_str(), &hints, &found) != 0)
     found = nullptr;
   return {found, &freeaddrinfo};
 }
 
-/// Waits on a port (0: any that is free) of all interfaces.
+bool set(const Socket &socket, int level, int option, int value) {
+  return ::setsockopt(socket.get(), level, option, &value, sizeof value) == 0;
+}
+
+/// Waits on a port (0: any that is free) of all interfaces: of IPv6, which takes those of IPv4 as well, where there is
+/// such a thing.
 Socket listenOn(int port, int backlog) {
-  Addresses addresses = resolve(nullptr, port, true);
-  for (const addrinfo *a = addresses.get(); a; a = a->ai_next) {
-    Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-    int one = 1;
-    if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-        ::bind(socket.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(socket.get(), backlog) == 0)
-      return socket;
+  for (int family : {AF_INET6, AF_INET}) {
+    Addresses addresses = resolve(nullptr, port, AI_PASSIVE, family);
+    if (const addrinfo *a = addresses.get()) {
+      Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+      if (socket && set(socket, SOL_SOCKET, SO_REUSEADDR, 1) &&
+          (family == AF_INET || set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0)) &&
+          ::bind(socket.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(socket.get(), backlog) == 0)
+        return socket;
+    }
   }
   return Socket();
 }
 
-int portOf(const Socket &socket) {
-  sockaddr_storage name = {};
-  socklen_t length = sizeof name;
-  ::getsockname(socket.get(), reinterpret_cast<sockaddr *>(&name), &length);
-  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 *>(&name)->sin6_port
-                                          : reinterpret_cast<sockaddr_in *>(&name)->sin_port);
+/// A host that vanishes sends nothing more: the kernel asks after half a minute of silence, and gives it up a minute
+/// later.
+void configure(const Socket &socket) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 6);
 }
+
+/// Address and port of one end of a connection.
+struct End {
+  std::string address;
+  int port = 0;
+  bool operator==(const End &) const = default;
+
+  explicit End(const Socket &socket, decltype(::getsockname) *which = ::getsockname) {
+    sockaddr_storage name = {};
+    socklen_t length = sizeof name;
+    char text[INET6_ADDRSTRLEN + 16] = {}, number[8] = {};
+    auto *base = reinterpret_cast<sockaddr *>(&name);
+    if (which(socket.get(), base, &length) != 0 ||
+        ::getnameinfo(base, length, text, sizeof text, number, sizeof number, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+      return;
+    address = text;
+    port = std::atoi(number);
+    // An address of IPv4 as IPv6 writes it is nothing to a host without IPv6.
+    if (constexpr std::string_view mapped = "::ffff:";
+        address.starts_with(mapped) && address.find('.') != std::string::npos)
+      address.erase(0, mapped.size());
+  }
+  bool isLoopback() const { return address.starts_with("127.") || address == "::1"; }
+};
 
 /// Tries until somebody answers.
 Socket connectTo(const char *host, int port, Clock::time_point until) {
   while (true) {
-    Addresses addresses = resolve(host, port, false);
+    Addresses addresses = resolve(host, port);
     for (const addrinfo *a = addresses.get(); a; a = a->ai_next) {
       Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-      if (socket && ::connect(socket.get(), a->ai_addr, a->ai_addrlen) == 0)
+      // (Where nobody waits on a port that the kernel may give to who asks, one can reach oneself.)
+      if (socket && ::connect(socket.get(), a->ai_addr, a->ai_addrlen) == 0 &&
+          End(socket) != End(socket, ::getpeername))
         return socket;
     }
     if (Clock::now() > until)
@@ -129,48 +164,78 @@ public:
       return failure("rank ", where.rank, " cannot wait for other ranks",
                      where.rank == 0 ? concat(" on port ", where.port) : "", ": ", systemError(),
                      where.rank == 0 ? " (another MASTER_PORT may be free)" : "");
-    mine.port = portOf(listener);
+    mine.port = End(listener).port;
     Status status = where.rank == 0 ? lead(listener) : follow(listener);
     if (!status.ok())
       return status;
-    result.onHost = static_cast<int>(std::count_if(places.begin(), places.end(), [&](const Place &place) {
-      return std::strncmp(place.host, mine.host, sizeof mine.host) == 0;
-    }));
-    for (Socket &peer : result.peers) {
-      int one = 1;
+    auto isHere = [&](const Place &place) { return std::strncmp(place.host, mine.host, sizeof mine.host) == 0; };
+    result.onHost = static_cast<int>(std::count_if(places.begin(), places.end(), isHere));
+    result.local = static_cast<int>(std::count_if(places.begin(), places.begin() + where.rank, isHere));
+    for (Socket &peer : result.peers)
       if (peer)
-        ::setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    }
+        configure(peer);
     return std::move(result);
   }
 
 private:
   Socket &peer(int rank) { return result.peers[static_cast<size_t>(rank)]; }
 
+  /// A process that has connected, and what it has said so far.
+  struct Visitor {
+    Socket socket;
+    Hello hello;
+    size_t said = 0;
+    bool leaves = false;
+  };
+
   /// Takes connections of ranks from `first` on until all have come; whoever is no rank of ours is left.
   Status accept(const Socket &listener, int first, const std::function<void(int, const Hello &)> &note) {
     int missing = where.size - first;
+    std::vector<Visitor> visitors;
     while (missing > 0) {
       if (Clock::now() > until)
         return failure("rank ", where.rank, ": ", missing, " of ", where.size, " ranks have not come within ",
                        where.patience, " seconds");
-      pollfd ready{listener.get(), POLLIN, 0};
-      if (::poll(&ready, 1, 200) <= 0)
+      std::vector<pollfd> ready = {{listener.get(), POLLIN, 0}};
+      for (const Visitor &visitor : visitors)
+        ready.push_back({visitor.socket.get(), POLLIN, 0});
+      if (::poll(ready.data(), ready.size(), 200) <= 0)
         continue;
-      Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      Hello hello;
-      auto soon = std::min(until, Clock::now() + std::chrono::seconds(10));
-      if (!socket || !transfer(socket.get(), &hello, sizeof hello, false, soon) || hello.magic != magic)
-        continue;
-      if (hello.size != where.size)
-        return failure("rank ", hello.rank, " was started as one of ", hello.size, " ranks (WORLD_SIZE), but rank ",
-                       where.rank, " as one of ", where.size);
-      if (hello.rank < first || hello.rank >= where.size || peer(hello.rank))
-        return failure("two processes say that they are rank ", hello.rank, " (RANK)");
-      peer(hello.rank) = std::move(socket);
-      note(hello.rank, hello);
-      --missing;
+      for (size_t i = 0; i < visitors.size(); ++i)
+        if (ready[i + 1].revents != 0 && listen(visitors[i])) {
+          if (Status status = welcome(visitors[i], first, note); !status.ok())
+            return status;
+          --missing;
+        }
+      std::erase_if(visitors, [](const Visitor &visitor) { return visitor.leaves; });
+      if (ready[0].revents != 0)
+        if (Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)); socket)
+          visitors.push_back({std::move(socket), {}});
     }
+    return {};
+  }
+
+  /// Whether a visitor has said who it is.
+  static bool listen(Visitor &visitor) {
+    char *to = reinterpret_cast<char *>(&visitor.hello) + visitor.said;
+    ssize_t got = ::recv(visitor.socket.get(), to, sizeof(Hello) - visitor.said, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+      return false;
+    visitor.said += static_cast<size_t>(std::max<ssize_t>(got, 0));
+    bool complete = visitor.said == sizeof(Hello), ours = visitor.said < sizeof magic || visitor.hello.magic == magic;
+    visitor.leaves = complete || got <= 0 || !ours;
+    return complete && ours;
+  }
+
+  Status welcome(Visitor &visitor, int first, const std::function<void(int, const Hello &)> &note) {
+    const Hello &hello = visitor.hello;
+    if (hello.size != where.size)
+      return failure("rank ", hello.rank, " was started as one of ", hello.size, " ranks (WORLD_SIZE), but rank ",
+                     where.rank, " as one of ", where.size);
+    if (hello.rank < first || hello.rank >= where.size || peer(hello.rank))
+      return failure("two processes say that they are rank ", hello.rank, " (RANK)");
+    peer(hello.rank) = std::move(visitor.socket);
+    note(hello.rank, hello);
     return {};
   }
 
@@ -180,11 +245,9 @@ private:
       Place &place = places[static_cast<size_t>(rank)];
       place.port = hello.port;
       std::memcpy(place.host, hello.host, sizeof place.host);
-      sockaddr_storage name = {};
-      socklen_t length = sizeof name;
-      ::getpeername(peer(rank).get(), reinterpret_cast<sockaddr *>(&name), &length);
-      ::getnameinfo(reinterpret_cast<sockaddr *>(&name), length, place.address, sizeof place.address, nullptr, 0,
-                    NI_NUMERICHOST);
+      // Others reach a rank of this host as they reach this one.
+      if (End end(peer(rank), ::getpeername); !end.isLoopback())
+        std::strncpy(place.address, end.address.c_str(), sizeof place.address - 1);
     });
     for (int rank = 1; rank < where.size && status.ok(); ++rank)
       if (!transfer(peer(rank).get(), places.data(), places.size() * sizeof(Place), true, until))
@@ -202,8 +265,9 @@ private:
     for (int rank = 1; rank < where.rank; ++rank) {
       Place &place = places[static_cast<size_t>(rank)];
       place.address[sizeof place.address - 1] = 0;
-      if (!(peer(rank) = greet(place.address, place.port)))
-        return failure("rank ", where.rank, " does not reach rank ", rank, " at ", place.address, ":", place.port);
+      const char *address = *place.address ? place.address : where.address.c_str();
+      if (!(peer(rank) = greet(address, place.port)))
+        return failure("rank ", where.rank, " does not reach rank ", rank, " at ", address, ":", place.port);
     }
     return accept(listener, where.rank + 1, [](int, const Hello &) {});
   }
@@ -232,7 +296,7 @@ Result<std::optional<Rendezvous>> Rendezvous::fromEnvironment() {
     if (!address || !std::getenv(name))
       return std::optional<Rendezvous>();
   for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
-    if (std::getenv(name))
+    if (std::getenv(name) && !std::getenv("TORCHELASTIC_RUN_ID"))
       return std::optional<Rendezvous>();
   auto size = numberIn("WORLD_SIZE", 1, 1 << 20), port = numberIn("MASTER_PORT", 1, 65534);
   auto rank = numberIn("RANK", 0, size.value_or(1) - 1);

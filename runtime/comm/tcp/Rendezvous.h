@@ -35,9 +35,9 @@ struct Rendezvous {
   int port = 0;
   double patience = 300; ///< seconds until the others must have come
 
-  /// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; nothing unless all of them are set, and no launcher of MPI has
-  /// started this process. Where a launcher keeps MASTER_PORT for itself (TORCHELASTIC_USE_AGENT_STORE) it is the next
-  /// one.
+  /// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; nothing unless all of them are set, and not a launcher of MPI
+  /// started this process (torchrun, which it may have started, names its run in TORCHELASTIC_RUN_ID). Where a launcher
+  /// keeps MASTER_PORT for itself (TORCHELASTIC_USE_AGENT_STORE) it is the next one.
   static Result<std::optional<Rendezvous>> fromEnvironment();
 };
 
@@ -45,6 +45,7 @@ struct Rendezvous {
 struct Connections {
   std::vector<Socket> peers;
   int onHost = 1; ///< ranks whose host has the same name
+  int local = 0;  ///< this rank's number among them
 };
 
 /// Waits until all ranks have come.

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t farewell = -1;
 /// No message is longer than what an arena may have.
 constexpr uint64_t longest = uint64_t(1) << 46;
+/// Memory for a message that nobody has asked for yet grows with what has come of it.
+constexpr size_t leastKept = size_t(1) << 20;
 
 int coresOfProcess() {
   cpu_set_t mask;
@@ -38,7 +40,7 @@ struct TcpTransport::Ticket final : Message {
 
 TcpTransport::TcpTransport(const Rendezvous &where, Connections connections)
     : Transport(where.rank, where.size), peers(static_cast<size_t>(where.size)),
-      share(std::max(1, coresOfProcess() / std::max(1, connections.onHost))) {
+      share(std::max(1, coresOfProcess() / std::max(1, connections.onHost))), local_(connections.local) {
   for (size_t i = 0; i < peers.size(); ++i)
     peers[i].socket = std::move(connections.peers[i]);
 }
@@ -83,6 +85,8 @@ TcpTransport::Started TcpTransport::post(int to, int64_t tag, const void *data, 
   opened(to, target);
   if (failed())
     return message;
+  if (!target.target)
+    target.kept.resize(bytes);
   std::memcpy(target.target ? target.target->data : target.kept.data(), data, bytes);
   finished(to, target);
   message->done = true;
@@ -144,11 +148,23 @@ void TcpTransport::cancel() {
   plain.clear();
 }
 
+Status TcpTransport::lookAround() {
+  progress();
+  for (int rank = 0; rank < size(); ++rank)
+    if (peer(rank).ended && !failed())
+      fail(failure("the connection to rank ", rank, " has ended"));
+  return status();
+}
+
 void TcpTransport::progress() {
   for (int rank = 0; rank < size(); ++rank)
-    if (Peer &with = peer(rank); with.socket) {
-      write(rank, with);
-      read(rank, with);
+    try {
+      if (Peer &with = peer(rank); with.socket) {
+        write(rank, with);
+        read(rank, with);
+      }
+    } catch (const std::bad_alloc &) {
+      fail(failure("no memory for what rank ", rank, " sends"));
     }
 }
 
@@ -167,8 +183,10 @@ void TcpTransport::write(int rank, Peer &to) {
       ssize_t done = ::send(to.socket.get(), from, left, MSG_NOSIGNAL | MSG_DONTWAIT | (heads ? MSG_MORE : 0));
       if (done < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-      if (done < 0)
+      if (done < 0) {
+        read(rank, to); // it may have said why
         return lost(rank, to);
+      }
       next.sent += static_cast<size_t>(done);
     }
     if (next.sent == sizeof(Header) + next.message->bytes) {
@@ -182,8 +200,13 @@ void TcpTransport::read(int rank, Peer &from) {
   while (!from.ended && !failed()) {
     bool heads = from.received < sizeof(Header);
     size_t at = heads ? from.received : from.received - sizeof(Header);
-    char *to = heads ? reinterpret_cast<char *>(&from.header) : (from.target ? from.target->data : from.kept.data());
     size_t left = (heads ? sizeof(Header) : from.header.bytes) - at;
+    if (!heads && !from.target) {
+      if (at == from.kept.size())
+        from.kept.resize(at + std::min(left, std::max(leastKept, at)));
+      left = from.kept.size() - at;
+    }
+    char *to = heads ? reinterpret_cast<char *>(&from.header) : (from.target ? from.target->data : from.kept.data());
     if (!heads && from.target && !to)
       return lost(rank, from); // forgotten: only after a failure
     ssize_t done = ::recv(from.socket.get(), to + at, left, MSG_DONTWAIT);
@@ -213,7 +236,7 @@ void TcpTransport::opened(int rank, Peer &from) {
                           ", which sent ", bytes));
     return;
   }
-  from.kept.resize(bytes);
+  from.kept.clear();
 }
 
 void TcpTransport::finished(int rank, Peer &from) {

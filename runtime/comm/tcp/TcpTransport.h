@@ -19,6 +19,7 @@ public:
   ~TcpTransport() override;
 
   int cores() const override { return share; }
+  int local() const override { return local_; }
   /// Tells the other ranks why this one ends.
   void terminate(int exitCode) override;
 
@@ -27,6 +28,7 @@ public:
   std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) override;
   std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) override;
   int64_t largestTag() const override { return INT32_MAX; }
+  Status lookAround() override;
 
 protected:
   void startSend(int to, const void *data, size_t bytes) override;
@@ -78,7 +80,7 @@ private:
   Peer &peer(int rank) { return peers[static_cast<size_t>(rank)]; }
 
   std::vector<Peer> peers;
-  int share;
+  int share, local_;
   std::vector<Started> plain; ///< messages without a tag that are not complete
 };
 

@@ -21,7 +21,6 @@ using namespace divisi::runtime::cuda;
 namespace {
 // Values of the driver's enumerations (cuda.h).
 constexpr int capabilityMajor = 75, capabilityMinor = 76;
-constexpr unsigned nonBlocking = 1;
 constexpr int captureThreadLocal = 1;
 constexpr size_t mostPinned = size_t(64) << 20;
 constexpr int errorLog = 5, errorLogBytes = 6;
@@ -43,7 +42,9 @@ public:
     driver.check(driver.retainContext(&context, device), "use a GPU");
     driver.check(driver.setContext(context), "use a GPU");
     driver.check(driver.createStream(&stream, nonBlocking), "create a stream");
-    ring.emplace(driver, stream);
+    ring.emplace(driver, stream, [this](Event event) {
+      waitFor([&] { return driver.queryEvent(event); }, [&] { return driver.waitForEvent(event); });
+    });
     load(program, device);
     memory.emplace(driver, arenaBytes, "allocate the arena");
     constant.emplace(driver, program.constant_bytes, "allocate the constants");
@@ -77,20 +78,22 @@ public:
       return;
     if (bytes <= mostPinned)
       return ring->copy(addressOf(arena() + offset), from, bytes);
-    // States of this size go once: a copy from memory that is not pinned ends before the call does.
+    // States of this size go once: a copy from memory that is not pinned ends before the call does (and waits without
+    // looking at the other ranks).
+    if (nccl)
+      wait();
     driver.check(driver.toDevice(addressOf(arena() + offset), from, bytes, stream), "write to the GPU");
     wait();
   }
   void download(uint64_t offset, char *to, size_t bytes) override { read(arena() + offset, to, bytes); }
   void wait() override {
-    if (!nccl)
-      return driver.check(driver.synchronize(stream), "finish what the GPU computes");
-    try {
-      nccl->wait(stream);
-    } catch (const std::runtime_error &) {
-      lost = true;
-      throw;
-    }
+    waitFor([this] { return driver.query(stream); }, [this] { return driver.synchronize(stream); });
+  }
+
+  void abandon() noexcept override {
+    lost = true;
+    if (nccl)
+      nccl->abort();
   }
 
   void setRecorder(Recorder *to) override {
@@ -117,15 +120,16 @@ public:
       obstacle = missing.what();
     }
     // Ranks that pretend to be on hosts of their own know what they do.
-    bool apart = haveOwnGpus(ranks) || std::getenv("NCCL_HOSTID");
-    Result<int64_t> worst = ranks.maximum(!functions ? 2 : apart ? 0 : 1);
+    bool shared = knowsSharedGpu(ranks) && !std::getenv("NCCL_HOSTID");
+    Result<int64_t> worst = ranks.maximum(!functions ? 2 : shared ? 1 : 0);
     if (!worst.ok())
       throw std::runtime_error(worst.status().message());
     if (*worst > 0 && obstacle.empty())
       obstacle = *worst == 1 ? "several ranks share a GPU" : "another rank has no NCCL";
     if (*worst > 0)
       return nullptr;
-    nccl.emplace(driver, std::move(functions), stream, ranks, axes, byHost, [this] { keepFromRecording(); });
+    nccl.emplace(driver, std::move(functions), stream, ranks, byHost);
+    nccl->connect(axes);
     nccl->setRecorder(recorder, &marks);
     return &*nccl;
   }
@@ -136,7 +140,7 @@ public:
     // The first time, libraries choose their algorithms and allocate, and it is seen what cannot be recorded.
     if (fresh || !recording.possible) {
       running = &recording;
-      perform(task);
+      task();
       running = nullptr;
     } else {
       if (!recording.graph)
@@ -273,28 +277,26 @@ private:
     wait();
   }
 
-  bool perform(const std::function<bool()> &task) {
+  /// Between ranks it looks at the others while it waits.
+  void waitFor(const std::function<int()> &query, const std::function<int()> &block) {
     if (nccl)
-      nccl->beginTask();
-    bool complete = task();
-    if (nccl)
-      nccl->endTask();
-    return complete;
+      nccl->wait(query);
+    else
+      driver.check(block(), "finish what the GPU computes");
   }
 
-  /// Whether no other rank computes on the same GPU.
-  bool haveOwnGpus(Communicator &ranks) const {
+  /// Whether several ranks compute on one GPU; rank 0 hears it from all, the others do not know.
+  bool knowsSharedGpu(Communicator &ranks) const {
     Result<std::vector<std::string>> all = ranks.gather({uuid.bytes, sizeof uuid.bytes});
-    std::set<std::string> different;
-    if (all.ok())
-      different.insert(all->begin(), all->end());
-    return ranks.rank() != 0 || different.size() == static_cast<size_t>(ranks.size());
+    if (!all.ok())
+      throw std::runtime_error(all.status().message());
+    return std::set<std::string>(all->begin(), all->end()).size() != all->size();
   }
 
   /// What a task launches; null if it failed.
   GraphExec record(const std::function<bool()> &task) {
     driver.check(driver.beginCapture(stream, captureThreadLocal), "record a graph");
-    bool complete = perform(task);
+    bool complete = task();
     Graph graph = nullptr;
     int code = driver.endCapture(stream, &graph);
     GraphExec made = nullptr;
@@ -329,7 +331,7 @@ private:
   std::vector<void *> arguments;
   std::map<TaskKey, Recording> recordings;
   Recording *running = nullptr; ///< of a task that runs without being recorded
-  bool lost = false;            ///< other ranks are
+  bool lost = false;            ///< what the GPU does may never end
   DivisiContext cpu{configureThreads(0)};
 };
 } // namespace

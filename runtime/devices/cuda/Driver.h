@@ -18,6 +18,11 @@ using Event = struct EventTag *;
 using Graph = struct GraphTag *;
 using GraphExec = struct GraphExecTag *;
 
+// Values of the driver's enumerations (cuda.h).
+constexpr int notReady = 600;
+constexpr unsigned nonBlocking = 1; // of a stream: beside the default one
+constexpr unsigned untimed = 2;     // of an event
+
 /// CUDA_MEMCPY2D: copies rows of equal length.
 struct CopyRows {
   struct Side {
@@ -76,6 +81,7 @@ struct Uuid {
   X(createStream, "cuStreamCreate", Stream *, unsigned)                                                                \
   X(destroyStream, "cuStreamDestroy_v2", Stream)                                                                       \
   X(query, "cuStreamQuery", Stream)                                                                                    \
+  X(queryEvent, "cuEventQuery", Event)                                                                                 \
   X(synchronize, "cuStreamSynchronize", Stream)                                                                        \
   X(loadModule, "cuModuleLoadDataEx", Module *, const void *, unsigned, const int *, void **)                          \
   X(unloadModule, "cuModuleUnload", Module)                                                                            \

@@ -11,9 +11,6 @@ namespace {
 // Values of NCCL's enumerations (nccl.h).
 constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
 constexpr int sum = 0, maximum = 2, minimum = 3, inProgress = 7;
-constexpr int notReady = 600;   // cuda.h: CUDA_ERROR_NOT_READY
-constexpr unsigned beside = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned untimed = 2; // CU_EVENT_DISABLE_TIMING
 
 /// By DivisiType; none for what NCCL cannot combine.
 std::optional<int> typeOf(int64_t type) {
@@ -64,13 +61,8 @@ void NcclFunctions::check(int code, const std::string &what) const {
 }
 
 Nccl::Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
-           const std::set<std::vector<int64_t>> &axes, Exchange &byHost, std::function<void()> unrepeatable)
-    : driver(driver), nccl(std::move(functions)), compute(compute), ranks(ranks), byHost(byHost),
-      unrepeatable(std::move(unrepeatable)), words(std::make_unique<PinnedWords>(driver, 2)) {
-  driver.check(driver.createStream(&side, beside), "create a stream");
-  driver.check(driver.createEvent(&ready, untimed), "create an event");
-  connect(axes);
-}
+           Exchange &byHost)
+    : driver(driver), nccl(std::move(functions)), compute(compute), ranks(ranks), byHost(byHost) {}
 
 Nccl::~Nccl() {
   for (auto &[axes, comm] : comms)
@@ -78,20 +70,39 @@ Nccl::~Nccl() {
       nccl->destroy(comm);
   for (auto &[id, event] : done)
     driver.destroyEvent(event);
-  driver.destroyEvent(ready);
-  driver.destroyStream(side);
+  if (ready)
+    driver.destroyEvent(ready);
+  if (side)
+    driver.destroyStream(side);
 }
 
-/// A communicator for each set of axes: the first rank of each group makes its id, and all ids go to all ranks.
-void Nccl::connect(const std::set<std::vector<int64_t>> &axes) {
-  std::string mine;
-  auto me = static_cast<int64_t>(ranks.rank());
+/// What this rank needs by itself, and the ids of the groups whose first rank it is.
+std::string Nccl::prepare(const std::set<std::vector<int64_t>> &axes) {
+  driver.check(driver.createStream(&side, nonBlocking), "create a stream");
+  driver.check(driver.createEvent(&ready, untimed), "create an event");
+  word = std::make_unique<PinnedWords>(driver, 1);
+  std::string ids;
   for (const auto &over : axes) {
     NcclId id = {};
-    if (ranks.mesh().count(over) > 1 && ranks.mesh().index(me, over) == 0)
+    if (ranks.mesh().count(over) > 1 && ranks.mesh().index(ranks.rank(), over) == 0)
       nccl->check(nccl->uniqueId(&id), "make an id");
-    mine.append(id.bytes, sizeof id.bytes);
+    ids.append(id.bytes, sizeof id.bytes);
   }
+  return ids;
+}
+
+void Nccl::connect(const std::set<std::vector<int64_t>> &axes) {
+  std::string mine;
+  Status prepared;
+  try {
+    mine = prepare(axes);
+  } catch (const std::runtime_error &error) {
+    prepared = failure(error.what());
+  }
+  // From here on no rank may stay away: the others would wait for it.
+  if (Status status = ranks.agree(prepared).status(); !status.ok())
+    throw std::runtime_error(status.message());
+  auto me = static_cast<int64_t>(ranks.rank());
   Result<std::vector<std::string>> gathered = ranks.gather(mine);
   std::string all;
   for (const std::string &ids : gathered.ok() ? *gathered : std::vector<std::string>())
@@ -122,8 +133,8 @@ char *Nccl::scratch(size_t bytes) {
   return memories.back()->data();
 }
 
-void Nccl::progress(int word, int64_t id) {
-  driver.check(driver.fillWords(words->address(word), static_cast<unsigned>(id), 1, side), "note progress");
+void Nccl::note(int64_t number) {
+  driver.check(driver.fillWords(word->address(0), static_cast<unsigned>(number), 1, side), "note progress");
 }
 
 Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
@@ -137,12 +148,12 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
   try {
     driver.check(driver.recordEvent(ready, compute), "record an event");
     driver.check(driver.waitEvent(side, ready, 0), "wait for an event");
-    progress(0, params->id);
+    note(params->id + 1);
     size_t begin = recorder ? marks->add(side) : 0;
     launch(**plan, *params, comm->second, buffers);
     if (recorder)
       recorder->addMarked(begin, marks->add(side), params->id);
-    progress(1, params->id);
+    note(0);
     auto [event, fresh] = done.try_emplace(params->id, nullptr);
     if (fresh)
       driver.check(driver.createEvent(&event->second, untimed), "create an event");
@@ -151,26 +162,18 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
     return ranks.located(failure(ranks.nameOf(params->id), ": ", error.what()));
   }
   open.insert(params->id);
-  mine.insert(params->id);
   return {};
 }
 
 Status Nccl::await(int64_t id) {
   if (!open.erase(id))
     return byHost.await(id);
-  if (!mine.erase(id))
-    unrepeatable();
   try {
     driver.check(driver.waitEvent(compute, done.at(id), 0), "wait for an event");
   } catch (const std::runtime_error &error) {
     return ranks.located(failure(ranks.nameOf(id), ": ", error.what()));
   }
   return {};
-}
-
-void Nccl::endTask() {
-  if (!mine.empty())
-    unrepeatable();
 }
 
 /// Copies a tensor [rows, n, bytes] to blocks [n][rows, bytes], or back, on the stream.
@@ -271,18 +274,23 @@ void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclCo
       copyBlocks({parts[i].gathered, n, static_cast<char *>(buffers[parts.size() + i]), memory + unpacked[i], false});
 }
 
-void Nccl::fail(const std::string &why) {
-  unsigned begun = words->read(0), ended = words->read(1);
+void Nccl::abort() noexcept {
   for (auto &[axes, comm] : comms)
     if (NcclComm lost = std::exchange(comm, nullptr))
       nccl->abort(lost);
-  throw std::runtime_error(begun == ended ? why : concat("in ", ranks.nameOf(begun), ": ", why));
 }
 
-void Nccl::wait(Stream stream) {
+void Nccl::fail(const std::string &why) {
+  unsigned under = word->read(0);
+  abort();
+  Status status = failure(under == 0 ? "" : concat("waited for ", ranks.nameOf(under - 1), ": "), why);
+  throw std::runtime_error(ranks.located(status).message());
+}
+
+void Nccl::wait(const std::function<int()> &query) {
   Communicator::Patience patience;
   for (int tries = 0;; ++tries) {
-    int code = driver.query(stream);
+    int code = query();
     if (code != notReady)
       return driver.check(code, "finish what the GPU computes");
     if (tries < 1000) {

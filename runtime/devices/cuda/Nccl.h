@@ -53,20 +53,18 @@ struct NcclFunctions {
 /// other stream waits for it where it is awaited. Messages between stages go by the hosts.
 class Nccl : public Exchange {
 public:
-  /// All ranks make theirs together. `unrepeatable` is called where a task that is recorded could not be repeated.
-  /// Throws std::runtime_error.
   Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
-       const std::set<std::vector<int64_t>> &axes, Exchange &byHost, std::function<void()> unrepeatable);
+       Exchange &byHost);
   ~Nccl() override;
+
+  /// All ranks call it together, first: a communicator for each set of axes of the mesh. Throws std::runtime_error, on
+  /// all ranks unless it is one of them that NCCL cannot connect.
+  void connect(const std::set<std::vector<int64_t>> &axes);
 
   Status start(const DivisiCollective *params, void *const *buffers) override;
   Status send(const DivisiTransfer &params, const void *data) override { return byHost.send(params, data); }
   Status receive(const DivisiTransfer &params, void *data) override { return byHost.receive(params, data); }
   Status await(int64_t id) override;
-
-  /// A task begins, or has ended: one that leaves a collective for another task to await cannot be repeated.
-  void beginTask() { mine.clear(); }
-  void endTask();
 
   /// Marks the times of collectives; null for nobody.
   void setRecorder(Recorder *to, Marks *on) {
@@ -74,36 +72,39 @@ public:
     marks = on;
   }
 
-  /// Returns when the stream is done. Throws if NCCL fails, another rank has ended, or hangs when this one must stop.
-  void wait(Stream stream);
+  /// Returns when the query does not say notReady any more. Throws if it says an error, NCCL fails, another rank has
+  /// ended, or hangs when this one must stop.
+  void wait(const std::function<int()> &query);
+  void wait(Stream stream) {
+    wait([&] { return driver.query(stream); });
+  }
   void wait() { wait(side); }
+  /// Ends all collectives, whoever takes part in them. Only the end follows.
+  void abort() noexcept;
 
 private:
-  struct Group;
   struct Run;
-  void connect(const std::set<std::vector<int64_t>> &axes);
-  const Group &groupOf(const DivisiCollective &params, const Collective &plan);
+  std::string prepare(const std::set<std::vector<int64_t>> &axes);
   void launch(const Collective &plan, const DivisiCollective &params, NcclComm comm, void *const *buffers);
   void copyBlocks(const Run &run);
   char *scratch(size_t bytes);
   void fail(const std::string &why);
-  void progress(int word, int64_t id);
+  void note(int64_t number);
 
   const Driver &driver;
   std::unique_ptr<NcclFunctions> nccl;
   Stream compute, side = nullptr;
   Communicator &ranks;
   Exchange &byHost;
-  std::function<void()> unrepeatable;
   std::map<std::vector<int64_t>, NcclComm> comms; ///< by axes; null for a group of one rank
   Recorder *recorder = nullptr;                   ///< not owned
   Marks *marks = nullptr;
   Event ready = nullptr;
   std::map<int64_t, Event> done;                 ///< by collective
-  std::set<int64_t> open, mine;                  ///< started and not awaited; those of this task
+  std::set<int64_t> open;                        ///< started and not awaited
   std::vector<std::unique_ptr<Memory>> memories; ///< the last one is used; recorded graphs use the others
   size_t memoryBytes = 0;
-  std::unique_ptr<PinnedWords> words; ///< numbers of the collective that began last, and of the one that ended last
+  std::unique_ptr<PinnedWords> word; ///< 1 + the number of the collective that is under way; 0: none is
 };
 
 } // namespace divisi::runtime::cuda

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,7 +17,9 @@ namespace divisi::runtime::cuda {
 /// change his memory at once, and waits only if the ring is full of what has not been copied.
 class PinnedRing {
 public:
-  PinnedRing(const Driver &driver, Stream stream) : driver(driver), stream(stream) {}
+  /// `await` returns when an event has come.
+  PinnedRing(const Driver &driver, Stream stream, std::function<void(Event)> await)
+      : driver(driver), stream(stream), await(std::move(await)) {}
   ~PinnedRing() {
     for (const Piece &piece : pieces)
       driver.destroyEvent(piece.copied);
@@ -32,7 +35,7 @@ public:
     driver.check(driver.toDevice(to, memory, bytes, stream), "write to the GPU");
     Event event = nullptr;
     if (spare.empty()) {
-      driver.check(driver.createEvent(&event, 2 /* CU_EVENT_DISABLE_TIMING */), "create an event");
+      driver.check(driver.createEvent(&event, untimed), "create an event");
     } else {
       event = spare.back();
       spare.pop_back();
@@ -68,13 +71,14 @@ private:
   }
   /// The oldest piece.
   void release() {
-    driver.check(driver.waitForEvent(pieces.front().copied), "write to the GPU");
+    await(pieces.front().copied);
     spare.push_back(pieces.front().copied);
     pieces.pop_front();
   }
 
   const Driver &driver;
   Stream stream;
+  std::function<void(Event)> await;
   std::unique_ptr<PinnedMemory> ring;
   size_t size = 0, at = 0;
   std::deque<Piece> pieces; ///< in the order in which they were asked for

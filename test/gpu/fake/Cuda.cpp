@@ -16,7 +16,7 @@
 
 namespace {
 constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, notFound = 500, launchFailed = 719,
-              captureInvalid = 901, captureUnjoined = 904, captureIsolation = 905;
+              captureInvalid = 901, captureUnjoined = 904, captureIsolation = 905, notReady = 600;
 
 struct Function {
   std::string name;
@@ -33,6 +33,7 @@ struct Graph {
   std::map<Stream *, size_t> joined = {}; // of streams that take part: how much of them the first one has waited for
 };
 struct Stream {
+  bool stuck = false; // what it was given last never ends
   Graph *capture = nullptr;
   size_t count = 0; // of what it was given
 };
@@ -45,6 +46,12 @@ struct Event {
 };
 
 std::map<uintptr_t, size_t> allocations;
+bool stuckInGraph = false;
+
+[[noreturn]] void waitForEver() {
+  while (true)
+    ::pause();
+}
 
 bool isWithin(uintptr_t address, size_t bytes) {
   auto it = allocations.upper_bound(address);
@@ -57,6 +64,8 @@ bool isWithin(uintptr_t address, size_t bytes) {
 /// Does it now, or when the graph that is recorded runs.
 int enqueue(Stream *stream, Work work) {
   ++stream->count;
+  if (stream->stuck)
+    return success;
   if (!stream->capture)
     return work();
   stream->capture->work.push_back(std::move(work));
@@ -276,10 +285,18 @@ API cuEventElapsedTime(float *milliseconds, Event *begin, Event *end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
   return success;
 }
-API cuEventSynchronize(Event *event) { return event->capture ? captureInvalid : success; }
+API cuEventSynchronize(Event *event) {
+  if (event->stream && event->stream->stuck)
+    waitForEver();
+  return event->capture ? captureInvalid : success;
+}
+API cuEventQuery(Event *event) {
+  return event->capture ? captureInvalid : event->stream && event->stream->stuck ? notReady : success;
+}
 API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
   if (!event->stream)
     return invalidValue;
+  stream->stuck = stream->stuck || event->stream->stuck;
   if (event->capture && !stream->capture) { // from now on it takes part
     stream->capture = event->capture;
     stream->capture->joined[stream] = stream->count;
@@ -291,7 +308,7 @@ API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
       it->second = std::max(it->second, event->count);
   return success;
 }
-API cuStreamQuery(Stream *stream) { return stream->capture ? captureInvalid : success; }
+API cuStreamQuery(Stream *stream) { return stream->capture ? captureInvalid : stream->stuck ? notReady : success; }
 API cuStreamCreate(Stream **stream, unsigned) {
   *stream = new Stream;
   return success;
@@ -302,6 +319,8 @@ API cuStreamDestroy_v2(Stream *stream) {
 }
 API cuStreamSynchronize(Stream *stream) {
   record("synchronize");
+  if (stream->stuck)
+    waitForEver();
   return stream->capture ? captureInvalid : success;
 }
 API cuModuleLoadDataEx(Module **module, const void *image, unsigned, const int *, void **) {
@@ -365,9 +384,16 @@ API cuGraphLaunch(Graph *graph, Stream *stream) {
   record("replay %zu", graph->work.size());
   if (stream->capture)
     return captureInvalid;
-  for (const Work &work : graph->work)
+  if (stream->stuck)
+    return success;
+  for (const Work &work : graph->work) {
     if (int code = work(); code != success)
       return code;
+    if (stuckInGraph) {
+      stream->stuck = true;
+      break;
+    }
+  }
   return success;
 }
 API cuGraphDestroy(Graph *graph) {
@@ -377,6 +403,11 @@ API cuGraphDestroy(Graph *graph) {
 API cuGraphExecDestroy(Graph *graph) {
   delete graph;
   return success;
+}
+// A library's work on the stream never ends (unless it is aborted).
+extern "C" __attribute__((visibility("default"))) void fakeStick(void *stream) {
+  ((Stream *)stream)->stuck = true;
+  stuckInGraph = true;
 }
 // What the libraries beside this one ask: do it now, or when the graph runs.
 extern "C" __attribute__((visibility("default"))) int fakeEnqueue(void *stream, std::function<int()> *work) {

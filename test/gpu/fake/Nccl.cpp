@@ -11,13 +11,14 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
 namespace {
-constexpr int success = 0, invalidArgument = 4, invalidUsage = 5, remoteError = 6;
+constexpr int success = 0, unhandledError = 1, invalidArgument = 4, invalidUsage = 5, remoteError = 6;
 constexpr size_t widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2}; // by type
 constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
 enum Ask { AllReduce, AllGather, ReduceScatter, Send, Receive };
@@ -42,6 +43,9 @@ struct Op {
   void *stream;
   size_t bytes() const { return count * widths[type]; }
 };
+
+bool hung = false;   // something never ends
+bool failed = false; // an error that shows when somebody asks
 
 std::string fileOf(const Comm &comm, int from, int to, uint64_t number) {
   return comm.path + "." + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number);
@@ -156,8 +160,27 @@ int finish(const Op &op) {
   return success;
 }
 
+/// DIVISI_FAKE_NCCL_BREAK=COUNT:hangs|error|fails: so many groups end, and the next one does not; `error`: and that is
+/// an error of NCCL's own; `fails`: it cannot be started at all. The code of the call.
+std::optional<int> breaks(const Op &op) {
+  static const std::string text = std::getenv("DIVISI_FAKE_NCCL_BREAK") ? std::getenv("DIVISI_FAKE_NCCL_BREAK") : "";
+  static int left = std::atoi(text.c_str());
+  if (text.empty() || left-- != 0)
+    return std::nullopt;
+  record("nccl breaks");
+  if (text.ends_with(":fails"))
+    return unhandledError;
+  hung = true;
+  failed = text.ends_with(":error");
+  auto *stick = (void (*)(void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fakeStick");
+  stick(op.stream);
+  return success;
+}
+
 /// All of it at once: whoever receives may be who sends.
 int run(const std::vector<Op> &ops) {
+  if (std::optional<int> code = ops[0].stream ? breaks(ops[0]) : std::nullopt)
+    return *code;
   std::vector<std::string> files;
   for (const Op &op : ops) {
     record("nccl %s/%d %s%s %s", op.comm->name().c_str(), op.comm->size, op.kind == Receive ? "receive as " : "",
@@ -208,28 +231,33 @@ API ncclGetUniqueId(Id *id) {
   std::snprintf(id->bytes, sizeof id->bytes, "/dev/shm/divisi-fake-nccl-%d.%d", (int)getpid(), made++);
   return success;
 }
+/// Returns when all members have called it.
+static int meet(Comm &comm) {
+  std::vector<char> all((size_t)comm.size);
+  return run({{AllGather, "", all.data(), 1, int8, 0, 0, &comm, nullptr}});
+}
 API ncclCommInitRank(Comm **comm, int size, Id id, int rank) {
   if (size < 1 || rank < 0 || rank >= size || id.bytes[0] == 0)
     return invalidArgument;
   auto made = std::make_unique<Comm>(Comm{id.bytes, size, rank, {}, {}});
-  Op hello{AllGather, (const char *)&size, nullptr, sizeof size, int8, 0, 0, made.get(), nullptr};
-  std::vector<char> sizes(sizeof size * (size_t)size);
-  hello.to = sizes.data();
-  if (int code = run({hello}); code != success)
+  if (int code = meet(*made); code != success)
     return code;
   *comm = made.release();
   return success;
 }
 API ncclCommDestroy(Comm *comm) {
+  while (hung)
+    ::pause();
+  int code = meet(*comm);
   delete comm;
-  return success;
+  return code;
 }
 API ncclCommAbort(Comm *comm) {
   delete comm;
   return success;
 }
 API ncclCommGetAsyncError(Comm *, int *error) {
-  *error = success;
+  *error = failed ? remoteError : success;
   return success;
 }
 API ncclAllReduce(const void *from, void *to, size_t count, int type, int reduction, Comm *comm, void *stream) {

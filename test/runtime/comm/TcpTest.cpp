@@ -1,5 +1,6 @@
 // Processes as ranks that find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 #include "runtime/comm/tcp/Rendezvous.h"
+#include "runtime/core/Json.h"
 #include "test/runtime/comm/Processes.h"
 
 #include <arpa/inet.h>
@@ -59,6 +60,41 @@ TEST_F(TcpTest, ProgramsTrain) {
   EXPECT_EQ(readFile(folder / "ck/latest"), "step-20\n");
 }
 
+/// The table at the end of a run has the sums of what its profile says of each call.
+TEST_F(TcpTest, ProfilesAreSummedUp) {
+  writeNpy(folder / "x.npy", "<f4", {40, 3}, randomNumbers(120, 1));
+  std::vector<pid_t> all = startAll(4, "--stages " + data + "--epochs 5 --profile @/profile");
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(wait(all[rank], 60), 0) << output(rank);
+  std::map<std::string, std::pair<int, double>> kinds; // calls and milliseconds
+  std::vector<std::string> lines = linesOf(readFile(folder / "profile"));
+  for (const std::string &line : lines) {
+    Json call = Json::parse(line);
+    auto &[count, sum] = kinds[call.value("kind", "step")];
+    count += call.contains("kind") ? 1 : 0;
+    sum += call["us"].get<double>() * 1e-3;
+  }
+  EXPECT_GE(kinds.size(), 4u);
+  std::istringstream text(output(0).substr(output(0).find("in a step")));
+  std::string line;
+  std::getline(text, line);
+  while (!kinds.empty() && std::getline(text, line)) {
+    std::istringstream words(line);
+    std::string kind;
+    int count = 0;
+    double measured = -1;
+    words >> kind;
+    if (kind != "step")
+      words >> count;
+    words >> measured;
+    ASSERT_TRUE(kinds.count(kind)) << line;
+    EXPECT_EQ(count, kinds[kind].first) << line;
+    EXPECT_NEAR(measured, kinds[kind].second, 0.0006) << line;
+    kinds.erase(kind);
+  }
+  EXPECT_TRUE(kinds.empty()) << output(0);
+}
+
 /// No launcher ends the others: they see the end of a connection.
 TEST_F(TcpTest, ALostRankEndsTheOthers) {
   for (const char *stages : {"", "--stages "}) {
@@ -81,9 +117,11 @@ TEST_F(TcpTest, ALostRankEndsTheOthers) {
 TEST_F(TcpTest, AnErrorReachesAllRanks) {
   std::vector<pid_t> all;
   for (int rank = 0; rank < 4; ++rank)
-    all.push_back(start(rank, 4, data + (rank == 2 ? "--data y=@/missing.npy" : "")));
+    all.push_back(start(rank, 4, concat("--data x=@/x.npy --data label=@/", rank == 2 ? "missing" : "y", ".npy")));
   for (int rank = 0; rank < 4; ++rank)
-    EXPECT_NE(wait(all[rank], 20), 0) << output(rank);
+    EXPECT_EQ(wait(all[rank], 20), 1) << output(rank);
+  EXPECT_NE(output(0).find("error: rank 2: "), std::string::npos) << output(0);
+  EXPECT_NE(output(0).find("missing.npy"), std::string::npos) << output(0);
 }
 
 TEST_F(TcpTest, AnotherNumberOfRanksIsAUsageError) {
@@ -93,13 +131,27 @@ TEST_F(TcpTest, AnotherNumberOfRanksIsAUsageError) {
   EXPECT_NE(output(0).find("is for 4 devices, but was started as 2 processes"), std::string::npos) << output(0);
 }
 
+TEST_F(TcpTest, AProgramForOneDeviceIsNotStartedTwice) {
+  for (int rank : {0, 1}) {
+    pid_t alone = spawn({RUNTIME_FAKE}, data,
+                        {{"RANK", std::to_string(rank)},
+                         {"WORLD_SIZE", "2"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", std::to_string(port)}},
+                        concat("output", rank).c_str());
+    EXPECT_EQ(wait(alone, 20), 2) << output(rank);
+  }
+  EXPECT_NE(output(0).find("is for one device, but was started as 2 processes"), std::string::npos) << output(0);
+  EXPECT_EQ(output(1), "");
+}
+
 TEST_F(TcpTest, RanksThatContradictEachOtherAreRefused) {
   pid_t first = start(0, 4, data), other = start(1, 3, data);
   EXPECT_EQ(wait(first, 20), 1);
   EXPECT_NE(output(0).find("rank 1 was started as one of 3 ranks (WORLD_SIZE), but rank 0 as one of 4"),
             std::string::npos)
       << output(0);
-  EXPECT_NE(wait(other, 20), 0);
+  EXPECT_EQ(wait(other, 20), 1) << output(1);
   pid_t bad = start(7, 4, data);
   EXPECT_EQ(wait(bad, 20), 2);
   EXPECT_NE(output(7).find("RANK is not a number below WORLD_SIZE"), std::string::npos) << output(7);
@@ -126,6 +178,11 @@ TEST(RendezvousTest, StrangersAreLeft) {
     usleep(1000);
   std::string text = "GET / HTTP/1.1\r\n" + std::string(200, 'x');
   EXPECT_EQ(::send(stranger.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  std::vector<Socket> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr *>(&name), sizeof name), 0);
+  }
   Rendezvous second = where;
   second.rank = 1;
   one = connectRanks(second).status();
