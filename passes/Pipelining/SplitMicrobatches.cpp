@@ -238,11 +238,24 @@ private:
     return function.getArgument(last);
   }
 
+  /// Sums what microbatches have of `input`, in f32 where it has 16 bits, for all uses of `result`.
+  static void accumulate(Value input, Value result, OpBuilder &builder) {
+    GraphBuilder b(builder, input.getLoc());
+    Type type = tensorType(input).getElementType();
+    if (!type.isBF16() && !type.isF16())
+      return result.replaceAllUsesWith(b.op<graph::AccumulateOp>(input));
+    Value sum = b.op<graph::AccumulateOp>(b.cast(input, builder.getF32Type()));
+    for (Operation *user : result.getUsers())
+      if (auto cast = dyn_cast<graph::CastOp>(user); cast && tensorType(cast.getResult()).getElementType().isF32())
+        cast.getResult().replaceAllUsesWith(sum);
+    result.replaceAllUsesWith(b.cast(sum, type));
+  }
+
   static LogicalResult replace(Operation *op, OpBuilder &builder) {
     builder.setInsertionPoint(op);
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getKind() == dist::ReductionKind::sum) {
       for (auto [input, result] : llvm::zip(reduce.getInputs(), reduce.getResults()))
-        result.replaceAllUsesWith(graph::AccumulateOp::create(builder, op->getLoc(), input));
+        accumulate(input, result, builder);
       op->erase();
       return success();
     }

@@ -41,3 +41,24 @@ func.func @train(%w: tensor<2xf32> {graph.state = {name = "w", role = "parameter
   %6 = graph.reduce_sum %5 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
   return %6 : tensor<f32>
 }
+
+// -----
+
+// Gradients of 16 bits are summed in 32.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[G:.*]] = graph.matmul %{{.*}} {transpose_lhs} : {{.*}} -> tensor<3x5xbf16>
+// CHECK: %[[WIDE:.*]] = graph.cast %[[G]] : (tensor<3x5xbf16>) -> tensor<3x5xf32>
+// CHECK: %[[SUM:.*]] = graph.accumulate %[[WIDE]] : {{.*}}tensor<3x5xf32>
+// CHECK: graph.sub %arg0, %[[SUM]]
+func.func @train(%w: tensor<3x5xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<8x3xbf16> {graph.input = "x"})
+    -> (tensor<3x5xf32> {graph.renews = "w"}, tensor<f32> {graph.result = {kind = "loss"}}) {
+  %small = graph.cast %w : (tensor<3x5xf32>) -> tensor<3x5xbf16>
+  %0 = graph.matmul %x, %small : (tensor<8x3xbf16>, tensor<3x5xbf16>) -> tensor<8x5xbf16>
+  %1 = graph.tanh %0 : tensor<8x5xbf16>
+  %wide = graph.cast %1 : (tensor<8x5xbf16>) -> tensor<8x5xf32>
+  %2 = graph.reduce_sum %wide {dims = array<i64: 0, 1>} : (tensor<8x5xf32>) -> tensor<f32>
+  %3 = graph.matmul %x, %1 {transpose_lhs} : (tensor<8x3xbf16>, tensor<8x5xbf16>) -> tensor<3x5xbf16>
+  %4 = graph.cast %3 : (tensor<3x5xbf16>) -> tensor<3x5xf32>
+  %5 = graph.sub %w, %4 : tensor<3x5xf32>
+  return %5, %2 : tensor<3x5xf32>, tensor<f32>
+}
