@@ -122,6 +122,7 @@ private:
     if (auto cost = dyn_cast<graph::CostInterface>(op))
       entry.flops = cost.getFlops();
     entry.tf32 = op.hasAttr(graph::names::tf32);
+    entry.fp16 = llvm::any_of(op.getOperandTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
     entry.name = nameOfLocation(op.getLoc());
     entry.kind = op.getName().getStringRef().str();
     bool weight = true;

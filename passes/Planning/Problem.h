@@ -30,7 +30,7 @@ struct Problem {
     bool forward = false;                     // of the evaluation
     bool seldom = false;                      // of the training step, but only in some steps (norms for the log)
     int64_t flops = 0;                        // of the whole operation
-    bool tf32 = false;                        // of products in TF32
+    bool tf32 = false, fp16 = false;          // of products: in TF32; of operands in fp16 (other 16 bits are bf16)
     std::string name, kind;                   // of the ONNX node, and of the operation
   };
   /// What a function returns: renews the state (a tensor, split alike if that is possible), or is read whole (-1).

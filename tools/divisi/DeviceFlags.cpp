@@ -142,6 +142,10 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--staleness is for --schedule pipedream: in the others all microbatches of a step have the same weights";
   if (asynchronous && microbatches.microbatches > 1)
     return "--schedule pipedream updates the weights with every batch: leave out --microbatches and --accumulate";
+  const CLI::Option *precision = command.get_option_no_throw("--precision");
+  if (asynchronous && precision && precision->count() && precision->as<std::string>() == "fp16")
+    return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
+           "gradients at once: take --precision bf16, or another schedule";
   if (piped && !asynchronous && microbatches.microbatches < 2)
     return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass "
            "through the stages one after the other";

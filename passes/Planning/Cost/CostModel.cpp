@@ -53,7 +53,7 @@ Precision planning::precisionOf(const Problem &problem, const Problem::Op &op) {
   for (int tensor : op.operands)
     if (problem.tensors[tensor].elementBytes != 2)
       return Cluster::Device::fp32;
-  return Cluster::Device::bf16;
+  return op.fp16 ? Cluster::Device::fp16 : Cluster::Device::bf16;
 }
 
 double planning::localBytes(const Problem::Tensor &tensor, const Mesh &mesh, const Sharding &sharding) {
