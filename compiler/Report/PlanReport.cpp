@@ -222,13 +222,14 @@ json::Object PlanReport::explanation() const {
   std::vector<PricedPlan> rivals;
   for (const ModuleCandidate &candidate : llvm::ArrayRef(candidates).take_front(mostRivals))
     rivals.push_back({candidate.planner.get(), &candidate});
-  json::Array flips;
+  std::vector<Flip> all;
   for (const BreakEven &flip : breakEvens(rivals, cluster))
-    flips.push_back(json::Object{{"figure", flip.figure},
-                                 {"unit", flip.unit},
-                                 {"now", flip.now},
-                                 {"then", flip.then},
-                                 {"plan", candidates[flip.winner].name}});
-  report["flips"] = std::move(flips);
+    all.push_back({flip.figure, flip.unit, flip.now, flip.then, candidates[flip.winner].name});
+  all.insert(all.end(), flips.begin(), flips.end());
+  json::Array list;
+  for (const Flip &flip : all)
+    list.push_back(json::Object{
+        {"figure", flip.figure}, {"unit", flip.unit}, {"now", flip.now}, {"then", flip.then}, {"plan", flip.plan}});
+  report["flips"] = std::move(list);
   return report;
 }

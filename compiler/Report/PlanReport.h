@@ -8,15 +8,22 @@ namespace divisi::compiler {
 /// What `divisi plan` and `divisi explain` tell, as JSON: docs/plans.md has the fields. Times in milliseconds, sizes in
 /// bytes.
 struct PlanReport {
+  /// A figure at whose value `then` another plan is better.
+  struct Flip {
+    std::string figure, unit;
+    double now, then;
+    std::string plan;
+  };
   std::string model;
   const planning::Cluster &cluster;
   const std::vector<planning::ModuleCandidate> &candidates; // best first; an explanation needs one
   const std::vector<std::string> &suggestions;              // if nothing fits: what would
+  std::vector<Flip> flips = {};                             // other figures than the cluster's
 
   /// The ranked plans.
   llvm::json::Object plans() const;
   /// The same, and for the best plan: its layers, collectives, parameters with what other shardings of them would cost,
-  /// and at which figures of the cluster another plan wins.
+  /// and at which figures another plan wins.
   llvm::json::Object explanation() const;
 };
 

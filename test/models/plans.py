@@ -257,6 +257,22 @@ def experts(p):
             yield f"batch {batch}: block {layer} has all_to_all", kinds.count("all_to_all") >= 2, f"{kinds}"
 
 
+def other_batches(p):
+    """What explain says of other batches is what plan says of them."""
+    words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 32000 --seq 512"), "--cluster", "8xh100"]
+    report = p.explain(*words, "--dim", "batch=64")
+    chosen = lambda plan: (plan["mesh"], plan["forms"])
+    now = chosen(report["plans"][0])
+    found = {flip["then"]: flip["plan"] for flip in report["flips"] if flip["figure"] == "batch"}
+    for direction in (16, 32), (256, 128):
+        far, near = (chosen(p.plans(*words, "--dim", f"batch={batch}")[0]) for batch in direction)
+        first = near if near != now else far if far != now else None
+        told = next((found[batch] for batch in direction if batch in found), None)
+        good = told == (f"auto {first[0]} ({' '.join(first[1])})" if first else None)
+        yield f"{direction[1]} and {direction[0]} samples instead of 64", good, f"{told}; {now}, {near}, {far}"
+    yield "one of them changes the plan", bool(found), f"{found}"
+
+
 def hand_plans(matrices, inputs):
     """(name, mesh, pins) by patterns, on each mesh over each of its axes: weights, inputs, nothing."""
     for (mesh, axes), (name, rank) in itertools.product(HAND_MESHES, inputs):
@@ -436,7 +452,7 @@ def plans_given_back(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
-         experts, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

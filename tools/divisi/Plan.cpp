@@ -14,6 +14,7 @@
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Simulator/Render.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -182,7 +183,10 @@ public:
         suggestPipeline(first, *cluster, devices);
       suggest(*cluster, options, devices);
     }
-    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
+    std::vector<compiler::PlanReport::Flip> flips;
+    if (explain)
+      flips = otherBatches(first.candidates[0], *cluster, options);
+    return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions, flips},
                   first.pipelines);
   }
 
@@ -253,25 +257,53 @@ private:
         break;
       }
     }
-    auto batch = flags.model.import.dims.find("batch");
-    if (batch == flags.model.import.dims.end() && flags.model.import.dims.size() == 1)
-      batch = flags.model.import.dims.begin();
-    for (int64_t part = 2; batch != flags.model.import.dims.end() && part <= mostTimes && batch->second % part == 0;
-         part *= 2) {
+    for (int64_t part = 2; batch() && part <= mostTimes && batch()->second % part == 0; part *= 2) {
       Attempt attempt(flags.model);
-      attempt.flags.import.dims[batch->first] /= part;
+      int64_t smaller = attempt.flags.import.dims[batch()->first] /= part;
       if (failed(attempt.plan(cluster, options, ignored)))
         break;
       if (attempt.candidates[0].fits) {
-        suggestions.push_back("--dim " + batch->first + "=" + std::to_string(batch->second / part) + ": " +
+        suggestions.push_back("--dim " + batch()->first + "=" + std::to_string(smaller) + ": " +
                               describeChoice(attempt.candidates));
         break;
       }
     }
   }
 
-  /// How far suggestions go: so many times more devices, or so many times smaller batches.
-  static constexpr int64_t mostTimes = 16;
+  /// The dimension of the batch and its size; null: the model has none that can be chosen.
+  const std::pair<const std::string, int64_t> *batch() const {
+    const auto &dims = flags.model.import.dims;
+    auto found = dims.find("batch");
+    if (found == dims.end() && dims.size() == 1)
+      found = dims.begin();
+    return found == dims.end() ? nullptr : &*found;
+  }
+
+  /// The next smaller and the next larger batch, by factors of two, for which a search chooses another plan.
+  std::vector<compiler::PlanReport::Flip> otherBatches(const ModuleCandidate &best, const Cluster &cluster,
+                                                       const PlannerOptions &options) {
+    std::vector<compiler::PlanReport::Flip> flips;
+    std::string ignored;
+    for (bool larger : {false, true})
+      for (int64_t times = 2; batch() && times <= mostFlips && (larger || batch()->second % times == 0); times *= 2) {
+        Attempt attempt(flags.model);
+        int64_t &size = attempt.flags.import.dims[batch()->first];
+        size = larger ? size * times : size / times;
+        if (failed(attempt.plan(cluster, options, ignored)))
+          break;
+        const ModuleCandidate &other = attempt.candidates[0];
+        if (other.fits == best.fits && nameOf(other.mesh) == nameOf(best.mesh) && other.forms == best.forms)
+          continue;
+        std::string name = other.name + (other.forms.empty() ? "" : " (" + llvm::join(other.forms, " ") + ")");
+        flips.push_back({"batch", "samples", (double)batch()->second, (double)size,
+                         other.fits ? name : "no plan fits"});
+        break;
+      }
+    return flips;
+  }
+
+  /// How far suggestions go: so many times more devices, or so many times smaller batches; and other batches.
+  static constexpr int64_t mostTimes = 16, mostFlips = 4;
 
   PlanFlags &flags;
   bool explain;
