@@ -6,16 +6,19 @@
 `all` is quick and slow: what takes longer is asked for by name.
 
 Prints what each suite prints, then a table, then `N passed, N failed`; exit code 1 if anything failed or nothing ran.
-A suite that ends badly without naming a failure counts as one.
+A suite that ends badly without naming a failure counts as one. Suites that keep one core busy run beside each other, as
+many as there are cores; each is printed whole when it has ended.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -28,6 +31,7 @@ class Suite:
     command: list
     report: pathlib.Path | None = None  # JUnit XML that the command writes; else its last line says the numbers
     quiet: bool = False  # show the output of tests that fail, from the report, and nothing else
+    alone: bool = False  # keeps all cores busy
 
 
 def suites(build):
@@ -40,12 +44,13 @@ def suites(build):
     pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
     return {
         "quick": [
-            Suite("lit", [lit_of(build), "-sv", f"--xunit-xml-output={lit}", str(build / "test")], lit),
+            Suite("lit", [lit_of(build), "-sv", f"--xunit-xml-output={lit}", str(build / "test")], lit, alone=True),
             Suite(
                 "units",
                 ["ctest", "--test-dir", str(build), "-j2", "--timeout", "300", "--output-junit", str(units)],
                 units,
                 quiet=True,
+                alone=True,
             ),
         ],
         "slow": [
@@ -74,7 +79,9 @@ def suites(build):
                 + ["-R", "RandomPlans", "--output-junit", str(plans)],
                 plans,
                 quiet=True,
+                alone=True,
             ),
+            Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("pipelines-all", [*pipelines, "--all"]),
@@ -89,17 +96,15 @@ def lit_of(build):
     return re.search(r"^DIVISI_LIT:\w+=(.*)$", cache, re.MULTILINE)[1]
 
 
-def read_junit(path, show):
-    """(passed, failed) of a report; what was skipped counts as neither."""
-    passed = failed = 0
+def read_junit(path):
+    """(passed, failed, output of the tests that failed) of a report; what was skipped counts as neither."""
+    passed, failed = 0, []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
-            failed += 1
-            if show:
-                print(f"FAIL {case.get('name')}\n{case.findtext('system-out', '').strip()}")
+            failed.append(f"FAIL {case.get('name')}\n{case.findtext('system-out', '').strip()}\n")
         elif case.find("skipped") is None and case.get("status", "run") == "run":
             passed += 1
-    return passed, failed
+    return passed, len(failed), "".join(failed)
 
 
 def read_line(line):
@@ -108,28 +113,31 @@ def read_line(line):
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
+PRINTING = threading.Lock()
+
+
 def run(suite):
-    """(passed, failed) of a suite."""
+    """(name, passed, failed, seconds) of a suite."""
+    start = time.monotonic()
     if suite.report:
         suite.report.unlink(missing_ok=True)
     try:
-        process = subprocess.Popen(suite.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(suite.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        code, output = done.returncode, done.stdout
     except OSError as error:
-        print(error)
-        return 0, 1
-    last = ""
-    for raw in process.stdout:
-        line = raw.decode(errors="replace")
-        if not suite.quiet:
-            print(line, end="", flush=True)
-        last = line if line.strip() else last
-    code = process.wait()
-    if suite.report:
-        passed, failed = read_junit(suite.report, suite.quiet) if suite.report.is_file() else (0, 0)
-    else:
-        passed, failed = read_line(last)
-    unexplained = failed == 0 and (code != 0 or passed == 0)
-    return passed, failed + unexplained
+        code, output = 1, f"{error}\n"
+    passed, failed, details = 0, 0, ""
+    if suite.report and suite.report.is_file():
+        passed, failed, details = read_junit(suite.report)
+    elif not suite.report:
+        lines = [line for line in output.splitlines() if line.strip()]
+        passed, failed = read_line(lines[-1]) if lines else (0, 0)
+    if failed == 0 and (code != 0 or passed == 0):
+        failed = 1
+    seconds = time.monotonic() - start
+    with PRINTING:
+        print(f"== {suite.name}\n{details if suite.quiet else output}", end="", flush=True)
+    return suite.name, passed, failed, seconds
 
 
 def main():
@@ -139,6 +147,7 @@ def main():
     o = p.parse_args()
     o.build = o.build.resolve()
     os.environ["DIVISI_PROFILE"] = str(o.build / "test/no-profile.json")  # no times that were measured here
+    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")  # of a sanitized build: LLVM and MPI keep memory until the end
     groups = suites(o.build)
     known = {suite.name: suite for group in groups.values() for suite in group}
     chosen = {}
@@ -147,11 +156,9 @@ def main():
         if group == [None]:
             sys.exit(f"no suite '{word}': quick, slow, all, nightly, {', '.join(known)}")
         chosen.update((suite.name, suite) for suite in group)
-    rows = []
-    for suite in chosen.values():
-        print(f"== {suite.name}", flush=True)
-        start = time.monotonic()
-        rows.append((suite.name, *run(suite), time.monotonic() - start))
+    rows = [run(suite) for suite in chosen.values() if suite.alone]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows += pool.map(run, [suite for suite in chosen.values() if not suite.alone])
     print(f"\n{'suite':<16}{'passed':>8}{'failed':>8}{'seconds':>9}")
     for name, passed, failed, seconds in rows:
         print(f"{name:<16}{passed:>8}{failed:>8}{seconds:>9.0f}")

@@ -40,14 +40,15 @@ def tensors(path):
 
 class Tests:
     def __init__(self, divisi, folder):
-        self.divisi, self.folder, self.passed, self.failed = divisi, pathlib.Path(folder), 0, 0
+        self.divisi, self.folder, self.passed, self.failed, self.runs = divisi, pathlib.Path(folder), 0, 0, 0
 
     def check(self, name, wrong):
         print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
         self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
 
     def losses(self, devices, flags, cases):
-        command = [sys.executable, HERE / "check.py", "--divisi", self.divisi, "--devices", devices, "--cases", cases]
+        optimizers = "sgd,adamw" if devices == 1 else "adamw"
+        command = [sys.executable, HERE / "check.py", "--divisi", self.divisi, "--devices", devices, "--cases", cases, "--optimizers", optimizers]
         command += [f"--compile-args=--precision fp16 {flags}", "--tolerance", "0.02", "--norm-tolerance", "0.2"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         lines = re.findall(r"^(ok  |FAIL) (.*)$", done.stdout, re.MULTILINE)
@@ -56,13 +57,16 @@ class Tests:
 
     def states(self, model, devices, flags, steps, every):
         """Checkpoints by step."""
-        program, checkpoints = self.folder / "program", self.folder / f"{model}{devices}{steps}"
+        self.runs += 1
+        program, checkpoints = self.folder / "program", self.folder / f"checkpoints{self.runs}"
         command = [self.divisi, "compile", HERE / model / "model.onnx", "--precision", "fp16", "--optimizer", "adamw", "-o", program]
         subprocess.run(list(map(str, [*command, *flags.split()])), check=True, capture_output=True)
         data = [w for f in sorted((HERE / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
         run = [self.divisi, "run", "--devices", devices, program] if devices > 1 else [program]
         run += [*data, "--steps", steps, "--no-shuffle", "--quiet", "--checkpoint", checkpoints, "--every", every]
-        subprocess.run(list(map(str, run)), check=True, capture_output=True)
+        done = subprocess.run(list(map(str, run)), capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{model}, {steps} steps: {done.stderr[-300:]}")
         return {int(f.name[5:]): tensors(f / "state.safetensors") for f in checkpoints.glob("step-*")}
 
     def skips(self, devices, flags):
