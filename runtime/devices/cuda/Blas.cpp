@@ -12,6 +12,9 @@ constexpr size_t workspaceBytes = size_t(32) << 20;
 constexpr int compute32 = 68, compute64 = 70, computeTf32 = 77;
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 constexpr int transposeA = 3, transposeB = 4, batchCount = 5, batchStride = 6, maxWorkspace = 1;
+constexpr int leastAlignment = 5; // of a; those of b, c and d follow
+/// Of every tensor in an arena.
+constexpr int64_t arenaAlignment = 64;
 
 int typeOf(int64_t type) {
   switch (type) {
@@ -154,6 +157,16 @@ std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
   check(lt->preferenceCreate(&preference), "plan", g);
   size_t bytes = workspaceBytes;
   int found = 0, code = lt->preferenceSet(preference, maxWorkspace, &bytes, sizeof bytes);
+  // Matrices that are computed one after the other begin where the ones before end.
+  auto aligned = [&](int64_t outer, int64_t inner, int64_t type) {
+    int64_t steps = arenaAlignment | (g.batch0 > 1 ? outer : 0) * widthOfType(type) |
+                    (plan->oneByOne() ? inner : 0) * widthOfType(type);
+    return static_cast<uint32_t>(steps & -steps);
+  };
+  uint32_t result = aligned(g.c0, g.c1, g.result_type);
+  uint32_t alignments[] = {aligned(g.b0, g.b1, g.type), aligned(g.a0, g.a1, g.type), result, result};
+  for (int i = 0; i < 4 && code == 0; ++i)
+    code = lt->preferenceSet(preference, leastAlignment + i, &alignments[i], sizeof alignments[i]);
   if (code == 0)
     code = lt->heuristic(handle, plan->desc, plan->first, plan->second, plan->result, plan->result, preference, 1,
                          &plan->choice, &found);

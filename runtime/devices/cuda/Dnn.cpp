@@ -1,6 +1,8 @@
 #include "runtime/devices/cuda/Dnn.h"
 #include "runtime/devices/cuda/Library.h"
 
+#include <algorithm>
+#include <climits>
 #include <vector>
 
 using namespace divisi::runtime;
@@ -139,7 +141,13 @@ bool Dnn::supports(const DivisiConv &conv) {
   for (int64_t d = 0; d < conv.spatial; ++d)
     if (conv.pad_low[d] != conv.pad_high[d] || conv.pad_low[d] < 0)
       return false;
-  return !conv.channels_last;
+  // Its sizes and distances are ints.
+  double x = double(conv.in_channels), y = double(conv.out_channels);
+  for (int64_t d = 0; d < conv.spatial; ++d) {
+    x *= double(conv.in[d]);
+    y *= double(conv.out[d]);
+  }
+  return !conv.channels_last && std::max({x, y, double(conv.batch)}) <= INT_MAX;
 }
 
 std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {

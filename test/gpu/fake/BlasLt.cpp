@@ -1,6 +1,6 @@
 // A cuBLASLt for a GPU that is not there: what it is asked, computed plainly and by its own definition: column-major
 // matrices, d = alpha op(a) op(b) + beta c. It refuses what the library refuses: leading dimensions below the rows,
-// operands that do not match.
+// operands that do not match, addresses that are less aligned than its algorithm was asked for.
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
@@ -21,6 +21,11 @@ struct Layout {
   int32_t batch = 1;
   int64_t stride = 0;
   size_t width() const { return type == real64 ? 8 : type == real32 ? 4 : 2; }
+};
+
+struct Preference {
+  size_t workspace = 0;
+  uint32_t alignment[4] = {256, 256, 256, 256}; // of a, b, c, d
 };
 
 Kind kindOf(int type) {
@@ -92,33 +97,42 @@ API cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *va
   return success;
 }
 API cublasLtMatmulPreferenceCreate(void **preference) {
-  *preference = new size_t(0);
+  *preference = new Preference;
   return success;
 }
 API cublasLtMatmulPreferenceDestroy(void *preference) {
-  delete (size_t *)preference;
+  delete (Preference *)preference;
   return success;
 }
 API cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value, size_t bytes) {
-  if (attribute != 1 || bytes != 8)
+  auto *of = (Preference *)preference;
+  if (attribute == 1 && bytes == 8)
+    std::memcpy(&of->workspace, value, 8);
+  else if (attribute >= 5 && attribute <= 8 && bytes == 4)
+    std::memcpy(&of->alignment[attribute - 5], value, 4);
+  else
     return invalidValue;
-  std::memcpy(preference, value, 8);
   return success;
 }
-API cublasLtMatmulAlgoGetHeuristic(void *, Desc *desc, Layout *a, Layout *b, Layout *c, Layout *d, void *, int,
-                                   void *results, int *count) {
+API cublasLtMatmulAlgoGetHeuristic(void *, Desc *desc, Layout *a, Layout *b, Layout *c, Layout *d,
+                                   Preference *preference, int, void *results, int *count) {
   *count = 0;
   if (!matches(*desc, *a, *b, *c) || c != d)
     return notSupported;
   std::memset(results, 0, 96);
+  std::memcpy(results, preference->alignment, sizeof preference->alignment);
   *count = 1;
   return success;
 }
 API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout *la, const void *b, Layout *lb,
-                   const void *beta, const void *c, Layout *lc, void *d, Layout *ld, const uint64_t *, void *, size_t,
-                   void *stream) {
+                   const void *beta, const void *c, Layout *lc, void *d, Layout *ld, const uint64_t *algorithm, void *,
+                   size_t, void *stream) {
   if (!matches(*desc, *la, *lb, *ld) || c != d || lc != ld)
     return invalidValue;
+  const void *addresses[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if ((uintptr_t)addresses[i] % ((const uint32_t *)algorithm)[i] != 0)
+      return invalidValue;
   uint64_t m = ld->rows, n = ld->cols, k = desc->transposeA ? la->rows : la->cols;
   bool wide = desc->scale == real64;
   double scale = wide ? *(const double *)alpha : *(const float *)alpha;
