@@ -151,12 +151,11 @@ private:
            std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), sameTensor);
   }
 
-  /// Whether a plan splits sizes that divide: it was made for microbatches of another size.
-  static bool divides(const Problem &problem, const dist::Mesh &mesh, const Plan &plan) {
+  /// Whether a plan is one of this problem: it was made for microbatches of another size.
+  static bool isPlanOf(const Problem &problem, const dist::Mesh &mesh, const Plan &plan) {
     for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
-      for (auto [factor, axes] : llvm::zip(op.rule.factors, factors))
-        if (factor.size % mesh.parts(axes))
-          return false;
+      if (!dist::isValid(mesh, op.rule, factors))
+        return false;
     for (auto [tensor, sharding] : llvm::zip(problem.tensors, plan.tensors))
       for (auto [size, axes] : llvm::zip(tensor.shape, sharding.dims))
         if (size % mesh.parts(axes))
@@ -175,7 +174,7 @@ private:
     };
     std::vector<Tried> tried;
     for (const ModuleCandidate &known : plansOf(step, stages)) {
-      if (!divides(step.problem.problem, known.mesh, known.plan))
+      if (!isPlanOf(step.problem.problem, known.mesh, known.plan))
         continue;
       auto priced = step.price(cluster, known.mesh, known.plan, known.name);
       priced->plan.searched = known.searched;

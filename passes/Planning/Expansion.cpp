@@ -13,7 +13,7 @@ using llvm::ArrayRef;
 /// The axes over which results are pending: contracted ones, or those that pass through.
 static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorAxes &factors, ArrayRef<int> passed,
                                             Reduction kind) {
-  auto pending = *contractedAxes(op.rule, factors);
+  auto pending = contractedAxes(op.rule, factors).value();
   if (!passed.empty())
     pending.second = kind;
   pending.first.append(passed.begin(), passed.end());
@@ -23,7 +23,7 @@ static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorA
 
 Sharding planning::operandSharding(const Problem::Op &op, const Mesh &mesh, const FactorAxes &factors, size_t operand,
                                    ArrayRef<int> passed, Reduction kind) {
-  Sharding sharding = *shardingOf(mesh, op.rule, op.rule.operands[operand], factors);
+  Sharding sharding = shardingOf(mesh, op.rule, op.rule.operands[operand], factors).value();
   std::tie(sharding.pending, sharding.kind) = pendingOf(op, factors, passed, kind);
   if ((int)operand != op.rule.accumulator)
     sharding.pending.assign(passed.begin(), passed.end());
@@ -32,7 +32,7 @@ Sharding planning::operandSharding(const Problem::Op &op, const Mesh &mesh, cons
 
 Sharding planning::resultSharding(const Problem::Op &op, const Mesh &mesh, const FactorAxes &factors, size_t result,
                                   ArrayRef<int> passed, Reduction kind) {
-  Sharding sharding = *shardingOf(mesh, op.rule, op.rule.results[result], factors);
+  Sharding sharding = shardingOf(mesh, op.rule, op.rule.results[result], factors).value();
   std::tie(sharding.pending, sharding.kind) = pendingOf(op, factors, passed, kind);
   return sharding;
 }
@@ -96,7 +96,7 @@ private:
   void split(int number) {
     const Problem::Op &op = problem.ops[number];
     const FactorAxes &factors = plan.ops[number];
-    auto contracted = *contractedAxes(op.rule, factors);
+    auto contracted = contractedAxes(op.rule, factors).value();
     Reduction kind = contracted.second;
     Axes passed = passThrough(op, factors, kind);
     if (!contracted.first.empty() && kind != contracted.second)

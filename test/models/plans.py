@@ -428,6 +428,15 @@ def pipelines_when_memory_is_short(p):
     yield "compile: with enough memory it chooses none", "pipeline = {" not in plan.stdout, plan.stderr.strip()[-150:]
 
 
+def pipelines_of_other_microbatches(p):
+    """What splits microbatches of one size need not split those of another: such plans are left out."""
+    model = p.graph("gpt --layers 1 --hidden 8192 --heads 64 --vocab 512 --seq 1024")
+    words = ["plan", model, "--cluster", "8x8xh100", "--dim", "batch=64", "--pipelines", "--json"]
+    pipelines = json.loads(p.run(*words, codes=(0, 3)).stdout)["pipelines"]
+    counts = {pipeline["microbatches"] for pipeline in pipelines}
+    yield "64 devices: pipelines of several numbers of microbatches", len(counts) > 1, f"{sorted(counts)}"
+
+
 def plans_given_back(p):
     """A plan file makes the module that the search made."""
     quick = p.quick()
@@ -452,7 +461,7 @@ def plans_given_back(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
-         experts, other_batches, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():
