@@ -165,7 +165,12 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   const json::Array &flips = list(report, "flips");
   for (const json::Value &value : flips) {
     const json::Object &flip = *value.getAsObject();
-    out << "  " << text(flip, "figure") << " " << (number(flip, "then") < number(flip, "now") ? "below " : "above ")
+    bool tried = text(flip, "unit") == "samples"; // not narrowed down
+    bool below = number(flip, "then") < number(flip, "now");
+    out << "  " << text(flip, "figure") << " "
+        << (tried   ? "of "
+            : below ? "below "
+                    : "above ")
         << scaled(number(flip, "then"), text(flip, "unit")) << " (now "
         << scaled(number(flip, "now"), text(flip, "unit")) << "): " << text(flip, "plan") << "\n";
   }

@@ -103,7 +103,10 @@ Result<int64_t> Communicator::agreeNow(const Status &mine, int64_t flag, bool hu
   Result<int64_t> most = maximum(mine.ok() ? flag : failed + size() - rank(), hurry);
   if (!most.ok() || *most < failed)
     return most;
-  int lowest = size() - static_cast<int>(*most - failed);
+  int64_t number = *most - failed;
+  if (number < 1 || number > size())
+    return failure("another rank sent what is no message of this program");
+  int lowest = size() - static_cast<int>(number);
   std::string text = concat(mine.exitCode(), lowest == 0 ? "" : concat("rank ", lowest, ": "), mine.message());
   if (Status status = broadcastNow(text, lowest, false); !status.ok())
     return status;

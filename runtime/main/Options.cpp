@@ -146,3 +146,42 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
     return status;
   return std::optional(std::move(options));
 }
+
+std::string Options::common() const {
+  std::string text;
+  auto number = [&](const char *name, double value) {
+    char digits[64];
+    std::snprintf(digits, sizeof digits, "%s%s %.17g", text.empty() ? "" : " ", name, value);
+    text += digits;
+  };
+  auto given = [&](const char *name, bool is) {
+    if (is)
+      text += concat(" ", name);
+  };
+  number("--lr", schedule.rate);
+  number("--warmup-steps", static_cast<double>(schedule.warmup));
+  number("--lr-step-size", static_cast<double>(schedule.stepSize));
+  number("--lr-gamma", schedule.gamma);
+  text += concat(" schedule ", static_cast<int>(schedule.kind), " seed ", seed);
+  if (steps)
+    text += concat(" --steps ", *steps);
+  if (epochs)
+    text += concat(" --epochs ", *epochs);
+  if (init)
+    text += concat(" --init ", *init);
+  if (every > 0)
+    text += concat(" --every ", every);
+  given("--no-shuffle", !shuffle);
+  given("--eval", !eval.empty());
+  given("--weights", !weights.empty());
+  given("--checkpoint", !checkpoint.empty());
+  given("--resume", resume);
+  given("--save", !save.empty());
+  given("--save-weights", !saveWeights.empty());
+  given("--log", !log.empty());
+  given("--log-grad-norms", logGradNorms);
+  given("--profile", !profile.empty());
+  given("--trace", !trace.empty());
+  given("--quiet", quiet);
+  return text;
+}

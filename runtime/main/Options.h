@@ -28,6 +28,9 @@ struct Options {
   int threads = 0;             ///< 0: as many as the environment says
   bool quiet = false;
   bool info = false, describe = false;
+
+  /// The flags that all ranks must have alike, as text: numbers, and whether a file is asked for at all.
+  std::string common() const;
 };
 
 /// Reads the command line; the manifest has the defaults. Nothing is returned when help was asked for and printed

@@ -5,6 +5,7 @@
 #include "runtime/main/Describe.h"
 #include "runtime/main/Trainer.h"
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 
@@ -32,9 +33,12 @@ Status checkRanks(const Manifest &manifest, const Transport *ranks, const char *
       std::tie(started, number) = std::pair((*where)->size, (*where)->rank);
   }
   if (devices == 1 && started > 1)
-    return number == 0 ? Status::usage(concat("this program is for one device, but was started as ", started,
-                                              " processes: compile it with --devices ", started, ", or start it alone"))
-                       : Status::usage("");
+    return number == 0
+               ? Status::usage(concat("this program is for one device, but was started as ", started,
+                                      " processes: compile it with --devices ", started,
+                                      " (and --strategy data, if the search found that one device is faster), or "
+                                      "start it alone"))
+               : Status::usage("");
   if (devices == started)
     return {};
   return Status::usage(concat("this program is for ", devices, " devices, but was started as ", started,
@@ -86,6 +90,10 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
   Result<Manifest> manifest = parseManifest(program);
   if (!manifest.ok() || manifest->mesh.size() == 1)
     return std::unique_ptr<Transport>();
+  if (Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
+      where.ok() && *where && (*where)->size != manifest->mesh.size())
+    return Status::usage(concat("rank ", (*where)->rank, ": this program is for ", manifest->mesh.size(),
+                                " devices, but was started as ", (*where)->size, " processes (WORLD_SIZE)"));
   Result<std::unique_ptr<Transport>> byTcp = joinByTcp();
   if (!byTcp.ok() || *byTcp)
     return byTcp;
@@ -124,6 +132,9 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv) {
   explainBusErrors();
+  // Who asks what the program is waits for nobody.
+  if (std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; }))
+    return runProgram(program, argc, argv, nullptr);
   Result<std::unique_ptr<Transport>> ranks = joinRanks(program);
   if (ranks.ok())
     return runProgram(program, argc, argv, ranks->get());

@@ -1,6 +1,7 @@
 #include "runtime/main/Trainer.h"
 #include "runtime/checkpoint/OnnxExport.h"
 #include "runtime/checkpoint/Weights.h"
+#include "runtime/core/Hash.h"
 
 #include <cmath>
 #include <iostream>
@@ -43,6 +44,8 @@ Result<int> Trainer::runAll() {
       return StopSignals::isUrgent() ? Interrupt::Urgent : asked ? Interrupt::Stop : Interrupt::None;
     });
   }
+  if (Status status = checkCommand(); !status.ok())
+    return status;
   for (auto stage : {&Trainer::openData, &Trainer::setUp, &Trainer::connectDevices})
     if (Status status = together((this->*stage)()); !status.ok())
       return status;
@@ -91,22 +94,33 @@ Status Trainer::agreeToGoOn(const Status &mine) {
   return signal.status();
 }
 
+Status Trainer::compare(int64_t mine, const std::function<Status(int64_t)> &problem) {
+  Result<int64_t> most = ranks->maximum(mine);
+  if (!most.ok())
+    return most.status();
+  return together(*most == mine ? Status() : problem(*most));
+}
+
+Status Trainer::checkCommand() {
+  if (!ranks)
+    return {};
+  std::string flags = options.common(), all = concat(std::string_view(code.manifest, code.manifest_bytes), flags);
+  auto number = static_cast<int64_t>(std::stoull(fnv1a64(all.data(), all.size()).substr(8), nullptr, 16) >> 1);
+  return compare(number, [&](int64_t) {
+    return Status::usage(concat("all ranks must be started with the same program and flags; this one has ", flags));
+  });
+}
+
 Status Trainer::checkAlike() {
   if (!ranks)
     return {};
-  auto check = [&](int64_t mine, auto problem) -> Status { // problem: what to say of the largest figure of all ranks
-    Result<int64_t> most = ranks->maximum(mine);
-    if (!most.ok())
-      return most.status();
-    return together(*most == mine ? Status() : problem(*most));
-  };
-  Status samples = check(data->samples(), [&](int64_t most) {
+  Status samples = compare(data->samples(), [&](int64_t most) {
     return failure("--data: this rank has ", data->samples(), " samples, and another one ", most,
                    ": all ranks must see the same files");
   });
   if (!samples.ok())
     return samples;
-  return check(point.step, [&](int64_t most) {
+  return compare(point.step, [&](int64_t most) {
     return failure("--resume: this rank finds step ", point.step, " in '", options.checkpoint,
                    "', and another one step ", most, ": all ranks must see the same folder");
   });
@@ -336,13 +350,15 @@ Status Trainer::saveProfile() {
 }
 
 Status Trainer::saveResults() {
-  if (Status status = together(saveProfile()); !status.ok())
-    return status;
   if (Status status = program->pullStates(); !status.ok())
     return status;
   GlobalState state(manifest, program->arena(), ranks.get());
+  // One file that cannot be written does not cost the others.
+  Status model, weights;
   if (!options.save.empty())
-    if (Status status = announced(exportOnnx(state, program->skeleton(), options.save)); !status.ok())
-      return status;
-  return options.saveWeights.empty() ? Status() : announced(saveWeights(state, options.saveWeights));
+    model = announced(exportOnnx(state, program->skeleton(), options.save));
+  if (!options.saveWeights.empty())
+    weights = announced(saveWeights(state, options.saveWeights));
+  Status times = together(saveProfile());
+  return !model.ok() ? model : !weights.ok() ? weights : times;
 }

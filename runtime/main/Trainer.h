@@ -48,6 +48,10 @@ private:
   Status agreeToGoOn(const Status &mine);
   bool isFirst() const { return !ranks || ranks->rank() == 0; }
   int threads() const;
+  /// All ranks have the same figure; `problem`: what to say of the largest one.
+  Status compare(int64_t mine, const std::function<Status(int64_t)> &problem);
+  /// All ranks are the same program with the same flags.
+  Status checkCommand();
   /// All ranks have as much data and begin at the same step.
   Status checkAlike();
   Status announced(const Status &status);

@@ -259,6 +259,7 @@ private:
     }
     for (int64_t part = 2; batch() && part <= mostTimes && batch()->second % part == 0; part *= 2) {
       Attempt attempt(flags.model);
+      ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
       int64_t smaller = attempt.flags.import.dims[batch()->first] /= part;
       if (failed(attempt.plan(cluster, options, ignored)))
         break;
@@ -287,6 +288,7 @@ private:
     for (bool larger : {false, true})
       for (int64_t times = 2; batch() && times <= mostFlips && (larger || batch()->second % times == 0); times *= 2) {
         Attempt attempt(flags.model);
+        ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
         int64_t &size = attempt.flags.import.dims[batch()->first];
         size = larger ? size * times : size / times;
         if (failed(attempt.plan(cluster, options, ignored)))
@@ -295,8 +297,8 @@ private:
         if (other.fits == best.fits && nameOf(other.mesh) == nameOf(best.mesh) && other.forms == best.forms)
           continue;
         std::string name = other.name + (other.forms.empty() ? "" : " (" + llvm::join(other.forms, " ") + ")");
-        flips.push_back({"batch", "samples", (double)batch()->second, (double)size,
-                         other.fits ? name : "no plan fits"});
+        flips.push_back(
+            {"batch", "samples", (double)batch()->second, (double)size, other.fits ? name : "no plan fits"});
         break;
       }
     return flips;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -191,11 +192,16 @@ private:
   /// Takes connections of ranks from `first` on until all have come; whoever is no rank of ours is left.
   Status accept(const Socket &listener, int first, const std::function<void(int, const Hello &)> &note) {
     int missing = where.size - first;
+    auto tell = Clock::now() + std::chrono::seconds(10);
     std::vector<Visitor> visitors;
-    while (missing > 0) {
+    while (forgetLost(first, missing), missing > 0) {
       if (Clock::now() > until)
         return failure("rank ", where.rank, ": ", missing, " of ", where.size, " ranks have not come within ",
-                       where.patience, " seconds");
+                       where.patience, " seconds (", absent(first), ")");
+      if (where.rank == 0 && Clock::now() > tell) {
+        std::cerr << concat("note: rank 0 waits for ", absent(first), " on port ", where.port, "\n") << std::flush;
+        tell = until;
+      }
       std::vector<pollfd> ready = {{listener.get(), POLLIN, 0}};
       for (const Visitor &visitor : visitors)
         ready.push_back({visitor.socket.get(), POLLIN, 0});
@@ -203,16 +209,38 @@ private:
         continue;
       for (size_t i = 0; i < visitors.size(); ++i)
         if (ready[i + 1].revents != 0 && listen(visitors[i])) {
-          if (Status status = welcome(visitors[i], first, note); !status.ok())
+          if (Status status = welcome(visitors[i], first, missing, note); !status.ok())
             return status;
-          --missing;
         }
       std::erase_if(visitors, [](const Visitor &visitor) { return visitor.leaves; });
-      if (ready[0].revents != 0)
-        if (Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)); socket)
-          visitors.push_back({std::move(socket), {}});
+      if (ready[0].revents == 0)
+        continue;
+      if (Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)); socket)
+        visitors.push_back({std::move(socket), {}});
+      else if (!visitors.empty()) // too many files are open: who has waited longest without a word goes
+        visitors.erase(visitors.begin());
     }
     return {};
+  }
+
+  /// Ranks that have come and ended meanwhile may be started anew, as long as nobody has heard of them.
+  void forgetLost(int first, int &missing) {
+    char byte;
+    for (int rank = first; where.rank == 0 && rank < where.size; ++rank)
+      if (Socket &known = peer(rank); known && ::recv(known.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+        known = Socket();
+        ++missing;
+      }
+  }
+
+  /// The ranks from `first` on that have not come, a few of them by number.
+  std::string absent(int first) {
+    std::string text;
+    int count = 0;
+    for (int rank = first; rank < where.size; ++rank)
+      if (!peer(rank) && ++count <= 8)
+        text += concat(count == 1 ? "" : ", ", rank);
+    return concat(count == 1 ? "rank " : "ranks ", text, count > 8 ? ", ..." : "");
   }
 
   /// Whether a visitor has said who it is.
@@ -227,15 +255,19 @@ private:
     return complete && ours;
   }
 
-  Status welcome(Visitor &visitor, int first, const std::function<void(int, const Hello &)> &note) {
+  Status welcome(Visitor &visitor, int first, int &missing, const std::function<void(int, const Hello &)> &note) {
     const Hello &hello = visitor.hello;
     if (hello.size != where.size)
       return failure("rank ", hello.rank, " was started as one of ", hello.size, " ranks (WORLD_SIZE), but rank ",
                      where.rank, " as one of ", where.size);
-    if (hello.rank < first || hello.rank >= where.size || peer(hello.rank))
+    if (hello.rank < first || hello.rank >= where.size)
+      return failure("a process says that it is rank ", hello.rank, " (RANK), which rank ", where.rank,
+                     " does not wait for");
+    if (peer(hello.rank))
       return failure("two processes say that they are rank ", hello.rank, " (RANK)");
     peer(hello.rank) = std::move(visitor.socket);
     note(hello.rank, hello);
+    --missing;
     return {};
   }
 
@@ -256,6 +288,10 @@ private:
   }
 
   Status follow(const Socket &listener) {
+    if (!resolve(where.address.c_str(), where.port) && where.patience > 30)
+      std::cerr << concat("note: rank ", where.rank, " does not know the host '", where.address,
+                          "' (MASTER_ADDR) yet, and asks again\n")
+                << std::flush;
     peer(0) = greet(where.address.c_str(), where.port);
     if (!peer(0))
       return failure("rank ", where.rank, ": nobody answers at ", where.address, ":", where.port,

@@ -131,6 +131,38 @@ TEST_F(TcpTest, AnotherNumberOfRanksIsAUsageError) {
   EXPECT_NE(output(0).find("is for 4 devices, but was started as 2 processes"), std::string::npos) << output(0);
 }
 
+/// Ranks that would train differently, or wait for each other in vain, do not begin.
+TEST_F(TcpTest, RanksWithOtherFlagsAreRefused) {
+  for (const char *other : {"--lr 0.5", "--quiet", "--save-weights @/w", "--no-shuffle"}) {
+    port = freePort();
+    std::vector<pid_t> all;
+    for (int rank = 0; rank < 4; ++rank)
+      all.push_back(start(rank, 4, data + "--epochs 2 " + (rank == 2 ? other : "")));
+    for (int rank = 0; rank < 4; ++rank)
+      EXPECT_EQ(wait(all[rank], 20), 2) << other << "\n" << output(rank);
+    EXPECT_NE(output(0).find("all ranks must be started with the same program and flags"), std::string::npos)
+        << output(0);
+  }
+}
+
+TEST_F(TcpTest, HelpWaitsForNobody) {
+  pid_t alone = start(0, 4, "--help");
+  EXPECT_EQ(wait(alone, 10), 0) << output(0);
+  EXPECT_NE(output(0).find("--save-weights"), std::string::npos) << output(0);
+}
+
+/// A rank that ends while others are still missing may be started again.
+TEST_F(TcpTest, ARankMayComeTwice) {
+  std::vector<pid_t> all = {start(0, 4, data), start(1, 4, data), start(2, 4, data)};
+  usleep(500000);
+  kill(all[1], SIGKILL);
+  wait(all[1], 5);
+  all[1] = start(1, 4, data);
+  all.push_back(start(3, 4, data));
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(wait(all[rank], 60), 0) << output(rank);
+}
+
 TEST_F(TcpTest, AProgramForOneDeviceIsNotStartedTwice) {
   for (int rank : {0, 1}) {
     pid_t alone = spawn({RUNTIME_FAKE}, data,
@@ -145,16 +177,22 @@ TEST_F(TcpTest, AProgramForOneDeviceIsNotStartedTwice) {
   EXPECT_EQ(output(1), "");
 }
 
-TEST_F(TcpTest, RanksThatContradictEachOtherAreRefused) {
-  pid_t first = start(0, 4, data), other = start(1, 3, data);
-  EXPECT_EQ(wait(first, 20), 1);
-  EXPECT_NE(output(0).find("rank 1 was started as one of 3 ranks (WORLD_SIZE), but rank 0 as one of 4"),
-            std::string::npos)
-      << output(0);
-  EXPECT_EQ(wait(other, 20), 1) << output(1);
+TEST_F(TcpTest, ARankThatIsNoNumberIsAUsageError) {
   pid_t bad = start(7, 4, data);
   EXPECT_EQ(wait(bad, 20), 2);
   EXPECT_NE(output(7).find("RANK is not a number below WORLD_SIZE"), std::string::npos) << output(7);
+}
+
+TEST(RendezvousTest, RanksThatContradictEachOtherAreRefused) {
+  Rendezvous where{0, 2, "127.0.0.1", freePort(), 20}, other = where;
+  other.rank = 1;
+  other.size = 3;
+  Status zero, one;
+  std::thread first([&] { zero = connectRanks(where).status(); });
+  one = connectRanks(other).status();
+  first.join();
+  EXPECT_TRUE(failsWith(zero, "rank 1 was started as one of 3 ranks (WORLD_SIZE), but rank 0 as one of 2"));
+  EXPECT_TRUE(failsWith(one, "rank 0 has ended before all ranks had come"));
 }
 
 TEST(RendezvousTest, GivesUpWhenNobodyComes) {
