@@ -15,9 +15,8 @@ namespace {
 
 /// The shares of the gradients' communication that searches take to be hidden, on every mesh and on the best ones
 /// again: the prediction decides among the plans.
-constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
-constexpr size_t refined = 2;    // meshes
-constexpr size_t mostInputs = 4; // that strategies try split over each axis
+constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8};
+constexpr size_t refined = 2; // meshes
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
 
@@ -57,36 +56,6 @@ std::map<int, Sharding> statesOf(const Problem &problem, const Plan &plan, const
     if (tensor.named() && (tensor.role != Problem::Role::input || pinned))
       result[t] = plan.tensors[t];
   }
-  return result;
-}
-
-/// Matrices of parameters whole, but for what is pinned already.
-std::map<int, Sharding> withWholeMatrices(const Problem &problem, std::map<int, Sharding> places) {
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (tensor.role == Problem::Role::parameter && tensor.shape.size() > 1)
-      places.try_emplace(t, Sharding(tensor.shape.size()));
-  return places;
-}
-
-/// Pins with one more: an input whose first dimension is over one of several axes.
-std::vector<std::vector<Pin>> withSplitInputs(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins) {
-  std::map<std::string, size_t> inputs; // their ranks
-  for (const Problem::Tensor &tensor : problem.tensors)
-    if (tensor.role == Problem::Role::input && !tensor.shape.empty() &&
-        llvm::none_of(pins, [&](const Pin &pin) { return pin.name == tensor.name; }))
-      inputs.emplace(tensor.name, tensor.shape.size());
-  std::vector<std::vector<Pin>> result;
-  if (mesh.axes.size() < 2 || inputs.size() > mostInputs)
-    return result;
-  for (const auto &[name, rank] : inputs)
-    for (const auto &axis : mesh.axes) {
-      Pin pin;
-      pin.name = name;
-      pin.dims.resize(rank);
-      pin.dims[0].push_back(axis.name);
-      result.push_back(pins);
-      result.back().push_back(std::move(pin));
-    }
   return result;
 }
 
@@ -208,23 +177,6 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
   return search(mesh, places, firstShare, /*certify=*/false);
 }
 
-std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<Pin> &pins) const {
-  std::vector<Candidate> found;
-  std::string ignored;
-  for (int zero : {0, 1, 3}) {
-    std::optional<PadRequest> pad;
-    auto plan = planByStrategy(problem, mesh, {pins, zero}, ignored, pad);
-    if (!plan)
-      continue;
-    found.push_back(price(cluster, mesh, *plan, "auto " + nameOf(mesh)));
-    found.back().forms = recognize(problem, mesh, *plan);
-    found.back().searched = true;
-    found.back().hidden = firstShare[0];
-    found.back().searchCost = std::numeric_limits<double>::infinity(); // not known
-  }
-  return found;
-}
-
 std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::string &error) const {
   std::vector<std::function<std::vector<Candidate>()>> tasks;
   if (options.alone && options.pins.empty())
@@ -255,13 +207,6 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
       continue; // pins may name axes that only other meshes have
     if (!exchanged || !options.pins.empty())
       tasks.push_back([&, places = *places] { return std::vector{search(mesh, places)}; });
-    if (!exchanged && thorough) {
-      tasks.push_back([&, places = *places] {
-        return std::vector{search(mesh, withWholeMatrices(problem, places), allShares, /*certify=*/false)};
-      });
-      for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
-        tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
-    }
     if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)

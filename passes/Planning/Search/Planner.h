@@ -66,8 +66,6 @@ private:
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
                    llvm::ArrayRef<double> hiddenShares, bool certify) const;
 
-  /// The strategies with these pins, as if they had been searched.
-  std::vector<Candidate> strategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// Searches the best meshes at more shares of hidden communication.
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 
