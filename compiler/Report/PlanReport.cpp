@@ -228,8 +228,12 @@ json::Object PlanReport::explanation() const {
   all.insert(all.end(), flips.begin(), flips.end());
   json::Array list;
   for (const Flip &flip : all)
-    list.push_back(json::Object{
-        {"figure", flip.figure}, {"unit", flip.unit}, {"now", flip.now}, {"then", flip.then}, {"plan", flip.plan}});
+    list.push_back(json::Object{{"figure", flip.figure},
+                                {"unit", flip.unit},
+                                {"now", flip.now},
+                                {"then", flip.then},
+                                {"exact", flip.exact},
+                                {"plan", flip.plan}});
   report["flips"] = std::move(list);
   return report;
 }

@@ -13,6 +13,7 @@ struct PlanReport {
     std::string figure, unit;
     double now, then;
     std::string plan;
+    bool exact = true; ///< the choice changes there; otherwise that value was tried, and values between were not
   };
   std::string model;
   const planning::Cluster &cluster;

@@ -165,10 +165,10 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   const json::Array &flips = list(report, "flips");
   for (const json::Value &value : flips) {
     const json::Object &flip = *value.getAsObject();
-    bool tried = text(flip, "unit") == "samples"; // not narrowed down
+    bool exact = flip.getBoolean("exact").value_or(true);
     bool below = number(flip, "then") < number(flip, "now");
     out << "  " << text(flip, "figure") << " "
-        << (tried   ? "of "
+        << (!exact  ? "of "
             : below ? "below "
                     : "above ")
         << scaled(number(flip, "then"), text(flip, "unit")) << " (now "

@@ -6,8 +6,14 @@
 using namespace divisi::runtime;
 
 namespace {
-constexpr uint64_t longestText = uint64_t(1) << 31;
+/// Makes room in `text` for what `from` says that it sends.
+Status makeRoom(std::string &text, uint64_t length, int from) {
+  if (length > uint64_t(1) << 31)
+    return failure("rank ", from, " sent what is no message of this program");
+  text.resize(length);
+  return {};
 }
+} // namespace
 
 /// Waits for the messages that were started.
 Status Communicator::settled(bool hurry, const char *what) {
@@ -61,9 +67,8 @@ Status Communicator::broadcastNow(std::string &bytes, int from, bool hurry) {
   transport.receive(from, &length, sizeof(length));
   if (Status status = settled(hurry, what); !status.ok())
     return status;
-  if (length > longestText)
-    return failure("rank ", from, " sent what is no message of this program");
-  bytes.resize(length);
+  if (Status status = makeRoom(bytes, length, from); !status.ok())
+    return status;
   transport.receive(from, bytes.data(), length);
   return settled(hurry, what);
 }
@@ -82,12 +87,11 @@ Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
   for (int from = 1; from < size(); ++from) {
     if (Status status = receive(from, &length, sizeof(length)); !status.ok())
       return status;
-    if (length > longestText)
-      return failure("rank ", from, " sent what is no message of this program");
-    std::string text(length, '\0');
+    std::string &text = all.emplace_back();
+    if (Status status = makeRoom(text, length, from); !status.ok())
+      return status;
     if (Status status = receive(from, text.data(), length); !status.ok())
       return status;
-    all.push_back(std::move(text));
   }
   return all;
 }

@@ -148,29 +148,21 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
 }
 
 std::string Options::common() const {
-  std::string text;
-  auto number = [&](const char *name, double value) {
-    char digits[64];
-    std::snprintf(digits, sizeof digits, "%s%s %.17g", text.empty() ? "" : " ", name, value);
-    text += digits;
-  };
+  std::ostringstream text;
+  text.precision(17);
   auto given = [&](const char *name, bool is) {
     if (is)
-      text += concat(" ", name);
+      text << ' ' << name;
   };
-  number("--lr", schedule.rate);
-  number("--warmup-steps", static_cast<double>(schedule.warmup));
-  number("--lr-step-size", static_cast<double>(schedule.stepSize));
-  number("--lr-gamma", schedule.gamma);
-  text += concat(" schedule ", static_cast<int>(schedule.kind), " seed ", seed);
+  text << "--lr " << schedule.rate << " --lr-schedule " << static_cast<int>(schedule.kind) << " --warmup-steps "
+       << schedule.warmup << " --lr-step-size " << schedule.stepSize << " --lr-gamma " << schedule.gamma << " --seed "
+       << seed << " --every " << every;
   if (steps)
-    text += concat(" --steps ", *steps);
+    text << " --steps " << *steps;
   if (epochs)
-    text += concat(" --epochs ", *epochs);
+    text << " --epochs " << *epochs;
   if (init)
-    text += concat(" --init ", *init);
-  if (every > 0)
-    text += concat(" --every ", every);
+    text << " --init " << *init;
   given("--no-shuffle", !shuffle);
   given("--eval", !eval.empty());
   given("--weights", !weights.empty());
@@ -183,5 +175,5 @@ std::string Options::common() const {
   given("--profile", !profile.empty());
   given("--trace", !trace.empty());
   given("--quiet", quiet);
-  return text;
+  return text.str();
 }

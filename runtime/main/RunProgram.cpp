@@ -19,26 +19,25 @@ struct Ending {
   bool common = true; ///< all ranks end like this
 };
 
-Status checkRanks(const Manifest &manifest, const Transport *ranks, const char *program) {
-  int64_t devices = manifest.mesh.size(), started = ranks ? ranks->size() : 1, number = 0;
-  // A program for one device knows no ranks; launchers say how many they started.
-  if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE"); launched && !ranks && devices == 1) {
-    started = std::max<int64_t>(1, std::atoll(launched));
-    number = std::getenv("OMPI_COMM_WORLD_RANK") ? std::atoll(std::getenv("OMPI_COMM_WORLD_RANK")) : 0;
-  } else if (!ranks && devices == 1) {
-    Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
-    if (!where.ok())
-      return where.status();
-    if (*where)
-      std::tie(started, number) = std::pair((*where)->size, (*where)->rank);
+/// A program for one device knows no ranks, but launchers say how many processes they started.
+Status checkAlone(const std::optional<Rendezvous> &where) {
+  int64_t started = where ? where->size : 1, number = where ? where->rank : 0;
+  if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE")) {
+    const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    started = std::atoll(launched);
+    number = rank ? std::atoll(rank) : 0;
   }
-  if (devices == 1 && started > 1)
-    return number == 0
-               ? Status::usage(concat("this program is for one device, but was started as ", started,
-                                      " processes: compile it with --devices ", started,
-                                      " (and --strategy data, if the search found that one device is faster), or "
-                                      "start it alone"))
-               : Status::usage("");
+  if (started <= 1)
+    return {};
+  if (number > 0) // one of them says it
+    return Status::usage("");
+  return Status::usage(concat("this program is for one device, but was started as ", started,
+                              " processes: compile it with --devices ", started,
+                              " (and --strategy data, if the search found that one device is faster), or "
+                              "start it alone"));
+}
+
+Status checkRanks(int64_t devices, int64_t started, const char *program) {
   if (devices == started)
     return {};
   return Status::usage(concat("this program is for ", devices, " devices, but was started as ", started,
@@ -63,7 +62,8 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
       std::cout << describeText(*manifest) << std::flush;
     return {};
   }
-  if (Status status = checkRanks(*manifest, ranks, argc > 0 ? argv[0] : "program"); !status.ok())
+  if (Status status = checkRanks(manifest->mesh.size(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");
+      !status.ok())
     return {status};
   std::optional<LocalHub> alone;
   if (!ranks && !manifest->mesh.axes().empty())
@@ -88,17 +88,24 @@ Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv
 /// that knows them is linked.
 Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
   Result<Manifest> manifest = parseManifest(program);
-  if (!manifest.ok() || manifest->mesh.size() == 1)
+  if (!manifest.ok())
+    return manifest.status();
+  int64_t devices = manifest->mesh.size();
+  Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
+  if (!where.ok())
+    return where.status();
+  if (devices == 1) {
+    if (Status status = checkAlone(*where); !status.ok())
+      return status;
     return std::unique_ptr<Transport>();
-  if (Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
-      where.ok() && *where && (*where)->size != manifest->mesh.size())
-    return Status::usage(concat("rank ", (*where)->rank, ": this program is for ", manifest->mesh.size(),
+  }
+  if (*where && (*where)->size != devices)
+    return Status::usage(concat("rank ", (*where)->rank, ": this program is for ", devices,
                                 " devices, but was started as ", (*where)->size, " processes (WORLD_SIZE)"));
-  Result<std::unique_ptr<Transport>> byTcp = joinByTcp();
-  if (!byTcp.ok() || *byTcp)
-    return byTcp;
+  if (*where)
+    return joinByTcp(**where);
   if (!divisi_transport_create)
-    return failure("this program is for ", manifest->mesh.size(),
+    return failure("this program is for ", devices,
                    " devices, but was linked without the library for communication (libdivisi_mpi.a)");
   Status error;
   std::unique_ptr<Transport> ranks(divisi_transport_create(&error));
@@ -138,6 +145,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   Result<std::unique_ptr<Transport>> ranks = joinRanks(program);
   if (ranks.ok())
     return runProgram(program, argc, argv, ranks->get());
-  std::cerr << "error: " << ranks.status().message() << std::endl;
+  if (!ranks.status().message().empty())
+    std::cerr << concat("error: ", ranks.status().message(), "\n") << std::flush;
   return ranks.status().exitCode();
 }

@@ -211,9 +211,9 @@ Status Trainer::step() {
   if (profile)
     profile->recorder.begin();
   auto taskBegan = Clock::now();
-  std::function<void()> meanwhile = [this] { loadAhead(); };
-  if (profile) // which tells what data costs from what computing costs
-    meanwhile = {};
+  std::function<void()> meanwhile;
+  if (!profile) // which tells what data costs from what computing costs
+    meanwhile = [this] { loadAhead(); };
   if (Status status = program->train(rate, rows, wants, meanwhile); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
   double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();

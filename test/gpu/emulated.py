@@ -15,11 +15,12 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -131,16 +132,13 @@ class Tests:
     def lost(self, how):
         """Rank 0 waits for ever in a collective, because rank 1 is killed or fails, or with an error of NCCL. All ranks end, and rank
         0 names the step and the collective."""
-        with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-            free.close()
+        with tempfile.TemporaryDirectory() as folder:
+            port = launch.free_port()
             log = pathlib.Path(folder) / "calls"
             command = [*self.program(folder, flags=["--mesh", "data=2"]), "--steps", "1000", "--no-shuffle", "--device", "cuda", "--quiet"]
             ranks = []
             for rank in (0, 1):
-                own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-                own |= {"DIVISI_FAKE_GPU_COUNT": "2", "DIVISI_FAKE_GPU_LOG": str(log), "OMP_NUM_THREADS": "1"}
+                own = launch.variables(rank, 2, port) | {"DIVISI_FAKE_GPU_COUNT": "2", "DIVISI_FAKE_GPU_LOG": str(log), "OMP_NUM_THREADS": "1"}
                 if rank == 0:
                     own["DIVISI_FAKE_NCCL_BREAK"] = "40:error" if how == "error" else "40:hangs"
                 elif how == "failing":

@@ -16,10 +16,11 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
+
+import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -34,19 +35,13 @@ WAYS = {
 }
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def launch(command, ranks, environment, log):
+def start(command, ranks, environment, log):
     """What went wrong with a program on so many GPUs; empty: nothing."""
-    port, processes = free_port(), []
+    port, processes = launch.free_port(), []
     for rank in range(ranks):
-        own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
+        own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "OMP_NUM_THREADS": "1"}
         if ranks > 1:
-            own |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            own |= launch.variables(rank, ranks, port)
         processes.append(subprocess.Popen(command, env=environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     try:
         said = [process.communicate(timeout=120)[1].strip() for process in processes]
@@ -114,7 +109,7 @@ def run(build, model, ranks, way):
             return f"compile: {done.stderr.strip()[-300:]}"
         data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
         words = [str(program), *data, "--steps", str(STEPS), "--no-shuffle", "--device", "cuda"]
-        if wrong := launch(words, ranks, environment, log):
+        if wrong := start(words, ranks, environment, log):
             return wrong
         logs = [pathlib.Path(f"{log}.{rank}") for rank in range(ranks)] if ranks > 1 else [log]
         calls = [path.read_text().splitlines() for path in logs]

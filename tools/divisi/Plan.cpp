@@ -298,7 +298,7 @@ private:
           continue;
         std::string name = other.name + (other.forms.empty() ? "" : " (" + llvm::join(other.forms, " ") + ")");
         flips.push_back(
-            {"batch", "samples", (double)batch()->second, (double)size, other.fits ? name : "no plan fits"});
+            {"batch", "samples", (double)batch()->second, (double)size, other.fits ? name : "no plan fits", false});
         break;
       }
     return flips;

@@ -266,14 +266,9 @@ void TcpTransport::lost(int rank, Peer &with) {
     fail(failure("the connection to rank ", rank, " has ended"));
 }
 
-Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp() {
-  Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
-  if (!where.ok())
-    return where.status();
-  if (!*where)
-    return std::unique_ptr<Transport>();
-  Result<Connections> connections = connectRanks(**where);
+Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp(const Rendezvous &where) {
+  Result<Connections> connections = connectRanks(where);
   if (!connections.ok())
     return connections.status();
-  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(**where, std::move(*connections)));
+  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(where, std::move(*connections)));
 }

@@ -84,8 +84,8 @@ private:
   std::vector<Started> plain; ///< messages without a tag that are not complete
 };
 
-/// The ranks that the environment tells of (see Rendezvous); null if it tells of none.
-Result<std::unique_ptr<Transport>> joinByTcp();
+/// Waits until all ranks have come.
+Result<std::unique_ptr<Transport>> joinByTcp(const Rendezvous &where);
 
 } // namespace divisi::runtime
 

@@ -14,12 +14,15 @@ using namespace divisi::test;
 
 static int conform() {
   Status error;
-  Result<std::unique_ptr<Transport>> byTcp = joinByTcp();
-  std::unique_ptr<Transport> ranks = byTcp.ok() ? std::move(*byTcp) : nullptr;
-  if (!byTcp.ok())
-    error = byTcp.status();
-  else if (!ranks)
+  std::unique_ptr<Transport> ranks;
+  if (Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment(); !where.ok())
+    error = where.status();
+  else if (!*where)
     ranks.reset(divisi_transport_create(&error));
+  else if (Result<std::unique_ptr<Transport>> joined = joinByTcp(**where); joined.ok())
+    ranks = std::move(*joined);
+  else
+    error = joined.status();
   if (!ranks) {
     std::cerr << error.message() << std::endl;
     return 1;

@@ -35,4 +35,4 @@ for parameter in explain["parameters"]:
         assert set(alternative) == {"sharding", "step_ms", "fits", "why_not"}, alternative
 assert explain["parameters"][0]["sharding"] == "[model, _]"
 for flip in explain["flips"]:
-    assert set(flip) == {"figure", "unit", "now", "then", "plan"}, flip
+    assert set(flip) == {"figure", "unit", "now", "then", "exact", "plan"}, flip
