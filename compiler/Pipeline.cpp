@@ -93,12 +93,18 @@ void compiler::addSimplify(OpPassManager &pm) {
   function.addPass(createCSEPass());
 }
 
+void compiler::addRemat(OpPassManager &pm, int64_t count) {
+  addSimplify(pm);
+  pm.addPass(planning::createRematerializePass({count}));
+}
+
 void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   addSimplify(pm);
   planning::PlanPassOptions plan;
   plan.mesh = options.mesh;
   plan.pins = llvm::join(options.pins, ";");
   plan.zero = options.zero;
+  plan.remat = options.remat.value_or(0);
   plan.file = options.file;
   pm.addPass(planning::createPlanPass(plan));
 }

@@ -46,8 +46,9 @@ struct PlanOptions {
   std::string mesh; // data=2,model=4; empty: one device
   std::vector<std::string> pins;
   int zero = 0;
-  std::string file;    // a plan to follow instead
-  std::string cluster; // search for the cheapest plan on `devices` of it (on `mesh`, if there is one)
+  std::optional<int64_t> remat; // parts that are computed again; nothing: as many as a search finds necessary
+  std::string file;             // a plan to follow instead
+  std::string cluster;          // search for the cheapest plan on `devices` of it (on `mesh`, if there is one)
   int64_t devices = 1;
   bool many() const { return !mesh.empty() || !file.empty() || !cluster.empty(); }
   int64_t bucketBytes = 1 << 20; // of gradients that are reduced together: small, so that the first travel early
@@ -70,6 +71,8 @@ struct MicrobatchOptions {
 void addMicrobatchPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
 /// A module with microbatches, for one device or partitioned, to tasks and their schedule.
 void addTaskPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
+/// train to train, for one device: so many parts of the forward part are computed again.
+void addRemat(mlir::OpPassManager &pm, int64_t count);
 /// train to planned.
 void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 /// planned to dist.

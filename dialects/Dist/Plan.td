@@ -12,6 +12,7 @@ def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionA
 
     ```mlir
     dist.plan "fnv1a64:0123456789abcdef" <"data" = 2, "model" = 2> {
+      dist.remat "/h.0/ln_1/Norm" to "/h.0/mlp/Add"
       dist.pad "fc1.weight" dim 0 parts 2
       dist.place "fc1.weight" : tensor<54x37xf32, #dist.shard<"model", _>>
       dist.split @train "graph.matmul" "/fc1/Gemm" 0 {m = ["data"], n = ["model"]}
@@ -25,6 +26,11 @@ def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionA
 
 class Dist_DecisionOp<string mnemonic> : Op<Dist_Dialect, mnemonic, [HasParent<"PlanOp">]>;
 
+def Dist_RematOp : Dist_DecisionOp<"remat"> {
+  let summary = "the forward part's values from one node to another are not kept: the backward part computes them again";
+  let arguments = (ins StrAttr:$first, StrAttr:$last);
+  let assemblyFormat = "$first `to` $last attr-dict";
+}
 def Dist_PadOp : Dist_DecisionOp<"pad"> {
   let summary = "a dimension of a state or an input grows until it divides into `parts`, and what depends on it";
   let arguments = (ins StrAttr:$name, I64Attr:$dim, I64Attr:$parts);

@@ -128,9 +128,11 @@ LogicalResult ReshapeOp::verify() {
 }
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getBarrier())
+    return {};
   if (getX().getType() == getType())
     return getX();
-  if (auto inner = getX().getDefiningOp<ReshapeOp>()) {
+  if (auto inner = getX().getDefiningOp<ReshapeOp>(); inner && !inner.getBarrier()) {
     setOperand(inner.getX());
     return getResult();
   }

@@ -39,7 +39,11 @@ def Graph_BroadcastOp : Graph_Op<"broadcast", [CostInterface]> {
 
 def Graph_ReshapeOp : Graph_Op<"reshape", [CostInterface]> {
   let summary = "the same elements in row-major order under another shape";
-  let arguments = (ins AnyRankedTensor:$x);
+  let description = [{
+    With `barrier` (also of the same shape) it is never folded: what is computed from the result stays apart from what is
+    computed from the operand.
+  }];
+  let arguments = (ins AnyRankedTensor:$x, UnitAttr:$barrier);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

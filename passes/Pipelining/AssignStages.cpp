@@ -1,5 +1,6 @@
 #include "passes/Pipelining/AssignStages.h"
 #include "passes/Pipelining/StageCuts.h"
+#include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -210,13 +211,8 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
 } // namespace
 
 StageWeights StageWeights::nominal() {
-  // A few cores and the messages between them: operations/s, bytes/s.
-  constexpr double arithmetic = 1e11, memory = 2e10, messages = 5e9;
-  return {[](Operation *op) {
-            auto cost = dyn_cast<graph::CostInterface>(op);
-            return cost ? std::max(cost.getFlops() / arithmetic, cost.getBytes() / memory) : 0;
-          },
-          [](Value value) { return graph::bytesOf(value.getType()) / messages; }};
+  constexpr double messages = 5e9; // bytes/s between a few cores
+  return {planning::nominalSeconds, [](Value value) { return graph::bytesOf(value.getType()) / messages; }};
 }
 
 std::vector<std::string> nodesOf(func::FuncOp train, const StepParts &parts) {

@@ -1,4 +1,5 @@
 #include "passes/Pipelining/StepParts.h"
+#include "passes/Planning/ModuleProblem.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -159,23 +160,8 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
   }
   // What the loss and other reports sum is the forward part; of what runs once, only what microbatches need comes
   // first.
-  llvm::DenseSet<Operation *> forward, early;
-  Operation *terminator = block.getTerminator();
+  llvm::DenseSet<Operation *> forward = planning::reportedOps(function), early;
   bool training = function.getName() == "train";
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    SmallVector<Operation *> work;
-    auto report = function.getResultAttrOfType<DictionaryAttr>(i, names::result);
-    if (report && report.getAs<StringAttr>("kind").getValue() != "grad_norm" && value.getDefiningOp())
-      work.push_back(value.getDefiningOp());
-    while (!work.empty()) {
-      Operation *op = work.pop_back_val();
-      if (!forward.insert(op).second)
-        continue;
-      for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          work.push_back(producer);
-    }
-  }
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     Part &part = result.parts[&op];
     if (part == Part::backward && (!training || forward.contains(&op)))

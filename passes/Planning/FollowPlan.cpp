@@ -26,8 +26,8 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
     return {};
   }
   for (Operation &op : plan.getBody().front())
-    if (!isa<dist::PadOp, dist::PlaceOp, dist::SplitOp>(op)) {
-      op.emitError("is no decision of a plan: expected dist.pad, dist.place or dist.split");
+    if (!isa<dist::RematOp, dist::PadOp, dist::PlaceOp, dist::SplitOp>(op)) {
+      op.emitError("is no decision of a plan: expected dist.remat, dist.pad, dist.place or dist.split");
       return {};
     }
   return plan;
@@ -45,17 +45,25 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
   followed.mesh = dist::toMesh(text.getMesh());
   if (!isReasonable(followed.mesh))
     return text.emitError("a mesh has at most 6 axes and 4096 devices");
+  Preparation &preparation = followed.preparation;
+  for (auto part : text.getOps<dist::RematOp>()) {
+    std::string error;
+    preparation.remats.push_back({part.getFirst().str(), part.getLast().str()});
+    if (failed(rematerialize(module, preparation.remats.back(), error)))
+      return part.emitError(error);
+  }
   for (auto pad : text.getOps<dist::PadOp>()) {
     auto problem = ModuleProblem::build(module);
     if (failed(problem))
       return failure();
-    followed.pads.push_back({pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts()});
-    auto request = requestOf(problem->problem, followed.pads.back());
-    if (!request && !isNamed(problem->problem, followed.pads.back().name))
+    const NamedPad &named =
+        preparation.pads.emplace_back(pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts());
+    auto request = requestOf(problem->problem, named);
+    if (!request && !isNamed(problem->problem, named.name))
       return pad.emitError("there is no input or state '") << pad.getName() << "'";
     if (!request)
-      return pad.emitError("'") << pad.getName() << "' has no dimension " << followed.pads.back().dim
-                                << " that could grow to a multiple of " << followed.pads.back().parts;
+      return pad.emitError("'") << pad.getName() << "' has no dimension " << named.dim
+                                << " that could grow to a multiple of " << named.parts;
     applyPadding(module, *problem, PadClass(problem->problem, *request));
   }
   auto problem = ModuleProblem::build(module);

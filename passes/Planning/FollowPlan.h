@@ -8,15 +8,15 @@ struct FollowedPlan {
   ModuleProblem problem;
   Plan plan;
   dist::Mesh mesh;
-  std::vector<NamedPad> pads;
+  Preparation preparation;
 };
 
 /// The one plan of a file; null with an error at what is wrong with it. It belongs to `file`, the module that it was
 /// parsed to.
 dist::PlanOp parsePlan(mlir::OwningOpRef<mlir::ModuleOp> &file, const std::string &path, mlir::MLIRContext *context);
 
-/// Pads the module as the plan says and reads its decisions. `hash` is that of the module before (hashOfModel). Fails
-/// with an error at the decision that cannot hold.
+/// Prepares the module as the plan says and reads its decisions. `hash` is that of the module before (hashOfModel).
+/// Fails with an error at the decision that cannot hold.
 mlir::FailureOr<FollowedPlan> followPlan(mlir::ModuleOp module, dist::PlanOp text, llvm::StringRef hash);
 
 } // namespace divisi::planning

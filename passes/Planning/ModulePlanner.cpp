@@ -9,6 +9,11 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
+/// Plans that do not fit are worth some recomputing only if they are faster by this share.
+static constexpr double leastRematCost = 0.05;
+/// How often the number of parts that are computed again is halved between two that were planned.
+static constexpr int rematTurns = 3;
+
 void planning::separateScalars(ModuleOp module) {
   SmallVector<Operation *> shared;
   module.walk([&](Operation *op) {
@@ -45,9 +50,11 @@ FailureOr<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const
   }
 }
 
-FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, const Cluster &cluster,
-                                                             const PlannerOptions &options, std::string &error) {
-  separateScalars(module);
+namespace {
+
+/// Plans a module as it is, but for padding.
+FailureOr<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Cluster &cluster,
+                                                      const PlannerOptions &options, std::string &error) {
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
     return failure();
@@ -78,7 +85,7 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
     auto second = std::make_shared<Planner>(std::move(padded->problem), cluster);
     for (Candidate &candidate : second->candidates(only, ignored)) {
       candidate.name += " padded";
-      result.push_back({std::move(candidate), *pads, second});
+      result.push_back({std::move(candidate), {{}, *pads}, second});
     }
   }
   if (result.empty())
@@ -87,7 +94,7 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   llvm::stable_sort(result, isBetter);
   // The bound of the best search, by the whole problem.
   auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
-  if (options.thorough && searched != result.end() && searched->pads.empty()) {
+  if (options.thorough && searched != result.end() && searched->preparation.pads.empty()) {
     planner->certify(options.pins, *searched);
     llvm::stable_sort(result, isBetter);
   }
@@ -95,10 +102,111 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   return result;
 }
 
+/// Whether a plan that does not fit, but might with less to keep, is the faster one.
+bool isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster &cluster) {
+  const ModuleCandidate &best = candidates[0];
+  return !best.fits || llvm::any_of(candidates, [&](const ModuleCandidate &other) {
+    const auto &memory = other.prediction.memory;
+    return !other.fits && memory.total() - memory.transient < cluster.device.memory &&
+           other.prediction.seconds * (1 + leastRematCost) < best.prediction.seconds;
+  });
+}
+
+/// Plans with so many parts computed again.
+class RematPlans {
+public:
+  RematPlans(ModuleOp module, const Cluster &cluster, const PlannerOptions &options, std::string &error)
+      : module(module), cluster(cluster), options(options), error(error), segments(rematSegments(module)) {}
+
+  size_t most() const { return segments.size(); }
+
+  FailureOr<std::vector<ModuleCandidate>> plan(size_t count) {
+    if (count == 0)
+      return planUnchanged(module, cluster, options, error);
+    OwningOpRef<ModuleOp> copy = module.clone();
+    std::vector<NamedRemat> chosen(segments.begin(), segments.begin() + count);
+    for (const NamedRemat &segment : chosen)
+      if (failed(rematerialize(*copy, segment, error)))
+        return failure();
+    auto result = planUnchanged(*copy, cluster, options, error);
+    if (succeeded(result))
+      for (ModuleCandidate &candidate : *result) {
+        candidate.name += " remat=" + std::to_string(count);
+        candidate.preparation.remats = chosen;
+      }
+    return result;
+  }
+
+  /// The plans for that number of parts whose best one is best, by quarters, and then by halves between them.
+  FailureOr<std::vector<ModuleCandidate>> search() {
+    std::vector<ModuleCandidate> best;
+    size_t low = 0, high = most();
+    auto isBest = [&](size_t count) -> FailureOr<bool> {
+      auto found = plan(count);
+      if (failed(found))
+        return failure();
+      if (!best.empty() && !isBetter(found->front(), best.front()))
+        return false;
+      best = std::move(*found);
+      return true;
+    };
+    for (size_t quarter = 1, last = 0; quarter <= 4; ++quarter) {
+      size_t count = std::max<size_t>(1, most() * quarter / 4);
+      if (count == last)
+        continue;
+      auto better = isBest(count);
+      if (failed(better))
+        return failure();
+      if (*better)
+        low = last, high = count;
+      last = count;
+    }
+    for (int turn = 0; turn < rematTurns && high - low > 1; ++turn) {
+      size_t middle = low + (high - low) / 2;
+      auto better = isBest(middle);
+      if (failed(better))
+        return failure();
+      (*better ? high : low) = middle;
+    }
+    return best;
+  }
+
+private:
+  ModuleOp module;
+  const Cluster &cluster;
+  const PlannerOptions &options;
+  std::string &error;
+  const std::vector<NamedRemat> segments;
+};
+} // namespace
+
+FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, const Cluster &cluster,
+                                                             const PlannerOptions &options, std::string &error) {
+  separateScalars(module);
+  if (options.remat == 0)
+    return planUnchanged(module, cluster, options, error);
+  RematPlans plans(module, cluster, options, error);
+  if (options.remat)
+    return plans.plan(std::min<size_t>(plans.most(), *options.remat));
+  auto result = plans.plan(0);
+  if (failed(result) || plans.most() == 0 || !isMemoryShort(*result, cluster))
+    return result;
+  auto again = plans.search();
+  if (failed(again))
+    return failure();
+  std::move(again->begin(), again->end(), std::back_inserter(*result));
+  llvm::stable_sort(*result, isBetter);
+  return result;
+}
+
 LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &candidate, const std::string &hash) {
+  std::string error;
+  for (const NamedRemat &part : candidate.preparation.remats)
+    if (failed(rematerialize(module, part, error)))
+      return module.emitError(error);
   if (candidate.mesh.devices() == 1)
     return success();
-  for (const NamedPad &pad : candidate.pads) {
+  for (const NamedPad &pad : candidate.preparation.pads) {
     auto problem = ModuleProblem::build(module);
     if (failed(problem))
       return failure();
@@ -107,7 +215,7 @@ LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &c
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
     return failure();
-  writePlan(module, hash, *problem, candidate.plan, candidate.mesh, candidate.pads);
+  writePlan(module, hash, *problem, candidate.plan, candidate.mesh, candidate.preparation);
   applyPlan(module, *problem, candidate.plan, candidate.mesh);
   return success();
 }

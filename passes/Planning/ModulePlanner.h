@@ -4,19 +4,21 @@
 
 namespace divisi::planning {
 
-/// A plan for a module, and the paddings that it was made after.
+/// A plan for a module, and what was changed in it before.
 struct ModuleCandidate : Candidate {
-  std::vector<NamedPad> pads;
+  Preparation preparation;
   std::shared_ptr<const Planner> planner; // that made it, of the problem as it is padded
 };
 
 /// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete.
-/// Where sizes do not divide over a mesh, the module is also planned padded. Fails with a diagnostic, or with what is
-/// wrong with the pins in `error`.
+/// Where sizes do not divide over a mesh, the module is also planned padded; where memory is short, also with parts of
+/// the forward part computed again (rematSegments), if `options.remat` leaves that open. Fails with a diagnostic, or
+/// with what is wrong with the pins in `error`.
 mlir::FailureOr<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, const Cluster &cluster,
                                                          const PlannerOptions &options, std::string &error);
 
-/// Pads and plans a module as a candidate says, and puts the plan's text at its head. One device: nothing is planned.
+/// Prepares and plans a module as a candidate says, and puts the plan's text at its head. One device: nothing
+/// is planned.
 mlir::LogicalResult applyCandidate(mlir::ModuleOp module, const ModuleCandidate &candidate, const std::string &hash);
 
 /// One line for people: what was chosen, and what the nearest other choice takes.

@@ -152,6 +152,25 @@ private:
 };
 } // namespace
 
+llvm::DenseSet<Operation *> planning::reportedOps(func::FuncOp function) {
+  llvm::DenseSet<Operation *> result;
+  SmallVector<Operation *> work;
+  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
+    auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
+    if (report && report.getAs<StringAttr>("kind").getValue() != "grad_norm" && value.getDefiningOp())
+      work.push_back(value.getDefiningOp());
+  }
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    if (!result.insert(op).second)
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        work.push_back(producer);
+  }
+  return result;
+}
+
 std::string planning::nameOfLocation(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return name.getName().str();

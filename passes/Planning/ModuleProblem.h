@@ -19,6 +19,10 @@ struct ModuleProblem {
   static mlir::FailureOr<ModuleProblem> build(mlir::ModuleOp module);
 };
 
+/// The forward part of a training step: what its reports (the loss, what is counted; not norms of gradients) are
+/// computed from.
+llvm::DenseSet<mlir::Operation *> reportedOps(mlir::func::FuncOp function);
+
 /// The user's name of an operation: that of its ONNX node, or of several.
 std::string nameOfLocation(mlir::Location loc);
 

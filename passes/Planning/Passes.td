@@ -13,6 +13,20 @@ def SplitProjectionsPass : Pass<"split-projections", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
+def RematerializePass : Pass<"rematerialize", "::mlir::ModuleOp"> {
+  let summary = "Computes parts of the forward part again in the backward part, instead of keeping their values";
+  let description = [{
+    Input: @train of simple operations (after decompose), for one device. Its forward part is cut where little crosses; of
+    the parts that save memory the `count` best, by bytes saved for the time, are cloned before the first operation of the backward part
+    that reads one of their values. What the clones read of earlier parts goes through a graph.reshape with `barrier`, so that nobody merges
+    them with the originals.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+  let options = [
+    Option<"count", "count", "int64_t", "0", "how many parts, at most">
+  ];
+}
+
 def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
   let summary = "Decides how every tensor is split over a mesh, and writes it as types";
   let description = [{
@@ -25,7 +39,8 @@ def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
     Option<"mesh", "mesh", "std::string", "", "axes and sizes: data=2,model=4">,
     Option<"pins", "pins", "std::string", "", "shardings to keep: NAME=_,model;NAME=data,_">,
     Option<"file", "file", "std::string", "", "a plan file (dist.plan) to follow instead">,
-    Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">
+    Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">,
+    Option<"remat", "remat", "int64_t", "0", "how many parts are computed again, as rematerialize does">
   ];
 }
 

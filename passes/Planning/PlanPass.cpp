@@ -66,6 +66,7 @@ private:
       options.pins.push_back(*pin);
     }
     separateScalars(getOperation());
+    Preparation preparation{rematerializeBest(getOperation(), remat), {}};
     auto pads = padForStrategy(getOperation(), *grid, options, error);
     if (failed(pads))
       return error.empty() ? failure() : fail(error);
@@ -73,7 +74,8 @@ private:
     std::optional<PadRequest> none;
     auto plan = planByStrategy(problem->problem, *grid, options, error, none);
     warnOfIdleAxes(*plan, *grid);
-    return apply(*problem, *plan, *grid, *pads);
+    preparation.pads = *pads;
+    return apply(*problem, *plan, *grid, preparation);
   }
 
   LogicalResult followFile() {
@@ -84,7 +86,7 @@ private:
     if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline) && plan.getModel() == hash)
       return success(); // a stage is one device: there is nothing to split
     auto followed = followPlan(getOperation(), plan, hash);
-    if (failed(followed) || failed(apply(followed->problem, followed->plan, followed->mesh, followed->pads)))
+    if (failed(followed) || failed(apply(followed->problem, followed->plan, followed->mesh, followed->preparation)))
       return failure();
     for (auto written : getOperation().getOps<dist::PlanOp>())
       written->setDiscardableAttrs(plan->getDiscardableAttrDictionary());
@@ -104,8 +106,9 @@ private:
     }
   }
 
-  LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid, ArrayRef<NamedPad> pads) {
-    writePlan(getOperation(), hash, problem, plan, grid, pads);
+  LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid,
+                      const Preparation &preparation) {
+    writePlan(getOperation(), hash, problem, plan, grid, preparation);
     applyPlan(getOperation(), problem, plan, grid);
     return success();
   }

@@ -95,13 +95,15 @@ std::optional<PadRequest> planning::requestOf(const Problem &problem, const Name
 }
 
 void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,
-                         const Mesh &mesh, ArrayRef<NamedPad> pads) {
+                         const Mesh &mesh, const Preparation &preparation) {
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   Location loc = UnknownLoc::get(context);
   auto text = PlanOp::create(builder, loc, hash, toAttr(mesh, context));
   builder.setInsertionPointToStart(&text.getBody().emplaceBlock());
-  for (const NamedPad &pad : pads)
+  for (const NamedRemat &part : preparation.remats)
+    dist::RematOp::create(builder, loc, part.first, part.last);
+  for (const NamedPad &pad : preparation.pads)
     dist::PadOp::create(builder, loc, pad.name, pad.dim, pad.parts);
   llvm::StringSet<> placed;
   for (auto function : module.getOps<func::FuncOp>())

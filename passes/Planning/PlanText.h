@@ -2,6 +2,7 @@
 #include "dialects/Dist/Plan.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/PadClass.h"
+#include "passes/Planning/Remat/Rematerialize.h"
 
 namespace divisi::planning {
 
@@ -14,6 +15,11 @@ struct NamedPad {
   std::string name;
   int64_t dim, parts;
 };
+/// What is changed in a module before it is planned, in this order.
+struct Preparation {
+  std::vector<NamedRemat> remats;
+  std::vector<NamedPad> pads;
+};
 /// The first state or input in the class that a request stands for.
 std::optional<NamedPad> nameOf(const Problem &problem, const PadRequest &request);
 /// The tensor of that name.
@@ -21,9 +27,9 @@ std::optional<PadRequest> requestOf(const Problem &problem, const NamedPad &pad)
 
 /// Puts the plan at the head of the module: all places, and those splits that do not follow from them by propagation.
 void writePlan(mlir::ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,
-               const dist::Mesh &mesh, llvm::ArrayRef<NamedPad> pads);
+               const dist::Mesh &mesh, const Preparation &preparation);
 
-/// The plan that the text describes for a problem whose paddings have been applied. Fails with an error at the decision
+/// The plan that the text describes for the problem of a module that is prepared. Fails with an error at the decision
 /// that cannot hold.
 mlir::FailureOr<Plan> readPlan(dist::PlanOp text, const ModuleProblem &problem, const dist::Mesh &mesh);
 

@@ -67,9 +67,9 @@ public:
                                           : *levelByName(flags.emit);
     Level level = levelOf(*model.module);
     if (level >= Level::planned && flags.devices.asksForPlan())
-      return fail(
-          "'" + flags.model.input +
-          "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --plan and --microbatches");
+      return fail("'" + flags.model.input +
+                  "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --remat, --plan and "
+                  "--microbatches");
     bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))))
       return 1;
@@ -98,6 +98,9 @@ public:
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
+    if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
+      if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
+        return 1;
     if (flags.emit == "plan" && !hash.empty() && failed(writeStages(hash)))
       return 1;
     if (level == Level::planned && target >= Level::dist) {
@@ -196,6 +199,7 @@ private:
     planning::PlannerOptions options;
     options.pins = *planning::parsePins(plan.pins, error); // (checked with the flags)
     options.alone = plan.mesh.empty();
+    options.remat = plan.remat;
     if (options.alone)
       options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
     else

@@ -110,10 +110,15 @@ std::string DeviceFlags::chooseMesh() {
   return "";
 }
 
+static constexpr const char *noRematInPipelines =
+    "--remat is not for pipelines: more --microbatches make what their stages keep smaller";
+
 /// Stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   if (pipelines) { // the search chooses what is not given
+    if (plan.remat.value_or(0) > 0)
+      return noRematInPipelines;
     if (command.count("--microbatches") || accumulate > 1)
       request.microbatches = microbatches.microbatches;
     if (command.count("--schedule"))
@@ -126,6 +131,8 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "";
   }
   bool piped = microbatches.stages > 1;
+  if (piped && plan.remat.value_or(0) > 0)
+    return noRematInPipelines;
   for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
     if (!piped && command.count(flag))
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
@@ -158,7 +165,8 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (!plan.file.empty()) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
-    for (const char *flag : {"--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks", "--cut"})
+    for (const char *flag :
+         {"--remat", "--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks", "--cut"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
     return "";
@@ -169,6 +177,22 @@ std::string DeviceFlags::finish(const CLI::App &command) {
     if (std::string wrong = chooseMesh(); !wrong.empty())
       return wrong;
   return choosePipeline(command);
+}
+
+void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
+  auto take = [&remat](const std::string &text) {
+    remat = text == "auto"   ? std::nullopt
+            : text == "none" ? std::optional<int64_t>(0)
+            : text == "all"  ? std::optional(std::numeric_limits<int64_t>::max())
+                             : std::optional<int64_t>(std::stoll(text));
+  };
+  group
+      .add_option_function<std::string>(
+          "--remat", take,
+          "parts of the forward pass whose values are not kept but computed again: none, all, the N best, or auto "
+          "(default): as many as a search finds necessary for the memory")
+      ->type_name("N")
+      ->check(CLI::IsMember({"auto", "none", "all"}) | CLI::Range(0, 65536));
 }
 
 void DeviceFlags::addTo(CLI::App &command) {
@@ -195,6 +219,7 @@ void DeviceFlags::addTo(CLI::App &command) {
       ->add_option("--zero", plan.zero,
                    "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
       ->check(CLI::Range(0, 3));
+  addRemat(*group, plan.remat);
   auto *time = command.add_option_group("Microbatches and pipelines");
   time->add_option("--microbatches", microbatches.microbatches,
                    "parts of the batch that run one after the other and are summed; batch norm then uses the "

@@ -20,7 +20,8 @@ struct DeviceFlags {
   std::string finish(const CLI::App &command);
   /// Whether any flag asks for a plan.
   bool asksForPlan() const {
-    return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.any() || microbatches.stages > 1;
+    return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.any() || microbatches.stages > 1 ||
+           plan.remat.value_or(0) > 0;
   }
 
 private:
@@ -29,6 +30,9 @@ private:
   std::string choosePipeline(const CLI::App &command);
   std::string checkPins() const;
 };
+
+/// The flag --remat: see PlanOptions.
+void addRemat(CLI::App &group, std::optional<int64_t> &remat);
 
 /// What to say if a mesh does not have as many devices as are asked for (0: any number), or nothing.
 std::string checkDevices(const std::string &mesh, int64_t ofMesh, int64_t devices);

@@ -33,6 +33,7 @@ struct PlanFlags {
   std::vector<std::string> pins;
   std::string schedule, swimlane; // of pipelines
   int64_t devices = 0, microbatches = 0;
+  std::optional<int64_t> remat;
   size_t top = 10;
   bool json = false, pipelines = false;
 };
@@ -84,7 +85,7 @@ struct Attempt {
       if (failed(followed))
         return failure();
       auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
-      candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->pads, planner}};
+      candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
       return success();
     }
     auto step = compiler::StepInParts::make(module, *options, cluster);
@@ -93,7 +94,7 @@ struct Attempt {
     auto followed = followPlan(**step->module, text, step->hash);
     if (failed(followed))
       return failure();
-    if (!followed->pads.empty()) {
+    if (!followed->preparation.pads.empty()) {
       error = "a plan for microbatches that pads sizes cannot be priced";
       return failure();
     }
@@ -152,6 +153,7 @@ public:
     if (!pins)
       return fail("--pin " + error, 2);
     options.pins = *pins;
+    options.remat = flags.remat;
     int64_t devices = flags.devices ? flags.devices : cluster->devices();
     if (!flags.mesh.empty()) {
       auto mesh = parseMesh(flags.mesh, error);
@@ -326,6 +328,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   where->add_option("--mesh", flags->mesh, "search this grid only: data=2,model=4");
   where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
+  addRemat(*where, flags->remat);
   command->add_flag("--json", flags->json, "for programs");
   if (!explain)
     where
@@ -334,6 +337,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
         ->check(CLI::ExistingFile)
         ->excludes("--mesh")
         ->excludes("--pin")
+        ->excludes("--remat")
         ->excludes("--devices");
   if (!explain) {
     auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");

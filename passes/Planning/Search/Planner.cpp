@@ -15,8 +15,12 @@ namespace {
 
 /// The shares of the gradients' communication that searches take to be hidden, on every mesh and on the best ones
 /// again: the prediction decides among the plans.
-constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8};
-constexpr size_t refined = 2; // meshes
+constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
+constexpr size_t refined = 2;    // meshes
+constexpr size_t mostInputs = 4; // that strategies try split over each axis
+/// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
+/// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
+constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
 
@@ -59,6 +63,36 @@ std::map<int, Sharding> statesOf(const Problem &problem, const Plan &plan, const
   return result;
 }
 
+/// Matrices of parameters whole, but for what is pinned already.
+std::map<int, Sharding> withWholeMatrices(const Problem &problem, std::map<int, Sharding> places) {
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (tensor.role == Problem::Role::parameter && tensor.shape.size() > 1)
+      places.try_emplace(t, Sharding(tensor.shape.size()));
+  return places;
+}
+
+/// Pins with one more: an input whose first dimension is over one of several axes.
+std::vector<std::vector<Pin>> withSplitInputs(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins) {
+  std::map<std::string, size_t> inputs; // their ranks
+  for (const Problem::Tensor &tensor : problem.tensors)
+    if (tensor.role == Problem::Role::input && !tensor.shape.empty() &&
+        llvm::none_of(pins, [&](const Pin &pin) { return pin.name == tensor.name; }))
+      inputs.emplace(tensor.name, tensor.shape.size());
+  std::vector<std::vector<Pin>> result;
+  if (mesh.axes.size() < 2 || inputs.size() > mostInputs)
+    return result;
+  for (const auto &[name, rank] : inputs)
+    for (const auto &axis : mesh.axes) {
+      Pin pin;
+      pin.name = name;
+      pin.dims.resize(rank);
+      pin.dims[0].push_back(axis.name);
+      result.push_back(pins);
+      result.back().push_back(std::move(pin));
+    }
+  return result;
+}
+
 /// The shardings that pins ask for; an error if one cannot hold.
 std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins,
                                                 std::string &error) {
@@ -86,6 +120,27 @@ std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Me
       if (tensor.name == pin.name)
         result[t] = plan->tensors[t];
   return result;
+}
+
+/// Whether a search finds the same as on another of the meshes, where the names of the axes are exchanged.
+bool hasNamesExchanged(const Mesh &mesh, const PlannerOptions &options) {
+  return mesh.axes[0].name == "model" && options.meshes.size() > 1;
+}
+
+using Task = std::function<std::vector<Candidate>()>;
+
+std::vector<Candidate> inParallel(const std::vector<Task> &tasks) {
+  std::vector<std::vector<Candidate>> answers(tasks.size());
+  llvm::parallelFor(0, tasks.size(), [&](size_t i) { answers[i] = tasks[i](); });
+  std::vector<Candidate> result;
+  for (std::vector<Candidate> &found : answers)
+    std::move(found.begin(), found.end(), std::back_inserter(result));
+  return result;
+}
+
+bool isClearlyBetter(const Candidate &other, const Candidate &best) {
+  double share = std::isfinite(other.searchCost) ? clearlyBySearch : clearlyByHand;
+  return isBetter(other, best) && (!best.fits || other.prediction.seconds < best.prediction.seconds * (1 - share));
 }
 
 /// Of several searches of one mesh, the best stays.
@@ -178,7 +233,7 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
 }
 
 std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::string &error) const {
-  std::vector<std::function<std::vector<Candidate>()>> tasks;
+  std::vector<Task> tasks;
   if (options.alone && options.pins.empty())
     tasks.push_back([&] { return std::vector{price(cluster, meshOf("data", 1), unsplit(problem), "one device")}; });
   bool thorough = options.thorough && problem.ops.size() <= mostThorough;
@@ -198,8 +253,7 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
     });
   };
   for (const Mesh &mesh : options.meshes) {
-    bool exchanged =
-        mesh.axes[0].name == "model" && options.meshes.size() > 1; // for a search the same as with its names exchanged
+    bool exchanged = hasNamesExchanged(mesh, options);
     if (exchanged && !thorough)
       continue;
     auto places = placesOf(problem, mesh, options.pins, error);
@@ -215,15 +269,51 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
     if (mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       follow(meshOf("model", mesh.devices()), 0);
   }
-  std::vector<std::vector<Candidate>> answers(tasks.size());
-  llvm::parallelFor(0, tasks.size(), [&](size_t i) { answers[i] = tasks[i](); });
-  std::vector<Candidate> result;
-  for (std::vector<Candidate> &found : answers)
-    std::move(found.begin(), found.end(), std::back_inserter(result));
+  std::vector<Candidate> result = inParallel(tasks);
   keepBestSearches(result);
   if (options.thorough)
     refine(options.pins, result);
+  if (!thorough || result.empty())
+    return result;
+  const Candidate best = *std::min_element(result.begin(), result.end(), isBetter);
+  for (Candidate &other : otherBeginnings(options))
+    if (isClearlyBetter(other, best))
+      result.push_back(std::move(other));
+  keepBestSearches(result);
   return result;
+}
+
+std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) const {
+  std::vector<Task> tasks;
+  for (const Mesh &mesh : options.meshes) {
+    std::string ignored;
+    auto places = placesOf(problem, mesh, options.pins, ignored);
+    if (!places || hasNamesExchanged(mesh, options))
+      continue;
+    tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
+      return std::vector{search(mesh, whole, allShares, /*certify=*/false)};
+    });
+    for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
+      tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
+  }
+  return inParallel(tasks);
+}
+
+std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<Pin> &pins) const {
+  std::vector<Candidate> found;
+  std::string ignored;
+  for (int zero : {0, 1, 3}) {
+    std::optional<PadRequest> pad;
+    auto plan = planByStrategy(problem, mesh, {pins, zero}, ignored, pad);
+    if (!plan)
+      continue;
+    found.push_back(price(cluster, mesh, *plan, "auto " + nameOf(mesh)));
+    found.back().forms = recognize(problem, mesh, *plan);
+    found.back().searched = true;
+    found.back().hidden = firstShare[0];
+    found.back().searchCost = std::numeric_limits<double>::infinity(); // of no search
+  }
+  return found;
 }
 
 void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const {

@@ -37,6 +37,7 @@ struct PlannerOptions {
   bool alone = true;              // consider one device, too
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
   std::vector<Pin> pins;
+  std::optional<int64_t> remat = 0; // parts that are computed again; nothing: as many as the memory asks for
 };
 
 /// Plans a program's training step for a cluster. A search minimizes the pairwise cost within the memory, at several
@@ -66,6 +67,10 @@ private:
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
                    llvm::ArrayRef<double> hiddenShares, bool certify) const;
 
+  /// Plans of small programs from other beginnings: with matrices whole, or with each input over each axis.
+  std::vector<Candidate> otherBeginnings(const PlannerOptions &options) const;
+  /// The strategies with these pins, as if they had been searched.
+  std::vector<Candidate> strategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// Searches the best meshes at more shares of hidden communication.
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 

@@ -1,0 +1,13 @@
+#pragma once
+#include "dialects/Graph/Graph.h"
+
+namespace divisi::planning {
+
+/// Seconds of an operation on a nominal device (a few cores), for decisions that should be alike on every machine.
+inline double nominalSeconds(mlir::Operation *op) {
+  constexpr double arithmetic = 1e11, memory = 2e10; // operations/s, bytes/s
+  auto cost = llvm::dyn_cast<graph::CostInterface>(op);
+  return cost ? std::max(cost.getFlops() / arithmetic, cost.getBytes() / memory) : 0;
+}
+
+} // namespace divisi::planning

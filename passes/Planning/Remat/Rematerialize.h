@@ -1,0 +1,27 @@
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace divisi::planning {
+
+/// A part of @train's forward part whose values the backward part computes again instead of keeping them: the nodes
+/// from one to another, by name.
+struct NamedRemat {
+  std::string first, last;
+};
+
+/// The parts that are worth it, most bytes saved for the time first. Needs simple operations (after decompose).
+std::vector<NamedRemat> rematSegments(mlir::ModuleOp module);
+
+/// Computes such a part again: its operations are cloned before the first operation of the backward part that reads a
+/// value of it, from values of earlier parts behind barriers (graph.reshape), so that clones and originals stay two.
+/// What is much smaller than the rest, and what later parts of the forward part read, is kept. Fails, with what is
+/// wrong in `error`, if there are no such nodes.
+mlir::LogicalResult rematerialize(mlir::ModuleOp module, const NamedRemat &segment, std::string &error);
+
+/// Does so with the best of rematSegments, so many if there are so many, and says which they were.
+std::vector<NamedRemat> rematerializeBest(mlir::ModuleOp module, int64_t count);
+
+} // namespace divisi::planning
