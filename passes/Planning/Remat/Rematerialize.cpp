@@ -21,7 +21,7 @@ namespace {
 /// The forward part of a training step by nodes.
 class ForwardPart {
 public:
-  explicit ForwardPart(func::FuncOp train) : forward(reportedOps(train)) {
+  explicit ForwardPart(func::FuncOp train) : train(train), forward(reportedOps(train)) {
     for (auto [i, value] : llvm::enumerate(train.getBody().front().getTerminator()->getOperands()))
       if (auto report = train.getResultAttrOfType<DictionaryAttr>(i, graph::names::result))
         if (report.getAs<StringAttr>("kind").getValue() == "loss")
@@ -29,11 +29,7 @@ public:
     for (Operation &op : train.getBody().front().without_terminator()) {
       if (!forward.contains(&op))
         continue;
-      bool reads = llvm::any_of(op.getOperands(), [&](Value value) {
-        auto argument = dyn_cast<BlockArgument>(value);
-        return argument ? (bool)train.getArgAttr(argument.getArgNumber(), graph::names::input)
-                        : ofBatch.contains(value.getDefiningOp());
-      });
+      bool reads = llvm::any_of(op.getOperands(), [&](Value value) { return isOfBatch(value); });
       if (!reads)
         continue;
       ofBatch.insert(&op);
@@ -41,6 +37,12 @@ public:
     }
   }
 
+  /// Whether a value is an input, or computed from one in the forward part.
+  bool isOfBatch(Value value) const {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument ? (bool)train.getArgAttr(argument.getArgNumber(), graph::names::input)
+                    : ofBatch.contains(value.getDefiningOp());
+  }
   /// Whether an operation is of the backward part, or of the update.
   bool isLate(Operation *user) const {
     return last && !user->hasTrait<OpTrait::IsTerminator>() && !forward.contains(user) && last->isBeforeInBlock(user);
@@ -61,6 +63,7 @@ public:
   llvm::MapVector<std::string, SmallVector<Operation *>, std::map<std::string, unsigned>> nodes;
 
 private:
+  mutable func::FuncOp train; // (whose methods are not const)
   llvm::DenseSet<Operation *> forward, ofBatch;
   Operation *last = nullptr; // the loss
 };
@@ -138,18 +141,13 @@ private:
 
   void cloneOf(Operation *op, OpBuilder &builder) {
     for (Value operand : op->getOperands())
-      if (!mapping.contains(operand) && needsBarrier(operand)) {
+      if (!mapping.contains(operand) && part.isOfBatch(operand)) {
         auto barrier = graph::ReshapeOp::create(builder, op->getLoc(), operand.getType(), operand, /*barrier=*/true);
         barriers[operand] = barrier;
         mapping.map(operand, barrier.getResult());
       }
     builder.clone(*op, mapping);
   }
-  /// Without one, what is computed from the value would be merged with the original.
-  static bool needsBarrier(Value operand) {
-    return graph::tensorType(operand).getNumElements() > 1 && !operand.getDefiningOp<graph::ConstantOp>();
-  }
-
   const ForwardPart &part;
   const int begin, end;
   llvm::DenseSet<Value> again;

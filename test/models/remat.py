@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Rematerialisation: PyTorch's losses with every part computed again, less memory, and a search that takes as many as it needs.
+
+    remat.py --divisi PATH
+
+Ends with `N passed, N failed`.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MAKE_GRAPH = HERE.parent.parent / "examples/large-graphs/make_graph.py"
+GPT = "gpt --layers 12 --hidden 256 --heads 4 --vocab 512 --seq 256"
+# Ways to run all models: devices, words for the compiler, optimizer.
+WAYS = [
+    (1, "--remat all", "sgd,adamw"),
+    (4, "--remat all --mesh data=2,model=2", "adamw"),
+    (2, "--remat all --mesh data=2 --zero 3", "sgd"),
+]
+# Of two microbatches, for models without batch norm.
+SPLIT = (1, "--remat all --microbatches 2", "sgd")
+WITHOUT_BATCH_NORM = "gpt_tiny,llama_tiny,moe_tiny,mlp,lenet,unet_tiny"
+
+
+class Checks:
+    def __init__(self, divisi, folder):
+        self.divisi, self.folder = divisi, folder
+        self.passed = self.failed = 0
+
+    def say(self, what, good, told=""):
+        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
+        print(f"{'ok  ' if good else 'FAIL'} {what}{': ' + told if told else ''}", flush=True)
+
+    def losses(self, devices, words, optimizers, cases=None):
+        command = [sys.executable, str(HERE / "check.py"), "--divisi", self.divisi, "--devices", str(devices),
+                   f"--compile-args={words}", "--optimizers", optimizers, *(["--cases", cases] if cases else [])]
+        done = subprocess.run(command, capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            if line.startswith(("ok  ", "FAIL")):
+                self.say(f"{words}: {line[5:]}", line.startswith("ok"))
+        if done.returncode and "passed" not in done.stdout:
+            self.say(words, False, done.stdout + done.stderr)
+
+    def compiled(self, model, *words, emit="exec"):
+        file = self.folder / "dump.mlir"
+        subprocess.run([self.divisi, "compile", model, *words, "--emit", emit, "-o", file], check=True, capture_output=True)
+        return file.read_text()
+
+    def arena(self, model, *words):
+        return int(re.search(r"exec\.arena_bytes = (\d+)", self.compiled(model, *words))[1])
+
+    def planned(self, model, *words):
+        done = subprocess.run([self.divisi, "plan", model, *words, "--json"], capture_output=True, text=True)
+        return json.loads(done.stdout)["plans"]
+
+    def memory(self, model):
+        """Each part saves what it keeps, less the value that crosses the cut before it."""
+        batch = ["--dim", "batch=8"]
+        parts = len(re.findall("dist.remat", self.compiled(model, *batch, "--mesh", "data=2", "--remat", "all", emit="plan")))
+        self.say("a layer of twelve is a part", 10 <= parts <= 24, f"{parts} parts")
+        arenas = [self.arena(model, *batch, "--remat", str(count)) for count in range(0, parts + 1, 3)]
+        told = ", ".join(f"{arena / 1e6:.0f}" for arena in arenas)
+        self.say("more parts take less memory", all(b < a for a, b in zip(arenas, arenas[1:])), f"{told} MB")
+        # A layer keeps at least the softmax's probabilities [8, 4, 256, 256] and the perceptron's [8, 256, 1024] before and after
+        # its activation, and then only its input [8, 256, 256].
+        layer = 4 * (8 * 4 * 256 * 256 + 2 * 8 * 256 * 1024 - 8 * 256 * 256)
+        saved = arenas[0] - arenas[-1]
+        self.say("all parts save what eleven layers keep", saved >= 10 * layer, f"{saved / 1e6:.0f} of {11 * layer / 1e6:.0f} MB")
+        self.say("all is as many as there are", self.arena(model, *batch, "--remat", "all") == self.arena(model, *batch, "--remat", "65536"))
+        self.say("none is none", self.arena(model, *batch, "--remat", "none") == self.arena(model, *batch))
+
+    def search(self, model):
+        """A device that is too small for the plan that keeps everything."""
+        def cluster(memory):
+            path = self.folder / f"{memory:.0f}.toml"
+            path.write_text(f'[cluster]\nname = "small"\n[device]\npreset = "h100"\nmemory = "{memory:.0f}B"\n')
+            return ["--cluster", path, "--dim", "batch=8"]
+        whole = self.planned(model, *cluster(80e9))[0]
+        least = self.planned(model, *cluster(80e9), "--remat", "all")[0]
+        full, low = whole["memory"]["total"], least["memory"]["total"]
+        self.say("with enough memory nothing is computed again", "remat" not in whole["name"], whole["name"])
+        self.say("computing again takes time", least["step_ms"] > whole["step_ms"], f"{least['step_ms']:.3f} ms, not {whole['step_ms']:.3f}")
+        counts, times = [], []
+        for share in 0.9, 0.6, 0.3, 0.02:
+            best = self.planned(model, *cluster(low + share * (full - low)))[0]
+            count = re.search(r"remat=(\d+)", best["name"])
+            self.say(f"with {share:.0%} of what it saves a plan fits", best["fits"] and count, best["name"])
+            counts.append(int(count[1]) if count else -1)
+            times.append(best["step_ms"])
+        self.say("less memory, more parts", counts == sorted(counts) and counts[0] < counts[-1], f"{counts}")
+        self.say("less memory, more time", times == sorted(times), f"{times}")
+        short = self.planned(model, *cluster(0.5 * low))[0]
+        self.say("with too little no plan fits", not short["fits"], short["name"])
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True)
+    o = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        checks = Checks(o.divisi, pathlib.Path(folder))
+        model = checks.folder / "model.onnx"
+        subprocess.run([sys.executable, MAKE_GRAPH, *GPT.split(), "--weights", "none", "-o", model], check=True, capture_output=True)
+        checks.memory(model)
+        checks.search(model)
+        for devices, words, optimizers in WAYS:
+            checks.losses(devices, words, optimizers)
+        checks.losses(*SPLIT, WITHOUT_BATCH_NORM)
+        print(f"{checks.passed} passed, {checks.failed} failed")
+        return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+// A chain of three layers, each with a wide middle: its values are computed again in the backward part, from the narrow
+// ones between the layers.
+// RUN: rm -rf %t && mkdir %t
+// RUN: divisi compile %s --emit train | divisi-opt --decompose --canonicalize --cse --rematerialize=count=1 \
+// RUN:   | FileCheck %s --check-prefix=NAMELESS
+// (A dump has no names of nodes: all of it is one node, which is never computed again.)
+// NAMELESS-NOT: barrier
+
+// RUN: divisi-opt %s --make-evaluate --make-train --decompose --canonicalize --cse --rematerialize=count=8 \
+// RUN:   --canonicalize --cse | FileCheck %s
+// CHECK-LABEL: func.func @train
+// The forward part: layers a, b and c.
+// CHECK: %[[A1:.*]] = graph.matmul %{{.*}} -> tensor<8x512xf32>
+// CHECK-NEXT: %[[A2:.*]] = graph.tanh %[[A1]]
+// CHECK-NEXT: %[[A3:.*]] = graph.matmul %[[A2]], %{{.*}} -> tensor<8x16xf32>
+// CHECK-NEXT: %[[B1:.*]] = graph.matmul %[[A3]]
+// CHECK-NEXT: %[[B2:.*]] = graph.tanh %[[B1]]
+// CHECK-NEXT: %[[B3:.*]] = graph.matmul %[[B2]]
+// CHECK-NEXT: %[[C1:.*]] = graph.matmul %[[B3]]
+// CHECK-NEXT: %[[C2:.*]] = graph.tanh %[[C1]]
+// What the loss is next to is kept.
+// CHECK-NOT: barrier
+// CHECK: graph.matmul {{.*}}%[[C2]]
+// Layer b again, from what layer a passed on; then layer a, from the input.
+// CHECK: %[[KEPT:.*]] = graph.reshape %[[A3]] {barrier} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+// CHECK-NOT: %[[B2]]
+// CHECK: %[[AGAIN:.*]] = graph.matmul %[[KEPT]]
+// CHECK-NEXT: %[[TANH:.*]] = graph.tanh %[[AGAIN]]
+// CHECK: graph.matmul {{.*}}%[[TANH]]
+// CHECK: %[[INPUT:.*]] = graph.reshape %{{.*}} {barrier} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+// CHECK-NOT: %[[A2]]
+// CHECK: graph.matmul %[[INPUT]]
+// CHECK-NOT: barrier
+// CHECK: return
+
+// Plans name the parts, and are followed.
+// RUN: divisi compile %s --mesh data=2 --remat 1 --emit plan -o %t/plan
+// RUN: FileCheck %s --check-prefix=PLAN < %t/plan
+// PLAN: dist.remat "[[PART:a1|b1]]" to "{{a3|b3}}"
+// PLAN-NOT: dist.remat
+// RUN: divisi compile %s --mesh data=2 --remat 1 --emit planned -o %t/planned
+// RUN: divisi compile %s --plan %t/plan --emit planned | diff - %t/planned
+// RUN: divisi compile %s --plan %t/plan --emit plan | diff - %t/plan
+// RUN: sed 's/to "[ab]3"/to "nobody"/' %t/plan > %t/edited
+// RUN: not divisi compile %s --plan %t/edited --emit planned 2>&1 | FileCheck %s --check-prefix=NOBODY
+// NOBODY: error: {{.*}}edited:2:3: there is no node 'nobody' in the forward part
+// RUN: sed 's/dist.remat .*/dist.remat "b3" to "b1"/' %t/plan > %t/edited
+// RUN: not divisi compile %s --plan %t/edited --emit planned 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: error: {{.*}}edited:2:3: 'b1' comes before 'b3'
+
+// RUN: not divisi compile %s --mesh stage=2 --microbatches 2 --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=STAGES
+// STAGES: error: --remat is not for pipelines
+// RUN: not divisi compile %s --remat some --emit dist 2>&1 | FileCheck %s --check-prefix=WORD
+// WORD: --remat
+
+func.func @loss(%aw: tensor<16x512xf32> {graph.parameter = "aw"}, %av: tensor<512x16xf32> {graph.parameter = "av"},
+    %bw: tensor<16x512xf32> {graph.parameter = "bw"}, %bv: tensor<512x16xf32> {graph.parameter = "bv"},
+    %cw: tensor<16x512xf32> {graph.parameter = "cw"}, %cv: tensor<512x16xf32> {graph.parameter = "cv"},
+    %x: tensor<8x16xf32> {graph.input = "x"}) -> (tensor<f32> {graph.loss}) {
+  %a1 = graph.matmul %x, %aw : (tensor<8x16xf32>, tensor<16x512xf32>) -> tensor<8x512xf32> loc("a1")
+  %a2 = graph.tanh %a1 : tensor<8x512xf32> loc("a2")
+  %a3 = graph.matmul %a2, %av : (tensor<8x512xf32>, tensor<512x16xf32>) -> tensor<8x16xf32> loc("a3")
+  %b1 = graph.matmul %a3, %bw : (tensor<8x16xf32>, tensor<16x512xf32>) -> tensor<8x512xf32> loc("b1")
+  %b2 = graph.tanh %b1 : tensor<8x512xf32> loc("b2")
+  %b3 = graph.matmul %b2, %bv : (tensor<8x512xf32>, tensor<512x16xf32>) -> tensor<8x16xf32> loc("b3")
+  %c1 = graph.matmul %b3, %cw : (tensor<8x16xf32>, tensor<16x512xf32>) -> tensor<8x512xf32> loc("c1")
+  %c2 = graph.tanh %c1 : tensor<8x512xf32> loc("c2")
+  %c3 = graph.matmul %c2, %cv : (tensor<8x512xf32>, tensor<512x16xf32>) -> tensor<8x16xf32> loc("c3")
+  %s = graph.mul %c3, %c3 : tensor<8x16xf32> loc("square")
+  %l = graph.reduce_sum %s {dims = array<i64: 0, 1>} : (tensor<8x16xf32>) -> tensor<f32> loc("sum")
+  return %l : tensor<f32>
+}
