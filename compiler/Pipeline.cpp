@@ -117,6 +117,8 @@ void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions 
 
 void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";")}));
+  if (options.remat > 0)
+    pm.addPass(planning::createRematerializePass({options.remat}));
   pm.addPass(pipelining::createSplitTasksPass({options.schedule, options.staleness, options.chunks}));
 }
 

@@ -24,6 +24,8 @@ void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, 
   pipeline.set("chunks", b.getI64IntegerAttr(options.chunks));
   pipeline.set("microbatches", b.getI64IntegerAttr(options.microbatches));
   pipeline.set("schedule", b.getStringAttr(options.schedule));
+  if (options.remat > 0)
+    pipeline.set("remat", b.getI64IntegerAttr(options.remat));
   if (options.asynchronous())
     pipeline.set("staleness", b.getStringAttr(options.staleness));
   pipeline.set("cuts", b.getArrayAttr(cuts));
@@ -40,11 +42,15 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   auto dictionary = dyn_cast<DictionaryAttr>(attr);
   if (!dictionary)
     return fail("expected {stages, chunks, microbatches, schedule, cuts}");
-  std::pair<StringRef, int64_t *> numbers[] = {
-      {"stages", &options.stages}, {"chunks", &options.chunks}, {"microbatches", &options.microbatches}};
+  std::pair<StringRef, int64_t *> numbers[] = {{"stages", &options.stages},
+                                               {"chunks", &options.chunks},
+                                               {"microbatches", &options.microbatches},
+                                               {"remat", &options.remat}};
   std::pair<StringRef, std::string *> texts[] = {{"schedule", &options.schedule}, {"staleness", &options.staleness}};
   for (auto [name, number] : numbers) {
     auto value = dictionary.getAs<IntegerAttr>(name);
+    if (number == &options.remat && !dictionary.contains(name))
+      continue;
     if (!value || !value.getType().isInteger(64) || value.getInt() < 1 || value.getInt() > 65536)
       return fail("'" + name + "' must be a number from 1 to 65536, such as 2 : i64");
     *number = value.getInt();
@@ -74,6 +80,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'stages' must be at most 4096, and a multiple of 'chunks'");
   if (!options.cuts.empty() && (int64_t)options.cuts.size() != options.stages - 1)
     return fail("'cuts' must name the first node of every stage but the first, or nothing");
+  if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
+    return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
   if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < 2)
     return fail("'microbatches' must be at least 2, of pipedream 1");
   return options;

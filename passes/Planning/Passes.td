@@ -16,7 +16,8 @@ def SplitProjectionsPass : Pass<"split-projections", "::mlir::ModuleOp"> {
 def RematerializePass : Pass<"rematerialize", "::mlir::ModuleOp"> {
   let summary = "Computes parts of the forward part again in the backward part, instead of keeping their values";
   let description = [{
-    Input: @train of simple operations (after decompose), for one device. Its forward part is cut where little crosses; of
+    Input: @train of simple operations (after decompose), for one device; or partitioned, with stages (assign-stages), none of which computes
+    another's part again. The forward part is cut where little crosses; of
     the parts that save memory the `count` best, by bytes saved for the time, are cloned before the first operation of the backward part
     that reads one of their values. What the clones read of earlier parts goes through a graph.reshape with `barrier`, so that nobody merges
     them with the originals.

@@ -23,8 +23,8 @@ WAYS = [
     (4, "--remat all --mesh data=2,model=2", "adamw"),
     (2, "--remat all --mesh data=2 --zero 3", "sgd"),
 ]
-# Of two microbatches, for models without batch norm.
-SPLIT = (1, "--remat all --microbatches 2", "sgd")
+SCHEDULES = {"1f1b": "sgd", "gpipe": "adamw", "zb-h1": "sgd", "interleaved": "adamw"}
+# In microbatches batch norm has other numbers.
 WITHOUT_BATCH_NORM = "gpt_tiny,llama_tiny,moe_tiny,mlp,lenet,unet_tiny"
 
 
@@ -75,6 +75,15 @@ class Checks:
         self.say("all is as many as there are", self.arena(model, *batch, "--remat", "all") == self.arena(model, *batch, "--remat", "65536"))
         self.say("none is none", self.arena(model, *batch, "--remat", "none") == self.arena(model, *batch))
 
+    def stages(self, model):
+        """Each stage of a pipeline keeps less of the microbatches that are under way."""
+        words = ["--dim", "batch=8", "--mesh", "stage=4", "--microbatches", "8", "--schedule"]
+        for schedule in "1f1b", "gpipe":
+            before, after = [[int(size) for size in re.search(r"exec\.arenas = array<i64: ([^>]*)>", text)[1].split(", ")]
+                             for text in (self.compiled(model, *words, schedule, "--remat", remat) for remat in ("none", "all"))]
+            self.say(f"{schedule}: every stage takes less memory", all(b < 0.8 * a for a, b in zip(before, after)),
+                     f"{[a // 10**6 for a in before]} to {[a // 10**6 for a in after]} MB")
+
     def search(self, model):
         """A device that is too small for the plan that keeps everything."""
         def cluster(memory):
@@ -108,10 +117,13 @@ def main():
         model = checks.folder / "model.onnx"
         subprocess.run([sys.executable, MAKE_GRAPH, *GPT.split(), "--weights", "none", "-o", model], check=True, capture_output=True)
         checks.memory(model)
+        checks.stages(model)
         checks.search(model)
         for devices, words, optimizers in WAYS:
             checks.losses(devices, words, optimizers)
-        checks.losses(*SPLIT, WITHOUT_BATCH_NORM)
+        checks.losses(1, "--remat all --microbatches 2", "sgd", WITHOUT_BATCH_NORM)
+        for schedule, optimizer in SCHEDULES.items():
+            checks.losses(2, f"--remat all --mesh stage=2 --microbatches 2 --schedule {schedule}", optimizer, WITHOUT_BATCH_NORM)
         print(f"{checks.passed} passed, {checks.failed} failed")
         return 1 if checks.failed else 0
 

@@ -110,15 +110,12 @@ std::string DeviceFlags::chooseMesh() {
   return "";
 }
 
-static constexpr const char *noRematInPipelines =
-    "--remat is not for pipelines: more --microbatches make what their stages keep smaller";
-
 /// Stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   if (pipelines) { // the search chooses what is not given
     if (plan.remat.value_or(0) > 0)
-      return noRematInPipelines;
+      return "a search for pipelines computes nothing again: --remat is for --mesh with an axis stage";
     if (command.count("--microbatches") || accumulate > 1)
       request.microbatches = microbatches.microbatches;
     if (command.count("--schedule"))
@@ -131,8 +128,10 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "";
   }
   bool piped = microbatches.stages > 1;
-  if (piped && plan.remat.value_or(0) > 0)
-    return noRematInPipelines;
+  if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
+    return "--remat is not for --schedule pipedream: what is computed again might have other weights";
+  if (piped) // parts of stages, once these are known
+    microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), 65536);
   for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
     if (!piped && command.count(flag))
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";

@@ -1,5 +1,6 @@
 #include "passes/Planning/Remat/Rematerialize.h"
 
+#include "dialects/Dist/Tasks.h"
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
@@ -55,6 +56,8 @@ public:
     Operation *op = value.getDefiningOp();
     return op && ofBatch.contains(op) ? numberOf(nameOfLocation(op->getLoc())) : -1;
   }
+  /// Where a node's first operation is.
+  int stageOf(int node) const { return dist::stageOf((nodes.begin() + node)->second.front()); }
   int numberOf(const std::string &name) const {
     auto it = nodes.find(name);
     return it == nodes.end() ? -1 : it - nodes.begin();
@@ -105,13 +108,15 @@ private:
   SmallVector<Operation *> operations() const {
     SmallVector<Operation *> result;
     for (int i = begin; i < end; ++i)
-      llvm::append_range(result, (part.nodes.begin() + i)->second);
+      for (Operation *op : (part.nodes.begin() + i)->second)
+        if (dist::stageOf(op) == part.stageOf(begin))
+          result.push_back(op);
     llvm::sort(result, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return result;
   }
   bool isInside(Value value) const {
     int node = part.nodeOf(value);
-    return begin <= node && node < end;
+    return begin <= node && node < end && dist::stageOf(value.getDefiningOp()) == part.stageOf(begin);
   }
   bool isReadByLaterNodes(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -143,6 +148,8 @@ private:
     for (Value operand : op->getOperands())
       if (!mapping.contains(operand) && part.isOfBatch(operand)) {
         auto barrier = graph::ReshapeOp::create(builder, op->getLoc(), operand.getType(), operand, /*barrier=*/true);
+        if (Attribute stage = op->getAttr(dist::names::stage))
+          barrier->setAttr(dist::names::stage, stage);
         barriers[operand] = barrier;
         mapping.map(operand, barrier.getResult());
       }
@@ -181,8 +188,19 @@ std::vector<NamedRemat> planning::rematSegments(ModuleOp module) {
   double crossing = 0;
   for (auto [i, node] : llvm::enumerate(nodes))
     node.crossing = crossing += change[i];
+  std::vector<RematSegment> segments;
+  for (int begin = 0, end = 0; begin < (int)nodes.size(); begin = end) { // the stages of a pipeline
+    while (end < (int)nodes.size() && part.stageOf(end) == part.stageOf(begin))
+      ++end;
+    for (RematSegment segment :
+         segmentsForRemat({nodes.begin() + begin, nodes.begin() + end}, /*thenBackward=*/end == (int)nodes.size())) {
+      segment.begin += begin, segment.end += begin;
+      segments.push_back(segment);
+    }
+  }
+  llvm::stable_sort(segments, isWorthMore);
   std::vector<NamedRemat> result;
-  for (const RematSegment &segment : segmentsForRemat(nodes))
+  for (const RematSegment &segment : segments)
     result.push_back({(part.nodes.begin() + segment.begin)->first, (part.nodes.begin() + segment.end - 1)->first});
   return result;
 }
@@ -201,6 +219,10 @@ LogicalResult planning::rematerialize(ModuleOp module, const NamedRemat &segment
   }
   if (last < begin) {
     error = "'" + segment.last + "' comes before '" + segment.first + "'";
+    return failure();
+  }
+  if (part.stageOf(begin) != part.stageOf(last)) {
+    error = "'" + segment.first + "' and '" + segment.last + "' are in different stages";
     return failure();
   }
   Rematerialization(part, begin, last + 1).run();

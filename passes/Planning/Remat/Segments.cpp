@@ -96,15 +96,17 @@ std::vector<int> divisi::planning::cutForRemat(const std::vector<RematNode> &nod
   return {};
 }
 
-std::vector<RematSegment> divisi::planning::segmentsForRemat(const std::vector<RematNode> &nodes) {
+std::vector<RematSegment> divisi::planning::segmentsForRemat(const std::vector<RematNode> &nodes, bool thenBackward) {
   Chain chain(nodes);
   std::vector<int> begins = cutForRemat(nodes);
   std::vector<RematSegment> result;
-  for (size_t i = 0; i + 1 < begins.size(); ++i)
+  for (size_t i = 0; i + thenBackward < begins.size(); ++i)
     if (RematSegment segment = chain.segment(begins, i); segment.saved > 0)
       result.push_back(segment);
-  std::stable_sort(result.begin(), result.end(), [](const RematSegment &a, const RematSegment &b) {
-    return a.saved * b.seconds > b.saved * a.seconds;
-  });
+  std::stable_sort(result.begin(), result.end(), isWorthMore);
   return result;
+}
+
+bool divisi::planning::isWorthMore(const RematSegment &a, const RematSegment &b) {
+  return a.saved * b.seconds > b.saved * a.seconds;
 }

@@ -21,8 +21,11 @@ struct RematSegment {
 /// one with the smallest segments. Returns the first nodes of segments.
 std::vector<int> cutForRemat(const std::vector<RematNode> &nodes);
 
-/// Of these segments those that save memory, most bytes for the time first; the last of the chain is none, because the
-/// backward part begins with it.
-std::vector<RematSegment> segmentsForRemat(const std::vector<RematNode> &nodes);
+/// Of these segments those that save memory, most bytes for the time first. The last is none of them if the backward
+/// part begins with it, then.
+std::vector<RematSegment> segmentsForRemat(const std::vector<RematNode> &nodes, bool thenBackward = true);
+
+/// Whether one saves more bytes for the time than another.
+bool isWorthMore(const RematSegment &a, const RematSegment &b);
 
 } // namespace divisi::planning

@@ -48,8 +48,27 @@
 // RUN: not divisi compile %s --plan %t/edited --emit planned 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: error: {{.*}}edited:2:3: 'b1' comes before 'b3'
 
-// RUN: not divisi compile %s --mesh stage=2 --microbatches 2 --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=STAGES
-// STAGES: error: --remat is not for pipelines
+// Stages compute their own parts again: of the first one all, from what it has received.
+// RUN: divisi compile %s --mesh stage=3 --microbatches 2 --cut b1 --cut c1 --remat all --emit dist | FileCheck %s --check-prefix=STAGES
+// STAGES-LABEL: func.func @train.0.forward
+// STAGES-NOT: barrier
+// STAGES-LABEL: func.func @train.0.backward
+// STAGES: graph.reshape {{.*}}barrier
+// STAGES: graph.tanh
+// STAGES-LABEL: func.func @train.1.backward
+// STAGES: graph.reshape {{.*}}barrier
+// STAGES: graph.tanh
+// STAGES-LABEL: func.func @train.2.backward
+// STAGES-NOT: barrier
+// RUN: divisi compile %s --mesh stage=3 --microbatches 2 --cut b1 --cut c1 --remat 1 --emit plan -o %t/plan
+// RUN: FileCheck %s --check-prefix=PIPELINE < %t/plan
+// PIPELINE: remat = 1 : i64
+// RUN: divisi compile %s --mesh stage=3 --microbatches 2 --cut b1 --cut c1 --remat 1 --emit dist -o %t/dist
+// RUN: divisi compile %s --plan %t/plan --emit dist | diff - %t/dist
+// RUN: not divisi compile %s --mesh stage=3 --schedule pipedream --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=STALE
+// STALE: error: --remat is not for --schedule pipedream
+// RUN: not divisi compile %s --devices 2 --strategy hybrid --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=HYBRID
+// HYBRID: error: a search for pipelines computes nothing again
 // RUN: not divisi compile %s --remat some --emit dist 2>&1 | FileCheck %s --check-prefix=WORD
 // WORD: --remat
 
