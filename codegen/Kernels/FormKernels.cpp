@@ -79,6 +79,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
     if (failed(checkLowerings(block)))
       return signalPassFailure();
     replaceEmpty(block);
+    dropBarriers(block);
     dropDeadCode(block);
     FusionPlan plan(block);
     SmallVector<Body> bodies;
@@ -111,6 +112,19 @@ private:
   static bool isView(Operation *op, const FusionPlan &plan) {
     return isa<graph::ReshapeOp>(op) && !plan.isStage(op) &&
            llvm::any_of(op->getUsers(), [](Operation *user) { return !isa<LoopInterface, SerialInterface>(user); });
+  }
+
+  /// Nobody merges operations any more.
+  static void dropBarriers(Block &block) {
+    for (auto reshape : llvm::make_early_inc_range(block.getOps<graph::ReshapeOp>())) {
+      reshape.setBarrier(false);
+      if (auto inner = reshape.getX().getDefiningOp<graph::ReshapeOp>())
+        reshape.getXMutable().assign(inner.getX());
+      if (reshape.getX().getType() == reshape.getType()) {
+        reshape.replaceAllUsesWith(reshape.getX());
+        reshape.erase();
+      }
+    }
   }
 
   static LogicalResult checkLowerings(Block &block) {
