@@ -114,15 +114,20 @@ private:
            llvm::any_of(op->getUsers(), [](Operation *user) { return !isa<LoopInterface, SerialInterface>(user); });
   }
 
-  /// Nobody merges operations any more.
+  /// Nobody merges operations any more. Leaves no views of views where barriers were.
   static void dropBarriers(Block &block) {
-    for (auto reshape : llvm::make_early_inc_range(block.getOps<graph::ReshapeOp>())) {
-      reshape.setBarrier(false);
-      if (auto inner = reshape.getX().getDefiningOp<graph::ReshapeOp>())
-        reshape.getXMutable().assign(inner.getX());
-      if (reshape.getX().getType() == reshape.getType()) {
-        reshape.replaceAllUsesWith(reshape.getX());
-        reshape.erase();
+    for (auto barrier : llvm::make_early_inc_range(block.getOps<graph::ReshapeOp>())) {
+      if (!barrier.getBarrier())
+        continue;
+      barrier.setBarrier(false);
+      if (auto inner = barrier.getX().getDefiningOp<graph::ReshapeOp>())
+        barrier.getXMutable().assign(inner.getX());
+      for (Operation *user : llvm::make_early_inc_range(barrier->getUsers()))
+        if (auto outer = dyn_cast<graph::ReshapeOp>(user))
+          outer.getXMutable().assign(barrier.getX());
+      if (barrier.getX().getType() == barrier.getType()) {
+        barrier.replaceAllUsesWith(barrier.getX());
+        barrier.erase();
       }
     }
   }

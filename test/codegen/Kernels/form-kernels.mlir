@@ -105,3 +105,18 @@ func.func @dead(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %1 = graph.reduce_sum %0 {dims = array<i64: 0, 1>} : (tensor<4x6xf32>) -> tensor<f32>
   return %x : tensor<4x6xf32>
 }
+
+// A barrier is gone, and leaves no view of a view: what the product reads is the kernel's result.
+// CHECK-LABEL: func.func @barrier
+// CHECK: %[[EXP:.*]] = exec.kernel
+// CHECK-NOT: barrier
+// CHECK: %[[VIEW:.*]] = graph.reshape %[[EXP]] : (tensor<2x3x6xf32>) -> tensor<6x6xf32>
+// CHECK: exec.call "divisi_gemm"(%[[VIEW]], %[[VIEW]])
+func.func @barrier(%x: tensor<2x3x6xf32>) -> tensor<6x6xf32> {
+  %0 = graph.exp %x : tensor<2x3x6xf32>
+  %1 = graph.reshape %0 : (tensor<2x3x6xf32>) -> tensor<1x6x6xf32>
+  %2 = graph.reshape %1 {barrier} : (tensor<1x6x6xf32>) -> tensor<1x6x6xf32>
+  %3 = graph.reshape %2 : (tensor<1x6x6xf32>) -> tensor<6x6xf32>
+  %4 = graph.matmul %3, %3 : (tensor<6x6xf32>, tensor<6x6xf32>) -> tensor<6x6xf32>
+  return %4 : tensor<6x6xf32>
+}
