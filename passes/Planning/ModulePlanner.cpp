@@ -120,34 +120,21 @@ public:
 
   size_t most() const { return segments.size(); }
 
-  FailureOr<std::vector<ModuleCandidate>> plan(size_t count) {
-    if (count == 0)
-      return planUnchanged(module, cluster, options, error);
-    OwningOpRef<ModuleOp> copy = module.clone();
-    std::vector<NamedRemat> chosen(segments.begin(), segments.begin() + count);
-    for (const NamedRemat &segment : chosen)
-      if (failed(rematerialize(*copy, segment, error)))
-        return failure();
-    auto result = planUnchanged(*copy, cluster, options, error);
-    if (succeeded(result))
-      for (ModuleCandidate &candidate : *result) {
-        candidate.name += " remat=" + std::to_string(count);
-        candidate.preparation.remats = chosen;
-      }
-    return result;
-  }
+  FailureOr<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
 
   /// The plans for that number of parts whose best one is best, by quarters, and then by halves between them.
   FailureOr<std::vector<ModuleCandidate>> search() {
-    std::vector<ModuleCandidate> best;
+    PlannerOptions quick = options;
+    quick.thorough = false;
+    std::optional<ModuleCandidate> best;
     size_t low = 0, high = most();
     auto isBest = [&](size_t count) -> FailureOr<bool> {
-      auto found = plan(count);
+      auto found = plan(count, quick);
       if (failed(found))
         return failure();
-      if (!best.empty() && !isBetter(found->front(), best.front()))
+      if (best && !isBetter(found->front(), *best))
         return false;
-      best = std::move(*found);
+      best = std::move(found->front());
       return true;
     };
     for (size_t quarter = 1, last = 0; quarter <= 4; ++quarter) {
@@ -168,10 +155,27 @@ public:
         return failure();
       (*better ? high : low) = middle;
     }
-    return best;
+    return plan(high);
   }
 
 private:
+  FailureOr<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
+    if (count == 0)
+      return planUnchanged(module, cluster, options, error);
+    OwningOpRef<ModuleOp> copy = module.clone();
+    std::vector<NamedRemat> chosen(segments.begin(), segments.begin() + count);
+    for (const NamedRemat &segment : chosen)
+      if (failed(rematerialize(*copy, segment, error)))
+        return failure();
+    auto result = planUnchanged(*copy, cluster, options, error);
+    if (succeeded(result))
+      for (ModuleCandidate &candidate : *result) {
+        candidate.name += " remat=" + std::to_string(count);
+        candidate.preparation.remats = chosen;
+      }
+    return result;
+  }
+
   ModuleOp module;
   const Cluster &cluster;
   const PlannerOptions &options;

@@ -460,8 +460,25 @@ def plans_given_back(p):
         yield f"{where}: and the same plan", again.stdout == done.stdout, again.stderr.strip()
 
 
+def memory_foreseen(p):
+    """The memory that plans for GPUs are judged by is what the compiler then lays out."""
+    small = p.graph("gpt --layers 12 --hidden 256 --heads 4 --vocab 512 --seq 256")
+    large = p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024")
+    wide = p.graph("wide-resnet --depth 50 --width 2 --channels 64")
+    models = [(small, ["--dim", "batch=8"], 0.05), (large, ["--dim", "batch=8"], 0.05), (wide, ["--dim", "batch=8"], 0.05)]
+    models += [(case / "model.onnx", loss_flags(case), 0.25) for case in sorted(f.parent for f in HERE.glob("*/reference.json"))]
+    for model, words, tolerance in models:
+        for remat in "none", "all":
+            flags = [model, *words, "--optimizer", "adamw", "--remat", remat]
+            expected = p.plans(*flags, "--cluster", "h100")[0]["memory"]["total"]
+            dump = p.run("compile", *flags, "--target", "cuda", "--emit", "exec").stdout
+            arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
+            yield f"{model.parent.name}, remat {remat}: within {tolerance:.0%}", abs(expected / arena - 1) <= tolerance, \
+                f"{expected / 1e6:.1f} of {arena / 1e6:.1f} MB"
+
+
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
-         experts, other_batches, bounds, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

@@ -135,6 +135,37 @@ private:
     }
   }
 
+  /// Which versions lie in memory; what others are computed from lives until those are read.
+  std::vector<bool> keepSources(std::vector<int> &dies) const {
+    std::vector<bool> stored(all.versions.size(), true);
+    std::vector<std::set<int>> from(all.versions.size());
+    for (size_t t = 0; t < problem.tensors.size(); ++t)
+      if (groups.maker[t] >= 0)
+        stored[all.produced[t]] = groups.stored[t];
+    for (auto [v, version] : llvm::enumerate(all.versions))
+      if (version.source >= 0 && needed[v])
+        stored[version.source] = true; // what is sent
+    for (auto [i, op] : llvm::enumerate(problem.ops)) {
+      if (groups.groupOf[i] < 0)
+        continue;
+      for (int t : op.results) {
+        int made = all.produced[t];
+        if (stored[made])
+          continue;
+        for (auto [u, version] : llvm::zip(op.operands, all.operands[i]))
+          if (!problem.tensors[u].splat && 2 * problem.tensors[u].bytes() > problem.tensors[t].bytes()) {
+            if (stored[version])
+              from[made].insert(version);
+            else
+              from[made].insert(from[version].begin(), from[version].end());
+          }
+        for (int version : from[made])
+          dies[version] = std::max(dies[version], dies[made]);
+      }
+    }
+    return stored;
+  }
+
   /// Arguments stay; everything else lives from where it is made to its last reader.
   void measureMemory() {
     size_t end = problem.ops.size();
@@ -157,6 +188,7 @@ private:
         if (dies[v] >= 0)
           dies[version.source] = std::max(dies[version.source], born[v]);
       }
+    std::vector<bool> stored = keepSources(dies);
     std::vector<bool> renews(problem.tensors.size());
     for (const Problem::Output &output : problem.outputs)
       renews[output.tensor] = output.state >= 0;
@@ -174,8 +206,8 @@ private:
                                           : result.memory.others) += bytes;
         continue;
       }
-      if (version.source < 0 && !groups.outside[version.tensor])
-        continue; // lives in a kernel
+      if (!stored[v] || (version.source < 0 && !groups.outside[version.tensor]))
+        continue; // lives in kernels
       if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0)
         dies[v] = born[v]; // takes the place of the old state
       change[std::max(born[v], 0)] += bytes;

@@ -34,6 +34,9 @@ private:
   std::vector<int> parent;
 };
 
+/// Values that take so many operations per element are not computed again for a second reader.
+constexpr double expensiveFlops = 8;
+
 class Grouping {
 public:
   Grouping(const Problem &problem, bool evaluation, Groups &result)
@@ -55,6 +58,7 @@ public:
 
   void run() {
     findPhases();
+    findStored();
     findSums();
     joinNeighbours();
     collect();
@@ -86,10 +90,55 @@ private:
           if (!result.late[user] || !light(user))
             result.late[i] = false;
       }
-    result.kept.assign(problem.tensors.size(), false);
-    for (size_t t = 0; t < problem.tensors.size(); ++t)
+  }
+
+  /// Whether an operation is a call of a library, which reads whole tensors.
+  bool readsWhole(const Problem::Op &op) const {
+    auto sums = [](const auto &factor) { return factor.reduction.has_value(); };
+    return llvm::any_of(op.rule.factors, [](const auto &f) { return f.windowed; }) ||
+           (op.operands.size() > 1 && llvm::any_of(op.rule.factors, sums));
+  }
+
+  /// What takes little and is computed from one tensor of its size, or is read once, code generation computes where it
+  /// is read (codegen/Kernels/FusionPlan); that tensor must then be there.
+  void findStored() {
+    size_t count = problem.tensors.size();
+    std::vector<std::set<int>> from(count); // of what is not stored: stored tensors of about its size
+    result.stored.assign(count, true);
+    std::vector<double> flops(count); // of an element, from what is stored
+    std::vector<bool> late(count), read(count);
+    for (const Problem::Output &output : problem.outputs)
+      read[output.tensor] = true;
+    for (auto [i, op] : llvm::enumerate(problem.ops)) {
+      if (!inSearch[i] || !light(i))
+        continue;
+      for (int t : op.results) {
+        for (int u : op.operands)
+          if (!problem.tensors[u].splat && 2 * problem.tensors[u].bytes() > problem.tensors[t].bytes()) {
+            if (result.stored[u])
+              from[t].insert(u);
+            else
+              from[t].insert(from[u].begin(), from[u].end());
+            flops[t] += flops[u];
+          }
+        flops[t] += op.flops * problem.tensors[t].elementBytes / double(problem.tensors[t].bytes());
+        bool whole = read[t] || llvm::any_of(users[t], [&](int user) { return readsWhole(problem.ops[user]); });
+        result.stored[t] = whole || (users[t].size() > 1 && (from[t].size() > 1 || flops[t] >= expensiveFlops));
+        if (result.stored[t])
+          flops[t] = 0;
+      }
+    }
+    for (size_t t = 0; t < count; ++t)
+      if (llvm::any_of(users[t], [&](int user) { return user > result.loss && inSearch[user]; })) {
+        late[t] = true;
+        if (!result.stored[t])
+          for (int u : from[t])
+            late[u] = true;
+      }
+    result.kept.assign(count, false);
+    for (size_t t = 0; t < count; ++t)
       if (int p = producer[t]; p >= 0 && p <= result.loss && !problem.tensors[t].splat)
-        result.kept[t] = llvm::any_of(users[t], [&](int user) { return user > result.loss; });
+        result.kept[t] = late[t] && result.stored[t];
   }
 
   /// Sums that may stay pending: of contractions, and what linear operations make of them alone.
