@@ -16,7 +16,8 @@ std::string PipelineCandidate::name() const {
   if (plan.mesh.devices() > 1)
     mesh += "," + nameOf(plan.mesh);
   return mesh + " " + options.schedule +
-         (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches));
+         (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
+         (options.remat ? " remat" : "");
 }
 
 FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOptions &options, const Cluster &cluster) {
@@ -65,7 +66,7 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   auto placement = placeStages(train(), *parts, options.stages, options.cuts, costs->weights());
   if (failed(placement))
     return failure();
-  auto stages = costs->of(*placement, options.stages);
+  auto stages = costs->of(*placement, options.stages, options.remat > 0);
   std::string error;
   auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network(), error);
   if (!run)

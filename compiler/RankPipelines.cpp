@@ -25,6 +25,8 @@ static constexpr size_t mostMoved = 2;
 static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
+/// A number of parts that no model has.
+static constexpr int64_t allParts = 65536;
 
 namespace {
 
@@ -166,7 +168,14 @@ private:
   void tryStages(const StepInParts &step, int64_t stages, int64_t count, std::vector<PipelineCandidate> &results) {
     auto simulate = [&](const StepInParts::Priced &plan, StringRef schedule) {
       int64_t chunks = schedule == "interleaved" ? chunksOfDevice : 1;
-      return step.simulate(plan, {count, stages * chunks, chunks, schedule.str(), "stashed", {}}, cluster);
+      MicrobatchOptions options{count, stages * chunks, chunks, schedule.str(), "stashed", {}};
+      options.remat = request.remat.value_or(false) ? allParts : 0;
+      auto candidate = step.simulate(plan, options, cluster);
+      if (failed(candidate) || candidate->fits || request.remat || schedule == "zb-h1")
+        return candidate;
+      options.remat = allParts;
+      auto again = step.simulate(plan, options, cluster);
+      return succeeded(again) && isBetter(*again, *candidate) ? std::move(again) : std::move(candidate);
     };
     struct Tried {
       std::unique_ptr<StepInParts::Priced> plan;
@@ -184,9 +193,12 @@ private:
     }
     llvm::stable_sort(tried, [](const Tried &a, const Tried &b) { return isBetter(a.simulated, b.simulated); });
     for (size_t i = 0; request.schedule.empty() && i < std::min(tried.size(), mostScheduled); ++i)
-      for (StringRef schedule : {"interleaved", "zb-h1"})
+      for (StringRef schedule : {"interleaved", "zb-h1"}) {
+        if (schedule == "zb-h1" && request.remat.value_or(false))
+          continue; // holds what is computed again until the weights' gradients
         if (auto candidate = simulate(*tried[i].plan, schedule); succeeded(candidate))
           results.push_back(std::move(*candidate));
+      }
     for (Tried &entry : tried)
       results.push_back(std::move(entry.simulated));
   }
@@ -256,6 +268,7 @@ llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidat
                                         {"microbatches", candidate.options.microbatches},
                                         {"stages", candidate.options.stages},
                                         {"chunks", candidate.options.chunks},
+                                        {"remat", candidate.options.remat > 0},
                                         {"stage_plan", candidate.plan.name},
                                         {"links", std::move(links)},
                                         {"cuts", llvm::json::Array(candidate.options.cuts)}});

@@ -9,6 +9,7 @@ struct PipelineRequest {
   int64_t devices = 1;
   int64_t microbatches = 0, stages = 0; // 0: to be chosen
   std::string schedule;                 // empty: to be chosen among 1f1b, interleaved and zb-h1
+  std::optional<bool> remat = {};       // whether stages compute parts again; nothing: where they do not fit otherwise
 };
 
 /// Pipelines for a module at the level train whose operations are simple, best first: numbers of stages and

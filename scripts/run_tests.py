@@ -148,7 +148,8 @@ def main():
     o = p.parse_args()
     o.build = o.build.resolve()
     os.environ["DIVISI_PROFILE"] = str(o.build / "test/no-profile.json")  # no times that were measured here
-    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")  # of a sanitized build: LLVM and MPI keep memory until the end
+    # Of a sanitized build: LLVM and MPI keep memory until the end; LLVM's headers poison what its library, built without, then uses.
+    os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0:allow_user_poisoning=0")
     groups = suites(o.build)
     known = {suite.name: suite for group in groups.values() for suite in group}
     chosen = {}

@@ -9,6 +9,10 @@ using namespace divisi::codegen;
 int64_t codegen::roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
 
 static std::string groupOf(const dist::ScheduledTask &task) { return dist::groupOf(task.symbol).str(); }
+static bool isOnce(const dist::ScheduledTask &task) {
+  auto kind = dist::kindOf(task.symbol);
+  return kind && dist::isOnce(*kind);
+}
 
 static bool isInSlot(DictionaryAttr held) { return held.getAs<StringAttr>("kind") == dist::held::microbatch; }
 
@@ -65,8 +69,8 @@ void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type typ
   end += roundUp(graph::bytesOf(type));
 }
 
-/// A microbatch has a slot of its stage from its first to its last task there. Writes the slots' offsets beside the
-/// row.
+/// A microbatch has a slot of its stage from its first to its last task there; tasks that run once have none. Writes
+/// the slots' offsets beside the row.
 void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   struct InUse {
     llvm::SmallVector<bool> slots;
@@ -75,11 +79,16 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   auto tasks = dist::tasksOf(schedule, row);
   std::map<std::pair<std::string, int64_t>, size_t> last; // by group and microbatch
   for (auto [position, task] : llvm::enumerate(tasks))
-    last[{groupOf(task), task.microbatch}] = position;
+    if (!isOnce(task))
+      last[{groupOf(task), task.microbatch}] = position;
   std::map<std::string, InUse> groups;
   SmallVector<int64_t> taken; // slot by entry
   for (auto [position, task] : llvm::enumerate(tasks)) {
     InUse &use = groups[groupOf(task)];
+    if (isOnce(task)) {
+      taken.push_back(-1);
+      continue;
+    }
     auto [it, fresh] = use.slotOf.try_emplace(task.microbatch, 0);
     if (fresh) {
       it->second = llvm::find(use.slots, false) - use.slots.begin();
@@ -101,7 +110,7 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   SmallVector<int64_t> offsets;
   for (auto [task, slot] : llvm::zip(tasks, taken)) {
     int64_t size = slotBytes.lookup(groupOf(task));
-    offsets.push_back(size ? base[groupOf(task)] + slot * size : 0);
+    offsets.push_back(size && slot >= 0 ? base[groupOf(task)] + slot * size : 0);
   }
   writeSlots(schedule, row, offsets);
 }

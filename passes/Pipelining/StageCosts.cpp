@@ -1,6 +1,7 @@
 #include "passes/Pipelining/StageCosts.h"
 
 #include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Remat/Rematerialize.h"
 
 #include <map>
 
@@ -12,7 +13,8 @@ using namespace divisi::planning;
 StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleProblem &problem, const Candidate &plan,
                        Expansion expansion, const Cluster &cluster)
     : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster), expansion(std::move(expansion)),
-      computing(plan.prediction.operations), communicating(problem.ops.size(), 0) {
+      groups(problem.problem, /*evaluation=*/false), computing(plan.prediction.operations),
+      communicating(problem.ops.size(), 0) {
   for (const Prediction::Collective &collective : plan.prediction.collectives)
     if (collective.operation >= 0)
       communicating[collective.operation] += collective.seconds;
@@ -54,13 +56,84 @@ pipeline::Network StageCosts::network() const {
   return network;
 }
 
-StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages) const {
+void StageCosts::computeAgain(llvm::function_ref<int(Operation *)> stageOf, std::vector<pipeline::StageCost> &costs,
+                              llvm::DenseSet<Value> &dropped, llvm::function_ref<void(int, Value)> keep) const {
+  std::vector<double> largest(costs.size(), 0); // one part of a stage is there at a time
+  for (const RematEffect &part : rematEffects(train, stageOf)) {
+    double bytes = 0;
+    for (Value value : part.dropped) {
+      dropped.insert(value);
+      bytes += bytesOf(value);
+    }
+    largest[part.stage] = std::max(largest[part.stage], bytes);
+    for (Value value : part.from)
+      if (parts.at(value.getDefiningOp()) == Part::forward)
+        keep(part.stage, value);
+    for (Operation *op : part.again)
+      costs[part.stage].inputGradient += seconds(op);
+  }
+  for (auto [cost, bytes] : llvm::zip(costs, largest))
+    cost.stateBytes += bytes;
+}
+
+std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation *)> stageOf, int64_t stages) const {
+  llvm::DenseMap<Operation *, int> number;
+  Block &block = train.getBody().front();
+  for (Operation &op : block.without_terminator())
+    number.try_emplace(&op, number.size());
+  std::vector<std::vector<double>> change(stages, std::vector<double>(number.size() + 1, 0));
+  for (Operation &op : block.without_terminator()) {
+    if (!parts.isTimed(&op) || isa<graph::AccumulateOp>(op))
+      continue;
+    for (Value value : op.getResults()) {
+      bool forward = parts.at(&op) == Part::forward, again = parts.keptFor(value) != value;
+      if (!groups.stored[problem.tensorOf.lookup(value)])
+        continue;
+      // In the task that makes it; what backward tasks compute again from what is kept lives there, too.
+      for (Part part : {Part::forward, Part::backward}) {
+        bool made = part == parts.at(&op);
+        if (!made && !(forward && again))
+          continue;
+        int first = made ? number[&op] : std::numeric_limits<int>::max(), last = made ? first : -1;
+        bool kept = false;
+        for (Operation *user : value.getUsers())
+          if (number.contains(user) && parts.isTimed(user) && stageOf(user) == stageOf(&op)) {
+            kept |= made && forward && parts.at(user) == Part::backward && !again;
+            if (parts.at(user) == part) {
+              first = std::min(first, number[user]);
+              last = std::max(last, number[user]);
+            }
+          }
+        if (kept || last < 0)
+          continue;
+        change[stageOf(&op)][first] += bytesOf(value);
+        change[stageOf(&op)][last + 1] -= bytesOf(value);
+      }
+    }
+  }
+  std::vector<double> result;
+  for (const std::vector<double> &stage : change) {
+    double live = 0, most = 0;
+    for (double bytes : stage)
+      most = std::max(most, live += bytes);
+    result.push_back(most);
+  }
+  return result;
+}
+
+StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages, bool remat) const {
   Stages result;
   result.costs.resize(stages);
   auto stageOf = [&](Operation *op) { return placement.of(op); };
   auto weights = parts.weightGradients(train, stageOf);
   std::map<std::pair<int, int>, double> messages;
-  llvm::DenseSet<Value> counted; // that backward tasks read
+  llvm::DenseSet<Value> counted, dropped; // that backward tasks read; that they compute
+  auto keep = [&](int stage, Value value) {
+    if (Value source = parts.keptFor(value); counted.insert(source).second)
+      result.costs[stage].activationBytes += bytesOf(source);
+  };
+  if (remat)
+    computeAgain(stageOf, result.costs, dropped, keep);
   for (Operation &op : train.getBody().front().without_terminator()) {
     auto &cost = result.costs[stageOf(&op)];
     Part part = parts.at(&op);
@@ -100,8 +173,8 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
         if (stageOf(user) != stageOf(&op) && parts.at(user) == Part::forward && part == Part::forward)
           elsewhere.insert(stageOf(user));
       }
-      if (Value source = parts.keptFor(value); kept && counted.insert(source).second)
-        cost.activationBytes += bytesOf(source);
+      if (kept && !dropped.contains(value))
+        keep(stageOf(&op), value);
       for (int stage : elsewhere)
         messages[{stageOf(&op), stage}] += bytesOf(value);
     }
@@ -112,6 +185,8 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
       auto &cost = result.costs[placement.of(argument)];
       (tensor.role == Problem::Role::parameter ? cost.parameterBytes : cost.stateBytes) += bytesOf(argument);
     }
+  for (auto [cost, bytes] : llvm::zip(result.costs, transientBytes(stageOf, stages)))
+    cost.stateBytes += bytes;
   for (auto &[stagesOf, bytes] : messages)
     result.edges.push_back({stagesOf.first, stagesOf.second, bytes});
   return result;

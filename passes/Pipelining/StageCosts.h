@@ -16,17 +16,24 @@ public:
 
   /// For cutting the model where the slowest stage is fastest.
   StageWeights weights() const;
-  /// Costs of stages, and messages between them. Memory of gradients, state and what a microbatch
-  /// leaves for its backward pass; workspaces are not counted.
+  /// Costs of stages, and messages between them. Memory of gradients, state, what a microbatch
+  /// leaves for its backward pass, and what one task needs while it runs; workspaces of libraries are not counted. With
+  /// `remat` all parts are computed again that planning::rematSegments finds.
   struct Stages {
     std::vector<planning::pipeline::StageCost> costs;
     std::vector<planning::pipeline::Edge> edges;
   };
-  Stages of(const StagePlacement &placement, int64_t stages) const;
+  Stages of(const StagePlacement &placement, int64_t stages, bool remat) const;
   /// Messages between the devices of stages: stage s has those from s * devices on.
   planning::pipeline::Network network() const;
 
 private:
+  /// Adds what parts of the forward part that are computed again take, and say what is kept for them.
+  void computeAgain(llvm::function_ref<int(mlir::Operation *)> stageOf,
+                    std::vector<planning::pipeline::StageCost> &costs, llvm::DenseSet<mlir::Value> &dropped,
+                    llvm::function_ref<void(int, mlir::Value)> keep) const;
+  /// Bytes that tasks of each stage need while they run, apart from what they keep and pass on.
+  std::vector<double> transientBytes(llvm::function_ref<int(mlir::Operation *)> stageOf, int64_t stages) const;
   double bytesOf(mlir::Value value) const;
   double seconds(mlir::Operation *op) const;
   double messageSeconds(double bytes) const;
@@ -37,6 +44,7 @@ private:
   const planning::Candidate &plan;
   const planning::Cluster &cluster;
   planning::Expansion expansion;
+  planning::Groups groups;                      // which values are stored
   std::vector<double> computing, communicating; // by operation of the problem, seconds
 };
 

@@ -225,7 +225,10 @@ private:
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
     if (bool free = options.alone && options.pins.empty() && !hasBatchNorm; free && !candidates->front().fits) {
-      auto piped = rankPipelines(*model.module, *cluster, flags.devices.request);
+      PipelineRequest request = flags.devices.request;
+      if (plan.remat)
+        request.remat = *plan.remat > 0;
+      auto piped = rankPipelines(*model.module, *cluster, request);
       if (!piped.empty() && piped.front().fits)
         return applyPipeline(std::move(piped.front()));
     }

@@ -114,8 +114,10 @@ std::string DeviceFlags::chooseMesh() {
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   if (pipelines) { // the search chooses what is not given
-    if (plan.remat.value_or(0) > 0)
-      return "a search for pipelines computes nothing again: --remat is for --mesh with an axis stage";
+    if (plan.remat && *plan.remat > 0 && *plan.remat < std::numeric_limits<int64_t>::max())
+      return "a search for pipelines computes nothing again, or all parts: --remat none, all or auto";
+    if (plan.remat)
+      request.remat = *plan.remat > 0;
     if (command.count("--microbatches") || accumulate > 1)
       request.microbatches = microbatches.microbatches;
     if (command.count("--schedule"))

@@ -178,7 +178,7 @@ public:
             "compile with --strategy hybrid --microbatches N, which asks what they cost",
             2);
       first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster,
-                                                {devices, flags.microbatches, 0, flags.schedule});
+                                                {devices, flags.microbatches, 0, flags.schedule, rematOfPipelines()});
     }
     if (!first.candidates[0].fits) {
       if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm)
@@ -229,11 +229,13 @@ private:
     return (report.candidates.empty() ? pipelines[0].fits : report.candidates[0].fits) ? 0 : 3;
   }
 
+  std::optional<bool> rematOfPipelines() const { return flags.remat ? std::optional(*flags.remat > 0) : std::nullopt; }
+
   /// What compile would do instead.
   void suggestPipeline(Attempt &attempt, const Cluster &cluster, int64_t devices) {
-    auto ranked = attempt.pipelines.empty()
-                      ? compiler::rankPipelines(*attempt.session.model.module, cluster, {devices, 0, 0, ""})
-                      : std::move(attempt.pipelines);
+    auto ranked = attempt.pipelines.empty() ? compiler::rankPipelines(*attempt.session.model.module, cluster,
+                                                                      {devices, 0, 0, "", rematOfPipelines()})
+                                            : std::move(attempt.pipelines);
     if (!ranked.empty() && ranked[0].fits)
       suggestions.push_back("a pipeline, which compile then chooses: " + ranked[0].name() +
                             llvm::formatv(", {0:f2} ms a step", ranked[0].seconds * 1e3).str());

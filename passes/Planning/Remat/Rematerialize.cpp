@@ -9,6 +9,7 @@
 #include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -19,22 +20,29 @@ static constexpr int64_t smallest = 32;
 
 namespace {
 
+using StageOf = llvm::function_ref<int(Operation *)>;
+
 /// The forward part of a training step by nodes.
 class ForwardPart {
 public:
-  explicit ForwardPart(func::FuncOp train) : train(train), forward(reportedOps(train)) {
+  using Nodes = llvm::MapVector<std::string, SmallVector<Operation *>, std::map<std::string, unsigned>>;
+
+  ForwardPart(func::FuncOp train, StageOf stageOf) : stageOf(stageOf), train(train), forward(reportedOps(train)) {
+    Operation *loss = nullptr;
     for (auto [i, value] : llvm::enumerate(train.getBody().front().getTerminator()->getOperands()))
       if (auto report = train.getResultAttrOfType<DictionaryAttr>(i, graph::names::result))
         if (report.getAs<StringAttr>("kind").getValue() == "loss")
-          last = value.getDefiningOp();
+          loss = value.getDefiningOp();
+    bool before = loss != nullptr;
     for (Operation &op : train.getBody().front().without_terminator()) {
-      if (!forward.contains(&op))
+      if (before)
+        early.insert(&op);
+      before &= &op != loss;
+      if (!forward.contains(&op) || llvm::none_of(op.getOperands(), [&](Value value) { return isOfBatch(value); }))
         continue;
-      bool reads = llvm::any_of(op.getOperands(), [&](Value value) { return isOfBatch(value); });
-      if (!reads)
-        continue;
-      ofBatch.insert(&op);
-      nodes[nameOfLocation(op.getLoc())].push_back(&op);
+      auto [it, fresh] = nodes.try_emplace(nameOfLocation(op.getLoc()));
+      it->second.push_back(&op);
+      numbers[&op] = it - nodes.begin();
     }
   }
 
@@ -42,50 +50,74 @@ public:
   bool isOfBatch(Value value) const {
     auto argument = dyn_cast<BlockArgument>(value);
     return argument ? (bool)train.getArgAttr(argument.getArgNumber(), graph::names::input)
-                    : ofBatch.contains(value.getDefiningOp());
+                    : numbers.contains(value.getDefiningOp());
   }
   /// Whether an operation is of the backward part, or of the update.
   bool isLate(Operation *user) const {
-    return last && !user->hasTrait<OpTrait::IsTerminator>() && !forward.contains(user) && last->isBeforeInBlock(user);
+    return !early.empty() && !user->hasTrait<OpTrait::IsTerminator>() && !forward.contains(user) &&
+           !early.contains(user);
   }
   bool isReadLate(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *op) { return isLate(op); });
   }
   /// The number of the node that made a value from the batch; -1: none.
   int nodeOf(Value value) const {
-    Operation *op = value.getDefiningOp();
-    return op && ofBatch.contains(op) ? numberOf(nameOfLocation(op->getLoc())) : -1;
+    auto it = numbers.find(value.getDefiningOp());
+    return it == numbers.end() ? -1 : it->second;
   }
+  const SmallVector<Operation *> &operationsOf(int node) const { return (nodes.begin() + node)->second; }
   /// Where a node's first operation is.
-  int stageOf(int node) const { return dist::stageOf((nodes.begin() + node)->second.front()); }
+  int stageOfNode(int node) const { return stageOf(operationsOf(node).front()); }
   int numberOf(const std::string &name) const {
     auto it = nodes.find(name);
     return it == nodes.end() ? -1 : it - nodes.begin();
   }
 
-  llvm::MapVector<std::string, SmallVector<Operation *>, std::map<std::string, unsigned>> nodes;
+  Nodes nodes;
+  StageOf stageOf;
 
 private:
-  mutable func::FuncOp train; // (whose methods are not const)
-  llvm::DenseSet<Operation *> forward, ofBatch;
-  Operation *last = nullptr; // the loss
+  mutable func::FuncOp train;                 // (whose methods are not const)
+  llvm::DenseSet<Operation *> forward, early; // what reports are computed from; what comes no later than the loss
+  llvm::DenseMap<Operation *, int> numbers;   // of nodes, of what is computed from the batch
 };
 
-/// Clones what the backward part needs of a part of the forward part.
+/// What of a part of the forward part is computed again, and how.
 class Rematerialization {
 public:
-  Rematerialization(const ForwardPart &part, int begin, int end) : part(part), begin(begin), end(end) {}
-
-  void run() {
-    SmallVector<Value> wanted;
+  Rematerialization(const ForwardPart &part, int begin, int end)
+      : part(part), begin(begin), end(end), stage(part.stageOfNode(begin)) {
+    for (int i = begin; i < end; ++i)
+      for (Operation *op : part.operationsOf(i))
+        if (part.stageOf(op) == stage)
+          operations.push_back(op);
     int64_t largest = 0;
-    for (Operation *op : operations())
+    for (Operation *op : operations)
       for (Value value : op->getResults())
         if (part.isReadLate(value) && !isReadByLaterNodes(value)) {
           wanted.push_back(value);
           largest = std::max(largest, graph::bytesOf(value.getType()));
         }
     llvm::erase_if(wanted, [&](Value value) { return graph::bytesOf(value.getType()) * smallest <= largest; });
+    findNeeded();
+  }
+
+  RematEffect effect() const {
+    RematEffect result{stage, wanted, {}, {}};
+    llvm::SmallSetVector<Value, 8> from;
+    for (Operation *op : operations)
+      if (needed.contains(op)) {
+        result.again.push_back(op);
+        for (Value operand : op->getOperands())
+          if (part.nodeOf(operand) >= 0 && !needed.contains(operand.getDefiningOp()))
+            from.insert(operand);
+      }
+    result.from.append(from.begin(), from.end());
+    return result;
+  }
+
+  /// Clones it before the first operation of the backward part that needs it.
+  void apply() {
     Operation *before = nullptr;
     for (Value value : wanted)
       for (Operation *user : value.getUsers())
@@ -93,10 +125,11 @@ public:
           before = user;
     if (!before)
       return;
-    again.insert(wanted.begin(), wanted.end());
+    llvm::sort(operations, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     OpBuilder builder(before);
-    for (Operation *op : slice(wanted))
-      cloneOf(op, builder);
+    for (Operation *op : operations)
+      if (needed.contains(op))
+        cloneOf(op, builder);
     for (Value value : wanted)
       value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand &use) {
         return part.isLate(use.getOwner()) && use.getOwner() != barriers.lookup(value);
@@ -104,19 +137,9 @@ public:
   }
 
 private:
-  /// Of the nodes, in program order.
-  SmallVector<Operation *> operations() const {
-    SmallVector<Operation *> result;
-    for (int i = begin; i < end; ++i)
-      for (Operation *op : (part.nodes.begin() + i)->second)
-        if (dist::stageOf(op) == part.stageOf(begin))
-          result.push_back(op);
-    llvm::sort(result, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    return result;
-  }
   bool isInside(Value value) const {
     int node = part.nodeOf(value);
-    return begin <= node && node < end && dist::stageOf(value.getDefiningOp()) == part.stageOf(begin);
+    return begin <= node && node < end && part.stageOf(value.getDefiningOp()) == stage;
   }
   bool isReadByLaterNodes(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -124,24 +147,20 @@ private:
              llvm::any_of(user->getResults(), [&](Value made) { return part.nodeOf(made) >= 0 && !isInside(made); });
     });
   }
-  /// Whether a value of these nodes is there in the backward part anyway.
-  bool isKept(Value value) const {
-    return !again.contains(value) && (part.isReadLate(value) || isReadByLaterNodes(value));
-  }
 
-  /// What the values are computed with, in program order, from what is kept.
-  SmallVector<Operation *> slice(ArrayRef<Value> values) const {
-    llvm::DenseSet<Operation *> needed;
-    SmallVector<Value> work(values);
+  /// What the values are computed with, from what is there in the backward part anyway.
+  void findNeeded() {
+    llvm::DenseSet<Value> dropped(wanted.begin(), wanted.end());
+    SmallVector<Value> work(wanted);
     while (!work.empty()) {
       Operation *op = work.pop_back_val().getDefiningOp();
       if (!needed.insert(op).second)
         continue;
       for (Value operand : op->getOperands())
-        if (isInside(operand) && !isKept(operand))
+        if (isInside(operand) &&
+            (dropped.contains(operand) || (!part.isReadLate(operand) && !isReadByLaterNodes(operand))))
           work.push_back(operand);
     }
-    return llvm::filter_to_vector(operations(), [&](Operation *op) { return needed.contains(op); });
   }
 
   void cloneOf(Operation *op, OpBuilder &builder) {
@@ -155,19 +174,18 @@ private:
       }
     builder.clone(*op, mapping);
   }
+
   const ForwardPart &part;
-  const int begin, end;
-  llvm::DenseSet<Value> again;
+  const int begin, end, stage;
+  SmallVector<Operation *> operations;
+  SmallVector<Value> wanted; // by the backward part, and not kept
+  llvm::DenseSet<Operation *> needed;
   llvm::DenseMap<Value, Operation *> barriers;
   IRMapping mapping;
 };
-} // namespace
 
-std::vector<NamedRemat> planning::rematSegments(ModuleOp module) {
-  auto train = module.lookupSymbol<func::FuncOp>("train");
-  if (!train)
-    return {};
-  ForwardPart part(train);
+/// The parts that are worth it, best first.
+std::vector<RematSegment> segmentsOf(const ForwardPart &part) {
   std::vector<RematNode> nodes(part.nodes.size());
   std::vector<double> change(nodes.size() + 1, 0); // of what crosses
   for (auto [i, node] : llvm::enumerate(part.nodes))
@@ -190,7 +208,7 @@ std::vector<NamedRemat> planning::rematSegments(ModuleOp module) {
     node.crossing = crossing += change[i];
   std::vector<RematSegment> segments;
   for (int begin = 0, end = 0; begin < (int)nodes.size(); begin = end) { // the stages of a pipeline
-    while (end < (int)nodes.size() && part.stageOf(end) == part.stageOf(begin))
+    while (end < (int)nodes.size() && part.stageOfNode(end) == part.stageOfNode(begin))
       ++end;
     for (RematSegment segment :
          segmentsForRemat({nodes.begin() + begin, nodes.begin() + end}, /*thenBackward=*/end == (int)nodes.size())) {
@@ -199,9 +217,28 @@ std::vector<NamedRemat> planning::rematSegments(ModuleOp module) {
     }
   }
   llvm::stable_sort(segments, isWorthMore);
+  return segments;
+}
+
+int stageByAttribute(Operation *op) { return dist::stageOf(op); }
+} // namespace
+
+std::vector<NamedRemat> planning::rematSegments(ModuleOp module) {
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  if (!train)
+    return {};
+  ForwardPart part(train, stageByAttribute);
   std::vector<NamedRemat> result;
-  for (const RematSegment &segment : segments)
+  for (const RematSegment &segment : segmentsOf(part))
     result.push_back({(part.nodes.begin() + segment.begin)->first, (part.nodes.begin() + segment.end - 1)->first});
+  return result;
+}
+
+std::vector<RematEffect> planning::rematEffects(func::FuncOp train, StageOf stageOf) {
+  ForwardPart part(train, stageOf);
+  std::vector<RematEffect> result;
+  for (const RematSegment &segment : segmentsOf(part))
+    result.push_back(Rematerialization(part, segment.begin, segment.end).effect());
   return result;
 }
 
@@ -211,7 +248,7 @@ LogicalResult planning::rematerialize(ModuleOp module, const NamedRemat &segment
     error = "there is no function @train";
     return failure();
   }
-  ForwardPart part(train);
+  ForwardPart part(train, stageByAttribute);
   int begin = part.numberOf(segment.first), last = part.numberOf(segment.last);
   if (begin < 0 || last < 0) {
     error = "there is no node '" + (begin < 0 ? segment.first : segment.last) + "' in the forward part";
@@ -221,11 +258,11 @@ LogicalResult planning::rematerialize(ModuleOp module, const NamedRemat &segment
     error = "'" + segment.last + "' comes before '" + segment.first + "'";
     return failure();
   }
-  if (part.stageOf(begin) != part.stageOf(last)) {
+  if (part.stageOfNode(begin) != part.stageOfNode(last)) {
     error = "'" + segment.first + "' and '" + segment.last + "' are in different stages";
     return failure();
   }
-  Rematerialization(part, begin, last + 1).run();
+  Rematerialization(part, begin, last + 1).apply();
   return success();
 }
 

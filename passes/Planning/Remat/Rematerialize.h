@@ -1,4 +1,5 @@
 #pragma once
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -20,6 +21,17 @@ std::vector<NamedRemat> rematSegments(mlir::ModuleOp module);
 /// What is much smaller than the rest, and what later parts of the forward part read, is kept. Fails, with what is
 /// wrong in `error`, if there are no such nodes.
 mlir::LogicalResult rematerialize(mlir::ModuleOp module, const NamedRemat &segment, std::string &error);
+
+/// What computing such a part again changes: values that are no longer kept, what they are computed from (values of
+/// earlier parts), and what with, in the order of the program.
+struct RematEffect {
+  int stage;
+  llvm::SmallVector<mlir::Value> dropped, from;
+  llvm::SmallVector<mlir::Operation *> again;
+};
+
+/// That of all parts of rematSegments, in a pipeline with these stages of operations. Changes nothing.
+std::vector<RematEffect> rematEffects(mlir::func::FuncOp train, llvm::function_ref<int(mlir::Operation *)> stageOf);
 
 /// Does so with the best of rematSegments, so many if there are so many, and says which they were.
 std::vector<NamedRemat> rematerializeBest(mlir::ModuleOp module, int64_t count);

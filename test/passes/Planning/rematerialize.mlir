@@ -67,8 +67,8 @@
 // RUN: divisi compile %s --plan %t/plan --emit dist | diff - %t/dist
 // RUN: not divisi compile %s --mesh stage=3 --schedule pipedream --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=STALE
 // STALE: error: --remat is not for --schedule pipedream
-// RUN: not divisi compile %s --devices 2 --strategy hybrid --remat all --emit dist 2>&1 | FileCheck %s --check-prefix=HYBRID
-// HYBRID: error: a search for pipelines computes nothing again
+// RUN: not divisi compile %s --devices 2 --strategy hybrid --remat 3 --emit dist 2>&1 | FileCheck %s --check-prefix=HYBRID
+// HYBRID: error: a search for pipelines computes nothing again, or all parts
 // RUN: not divisi compile %s --remat some --emit dist 2>&1 | FileCheck %s --check-prefix=WORD
 // WORD: --remat
 
