@@ -4,6 +4,7 @@
 #include "passes/Planning/Remat/Rematerialize.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace divisi;
@@ -127,6 +128,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
   auto stageOf = [&](Operation *op) { return placement.of(op); };
   auto weights = parts.weightGradients(train, stageOf);
   std::map<std::pair<int, int>, double> messages;
+  std::set<std::pair<int, int>> remade; // versions of parameters, by stage
   llvm::DenseSet<Value> counted, dropped; // that backward tasks read; that they compute
   auto keep = [&](int stage, Value value) {
     if (Value source = parts.keptFor(value); counted.insert(source).second)
@@ -163,6 +165,12 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     }
     if (part != Part::forward && part != Part::backward)
       continue;
+    if (number != problem.opOf.end())
+      for (int v : expansion.operands[number->second]) // parameters in another layout are made once for all microbatches
+        if (const auto &version = expansion.versions[v];
+            version.source >= 0 && problem.problem.tensors[version.tensor].role == Problem::Role::parameter &&
+            remade.insert({stageOf(&op), v}).second)
+          cost.stateBytes += localBytes(problem.problem.tensors[version.tensor], plan.mesh, version.sharding);
     for (Value value : op.getResults()) {
       bool kept = false;
       llvm::SmallDenseSet<int> elsewhere;

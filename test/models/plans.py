@@ -477,6 +477,18 @@ def memory_foreseen(p):
             arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
             yield f"{model.parent.name}, remat {remat}: within {tolerance:.0%}", abs(expected / arena - 1) <= tolerance, \
                 f"{expected / 1e6:.1f} of {arena / 1e6:.1f} MB"
+    # Pipelines, too: slots of microbatches, gradients, state, what is gathered once, and what one task needs.
+    file, words = p.folder / "memory.mlir", [small, "--dim", "batch=64"]
+    for mesh, remat in itertools.product(["stage=4 --microbatches 16", "stage=4 --microbatches 8", "stage=2,data=2 --microbatches 4",
+                                          "stage=2,model=2 --microbatches 4", "stage=2,data=2 --zero 3 --microbatches 16"], ["none", "all"]):
+        p.run("compile", *words, "--mesh", *mesh.split(), "--remat", remat, "--emit", "plan", "-o", file)
+        priced = p.run("plan", *words, "--cluster", "4xh100", "--plan", file, "--json").stdout
+        expected = json.loads(priced)["pipelines"][0]["memory_bytes"]
+        dump = p.run("compile", *words, "--plan", file, "--target", "cuda", "--emit", "exec").stdout
+        arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
+        tolerance = 0.2 if "zero" in mesh else 0.15
+        yield f"{mesh}, remat {remat}: within {tolerance:.0%}", abs(expected / arena - 1) <= tolerance, \
+            f"{expected / 1e6:.1f} of {arena / 1e6:.1f} MB"
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,

@@ -104,6 +104,15 @@ class Checks:
             times.append(best["step_ms"])
         self.say("less memory, more parts", counts == sorted(counts) and counts[0] < counts[-1], f"{counts}")
         self.say("less memory, more time", times == sorted(times), f"{times}")
+        for memory in 60e6, 90e6, 200e6:
+            four = self.folder / "four.toml"
+            four.write_text(f'[cluster]\nname = "four"\n[device]\npreset = "h100"\nmemory = "{memory:.0f}B"\n'
+                            '[[level]]\nname = "nvlink"\nsize = 4\nbandwidth = "370GB/s"\nlatency = "2us"\n')
+            words = ["--dim", "batch=64", "--strategy", "hybrid", "--cluster", four]
+            plan, arena = self.compiled(model, *words, emit="plan"), self.arena(model, *words)
+            again = re.search(r"remat = \d+", plan)
+            self.say(f"a pipeline for {memory / 1e6:.0f} MB computes its parts again, and fits", again and arena < 1.05 * memory,
+                     f"{arena / 1e6:.1f} MB")
         short = self.planned(model, *cluster(0.5 * low))[0]
         self.say("with too little no plan fits", not short["fits"], short["name"])
 
