@@ -11,8 +11,10 @@ using namespace divisi::planning;
 
 /// Plans that do not fit are worth some recomputing only if they are faster by this share.
 static constexpr double leastRematCost = 0.05;
-/// How often the number of parts that are computed again is halved between two that were planned.
-static constexpr int rematTurns = 3;
+/// How finely the number of parts is searched.
+static constexpr size_t rematSteps = 16;
+/// On so many meshes.
+static constexpr size_t rematMeshes = 3;
 
 void planning::separateScalars(ModuleOp module) {
   SmallVector<Operation *> shared;
@@ -122,43 +124,37 @@ public:
 
   FailureOr<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
 
-  /// The plans for that number of parts whose best one is best, by quarters, and then by halves between them.
-  FailureOr<std::vector<ModuleCandidate>> search() {
-    PlannerOptions quick = options;
+  /// The plans for the least number of parts, about, for which one fits that is better than those without (`whole`); on
+  /// the meshes that are best without.
+  FailureOr<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
+    PlannerOptions promising = options;
+    if (!options.meshes.empty())
+      promising.meshes = firstMeshes(whole);
+    PlannerOptions quick = promising;
     quick.thorough = false;
-    std::optional<ModuleCandidate> best;
-    size_t low = 0, high = most();
-    auto isBest = [&](size_t count) -> FailureOr<bool> {
+    size_t low = 0, high = most(), step = std::max<size_t>(1, most() / rematSteps);
+    for (size_t count = most(); high - low > step || count == most(); count = low + (high - low) / 2) {
       auto found = plan(count, quick);
       if (failed(found))
         return failure();
-      if (best && !isBetter(found->front(), *best))
-        return false;
-      best = std::move(found->front());
-      return true;
-    };
-    for (size_t quarter = 1, last = 0; quarter <= 4; ++quarter) {
-      size_t count = std::max<size_t>(1, most() * quarter / 4);
-      if (count == last)
-        continue;
-      auto better = isBest(count);
-      if (failed(better))
-        return failure();
-      if (*better)
-        low = last, high = count;
-      last = count;
+      bool good = found->front().fits && isBetter(found->front(), whole.front());
+      if (!good && count == most())
+        break;
+      (good ? high : low) = count;
     }
-    for (int turn = 0; turn < rematTurns && high - low > 1; ++turn) {
-      size_t middle = low + (high - low) / 2;
-      auto better = isBest(middle);
-      if (failed(better))
-        return failure();
-      (*better ? high : low) = middle;
-    }
-    return plan(high);
+    return plan(high, promising);
   }
 
 private:
+  static std::vector<dist::Mesh> firstMeshes(const std::vector<ModuleCandidate> &candidates) {
+    std::vector<dist::Mesh> result;
+    for (const ModuleCandidate &candidate : candidates)
+      if (candidate.mesh.devices() > 1 && result.size() < rematMeshes &&
+          llvm::none_of(result, [&](const dist::Mesh &mesh) { return nameOf(mesh) == nameOf(candidate.mesh); }))
+        result.push_back(candidate.mesh);
+    return result;
+  }
+
   FailureOr<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
     if (count == 0)
       return planUnchanged(module, cluster, options, error);
@@ -195,7 +191,7 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   auto result = plans.plan(0);
   if (failed(result) || plans.most() == 0 || !isMemoryShort(*result, cluster))
     return result;
-  auto again = plans.search();
+  auto again = plans.search(*result);
   if (failed(again))
     return failure();
   std::move(again->begin(), again->end(), std::back_inserter(*result));
