@@ -410,6 +410,16 @@ def nothing_fits(p):
         yield f"{command}: what needs least comes first", needs[0] == min(needs), f"{needs[0] / GB:.3g} GB"
         done = p.run(command, *words, codes=(3,))
         yield f"{command}: the text says so", "(does not fit)" in done.stdout, ""
+    # Between what fp32 and bf16 need the precision is suggested, and helps.
+    words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 512 --seq 1024"), "--dim", "batch=16", "--mesh", "data=2",
+             "--remat", "none", "--cluster"]
+    wide, narrow = (min(plan["memory"]["total"] for plan in p.plans(*words, p.cluster(NVLINK), *more))
+                    for more in ([], ["--precision", "bf16"]))
+    between = p.cluster(NVLINK, memory=f"{int((wide + narrow) / 2e3)}kB")
+    done = p.run("plan", *words, between, codes=(3,))
+    yield "a precision is suggested that fits", "--precision bf16: " in done.stdout, f"{narrow / GB:.3g} and {wide / GB:.3g} GB"
+    helped = p.plans(*words, between, "--precision", "bf16")[0]
+    yield "which is true", helped["fits"], told(helped)
 
 
 def pipelines_when_memory_is_short(p):

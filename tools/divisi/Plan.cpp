@@ -184,6 +184,7 @@ public:
       if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm)
         suggestPipeline(first, *cluster, devices);
       suggest(*cluster, options, devices);
+      suggestPrecision(*cluster, options);
     }
     std::vector<compiler::PlanReport::Flip> flips;
     if (explain)
@@ -243,15 +244,17 @@ private:
       attempt.pipelines = std::move(ranked);
   }
 
-  /// The least changes after which a plan fits: more machines of the kind, or a smaller batch.
+  /// The least changes after which a plan fits: more machines of the kind, a smaller batch, or 16 bits.
   void suggest(const Cluster &cluster, const PlannerOptions &options, int64_t devices) {
     std::string ignored;
+    PlannerOptions quick = options;
+    quick.thorough = false;
     for (int64_t times = 2; times <= mostTimes && flags.mesh.empty(); times *= 2) {
       Cluster larger = cluster;
       if (larger.levels.empty())
         break;
       larger.levels.back().size *= times;
-      PlannerOptions wider = options;
+      PlannerOptions wider = quick;
       wider.meshes = enumerateMeshes(larger, devices * times);
       Attempt attempt(flags.model);
       if (!larger.invalid().empty() || failed(attempt.plan(larger, wider, ignored)))
@@ -265,7 +268,7 @@ private:
       Attempt attempt(flags.model);
       ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
       int64_t smaller = attempt.flags.import.dims[batch()->first] /= part;
-      if (failed(attempt.plan(cluster, options, ignored)))
+      if (failed(attempt.plan(cluster, quick, ignored)))
         break;
       if (attempt.candidates[0].fits) {
         suggestions.push_back("--dim " + batch()->first + "=" + std::to_string(smaller) + ": " +
@@ -273,6 +276,18 @@ private:
         break;
       }
     }
+  }
+
+  /// Programs for GPUs keep activations in 16 bits.
+  void suggestPrecision(const Cluster &cluster, const PlannerOptions &options) {
+    Attempt attempt(flags.model);
+    attempt.flags.train.precision = "bf16";
+    PlannerOptions quick = options;
+    quick.thorough = false;
+    std::string ignored;
+    if (cluster.device.kind == "cuda" && flags.model.train.precision == "fp32" &&
+        succeeded(attempt.plan(cluster, quick, ignored)) && attempt.candidates[0].fits)
+      suggestions.push_back("--precision bf16: " + describeChoice(attempt.candidates));
   }
 
   /// The dimension of the batch and its size; null: the model has none that can be chosen.
