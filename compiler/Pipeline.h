@@ -61,7 +61,9 @@ struct MicrobatchOptions {
   std::string schedule = "1f1b";     // gpipe, ...
   std::string staleness = "stashed"; // of the weights of pipedream
   std::vector<std::string> cuts;     // first nodes of stages
-  int64_t remat = 0;                 // with stages: parts of them that are computed again
+  int64_t remat = 0;                 // with stages: parts of them that are computed again; allParts: all
+
+  static constexpr int64_t allParts = 65536;
 
   /// An update for every batch, without waiting for the end of the one before.
   bool asynchronous() const { return schedule == "pipedream" && stages > 1; }

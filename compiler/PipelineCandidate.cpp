@@ -17,7 +17,8 @@ std::string PipelineCandidate::name() const {
     mesh += "," + nameOf(plan.mesh);
   return mesh + " " + options.schedule +
          (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
-         (options.remat ? " remat" : "");
+         (options.remat ? " remat" : "") +
+         (options.remat % options.allParts ? "=" + std::to_string(options.remat) : "");
 }
 
 FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOptions &options, const Cluster &cluster) {
@@ -30,14 +31,20 @@ FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOption
     return failure();
   step.hash = hashOfModel(**step.module);
   separateScalars(**step.module);
-  auto problem = ModuleProblem::build(**step.module);
-  auto parts = pipelining::StepParts::of(step.train());
-  if (failed(problem) || failed(parts))
+  if (failed(step.analyse(cluster)))
     return failure();
-  step.problem = std::move(*problem);
-  step.parts = std::make_shared<const pipelining::StepParts>(std::move(*parts));
-  step.planner = std::make_shared<Planner>(step.problem.problem, cluster);
   return step;
+}
+
+LogicalResult StepInParts::analyse(const Cluster &cluster) {
+  auto built = ModuleProblem::build(**module);
+  auto found = pipelining::StepParts::of(train());
+  if (failed(built) || failed(found))
+    return failure();
+  problem = std::move(*built);
+  parts = std::make_shared<const pipelining::StepParts>(std::move(*found));
+  planner = std::make_shared<Planner>(problem.problem, cluster);
+  return success();
 }
 
 func::FuncOp StepInParts::train() const { return (*module)->lookupSymbol<func::FuncOp>("train"); }
@@ -66,7 +73,7 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   auto placement = placeStages(train(), *parts, options.stages, options.cuts, costs->weights());
   if (failed(placement))
     return failure();
-  auto stages = costs->of(*placement, options.stages, options.remat > 0);
+  auto stages = costs->of(*placement, options.stages, options.remat);
   std::string error;
   auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network(), error);
   if (!run)

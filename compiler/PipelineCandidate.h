@@ -34,6 +34,8 @@ struct StepInParts {
   /// so many parts.
   static mlir::FailureOr<StepInParts> make(mlir::ModuleOp module, const MicrobatchOptions &options,
                                            const planning::Cluster &cluster);
+  /// Finds everything else from a module that has changed. Fails with a diagnostic.
+  mlir::LogicalResult analyse(const planning::Cluster &cluster);
   mlir::func::FuncOp train() const;
   /// A plan of one stage's devices for this step, and what stages cost under it.
   struct Priced {

@@ -25,8 +25,6 @@ static constexpr size_t mostMoved = 2;
 static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
-/// A number of parts that no model has.
-static constexpr int64_t allParts = 65536;
 
 namespace {
 
@@ -169,11 +167,11 @@ private:
     auto simulate = [&](const StepInParts::Priced &plan, StringRef schedule) {
       int64_t chunks = schedule == "interleaved" ? chunksOfDevice : 1;
       MicrobatchOptions options{count, stages * chunks, chunks, schedule.str(), "stashed", {}};
-      options.remat = request.remat.value_or(false) ? allParts : 0;
+      options.remat = request.remat.value_or(false) ? MicrobatchOptions::allParts : 0;
       auto candidate = step.simulate(plan, options, cluster);
       if (failed(candidate) || candidate->fits || request.remat || schedule == "zb-h1")
         return candidate;
-      options.remat = allParts;
+      options.remat = MicrobatchOptions::allParts;
       auto again = step.simulate(plan, options, cluster);
       return succeeded(again) && isBetter(*again, *candidate) ? std::move(again) : std::move(candidate);
     };

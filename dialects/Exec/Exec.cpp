@@ -23,6 +23,9 @@ LogicalResult KernelOp::verify() {
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield || yield.getValues().getTypes() != getOutputs().getTypes())
     return emitOpError("expected exec.yield of the outputs' types");
+  for (Value value : yield.getValues())
+    if (!value.getDefiningOp() || !value.getDefiningOp()->hasAttr(names::stage))
+      return emitOpError("expected exec.yield of values of operations with 'exec.stage': others are not stored");
   if (getRows() == 0)
     return emitOpError("expected at least one row");
   return success();

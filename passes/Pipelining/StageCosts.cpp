@@ -57,10 +57,13 @@ pipeline::Network StageCosts::network() const {
   return network;
 }
 
-void StageCosts::computeAgain(llvm::function_ref<int(Operation *)> stageOf, std::vector<pipeline::StageCost> &costs,
-                              llvm::DenseSet<Value> &dropped, llvm::function_ref<void(int, Value)> keep) const {
+void StageCosts::computeAgain(int64_t count, llvm::function_ref<int(Operation *)> stageOf,
+                              std::vector<pipeline::StageCost> &costs, llvm::DenseSet<Value> &dropped,
+                              llvm::function_ref<void(int, Value)> keep) const {
   std::vector<double> largest(costs.size(), 0); // one part of a stage is there at a time
-  for (const RematEffect &part : rematEffects(train, stageOf)) {
+  std::vector<RematEffect> effects = rematEffects(train, stageOf);
+  effects.resize(std::min<size_t>(effects.size(), count));
+  for (const RematEffect &part : effects) {
     double bytes = 0;
     for (Value value : part.dropped) {
       dropped.insert(value);
@@ -122,20 +125,20 @@ std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation 
   return result;
 }
 
-StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages, bool remat) const {
+StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stages, int64_t remat) const {
   Stages result;
   result.costs.resize(stages);
   auto stageOf = [&](Operation *op) { return placement.of(op); };
   auto weights = parts.weightGradients(train, stageOf);
   std::map<std::pair<int, int>, double> messages;
-  std::set<std::pair<int, int>> remade; // versions of parameters, by stage
+  std::set<std::pair<int, int>> remade;   // versions of parameters, by stage
   llvm::DenseSet<Value> counted, dropped; // that backward tasks read; that they compute
   auto keep = [&](int stage, Value value) {
     if (Value source = parts.keptFor(value); counted.insert(source).second)
       result.costs[stage].activationBytes += bytesOf(source);
   };
-  if (remat)
-    computeAgain(stageOf, result.costs, dropped, keep);
+  if (remat > 0)
+    computeAgain(remat, stageOf, result.costs, dropped, keep);
   for (Operation &op : train.getBody().front().without_terminator()) {
     auto &cost = result.costs[stageOf(&op)];
     Part part = parts.at(&op);
@@ -166,7 +169,8 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     if (part != Part::forward && part != Part::backward)
       continue;
     if (number != problem.opOf.end())
-      for (int v : expansion.operands[number->second]) // parameters in another layout are made once for all microbatches
+      for (int v :
+           expansion.operands[number->second]) // parameters in another layout are made once for all microbatches
         if (const auto &version = expansion.versions[v];
             version.source >= 0 && problem.problem.tensors[version.tensor].role == Problem::Role::parameter &&
             remade.insert({stageOf(&op), v}).second)

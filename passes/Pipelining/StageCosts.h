@@ -17,19 +17,19 @@ public:
   /// For cutting the model where the slowest stage is fastest.
   StageWeights weights() const;
   /// Costs of stages, and messages between them. Memory of gradients, state, what a microbatch
-  /// leaves for its backward pass, and what one task needs while it runs; workspaces of libraries are not counted. With
-  /// `remat` all parts are computed again that planning::rematSegments finds.
+  /// leaves for its backward pass, and what one task needs while it runs; workspaces of libraries are not counted. So
+  /// many parts are computed again, the best of planning::rematSegments.
   struct Stages {
     std::vector<planning::pipeline::StageCost> costs;
     std::vector<planning::pipeline::Edge> edges;
   };
-  Stages of(const StagePlacement &placement, int64_t stages, bool remat) const;
+  Stages of(const StagePlacement &placement, int64_t stages, int64_t remat) const;
   /// Messages between the devices of stages: stage s has those from s * devices on.
   planning::pipeline::Network network() const;
 
 private:
   /// Adds what parts of the forward part that are computed again take, and say what is kept for them.
-  void computeAgain(llvm::function_ref<int(mlir::Operation *)> stageOf,
+  void computeAgain(int64_t count, llvm::function_ref<int(mlir::Operation *)> stageOf,
                     std::vector<planning::pipeline::StageCost> &costs, llvm::DenseSet<mlir::Value> &dropped,
                     llvm::function_ref<void(int, mlir::Value)> keep) const;
   /// Bytes that tasks of each stage need while they run, apart from what they keep and pass on.

@@ -25,6 +25,12 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
         "a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
     return {};
   }
+  auto pipeline = plan->getAttrOfType<DictionaryAttr>(dist::names::pipeline);
+  auto stages = pipeline ? pipeline.getAs<IntegerAttr>("stages") : IntegerAttr();
+  if (auto remats = plan.getOps<dist::RematOp>(); stages && stages.getInt() > 1 && !remats.empty()) {
+    (*remats.begin()).emitError("stages compute parts of their own again: 'pipeline' says how many, as remat = N");
+    return {};
+  }
   for (Operation &op : plan.getBody().front())
     if (!isa<dist::RematOp, dist::PadOp, dist::PlaceOp, dist::SplitOp>(op)) {
       op.emitError("is no decision of a plan: expected dist.remat, dist.pad, dist.place or dist.split");

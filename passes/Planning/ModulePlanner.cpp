@@ -186,6 +186,8 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   if (options.remat == 0)
     return planUnchanged(module, cluster, options, error);
   RematPlans plans(module, cluster, options, error);
+  if (options.remat && plans.most() == 0)
+    warnOfNoParts(module);
   if (options.remat)
     return plans.plan(std::min<size_t>(plans.most(), *options.remat));
   auto result = plans.plan(0);

@@ -200,9 +200,9 @@ private:
     options.pins = *planning::parsePins(plan.pins, error); // (checked with the flags)
     options.alone = plan.mesh.empty();
     options.remat = plan.remat;
-    if (options.alone)
+    if (options.alone && plan.devices > 1)
       options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
-    else
+    else if (!options.alone)
       options.meshes = {*planning::parseMesh(plan.mesh, error)};
     if (!database) {
       fail(error);

@@ -44,9 +44,14 @@ std::string DeviceFlags::chooseSearch() {
   auto mesh = planning::parseMesh(plan.mesh, error);
   if (!plan.mesh.empty() && !mesh)
     return "--mesh: " + error;
+  if (mesh && mesh->find(dist::stageAxis))
+    return "--mesh with an axis stage is not searched: leave out --cluster and --strategy auto, or take --strategy "
+           "hybrid "
+           "without --mesh";
   if (cluster.empty() && !devices && !mesh)
     return "--strategy " + (strategy.empty() ? "auto" : strategy) + " needs --devices N, --cluster or --mesh";
-  if (cluster.empty())
+  bool given = !cluster.empty();
+  if (!given)
     cluster = "cpu:" + std::to_string(mesh ? mesh->devices() : devices);
   auto known = planning::parseCluster(cluster, planning::thisMachine(), error);
   if (!known)
@@ -61,7 +66,7 @@ std::string DeviceFlags::chooseSearch() {
     return wrong;
   if (onlyPipelines && wants < 2)
     return "--strategy " + strategy + " needs at least 2 devices";
-  if (wants > 1) {
+  if (wants > 1 || (given && !mesh)) { // one device of a cluster may need parts computed again
     plan.cluster = cluster;
     plan.devices = wants;
     pipelines = onlyPipelines;
@@ -133,7 +138,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
     return "--remat is not for --schedule pipedream: what is computed again might have other weights";
   if (piped) // parts of stages, once these are known
-    microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), 65536);
+    microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
   for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
     if (!piped && command.count(flag))
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
@@ -187,13 +192,19 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
             : text == "all"  ? std::optional(std::numeric_limits<int64_t>::max())
                              : std::optional<int64_t>(std::stoll(text));
   };
+  auto check = [](const std::string &text) -> std::string {
+    bool number = !text.empty() && text.size() <= 5 && llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    return number || text == "auto" || text == "none" || text == "all"
+               ? ""
+               : "expected none, all, auto or a number of parts, got '" + text + "'";
+  };
   group
       .add_option_function<std::string>(
           "--remat", take,
           "parts of the forward pass whose values are not kept but computed again: none, all, the N best, or auto "
-          "(default): as many as a search finds necessary for the memory")
-      ->type_name("N")
-      ->check(CLI::IsMember({"auto", "none", "all"}) | CLI::Range(0, 65536));
+          "(default): as many as a search for a --cluster finds necessary for its memory")
+      ->type_name("none|all|N|auto")
+      ->check(CLI::Validator(check, ""));
 }
 
 void DeviceFlags::addTo(CLI::App &command) {

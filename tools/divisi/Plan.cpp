@@ -98,6 +98,8 @@ struct Attempt {
       error = "a plan for microbatches that pads sizes cannot be priced";
       return failure();
     }
+    if (!followed->preparation.remats.empty() && failed(step->analyse(cluster)))
+      return failure();
     auto pipeline = step->simulate(*step->price(cluster, followed->mesh, followed->plan, name), *options, cluster);
     if (failed(pipeline))
       return failure();
@@ -404,6 +406,9 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
         wrong = std::string(flag) + " is empty";
     if (wrong.empty() && !flags->plan.empty() && flags->pipelines)
       wrong = "--pipelines searches, --plan FILE has all decisions: leave out one of them";
+    if (wrong.empty() && flags->pipelines && flags->remat && *flags->remat > 0 &&
+        *flags->remat < std::numeric_limits<int64_t>::max())
+      wrong = "--pipelines computes nothing again, or all parts: --remat none, all or auto";
     if (wrong.empty() && !flags->pipelines && (flags->microbatches || !flags->schedule.empty()))
       wrong = "--microbatches and --schedule are for --pipelines";
     if (wrong.empty() && !flags->pipelines && flags->plan.empty() && !flags->swimlane.empty())

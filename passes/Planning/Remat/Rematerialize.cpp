@@ -251,7 +251,8 @@ LogicalResult planning::rematerialize(ModuleOp module, const NamedRemat &segment
   ForwardPart part(train, stageByAttribute);
   int begin = part.numberOf(segment.first), last = part.numberOf(segment.last);
   if (begin < 0 || last < 0) {
-    error = "there is no node '" + (begin < 0 ? segment.first : segment.last) + "' in the forward part";
+    error = "there is no node '" + (begin < 0 ? segment.first : segment.last) +
+            "' in the forward part that computes anything from the inputs";
     return failure();
   }
   if (last < begin) {
@@ -266,8 +267,15 @@ LogicalResult planning::rematerialize(ModuleOp module, const NamedRemat &segment
   return success();
 }
 
+void planning::warnOfNoParts(ModuleOp module) {
+  emitWarning(UnknownLoc::get(module.getContext())) << "no part of the forward pass is computed again: none saves "
+                                                       "memory, or the nodes have lost their names in a dump";
+}
+
 std::vector<NamedRemat> planning::rematerializeBest(ModuleOp module, int64_t count) {
   std::vector<NamedRemat> segments = count > 0 ? rematSegments(module) : std::vector<NamedRemat>();
+  if (count > 0 && segments.empty())
+    warnOfNoParts(module);
   segments.resize(std::min<size_t>(segments.size(), std::max<int64_t>(0, count)));
   std::string none;
   for (const NamedRemat &segment : segments)

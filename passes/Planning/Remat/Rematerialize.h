@@ -33,7 +33,11 @@ struct RematEffect {
 /// That of all parts of rematSegments, in a pipeline with these stages of operations. Changes nothing.
 std::vector<RematEffect> rematEffects(mlir::func::FuncOp train, llvm::function_ref<int(mlir::Operation *)> stageOf);
 
-/// Does so with the best of rematSegments, so many if there are so many, and says which they were.
+/// Where some were asked for and there are none.
+void warnOfNoParts(mlir::ModuleOp module);
+
+/// Does so with the best of rematSegments, so many if there are so many, and says which they were; warns if there are
+/// none.
 std::vector<NamedRemat> rematerializeBest(mlir::ModuleOp module, int64_t count);
 
 } // namespace divisi::planning

@@ -27,7 +27,20 @@ func.func @rows(%x: tensor<4xf32>) {
   // expected-error @+1 {{expected at least one row}}
   %0 = exec.kernel rows 0 (%x) : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>):
-    exec.yield %a : tensor<4xf32>
+    %1 = graph.tanh %a {exec.stage} : tensor<4xf32>
+    exec.yield %1 : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @stages(%x: tensor<4xf32>) {
+  // expected-error @+1 {{expected exec.yield of values of operations with 'exec.stage'}}
+  %0 = exec.kernel rows 1 (%x) : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = graph.tanh %a : tensor<4xf32>
+    exec.yield %1 : tensor<4xf32>
   }
   return
 }
@@ -40,7 +53,7 @@ func.func @isolated(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   %0 = exec.kernel rows 1 (%x) : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>):
     // expected-error @+1 {{using value defined outside the region}}
-    %1 = graph.add %a, %y : tensor<4xf32>
+    %1 = graph.add %a, %y {exec.stage} : tensor<4xf32>
     exec.yield %1 : tensor<4xf32>
   }
   return

@@ -69,8 +69,29 @@
 // STALE: error: --remat is not for --schedule pipedream
 // RUN: not divisi compile %s --devices 2 --strategy hybrid --remat 3 --emit dist 2>&1 | FileCheck %s --check-prefix=HYBRID
 // HYBRID: error: a search for pipelines computes nothing again, or all parts
+// A plan of stages has no parts by name.
+// RUN: sed 's/ {$/ {\n dist.remat "a1" to "a3"/' %t/plan > %t/edited
+// RUN: not divisi compile %s --plan %t/edited --emit dist 2>&1 | FileCheck %s --check-prefix=STAGED
+// STAGED: stages compute parts of their own again: 'pipeline' says how many
+// RUN: not divisi compile %s --mesh stage=2 --cluster 2xh100 --emit dist 2>&1 | FileCheck %s --check-prefix=SEARCHED
+// SEARCHED: error: --mesh with an axis stage is not searched
+
+// What plan says of microbatches with parts computed again is of the module with these.
+// RUN: divisi compile %s --mesh data=2 --microbatches 2 --remat 1 --emit plan -o %t/plan
+// RUN: divisi plan %s --plan %t/plan --cluster 2xh100 | FileCheck %s --check-prefix=PRICED
+// PRICED: stage=1,data=2 1f1b microbatches=2
+
+// One device of a cluster, too, has as many as its memory asks for.
+// RUN: echo '[cluster]' > %t/small.toml && echo 'name = "small"' >> %t/small.toml && echo '[device]' >> %t/small.toml
+// RUN: echo 'preset = "h100"' >> %t/small.toml && echo 'memory = "1MB"' >> %t/small.toml
+// RUN: divisi compile %s --cluster %t/small.toml --emit exec -o %t/exec 2>&1 | FileCheck %s --check-prefix=ONE
+// ONE: note: plan: one device
+
+// RUN: divisi compile %s --emit graph > %t/nameless.mlir
+// RUN: divisi compile %t/nameless.mlir --remat all --emit exec 2>&1 >%t/exec | FileCheck %s --check-prefix=NONE
+// NONE: warning: no part of the forward pass is computed again
 // RUN: not divisi compile %s --remat some --emit dist 2>&1 | FileCheck %s --check-prefix=WORD
-// WORD: --remat
+// WORD: error: --remat: expected none, all, auto or a number of parts, got 'some'
 
 func.func @loss(%aw: tensor<16x512xf32> {graph.parameter = "aw"}, %av: tensor<512x16xf32> {graph.parameter = "av"},
     %bw: tensor<16x512xf32> {graph.parameter = "bw"}, %bv: tensor<512x16xf32> {graph.parameter = "bv"},
