@@ -235,5 +235,9 @@ json::Object PlanReport::explanation() const {
                                 {"exact", flip.exact},
                                 {"plan", flip.plan}});
   report["flips"] = std::move(list);
+  json::Array again;
+  for (const NamedRemat &part : best.preparation.remats)
+    again.push_back(json::Object{{"first", part.first}, {"last", part.last}});
+  report["remat"] = std::move(again);
   return report;
 }

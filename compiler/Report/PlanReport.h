@@ -24,7 +24,7 @@ struct PlanReport {
   /// The ranked plans.
   llvm::json::Object plans() const;
   /// The same, and for the best plan: its layers, collectives, parameters with what other shardings of them would cost,
-  /// and at which figures another plan wins.
+  /// at which figures another plan wins, and which parts are computed again.
   llvm::json::Object explanation() const;
 };
 

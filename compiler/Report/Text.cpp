@@ -161,6 +161,11 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   out << "\nWhy not the others\n";
   for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min<size_t>(6, plans.size())).drop_front())
     out << "  " << text(*value.getAsObject(), "name") << ": " << text(*value.getAsObject(), "why_not") << "\n";
+  if (const json::Array &parts = list(report, "remat"); !parts.empty()) {
+    out << "\nComputed again in the backward pass, not kept\n";
+    for (const json::Value &part : parts)
+      out << "  " << text(*part.getAsObject(), "first") << " to " << text(*part.getAsObject(), "last") << "\n";
+  }
   out << "\nWhat would change the choice\n";
   const json::Array &flips = list(report, "flips");
   for (const json::Value &value : flips) {

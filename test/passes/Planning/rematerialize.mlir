@@ -87,6 +87,11 @@
 // RUN: divisi compile %s --cluster %t/small.toml --emit exec -o %t/exec 2>&1 | FileCheck %s --check-prefix=ONE
 // ONE: note: plan: one device
 
+// What they are is explained.
+// RUN: divisi explain %s --cluster h100 --remat 1 | FileCheck %s --check-prefix=EXPLAIN
+// EXPLAIN: Computed again in the backward pass, not kept
+// EXPLAIN-NEXT: {{a1 to a3|b1 to b3}}
+
 // RUN: divisi compile %s --emit graph > %t/nameless.mlir
 // RUN: divisi compile %t/nameless.mlir --remat all --emit exec 2>&1 >%t/exec | FileCheck %s --check-prefix=NONE
 // NONE: warning: no part of the forward pass is computed again

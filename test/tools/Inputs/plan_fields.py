@@ -23,7 +23,7 @@ for report in plan, explain:
         assert set(search) == {"cost_ms", "bound_ms", "gap"} and search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9), search
 assert sum("search" in entry for entry in plan["plans"]) == 1
 assert set(plan) == {"model", "cluster", "plans", "suggestions"}, set(plan)
-assert set(explain) == set(plan) | {"layers", "parameters", "flips"}, set(explain)
+assert set(explain) == set(plan) | {"layers", "parameters", "flips", "remat"}, set(explain)
 for layer in explain["layers"]:
     assert set(layer) == LAYER, layer
     for collective in layer["collectives"]:
