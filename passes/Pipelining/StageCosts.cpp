@@ -16,6 +16,8 @@ StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleP
     : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster), expansion(std::move(expansion)),
       groups(problem.problem, /*evaluation=*/false), computing(plan.prediction.operations),
       communicating(problem.ops.size(), 0) {
+  for (Operation &op : train.getBody().front().without_terminator())
+    position.try_emplace(&op, position.size());
   for (const Prediction::Collective &collective : plan.prediction.collectives)
     if (collective.operation >= 0)
       communicating[collective.operation] += collective.seconds;
@@ -80,39 +82,39 @@ void StageCosts::computeAgain(int64_t count, llvm::function_ref<int(Operation *)
     cost.stateBytes += bytes;
 }
 
+std::optional<std::pair<int, int>> StageCosts::readers(Value value, Part part,
+                                                       llvm::function_ref<int(Operation *)> stageOf) const {
+  std::optional<std::pair<int, int>> result;
+  for (Operation *user : value.getUsers()) {
+    auto it = position.find(user);
+    if (it == position.end() || parts.at(user) != part || stageOf(user) != stageOf(value.getDefiningOp()))
+      continue;
+    auto [first, last] = result.value_or(std::pair(it->second, it->second));
+    result = {std::min(first, it->second), std::max(last, it->second)};
+  }
+  return result;
+}
+
 std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation *)> stageOf, int64_t stages) const {
-  llvm::DenseMap<Operation *, int> number;
-  Block &block = train.getBody().front();
-  for (Operation &op : block.without_terminator())
-    number.try_emplace(&op, number.size());
-  std::vector<std::vector<double>> change(stages, std::vector<double>(number.size() + 1, 0));
-  for (Operation &op : block.without_terminator()) {
+  std::vector<std::vector<double>> change(stages, std::vector<double>(position.size() + 1, 0));
+  for (Operation &op : train.getBody().front().without_terminator()) {
     if (!parts.isTimed(&op) || isa<graph::AccumulateOp>(op))
       continue;
+    Part part = parts.at(&op);
     for (Value value : op.getResults()) {
-      bool forward = parts.at(&op) == Part::forward, again = parts.keptFor(value) != value;
       if (!groups.stored[problem.tensorOf.lookup(value)])
         continue;
-      // In the task that makes it; what backward tasks compute again from what is kept lives there, too.
-      for (Part part : {Part::forward, Part::backward}) {
-        bool made = part == parts.at(&op);
-        if (!made && !(forward && again))
-          continue;
-        int first = made ? number[&op] : std::numeric_limits<int>::max(), last = made ? first : -1;
-        bool kept = false;
-        for (Operation *user : value.getUsers())
-          if (number.contains(user) && parts.isTimed(user) && stageOf(user) == stageOf(&op)) {
-            kept |= made && forward && parts.at(user) == Part::backward && !again;
-            if (parts.at(user) == part) {
-              first = std::min(first, number[user]);
-              last = std::max(last, number[user]);
-            }
-          }
-        if (kept || last < 0)
-          continue;
+      auto live = [&](int first, int last) {
         change[stageOf(&op)][first] += bytesOf(value);
         change[stageOf(&op)][last + 1] -= bytesOf(value);
-      }
+      };
+      auto late = part == Part::forward ? readers(value, Part::backward, stageOf) : std::nullopt;
+      bool again = parts.keptFor(value) != value; // backward tasks compute it from what is kept
+      int made = position.at(&op);
+      if (!late || again)
+        live(made, readers(value, part, stageOf).value_or(std::pair(made, made)).second);
+      if (late && again)
+        live(late->first, late->second);
     }
   }
   std::vector<double> result;

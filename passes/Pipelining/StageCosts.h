@@ -32,6 +32,9 @@ private:
   void computeAgain(int64_t count, llvm::function_ref<int(mlir::Operation *)> stageOf,
                     std::vector<planning::pipeline::StageCost> &costs, llvm::DenseSet<mlir::Value> &dropped,
                     llvm::function_ref<void(int, mlir::Value)> keep) const;
+  /// The first and last operation of a part that reads a value where it is made; nothing: none.
+  std::optional<std::pair<int, int>> readers(mlir::Value value, Part part,
+                                             llvm::function_ref<int(mlir::Operation *)> stageOf) const;
   /// Bytes that tasks of each stage need while they run, apart from what they keep and pass on.
   std::vector<double> transientBytes(llvm::function_ref<int(mlir::Operation *)> stageOf, int64_t stages) const;
   double bytesOf(mlir::Value value) const;
@@ -44,8 +47,9 @@ private:
   const planning::Candidate &plan;
   const planning::Cluster &cluster;
   planning::Expansion expansion;
-  planning::Groups groups;                      // which values are stored
-  std::vector<double> computing, communicating; // by operation of the problem, seconds
+  planning::Groups groups;                         // which values are stored
+  llvm::DenseMap<mlir::Operation *, int> position; // in the program
+  std::vector<double> computing, communicating;    // by operation of the problem, seconds
 };
 
 } // namespace divisi::pipelining

@@ -160,9 +160,8 @@ private:
       return planUnchanged(module, cluster, options, error);
     OwningOpRef<ModuleOp> copy = module.clone();
     std::vector<NamedRemat> chosen(segments.begin(), segments.begin() + count);
-    for (const NamedRemat &segment : chosen)
-      if (failed(rematerialize(*copy, segment, error)))
-        return failure();
+    if (failed(rematerialize(*copy, chosen, error)))
+      return failure();
     auto result = planUnchanged(*copy, cluster, options, error);
     if (succeeded(result))
       for (ModuleCandidate &candidate : *result) {
@@ -202,10 +201,9 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
 }
 
 LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &candidate, const std::string &hash) {
-  std::string error;
-  for (const NamedRemat &part : candidate.preparation.remats)
-    if (failed(rematerialize(module, part, error)))
-      return module.emitError(error);
+  const std::vector<NamedRemat> &remats = candidate.preparation.remats;
+  if (std::string error; !remats.empty() && failed(rematerialize(module, remats, error)))
+    return module.emitError(error);
   if (candidate.mesh.devices() == 1)
     return success();
   for (const NamedPad &pad : candidate.preparation.pads) {

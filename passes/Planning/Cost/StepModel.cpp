@@ -153,7 +153,7 @@ private:
         if (stored[made])
           continue;
         for (auto [u, version] : llvm::zip(op.operands, all.operands[i]))
-          if (!problem.tensors[u].splat && 2 * problem.tensors[u].bytes() > problem.tensors[t].bytes()) {
+          if (isLarge(problem, u, t)) {
             if (stored[version])
               from[made].insert(version);
             else

@@ -242,28 +242,30 @@ std::vector<RematEffect> planning::rematEffects(func::FuncOp train, StageOf stag
   return result;
 }
 
-LogicalResult planning::rematerialize(ModuleOp module, const NamedRemat &segment, std::string &error) {
+LogicalResult planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segments, std::string &error) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (!train) {
     error = "there is no function @train";
     return failure();
   }
-  ForwardPart part(train, stageByAttribute);
-  int begin = part.numberOf(segment.first), last = part.numberOf(segment.last);
-  if (begin < 0 || last < 0) {
-    error = "there is no node '" + (begin < 0 ? segment.first : segment.last) +
-            "' in the forward part that computes anything from the inputs";
-    return failure();
+  ForwardPart part(train, stageByAttribute); // clones are of the backward part, as whatever it does not know
+  for (const NamedRemat &segment : segments) {
+    int begin = part.numberOf(segment.first), last = part.numberOf(segment.last);
+    std::string wrong;
+    if (begin < 0 || last < 0)
+      wrong = "there is no node '" + (begin < 0 ? segment.first : segment.last) +
+              "' in the forward part that computes anything from the inputs";
+    else if (last < begin)
+      wrong = "'" + segment.last + "' comes before '" + segment.first + "'";
+    else if (part.stageOfNode(begin) != part.stageOfNode(last))
+      wrong = "'" + segment.first + "' and '" + segment.last + "' are in different stages";
+    else
+      Rematerialization(part, begin, last + 1).apply();
+    if (!wrong.empty()) {
+      error = wrong;
+      return failure();
+    }
   }
-  if (last < begin) {
-    error = "'" + segment.last + "' comes before '" + segment.first + "'";
-    return failure();
-  }
-  if (part.stageOfNode(begin) != part.stageOfNode(last)) {
-    error = "'" + segment.first + "' and '" + segment.last + "' are in different stages";
-    return failure();
-  }
-  Rematerialization(part, begin, last + 1).apply();
   return success();
 }
 
@@ -278,8 +280,8 @@ std::vector<NamedRemat> planning::rematerializeBest(ModuleOp module, int64_t cou
     warnOfNoParts(module);
   segments.resize(std::min<size_t>(segments.size(), std::max<int64_t>(0, count)));
   std::string none;
-  for (const NamedRemat &segment : segments)
-    (void)rematerialize(module, segment, none); // whose nodes there are
+  if (!segments.empty())
+    (void)rematerialize(module, segments, none); // whose nodes there are
   return segments;
 }
 

@@ -8,7 +8,7 @@ using namespace divisi::planning;
 
 namespace {
 
-/// How finely budgets are tried: from that of the largest node to that of all in so many steps.
+/// How finely budgets are tried, up to what all nodes keep.
 constexpr int budgets = 64;
 
 /// Of budgets that need hardly more memory than the best one the smallest is taken: of small segments it can be chosen

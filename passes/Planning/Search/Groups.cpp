@@ -7,6 +7,10 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
+bool planning::isLarge(const Problem &problem, int operand, int result) {
+  return !problem.tensors[operand].splat && 2 * problem.tensors[operand].bytes() > problem.tensors[result].bytes();
+}
+
 bool planning::contracts(const Problem::Op &op) {
   return llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction || f.indexed || f.windowed; });
 }
@@ -114,7 +118,7 @@ private:
         continue;
       for (int t : op.results) {
         for (int u : op.operands)
-          if (!problem.tensors[u].splat && 2 * problem.tensors[u].bytes() > problem.tensors[t].bytes()) {
+          if (isLarge(problem, u, t)) {
             if (result.stored[u])
               from[t].insert(u);
             else

@@ -28,6 +28,9 @@ struct Groups {
   Groups(const Problem &problem, bool evaluation);
 };
 
+/// Whether an operand is of about the size of a result, so that computing the result again needs it in memory.
+bool isLarge(const Problem &problem, int operand, int result);
+
 /// Whether an operation combines elements over a factor, or reaches through indices or windows.
 bool contracts(const Problem::Op &op);
 
