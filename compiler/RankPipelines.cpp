@@ -43,7 +43,7 @@ bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
 class Search {
 public:
   Search(ModuleOp module, const Cluster &cluster, const PipelineRequest &request)
-      : module(module), cluster(cluster), request(request), batch(batchOf(module)) {}
+      : module(module), cluster(cluster.used(request.devices)), request(request), batch(batchOf(module)) {}
 
   /// Every number of stages with a few microbatches for each; then other numbers of microbatches for the best.
   std::vector<PipelineCandidate> run() {
@@ -233,7 +233,7 @@ private:
   }
 
   ModuleOp module;
-  const Cluster &cluster;
+  const Cluster cluster;
   const PipelineRequest &request;
   int64_t batch;
   std::map<int64_t, FailureOr<StepInParts>> steps;                    // by microbatches

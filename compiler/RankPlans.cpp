@@ -33,8 +33,9 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
   if (failed(manager.run(*copy)))
     return failure();
   candidate.arenaBytes = copy.get()->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
-  candidate.fits = candidate.arenaBytes <= cluster.device.memory;
-  Expectation expectation = expectStep(*copy, cluster, settingFor(candidate.mesh.devices()), database);
+  const Cluster used = cluster.used(candidate.mesh.devices());
+  candidate.fits = candidate.arenaBytes <= used.device.memory;
+  Expectation expectation = expectStep(*copy, used, settingFor(candidate.mesh.devices()), database);
   if (expectation.measured > leastMeasured)
     candidate.measured = expectation.step * 1e-6;
   return success();

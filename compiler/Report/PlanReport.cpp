@@ -34,7 +34,7 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("needs %.3g GB, a device has %.3g GB",
                                                    candidate.prediction.memory.total() * 1e-9,
-                                                   cluster.device.memory * 1e-9);
+                                                   cluster.used(candidate.mesh.devices()).device.memory * 1e-9);
     return text;
   }
   double compute = candidate.prediction.compute - best.prediction.compute;

@@ -84,6 +84,7 @@ FailureOr<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Clu
     PlannerOptions only = options;
     only.meshes = {mesh};
     only.alone = false;
+    only.wider = false;
     auto second = std::make_shared<Planner>(std::move(padded->problem), cluster);
     for (Candidate &candidate : second->candidates(only, ignored)) {
       candidate.name += " padded";
@@ -109,7 +110,7 @@ bool isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster
   const ModuleCandidate &best = candidates[0];
   return !best.fits || llvm::any_of(candidates, [&](const ModuleCandidate &other) {
     const auto &memory = other.prediction.memory;
-    return !other.fits && memory.total() - memory.transient < cluster.device.memory &&
+    return !other.fits && memory.total() - memory.transient < cluster.used(other.mesh.devices()).device.memory &&
            other.prediction.seconds * (1 + leastRematCost) < best.prediction.seconds;
   });
 }
@@ -128,6 +129,7 @@ public:
   /// the meshes that are best without.
   FailureOr<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
     PlannerOptions promising = options;
+    promising.wider = false;
     if (!options.meshes.empty())
       promising.meshes = firstMeshes(whole);
     PlannerOptions quick = promising;

@@ -232,6 +232,19 @@ def slow_network_between(p):
         f"{told(few)}; {told(one)}"
 
 
+def fewer_devices(p):
+    """Pairs on a slow network: one pair is best, as the searches of each number of devices by itself say, too."""
+    words = [p.graph("mlp --layers 4 --hidden 2048"), "--dim", "batch=4096"]
+    for between, best in ("1Gb/s", 2), ("3000Gb/s", 8):
+        cluster = p.cluster(("nvlink", 2, "370GB/s", "2us"), ("ethernet", 4, between, "10us"))
+        alone = {n: p.plans(*words, "--cluster", cluster, "--devices", n)[0] for n in (1, 2, 4)}
+        found = p.plans(*words, "--cluster", cluster)[0]
+        yield f"{between}: {best} of 8 devices", found["devices"] == best, told(found)
+        least = min(plan["step_ms"] for plan in alone.values())
+        yield "  not slower than any number of devices that is asked for", found["step_ms"] <= least * (1 + 1e-9), \
+            ", ".join(f"{n}: {told(plan)}" for n, plan in alone.items())
+
+
 def tiny_models(p):
     """Messages cost more than the work that they save."""
     for name in "mlp", "mlp_no_loss":
@@ -501,7 +514,7 @@ def memory_foreseen(p):
             f"{expected / 1e6:.1f} of {arena / 1e6:.1f} MB"
 
 
-CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, tiny_models,
+CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
          experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 

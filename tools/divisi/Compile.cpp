@@ -200,7 +200,8 @@ private:
     options.pins = *planning::parsePins(plan.pins, error); // (checked with the flags)
     options.alone = plan.mesh.empty();
     options.remat = plan.remat;
-    if (options.alone && plan.devices > 1)
+    options.wider = options.alone && plan.devices > 1;
+    if (options.wider)
       options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
     else if (!options.alone)
       options.meshes = {*planning::parseMesh(plan.mesh, error)};

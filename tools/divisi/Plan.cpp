@@ -88,7 +88,8 @@ struct Attempt {
       candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
       return success();
     }
-    auto step = compiler::StepInParts::make(module, *options, cluster);
+    const Cluster used = cluster.used(devices);
+    auto step = compiler::StepInParts::make(module, *options, used);
     if (failed(step))
       return failure();
     auto followed = followPlan(**step->module, text, step->hash);
@@ -98,9 +99,9 @@ struct Attempt {
       error = "a plan for microbatches that pads sizes cannot be priced";
       return failure();
     }
-    if (!followed->preparation.remats.empty() && failed(step->analyse(cluster)))
+    if (!followed->preparation.remats.empty() && failed(step->analyse(used)))
       return failure();
-    auto pipeline = step->simulate(*step->price(cluster, followed->mesh, followed->plan, name), *options, cluster);
+    auto pipeline = step->simulate(*step->price(used, followed->mesh, followed->plan, name), *options, used);
     if (failed(pipeline))
       return failure();
     pipelines.push_back(std::move(*pipeline));
@@ -170,6 +171,7 @@ public:
       options.meshes = {*mesh};
     } else if (devices > 1) {
       options.meshes = enumerateMeshes(*cluster, devices);
+      options.wider = true;
     }
     if (failed(first.plan(*cluster, options, error)))
       return error.empty() ? 1 : fail(error, 1);

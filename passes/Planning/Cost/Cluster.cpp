@@ -11,6 +11,18 @@ int64_t Cluster::devices() const {
   return product;
 }
 
+Cluster Cluster::used(int64_t count) const {
+  Cluster result = *this;
+  if (divided) {
+    double share = static_cast<double>(devices()) / count;
+    result.device.memory *= share;
+    for (double &flops : result.device.flops)
+      flops *= share;
+    result.divided = false;
+  }
+  return result;
+}
+
 std::vector<int64_t> Cluster::childSizes() const {
   std::vector<int64_t> sizes;
   int64_t size = 1;

@@ -39,11 +39,15 @@ struct Cluster {
   std::string name;
   Device device;
   std::vector<Level> levels; // innermost first; none for one device
+  bool divided = false;      // the devices divide one machine: where fewer are used, each has more of it
 
   static constexpr int64_t mostDevices = 65536;
   static constexpr size_t mostLevels = 6;
 
   int64_t devices() const;
+  /// What a program on the first so many devices (at most all) finds: the same levels; of a divided machine each device
+  /// has its final part of the memory and of the cores.
+  Cluster used(int64_t count) const;
   /// The devices in one child of each level: 1, the size of the innermost level, and so on.
   std::vector<int64_t> childSizes() const;
   /// What is wrong, in words that name the figure; empty if nothing is. Everything that takes a cluster expects it

@@ -68,3 +68,31 @@ std::vector<Mesh> planning::enumerateMeshes(const Cluster &cluster, int64_t devi
   }
   return meshes;
 }
+
+/// How often a group of some axis reaches over the border of a unit that does not hold the whole mesh.
+static int crossings(const Cluster &cluster, const Mesh &mesh) {
+  int count = 0;
+  int64_t inside = 1; // devices of the axes further in
+  for (const auto &axis : llvm::reverse(mesh.axes)) {
+    for (int64_t unit : cluster.childSizes())
+      count += inside < unit && unit < inside * axis.size;
+    inside *= axis.size;
+  }
+  return count;
+}
+
+std::vector<Mesh> planning::splitAxes(const Cluster &cluster, const Mesh &mesh) {
+  std::vector<Mesh> result;
+  if (mesh.axes.size() != 2)
+    return result;
+  for (size_t a : {1, 0})
+    for (int64_t inner = 2; inner < mesh.axes[a].size; ++inner)
+      if (mesh.axes[a].size % inner == 0) {
+        Mesh &split = result.emplace_back(mesh);
+        split.axes[a].size /= inner;
+        split.axes.insert(split.axes.begin() + a + 1, {"inner", inner});
+      }
+  llvm::stable_sort(result,
+                    [&](const Mesh &x, const Mesh &y) { return crossings(cluster, x) < crossings(cluster, y); });
+  return result;
+}

@@ -65,4 +65,8 @@ double transferSeconds(const Cluster &cluster, llvm::ArrayRef<Transfer> transfer
 /// "data" outside of "model", each followed by "model" outside of "data" if its links differ.
 std::vector<dist::Mesh> enumerateMeshes(const Cluster &cluster, int64_t devices);
 
+/// A mesh of two axes with one of them split in two, in every way; the inner half is called "inner". First those whose
+/// axes cross the fewest borders between the cluster's levels.
+std::vector<dist::Mesh> splitAxes(const Cluster &cluster, const dist::Mesh &mesh);
+
 } // namespace divisi::planning

@@ -65,6 +65,7 @@ Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   device.flops.fill(50e9 * machine.cores / ranks);
   device.bandwidth = 10e9;
   device.launch = 5e-6;
+  cluster.divided = true;
   if (ranks > 1)
     cluster.levels.push_back({"shared memory", ranks, 2e9, 10e-6});
   return cluster;

@@ -4,11 +4,18 @@
 
 using namespace divisi::planning;
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DIVISI_WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define DIVISI_WIDE
+#endif
+
 namespace {
 
-/// Four rows at once. The length is a multiple of the lanes, and said so: then g++ -O2 turns the loop into vectors too.
-void lower(double *__restrict best, const double *__restrict a, const double *__restrict b, const double *__restrict c,
-           const double *__restrict d, const double (&weight)[4], int length) {
+/// Four rows at once. The length is a multiple of the lanes, and said so: then g++ -O2 turns the loop into vectors too,
+/// of four numbers where the processor has them.
+DIVISI_WIDE void lower(double *__restrict best, const double *__restrict a, const double *__restrict b,
+                       const double *__restrict c, const double *__restrict d, const double (&weight)[4], int length) {
   static_assert(Table::lanes == 4);
   const double wa = weight[0], wb = weight[1], wc = weight[2], wd = weight[3];
   for (int i = 0; i < (length & ~3); ++i) {
@@ -18,7 +25,7 @@ void lower(double *__restrict best, const double *__restrict a, const double *__
   }
 }
 
-void lower(double *__restrict best, const double *__restrict row, double weight, int length) {
+DIVISI_WIDE void lower(double *__restrict best, const double *__restrict row, double weight, int length) {
   for (int i = 0; i < (length & ~3); ++i) {
     double x = weight + row[i];
     best[i] = x < best[i] ? x : best[i];

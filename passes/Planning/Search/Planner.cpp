@@ -1,5 +1,6 @@
 #include "passes/Planning/Search/Planner.h"
 
+#include "passes/Planning/Search/Forms.h"
 #include "passes/Planning/Search/SearchSpace.h"
 
 #include "llvm/Support/Parallel.h"
@@ -23,6 +24,10 @@ constexpr size_t mostInputs = 4; // that strategies try split over each axis
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
+/// The first look at the meshes of a large program: a gap and sums of elimination (SolveOptions).
+constexpr double coarseGap = 4e-3, coarseTables = 2e7;
+/// Three axes are tried where a step waits for at least this share of its time.
+constexpr double leastWaited = 0.01;
 
 Mesh meshOf(const char *axis, int64_t devices) {
   Mesh mesh;
@@ -143,6 +148,23 @@ bool isClearlyBetter(const Candidate &other, const Candidate &best) {
   return isBetter(other, best) && (!best.fits || other.prediction.seconds < best.prediction.seconds * (1 - share));
 }
 
+SolveOptions uncertified() {
+  SolveOptions effort;
+  effort.certify = false;
+  return effort;
+}
+
+/// The searched plans of the most promising meshes.
+std::vector<const Candidate *> bestSearches(const std::vector<Candidate> &candidates) {
+  std::vector<const Candidate *> searched;
+  for (const Candidate &candidate : candidates)
+    if (candidate.searched)
+      searched.push_back(&candidate);
+  llvm::stable_sort(searched, [](auto *a, auto *b) { return isBetter(*a, *b); });
+  searched.resize(std::min(searched.size(), refined));
+  return searched;
+}
+
 /// Of several searches of one mesh, the best stays.
 void keepBestSearches(std::vector<Candidate> &candidates) {
   std::map<std::string, size_t> best;
@@ -191,23 +213,23 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
 Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name,
                          const Expansion &expansion) const {
   Candidate result{std::move(name), mesh, std::move(plan), {}};
-  result.prediction = predict(problem, step, CostModel(on, mesh), result.plan, expansion);
-  result.fits = result.prediction.memory.total() <= on.device.memory;
+  const Cluster used = on.used(mesh.devices());
+  result.prediction = predict(problem, step, CostModel(used, mesh), result.plan, expansion);
+  result.fits = result.prediction.memory.total() <= used.device.memory;
   return result;
 }
 
 Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places, llvm::ArrayRef<double> shares,
-                          bool certify) const {
-  CostModel costs(cluster, mesh);
+                          const SolveOptions &effort) const {
+  CostModel costs(cluster.used(mesh.devices()), mesh);
+  const double memory = costs.cluster.device.memory;
   SearchSpace space(problem, step, costs, places);
-  SolveOptions effort;
-  effort.certify = certify;
   std::optional<Candidate> best;
   double unforeseen = 0; // memory that predictions need beyond what the search counts
   for (double hidden : shares) {
     space.hide(hidden);
     for (int attempt = 0; attempt < mostAttempts; ++attempt) {
-      space.pairwise.capacity = cluster.device.memory - unforeseen;
+      space.pairwise.capacity = memory - unforeseen;
       Solution solution = solve(space.pairwise, effort);
       Plan plan = unsplit(problem);
       space.decide(solution.choice, plan);
@@ -215,9 +237,9 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
       found.searched = true;
       found.hidden = hidden;
       found.searchCost = solution.cost * 1e-6;
-      found.bound = certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
+      found.bound = effort.certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
       unforeseen = std::max(unforeseen, found.prediction.memory.total() - solution.memory);
-      bool settled = found.fits || solution.infeasible || unforeseen >= cluster.device.memory;
+      bool settled = found.fits || solution.infeasible || unforeseen >= memory;
       if (!best || isBetter(found, *best))
         best = std::move(found);
       if (settled)
@@ -229,10 +251,44 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
 }
 
 Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places) const {
-  return search(mesh, places, firstShare, /*certify=*/false);
+  return search(mesh, places, firstShare, firstEffort());
+}
+
+SolveOptions Planner::firstEffort() const {
+  SolveOptions effort = uncertified();
+  if (problem.ops.size() > mostThorough) {
+    effort.gap = coarseGap;
+    effort.tables = coarseTables;
+  }
+  return effort;
 }
 
 std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::string &error) const {
+  std::vector<Candidate> result = firstCandidates(options, error);
+  if (!options.thorough || result.empty())
+    return result;
+  auto best = [&] { return *std::min_element(result.begin(), result.end(), isBetter); };
+  auto addClearlyBetter = [&](std::vector<Candidate> others) {
+    const Candidate before = best();
+    for (Candidate &other : others)
+      if (isClearlyBetter(other, before))
+        result.push_back(std::move(other));
+  };
+  const bool small = problem.ops.size() <= mostThorough;
+  if (options.wider) {
+    if (small)
+      addClearlyBetter(withThirdAxis(options, result));
+    for (Candidate &other : onFewerDevices(options, best()))
+      result.push_back(std::move(other));
+  }
+  refine(options.pins, result);
+  if (small)
+    addClearlyBetter(otherBeginnings(options));
+  keepBestSearches(result);
+  return result;
+}
+
+std::vector<Candidate> Planner::firstCandidates(const PlannerOptions &options, std::string &error) const {
   std::vector<Task> tasks;
   if (options.alone && options.pins.empty())
     tasks.push_back([&] { return std::vector{price(cluster, meshOf("data", 1), unsplit(problem), "one device")}; });
@@ -271,15 +327,48 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
   }
   std::vector<Candidate> result = inParallel(tasks);
   keepBestSearches(result);
-  if (options.thorough)
-    refine(options.pins, result);
-  if (!thorough || result.empty())
-    return result;
-  const Candidate best = *std::min_element(result.begin(), result.end(), isBetter);
-  for (Candidate &other : otherBeginnings(options))
-    if (isClearlyBetter(other, best))
-      result.push_back(std::move(other));
-  keepBestSearches(result);
+  return result;
+}
+
+std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
+                                              const std::vector<Candidate> &found) const {
+  std::vector<Mesh> meshes;
+  auto isKnown = [&](const Mesh &mesh) { // by its sizes: what axes are called is of no account
+    return llvm::any_of(meshes, [&](const Mesh &other) {
+      return llvm::equal(mesh.axes, other.axes, [](const auto &a, const auto &b) { return a.size == b.size; });
+    });
+  };
+  for (const Candidate *candidate : bestSearches(found))
+    for (Mesh &mesh : splitAxes(cluster, candidate->mesh))
+      if (candidate->prediction.waited > leastWaited * candidate->prediction.seconds && !isKnown(mesh))
+        meshes.push_back(std::move(mesh));
+  std::vector<Task> tasks;
+  for (const Mesh &mesh : meshes)
+    tasks.push_back([&]() -> std::vector<Candidate> {
+      std::string ignored;
+      auto places = placesOf(problem, mesh, options.pins, ignored);
+      return places ? std::vector{search(mesh, *places)} : std::vector<Candidate>();
+    });
+  return inParallel(tasks);
+}
+
+std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, const Candidate &best) const {
+  if (!best.fits)
+    return {};
+  std::vector<Candidate> result;
+  const double compute = price(cluster, meshOf("data", 1), unsplit(problem), "").prediction.compute;
+  int64_t all = options.meshes[0].devices();
+  for (int64_t devices = all - 1; devices > 1; --devices) {
+    if (all % devices != 0 || compute / devices >= best.prediction.seconds)
+      continue; // not all of them, or too few for that much work
+    PlannerOptions fewer = options;
+    fewer.meshes = enumerateMeshes(cluster, devices);
+    fewer.alone = false;
+    std::string ignored;
+    for (Candidate &found : firstCandidates(fewer, ignored))
+      if (isBetter(found, best))
+        result.push_back(std::move(found));
+  }
   return result;
 }
 
@@ -291,7 +380,7 @@ std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) c
     if (!places || hasNamesExchanged(mesh, options))
       continue;
     tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
-      return std::vector{search(mesh, whole, allShares, /*certify=*/false)};
+      return std::vector{search(mesh, whole, allShares, uncertified())};
     });
     for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
       tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
@@ -317,25 +406,24 @@ std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<P
 }
 
 void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const {
-  std::vector<Candidate *> searched;
-  for (Candidate &candidate : candidates)
-    if (candidate.searched)
-      searched.push_back(&candidate);
-  std::stable_sort(searched.begin(), searched.end(), [](auto *a, auto *b) { return isBetter(*a, *b); });
-  searched.resize(std::min(searched.size(), refined));
-  llvm::parallelFor(0, searched.size(), [&](size_t i) {
-    std::string ignored;
-    auto places = placesOf(problem, searched[i]->mesh, pins, ignored);
-    Candidate other = search(searched[i]->mesh, *places, moreShares, /*certify=*/false);
-    if (isBetter(other, *searched[i]))
-      *searched[i] = std::move(other);
-  });
+  std::vector<const Candidate *> searched = bestSearches(candidates);
+  std::vector<Task> tasks;
+  for (const Candidate *candidate : searched)
+    for (double share : moreShares)
+      tasks.push_back([&, candidate, share] {
+        std::string ignored;
+        auto places = placesOf(problem, candidate->mesh, pins, ignored);
+        return std::vector{search(candidate->mesh, *places, share, uncertified())};
+      });
+  for (Candidate &other : inParallel(tasks))
+    candidates.push_back(std::move(other));
+  keepBestSearches(candidates);
 }
 
 void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const {
   std::string ignored;
   auto places = placesOf(problem, candidate.mesh, pins, ignored);
-  Candidate found = search(candidate.mesh, *places, candidate.hidden, /*certify=*/true);
+  Candidate found = search(candidate.mesh, *places, candidate.hidden, SolveOptions());
   if (isBetter(candidate, found)) {
     candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
     candidate.bound = found.bound;
@@ -347,78 +435,7 @@ void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const 
 void Planner::complete(Candidate &candidate) const {
   if (!candidate.searched)
     return;
-  CostModel costs(cluster, candidate.mesh);
+  CostModel costs(cluster.used(candidate.mesh.devices()), candidate.mesh);
   SearchSpace space(problem, rest, costs, placesOf(problem, candidate.mesh, candidate.plan));
-  SolveOptions effort;
-  effort.certify = false;
-  space.decide(solve(space.pairwise, effort).choice, candidate.plan);
-}
-
-/// Whether an operation reads a part of the batch.
-static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
-  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
-    for (auto [i, t] : llvm::enumerate(op.operands))
-      for (auto [tensor, dim] : problem.batchDims)
-        if (tensor == t && !op.forward && llvm::is_contained(operandSharding(op, mesh, factors, i).dims[dim], axis))
-          return true;
-  return false;
-}
-
-/// Bytes of parameters that operations read split by the axis, as they lie; apart from these, whether the split is
-/// along a factor that other operands and the result have, too (experts, not rows or columns).
-static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
-  double bytes = 0;
-  bool experts = false;
-  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops)) {
-    if (op.forward || op.seldom ||
-        !llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction.has_value(); }))
-      continue;
-    for (auto [i, t] : llvm::enumerate(op.operands)) {
-      if (!problem.tensors[t].weight || !operandSharding(op, mesh, factors, i).splits(axis))
-        continue;
-      bytes += problem.tensors[t].bytes();
-      auto has = [axis = axis, &factors = factors](const ShardingRule::Dims &dims) {
-        return llvm::any_of(dims, [&](const auto &list) {
-          return llvm::any_of(list, [&](int f) { return llvm::is_contained(factors[f], axis); });
-        });
-      };
-      experts |= op.operands.size() == 2 && has(op.rule.operands[1 - i]) && has(op.rule.results[0]);
-    }
-  }
-  return {bytes, experts};
-}
-
-std::vector<std::string> planning::recognize(const Problem &problem, const Mesh &mesh, const Plan &plan) {
-  std::vector<std::string> result;
-  auto add = [&](const std::string &name) {
-    if (!llvm::is_contained(result, name))
-      result.push_back(name);
-  };
-  using Role = Problem::Role;
-  for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (mesh.axes[a].size == 1)
-      continue;
-    double split[2] = {}, all[2] = {}; // parameters and moments
-    for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-      if (tensor.role == Role::parameter || tensor.role == Role::moment) {
-        int kind = tensor.role == Role::moment;
-        all[kind] += tensor.bytes();
-        split[kind] += plan.tensors[t].splits(a) ? tensor.bytes() : 0;
-      }
-    auto [inPlace, experts] = usedInPlace(problem, mesh, plan, a);
-    bool tensor = inPlace > 0.25 * all[0], batch = splitsBatch(problem, mesh, plan, a);
-    if (tensor)
-      add(experts ? "expert" : "tensor");
-    if (!tensor && split[0] > 0.5 * all[0])
-      add("ZeRO-3");
-    else if (!tensor && split[1] > 0.5 * all[1])
-      add("ZeRO-1");
-    else if (batch)
-      add("data");
-    else if (!tensor && llvm::any_of(plan.ops, [&](const FactorAxes &factors) {
-               return llvm::any_of(factors, [&](const Axes &axes) { return llvm::is_contained(axes, (int)a); });
-             }))
-      add("sequence");
-  }
-  return result;
+  space.decide(solve(space.pairwise, uncertified()).choice, candidate.plan);
 }

@@ -29,12 +29,13 @@ std::string nameOf(const dist::Mesh &mesh);
 bool isBetter(const Candidate &a, const Candidate &b);
 
 /// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it
-/// lays the states.
+/// lays the states; and meshes of three axes are searched.
 constexpr size_t mostThorough = 2500;
 
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
+  bool wider = false;             // the meshes were enumerated: look at three axes and fewer devices, too
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
   std::vector<Pin> pins;
   std::optional<int64_t> remat = 0; // parts that are computed again; nothing: as many as the memory asks for
@@ -65,7 +66,15 @@ public:
 
 private:
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
-                   llvm::ArrayRef<double> hiddenShares, bool certify) const;
+                   llvm::ArrayRef<double> hiddenShares, const SolveOptions &effort) const;
+  /// The effort of the first look at a mesh.
+  SolveOptions firstEffort() const;
+  /// The strategies, and searches of the given meshes.
+  std::vector<Candidate> firstCandidates(const PlannerOptions &options, std::string &error) const;
+  /// The best meshes of two axes with one of them split in two.
+  std::vector<Candidate> withThirdAxis(const PlannerOptions &options, const std::vector<Candidate> &found) const;
+  /// Plans for fewer devices that are better than the best so far.
+  std::vector<Candidate> onFewerDevices(const PlannerOptions &options, const Candidate &best) const;
 
   /// Plans of small programs from other beginnings: with matrices whole, or with each input over each axis.
   std::vector<Candidate> otherBeginnings(const PlannerOptions &options) const;
@@ -76,8 +85,5 @@ private:
 
   Groups step, rest; // of every step; of the evaluation and of some steps
 };
-
-/// The names that the field has for what a plan does.
-std::vector<std::string> recognize(const Problem &problem, const dist::Mesh &mesh, const Plan &plan);
 
 } // namespace divisi::planning

@@ -398,7 +398,7 @@ private:
   Numbers<const Template *> templateNumbers;
   std::vector<Sharding> known; // by spelling
   std::map<std::tuple<int, int, int64_t, bool>, int> matrixOf;
-  std::map<std::tuple<int, int, int64_t>, double> prices;
+  llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices;
 };
 
 SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs,

@@ -116,6 +116,14 @@ TEST(Presets, RanksShareTheMachine) {
   EXPECT_EQ(cluster->device.kind, "cpu");
   EXPECT_EQ(cluster->device.memory, 16e9);
   EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 4 * 50e9);
+  // Fewer of them have the machine to themselves: as if it had been divided among so many.
+  for (int64_t count : {1, 2, 4}) {
+    Cluster few = cluster->used(count);
+    EXPECT_EQ(few.device, parse("cpu:" + std::to_string(count))->device);
+    EXPECT_EQ(few.used(count), few);
+  }
+  auto gpus = parse("4xh100");
+  EXPECT_EQ(gpus->used(2), *gpus);
   Machine here = thisMachine();
   EXPECT_GT(here.memory, 1e8);
   EXPECT_GE(here.cores, 1);

@@ -257,15 +257,19 @@ TEST(Collectives, Monotonous) {
   }
 }
 
-std::vector<std::string> meshTexts(const Cluster &cluster, int64_t devices) {
+std::vector<std::string> textsOf(const std::vector<Mesh> &meshes, int64_t devices) {
   std::vector<std::string> texts;
-  for (const Mesh &mesh : enumerateMeshes(cluster, devices)) {
+  for (const Mesh &mesh : meshes) {
     std::string &text = texts.emplace_back();
     for (const Mesh::Axis &axis : mesh.axes)
       text += (text.empty() ? "" : " ") + axis.name + std::to_string(axis.size);
     EXPECT_EQ(mesh.devices(), devices);
   }
   return texts;
+}
+
+std::vector<std::string> meshTexts(const Cluster &cluster, int64_t devices) {
+  return textsOf(enumerateMeshes(cluster, devices), devices);
 }
 
 TEST(Meshes, Enumerated) {
@@ -278,6 +282,19 @@ TEST(Meshes, Enumerated) {
   EXPECT_EQ(meshTexts(twoNodes, 8), Texts({"data8", "data2 model4", "data4 model2"}));
   EXPECT_EQ(meshTexts(twoNodes, 16), Texts({"data16", "data2 model8", "model8 data2", "data4 model4", "model4 data4",
                                             "data8 model2", "model2 data8"}));
+}
+
+TEST(Meshes, SplitInThree) {
+  using Texts = std::vector<std::string>;
+  auto split = [](int64_t data, int64_t model) {
+    return textsOf(splitAxes(twoNodes, Mesh{{{"data", data}, {"model", model}}}), data * model);
+  };
+  EXPECT_EQ(split(2, 2), Texts());
+  EXPECT_EQ(split(2, 4), Texts({"data2 model2 inner2"}));
+  // Machines of eight: four across two of them are best split at the border.
+  EXPECT_EQ(split(4, 4), Texts({"data2 inner2 model4", "data4 model2 inner2"}));
+  EXPECT_EQ(split(1, 16)[0], "data1 model2 inner8");
+  EXPECT_EQ(splitAxes(twoNodes, Mesh{{{"data", 8}}}).size(), 0u);
 }
 
 TEST(Meshes, ManyDevices) {
