@@ -5,7 +5,8 @@
 
 One fresh process for each row, the cases in turn. Prints and writes the median, the fastest and the slowest run, the
 processor's time (of all cores: what a busy machine does not change), the highest memory, the certified gap and the best plan.
-Exit code 1 if a case is slower or less certain than it must be. The four depths show how the time grows with the layers.
+Exit code 1 if a case is slower or less certain than it must be, or if the processor's time grows faster than the layers
+(by more than a tenth), on devices with memory enough for all depths: what is short of memory takes more searches.
 Needs the package onnx.
 """
 
@@ -28,9 +29,26 @@ CASES = [
     ("GPT-2 small, 8 devices", GPT2, "8xh100", 64, 0.5),
     ("GPT 39 B, 64 devices", GPT39.format(48), "8x8xh100", 64, 2),
     ("GPT 39 B, 1,024 devices", GPT39.format(48), "128x8xh100", 1024, 10),
-    *((f"{layers} layers, 64 devices", GPT39.format(layers), "8x8xh100", 64, None) for layers in (12, 24, 48, 96)),
+    *((f"{layers} layers, 64 roomy devices", GPT39.format(layers), "roomy.toml", 64, None) for layers in (12, 24, 48, 96)),
 ]
 GAP = 0.002
+GROWTH = 1.1  # of the processor's time, over that of the layers
+ROOMY = """[cluster]
+name = "8x8xh100 with memory for all"
+[device]
+preset = "h100"
+memory = "2TB"
+[[level]]
+name = "nvlink"
+size = 8
+bandwidth = "450GB/s"
+latency = "2us"
+[[level]]
+name = "infiniband"
+size = 8
+bandwidth = "400GB/s"
+latency = "5us"
+"""
 
 
 def arguments():
@@ -67,13 +85,15 @@ def main():
     runs = {name: [] for name, *_ in cases}
     with tempfile.TemporaryDirectory() as folder:
         models = {}
+        roomy = pathlib.Path(folder) / "roomy.toml"
+        roomy.write_text(ROOMY)
         for words in dict.fromkeys(case[1] for case in cases):
             models[words] = pathlib.Path(folder) / f"{len(models)}.onnx"
             subprocess.run([sys.executable, MAKE_GRAPH, *words.split(), "-o", models[words]], check=True,
                            stdout=subprocess.DEVNULL)
         for _ in range(o.rounds):
             for name, words, cluster, batch, _limit in cases:
-                runs[name].append(run(divisi, models[words], cluster, batch))
+                runs[name].append(run(divisi, models[words], roomy if cluster == roomy.name else cluster, batch))
                 print(f"{name}: {runs[name][-1][0]:.2f} s", file=sys.stderr, flush=True)
     rows, bad = [], []
     for name, _words, _cluster, _batch, limit in cases:
@@ -92,6 +112,10 @@ def main():
             bad.append(f"{name}: certified gap {percent(row['gap'])}, at most {percent(GAP)} are allowed")
         if any(r[3] != plans for r in runs[name]):
             bad.append(f"{name}: the runs' answers differ")
+    depths = [(int(row["case"].split()[0]), row) for row in rows if "layers" in row["case"]]
+    for (few, before), (many, after) in zip(depths, depths[1:]):
+        if after["processor_s"] > GROWTH * before["processor_s"] * many / few:
+            bad.append(f"{few} to {many} layers: {before['processor_s']} to {after['processor_s']} s of the processor")
     lines = [f"`divisi plan`, whole command, {o.rounds} runs each", "",
              "| case | s, median [least-most] | at most | processor, s | memory, MB | certified gap | best plan |",
              "|---|---|---|---|---|---|---|"]

@@ -79,7 +79,7 @@ private:
     if (folder.error)
       return fail("cannot make a temporary folder: " + folder.error.message());
     std::string self = llvm::sys::fs::getMainExecutable(nullptr, (void *)&addProfile);
-    std::vector<std::string> ways = {"data", "operator", "auto"};
+    std::vector<std::string> ways = {"", "data", "operator", "auto"}; // first one device
     if (!flags.strategies.empty())
       ways = flags.strategies;
     if (flags.devices == 1)
@@ -172,7 +172,7 @@ void tools::addProfile(CLI::App &app, int &exitCode) {
       ->capture_default_str();
   command
       ->add_option("--strategy", flags->strategies,
-                   "ways to split it over several devices (default: data, operator and auto)")
+                   "ways to split it over several devices (default: data, operator and auto, after one device)")
       ->check(CLI::IsMember({"auto", "data", "operator"}));
   command->add_option("--steps", flags->steps, "steps to measure")->check(CLI::Range(5, 100000))->capture_default_str();
   auto *from = command->add_option("--from", flags->from, "take what a program wrote with --profile instead")

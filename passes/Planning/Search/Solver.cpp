@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 using namespace divisi;
@@ -98,12 +99,20 @@ private:
 
   void search() {
     Graph raw = rawGraph(problem);
+    solution.bound = plainBound(problem);
+    std::optional<Tied> tied;
+    if (options.tied)
+      tied = searchTied(raw);
+    if (tied && solution.fits && !options.certify)
+      return;
     Reduction whole = restrict(raw, allStrategies(raw));
     CappedSearch search(whole.graph, problem.capacity, options);
-    bool tied = options.tied && searchTied(raw, whole, search);
-    solution.bound = plainBound(problem);
-    if (tied && !options.certify)
-      return;
+    if (tied) {
+      for (const std::vector<int> &line : tied->lines)
+        search.offer(contract(whole, line));
+      if (options.certify)
+        spreadMessages(tied->reduction, whole, tied->price, search);
+    }
     if (any)
       search.offer(contract(whole, solution.choice));
     search.run();
@@ -113,28 +122,36 @@ private:
     solution.rounds += search.rounds();
   }
 
-  /// Solves the problem with equal variables tied, and starts the search on the whole one with its plans. False if
-  /// nothing can be tied or no tied plan fits.
-  bool searchTied(const Graph &raw, const Reduction &whole, CappedSearch &search) {
+  /// The problem with equal variables tied, and what its search found.
+  struct Tied {
+    Reduction reduction;
+    double price;
+    std::vector<std::vector<int>> lines; // plans of the whole problem, within the capacity and beyond it
+  };
+
+  /// Solves the tied problem, and takes its plan. Nothing if no variables can be tied or no tied plan fits.
+  std::optional<Tied> searchTied(const Graph &raw) {
     std::vector<int> leader = leadersByKind(problem);
+    bool led = false;
+    for (int v = 0; v < static_cast<int>(leader.size()); ++v)
+      led |= leader[v] != v;
+    if (!led)
+      return std::nullopt;
     Reduction tied = reduce(raw, leader, allStrategies(raw));
-    if (tied.graph.variables.size() == whole.graph.variables.size())
-      return false;
     SolveOptions first = options;
     first.branches = std::min(first.branches, mostTiedBranches);
     CappedSearch smaller(tied.graph, problem.capacity, first);
     smaller.run();
     solution.rounds += smaller.rounds();
     if (smaller.best().choice.size() != tied.graph.variables.size())
-      return false;
+      return std::nullopt;
     solution.price = smaller.price();
+    std::vector<std::vector<int>> lines;
     for (const auto &line : {smaller.within(), smaller.beyond()})
       if (line)
-        search.offer(contract(whole, tied.expand(line->choice)));
+        lines.push_back(tied.expand(line->choice));
     take(tied.expand(smaller.best().choice));
-    if (options.certify)
-      spreadMessages(tied, whole, smaller.price(), search);
-    return solution.fits;
+    return Tied{std::move(tied), smaller.price(), std::move(lines)};
   }
 
   /// A good start for the message passing on the whole graph, at a small part of its price.
