@@ -23,6 +23,9 @@ static constexpr int64_t mostStages = 64;
 /// Cuts of so many of the best pipelines are moved; so many times, in a step of so many operations.
 static constexpr size_t mostMoved = 2;
 static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
+/// Beside plans that split operations: the share over the ideal time from which pipelines are looked for, and the share
+/// by which they must be faster.
+static constexpr double mostOverIdeal = 0.1, clearlyFaster = 0.05;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
 
@@ -245,6 +248,24 @@ private:
 std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cluster &cluster,
                                                        const PipelineRequest &request) {
   return Search(module, cluster, request).run();
+}
+
+bool compiler::mayPipelinesWin(const Cluster &cluster, const ModuleCandidate &best, int64_t devices) {
+  if (!best.fits || best.measured > 0) // by measured times there are no pipelines to compare with
+    return !best.fits;
+  double ideal = best.planner->computation(cluster.used(devices)) / static_cast<double>(devices);
+  return best.prediction.seconds > (1 + mostOverIdeal) * ideal;
+}
+
+std::optional<PipelineCandidate> compiler::betterPipeline(ModuleOp module, const Cluster &cluster,
+                                                          const PipelineRequest &request, const ModuleCandidate &best) {
+  if (request.devices < 2 || !mayPipelinesWin(cluster, best, request.devices))
+    return std::nullopt;
+  std::vector<PipelineCandidate> ranked = rankPipelines(module, cluster, request);
+  if (ranked.empty() || !ranked[0].fits ||
+      (best.fits && ranked[0].seconds > (1 - clearlyFaster) * best.prediction.seconds))
+    return std::nullopt;
+  return std::move(ranked[0]);
 }
 
 llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {

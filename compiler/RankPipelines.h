@@ -18,6 +18,14 @@ struct PipelineRequest {
 std::vector<PipelineCandidate> rankPipelines(mlir::ModuleOp module, const planning::Cluster &cluster,
                                              const PipelineRequest &request);
 
+/// Whether pipelines are worth a search beside the best plan that splits operations: if that does not fit, or if it is
+/// predicted to take a tenth longer than the computation alone, divided evenly among the devices.
+bool mayPipelinesWin(const planning::Cluster &cluster, const planning::ModuleCandidate &best, int64_t devices);
+
+/// The best pipeline, if it is worth a search and clearly better than that plan: if it alone fits, or is 5 % faster.
+std::optional<PipelineCandidate> betterPipeline(mlir::ModuleOp module, const planning::Cluster &cluster,
+                                                const PipelineRequest &request, const planning::ModuleCandidate &best);
+
 /// For reports: name, step_ms, fits, memory_bytes, bubble, mesh of a stage, its plan, messages between stages, and
 /// their first nodes.
 llvm::json::Array describePipelines(const std::vector<PipelineCandidate> &candidates);

@@ -68,8 +68,8 @@ public:
 
 private:
   Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads, Communicator *ranks)
-      : code(code), description(std::move(manifest)), memory(std::move(arena)), context(threads),
-        numbers(description.results.size()), minibatches(newMinibatches()), ranks(ranks) {}
+      : code(code), description(std::move(manifest)), memory(std::move(arena)), ranks(ranks), context(threads),
+        numbers(description.results.size()), minibatches(newMinibatches()) {}
   /// Addresses of the device that computes.
   char *base() const { return accelerator ? accelerator->arena() : memory.data(); }
   const char *constants() const { return accelerator ? accelerator->constants() : code.constants; }

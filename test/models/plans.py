@@ -453,6 +453,21 @@ def pipelines_when_memory_is_short(p):
     yield "compile: with enough memory it chooses none", "pipeline = {" not in plan.stdout, plan.stderr.strip()[-150:]
 
 
+def pipelines_where_faster(p):
+    """Across a slow network compile chooses a pipeline by itself; inside a machine, where splits are cheap, none."""
+    model = p.graph("gpt --layers 8 --hidden 2048 --heads 16 --vocab 1024 --seq 1024")
+    for cluster, piped in (p.cluster(("nvlink", 4, "370GB/s", "2us"), ("ethernet", 2, "10Gb/s", "30us"), device="h100"), True), ("8xh100", False):
+        words = [model, "--cluster", cluster, "--dim", "batch=64"]
+        report = json.loads(p.run("plan", *words, "--pipelines", "--json").stdout)
+        plan, pipeline = report["plans"][0], report["pipelines"][0]
+        yield f"{pathlib.Path(cluster).name}: a pipeline is {'faster' if piped else 'not faster'}", \
+            piped == (pipeline["step_ms"] < 0.95 * plan["step_ms"]), f"{told(plan)}; {pipeline['name']} {pipeline['step_ms']:.1f} ms"
+        text = p.run("compile", *words, "--emit", "plan").stdout
+        yield f"  compile chooses {'it' if piped else 'none'}", \
+            (f"stages = {pipeline['stages']}" in text and f'schedule = "{pipeline["schedule"]}"' in text) if piped else "stages" not in text, \
+            text[:200].replace("\n", " ")
+
+
 def pipelines_of_other_microbatches(p):
     """What splits microbatches of one size need not split those of another: such plans are left out."""
     model = p.graph("gpt --layers 1 --hidden 8192 --heads 64 --vocab 512 --seq 1024")
@@ -515,7 +530,7 @@ def memory_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

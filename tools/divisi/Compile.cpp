@@ -225,13 +225,12 @@ private:
       return failure();
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-    if (bool free = options.alone && options.pins.empty() && !hasBatchNorm; free && !candidates->front().fits) {
+    if (options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any()) {
       PipelineRequest request = flags.devices.request;
       if (plan.remat)
         request.remat = *plan.remat > 0;
-      auto piped = rankPipelines(*model.module, *cluster, request);
-      if (!piped.empty() && piped.front().fits)
-        return applyPipeline(std::move(piped.front()));
+      if (auto piped = betterPipeline(*model.module, *cluster, request, candidates->front()))
+        return applyPipeline(std::move(*piped));
     }
     if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
       return failure();

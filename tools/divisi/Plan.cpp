@@ -189,6 +189,10 @@ public:
         suggestPipeline(first, *cluster, devices);
       suggest(*cluster, options, devices);
       suggestPrecision(*cluster, options);
+    } else if (bool free = devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm;
+               free && !flags.pipelines && compiler::mayPipelinesWin(*cluster, first.candidates[0], devices)) {
+      llvm::errs()
+          << "note: pipelines may be faster: --pipelines ranks them, and compile chooses between them and these\n";
     }
     std::vector<compiler::PlanReport::Flip> flips;
     if (explain)

@@ -205,6 +205,10 @@ Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
       rest(problem, /*evaluation=*/true) {}
 
+double Planner::computation(const Cluster &on) const {
+  return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
+}
+
 Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name) const {
   Expansion expansion = expand(problem, mesh, plan);
   return price(on, mesh, std::move(plan), std::move(name), expansion);
@@ -356,7 +360,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
   if (!best.fits)
     return {};
   std::vector<Candidate> result;
-  const double compute = price(cluster, meshOf("data", 1), unsplit(problem), "").prediction.compute;
+  const double compute = computation(cluster);
   int64_t all = options.meshes[0].devices();
   for (int64_t devices = all - 1; devices > 1; --devices) {
     if (all % devices != 0 || compute / devices >= best.prediction.seconds)

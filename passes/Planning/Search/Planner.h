@@ -56,6 +56,8 @@ public:
   void certify(const std::vector<Pin> &pins, Candidate &candidate) const;
   /// Decides what not every step does, the evaluation: a search leaves it unsplit.
   void complete(Candidate &candidate) const;
+  /// Seconds that one device of a cluster computes in a step, unsplit.
+  double computation(const Cluster &on) const;
   /// What a plan would take on another cluster.
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name) const;
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
