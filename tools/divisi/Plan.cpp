@@ -190,7 +190,8 @@ public:
       suggest(*cluster, options, devices);
       suggestPrecision(*cluster, options);
     } else if (bool free = devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm;
-               free && !flags.pipelines && compiler::mayPipelinesWin(*cluster, first.candidates[0], devices)) {
+               free && !explain && !flags.json && !flags.pipelines &&
+               compiler::mayPipelinesWin(*cluster, first.candidates[0], devices)) {
       llvm::errs()
           << "note: pipelines may be faster: --pipelines ranks them, and compile chooses between them and these\n";
     }
