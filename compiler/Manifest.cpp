@@ -180,7 +180,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                                     const WeightsReference &weights, const Expectation *expectation) {
   json::Array inputs, states, scalars, results, mesh, collectives, tasks;
   llvm::StringSet<> seen;
-  std::set<int64_t> messages;
+  std::set<int64_t> known;                                 // collectives and transfers
+  std::map<std::pair<int64_t, int64_t>, int64_t> messages; // from one stage to another: the most bytes of one
   int64_t batch = 0;
   auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(exec::names::arenas);
   for (auto task : module.getOps<func::FuncOp>()) {
@@ -196,10 +197,16 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     if (mesh.empty())
       for (const auto &axis : meshOf(task).axes)
         mesh.push_back(json::Object{{"name", axis.name}, {"size", axis.size}});
-    for (auto call : task.getOps<exec::CallOp>())
-      if (auto name = call->getAttrOfType<StringAttr>(exec::names::collective);
-          name && messages.insert(call.getParams()[0]).second)
+    for (auto call : task.getOps<exec::CallOp>()) {
+      auto name = call->getAttrOfType<StringAttr>(exec::names::collective);
+      if (name && known.insert(call.getParams()[0]).second)
         collectives.push_back(collective(call, name));
+      if (call.getService() == "divisi_send") {
+        auto word = [&](size_t offset) { return call.getParams()[offset / sizeof(int64_t)]; };
+        int64_t &most = messages[{dist::stageOf(task), word(offsetof(DivisiTransfer, stage))}];
+        most = std::max(most, word(offsetof(DivisiTransfer, bytes)));
+      }
+    }
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {
       Type type = task.getArgumentTypes()[i];
       auto offset = task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset);
@@ -271,6 +278,10 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
   if (!mesh.empty()) {
     manifest["mesh"] = std::move(mesh);
     manifest["collectives"] = std::move(collectives);
+    json::Array pairs;
+    for (auto [stages, bytes] : messages)
+      pairs.push_back(json::Object{{"from", stages.first}, {"to", stages.second}, {"bytes", bytes}});
+    manifest["messages"] = std::move(pairs);
   }
   if (expectation) {
     json::Array calls;

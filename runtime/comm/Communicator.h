@@ -66,6 +66,8 @@ public:
   /// For a wait of somebody else on the compute thread, which has a patience of its own: the failure that ends it, if
   /// there is one. (It does not say where.)
   Status watch(Patience &patience) const;
+  /// Names another collective or transfer. Only while nothing is under way.
+  void addName(int64_t id, std::string name) { names.emplace(id, std::move(name)); }
   /// What messages call a collective or transfer: 'its name'.
   std::string nameOf(int64_t id) const;
   /// Gets the times of collectives and transfers from now on; null for none. Only while there are none.

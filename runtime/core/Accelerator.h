@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,11 +60,17 @@ public:
   /// The run has failed: gives up what other ranks take part in, so that nothing waits for them. Only its end follows.
   virtual void abandon() noexcept {}
 
-  /// Called by all ranks together, which all have accelerators: what runs collectives over these axes of the mesh
-  /// without the hosts' memory, and gives `byHost` what it does not have. Null, and the obstacle, if there is one.
-  virtual Exchange *connect(Communicator &ranks, const std::set<std::vector<int64_t>> &axes, Exchange &byHost,
-                            std::string &obstacle) {
-    (void)ranks, (void)axes, (void)byHost, (void)obstacle;
+  /// What ranks exchange: collectives over axes of the mesh, and messages from a stage to another, of so many bytes at
+  /// most. Numbers from `freeId` on are of no collective or transfer.
+  struct Traffic {
+    std::set<std::vector<int64_t>> axes;
+    std::map<std::pair<int64_t, int64_t>, int64_t> messages;
+    int64_t freeId = 0;
+  };
+  /// Called by all ranks together, which all have accelerators: what runs collectives and messages without the hosts'
+  /// memory, and gives `byHost` what it does not have. Null, and the obstacle, if there is one.
+  virtual Exchange *connect(Communicator &ranks, const Traffic &traffic, Exchange &byHost, std::string &obstacle) {
+    (void)ranks, (void)traffic, (void)byHost, (void)obstacle;
     return nullptr;
   }
 

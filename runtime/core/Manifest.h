@@ -114,13 +114,14 @@ struct Manifest {
   std::vector<State> state;
   std::vector<Tensor> scalars;
   std::vector<Output> results;
-  Mesh mesh;                                        ///< without axes: one device
-  int64_t rank = 0;                                 ///< whose pieces the arena has; known when the program runs
-  std::map<int64_t, std::string> collectives;       ///< and transfers
-  std::set<std::vector<int64_t>> groups;            ///< the axes, major to minor, that collectives are over
-  std::vector<std::string> tasks;                   ///< names
-  std::map<std::string, std::vector<Table>> tables; ///< by function and stage
-  std::vector<uint64_t> arenas;                     ///< bytes by stage
+  Mesh mesh;                                               ///< without axes: one device
+  int64_t rank = 0;                                        ///< whose pieces the arena has; known when the program runs
+  std::map<int64_t, std::string> collectives;              ///< and transfers
+  std::set<std::vector<int64_t>> groups;                   ///< the axes, major to minor, that collectives are over
+  std::map<std::pair<int64_t, int64_t>, int64_t> messages; ///< the most bytes of one, by its stages
+  std::vector<std::string> tasks;                          ///< names
+  std::map<std::string, std::vector<Table>> tables;        ///< by function and stage
+  std::vector<uint64_t> arenas;                            ///< bytes by stage
   std::vector<Call> calls; ///< of tasks; once the rank is known, of all that its table of `train` runs
   double expectedStep = 0; ///< microseconds; 0: unknown
   double learningRate = 0.01;

@@ -62,6 +62,8 @@ public:
       parseOutput(item);
     for (const Json &item : top.array("collectives"))
       parseCollective(item);
+    for (const Json &item : top.array("messages"))
+      parseMessage(item);
     for (const Json &item : top.array("tasks"))
       if (item.is_string())
         manifest.tasks.push_back(item.get<std::string>());
@@ -190,6 +192,16 @@ private:
     if (!axes.empty())
       manifest.groups.insert(std::move(axes));
     keep(reader.status());
+  }
+
+  void parseMessage(const Json &json) {
+    JsonReader reader(json, "a message of the manifest");
+    int64_t from = reader.integer("from"), to = reader.integer("to"), bytes = reader.integer("bytes");
+    auto isStage = [&](int64_t stage) { return stage >= 0 && stage < manifest.stages(); };
+    if (!isStage(from) || !isStage(to) || bytes < 0)
+      reader.fail("is between stages that there are not, or has a size that cannot be");
+    keep(reader.status());
+    manifest.messages[{from, to}] = bytes;
   }
 
   void parseCall(const Json &json) {

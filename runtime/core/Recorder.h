@@ -42,13 +42,17 @@ public:
       firstMark = now();
     marked.push_back({begin, end, collective});
   }
+  void addMarkedSend(size_t begin, size_t end, int64_t id) {
+    addMarked(begin, end, id);
+    marked.back().sends = true;
+  }
   /// The seconds of all marks since the first; none if they are not known.
   void resolve(const std::vector<double> &seconds) {
     for (const Marked &m : marked) {
       if (m.begin >= seconds.size() || m.end >= seconds.size())
         continue;
       Span span{firstMark + seconds[m.begin], firstMark + seconds[m.end]};
-      m.collective ? addCollective(*m.collective, span) : addCall(span);
+      m.sends ? addSend(*m.collective, span) : m.collective ? addCollective(*m.collective, span) : addCall(span);
     }
     marked.clear();
   }
@@ -64,6 +68,7 @@ private:
   struct Marked {
     size_t begin, end;
     std::optional<int64_t> collective;
+    bool sends = false;
   };
   Clock::time_point origin = Clock::now();
   std::vector<Marked> marked;

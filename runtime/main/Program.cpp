@@ -35,7 +35,9 @@ Result<std::string> Program::connectDevices() {
   if (!without.ok() || *without != 0)
     return without.ok() ? Result(obstacle) : without.status();
   Status status = withAccelerator([&](Accelerator &device) {
-    if (Exchange *direct = device.connect(*ranks, description.groups, *staging, obstacle))
+    const auto &ids = description.collectives;
+    Accelerator::Traffic traffic{description.groups, description.messages, ids.empty() ? 0 : ids.rbegin()->first + 1};
+    if (Exchange *direct = device.connect(*ranks, traffic, *staging, obstacle))
       context.exchange = direct;
   });
   return status.ok() ? Result(obstacle) : ranks->located(status);

@@ -42,6 +42,8 @@ WAYS = {
     "data=2,model=2": ["--devices", "4", "--compile-args=--mesh data=2,model=2", "--cases", "gpt_tiny"],
     "zero 3": ["--devices", "2", "--compile-args=--mesh data=2 --zero 3", "--cases", "gpt_tiny"],
     "stage=2": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 2", "--cases", "lenet"],
+    "stage=2 interleaved": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 4 --schedule interleaved", "--cases", "unet_tiny"],
+    "stage=2 gpipe": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 4 --schedule gpipe", "--cases", "llama_tiny"],
     "stage=2,data=2": ["--devices", "4", "--compile-args=--mesh stage=2,data=2 --microbatches 2", "--cases", "gpt_tiny"],
 }
 

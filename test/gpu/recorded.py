@@ -29,7 +29,7 @@ STEPS = 6
 WAYS = {
     1: [""],
     2: ["--strategy data", "--strategy operator", "--mesh data=2 --zero 1", "--mesh data=2 --zero 2", "--mesh data=2 --zero 3",
-        "--mesh stage=2 --microbatches 2 --schedule 1f1b"],
+        "--mesh stage=2 --microbatches 2 --schedule 1f1b", "--mesh stage=2 --microbatches 4 --schedule interleaved"],
     4: ["--mesh data=2,model=2", "--mesh data=2,model=2 --zero 3", "--mesh stage=2,data=2 --microbatches 2 --schedule gpipe"],
     8: ["--mesh data=2,model=4", "--mesh data=8 --zero 1", "--mesh stage=2,data=2,model=2 --microbatches 2 --schedule 1f1b"],
 }
@@ -116,13 +116,13 @@ def run(build, model, ranks, way):
     for mine in calls:
         if wrong := check_memory(mine):
             return wrong
-        # Messages between stages go through the host, which also chooses the experts.
+        # Tasks that send or receive are not recorded; the host chooses the experts.
         if "stage" not in way and model != "moe_tiny" and (wrong := check_graphs(mine)):
             return wrong
     if wrong := check_collectives(calls):
         return wrong
     collectives = sum(call.startswith("nccl") for mine in calls for call in mine)
-    return "" if collectives or ranks == 1 or "stage=2 " in way else "no collective reached NCCL"
+    return "" if collectives or ranks == 1 else "no collective reached NCCL"
 
 
 def main():

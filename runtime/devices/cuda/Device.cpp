@@ -111,8 +111,7 @@ public:
       recorder->resolve(marks.take());
   }
 
-  Exchange *connect(Communicator &ranks, const std::set<std::vector<int64_t>> &axes, Exchange &byHost,
-                    std::string &obstacle) override {
+  Exchange *connect(Communicator &ranks, const Traffic &traffic, Exchange &byHost, std::string &obstacle) override {
     std::unique_ptr<NcclFunctions> functions;
     try {
       functions = std::make_unique<NcclFunctions>();
@@ -129,7 +128,7 @@ public:
     if (*worst > 0)
       return nullptr;
     nccl.emplace(driver, std::move(functions), stream, ranks, byHost);
-    nccl->connect(axes);
+    nccl->connect(traffic, [this] { keepFromRecording(); });
     nccl->setRecorder(recorder, &marks);
     return &*nccl;
   }

@@ -1,6 +1,6 @@
 #include "runtime/devices/cuda/Nccl.h"
-#include "runtime/devices/cuda/Library.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -9,8 +9,8 @@ using namespace divisi::runtime::cuda;
 
 namespace {
 // Values of NCCL's enumerations (nccl.h).
-constexpr int int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
-constexpr int sum = 0, maximum = 2, minimum = 3, inProgress = 7;
+constexpr int int8 = ncclBytes, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
+constexpr int sum = 0, maximum = 2, minimum = 3;
 
 /// By DivisiType; none for what NCCL cannot combine.
 std::optional<int> typeOf(int64_t type) {
@@ -43,23 +43,6 @@ bool combines(const DivisiCollective &params) {
 }
 } // namespace
 
-NcclFunctions::NcclFunctions() {
-  void *library = openLibrary({"libnccl.so.2", "libnccl.so"}, "NCCL");
-#define DIVISI_NCCL_BIND(name, symbol, ...) bind(library, symbol, name);
-  DIVISI_NCCL(DIVISI_NCCL_BIND)
-#undef DIVISI_NCCL_BIND
-  bind(library, "ncclGetErrorString", errorText);
-  bind(library, "ncclGetLastError", lastError);
-}
-
-void NcclFunctions::check(int code, const std::string &what) const {
-  if (code == 0 || code == inProgress)
-    return;
-  const char *text = errorText(code), *more = lastError(nullptr);
-  throw std::runtime_error(
-      concat("NCCL cannot ", what, ": ", text ? text : "error", more && *more ? ": " : "", more ? more : ""));
-}
-
 Nccl::Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
            Exchange &byHost)
     : driver(driver), nccl(std::move(functions)), compute(compute), ranks(ranks), byHost(byHost) {}
@@ -76,33 +59,54 @@ Nccl::~Nccl() {
     driver.destroyStream(side);
 }
 
+/// The ranks that this one makes communicators with, in the same order on all ranks; those of messages begin with the
+/// sender. Groups that it is not in are empty.
+std::vector<Nccl::Group> Nccl::groupsOf(const Accelerator::Traffic &traffic) const {
+  std::vector<Group> groups;
+  const Mesh &mesh = ranks.mesh();
+  for (const auto &over : traffic.axes)
+    groups.push_back(mesh.group(ranks.rank(), over));
+  std::optional<int64_t> axis = mesh.stageAxis();
+  for (const auto &[stages, bytes] : traffic.messages) {
+    Group &group = groups.emplace_back();
+    int64_t mine = mesh.index(ranks.rank(), *axis);
+    if (stages.first != stages.second && (stages.first == mine || stages.second == mine)) {
+      Group all = mesh.group(ranks.rank(), std::span(&*axis, 1));
+      group = {all[static_cast<size_t>(stages.first)], all[static_cast<size_t>(stages.second)]};
+    }
+  }
+  return groups;
+}
+
 /// What this rank needs by itself, and the ids of the groups whose first rank it is.
-std::string Nccl::prepare(const std::set<std::vector<int64_t>> &axes) {
+std::string Nccl::prepare(const std::vector<Group> &groups) {
   driver.check(driver.createStream(&side, nonBlocking), "create a stream");
   driver.check(driver.createEvent(&ready, untimed), "create an event");
   word = std::make_unique<PinnedWords>(driver, 1);
   std::string ids;
-  for (const auto &over : axes) {
+  for (const Group &group : groups) {
     NcclId id = {};
-    if (ranks.mesh().count(over) > 1 && ranks.mesh().index(ranks.rank(), over) == 0)
+    if (group.size() > 1 && group[0] == ranks.rank())
       nccl->check(nccl->uniqueId(&id), "make an id");
     ids.append(id.bytes, sizeof id.bytes);
   }
   return ids;
 }
 
-void Nccl::connect(const std::set<std::vector<int64_t>> &axes) {
+void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> inTask) {
+  keepFromRecording = std::move(inTask);
+  messages.emplace(driver, *nccl, compute, ranks, byHost, traffic.freeId);
+  std::vector<Group> groups = groupsOf(traffic);
   std::string mine;
   Status prepared;
   try {
-    mine = prepare(axes);
+    mine = prepare(groups);
   } catch (const std::runtime_error &error) {
     prepared = failure(error.what());
   }
   // From here on no rank may stay away: the others would wait for it.
   if (Status status = ranks.agree(prepared).status(); !status.ok())
     throw std::runtime_error(status.message());
-  auto me = static_cast<int64_t>(ranks.rank());
   Result<std::vector<std::string>> gathered = ranks.gather(mine);
   std::string all;
   for (const std::string &ids : gathered.ok() ? *gathered : std::vector<std::string>())
@@ -110,19 +114,33 @@ void Nccl::connect(const std::set<std::vector<int64_t>> &axes) {
   Status status = gathered.ok() ? ranks.broadcast(all) : gathered.status();
   if (!status.ok() || all.size() != mine.size() * static_cast<size_t>(ranks.size()))
     throw std::runtime_error(status.ok() ? "the ranks do not agree on their groups" : status.message());
+  // All ranks go through the groups in one order, so that none waits for one that waits for it.
+  auto connected = [&](size_t number) {
+    const Group &group = groups[number];
+    NcclComm comm = nullptr;
+    if (group.size() < 2)
+      return comm;
+    NcclId id;
+    std::memcpy(id.bytes, all.data() + static_cast<size_t>(group[0]) * mine.size() + number * sizeof id.bytes,
+                sizeof id.bytes);
+    auto place = std::find(group.begin(), group.end(), ranks.rank()) - group.begin();
+    nccl->check(nccl->init(&comm, static_cast<int>(group.size()), id, static_cast<int>(place)),
+                concat("connect the GPUs of ranks ", group.front(), " to ", group.back()));
+    return comm;
+  };
   size_t number = 0;
-  for (const auto &over : axes) {
-    NcclComm &comm = comms[over];
-    std::vector<int> group = ranks.mesh().group(me, over);
-    if (group.size() > 1) {
-      NcclId id;
-      std::memcpy(id.bytes, all.data() + static_cast<size_t>(group[0]) * mine.size() + number * sizeof id.bytes,
-                  sizeof id.bytes);
-      nccl->check(nccl->init(&comm, static_cast<int>(group.size()), id, static_cast<int>(ranks.mesh().index(me, over))),
-                  concat("connect the GPUs of ranks ", group.front(), " to ", group.back()));
-    }
-    ++number;
-  }
+  for (const auto &over : traffic.axes)
+    comms[over] = connected(number++);
+  for (const auto &[stages, bytes] : traffic.messages)
+    if (NcclComm comm = connected(number++))
+      messages->connect(stages.first, stages.second, comm, bytes);
+}
+
+std::vector<NcclComm *> Nccl::communicators() {
+  std::vector<NcclComm *> result = messages ? messages->communicators() : std::vector<NcclComm *>();
+  for (auto &[axes, comm] : comms)
+    result.push_back(&comm);
+  return result;
 }
 
 char *Nccl::scratch(size_t bytes) {
@@ -165,7 +183,33 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
   return {};
 }
 
+/// What a call throws or says, with the name of its message.
+Status Nccl::named(int64_t id, const std::function<Status()> &call) {
+  keepFromRecording();
+  Status status;
+  try {
+    status = call();
+  } catch (const std::runtime_error &error) {
+    status = failure(ranks.nameOf(id), ": ", error.what());
+  }
+  return status.ok() ? status : ranks.located(status);
+}
+
+Status Nccl::send(const DivisiTransfer &params, const void *data) {
+  if (!messages->sendsTo(params.stage))
+    return byHost.send(params, data);
+  return named(params.id, [&] { return messages->send(params, data); });
+}
+
+Status Nccl::receive(const DivisiTransfer &params, void *data) {
+  if (!messages->receivesFrom(params.stage))
+    return byHost.receive(params, data);
+  return named(params.id, [&] { return messages->receive(params, data); });
+}
+
 Status Nccl::await(int64_t id) {
+  if (messages->carries(id))
+    return named(id, [&] { return messages->await(id); });
   if (!open.erase(id))
     return byHost.await(id);
   try {
@@ -275,16 +319,23 @@ void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclCo
 }
 
 void Nccl::abort() noexcept {
-  for (auto &[axes, comm] : comms)
-    if (NcclComm lost = std::exchange(comm, nullptr))
+  for (NcclComm *comm : communicators())
+    if (NcclComm lost = std::exchange(*comm, nullptr))
       nccl->abort(lost);
 }
 
 void Nccl::fail(const std::string &why) {
   unsigned under = word->read(0);
+  std::optional<int64_t> id = under ? std::optional<int64_t>(under - 1) : messages->underWay();
   abort();
-  Status status = failure(under == 0 ? "" : concat("waited for ", ranks.nameOf(under - 1), ": "), why);
+  Status status = failure(id ? concat("waited for ", ranks.nameOf(*id), ": ") : "", why);
   throw std::runtime_error(ranks.located(status).message());
+}
+
+void Nccl::wait() {
+  wait(side);
+  for (Stream stream : messages->streams())
+    wait(stream);
 }
 
 void Nccl::wait(const std::function<int()> &query) {
@@ -298,9 +349,9 @@ void Nccl::wait(const std::function<int()> &query) {
       continue;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
-    for (auto &[axes, comm] : comms) {
+    for (NcclComm *comm : communicators()) {
       int problem = 0;
-      if (comm && (nccl->asyncError(comm, &problem) != 0 || (problem != 0 && problem != inProgress)))
+      if (*comm && (nccl->asyncError(*comm, &problem) != 0 || (problem != 0 && problem != ncclInProgress)))
         fail(concat("NCCL: ", nccl->errorText(problem)));
     }
     if (Status status = ranks.watch(patience); !status.ok())

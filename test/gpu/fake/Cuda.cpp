@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <dlfcn.h>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -32,8 +37,69 @@ struct Graph {
   std::vector<Work> work;
   std::map<Stream *, size_t> joined = {}; // of streams that take part: how much of them the first one has waited for
 };
+/// Does what a stream is given on a thread of its own, from the first message between two ranks on: these wait for each
+/// other while the host goes on.
+class Worker {
+public:
+  Worker() : thread([this] { work(); }) {}
+  ~Worker() {
+    {
+      std::lock_guard lock(mutex);
+      ends = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+  size_t give(Work work) {
+    std::lock_guard lock(mutex);
+    queue.push_back(std::move(work));
+    changed.notify_all();
+    return ++given;
+  }
+  /// The code of what was given until then; notReady.
+  int codeOf(size_t ticket) {
+    std::lock_guard lock(mutex);
+    return failed != success ? failed : done >= ticket ? success : notReady;
+  }
+  int all() {
+    std::lock_guard lock(mutex);
+    return failed != success ? failed : done == given ? success : notReady;
+  }
+  int wait(size_t ticket) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return failed != success || done >= ticket; });
+    return failed;
+  }
+
+private:
+  void work() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return ends || !queue.empty(); });
+      if (queue.empty())
+        return;
+      Work next = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      int code = next();
+      lock.lock();
+      failed = failed != success ? failed : code;
+      ++done;
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Work> queue;
+  size_t given = 0, done = 0;
+  int failed = success;
+  bool ends = false;
+  std::thread thread;
+};
 struct Stream {
   bool stuck = false; // what it was given last never ends
+  std::shared_ptr<Worker> worker = {};
   Graph *capture = nullptr;
   size_t count = 0; // of what it was given
 };
@@ -43,6 +109,9 @@ struct Event {
   Stream *stream = nullptr;
   Graph *capture = nullptr;
   size_t count = 0;
+  std::shared_ptr<Worker> worker = {}; // of the stream, if it has one
+  size_t ticket = 0;
+  std::shared_ptr<std::chrono::steady_clock::time_point> later = {}; // when the worker came to it
 };
 
 std::map<uintptr_t, size_t> allocations;
@@ -66,6 +135,10 @@ int enqueue(Stream *stream, Work work) {
   ++stream->count;
   if (stream->stuck)
     return success;
+  if (stream->worker) {
+    stream->worker->give(std::move(work));
+    return success;
+  }
   if (!stream->capture)
     return work();
   stream->capture->work.push_back(std::move(work));
@@ -276,26 +349,48 @@ API cuEventDestroy_v2(Event *event) {
   return success;
 }
 API cuEventRecord(Event *event, Stream *stream) {
-  *event = {std::chrono::steady_clock::now(), event->timed, stream, stream->capture, stream->count};
+  *event = {std::chrono::steady_clock::now(), event->timed, stream, stream->capture, stream->count, stream->worker};
+  if (stream->worker) {
+    event->later = std::make_shared<std::chrono::steady_clock::time_point>();
+    event->ticket = stream->worker->give([later = event->later] {
+      *later = std::chrono::steady_clock::now();
+      return success;
+    });
+  }
   return success;
 }
 API cuEventElapsedTime(float *milliseconds, Event *begin, Event *end) {
   if (!begin->timed || !end->timed || !begin->stream || !end->stream || begin->capture || end->capture)
     return invalidValue;
-  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  auto timeOf = [](Event *event) { return event->later ? *event->later : event->time; };
+  for (Event *event : {begin, end})
+    if (event->worker && event->worker->codeOf(event->ticket) != success)
+      return notReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(timeOf(end) - timeOf(begin)).count();
   return success;
 }
 API cuEventSynchronize(Event *event) {
+  if (event->worker)
+    return event->worker->wait(event->ticket);
   if (event->stream && event->stream->stuck)
     waitForEver();
   return event->capture ? captureInvalid : success;
 }
 API cuEventQuery(Event *event) {
+  if (event->worker)
+    return event->worker->codeOf(event->ticket);
   return event->capture ? captureInvalid : event->stream && event->stream->stuck ? notReady : success;
 }
 API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
   if (!event->stream)
     return invalidValue;
+  if (event->worker && !stream->worker) // (as long as the other stream waits, its host asks it for nothing that counts)
+    return stream->capture ? captureIsolation : event->worker->wait(event->ticket);
+  if (stream->worker) {
+    if (event->worker && event->worker != stream->worker)
+      stream->worker->give([worker = event->worker, ticket = event->ticket] { return worker->wait(ticket); });
+    return event->capture ? captureIsolation : success;
+  }
   stream->stuck = stream->stuck || event->stream->stuck;
   if (event->capture && !stream->capture) { // from now on it takes part
     stream->capture = event->capture;
@@ -308,7 +403,11 @@ API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
       it->second = std::max(it->second, event->count);
   return success;
 }
-API cuStreamQuery(Stream *stream) { return stream->capture ? captureInvalid : stream->stuck ? notReady : success; }
+API cuStreamQuery(Stream *stream) {
+  if (stream->worker)
+    return stream->stuck ? notReady : stream->worker->all();
+  return stream->capture ? captureInvalid : stream->stuck ? notReady : success;
+}
 API cuStreamCreate(Stream **stream, unsigned) {
   *stream = new Stream;
   return success;
@@ -319,6 +418,8 @@ API cuStreamDestroy_v2(Stream *stream) {
 }
 API cuStreamSynchronize(Stream *stream) {
   record("synchronize");
+  while (stream->worker && stream->worker->all() == notReady)
+    std::this_thread::yield();
   if (stream->stuck)
     waitForEver();
   return stream->capture ? captureInvalid : success;
@@ -408,6 +509,13 @@ API cuGraphExecDestroy(Graph *graph) {
 extern "C" __attribute__((visibility("default"))) void fakeStick(void *stream) {
   ((Stream *)stream)->stuck = true;
   stuckInGraph = true;
+}
+// A message between two ranks: from now on the stream goes on beside the host.
+extern "C" __attribute__((visibility("default"))) int fakeDefer(void *stream, std::function<int()> *work) {
+  auto *on = (Stream *)stream;
+  if (!on->capture && !on->worker)
+    on->worker = std::make_shared<Worker>();
+  return enqueue(on, *work);
 }
 // What the libraries beside this one ask: do it now, or when the graph runs.
 extern "C" __attribute__((visibility("default"))) int fakeEnqueue(void *stream, std::function<int()> *work) {

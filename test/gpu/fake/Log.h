@@ -14,17 +14,19 @@ __attribute__((format(printf, 1, 2))) inline void record(const char *format, ...
   }();
   if (!file)
     return;
+  flockfile(file); // threads of streams write, too
   std::va_list arguments;
   va_start(arguments, format);
   std::vfprintf(file, format, arguments);
   va_end(arguments);
   std::fputc('\n', file);
   std::fflush(file);
+  funlockfile(file);
 }
 
 /// For libraries beside the driver: does it now, or when the graph that is recorded runs. `none` if there is no driver.
-inline int enqueueOn(void *stream, std::function<int()> work, int none) {
+inline int enqueueOn(void *stream, std::function<int()> work, int none, const char *how = "fakeEnqueue") {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, "fakeEnqueue") : nullptr;
+  auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, how) : nullptr;
   return function ? function(stream, &work) : none;
 }

@@ -4,6 +4,7 @@
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -44,8 +45,8 @@ struct Op {
   size_t bytes() const { return count * widths[type]; }
 };
 
-bool hung = false;   // something never ends
-bool failed = false; // an error that shows when somebody asks
+std::atomic<bool> hung = false;   // something never ends
+std::atomic<bool> failed = false; // an error that shows when somebody asks
 
 std::string fileOf(const Comm &comm, int from, int to, uint64_t number) {
   return comm.path + "." + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number);
@@ -164,7 +165,7 @@ int finish(const Op &op) {
 /// an error of NCCL's own; `fails`: it cannot be started at all. The code of the call.
 std::optional<int> breaks(const Op &op) {
   static const std::string text = std::getenv("DIVISI_FAKE_NCCL_BREAK") ? std::getenv("DIVISI_FAKE_NCCL_BREAK") : "";
-  static int left = std::atoi(text.c_str());
+  static std::atomic<int> left = std::atoi(text.c_str());
   if (text.empty() || left-- != 0)
     return std::nullopt;
   record("nccl breaks");
@@ -214,8 +215,9 @@ int end() {
     if (op.stream != ops[0].stream || op.type < 0 || op.type > bfloat16 || op.peer < 0 || op.peer >= op.comm->size ||
         op.count == 0)
       return invalidArgument;
+  bool message = ops.size() == 1 && (ops[0].kind == Send || ops[0].kind == Receive);
   return enqueueOn(
-      ops[0].stream, [ops] { return run(ops); }, invalidUsage);
+      ops[0].stream, [ops] { return run(ops); }, invalidUsage, message ? "fakeDefer" : "fakeEnqueue");
 }
 int ask(Op op) {
   ++depth;

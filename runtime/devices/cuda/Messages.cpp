@@ -1,0 +1,272 @@
+#include "runtime/devices/cuda/Messages.h"
+
+using namespace divisi::runtime;
+using namespace divisi::runtime::cuda;
+
+namespace {
+/// Messages that may be on their way to one rank without the hosts.
+constexpr size_t slotsOfLink = 4;
+} // namespace
+
+Messages::Messages(const Driver &driver, const NcclFunctions &nccl, Stream compute, Communicator &ranks,
+                   Exchange &byHost, int64_t freeId)
+    : driver(driver), nccl(nccl), compute(compute), ranks(ranks), byHost(byHost), freeId(freeId) {
+  if (std::optional<int64_t> axis = ranks.mesh().stageAxis())
+    mine = ranks.mesh().index(ranks.rank(), *axis);
+}
+
+Messages::~Messages() {
+  std::map<std::pair<int64_t, int64_t>, NcclComm> inOrder; // the same on all ranks: some wait for their other side
+  for (auto &[stage, link] : to)
+    inOrder[{mine, stage}] = link.comm;
+  for (auto &[stage, link] : from)
+    inOrder[{stage, mine}] = link.comm;
+  for (auto &[stages, comm] : inOrder)
+    if (comm)
+      nccl.destroy(comm);
+  for (auto *side : {&to, &from})
+    for (auto &[stage, link] : *side) {
+      for (Slot &slot : link.slots)
+        if (slot.sent)
+          driver.destroyEvent(slot.sent);
+      if (link.stream)
+        driver.destroyStream(link.stream);
+    }
+  for (auto &[id, flow] : flows) {
+    for (Posted &posted : flow.posted)
+      spare.push_back(posted.free);
+    spare.push_back(flow.done);
+  }
+  spare.push_back(ready);
+  for (Event event : spare)
+    if (event)
+      driver.destroyEvent(event);
+}
+
+void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t bytes) {
+  if (sender == receiver)
+    return;
+  ranks.addName(freeId + sender, concat("the next message of stage ", sender));
+  Link &link = sender == mine ? to[receiver] : from[sender];
+  link.stage = sender == mine ? receiver : sender;
+  link.comm = comm;
+  link.bytes = bytes;
+  driver.check(driver.createStream(&link.stream, nonBlocking), "create a stream");
+  link.word = std::make_unique<PinnedWords>(driver, 1);
+  for (size_t i = 0; i < slotsOfLink && sender == mine; ++i)
+    link.slots.push_back(
+        {std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for messages")});
+}
+
+char *Messages::Pool::take(const Driver &driver, int64_t bytes) {
+  if (auto known = spare.find(bytes); known != spare.end())
+    return spare.extract(known).mapped();
+  blocks.push_back(std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for a message"));
+  return blocks.back()->data();
+}
+
+std::vector<NcclComm *> Messages::communicators() {
+  std::vector<NcclComm *> result;
+  for (auto *side : {&to, &from})
+    for (auto &[stage, link] : *side)
+      result.push_back(&link.comm);
+  return result;
+}
+
+std::vector<Stream> Messages::streams() const {
+  std::vector<Stream> result;
+  for (const auto *side : {&to, &from})
+    for (const auto &[stage, link] : *side)
+      result.push_back(link.stream);
+  return result;
+}
+
+std::optional<int64_t> Messages::underWay() const {
+  for (const auto *side : {&from, &to}) // the longest wait is for what another rank sends
+    for (const auto &[stage, link] : *side)
+      if (unsigned number = link.word->read(0))
+        return number - 1;
+  return std::nullopt;
+}
+
+Event Messages::newEvent() {
+  Event event = nullptr;
+  if (!spare.empty()) {
+    event = spare.back();
+    spare.pop_back();
+  } else {
+    driver.check(driver.createEvent(&event, untimed), "create an event");
+  }
+  return event;
+}
+
+void Messages::copy(void *target, const void *source, int64_t bytes, Stream stream) {
+  if (bytes > 0)
+    driver.check(driver.onDevice(addressOf(target), addressOf(source), static_cast<size_t>(bytes), stream),
+                 "copy on the GPU");
+}
+
+/// A stream goes on when another one has done what it was asked for so far.
+void Messages::follow(Stream stream, Event &event, Stream after) {
+  if (!event)
+    event = newEvent();
+  driver.check(driver.recordEvent(event, after), "record an event");
+  driver.check(driver.waitEvent(stream, event, 0), "wait for an event");
+}
+
+void Messages::note(Link &link, int64_t number) {
+  driver.check(driver.fillWords(link.word->address(0), static_cast<unsigned>(number), 1, link.stream), "note progress");
+}
+
+void Messages::markDone(Flow &flow, Stream stream) {
+  if (!flow.done)
+    flow.done = newEvent();
+  driver.check(driver.recordEvent(flow.done, stream), "record an event");
+  flow.onGpu = true;
+}
+
+Messages::Slot *Messages::freeSlot(Link &link) {
+  for (Slot &slot : link.slots) {
+    int code = slot.sent ? driver.queryEvent(slot.sent) : 0;
+    if (code == 0)
+      return &slot;
+    if (code != notReady)
+      driver.check(code, "send a message");
+  }
+  return nullptr;
+}
+
+Status Messages::send(const DivisiTransfer &params, const void *data) {
+  if (params.stage == mine)
+    return sendToMyself(params, data);
+  Link &link = to.at(params.stage);
+  Slot *slot = params.bytes <= link.bytes ? freeSlot(link) : nullptr;
+  Header header{params.id, params.bytes, slot ? 0 : 1};
+  if (Status status = ranks.send({freeId + mine, params.stage, sizeof header}, &header); !status.ok())
+    return status;
+  if (!slot)
+    return byHost.send(params, data);
+  if (!slot->sent)
+    slot->sent = newEvent();
+  copy(slot->memory->data(), data, params.bytes, compute);
+  follow(link.stream, ready, compute);
+  note(link, params.id + 1);
+  size_t begin = recorder ? marks->add(link.stream) : 0;
+  if (params.bytes > 0)
+    nccl.check(nccl.send(slot->memory->data(), static_cast<size_t>(params.bytes), ncclBytes, 1, link.comm, link.stream),
+               "send");
+  if (recorder)
+    recorder->addMarkedSend(begin, marks->add(link.stream), params.id);
+  note(link, 0);
+  driver.check(driver.recordEvent(slot->sent, link.stream), "record an event");
+  return {};
+}
+
+/// All of it on the computing stream, in the order of the calls.
+Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
+  Flow &flow = flows[params.id];
+  if (flow.posted.empty()) {
+    char *memory = own.take(driver, params.bytes);
+    copy(memory, data, params.bytes, compute);
+    flow.arrived.push_back({memory, params.bytes});
+    return {};
+  }
+  Posted posted = flow.posted.front();
+  flow.posted.pop_front();
+  if (posted.bytes != params.bytes)
+    return failure(ranks.nameOf(params.id), ": the sides disagree on its size");
+  copy(posted.data, data, params.bytes, compute);
+  return {};
+}
+
+Status Messages::receive(const DivisiTransfer &params, void *data) {
+  Flow &flow = flows[params.id];
+  if (flow.arrived.empty()) {
+    Posted posted{params.stage, data, params.bytes, nullptr};
+    if (params.stage != mine) {
+      posted.free = newEvent();
+      driver.check(driver.recordEvent(posted.free, compute), "record an event");
+    }
+    flow.posted.push_back(posted);
+    return {};
+  }
+  Arrived arrived = flow.arrived.front();
+  flow.arrived.pop_front();
+  if (arrived.bytes != params.bytes)
+    return failure(ranks.nameOf(params.id), ": the sides disagree on its size");
+  if (!arrived.data && params.bytes > 0) {
+    flow.onHost = true;
+    return byHost.receive(params, data);
+  }
+  if (params.stage == mine) {
+    copy(data, arrived.data, params.bytes, compute);
+    own.give(arrived.bytes, arrived.data);
+    return {};
+  }
+  Link &link = from.at(params.stage);
+  follow(link.stream, ready, compute);
+  copy(data, arrived.data, params.bytes, link.stream);
+  link.early.give(arrived.bytes, arrived.data);
+  markDone(flow, link.stream);
+  return {};
+}
+
+/// NCCL's receive of what a header tells of.
+void Messages::take(Link &link, const Header &header, void *data) {
+  note(link, header.id + 1);
+  size_t begin = recorder ? marks->add(link.stream) : 0;
+  if (header.bytes > 0)
+    nccl.check(nccl.receive(data, static_cast<size_t>(header.bytes), ncclBytes, 0, link.comm, link.stream), "receive");
+  if (recorder)
+    recorder->addMarked(begin, marks->add(link.stream), header.id);
+  note(link, 0);
+}
+
+/// The next message of a rank, whatever it is.
+Status Messages::next(Link &link) {
+  Header header;
+  if (Status status = ranks.receive({freeId + link.stage, link.stage, sizeof header}, &header); !status.ok())
+    return status;
+  if (Status status = ranks.await(freeId + link.stage); !status.ok())
+    return status;
+  Flow &flow = flows[header.id];
+  if (flow.posted.empty()) {
+    char *memory = nullptr;
+    if (!header.byHost) {
+      memory = link.early.take(driver, header.bytes);
+      take(link, header, memory);
+    }
+    flow.arrived.push_back({memory, header.bytes});
+    return {};
+  }
+  Posted posted = flow.posted.front();
+  flow.posted.pop_front();
+  spare.push_back(posted.free);
+  if (posted.bytes != header.bytes || posted.stage != link.stage)
+    return failure(ranks.nameOf(header.id), ": the sides disagree on its size");
+  if (header.byHost) {
+    flow.onHost = true;
+    return byHost.receive({header.id, link.stage, header.bytes}, posted.data);
+  }
+  driver.check(driver.waitEvent(link.stream, posted.free, 0), "wait for an event");
+  take(link, header, posted.data);
+  markDone(flow, link.stream);
+  return {};
+}
+
+Status Messages::await(int64_t id) {
+  Flow &flow = flows.at(id);
+  while (!flow.posted.empty()) {
+    int64_t stage = flow.posted.front().stage;
+    if (stage == mine)
+      return failure(ranks.nameOf(id), ": this rank waits for what it has not sent");
+    if (Status status = next(from.at(stage)); !status.ok())
+      return status;
+  }
+  if (std::exchange(flow.onHost, false))
+    if (Status status = byHost.await(id); !status.ok())
+      return status;
+  if (std::exchange(flow.onGpu, false))
+    driver.check(driver.waitEvent(compute, flow.done, 0), "wait for an event");
+  return {};
+}

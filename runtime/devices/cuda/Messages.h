@@ -1,0 +1,129 @@
+//===- Messages.h - messages between stages by NCCL -------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_MESSAGES_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_MESSAGES_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/devices/cuda/Marks.h"
+#include "runtime/devices/cuda/Memory.h"
+#include "runtime/devices/cuda/NcclFunctions.h"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace divisi::runtime::cuda {
+
+/// Messages from GPU to GPU, each direction between two ranks by a communicator and on a stream of its own. NCCL
+/// matches sends and receives in their order, but messages of different ids are independent: so each send tells the
+/// other host what comes next, and the receiver posts NCCL's receives in that order, when it must wait for one of them.
+/// A message for which all memory that sends leave from is taken goes by the hosts.
+class Messages {
+public:
+  /// Numbers from `freeId` on are of no collective or transfer.
+  Messages(const Driver &driver, const NcclFunctions &nccl, Stream compute, Communicator &ranks, Exchange &byHost,
+           int64_t freeId);
+  ~Messages();
+  Messages(const Messages &) = delete;
+  Messages &operator=(const Messages &) = delete;
+
+  /// A communicator of two ranks, of whose stages this one's is `from` or `to`; messages have so many bytes at most.
+  /// The first rank sends. Nothing for what stays on this rank. Throws std::runtime_error.
+  void connect(int64_t from, int64_t to, NcclComm comm, int64_t bytes);
+
+  bool sendsTo(int64_t stage) const { return stage == mine || to.count(stage) > 0; }
+  bool receivesFrom(int64_t stage) const { return stage == mine || from.count(stage) > 0; }
+  /// Whether it was received here.
+  bool carries(int64_t id) const { return flows.count(id) > 0; }
+  /// As Exchange; throw std::runtime_error where the driver or NCCL fails.
+  Status send(const DivisiTransfer &params, const void *data);
+  Status receive(const DivisiTransfer &params, void *data);
+  Status await(int64_t id);
+
+  void setRecorder(Recorder *to, Marks *on) {
+    recorder = to;
+    marks = on;
+  }
+  /// The communicators' members that a failure must reset.
+  std::vector<NcclComm *> communicators();
+  std::vector<Stream> streams() const;
+  /// The id of a message that is under way, if there is one.
+  std::optional<int64_t> underWay() const;
+
+private:
+  /// Memory from which a message is sent.
+  struct Slot {
+    std::unique_ptr<Memory> memory;
+    Event sent = nullptr; ///< null: never yet
+  };
+  /// Memory for what comes before it was asked for, used again on one stream.
+  class Pool {
+  public:
+    char *take(const Driver &driver, int64_t bytes);
+    void give(int64_t bytes, char *block) { spare.emplace(bytes, block); }
+
+  private:
+    std::vector<std::unique_ptr<Memory>> blocks;
+    std::multimap<int64_t, char *> spare; ///< by bytes
+  };
+  struct Link {
+    int64_t stage = 0; ///< of the other side
+    NcclComm comm = nullptr;
+    Stream stream = nullptr;
+    int64_t bytes = 0; ///< of a slot
+    std::vector<Slot> slots;
+    Pool early;
+    std::unique_ptr<PinnedWords> word; ///< 1 + the id of the message that is under way; 0: none is
+  };
+  /// What the host of a sender tells that of the receiver.
+  struct Header {
+    int64_t id = 0, bytes = 0, byHost = 0;
+  };
+  struct Posted {
+    int64_t stage = 0;
+    void *data = nullptr;
+    int64_t bytes = 0;
+    Event free = nullptr; ///< when the buffer may be written
+  };
+  /// What came before it was asked for.
+  struct Arrived {
+    char *data = nullptr; ///< null: it comes by the hosts
+    int64_t bytes = 0;
+  };
+  /// The messages of one id.
+  struct Flow {
+    std::deque<Posted> posted;
+    std::deque<Arrived> arrived;
+    Event done = nullptr;
+    bool onGpu = false, onHost = false; ///< something of it is under way
+  };
+
+  Slot *freeSlot(Link &link);
+  Status sendToMyself(const DivisiTransfer &params, const void *data);
+  Status next(Link &link);
+  void take(Link &link, const Header &header, void *data);
+  void markDone(Flow &flow, Stream stream);
+  void copy(void *to, const void *from, int64_t bytes, Stream stream);
+  void follow(Stream stream, Event &event, Stream after);
+  void note(Link &link, int64_t number);
+  Event newEvent();
+
+  const Driver &driver;
+  const NcclFunctions &nccl;
+  Stream compute;
+  Communicator &ranks;
+  Exchange &byHost;
+  int64_t freeId, mine = 0;
+  std::map<int64_t, Link> to, from; ///< by the other stage
+  std::map<int64_t, Flow> flows;    ///< by id
+  std::vector<Event> spare;
+  Event ready = nullptr;
+  Pool own;                     ///< of what this rank sends to itself
+  Recorder *recorder = nullptr; ///< not owned
+  Marks *marks = nullptr;
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_MESSAGES_H
