@@ -6,6 +6,8 @@ using namespace divisi::runtime::cuda;
 namespace {
 /// Messages that may be on their way to one rank without the hosts.
 constexpr size_t slotsOfLink = 4;
+/// Blocks that are there from the start: allocating later may wait for all that the GPU does.
+constexpr size_t earlyBlocks = 4;
 } // namespace
 
 Messages::Messages(const Driver &driver, const NcclFunctions &nccl, Stream compute, Communicator &ranks,
@@ -44,6 +46,8 @@ Messages::~Messages() {
 }
 
 void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t bytes) {
+  if (sender == receiver && sender == mine)
+    own.grow(driver, bytes, earlyBlocks);
   if (sender == receiver)
     return;
   ranks.addName(freeId + sender, concat("the next message of stage ", sender));
@@ -53,16 +57,27 @@ void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t 
   link.bytes = bytes;
   driver.check(driver.createStream(&link.stream, nonBlocking), "create a stream");
   link.word = std::make_unique<PinnedWords>(driver, 1);
+  if (receiver == mine)
+    link.early.grow(driver, bytes, earlyBlocks);
   for (size_t i = 0; i < slotsOfLink && sender == mine; ++i)
     link.slots.push_back(
         {std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for messages")});
 }
 
-char *Messages::Pool::take(const Driver &driver, int64_t bytes) {
-  if (auto known = spare.find(bytes); known != spare.end())
-    return spare.extract(known).mapped();
-  blocks.push_back(std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for a message"));
-  return blocks.back()->data();
+void Messages::Pool::grow(const Driver &driver, int64_t bytes, size_t count) {
+  size = bytes;
+  for (size_t i = 0; i < count; ++i) {
+    blocks.push_back(std::make_unique<Memory>(driver, static_cast<size_t>(size), "allocate memory for messages"));
+    spare.push_back(blocks.back()->data());
+  }
+}
+
+char *Messages::Pool::take(const Driver &driver) {
+  if (spare.empty())
+    grow(driver, size, 1);
+  char *block = spare.back();
+  spare.pop_back();
+  return block;
 }
 
 std::vector<NcclComm *> Messages::communicators() {
@@ -166,7 +181,7 @@ Status Messages::send(const DivisiTransfer &params, const void *data) {
 Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
   Flow &flow = flows[params.id];
   if (flow.posted.empty()) {
-    char *memory = own.take(driver, params.bytes);
+    char *memory = own.take(driver);
     copy(memory, data, params.bytes, compute);
     flow.arrived.push_back({memory, params.bytes});
     return {};
@@ -200,13 +215,13 @@ Status Messages::receive(const DivisiTransfer &params, void *data) {
   }
   if (params.stage == mine) {
     copy(data, arrived.data, params.bytes, compute);
-    own.give(arrived.bytes, arrived.data);
+    own.give(arrived.data);
     return {};
   }
   Link &link = from.at(params.stage);
   follow(link.stream, ready, compute);
   copy(data, arrived.data, params.bytes, link.stream);
-  link.early.give(arrived.bytes, arrived.data);
+  link.early.give(arrived.data);
   markDone(flow, link.stream);
   return {};
 }
@@ -232,8 +247,10 @@ Status Messages::next(Link &link) {
   Flow &flow = flows[header.id];
   if (flow.posted.empty()) {
     char *memory = nullptr;
+    if (!header.byHost && header.bytes > link.bytes)
+      return failure(ranks.nameOf(header.id), ": is larger than messages from there are");
     if (!header.byHost) {
-      memory = link.early.take(driver, header.bytes);
+      memory = link.early.take(driver);
       take(link, header, memory);
     }
     flow.arrived.push_back({memory, header.bytes});

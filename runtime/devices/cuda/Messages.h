@@ -57,15 +57,18 @@ private:
     std::unique_ptr<Memory> memory;
     Event sent = nullptr; ///< null: never yet
   };
-  /// Memory for what comes before it was asked for, used again on one stream.
+  /// Blocks for what comes before it was asked for, used again on one stream.
   class Pool {
   public:
-    char *take(const Driver &driver, int64_t bytes);
-    void give(int64_t bytes, char *block) { spare.emplace(bytes, block); }
+    /// Adds some blocks of so many bytes, of which each later one is, too.
+    void grow(const Driver &driver, int64_t bytes, size_t count);
+    char *take(const Driver &driver);
+    void give(char *block) { spare.push_back(block); }
 
   private:
+    int64_t size = 0;
     std::vector<std::unique_ptr<Memory>> blocks;
-    std::multimap<int64_t, char *> spare; ///< by bytes
+    std::vector<char *> spare;
   };
   struct Link {
     int64_t stage = 0; ///< of the other side

@@ -131,9 +131,11 @@ void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> in
   size_t number = 0;
   for (const auto &over : traffic.axes)
     comms[over] = connected(number++);
-  for (const auto &[stages, bytes] : traffic.messages)
-    if (NcclComm comm = connected(number++))
+  for (const auto &[stages, bytes] : traffic.messages) {
+    NcclComm comm = connected(number++);
+    if (comm || stages.first == stages.second)
       messages->connect(stages.first, stages.second, comm, bytes);
+  }
 }
 
 std::vector<NcclComm *> Nccl::communicators() {
