@@ -12,9 +12,21 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace {
+
+/// Functions that polynomials compute. Those of MLIR for sin and cos lose all digits of large arguments: a library's do
+/// not.
+bool isApproximated(StringRef name) {
+  static const llvm::StringSet<> names = {"math.acos", "math.asin", "math.atan", "math.atan2", "math.cbrt",
+                                          "math.erf",  "math.erfc", "math.exp",  "math.expm1", "math.log",
+                                          "math.log2", "math.tanh", "math.log1p"};
+  return names.contains(name);
+}
+bool isPeriodic(StringRef name) { return name == "math.sin" || name == "math.cos"; }
 
 /// Expands functions of floats and small float formats, and allows multiply and add to contract.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
@@ -25,7 +37,8 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
   }
   void runOnOperation() final {
     RewritePatternSet patterns(&getContext());
-    populateMathPolynomialApproximationPatterns(patterns);
+    populateMathF32ExpansionPatterns(patterns, [](StringRef name) { return isApproximated(name) || isPeriodic(name); });
+    populateMathPolynomialApproximationPatterns(patterns, isApproximated);
     arith::populateExpandBFloat16Patterns(patterns);
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))

@@ -20,6 +20,9 @@ static constexpr int64_t expensiveFlops = 8;
 static constexpr int64_t farCalls = 4;
 /// A row's values that nobody outside of the kernel needs should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
+/// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
+static constexpr int64_t mostOperations = 64;
+static constexpr size_t mostStages = 64;
 
 /// Of the first result; 0 without one.
 static int64_t elements(Operation *op) {
@@ -61,7 +64,7 @@ bool FusionPlan::mustBeWhole(Operation *op) const {
 
 void FusionPlan::chooseStages() {
   struct Chain {
-    int64_t flops = 0;
+    int64_t flops = 0, operations = 1;
     llvm::SmallDenseSet<Value> leaves; // values of full size that recomputing would read
   };
   llvm::DenseMap<Operation *, Chain> chains;
@@ -78,6 +81,7 @@ void FusionPlan::chooseStages() {
       Operation *producer = operand.getDefiningOp();
       if (producer && chains.count(producer)) {
         chain.flops += chains[producer].flops;
+        chain.operations += chains[producer].operations;
         chain.leaves.insert(chains[producer].leaves.begin(), chains[producer].leaves.end());
       } else if (!isa_and_nonnull<graph::ConstantOp>(producer)) {
         if (2 * graph::tensorType(operand).getNumElements() > elements(&op))
@@ -87,7 +91,8 @@ void FusionPlan::chooseStages() {
     bool repeated = evaluations[&op] > 1.5 * elements(&op);
     bool dear = chain.flops >= expensiveFlops || chain.leaves.size() >= 2;
     bool reshapeOnly = isa<graph::ReshapeOp>(op);
-    if ((mustBeWhole(&op) && !reshapeOnly) || (repeated && dear && !reshapeOnly)) {
+    bool isLong = chain.operations > mostOperations;
+    if (!reshapeOnly && (mustBeWhole(&op) || (repeated && dear) || isLong)) {
       stages.insert(&op);
       continue;
     }
@@ -196,7 +201,7 @@ bool FusionPlan::join(Operation *op, ArrayRef<Edge> edges) {
     if (it == kernelOf.end())
       continue;
     Kernel &kernel = kernels[it->second];
-    if (!kernel.open || kernel.serial || kernel.when != getWhen(op))
+    if (!kernel.open || kernel.serial || kernel.when != getWhen(op) || kernel.stages.size() == mostStages)
       continue;
     RowSet rows = intersect(own, kernel.rows);
     for (const Edge &edge : edges)
@@ -224,7 +229,7 @@ bool FusionPlan::joinSibling(Operation *op, ArrayRef<Edge> edges, ArrayRef<Value
   LoopDomain domain = cast<LoopInterface>(op).getLoopDomain();
   for (int i = kernels.size() - 1; i >= 0 && i >= (int)kernels.size() - 8; --i) {
     Kernel &kernel = kernels[i];
-    if (!kernel.open || kernel.serial || kernel.when != getWhen(op))
+    if (!kernel.open || kernel.serial || kernel.when != getWhen(op) || kernel.stages.size() == mostStages)
       continue;
     if (llvm::any_of(edges, [&](const Edge &edge) { return kernelOf.lookup_or(edge.producer, -1) == i; }))
       continue;

@@ -1,5 +1,7 @@
 #include "compiler/Import/ModelImporter.h"
 
+#include "llvm/Support/JSON.h"
+
 using namespace mlir;
 using namespace divisi::compiler;
 using namespace divisi::graph;
@@ -70,7 +72,22 @@ void ModelImporter::checkDims() {
       }
 }
 
+/// Names end in JSON: those of a manifest.
+static void checkNames(const onnx::GraphProto &graph) {
+  auto check = [](const char *what, const std::string &name) {
+    if (!llvm::json::isUTF8(name))
+      fail("the name of ", what, " '", llvm::json::fixUTF8(name), "' is not UTF-8");
+  };
+  for (const auto &input : graph.input())
+    check("input", input.name());
+  for (const auto &tensor : graph.initializer())
+    check("initializer", tensor.name());
+  for (const auto &output : graph.output())
+    check("output", output.name());
+}
+
 void ModelImporter::importInputs(Scope &scope) {
+  checkNames(model->graph());
   std::set<std::string> initializers;
   for (const auto &tensor : model->graph().initializer())
     initializers.insert(tensor.name());

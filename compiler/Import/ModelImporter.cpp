@@ -224,6 +224,8 @@ Results ModelImporter::importCall(const onnx::NodeProto &node, const onnx::Funct
     inner.attributes[attribute.name()] = attribute;
   for (const auto &attribute : node.attribute())
     inner.attributes[attribute.name()] = attribute;
+  if (node.input_size() > function.input_size())
+    fail("it has ", node.input_size(), " inputs, but the function takes ", function.input_size());
   for (auto [i, input] : llvm::enumerate(function.input())) {
     if ((int)i >= node.input_size() || node.input(i).empty())
       continue;

@@ -168,6 +168,32 @@ LogicalResult ScatterElementsOp::verify() {
   return success();
 }
 
+/// Of x and the updates where a scatter keeps the greatest or the least: those that are equal to it share its gradient.
+template <typename Read, typename Scatter>
+static Values extremeGradient(B &b, Combine combine, Value g, Value x, Value updates, Read read, Scatter scatter) {
+  auto number = [&](Value isSo, Value like) { return b.keepWhere(isSo, b.splatLike(like, 1)); };
+  Value kept = scatter(x, updates, combine);
+  Value isX = b.compare(Predicate::eq, x, kept), isUpdate = b.compare(Predicate::eq, updates, read(kept));
+  Value share = b.div(g, scatter(number(isX, x), number(isUpdate, updates), Combine::add));
+  // Where nothing is equal (NaN), nobody has a share of infinity.
+  return {b.keepWhere(isX, share), Value(), b.keepWhere(isUpdate, read(share))};
+}
+
+/// Of x and the updates where a scatter multiplies: the product of the others, which only one zero leaves alone.
+template <typename Read, typename Scatter>
+static Values productGradient(B &b, Value g, Value x, Value updates, Read read, Scatter scatter) {
+  auto isZero = [&](Value v) { return b.compareConst(Predicate::eq, v, 0); };
+  auto withoutZero = [&](Value v) { return b.select(isZero(v), b.splatLike(v, 1), v); };
+  auto zeros = [&](Value v) { return b.keepWhere(isZero(v), b.splatLike(v, 1)); };
+  Value product = b.mul(g, scatter(withoutZero(x), withoutZero(updates), Combine::mul));
+  Value count = scatter(zeros(x), zeros(updates), Combine::add);
+  auto gradient = [&](Value v, Value product, Value count) {
+    Value others = b.sub(count, zeros(v)); // that are zero
+    return b.keepWhere(isZero(others), b.div(product, withoutZero(v)));
+  };
+  return {gradient(x, product, count), Value(), gradient(updates, read(product), read(count))};
+}
+
 /// Gradients of a scatter whose positions are read back by `read`. `written` is x with zeros scattered over it: where
 /// it keeps a one, x passes through. Overwriting scatters with repeated indices give each update the full gradient.
 template <typename Read, typename Scatter>
@@ -179,9 +205,13 @@ static Values scatterGradient(B &b, Combine combine, Value g, Value x, Value upd
     Value kept = scatter(b.splatLike(x, 1), b.splatLike(updates, 0), Combine::assign);
     return {b.mul(g, kept), Value(), read(g)};
   }
-  default:
-    return {Value(), Value(), Value()};
+  case Combine::max:
+  case Combine::min:
+    return extremeGradient(b, combine, g, x, updates, read, scatter);
+  case Combine::mul:
+    return productGradient(b, g, x, updates, read, scatter);
   }
+  llvm_unreachable("unknown combine");
 }
 
 Values ScatterElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {

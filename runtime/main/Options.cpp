@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/AtomicFile.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -27,25 +28,36 @@ std::string examples(const Manifest &manifest, const std::string &program) {
                 " --steps 1000 --lr-schedule cosine --warmup-steps 50 --log log.jsonl\n");
 }
 
+/// A whole number of at least `least`, which is said without the greatest one.
+CLI::Validator whole(int64_t least) {
+  auto check = [least](const std::string &text) -> std::string {
+    int64_t number = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    bool good = error == std::errc() && end == text.data() + text.size() && number >= least;
+    return good ? "" : concat("expected a whole number from ", least, ", got '", text, "'");
+  };
+  return {check, "", "whole"};
+}
+
 void declare(CLI::App &app, Options &o, Raw &raw) {
   auto list = [&](const char *flag, std::vector<std::string> &to, const char *text) {
     app.add_option(flag, to, text)->type_name("NAME=FILE.npy")->allow_extra_args(false);
   };
   list("--data", raw.data, "training data of an input; once for each input");
   list("--eval", raw.eval, "evaluation data of an input; once for each input");
-  app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(CLI::PositiveNumber);
-  app.add_option("--steps", o.steps, "stop after this many steps of training")->check(CLI::PositiveNumber);
+  app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1));
+  app.add_option("--steps", o.steps, "stop after this many steps of training")->check(whole(1));
   app.add_flag("--no-shuffle", raw.noShuffle, "consecutive rows are consecutive batches");
-  app.add_option("--seed", o.seed, "seed of shuffling and dropout")->capture_default_str();
+  app.add_option("--seed", o.seed, "seed of shuffling and dropout")->check(whole(0))->capture_default_str();
   app.add_option("--lr", o.schedule.rate, "learning rate")->capture_default_str();
   app.add_option("--lr-schedule", raw.schedule, "how the learning rate falls: constant, linear, cosine or step")
       ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}))
       ->capture_default_str();
   app.add_option("--warmup-steps", o.schedule.warmup, "steps in which the learning rate rises")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0))
       ->capture_default_str();
   app.add_option("--lr-step-size", o.schedule.stepSize, "schedule 'step': steps between two falls")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0))
       ->capture_default_str();
   app.add_option("--lr-gamma", o.schedule.gamma, "schedule 'step': factor of each fall")->capture_default_str();
   app.add_option("--log", o.log, "write a line of JSON for each step and evaluation")->type_name("FILE.jsonl");
@@ -58,11 +70,12 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
   app.add_option("--save-weights", o.saveWeights, "write the trained weights")->type_name("FILE.safetensors");
   auto *weights = app.add_option("--weights", o.weights, "start from these weights")->type_name("FILE.safetensors");
-  app.add_option("--init", o.init, "start from random weights with this seed")->type_name("SEED")->excludes(weights);
+  app.add_option("--init", o.init, "start from random weights with this seed")
+      ->type_name("SEED")
+      ->check(whole(0))
+      ->excludes(weights);
   auto *checkpoint = app.add_option("--checkpoint", o.checkpoint, "keep checkpoints in this folder")->type_name("DIR");
-  app.add_option("--every", o.every, "steps between checkpoints [one epoch]")
-      ->check(CLI::PositiveNumber)
-      ->needs(checkpoint);
+  app.add_option("--every", o.every, "steps between checkpoints [one epoch]")->check(whole(1))->needs(checkpoint);
   app.add_flag("--resume", o.resume, "go on from the newest checkpoint, if there is one")->needs(checkpoint);
   app.add_option("--device", o.device,
                  "what computes: a GPU if there is one and the program has code for it, cpu or cuda")
@@ -109,6 +122,8 @@ Status finish(const Raw &raw, Options &o) {
   o.schedule.kind = *kind;
   if (!std::isfinite(o.schedule.rate) || o.schedule.rate < 0)
     return Status::usage("--lr: expected a finite number that is not negative");
+  if (!std::isfinite(o.schedule.gamma) || o.schedule.gamma < 0)
+    return Status::usage("--lr-gamma: expected a finite number that is not negative");
   if (o.schedule.kind == Schedule::Kind::Step && o.schedule.stepSize < 1)
     return Status::usage("--lr-schedule step needs --lr-step-size");
   for (auto status : {sortFiles("--data", raw.data, o.data), sortFiles("--eval", raw.eval, o.eval),

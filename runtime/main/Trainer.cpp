@@ -262,7 +262,8 @@ Status Trainer::checkLoss(const Log::Step &line) const {
   if (std::isfinite(loss))
     return {};
   return failure("the loss of step ", line.step, " is ", std::isnan(loss) ? "NaN" : "infinite",
-                 ": training stops and nothing is saved; a smaller --lr or --warmup-steps may help");
+                 ": training stops and nothing is saved; a smaller --lr or --warmup-steps may help, or the data is at "
+                 "fault: NaN, or no label of a batch that counts");
 }
 
 std::vector<std::pair<std::string, double>> Trainer::gradNorms() const {

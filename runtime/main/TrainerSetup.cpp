@@ -48,7 +48,10 @@ Status Trainer::openData() {
     evalData.emplace(std::move(*evaluation));
   }
   // Without either flag: one epoch.
-  total = options.epochs || !options.steps ? options.epochs.value_or(1) * each : *options.steps;
+  if (!options.epochs && options.steps)
+    total = *options.steps;
+  else if (__builtin_mul_overflow(options.epochs.value_or(1), each, &total))
+    total = INT64_MAX;
   if (options.steps)
     total = std::min(total, *options.steps);
   return {};

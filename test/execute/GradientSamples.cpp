@@ -73,6 +73,12 @@ std::vector<GradientSample> test::gradientSamples() {
   one("scatter_elements", {"4x3xf64", "2x3xi64", "2x3xf64"}, "4x3xf64",
       "dim = 0 : i64, combine = #graph<combine assign>");
   all.back().modulo = 4; // no element is written twice
+  for (std::string combine : {"max", "min", "mul"}) {
+    one("scatter_elements", {"4x3xf64", "2x3xi64", "2x3xf64"}, "4x3xf64",
+        "dim = 0 : i64, combine = #graph<combine " + combine + ">");
+    one("scatter_nd", {"3x4xf64", "3x1xi64", "3x4xf64"}, "3x4xf64",
+        "batch_dims = 0 : i64, combine = #graph<combine " + combine + ">");
+  }
   one("gather_nd", {"3x4xf64", "3x1xi64"}, "3x4xf64", "batch_dims = 0 : i64");
   one("scatter_nd", {"3x4xf64", "2x1xi64", "2x4xf64"}, "3x4xf64",
       "batch_dims = 0 : i64, combine = #graph<combine add>");

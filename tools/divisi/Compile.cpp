@@ -37,6 +37,19 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 
+/// Whether a dump's names can be in a manifest, which is JSON.
+static LogicalResult checkNames(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (ArrayAttr list : {function.getAllArgAttrs(), function.getAllResultAttrs()}) {
+      auto isWrong = [](StringAttr text) {
+        return llvm::json::isUTF8(text.getValue()) ? WalkResult::advance() : WalkResult::interrupt();
+      };
+      if (list && list.walk(isWrong).wasInterrupted())
+        return function.emitError("has a name that is not UTF-8");
+    }
+  return success();
+}
+
 namespace {
 
 struct CompileFlags {
@@ -58,7 +71,7 @@ public:
       : flags(flags), plan(flags.devices.plan), microbatches(flags.devices.microbatches), installation(installation) {}
 
   int run() {
-    if (failed(session.read(flags.model.input, flags.model.import)))
+    if (failed(session.read(flags.model.input, flags.model.import)) || failed(checkNames(*session.model.module)))
       return 1;
     bool ptx = flags.emit == "ptx";
     Level target = flags.emit.empty()     ? Level::llvm
@@ -357,6 +370,18 @@ private:
 
 } // namespace
 
+/// What is wrong with the place of a program, which has a file of weights beside it.
+static std::string checkProgram(const std::string &path) {
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file)
+    return "-o " + path + ": this is " +
+           (status.type() == llvm::sys::fs::file_type::directory_file ? "a folder" : "not a file");
+  StringRef folder = llvm::sys::path::parent_path(path);
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
+    return "-o " + path + ": there is no folder '" + folder.str() + "'";
+  return "";
+}
+
 void tools::addCompile(CLI::App &app, const Installation &installation, int &exitCode) {
   auto flags = std::make_shared<CompileFlags>();
   CLI::App *command = app.add_subcommand("compile", "compile a model to a program that trains it");
@@ -390,6 +415,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       wrong = "--emit expects graph, train, plan, planned, dist, exec, llvm or ptx, got '" + flags->emit + "'";
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
+    if (wrong.empty() && flags->emit.empty())
+      wrong = checkProgram(flags->output);
     if (wrong.empty())
       wrong = flags->devices.finish(*command);
     flags->model.import.accumulate = flags->devices.accumulate;

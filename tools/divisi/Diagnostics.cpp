@@ -36,8 +36,12 @@ std::string divisi::tools::describe(const Diagnostic &diagnostic) {
   default:
     out << "note: ";
   }
-  printLocation(out, diagnostic.getLocation());
-  out << diagnostic.str();
+  std::string place, message = diagnostic.str();
+  llvm::raw_string_ostream where(place);
+  printLocation(where, diagnostic.getLocation());
+  if (!llvm::StringRef(message).starts_with(llvm::StringRef(place).rtrim(": "))) // some messages name the node
+    out << place;
+  out << message;
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "divisi/ModelFlags.h"
 
+#include <cmath>
+
 using namespace divisi;
 using namespace divisi::tools;
 using compiler::ImportOptions;
@@ -28,7 +30,7 @@ void ModelFlags::addTo(CLI::App &command) {
   training->add_option("--beta2", train.beta2, "decay of adam's second moment")->capture_default_str();
   training->add_option("--eps", train.eps, "added to adam's denominator")->capture_default_str();
   training->add_option("--weight-decay", train.weightDecay, "L2 for sgd and adam, decoupled for adamw");
-  training->add_option("--clip-norm", train.clipNorm, "largest global norm of the gradients");
+  training->add_option("--clip-norm", train.clipNorm, "largest global norm of the gradients; 0: any");
   training->add_option("--lr-schedule", defaults.schedule, "constant, linear, cosine or step")
       ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}));
   training->add_option("--warmup-steps", defaults.warmupSteps, "steps in which the learning rate grows to --lr");
@@ -36,7 +38,7 @@ void ModelFlags::addTo(CLI::App &command) {
   training
       ->add_option("--precision", train.precision,
                    "fp32 (default); bf16 or fp16: products of 16 bits, sums in fp32, with loss scaling for fp16; "
-                       "tf32: products of TF32 on GPUs")
+                   "tf32: products of TF32 on GPUs")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
 }
 
@@ -47,8 +49,33 @@ static std::string parseDims(const std::vector<std::string> &texts, std::map<std
     int64_t size;
     if (name.empty() || value.getAsInteger(10, size) || size < 1)
       return "--dim expects NAME=N with a positive N, got '" + text + "'";
-    dims[name.str()] = size;
+    if (auto [known, fresh] = dims.try_emplace(name.str(), size); !fresh && known->second != size)
+      return "--dim " + name.str() + " is given twice, as " + std::to_string(known->second) + " and " + value.str();
   }
+  return "";
+}
+
+/// Whether the optimizer's numbers can be meant (PyTorch's rules).
+static std::string checkNumbers(const compiler::TrainOptions &train, const compiler::RunDefaults &defaults) {
+  auto isAmount = [](double number) { return std::isfinite(number) && number >= 0; };
+  struct Number {
+    const char *flag;
+    double value;
+  };
+  for (Number number : {Number{"--lr", defaults.lr},
+                        {"--momentum", train.momentum},
+                        {"--eps", train.eps},
+                        {"--weight-decay", train.weightDecay},
+                        {"--clip-norm", train.clipNorm}})
+    if (!isAmount(number.value))
+      return std::string(number.flag) + " expects a finite number that is not negative";
+  for (Number number : {Number{"--beta1", train.beta1}, {"--beta2", train.beta2}})
+    if (!isAmount(number.value) || number.value >= 1)
+      return std::string(number.flag) + " expects a number from 0 to below 1";
+  if (train.nesterov && (train.momentum == 0 || train.optimizer != "sgd"))
+    return "--nesterov needs --optimizer sgd and --momentum";
+  if (defaults.warmupSteps < 0)
+    return "--warmup-steps expects a number that is not negative";
   return "";
 }
 
@@ -58,6 +85,8 @@ std::string ModelFlags::finish() {
       {"mse", ImportOptions::Loss::mse},
       {"bce", ImportOptions::Loss::bce}};
   if (std::string wrong = parseDims(dims, import.dims); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkNumbers(train, defaults); !wrong.empty())
     return wrong;
   if (!loss.empty() && import.label.empty())
     return "--loss needs --label NAME, the name of the input that it compares with";

@@ -9,9 +9,9 @@ template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}
 
 /// x where it is positive, else `other`.
 static Value wherePositive(N &n, Value x, Value other) { return n.select(n.compareTo(Predicate::gt, x, 0), x, other); }
-/// alpha * (e^(x / scale) - 1) for the part of x that is not positive (so that nothing overflows), else 0.
+/// alpha * (e^(x / scale) - 1) for the part of x that is not positive (so that nothing overflows), else 0; NaN for NaN.
 static Value expLinear(N &n, Value x, double alpha, double scale) {
-  Value negative = n.keepWhere(n.compareTo(Predicate::le, x, 0), x);
+  Value negative = n.select(n.compareTo(Predicate::gt, x, 0), n.splatLike(x, 0), x);
   Value e = n.op<ExpOp>(scale == 1 ? negative : n.scale(negative, 1 / scale));
   return n.scale(n.addConst(e, -1), alpha);
 }

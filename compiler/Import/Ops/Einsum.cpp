@@ -180,10 +180,10 @@ static Labelled product(B &b, Labelled x, Labelled y, llvm::function_ref<bool(in
 }
 
 /// The output's labels where the equation has no arrow: those of the ellipsis, then what occurs once, sorted.
-static SmallVector<int> implicitOutput(ArrayRef<Labelled> operands, int64_t dots) {
+static SmallVector<int> implicitOutput(ArrayRef<StringRef> terms, int64_t dots) {
   std::map<int, int> counts;
-  for (const Labelled &operand : operands)
-    for (int label : operand.labels)
+  for (StringRef term : terms)
+    for (int label : labelsOf(term, 0))
       ++counts[label];
   SmallVector<int> output = labelsOf("...", dots);
   for (auto [label, count] : counts)
@@ -212,7 +212,7 @@ Value divisi::compiler::einsum(B &b, StringRef equation, ArrayRef<Value> operand
       fail("term '", term, "' does not fit a tensor of rank ", b.rankOf(operand));
     takeDiagonals(b, tensors.back());
   }
-  SmallVector<int> wanted = StringRef(text).contains("->") ? labelsOf(output, dots) : implicitOutput(tensors, dots);
+  SmallVector<int> wanted = StringRef(text).contains("->") ? labelsOf(output, dots) : implicitOutput(terms, dots);
   if (llvm::SmallSet<int, 8>(wanted.begin(), wanted.end()).size() != wanted.size())
     fail("its equation repeats a label in the output");
   Labelled result = tensors[0];

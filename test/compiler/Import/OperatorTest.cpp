@@ -60,6 +60,35 @@ TEST_F(OperatorTest, einsumIsAMatrixProduct) {
   setText(m.node("Einsum", {"a", "b"}, {"y"}), "equation", "bij,bkj->bik");
   EXPECT_HAS(text(m), "graph.matmul %arg0, %arg1 {transpose_rhs}");
 }
+TEST_F(OperatorTest, einsumWithoutAnArrowIsATrace) { // what occurs twice is not in the output
+  ModelMaker m;
+  m.input("a", {3, 3}).output("y");
+  setText(m.node("Einsum", {"a"}, {"y"}), "equation", "ii");
+  EXPECT_HAS(text(m), "-> (tensor<f32>");
+}
+TEST_F(OperatorTest, exponentialUnitsOfNanAreNan) { // which is not greater than zero, and not less
+  for (const char *op : {"Elu", "Selu", "Celu"}) {
+    ModelMaker m;
+    m.input("x", {3}).output("y");
+    m.node(op, {"x"}, {"y"});
+    EXPECT_LACKS(text(m), "compare le");
+  }
+}
+TEST_F(OperatorTest, namesAreUtf8) {
+  ModelMaker input, weight, output;
+  input.input("\xfe", {3}).output("y").node("Relu", {"\xfe"}, {"y"});
+  EXPECT_HAS(failure(input), "is not UTF-8");
+  weight.input("x", {3}).weight("\xff", {3}).output("y").node("Add", {"x", "\xff"}, {"y"});
+  EXPECT_HAS(failure(weight), "is not UTF-8");
+  output.input("x", {3}).output("\xff").node("Relu", {"x"}, {"\xff"});
+  EXPECT_HAS(failure(output), "is not UTF-8");
+}
+TEST_F(OperatorTest, transposedFilterIsTheKernel) {
+  ModelMaker m;
+  m.input("x", {1, 2, 4, 4}).weight("w", {2, 3, 3, 3}).output("y");
+  setIntegers(m.node("ConvTranspose", {"x", "w"}, {"y"}, "up"), "kernel_shape", {5, 5});
+  EXPECT_HAS(failure(m), "node 'up' (ConvTranspose): kernel_shape 5x5 is not the filter's 3x3");
+}
 TEST_F(OperatorTest, badEquations) {
   for (const char *equation : {"", "ij", "ij,jk,kl->il", "i1,jk->ik", "ij,jk->iz", "ijk,jk->ik", "ij,jk->ii", "->"}) {
     ModelMaker m;
