@@ -85,6 +85,18 @@ TEST_F(ProcessTest, KillingItChangesNothing) {
   EXPECT_NE(output.find("resumed from"), std::string::npos);
 }
 
+TEST_F(ProcessTest, NumbersOfTheCommandLine) {
+  ASSERT_EQ(wait(start("--epochs 9223372036854775807 --steps 3 --log " + (folder / "three"))), 0)
+      << readFile(folder / "output");
+  EXPECT_EQ(losses("three").size(), 3u);
+  for (const char *wrong : {"--epochs -1", "--epochs 0", "--steps 99999999999999999999", "--seed -1", "--lr nan",
+                            "--lr-gamma nan", "--warmup-steps -1"}) {
+    int status = wait(start(wrong));
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << wrong;
+    EXPECT_NE(readFile(folder / "output").find("error: --"), std::string::npos) << wrong;
+  }
+}
+
 TEST_F(ProcessTest, AFileThatBecomesShorterIsExplained) {
   // Larger than a page, so that its end goes away.
   writeNpy(folder / "x.npy", "<f4", {40000, 3}, randomNumbers(120000, 1));
