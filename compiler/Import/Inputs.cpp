@@ -86,16 +86,31 @@ static void checkNames(const onnx::GraphProto &graph) {
     check("output", output.name());
 }
 
+/// An initializer must have the shape of the input whose value it is.
+static void checkDefault(const onnx::ValueInfoProto &input, const onnx::TensorProto &tensor) {
+  const auto &type = input.type().tensor_type();
+  if (!input.type().has_tensor_type() || !type.has_shape())
+    return;
+  const auto &dims = type.shape().dim();
+  bool same = dims.size() == tensor.dims_size();
+  for (int d = 0; same && d < dims.size(); ++d)
+    same = !dims[d].has_dim_value() || dims[d].dim_value() == tensor.dims(d);
+  if (!same)
+    fail("initializer '", tensor.name(), "' does not have the shape of the input of its name");
+}
+
 void ModelImporter::importInputs(Scope &scope) {
   checkNames(model->graph());
-  std::set<std::string> initializers;
+  std::map<std::string, const onnx::TensorProto *> initializers;
   for (const auto &tensor : model->graph().initializer())
-    initializers.insert(tensor.name());
+    initializers.emplace(tensor.name(), &tensor);
   findBatch();
   std::vector<std::pair<std::string, RankedTensorType>> inputs;
   for (const auto &input : model->graph().input()) {
-    if (initializers.count(input.name()))
+    if (auto tensor = initializers.find(input.name()); tensor != initializers.end()) {
+      checkDefault(input, *tensor->second);
       continue;
+    }
     if (input.name().empty())
       fail("an input has no name");
     inputs.emplace_back(input.name(), inputType(input));

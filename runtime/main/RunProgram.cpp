@@ -117,8 +117,10 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
   Ending ending = runSafely(program, argc, argv, ranks);
-  if (ending.status.ok())
+  if (ending.status.ok() && (std::cout.flush() || ending.code != 0))
     return ending.code;
+  if (ending.status.ok()) // (what others wait for has ended)
+    ending = {failure("cannot write to the standard output"), 0, true};
   bool many = ranks && ranks->size() > 1;
   std::string message = ending.status.message();
   if (many && !ending.common && !message.starts_with("rank "))

@@ -317,6 +317,12 @@ private:
     if (code)
       return fail("cannot write '" + flags.output + "': " + code.message());
     text(out.os());
+    out.os().flush();
+    if (out.os().has_error()) {
+      std::string reason = out.os().error().message();
+      out.os().clear_error();
+      return fail("cannot write '" + (flags.output.empty() ? "the standard output" : flags.output) + "': " + reason);
+    }
     out.keep();
     return 0;
   }

@@ -6,6 +6,20 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <iostream>
+
+/// What was printed may be lost: on a full disk, say.
+static int ended(int code) {
+  std::cout.flush();
+  llvm::outs().flush();
+  bool lost = !std::cout || llvm::outs().has_error();
+  llvm::outs().clear_error(); // (LLVM would end the process with words of its own)
+  if (!lost)
+    return code;
+  llvm::errs() << "error: cannot write to the standard output\n";
+  return code ? code : 1;
+}
+
 int main(int argc, char **argv) {
   using namespace divisi::tools;
   CLI::App app{"Divisi: trains ONNX models as native programs.\n"};
@@ -35,9 +49,9 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help, --version
-      return app.exit(error);
+      return ended(app.exit(error));
     llvm::errs() << "error: " << error.what() << "\n";
     return 2;
   }
-  return exitCode;
+  return ended(exitCode);
 }
