@@ -268,10 +268,14 @@ private:
                                  best.memory * 1e-9)
                  << llvm::join(best.options.cuts, ", ") << "\n";
     microbatches = best.options;
-    model.module = std::move(*best.module);
-    model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
-    if (best.plan.mesh.devices() > 1 && failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
-      return failure();
+    if (best.plan.mesh.devices() > 1) {
+      model.module = std::move(*best.module);
+      model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
+      if (failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
+        return failure();
+    } else if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); }))) {
+      return failure(); // nothing is split: as if the plan had been given
+    }
     writePipeline(*model.module, best.options, best.hash);
     for (auto written : model.module->getOps<dist::PlanOp>())
       written->setAttr(splitProjections, UnitAttr::get(&session.context));
