@@ -1,5 +1,7 @@
 #include "compiler/Profile/Database.h"
 
+#include "passes/Planning/Nesting.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -19,10 +21,21 @@ using llvm::StringRef;
 /// Files larger than this are no profiles.
 static constexpr size_t mostBytes = 256 << 20;
 
+/// Deeper than these nest.
+static constexpr int mostNesting = 16;
+
 static std::unique_ptr<llvm::MemoryBuffer> readText(const std::string &file, std::string &error) {
+  if (llvm::sys::fs::exists(file) && !llvm::sys::fs::is_regular_file(file)) {
+    error = "cannot read '" + file + "': it is not a file";
+    return nullptr;
+  }
   auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
   if (!buffer || (*buffer)->getBufferSize() > mostBytes) {
     error = "cannot read '" + file + "': " + (buffer ? "it is too large" : buffer.getError().message());
+    return nullptr;
+  }
+  if (divisi::nestsTooDeep((*buffer)->getBuffer(), mostNesting)) {
+    error = "'" + file + "' is no profile: it nests too deep";
     return nullptr;
   }
   return std::move(*buffer);

@@ -2,6 +2,7 @@
 
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ModulePlanner.h"
+#include "passes/Planning/Nesting.h"
 #include "passes/Planning/Passes.h"
 
 #include "mlir/Parser/Parser.h"
@@ -11,6 +12,10 @@ using namespace divisi;
 using namespace divisi::planning;
 
 dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string &path, MLIRContext *context) {
+  if (dumpNestsTooDeep(path)) {
+    emitError(UnknownLoc::get(context)) << "'" << path << "' nests too deep for a plan";
+    return {};
+  }
   file = parseSourceFile<ModuleOp>(path, context);
   if (!file)
     return {};
@@ -70,7 +75,11 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
     if (!request)
       return pad.emitError("'") << pad.getName() << "' has no dimension " << named.dim
                                 << " that could grow to a multiple of " << named.parts;
-    applyPadding(module, *problem, PadClass(problem->problem, *request));
+    PadClass grown(problem->problem, *request);
+    if (grown.size() == grown.paddedSize())
+      preparation.pads.pop_back(); // it divides
+    else
+      applyPadding(module, *problem, grown);
   }
   auto problem = ModuleProblem::build(module);
   if (failed(problem))

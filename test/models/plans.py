@@ -468,6 +468,19 @@ def pipelines_where_faster(p):
             text[:200].replace("\n", " ")
 
 
+def pipelines_given_back(p):
+    """A pipeline that compile has chosen by itself is the same by its plan file: repeated scalars of experts are one operation in both."""
+    words = [p.graph("moe --layers 2 --hidden 64 --heads 2 --vocab 128 --seq 32 --experts 4"), "--dim", "batch=8"]
+    chosen = [*words, "--cluster", p.cluster(("nvlink", 4, "370GB/s", "2us"), ("ethernet", 2, "8GB/s", "10us"), device="h100")]
+    text = p.run("compile", *chosen, "--emit", "plan").stdout
+    yield "a mixture of experts becomes a pipeline", "stages = " in text, text[:150].replace("\n", " ")
+    plan = p.folder / "moe-pipeline.mlir"
+    plan.write_text(text)
+    direct = p.run("compile", *chosen, "--emit", "dist").stdout
+    given = p.run("compile", *words, "--plan", plan, "--emit", "dist").stdout
+    yield "  its plan makes the same program", direct == given, f"{len(direct)} and {len(given)} bytes"
+
+
 def pipelines_of_other_microbatches(p):
     """What splits microbatches of one size need not split those of another: such plans are left out."""
     model = p.graph("gpt --layers 1 --hidden 8192 --heads 64 --vocab 512 --seq 1024")
@@ -530,7 +543,7 @@ def memory_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_given_back, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

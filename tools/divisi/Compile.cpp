@@ -231,10 +231,12 @@ private:
       fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
       return failure();
     }
+    if (cluster->device.kind == "cuda" && !flags.hasTarget("cuda") && flags.emit.empty())
+      llvm::errs() << "note: the plan is for the GPUs of --cluster, the program for CPUs: --target says so\n";
+    OwningOpRef<ModuleOp> whole = model.module->clone(); // as plan files of pipelines will meet it
     auto candidates = rankPlans(*model.module, *cluster, options, *database, error);
     if (failed(candidates)) {
-      if (!error.empty())
-        fail(error);
+      fail(error.empty() ? "no mesh has all axes of the pins" : error);
       return failure();
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
@@ -242,8 +244,10 @@ private:
       PipelineRequest request = flags.devices.request;
       if (plan.remat)
         request.remat = *plan.remat > 0;
-      if (auto piped = betterPipeline(*model.module, *cluster, request, candidates->front()))
+      if (auto piped = betterPipeline(*whole, *cluster, request, candidates->front())) {
+        model.module = std::move(whole);
         return applyPipeline(std::move(*piped));
+      }
     }
     if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
       return failure();

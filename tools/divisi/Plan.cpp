@@ -62,16 +62,30 @@ struct Attempt {
 
   /// What the plan of a file costs.
   LogicalResult price(const Cluster &cluster, const std::string &path, std::string &error) {
-    if (failed(session.read(flags.input, flags.import)))
-      return failure();
     OwningOpRef<ModuleOp> file;
     dist::PlanOp text = parsePlan(file, path, &session.context);
     compiler::TrainOptions train = flags.train;
     FailureOr<compiler::MicrobatchOptions> options = failure();
     if (text)
       options = compiler::follow(text, train);
-    if (failed(options) || failed(toTrain(train, error)))
+    if (failed(options))
       return failure();
+    // In 16 bits, programs for GPUs and for CPUs are two models: the file says by its hash which one it is for.
+    for (bool cuda : {cluster.device.kind == "cuda", cluster.device.kind != "cuda"}) {
+      train.forGpu = cuda;
+      if (failed(session.read(flags.input, flags.import)) || failed(toTrain(train, error)))
+        return failure();
+      OwningOpRef<ModuleOp> met = session.model.module->clone();
+      PassManager manager(&session.context);
+      if (options->any())
+        compiler::addMicrobatchPipeline(manager, *options);
+      if (failed(manager.run(*met)))
+        return failure();
+      if (hashOfModel(*met) == text.getModel())
+        break;
+      if (cuda != (cluster.device.kind == "cuda")) // neither: as if there were one
+        train.forGpu = !cuda;
+    }
     ModuleOp module = *session.model.module;
     int64_t devices = dist::toMesh(text.getMesh()).devices() * (options->stages / options->chunks);
     if (devices > cluster.devices()) {
@@ -173,6 +187,8 @@ public:
       options.meshes = enumerateMeshes(*cluster, devices);
       options.wider = true;
     }
+    if (devices == 1 && !options.pins.empty())
+      return fail("--pin needs several devices", 2);
     if (failed(first.plan(*cluster, options, error)))
       return error.empty() ? 1 : fail(error, 1);
     if (flags.pipelines && devices > 1) {

@@ -1,6 +1,7 @@
 #include "divisi/Session.h"
 
 #include "compiler/Pipeline.h"
+#include "passes/Planning/Nesting.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -18,6 +19,8 @@ Session::Session() : diagnostics(&context) {
 
 LogicalResult Session::read(const std::string &input, const compiler::ImportOptions &options) {
   if (StringRef(input).ends_with(".mlir")) {
+    if (dumpNestsTooDeep(input))
+      return emitError(UnknownLoc::get(&context)) << "'" << input << "' nests too deep for a dump";
     model.module = parseSourceFile<ModuleOp>(input, &context);
     return success((bool)model.module);
   }

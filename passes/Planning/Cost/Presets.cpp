@@ -3,7 +3,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
-#include <thread>
+#include <sched.h>
 #include <unistd.h>
 
 using namespace divisi;
@@ -83,8 +83,9 @@ std::optional<int64_t> parseCount(StringRef text) {
 } // namespace
 
 Machine planning::thisMachine() {
-  return {(double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
-          (int)std::max(1u, std::thread::hardware_concurrency())};
+  cpu_set_t allowed; // what programs that start here may use, too
+  int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+  return {(double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), std::max(1, cores)};
 }
 
 std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {

@@ -1,4 +1,6 @@
 #include "passes/Planning/Pipeline/LayerProfile.h"
+
+#include "passes/Planning/Nesting.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -39,26 +41,6 @@ constexpr Figure figures[] = {
     {"parameter_bytes", &LayerProfile::Layer::parameterBytes, mostBytes, bytes},
 };
 
-bool nestsTooDeep(StringRef text) {
-  int depth = 0;
-  bool inString = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (inString) {
-      i += c == '\\';
-      inString = c != '"';
-    } else if (c == '"') {
-      inString = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > mostNesting)
-        return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 /// Each step says whether it went well; the first that does not leaves the error.
 class Reader {
 public:
@@ -70,7 +52,7 @@ public:
   }
 
   bool read(StringRef text, LayerProfile &profile) {
-    if (nestsTooDeep(text))
+    if (nestsTooDeep(text, mostNesting))
       return fail("nested too deep for a profile");
     llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
     if (!value) {

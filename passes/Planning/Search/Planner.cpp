@@ -28,6 +28,8 @@ constexpr int mostAttempts = 5;
 constexpr double coarseGap = 4e-3, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
+/// Of more devices only whole parts are tried.
+constexpr int64_t mostUneven = 16;
 
 Mesh meshOf(const char *axis, int64_t devices) {
   Mesh mesh;
@@ -363,8 +365,8 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
   const double compute = computation(cluster);
   int64_t all = options.meshes[0].devices();
   for (int64_t devices = all - 1; devices > 1; --devices) {
-    if (all % devices != 0 || compute / devices >= best.prediction.seconds)
-      continue; // not all of them, or too few for that much work
+    if ((all % devices != 0 && all > mostUneven) || compute / devices >= best.prediction.seconds)
+      continue; // too few for that much work, or too many numbers to try
     PlannerOptions fewer = options;
     fewer.meshes = enumerateMeshes(cluster, devices);
     fewer.alone = false;
