@@ -18,8 +18,8 @@ using namespace mlir;
 
 namespace {
 
-/// Functions that polynomials compute. Those of MLIR for sin and cos lose all digits of large arguments: a library's do
-/// not.
+/// Functions that polynomials compute everywhere. Those of MLIR for sin and cos lose all digits of large arguments: the
+/// C library's do not. On GPUs they stay, so that rotary embeddings need nothing of the CUDA Toolkit.
 bool isApproximated(StringRef name) {
   static const llvm::StringSet<> names = {"math.acos", "math.asin", "math.atan", "math.atan2", "math.cbrt",
                                           "math.erf",  "math.erfc", "math.exp",  "math.expm1", "math.log",
@@ -31,14 +31,19 @@ bool isPeriodic(StringRef name) { return name == "math.sin" || name == "math.cos
 /// Expands functions of floats and small float formats, and allows multiply and add to contract.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
+  explicit ExpandMath(bool approximatesAll) : approximatesAll(approximatesAll) {}
   StringRef getArgument() const final { return "expand-math"; }
   void getDependentDialects(DialectRegistry &registry) const final {
     registry.insert<arith::ArithDialect, math::MathDialect, vector::VectorDialect>();
   }
   void runOnOperation() final {
     RewritePatternSet patterns(&getContext());
-    populateMathF32ExpansionPatterns(patterns, [](StringRef name) { return isApproximated(name) || isPeriodic(name); });
-    populateMathPolynomialApproximationPatterns(patterns, isApproximated);
+    auto all = [](StringRef name) { return isApproximated(name) || isPeriodic(name); };
+    populateMathF32ExpansionPatterns(patterns, all);
+    if (approximatesAll)
+      populateMathPolynomialApproximationPatterns(patterns, all);
+    else
+      populateMathPolynomialApproximationPatterns(patterns, isApproximated);
     arith::populateExpandBFloat16Patterns(patterns);
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
@@ -51,13 +56,16 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
       op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), wanted));
     });
   }
+
+private:
+  const bool approximatesAll;
 };
 } // namespace
 
 void divisi::codegen::addKernelLowering(OpPassManager &pm, std::unique_ptr<Pass> functions) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  pm.addPass(std::make_unique<ExpandMath>());
+  pm.addPass(std::make_unique<ExpandMath>(/*approximatesAll=*/functions != nullptr));
   pm.addPass(memref::createExpandStridedMetadataPass());
   if (functions)
     pm.addPass(std::move(functions));

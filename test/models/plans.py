@@ -216,7 +216,7 @@ def slow_network_between(p):
         yield f"{words}: all machines work", bool(outside), told(best)
         torn = [name for name, dims in shardings(report).items() if outside & set(itertools.chain(*dims))]
         yield "  no parameter is split across machines", not torn, ", ".join(torn)
-        text = p.run("compile", *flags, "--emit", "plan").stdout
+        text = p.run("compile", *flags, "--mesh", best["mesh"], "--emit", "plan").stdout  # (and no pipeline)
         idx = re.search(r'dist\.place "idx" : tensor<([^,>]*),? ?(?:#dist\.shard<([^>]*)>)?', text)
         split = set(re.findall(r'"(\w+)"', (idx[2] or "").split(",")[0])) if idx else set()
         yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
@@ -495,7 +495,7 @@ def plans_given_back(p):
     quick = p.quick()
     for name, flags in [("gpt_tiny", ["--devices", "4"]), ("gpt_tiny", ["--devices", "2"]), ("gpt_tiny", ["--devices", "3"]),
                         ("llama_tiny", ["--devices", "4", "--optimizer", "adamw"]),
-                        ("moe_tiny", ["--devices", "4"]), ("lenet", ["--devices", "2"]),
+                        ("moe_tiny", ["--cluster", quick]), ("lenet", ["--devices", "2"]),
                         ("resnet_tiny", ["--devices", "4"]), ("gpt_tiny", ["--cluster", quick, "--mesh", "data=4"]),
                         ("gpt_tiny", ["--cluster", "cpu:8", "--devices", "4", "--pin", "wte.weight=model,_"])]:
         words = ["compile", HERE / name / "model.onnx", *loss_flags(HERE / name)]

@@ -114,7 +114,7 @@ public:
     if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
       if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
         return 1;
-    if (flags.emit == "plan" && !hash.empty() && failed(writeStages(hash)))
+    if (target == Level::planned && !hash.empty() && failed(writeStages(hash)))
       return 1;
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
@@ -157,6 +157,7 @@ private:
       OwningOpRef<ModuleOp> file;
       dist::PlanOp text = planning::parsePlan(file, plan.file, &session.context);
       auto read = text ? follow(text, train) : FailureOr<MicrobatchOptions>(failure());
+      fileSplitsProjections = text && text->hasAttr(splitProjections);
       if (failed(read))
         return failure();
       microbatches = *read;
@@ -298,6 +299,9 @@ private:
       return failure();
     microbatches.cuts = placement->cuts;
     writePipeline(*model.module, microbatches, hash);
+    for (auto written : model.module->getOps<dist::PlanOp>())
+      if (fileSplitsProjections)
+        written->setAttr(splitProjections, UnitAttr::get(&session.context));
     return success();
   }
 
@@ -376,6 +380,7 @@ private:
   const CompileFlags &flags;
   const PlanOptions &plan;
   MicrobatchOptions microbatches; // of the flags, or chosen by a search
+  bool fileSplitsProjections = false;
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;
