@@ -193,6 +193,10 @@ void FusionPlan::closeProducers(ArrayRef<Edge> edges, int except) {
       kernels[it->second].open = false;
 }
 
+bool FusionPlan::mayTake(const Kernel &kernel, Operation *op) const {
+  return kernel.open && !kernel.serial && kernel.when == getWhen(op) && kernel.stages.size() < mostStages;
+}
+
 /// Joins the kernel of a producer if enough rows remain.
 bool FusionPlan::join(Operation *op, ArrayRef<Edge> edges) {
   RowSet own = ownRows(op);
@@ -201,7 +205,7 @@ bool FusionPlan::join(Operation *op, ArrayRef<Edge> edges) {
     if (it == kernelOf.end())
       continue;
     Kernel &kernel = kernels[it->second];
-    if (!kernel.open || kernel.serial || kernel.when != getWhen(op) || kernel.stages.size() == mostStages)
+    if (!mayTake(kernel, op))
       continue;
     RowSet rows = intersect(own, kernel.rows);
     for (const Edge &edge : edges)
@@ -229,7 +233,7 @@ bool FusionPlan::joinSibling(Operation *op, ArrayRef<Edge> edges, ArrayRef<Value
   LoopDomain domain = cast<LoopInterface>(op).getLoopDomain();
   for (int i = kernels.size() - 1; i >= 0 && i >= (int)kernels.size() - 8; --i) {
     Kernel &kernel = kernels[i];
-    if (!kernel.open || kernel.serial || kernel.when != getWhen(op) || kernel.stages.size() == mostStages)
+    if (!mayTake(kernel, op))
       continue;
     if (llvm::any_of(edges, [&](const Edge &edge) { return kernelOf.lookup_or(edge.producer, -1) == i; }))
       continue;

@@ -43,6 +43,8 @@ private:
   void collectInputs(mlir::Operation *op, RowSet rows, llvm::SmallVectorImpl<Edge> &edges,
                      llvm::SmallVectorImpl<mlir::Value> &outside) const;
   RowSet ownRows(mlir::Operation *op) const;
+  /// Whether a kernel is open to an operation that is wanted as often.
+  bool mayTake(const Kernel &kernel, mlir::Operation *op) const;
   bool join(mlir::Operation *op, llvm::ArrayRef<Edge> edges);
   bool joinSibling(mlir::Operation *op, llvm::ArrayRef<Edge> edges, llvm::ArrayRef<mlir::Value> outside);
   void closeProducers(llvm::ArrayRef<Edge> edges, int except = -1);

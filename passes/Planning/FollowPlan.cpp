@@ -2,21 +2,15 @@
 
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ModulePlanner.h"
-#include "passes/Planning/Nesting.h"
+#include "passes/Planning/ParseDump.h"
 #include "passes/Planning/Passes.h"
-
-#include "mlir/Parser/Parser.h"
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
 dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string &path, MLIRContext *context) {
-  if (dumpNestsTooDeep(path)) {
-    emitError(UnknownLoc::get(context)) << "'" << path << "' nests too deep for a plan";
-    return {};
-  }
-  file = parseSourceFile<ModuleOp>(path, context);
+  file = parseDump(path, context);
   if (!file)
     return {};
   auto plans = file->getOps<dist::PlanOp>();

@@ -91,6 +91,8 @@ FailureOr<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Clu
       result.push_back({std::move(candidate), {{}, *pads}, second});
     }
   }
+  if (result.empty() && error.empty())
+    error = "pins need several devices";
   if (result.empty())
     return failure();
   error.clear();

@@ -1,13 +1,7 @@
 #include "passes/Planning/Nesting.h"
 
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-
 using namespace divisi;
 using llvm::StringRef;
-
-/// More than any dump has, and far less than a stack holds.
-static constexpr int mostOfDumps = 500;
 
 bool divisi::nestsTooDeep(StringRef text, int most) {
   int depth = 0;
@@ -29,11 +23,4 @@ bool divisi::nestsTooDeep(StringRef text, int most) {
     }
   }
   return false;
-}
-
-bool divisi::dumpNestsTooDeep(const std::string &file) {
-  if (!llvm::sys::fs::is_regular_file(file))
-    return false;
-  auto buffer = llvm::MemoryBuffer::getFile(file);
-  return buffer && nestsTooDeep((*buffer)->getBuffer(), mostOfDumps);
 }

@@ -7,7 +7,4 @@ namespace divisi {
 /// have no limit of their own.
 bool nestsTooDeep(llvm::StringRef text, int most);
 
-/// The same of a file that MLIR is to read; false if it cannot be read.
-bool dumpNestsTooDeep(const std::string &file);
-
 } // namespace divisi

@@ -83,8 +83,11 @@ private:
     dist::PlanOp plan = parsePlan(text, file, &getContext());
     if (!plan)
       return failure();
-    if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline) && plan.getModel() == hash)
-      return success(); // a stage is one device: there is nothing to split
+    if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline) &&
+        plan.getModel() == hash) {
+      OpBuilder::atBlockBegin(getOperation().getBody()).clone(*plan); // a stage is one device: nothing is to be split
+      return success();
+    }
     auto followed = followPlan(getOperation(), plan, hash);
     if (failed(followed) || failed(apply(followed->problem, followed->plan, followed->mesh, followed->preparation)))
       return failure();

@@ -2,13 +2,9 @@
 // assembles.
 #include "codegen/Cuda/Ptx.h"
 #include "codegen/Emit/Program.h"
-#include "compiler/Jit.h"
-#include "compiler/Pipeline.h"
 #include "dialects/Graph/Graph.h"
 #include "test/execute/GpuEmulator.h"
-#include "test/execute/GradientSamples.h"
-
-#include "mlir/Parser/Parser.h"
+#include "test/execute/JitContext.h"
 
 #include <gtest/gtest.h>
 
@@ -68,15 +64,6 @@ std::string replaced(std::string text, const std::string &from, const std::strin
 
 class GpuKernelTest : public testing::TestWithParam<GradientSample> {
 protected:
-  GpuKernelTest() : context(registry(), MLIRContext::Threading::DISABLED), cpu(runtime::configureThreads(1)), gpu(1) {
-    context.loadAllAvailableDialects();
-  }
-  static DialectRegistry registry() {
-    DialectRegistry result;
-    registerAll(result);
-    return result;
-  }
-
   template <typename T> void fill(JitFunction::Tensor &tensor, const GradientSample &sample, uint64_t &seed) {
     auto type = cast<RankedTensorType>(tensor.type);
     bool isFloat = isa<FloatType>(type.getElementType());
@@ -101,11 +88,8 @@ protected:
   }
 
   template <typename T> void compare(const std::string &text, double tolerance) {
-    auto module = parseSourceString<ModuleOp>(text, &context);
-    ASSERT_TRUE(module) << text;
-    addGradients(module->lookupSymbol<func::FuncOp>("forward"));
     OwningOpRef<ModuleOp> copy;
-    auto compiled = JitFunction::compile(*module, [&](ModuleOp exec) { copy = exec.clone(); });
+    auto compiled = context.compile(text, /*gradients=*/true, [&](ModuleOp exec) { copy = exec.clone(); });
     ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
     auto kernels = codegen::lowerToCuda(*copy);
     ASSERT_TRUE(succeeded(kernels));
@@ -137,8 +121,8 @@ protected:
     }
   }
 
-  MLIRContext context;
-  DivisiContext cpu, gpu;
+  JitContext context;
+  DivisiContext cpu{runtime::configureThreads(1)}, gpu{1};
 };
 
 TEST_P(GpuKernelTest, AgreesWithTheCpu) {

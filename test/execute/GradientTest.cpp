@@ -1,13 +1,8 @@
 // Every differentiable operation against central finite differences, in double precision, through the compiled CPU
 // path.
-#include "compiler/Jit.h"
-#include "compiler/Pipeline.h"
 #include "dialects/Graph/Graph.h"
 #include "runtime/core/Context.h"
-#include "test/execute/GradientSamples.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
+#include "test/execute/JitContext.h"
 
 #include <gtest/gtest.h>
 
@@ -28,25 +23,13 @@ const std::set<std::string> notDifferentiable = {"floor",  "ceil",       "round"
 
 class GradientTest : public testing::TestWithParam<GradientSample> {
 protected:
-  GradientTest() : context(registry(), MLIRContext::Threading::DISABLED), runtime(runtime::configureThreads(1)) {
-    context.loadAllAvailableDialects();
-  }
-  static DialectRegistry registry() {
-    DialectRegistry result;
-    registerAll(result);
-    return result;
-  }
-
-  MLIRContext context;
-  DivisiContext runtime;
+  JitContext context;
+  DivisiContext runtime{runtime::configureThreads(1)};
 };
 
 TEST_P(GradientTest, AgreesWithFiniteDifferences) {
   const GradientSample &sample = GetParam();
-  auto module = parseSourceString<ModuleOp>(sample.text, &context);
-  ASSERT_TRUE(module) << sample.text;
-  addGradients(module->lookupSymbol<func::FuncOp>("forward"));
-  auto compiled = JitFunction::compile(*module);
+  auto compiled = context.compile(sample.text, /*gradients=*/true);
   ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
   JitFunction &f = **compiled;
   uint64_t seed = 0;

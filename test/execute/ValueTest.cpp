@@ -1,12 +1,7 @@
 // Values of operations where approximations and special cases end, against the C library and by hand, through the
 // compiled CPU path.
-#include "compiler/Jit.h"
-#include "compiler/Pipeline.h"
 #include "runtime/core/Context.h"
-#include "test/execute/GradientSamples.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
+#include "test/execute/JitContext.h"
 
 #include <gtest/gtest.h>
 
@@ -21,30 +16,30 @@ namespace {
 
 class ValueTest : public testing::Test {
 protected:
-  ValueTest() : context(registry(), MLIRContext::Threading::DISABLED), runtime(runtime::configureThreads(1)) {
-    context.loadAllAvailableDialects();
-  }
-  static DialectRegistry registry() {
-    DialectRegistry result;
-    registerAll(result);
-    return result;
-  }
-  /// @forward of a text, with its gradients behind the loss if they are wanted; null, and a failure, if it does not
-  /// compile.
+  /// Null, and a failure, if it does not compile.
   std::unique_ptr<JitFunction> compile(const std::string &text, bool gradients) {
-    auto module = parseSourceString<ModuleOp>(text, &context);
-    if (!module) {
-      ADD_FAILURE() << text;
-      return nullptr;
-    }
-    if (gradients)
-      addGradients(module->lookupSymbol<func::FuncOp>("forward"));
-    auto compiled = JitFunction::compile(*module);
+    auto compiled = context.compile(text, gradients);
     if (!compiled) {
       ADD_FAILURE() << llvm::toString(compiled.takeError());
       return nullptr;
     }
     return std::move(*compiled);
+  }
+  /// The gradients of x and of the updates of a scatter into four places.
+  std::vector<std::vector<double>> scatterGradients(const std::string &combine, const std::vector<double> &x,
+                                                    const std::vector<int64_t> &indices,
+                                                    const std::vector<double> &updates) {
+    auto f = compile(sample("scatter_elements", {"4xf64", "4xi64", "4xf64"}, "4xf64",
+                            "dim = 0 : i64, combine = #graph<combine " + combine + ">")
+                         .text,
+                     true);
+    if (!f)
+      return {{}, {}};
+    fill(f->inputs[0], x);
+    fill(f->inputs[1], indices);
+    fill(f->inputs[2], updates);
+    f->run(&runtime);
+    return {valuesOf<double>(f->outputs[1]), valuesOf<double>(f->outputs[2])};
   }
   template <typename T> static void fill(JitFunction::Tensor &tensor, const std::vector<T> &values) {
     tensor.bytes.assign((const char *)values.data(), (const char *)(values.data() + values.size()));
@@ -53,8 +48,8 @@ protected:
     return {(const T *)tensor.bytes.data(), (const T *)(tensor.bytes.data() + tensor.bytes.size())};
   }
 
-  MLIRContext context;
-  DivisiContext runtime;
+  JitContext context;
+  DivisiContext runtime{runtime::configureThreads(1)};
 };
 
 TEST_F(ValueTest, SineAndCosineOfAnyArgument) {
@@ -75,29 +70,13 @@ TEST_F(ValueTest, SineAndCosineOfAnyArgument) {
 
 /// Scattered products: [2, 0, 3, 0], times 5 and 0 at the first, 7 at the second and 0 at the last place.
 TEST_F(ValueTest, GradientsOfProductsWithZeros) {
-  auto f = compile(
-      sample("scatter_elements", {"4xf64", "4xi64", "4xf64"}, "4xf64", "dim = 0 : i64, combine = #graph<combine mul>")
-          .text,
-      true);
-  ASSERT_TRUE(f);
-  fill<double>(f->inputs[0], {2, 0, 3, 0});
-  fill<int64_t>(f->inputs[1], {0, 0, 1, 3});
-  fill<double>(f->inputs[2], {5, 0, 7, 0});
-  f->run(&runtime);
-  // How much the loss weighs each result is that of the third place, which nothing is scattered to, in the other case.
-  std::vector<double> x = valuesOf<double>(f->outputs[1]), updates = valuesOf<double>(f->outputs[2]);
-  auto ones = compile(
-      sample("scatter_elements", {"4xf64", "4xi64", "4xf64"}, "4xf64", "dim = 0 : i64, combine = #graph<combine add>")
-          .text,
-      true);
-  ASSERT_TRUE(ones);
-  fill<double>(ones->inputs[0], {0, 0, 0, 0});
-  fill<int64_t>(ones->inputs[1], {0, 0, 1, 3});
-  fill<double>(ones->inputs[2], {0, 0, 0, 0});
-  ones->run(&runtime);
-  std::vector<double> weight = valuesOf<double>(ones->outputs[1]); // of each result
-  EXPECT_EQ(x, (std::vector<double>{0, 7 * weight[1], weight[2], 0}));
-  EXPECT_EQ(updates, (std::vector<double>{0, 10 * weight[0], 0, 0}));
+  const std::vector<int64_t> indices = {0, 0, 1, 3};
+  auto gradients = scatterGradients("mul", {2, 0, 3, 0}, indices, {5, 0, 7, 0});
+  // How much the loss weighs each result.
+  std::vector<double> weight = scatterGradients("add", {0, 0, 0, 0}, indices, {0, 0, 0, 0})[0];
+  ASSERT_EQ(weight.size(), 4u);
+  EXPECT_EQ(gradients[0], (std::vector<double>{0, 7 * weight[1], weight[2], 0}));
+  EXPECT_EQ(gradients[1], (std::vector<double>{0, 10 * weight[0], 0, 0}));
 }
 
 /// Long chains become several kernels: recursion and compilers have their limits.

@@ -8,6 +8,7 @@
   every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
 - a rank killed (SIGKILL): the job ends within 5 s, with a line that says so and a non-zero exit code
 - the same with --restarts 2: it goes on from the last checkpoint, with the losses of an undisturbed run
+- what mpirun keeps while it runs lies in a folder of that run alone, and is gone after it
 
 Needs only Python. Ends with `N passed, N failed`.
 """
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,12 +141,20 @@ def restarts(divisi, work):
     return f"{steps} losses the same"
 
 
+def apart(divisi, work):
+    listed = subprocess.run([divisi, "run", "--devices", "2", shutil.which("ls"), str(work)], check=True, text=True,
+                            capture_output=True, env={**os.environ, "TMPDIR": str(work)}).stdout.split()
+    assert len(set(listed)) == 1 and listed[0].startswith("divisi-run-"), f"while it ran there were {listed}"
+    assert not list(work.iterdir()), f"left behind: {list(work.iterdir())}"
+    return f"{listed[0]} while it ran"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
     passed, failed = 0, 0
-    for case in (other_plans, zero_memory, lost_rank, restarts):
+    for case in (other_plans, zero_memory, lost_rank, restarts, apart):
         with tempfile.TemporaryDirectory() as work:
             try:
                 print(f"ok   {case.__name__}: {case(o.divisi, pathlib.Path(work).resolve())}", flush=True)

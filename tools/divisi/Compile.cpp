@@ -114,7 +114,7 @@ public:
     if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
       if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
         return 1;
-    if (target == Level::planned && !hash.empty() && failed(writeStages(hash)))
+    if (flags.emit == "plan" && !hash.empty() && failed(writeStages(hash)))
       return 1;
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
@@ -157,7 +157,6 @@ private:
       OwningOpRef<ModuleOp> file;
       dist::PlanOp text = planning::parsePlan(file, plan.file, &session.context);
       auto read = text ? follow(text, train) : FailureOr<MicrobatchOptions>(failure());
-      fileSplitsProjections = text && text->hasAttr(splitProjections);
       if (failed(read))
         return failure();
       microbatches = *read;
@@ -234,14 +233,18 @@ private:
     }
     if (cluster->device.kind == "cuda" && !flags.hasTarget("cuda") && flags.emit.empty())
       llvm::errs() << "note: the plan is for the GPUs of --cluster, the program for CPUs: --target says so\n";
-    OwningOpRef<ModuleOp> whole = model.module->clone(); // as plan files of pipelines will meet it
+    const bool free = options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any();
+    OwningOpRef<ModuleOp> whole; // as plan files of pipelines will meet it: ranking plans changes the module
+    if (free)
+      whole = model.module->clone();
     auto candidates = rankPlans(*model.module, *cluster, options, *database, error);
     if (failed(candidates)) {
-      fail(error.empty() ? "no mesh has all axes of the pins" : error);
+      if (!error.empty())
+        fail(error);
       return failure();
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-    if (options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any()) {
+    if (free) {
       PipelineRequest request = flags.devices.request;
       if (plan.remat)
         request.remat = *plan.remat > 0;
@@ -299,9 +302,6 @@ private:
       return failure();
     microbatches.cuts = placement->cuts;
     writePipeline(*model.module, microbatches, hash);
-    for (auto written : model.module->getOps<dist::PlanOp>())
-      if (fileSplitsProjections)
-        written->setAttr(splitProjections, UnitAttr::get(&session.context));
     return success();
   }
 
@@ -380,7 +380,6 @@ private:
   const CompileFlags &flags;
   const PlanOptions &plan;
   MicrobatchOptions microbatches; // of the flags, or chosen by a search
-  bool fileSplitsProjections = false;
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;

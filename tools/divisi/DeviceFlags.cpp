@@ -46,8 +46,7 @@ std::string DeviceFlags::chooseSearch() {
     return "--mesh: " + error;
   if (mesh && mesh->find(dist::stageAxis))
     return "--mesh with an axis stage is not searched: leave out --cluster and --strategy auto, or take --strategy "
-           "hybrid "
-           "without --mesh";
+           "hybrid without --mesh";
   if (cluster.empty() && !devices && !mesh)
     return "--strategy " + (strategy.empty() ? "auto" : strategy) + " needs --devices N, --cluster or --mesh";
   bool given = !cluster.empty();

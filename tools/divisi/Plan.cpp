@@ -70,56 +70,64 @@ struct Attempt {
       options = compiler::follow(text, train);
     if (failed(options))
       return failure();
-    // In 16 bits, programs for GPUs and for CPUs are two models: the file says by its hash which one it is for.
-    for (bool cuda : {cluster.device.kind == "cuda", cluster.device.kind != "cuda"}) {
-      train.forGpu = cuda;
-      if (failed(session.read(flags.input, flags.import)) || failed(toTrain(train, error)))
-        return failure();
-      OwningOpRef<ModuleOp> met = session.model.module->clone();
-      PassManager manager(&session.context);
-      if (options->any())
-        compiler::addMicrobatchPipeline(manager, *options);
-      if (failed(manager.run(*met)))
-        return failure();
-      if (hashOfModel(*met) == text.getModel())
-        break;
-      if (cuda != (cluster.device.kind == "cuda")) // neither: as if there were one
-        train.forGpu = !cuda;
-    }
-    ModuleOp module = *session.model.module;
     int64_t devices = dist::toMesh(text.getMesh()).devices() * (options->stages / options->chunks);
     if (devices > cluster.devices()) {
       error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " +
               std::to_string(cluster.devices());
       return failure();
     }
+    // In 16 bits, programs for GPUs and for CPUs are two models: the file says by its hash which one it is for.
+    train.forGpu = cluster.device.kind == "cuda";
+    const Cluster used = cluster.used(devices);
+    auto met = meet(train, *options, used, error);
+    if (succeeded(met) && met->hash != text.getModel() && train.precision != "fp32") {
+      train.forGpu = !train.forGpu;
+      met = meet(train, *options, used, error);
+    }
+    if (failed(met))
+      return failure();
     std::string name = llvm::sys::path::filename(path).str();
-    if (!options->any()) {
-      auto followed = followPlan(module, text, hashOfModel(module));
+    if (!met->step) {
+      auto followed = followPlan(*session.model.module, text, met->hash);
       if (failed(followed))
         return failure();
       auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
       candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
       return success();
     }
-    const Cluster used = cluster.used(devices);
-    auto step = compiler::StepInParts::make(module, *options, used);
-    if (failed(step))
-      return failure();
-    auto followed = followPlan(**step->module, text, step->hash);
+    compiler::StepInParts &step = *met->step;
+    auto followed = followPlan(**step.module, text, met->hash);
     if (failed(followed))
       return failure();
     if (!followed->preparation.pads.empty()) {
       error = "a plan for microbatches that pads sizes cannot be priced";
       return failure();
     }
-    if (!followed->preparation.remats.empty() && failed(step->analyse(used)))
+    if (!followed->preparation.remats.empty() && failed(step.analyse(used)))
       return failure();
-    auto pipeline = step->simulate(*step->price(used, followed->mesh, followed->plan, name), *options, used);
+    auto pipeline = step.simulate(*step.price(used, followed->mesh, followed->plan, name), *options, used);
     if (failed(pipeline))
       return failure();
     pipelines.push_back(std::move(*pipeline));
     return success();
+  }
+
+  /// The model as a plan file meets it, and in microbatches if the plan has some.
+  struct Met {
+    std::string hash;
+    std::optional<compiler::StepInParts> step;
+  };
+  FailureOr<Met> meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
+                      const Cluster &cluster, std::string &error) {
+    if (failed(session.read(flags.input, flags.import)) || failed(toTrain(train, error)))
+      return failure();
+    ModuleOp module = *session.model.module;
+    if (!options.any())
+      return Met{hashOfModel(module), std::nullopt};
+    auto step = compiler::StepInParts::make(module, options, cluster);
+    if (failed(step))
+      return failure();
+    return Met{step->hash, std::move(*step)};
   }
 
   LogicalResult toTrain(const compiler::TrainOptions &train, std::string &error) {

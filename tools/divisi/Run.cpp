@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <sched.h>
 #include <string>
 #include <sys/prctl.h>
@@ -97,6 +98,30 @@ Words launcherWords(const Request &request, std::string &note) {
   }
   return words;
 }
+
+/// A folder for what mpirun keeps while it runs, away from other runs: one that ends removes the folder that all share
+/// by default, at times between another one's look at it and its use.
+class LauncherFolder {
+public:
+  LauncherFolder() {
+    std::error_code error;
+    path = (std::filesystem::temp_directory_path(error) / "divisi-run-XXXXXX").string();
+    if (error || !mkdtemp(path.data()))
+      path.clear(); // mpirun says what it misses
+    else
+      setenv("TMPDIR", path.c_str(), 1); // which is for this machine only, unlike the settings of its own
+  }
+  ~LauncherFolder() {
+    std::error_code error;
+    if (!path.empty())
+      std::filesystem::remove_all(path, error);
+  }
+  LauncherFolder(const LauncherFolder &) = delete;
+  LauncherFolder &operator=(const LauncherFolder &) = delete;
+
+private:
+  std::string path;
+};
 
 /// Starts it, passes signals on and waits for its end.
 Ending execute(const Words &words) {
@@ -234,6 +259,9 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   asked = 0;
   sigaction(SIGINT, &action, &oldInt);
   sigaction(SIGTERM, &action, &oldTerm);
+  std::optional<LauncherFolder> folder;
+  if (!direct && request.launcher == "mpirun")
+    folder.emplace();
   Ending ending = execute(words);
   for (int restart = 1; ending.lost; ++restart) {
     std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128)

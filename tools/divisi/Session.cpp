@@ -1,9 +1,7 @@
 #include "divisi/Session.h"
 
 #include "compiler/Pipeline.h"
-#include "passes/Planning/Nesting.h"
-
-#include "mlir/Parser/Parser.h"
+#include "passes/Planning/ParseDump.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -19,9 +17,7 @@ Session::Session() : diagnostics(&context) {
 
 LogicalResult Session::read(const std::string &input, const compiler::ImportOptions &options) {
   if (StringRef(input).ends_with(".mlir")) {
-    if (dumpNestsTooDeep(input))
-      return emitError(UnknownLoc::get(&context)) << "'" << input << "' nests too deep for a dump";
-    model.module = parseSourceFile<ModuleOp>(input, &context);
+    model.module = parseDump(input, &context);
     return success((bool)model.module);
   }
   auto imported = compiler::importOnnx(context, input, options);

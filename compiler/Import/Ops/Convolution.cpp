@@ -15,7 +15,10 @@ static Shape filterKernel(N &n, Value x, Value filter) {
          "convolution");
   if (n.elementOf(x) != n.elementOf(filter))
     fail("element types differ: ", n.elementOf(x), " and ", n.elementOf(filter));
-  return Shape(shapeOf(filter).drop_front(2));
+  Shape kernel(shapeOf(filter).drop_front(2));
+  if (auto said = n.integers("kernel_shape"); said && *said != kernel)
+    fail("kernel_shape ", shapeText(*said), " is not the filter's ", shapeText(kernel));
+  return kernel;
 }
 
 static int64_t groupsOf(N &n) {
@@ -91,8 +94,6 @@ static Transposed transposedGeometry(N &n, llvm::ArrayRef<int64_t> input, const 
 static Results importConvTranspose(N &n) {
   Value x = n.in(0), filter = n.in(1);
   Shape kernel = filterKernel(n, x, filter);
-  if (auto said = n.integers("kernel_shape"); said && *said != kernel)
-    fail("kernel_shape ", shapeText(*said), " is not the filter's ", shapeText(kernel));
   int64_t groups = groupsOf(n), channels;
   if (llvm::MulOverflow(shapeOf(filter)[1], groups, channels))
     fail("group is ", groups);

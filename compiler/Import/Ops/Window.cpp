@@ -35,8 +35,6 @@ static void padSame(Window &w, llvm::ArrayRef<int64_t> input, bool upper) {
 Window::Window(N &n, llvm::ArrayRef<int64_t> input, std::optional<Shape> filter) {
   size_t count = input.size();
   kernel = spatialAttr(n, "kernel_shape", count, 0, 0);
-  if (filter && n.hasAttr("kernel_shape") && kernel != *filter)
-    fail("kernel_shape ", shapeText(kernel), " is not the filter's ", shapeText(*filter));
   if (filter)
     kernel = *filter;
   strides = spatialAttr(n, "strides", count, 1, 1);

@@ -61,6 +61,12 @@ private:
 
 inline Address addressOf(const void *pointer) { return reinterpret_cast<Address>(pointer); }
 
+inline void copyOnDevice(const Driver &driver, void *to, const void *from, int64_t bytes, Stream stream) {
+  if (bytes > 0)
+    driver.check(driver.onDevice(addressOf(to), addressOf(from), static_cast<size_t>(bytes), stream),
+                 "copy on the GPU");
+}
+
 } // namespace divisi::runtime::cuda
 
 #endif // DIVISI_RUNTIME_DEVICES_CUDA_MEMORY_H

@@ -46,10 +46,11 @@ Messages::~Messages() {
 }
 
 void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t bytes) {
-  if (sender == receiver && sender == mine)
-    own.grow(driver, bytes, earlyBlocks);
-  if (sender == receiver)
+  if (sender == receiver) {
+    if (sender == mine)
+      own.grow(driver, bytes, earlyBlocks);
     return;
+  }
   ranks.addName(freeId + sender, concat("the next message of stage ", sender));
   Link &link = sender == mine ? to[receiver] : from[sender];
   link.stage = sender == mine ? receiver : sender;
@@ -115,12 +116,6 @@ Event Messages::newEvent() {
   return event;
 }
 
-void Messages::copy(void *target, const void *source, int64_t bytes, Stream stream) {
-  if (bytes > 0)
-    driver.check(driver.onDevice(addressOf(target), addressOf(source), static_cast<size_t>(bytes), stream),
-                 "copy on the GPU");
-}
-
 /// A stream goes on when another one has done what it was asked for so far.
 void Messages::follow(Stream stream, Event &event, Stream after) {
   if (!event)
@@ -163,7 +158,7 @@ Status Messages::send(const DivisiTransfer &params, const void *data) {
     return byHost.send(params, data);
   if (!slot->sent)
     slot->sent = newEvent();
-  copy(slot->memory->data(), data, params.bytes, compute);
+  copyOnDevice(driver, slot->memory->data(), data, params.bytes, compute);
   follow(link.stream, ready, compute);
   note(link, params.id + 1);
   size_t begin = recorder ? marks->add(link.stream) : 0;
@@ -182,7 +177,7 @@ Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
   Flow &flow = flows[params.id];
   if (flow.posted.empty()) {
     char *memory = own.take(driver);
-    copy(memory, data, params.bytes, compute);
+    copyOnDevice(driver, memory, data, params.bytes, compute);
     flow.arrived.push_back({memory, params.bytes});
     return {};
   }
@@ -190,7 +185,7 @@ Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
   flow.posted.pop_front();
   if (posted.bytes != params.bytes)
     return failure(ranks.nameOf(params.id), ": the sides disagree on its size");
-  copy(posted.data, data, params.bytes, compute);
+  copyOnDevice(driver, posted.data, data, params.bytes, compute);
   return {};
 }
 
@@ -214,13 +209,13 @@ Status Messages::receive(const DivisiTransfer &params, void *data) {
     return byHost.receive(params, data);
   }
   if (params.stage == mine) {
-    copy(data, arrived.data, params.bytes, compute);
+    copyOnDevice(driver, data, arrived.data, params.bytes, compute);
     own.give(arrived.data);
     return {};
   }
   Link &link = from.at(params.stage);
   follow(link.stream, ready, compute);
-  copy(data, arrived.data, params.bytes, link.stream);
+  copyOnDevice(driver, data, arrived.data, params.bytes, link.stream);
   link.early.give(arrived.data);
   markDone(flow, link.stream);
   return {};

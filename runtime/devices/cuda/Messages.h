@@ -107,7 +107,6 @@ private:
   Status next(Link &link);
   void take(Link &link, const Header &header, void *data);
   void markDone(Flow &flow, Stream stream);
-  void copy(void *to, const void *from, int64_t bytes, Stream stream);
   void follow(Stream stream, Event &event, Stream after);
   void note(Link &link, int64_t number);
   Event newEvent();

@@ -245,11 +245,7 @@ void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclCo
   const std::vector<Collective::Part> &parts = plan.layout();
   int64_t n = plan.members(), me = plan.position();
   std::vector<size_t> sizes = plan.sizes();
-  auto copy = [&](void *to, const void *from, int64_t bytes) {
-    if (bytes > 0)
-      driver.check(driver.onDevice(addressOf(to), addressOf(from), static_cast<size_t>(bytes), side),
-                   "copy on the GPU");
-  };
+  auto copy = [&](void *to, const void *from, int64_t bytes) { copyOnDevice(driver, to, from, bytes, side); };
   // Blocks that do not lie together in a tensor are packed before, or unpacked afterwards.
   bool scatters = params.kind == DIVISI_REDUCE_SCATTER || params.kind == DIVISI_ALL_TO_ALL;
   bool gathers = params.kind == DIVISI_ALL_GATHER || params.kind == DIVISI_ALL_TO_ALL;

@@ -70,6 +70,10 @@ public:
     changed.wait(lock, [&] { return failed != success || done >= ticket; });
     return failed;
   }
+  void waitForAll() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return failed != success || done == given; });
+  }
 
 private:
   void work() {
@@ -418,8 +422,8 @@ API cuStreamDestroy_v2(Stream *stream) {
 }
 API cuStreamSynchronize(Stream *stream) {
   record("synchronize");
-  while (stream->worker && stream->worker->all() == notReady)
-    std::this_thread::yield();
+  if (stream->worker)
+    stream->worker->waitForAll();
   if (stream->stuck)
     waitForEver();
   return stream->capture ? captureInvalid : success;

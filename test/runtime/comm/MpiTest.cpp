@@ -16,7 +16,8 @@ protected:
     std::vector<std::string> words = {"mpirun"};
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
-    return spawn(words, concat("--oversubscribe --bind-to none -n ", ranks, " " RUNTIME_FAKE_RANKS " ", arguments));
+    return spawn(words, concat("--oversubscribe --bind-to none -n ", ranks, " " RUNTIME_FAKE_RANKS " ", arguments),
+                 {{"TMPDIR", folder.path.string()}}); // two mpiruns that end at once disturb each other otherwise
   }
   std::string output() { return readFile(folder / "output"); }
   /// The processes that `parent` has started.

@@ -1,0 +1,36 @@
+#pragma once
+#include "compiler/Jit.h"
+#include "compiler/Pipeline.h"
+#include "test/execute/GradientSamples.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+namespace divisi::test {
+
+/// A context of one thread with all dialects of the compiler, for tests that compile functions into their process.
+struct JitContext : mlir::MLIRContext {
+  JitContext() : MLIRContext(registry(), Threading::DISABLED) { loadAllAvailableDialects(); }
+
+  /// @forward of a text, with its gradients behind the loss if they are wanted. `look` sees the module at the level
+  /// exec.
+  llvm::Expected<std::unique_ptr<compiler::JitFunction>>
+  compile(const std::string &text, bool gradients, llvm::function_ref<void(mlir::ModuleOp)> look = nullptr) {
+    auto module = mlir::parseSourceString<mlir::ModuleOp>(text, this);
+    if (!module)
+      return llvm::createStringError("does not parse: " + text);
+    if (gradients)
+      addGradients(module->lookupSymbol<mlir::func::FuncOp>("forward"));
+    return compiler::JitFunction::compile(*module, look);
+  }
+
+private:
+  static mlir::DialectRegistry registry() {
+    mlir::DialectRegistry result;
+    compiler::registerAll(result);
+    return result;
+  }
+};
+
+} // namespace divisi::test
