@@ -109,6 +109,12 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   pm.addPass(planning::createPlanPass(plan));
 }
 
+void compiler::addNarrowStages(OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options) {
+  if (!options.axes.empty())
+    pm.addPass(
+        pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";"), mesh, options.axes.text()}));
+}
+
 void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   addSimplify(pm);
   pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches, options.asynchronous()}));
@@ -116,7 +122,7 @@ void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions 
 }
 
 void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
-  pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";")}));
+  pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";"), "", ""}));
   if (options.remat > 0)
     pm.addPass(planning::createRematerializePass({options.remat}));
   pm.addPass(pipelining::createSplitTasksPass({options.schedule, options.staleness, options.chunks}));

@@ -1,4 +1,6 @@
 #pragma once
+#include "dialects/Dist/StageAxes.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -61,6 +63,7 @@ struct MicrobatchOptions {
   std::string schedule = "1f1b";     // gpipe, ...
   std::string staleness = "stashed"; // of the weights of pipedream
   std::vector<std::string> cuts;     // first nodes of stages
+  dist::StageAxes axes;              // of a stage's mesh that stages have
   int64_t remat = 0;                 // with stages: parts of them that are computed again; allParts: all
 
   static constexpr int64_t allParts = 65536;
@@ -76,6 +79,8 @@ void addMicrobatchPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &opt
 void addTaskPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
 /// train to train, for one device: so many parts of the forward part are computed again.
 void addRemat(mlir::OpPassManager &pm, int64_t count);
+/// Before the plan of a module with microbatches: says which operations are on stages that lack axes of the mesh.
+void addNarrowStages(mlir::OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options);
 /// train to planned.
 void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 /// planned to dist.

@@ -29,6 +29,8 @@ void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, 
   if (options.asynchronous())
     pipeline.set("staleness", b.getStringAttr(options.staleness));
   pipeline.set("cuts", b.getArrayAttr(cuts));
+  if (!options.axes.empty())
+    pipeline.set("stage_axes", options.axes.toAttr(context));
   for (auto written : module.getOps<dist::PlanOp>())
     written->setAttr(dist::names::pipeline, pipeline.getDictionary(context));
 }
@@ -67,8 +69,13 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'cuts' must be a list of names");
   for (auto cut : cuts.getAsRange<StringAttr>())
     options.cuts.push_back(cut.str());
+  if (Attribute axes = dictionary.get("stage_axes")) {
+    options.axes = dist::StageAxes::of(axes);
+    if (options.axes.empty())
+      return fail("'stage_axes' must be a list of lists of axes, one for each stage, such as [[\"data\"], []]");
+  }
   for (NamedAttribute entry : dictionary)
-    if (StringRef name = entry.getName(); name != "cuts" &&
+    if (StringRef name = entry.getName(); name != "cuts" && name != "stage_axes" &&
                                           llvm::none_of(numbers, [&](auto &known) { return known.first == name; }) &&
                                           llvm::none_of(texts, [&](auto &known) { return known.first == name; }))
       return fail("there is no '" + name + "'");
@@ -80,6 +87,9 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'stages' must be at most 4096, and a multiple of 'chunks'");
   if (!options.cuts.empty() && (int64_t)options.cuts.size() != options.stages - 1)
     return fail("'cuts' must name the first node of every stage but the first, or nothing");
+  if (std::string wrong = options.axes.invalid(options.stages / options.chunks, dist::toMesh(plan.getMesh()));
+      !wrong.empty())
+    return fail("'stage_axes': " + wrong);
   if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
     return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
   if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < 2)

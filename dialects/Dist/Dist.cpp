@@ -1,4 +1,5 @@
 #include "dialects/Dist/ShardingRule.h"
+#include "dialects/Dist/StageAxes.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -88,6 +89,12 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     auto stage = dyn_cast<IntegerAttr>(attr.getValue());
     if (!stage || !stage.getType().isInteger(64) || stage.getInt() < 0)
       return op->emitOpError("'dist.stage' must be the number of a stage, got ") << attr.getValue();
+    return success();
+  }
+  if (attr.getName() == names::stageAxes) {
+    if (StageAxes::of(attr.getValue()).empty())
+      return op->emitOpError("'dist.stage_axes' must be a list of lists of axes, one for each stage, got ")
+             << attr.getValue();
     return success();
   }
   return op->emitOpError("unknown attribute '") << attr.getName().getValue() << "'";

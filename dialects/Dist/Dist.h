@@ -25,6 +25,8 @@ inline constexpr llvm::StringLiteral mesh = "dist.mesh"; // function: planned on
 inline constexpr llvm::StringLiteral partitioned = "dist.partitioned"; // function: the mesh, types are local
 inline constexpr llvm::StringLiteral global = "dist.global"; // argument or result: its type before partitioning
 inline constexpr llvm::StringLiteral stage = "dist.stage";   // operation, argument or task: its stage of a pipeline
+inline constexpr llvm::StringLiteral stageAxes =
+    "dist.stage_axes"; // function: lists of the axes that stages have, where these differ (StageAxes)
 inline constexpr llvm::StringLiteral held =
     "dist.held"; // argument or result of a task: {name, kind} of what tasks of a stage pass on
 inline constexpr llvm::StringLiteral when =

@@ -1,6 +1,7 @@
 #include "dialects/Dist/FactorAxes.h"
 #include "dialects/Dist/Plan.h"
 #include "dialects/Dist/Reshard.h"
+#include "dialects/Dist/StageAxes.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Partitioning/Passes.h"
 
@@ -81,8 +82,8 @@ private:
 class Partitioner {
 public:
   explicit Partitioner(func::FuncOp function)
-      : function(function), mesh(toMesh(function->getAttrOfType<MeshAttr>(dist::names::mesh))), indices(function, mesh),
-        builder(function) {}
+      : function(function), mesh(toMesh(function->getAttrOfType<MeshAttr>(dist::names::mesh))),
+        stageAxes(StageAxes::of(function)), indices(function, mesh), builder(function) {}
 
   void run() {
     Block &block = function.getBody().front();
@@ -144,7 +145,12 @@ private:
   void adapt(const Before &before) {
     builder.setInsertionPoint(before.op);
     Local local(builder, mesh, indices, before);
-    if (Value replacement = cast<ShardingRuleInterface>(before.op).makeLocal(local)) {
+    Operation *previous = before.op->getPrevNode();
+    Value replacement = cast<ShardingRuleInterface>(before.op).makeLocal(local);
+    if (Attribute stage = before.op->getAttr(dist::names::stage)) // of a plan for stages that differ
+      for (Operation *op = before.op->getPrevNode(); op != previous; op = op->getPrevNode())
+        op->setAttr(dist::names::stage, stage);
+    if (replacement) {
       before.op->getResult(0).replaceAllUsesWith(replacement);
       before.op->erase();
     }
@@ -156,12 +162,63 @@ private:
     return RankedTensorType::get(shape, type.getElementType());
   }
 
+  /// The stages that a reshard is between, where they lack different axes; -1: anywhere.
+  struct Way {
+    int64_t from = -1, to = -1;
+  };
+  Way wayOf(ReshardOp reshard) {
+    Way way;
+    Value input = reshard.getInput();
+    auto argument = dyn_cast<BlockArgument>(input);
+    if (auto stage = argument ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage)
+                              : input.getDefiningOp()->getAttrOfType<IntegerAttr>(dist::names::stage))
+      way.from = stage.getInt();
+    int64_t least = -1, most = -1;
+    for (OpOperand &use : reshard->getUses())
+      if (auto stage = stageOf(use)) {
+        least = least < 0 ? stage.getInt() : std::min(least, stage.getInt());
+        most = std::max(most, stage.getInt());
+      }
+    way.to = least >= way.from ? least : most; // where it comes first
+    return way;
+  }
+
+  /// Of what a function returns: where the state is that it renews.
+  IntegerAttr stageOf(OpOperand &use) {
+    if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+      return use.getOwner()->getAttrOfType<IntegerAttr>(dist::names::stage);
+    auto renews = function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), graph::names::renews);
+    for (unsigned i = 0; renews && i < function.getNumArguments(); ++i)
+      if (auto state = function.getArgAttrOfType<DictionaryAttr>(i, graph::names::state);
+          state && state.getAs<StringAttr>("name") == renews)
+        return function.getArgAttrOfType<IntegerAttr>(i, dist::names::stage);
+    return {};
+  }
+
   void communicate(ReshardOp reshard, const Sharding &from, const Sharding &to) {
-    using Kind = ReshardStep::Kind;
+    Way way = stageAxes.empty() ? Way() : wayOf(reshard);
     builder.setInsertionPoint(reshard);
+    Value value = reshard.getInput();
+    Sharding between = from;
+    if (way.from >= 0 && way.to >= 0) { // a stage joins what the next one has no devices for
+      for (int axis : stageAxes.lacking(way.to, mesh)) {
+        for (Axes &axes : between.dims)
+          llvm::erase(axes, axis);
+        llvm::erase(between.pending, axis);
+      }
+      value = change(reshard, value, from, between, way.from);
+    }
+    value = change(reshard, value, between, to, way.to >= 0 ? way.to : way.from);
+    reshard.getResult().replaceAllUsesWith(value);
+    reshard.erase();
+  }
+
+  /// One sharding to another, by operations of a stage (-1: not decided here).
+  Value change(ReshardOp reshard, Value value, const Sharding &from, const Sharding &to, int64_t stage) {
+    using Kind = ReshardStep::Kind;
+    Operation *previous = reshard->getPrevNode();
     Location loc = reshard.getLoc();
     MLIRContext *context = builder.getContext();
-    Value value = reshard.getInput();
     for (const ReshardStep &step : planReshard(from, to)) {
       auto type = tensorType(value);
       int64_t parts = mesh.parts(step.axes);
@@ -188,8 +245,10 @@ private:
         break;
       }
     }
-    reshard.getResult().replaceAllUsesWith(value);
-    reshard.erase();
+    if (stage >= 0)
+      for (Operation *op = reshard->getPrevNode(); op != previous; op = op->getPrevNode())
+        op->setAttr(dist::names::stage, builder.getI64IntegerAttr(stage));
+    return value;
   }
 
   /// Rows index * size + [0, size) of a dimension.
@@ -203,6 +262,7 @@ private:
 
   func::FuncOp function;
   Mesh mesh;
+  const StageAxes stageAxes;
   PieceIndices indices;
   OpBuilder builder;
 };

@@ -2,6 +2,7 @@
 #include "passes/Pipelining/StageCuts.h"
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
+#include "passes/Planning/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -61,24 +62,34 @@ public:
   void run() {
     Block &block = function.getBody().front();
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op))
+      if (op.hasAttr(dist::names::stage))
+        stages[&op] = dist::stageOf(&op);
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op))
         stages[&op] = std::max(layerStage(&op).value_or(0),
                                extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
     placeByUsers(block);
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::backward && !isSum(&op) && !parts.isOfState(&op)) {
+      if (parts.at(&op) == Part::backward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op)) {
         auto own = layerStage(&op), flows = extreme(op.getOperands(), Part::backward, /*latest=*/false);
         int stage = own ? *own : flows ? *flows : inputsStage(&op).value_or(0);
         stages[&op] = flows ? std::min(stage, *flows) : stage;
       }
     placeByUsers(block);
+    findRenewing(block);
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::finish || isSum(&op)) // what only labels are counted for is where the loss is
-        stages[&op] = inputsStage(&op).value_or(isSum(&op) ? lastStage : 0);
+      if ((parts.at(&op) == Part::finish || isSum(&op)) && isFree(&op)) {
+        auto it = renewing.find(&op);
+        bool one = it != renewing.end() && it->second >= 0;
+        // What only labels are counted for is where the loss is.
+        stages[&op] = one ? it->second : inputsStage(&op).value_or(isSum(&op) ? lastStage : 0);
+      }
   }
 
 private:
   static bool isSum(Operation *op) { return isa<graph::AccumulateOp>(op); }
+  /// Not placed before.
+  static bool isFree(Operation *op) { return !op->hasAttr(dist::names::stage); }
   std::optional<int> layerStage(Operation *op) const {
     auto it = placement.layers.find(Layers::nameOf(op));
     return it == placement.layers.end() ? std::nullopt : std::optional(it->second);
@@ -91,6 +102,29 @@ private:
     auto argument = cast<BlockArgument>(value);
     auto it = stageOfState.find(nameOfArgument(argument));
     return isOwned(argument) && it != stageOfState.end() ? std::optional(it->second) : std::nullopt;
+  }
+
+  /// Where the state is that an operation of the update renews, if all of it is on one stage: so that an update travels
+  /// to no other one for the factor that all gradients are clipped by.
+  void findRenewing(Block &block) {
+    constexpr int several = -1;
+    auto add = [&](Operation *op, int stage) {
+      auto [it, fresh] = renewing.try_emplace(op, stage);
+      if (!fresh && it->second != stage)
+        it->second = several;
+    };
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
+      if (auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
+          renews && value.getDefiningOp())
+        if (auto it = stageOfState.find(renews.getValue()); it != stageOfState.end())
+          add(value.getDefiningOp(), it->second);
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      if (auto it = renewing.find(&op); it != renewing.end() && parts.at(&op) == Part::finish) {
+        int stage = it->second;
+        for (Value operand : op.getOperands())
+          if (Operation *producer = operand.getDefiningOp(); producer && parts.at(producer) == Part::finish)
+            add(producer, stage);
+      }
   }
 
   /// The latest or earliest stage of producers of a part.
@@ -153,11 +187,13 @@ private:
   StagePlacement &placement;
   llvm::DenseMap<Operation *, int> &stages;
   llvm::StringMap<int> &stageOfState;
+  llvm::DenseMap<Operation *, int> renewing; // -1: state of several stages
   int lastStage;
 };
 
 /// Writes the stages of layers and the cuts.
-LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages, StagePlacement &placement) {
+LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages, const std::vector<double> &devices,
+                        StagePlacement &placement) {
   int64_t count = layers.seconds.size();
   auto module = train->getParentOfType<ModuleOp>();
   if (stages > count)
@@ -173,7 +209,7 @@ LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages
     std::vector<double> seconds;
     for (auto &[name, value] : layers.seconds)
       seconds.push_back(value);
-    firsts = cutIntoStages(seconds, layers.cutSeconds, stages);
+    firsts = cutIntoStages(seconds, layers.cutSeconds, stages, devices);
   }
   if ((int64_t)firsts.size() != stages - 1 || !llvm::is_sorted(firsts) || (!firsts.empty() && firsts[0] == 0) ||
       std::adjacent_find(firsts.begin(), firsts.end()) != firsts.end())
@@ -204,7 +240,22 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
     for (StringRef name : llvm::split(StringRef(cuts), ';'))
       if (!name.empty())
         names.push_back(name.str());
-    if (stages > 1 && failed(assignStages(getOperation(), stages, names, StageWeights::nominal())))
+    if (stages < 2)
+      return;
+    std::string error;
+    auto grid = axes.empty() ? dist::Mesh() : planning::parseMesh(mesh, error);
+    auto narrow = axes.empty() ? dist::StageAxes() : dist::StageAxes::parse(axes);
+    if (grid && error.empty())
+      error = narrow.invalid(narrow.size(), *grid);
+    if (error.empty() && !narrow.empty() && stages % narrow.size())
+      error = "expected an entry for each of " + std::to_string(stages) + " stages";
+    if (!error.empty()) {
+      getOperation().emitError("axes: ") << error;
+      return signalPassFailure();
+    }
+    if (failed(narrow.empty() ? assignStages(getOperation(), stages, names, StageWeights::nominal())
+                              : assignNarrowStages(getOperation(), stages, names,
+                                                   StageWeights::nominal().sharedBy(narrow, *grid, stages), narrow)))
       signalPassFailure();
   }
 };
@@ -213,6 +264,13 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
 StageWeights StageWeights::nominal() {
   constexpr double messages = 5e9; // bytes/s between a few cores
   return {planning::nominalSeconds, [](Value value) { return graph::bytesOf(value.getType()) / messages; }};
+}
+
+StageWeights StageWeights::sharedBy(const dist::StageAxes &axes, const dist::Mesh &mesh, int64_t stages) const {
+  StageWeights result = *this;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    result.devices.push_back((double)axes.devices(stage, mesh));
+  return result;
 }
 
 std::vector<std::string> nodesOf(func::FuncOp train, const StepParts &parts) {
@@ -226,7 +284,7 @@ FailureOr<StagePlacement> placeStages(func::FuncOp train, const StepParts &parts
                                       const std::vector<std::string> &cuts, const StageWeights &weights) {
   StagePlacement placement;
   placement.cuts = cuts;
-  if (failed(cutLayers(train, Layers(train, parts, weights), stages, placement)))
+  if (failed(cutLayers(train, Layers(train, parts, weights), stages, weights.devices, placement)))
     return failure();
   Assignment(train, parts, placement, stages - 1).run();
   return placement;
@@ -254,5 +312,13 @@ LogicalResult assignStages(ModuleOp module, int64_t stages, const std::vector<st
       write(function, *placement);
     }
   return success();
+}
+
+LogicalResult assignNarrowStages(ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
+                                 const StageWeights &weights, const dist::StageAxes &axes) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(graph::names::microbatches))
+      function->setAttr(dist::names::stageAxes, axes.toAttr(module.getContext()));
+  return assignStages(module, stages, cuts, weights);
 }
 } // namespace divisi::pipelining

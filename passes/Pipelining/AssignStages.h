@@ -1,4 +1,5 @@
 #pragma once
+#include "dialects/Dist/StageAxes.h"
 #include "passes/Pipelining/StepParts.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -12,9 +13,12 @@ namespace divisi::pipelining {
 struct StageWeights {
   std::function<double(mlir::Operation *)> seconds;
   std::function<double(mlir::Value)> message;
+  std::vector<double> devices = {}; // of each stage, which share its seconds; empty: as many for each
 
   /// Of a nominal device, so that the same model is cut alike on every machine.
   static StageWeights nominal();
+  /// The same for stages that have not all axes of a mesh.
+  StageWeights sharedBy(const dist::StageAxes &axes, const dist::Mesh &mesh, int64_t stages) const;
 };
 
 /// Where the operations and states of a function are.
@@ -37,8 +41,11 @@ mlir::FailureOr<StagePlacement> placeStages(mlir::func::FuncOp train, const Step
                                             const std::vector<std::string> &cuts, const StageWeights &weights);
 
 /// Writes such a placement of @train, and one of the other functions that follows from it, as `dist.stage` on
-/// operations and arguments.
+/// operations and arguments. Operations that have one keep it.
 mlir::LogicalResult assignStages(mlir::ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
                                  const StageWeights &weights);
+/// The same before the plan of stages that lack axes of the mesh, which it also writes, for the plan to know.
+mlir::LogicalResult assignNarrowStages(mlir::ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
+                                       const StageWeights &weights, const dist::StageAxes &axes);
 
 } // namespace divisi::pipelining

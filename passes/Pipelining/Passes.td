@@ -25,13 +25,16 @@ def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
   let description = [{
     Input: functions with `graph.microbatches`, for one device or partitioned. Output: the same with `dist.stage` on operations and
     arguments. The model's nodes are cut, in their order, where the slowest stage with its messages is fastest, or before
-    the nodes that are given. Gradients and updates are where their node and parameter are; values flow to later stages in
+    the nodes that are given. Before the plan of stages that have not all axes of a mesh alike, `mesh` and `axes` say so: functions then
+    have `dist.stage_axes`, and a plan leaves stages whole along axes that they lack; behind the partitioner, operations that have a stage keep it. Gradients and updates are where their node and parameter are; values flow to later stages in
     the forward part and to earlier ones in the backward part.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "number of stages">,
-    Option<"cuts", "cuts", "std::string", "", "the first node of every stage but the first: NODE;NODE">
+    Option<"cuts", "cuts", "std::string", "", "the first node of every stage but the first: NODE;NODE">,
+    Option<"mesh", "mesh", "std::string", "\"\"", "of a stage: data=2,model=4">,
+    Option<"axes", "axes", "std::string", "\"\"", "of this mesh that stages have, where these differ: data+model,none">
   ];
 }
 

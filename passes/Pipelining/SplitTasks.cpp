@@ -118,9 +118,10 @@ private:
 
   /// Whether all who need it compute it again.
   bool isUnused(Operation &op) const {
-    return parts.at(&op) == Part::start &&
-           llvm::all_of(op.getResults(), [&](Value value) { return parts.isRepeated(value); }) &&
-           llvm::none_of(op.getUsers(), [&](Operation *user) {
+    bool repeated = llvm::all_of(op.getResults(), [&](Value value) { return parts.isRepeated(value); });
+    if (parts.at(&op) == Part::finish)
+      return repeated;
+    return parts.at(&op) == Part::start && repeated && llvm::none_of(op.getUsers(), [&](Operation *user) {
              return !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::start &&
                     !parts.isRepeated(user->getResult(0));
            });

@@ -10,13 +10,14 @@ namespace {
 /// Layers one after the other, to be cut into stages.
 class Chain {
 public:
-  Chain(const std::vector<double> &seconds, const std::vector<double> &cutSeconds)
-      : layers((int)seconds.size()), cutSeconds(cutSeconds), before(seconds.size() + 1, 0) {
+  Chain(const std::vector<double> &seconds, const std::vector<double> &cutSeconds, const std::vector<double> &devices)
+      : layers((int)seconds.size()), cutSeconds(cutSeconds), devices(devices), before(seconds.size() + 1, 0) {
     for (int i = 0; i < layers; ++i)
       before[i + 1] = before[i] + seconds[i];
   }
 
   double sum(int begin, int end) const { return before[end] - before[begin]; }
+  double sum(int begin, int end, int stage) const { return sum(begin, end) / (devices.empty() ? 1 : devices[stage]); }
   double cut(int begin) const { return begin ? cutSeconds[begin] : 0; }
 
   /// Whether so many stages can all stay within a limit: the longest ones that do are at most so many, and there are
@@ -41,6 +42,8 @@ public:
 
   /// The least limit that fits: doubles that are not negative have the order of their bits.
   double leastLimit(int stages) const {
+    if (!devices.empty())
+      return leastByTable(stages);
     uint64_t low = 0, high = std::bit_cast<uint64_t>(std::numeric_limits<double>::max());
     while (low < high) {
       uint64_t middle = low + (high - low) / 2;
@@ -55,14 +58,30 @@ public:
   const int layers;
 
 private:
-  const std::vector<double> &cutSeconds;
+  /// Of stages that are not alike: the slowest of the first stages, for each layer that they may end at.
+  double leastByTable(int stages) const {
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    std::vector<double> least(layers + 1, infinite);
+    least[0] = 0;
+    for (int k = 0; k < stages; ++k) {
+      std::vector<double> next(layers + 1, infinite);
+      for (int j = k + 1; j <= layers; ++j)
+        for (int i = j - 1; i >= k && sum(i, j, k) < next[j]; --i)
+          next[j] = std::min(next[j], std::max({least[i], cut(i), sum(i, j, k)}));
+      least = std::move(next);
+    }
+    return least[layers];
+  }
+
+  const std::vector<double> &cutSeconds, &devices;
   std::vector<double> before; // of all layers before one
 };
 } // namespace
 
 std::vector<int> divisi::pipelining::cutIntoStages(const std::vector<double> &seconds,
-                                                   const std::vector<double> &cutSeconds, int stages) {
-  Chain chain(seconds, cutSeconds);
+                                                   const std::vector<double> &cutSeconds, int stages,
+                                                   const std::vector<double> &devices) {
+  Chain chain(seconds, cutSeconds, devices);
   int layers = chain.layers;
   constexpr double infinite = std::numeric_limits<double>::infinity();
   double limit = chain.leastLimit(stages);
@@ -70,10 +89,10 @@ std::vector<int> divisi::pipelining::cutIntoStages(const std::vector<double> &se
   std::vector<std::vector<double>> messages(stages, std::vector<double>(layers + 1, infinite));
   std::vector<std::vector<int>> from(stages, std::vector<int>(layers + 1, 0));
   for (int j = 1; j <= layers; ++j)
-    messages[0][j] = chain.sum(0, j) <= limit ? 0 : infinite;
+    messages[0][j] = chain.sum(0, j, 0) <= limit ? 0 : infinite;
   for (int k = 1; k < stages; ++k)
     for (int j = k + 1; j <= layers; ++j)
-      for (int i = j - 1; i >= k && chain.sum(i, j) <= limit; --i)
+      for (int i = j - 1; i >= k && chain.sum(i, j, k) <= limit; --i)
         if (double sum = messages[k - 1][i] + chain.cut(i); chain.cut(i) <= limit && sum <= messages[k][j])
           messages[k][j] = sum, from[k][j] = i;
   std::vector<int> cuts;

@@ -62,8 +62,8 @@ bool StepParts::isAnywhere(Value value) const {
 
 bool StepParts::isRepeated(Value value) const {
   Operation *op = value.getDefiningOp();
-  return op && parts.at(op) == Part::start && op->getNumOperands() == 1 && isCheap(op) &&
-         graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
+  return op && (parts.at(op) == Part::start || parts.at(op) == Part::finish) && op->getNumOperands() == 1 &&
+         isCheap(op) && graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
 }
 
 /// `weightsChange`: a backward task has others than its forward task had.

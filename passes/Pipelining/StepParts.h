@@ -28,8 +28,9 @@ public:
     Part part = parts.at(op);
     return part == Part::forward || part == Part::backward;
   }
-  /// Whether tasks had better compute a value again than keep it: a cheap one that is no smaller than the one that it
-  /// is made from before the microbatches (a bias repeated along the batch).
+  /// Whether tasks had better compute a value again than keep or send it: a cheap one that is no smaller than the one
+  /// that it is made from before the microbatches or behind them (a bias repeated along the batch, the factor of
+  /// clipping for all elements of a gradient).
   bool isRepeated(mlir::Value value) const;
   /// What a backward task reads instead of a value of the forward part: the value itself, or one that is no larger and
   /// from which it is computed again with little arithmetic (a gelu's input for all that its gradient needs).

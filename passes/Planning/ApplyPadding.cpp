@@ -24,14 +24,25 @@ public:
       operations.push_back(&op);
     for (BlockArgument argument : block.getArguments())
       padArgument(argument);
-    for (Operation *op : operations)
+    for (Operation *op : operations) {
+      Operation *before = op->getPrevNode(), *after = op->getNextNode();
       padOperation(op);
+      for (Operation *added = op; (added = added->getPrevNode()) != before;)
+        setStage(added, op);
+      for (Operation *added = op; (added = added->getNextNode()) != after;)
+        setStage(added, op);
+    }
     padReturn(block.getTerminator());
     auto types = block.getTerminator()->getOperandTypes();
     function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(), types));
   }
 
 private:
+  /// What is added for an operation is where that is, if stages are known.
+  static void setStage(Operation *added, Operation *of) {
+    if (Attribute stage = of ? of->getAttr(dist::names::stage) : Attribute())
+      added->setAttr(dist::names::stage, stage);
+  }
   SmallVector<int> dimsOf(Value value) const {
     auto it = problem.tensorOf.find(value);
     return it == problem.tensorOf.end() ? SmallVector<int>() : pads.dimsOf(it->second);
@@ -90,6 +101,7 @@ private:
       GraphBuilder b(builder, old.getLoc());
       SmallVector<int64_t> starts(tensorType(value).getRank(), 0);
       known = b.slice(value, starts, resized(tensorType(value), dims, pads.size()).getShape());
+      setStage(known.getDefiningOp(), value.getDefiningOp());
     }
     return known;
   }

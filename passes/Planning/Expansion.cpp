@@ -99,6 +99,9 @@ private:
     auto contracted = contractedAxes(op.rule, factors).value();
     Reduction kind = contracted.second;
     Axes passed = passThrough(op, factors, kind);
+    if (!plan.lacking.empty() &&
+        llvm::any_of(plan.lacking[number], [&](int a) { return llvm::is_contained(passed, a); }))
+      passed.clear(), kind = contracted.second;
     if (!contracted.first.empty() && kind != contracted.second)
       passed.clear(), kind = contracted.second;
     auto &positions = operandWants.emplace_back();

@@ -2,6 +2,7 @@
 
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ApplyPlan.h"
+#include "passes/Planning/NarrowPlan.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -219,8 +220,9 @@ LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &c
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
     return failure();
-  writePlan(module, hash, *problem, candidate.plan, candidate.mesh, candidate.preparation);
-  applyPlan(module, *problem, candidate.plan, candidate.mesh);
+  Plan plan = narrow(module, *problem, candidate.mesh, candidate.plan);
+  writePlan(module, hash, *problem, plan, candidate.mesh, candidate.preparation);
+  applyPlan(module, *problem, plan, candidate.mesh);
   return success();
 }
 

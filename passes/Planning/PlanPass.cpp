@@ -1,6 +1,7 @@
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/ModulePlanner.h"
+#include "passes/Planning/NarrowPlan.h"
 #include "passes/Planning/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -111,8 +112,9 @@ private:
 
   LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid,
                       const Preparation &preparation) {
-    writePlan(getOperation(), hash, problem, plan, grid, preparation);
-    applyPlan(getOperation(), problem, plan, grid);
+    Plan narrowed = narrow(getOperation(), problem, grid, plan);
+    writePlan(getOperation(), hash, problem, narrowed, grid, preparation);
+    applyPlan(getOperation(), problem, narrowed, grid);
     return success();
   }
 

@@ -62,6 +62,7 @@ struct Problem {
 struct Plan {
   std::vector<dist::Sharding> tensors; // of arguments; wishes for the others
   std::vector<dist::FactorAxes> ops;
+  std::vector<dist::Axes> lacking; // by operation: axes that its stage does not have; empty: all stages have all
 };
 
 } // namespace divisi::planning

@@ -53,6 +53,8 @@ Result<Collective> Collective::create(const DivisiCollective &params, const Mesh
   std::span<const int64_t> over(params.axes, static_cast<size_t>(params.axis_count));
   c.group = mesh.group(rank, over);
   c.n = static_cast<int64_t>(c.group.size());
+  if (c.n != mesh.count(over))
+    return failure("collective ", params.id, " is over an axis that this rank's stage lacks");
   c.me = mesh.index(rank, over);
   if (Status status = c.layOut(params); !status.ok())
     return status;

@@ -123,7 +123,9 @@ private:
   Status broadcastNow(std::string &bytes, int from, bool hurry);
   Result<int64_t> agreeNow(const Status &mine, int64_t flag, bool hurry);
   Status run(const Job &job);
-  Status begin(const DivisiTransfer &params, Transfer transfer);
+  Status check(const DivisiTransfer &params) const;
+  void sendTo(int peer, const DivisiTransfer &params, const void *data);
+  void begin(const DivisiTransfer &params, Transfer transfer);
   void progress();
   void complete(Transfer &transfer);
   void settle(Flow &flow);

@@ -7,9 +7,18 @@
 using namespace divisi::runtime;
 
 Status Communicator::send(const DivisiTransfer &params, const void *data) {
+  if (Status status = check(params); !status.ok())
+    return status;
+  for (int peer : mesh_.receiversOf(rank(), params.stage)) // none: another rank of this stage sends it
+    sendTo(peer, params, data);
+  return {};
+}
+
+void Communicator::sendTo(int peer, const DivisiTransfer &params, const void *data) {
   Transfer transfer;
   transfer.sends = true;
-  auto bytes = static_cast<size_t>(std::max<int64_t>(params.bytes, 0));
+  transfer.peer = peer;
+  auto bytes = static_cast<size_t>(params.bytes);
   {
     // The smallest memory that is large enough.
     std::lock_guard lock(mutex);
@@ -25,29 +34,36 @@ Status Communicator::send(const DivisiTransfer &params, const void *data) {
   transfer.data = transfer.copy.reserve(bytes);
   if (bytes > 0)
     std::memcpy(transfer.data, data, bytes);
-  return begin(params, std::move(transfer));
+  begin(params, std::move(transfer));
 }
 
 Status Communicator::receive(const DivisiTransfer &params, void *data) {
+  if (Status status = check(params); !status.ok())
+    return status;
   Transfer transfer;
+  transfer.peer = mesh_.inStage(rank(), params.stage);
   transfer.data = static_cast<char *>(data);
-  return begin(params, std::move(transfer));
+  begin(params, std::move(transfer));
+  return {};
 }
 
-Status Communicator::begin(const DivisiTransfer &params, Transfer transfer) {
+Status Communicator::check(const DivisiTransfer &params) const {
   if (transport.failed())
     return transport.status();
   if (mesh_.size() != size())
     return failure(place(), "the mesh has ", mesh_.size(), " ranks, but there are ", size());
   std::optional<int64_t> axis = mesh_.stageAxis();
-  std::vector<int> stages = axis ? mesh_.group(rank(), std::span(&*axis, 1)) : std::vector<int>{rank()};
-  if (params.stage < 0 || params.stage >= static_cast<int64_t>(stages.size()) || params.bytes < 0)
+  int64_t stages = axis ? mesh_.axes()[static_cast<size_t>(*axis)].size : 1;
+  if (params.stage < 0 || params.stage >= stages || params.bytes < 0)
     return failure(place(), nameOf(params.id), ": has parameters out of their ranges");
   if (params.id < 0 || params.id >= transport.largestTag())
     return failure(place(), nameOf(params.id), ": has a number that no message can have: the largest is ",
                    transport.largestTag() - 1);
+  return {};
+}
+
+void Communicator::begin(const DivisiTransfer &params, Transfer transfer) {
   transfer.id = params.id;
-  transfer.peer = stages[static_cast<size_t>(params.stage)];
   transfer.bytes = static_cast<size_t>(params.bytes);
   Flow &flow = (transfer.sends ? sendFlows : flows)[params.id];
   transfer.flow = &flow;
@@ -60,7 +76,6 @@ Status Communicator::begin(const DivisiTransfer &params, Transfer transfer) {
     flow.number = ++started;
   }
   begun.notify_one();
-  return {};
 }
 
 /// Starts what was posted and looks at what is under way; after a failure all of it ends. On the communication thread.

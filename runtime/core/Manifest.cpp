@@ -57,10 +57,7 @@ int64_t Manifest::stageOf(int64_t of) const {
   return axis ? mesh.index(of, *axis) : 0;
 }
 
-int64_t Manifest::firstOf(int64_t stage) const {
-  std::optional<int64_t> axis = mesh.stageAxis();
-  return axis ? mesh.group(0, std::span(&*axis, 1))[static_cast<size_t>(stage)] : 0;
-}
+int64_t Manifest::firstOf(int64_t stage) const { return mesh.inStage(0, stage); }
 
 const Table *Manifest::table(const std::string &function) const {
   auto it = tables.find(function);

@@ -117,6 +117,7 @@ private:
     stageAxis = manifest.mesh.stageAxis();
     int64_t count = stageAxis ? manifest.mesh.axes()[static_cast<size_t>(*stageAxis)].size : 1;
     manifest.arenas.assign(static_cast<size_t>(count), arenaBytes);
+    lacking.resize(static_cast<size_t>(count));
     if (!top.has("stages"))
       return;
     const Json &stages = top.array("stages");
@@ -129,8 +130,27 @@ private:
         reader.fail("has an arena of a size that cannot be");
       else
         manifest.arenas[i] = uint64_t(bytes);
+      for (const Json &axis : reader.array("lacking"))
+        if (isAxis(axis) && axis.get<int64_t>() != stageAxis)
+          lacking[i].push_back(axis.get<int64_t>());
+        else
+          reader.fail("lacks an axis that the mesh does not have");
       keep(reader.status());
     }
+    if (status.ok())
+      manifest.mesh = Mesh(manifest.mesh.axes(), lacking);
+  }
+
+  bool isAxis(const Json &axis) const {
+    return axis.is_number_integer() && axis.get<int64_t>() >= 0 &&
+           axis.get<int64_t>() < static_cast<int64_t>(manifest.mesh.axes().size());
+  }
+  bool isLacking(int64_t stage, int64_t axis) const {
+    for (size_t s = 0; s < lacking.size(); ++s)
+      if ((stage < 0 || stage == static_cast<int64_t>(s)) &&
+          std::find(lacking[s].begin(), lacking[s].end(), axis) != lacking[s].end())
+        return true;
+    return false;
   }
 
   /// The lists of rows [task, microbatch, slot] of all stages, or of rows [task, minibatch, slot, stride, slots].
@@ -183,9 +203,7 @@ private:
       reader.fail(concat("has the number ", id, " of another one"));
     std::vector<int64_t> axes;
     for (const Json &axis : reader.array("axes"))
-      if (axis.is_number_integer() && axis.get<int64_t>() >= 0 &&
-          axis.get<int64_t>() < static_cast<int64_t>(manifest.mesh.axes().size()) &&
-          std::find(axes.begin(), axes.end(), axis.get<int64_t>()) == axes.end())
+      if (isAxis(axis) && std::find(axes.begin(), axes.end(), axis.get<int64_t>()) == axes.end())
         axes.push_back(axis.get<int64_t>());
       else
         reader.fail("is over axes that the mesh does not have");
@@ -232,12 +250,12 @@ private:
       if (!dimension.is_array())
         reader.fail("has a split that is not a list for each dimension");
       for (const Json &axis : dimension) {
-        bool fits = axis.is_number_integer() && axis.get<int64_t>() >= 0 &&
-                    axis.get<int64_t>() < static_cast<int64_t>(manifest.mesh.axes().size());
-        if (!fits || !used.insert(axis.get<int64_t>()).second)
+        if (!isAxis(axis) || !used.insert(axis.get<int64_t>()).second)
           reader.fail("is split over an axis that the mesh does not have, or twice over one");
         else if (tensor.stage >= 0 && axis.get<int64_t>() == stageAxis)
           reader.fail("is of one stage and split over stages");
+        else if (isLacking(tensor.stage, axis.get<int64_t>()))
+          reader.fail("is split over an axis that its stage lacks");
         else
           axes.push_back(axis.get<int64_t>());
       }
@@ -438,6 +456,7 @@ private:
   Manifest &manifest;
   uint64_t arenaBytes;
   std::optional<int64_t> stageAxis;
+  std::vector<std::vector<int64_t>> lacking; // axes, by stage
   /// Minibatches before or behind the one that comes with a step.
   static constexpr int64_t mostInFlight = 4096;
   int64_t microbatches = INT64_MAX; ///< that every input has

@@ -1,6 +1,27 @@
 #include "runtime/core/Mesh.h"
 
+#include <algorithm>
+
 using namespace divisi::runtime;
+
+Mesh::Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &lacking) : axes_(std::move(axes)) {
+  std::optional<int64_t> stage = stageAxis();
+  if (!stage || std::all_of(lacking.begin(), lacking.end(), [](const auto &list) { return list.empty(); }))
+    return;
+  int64_t count = placeCount();
+  ranks.resize(static_cast<size_t>(count));
+  for (int64_t place = 0; place < count; ++place) {
+    int64_t stands = place;
+    auto of = static_cast<size_t>(place / stride(*stage) % axes_[static_cast<size_t>(*stage)].size);
+    for (int64_t axis : lacking[of])
+      stands -= place / stride(axis) % axes_[static_cast<size_t>(axis)].size * stride(axis);
+    if (stands == place)
+      places.push_back(place);
+    // The place that stands for another one comes before it.
+    ranks[static_cast<size_t>(place)] =
+        stands == place ? static_cast<int64_t>(places.size()) - 1 : ranks[static_cast<size_t>(stands)];
+  }
+}
 
 std::optional<int64_t> Mesh::find(std::string_view name) const {
   for (size_t i = 0; i < axes_.size(); ++i)
@@ -9,7 +30,9 @@ std::optional<int64_t> Mesh::find(std::string_view name) const {
   return std::nullopt;
 }
 
-int64_t Mesh::size() const {
+int64_t Mesh::size() const { return places.empty() ? placeCount() : static_cast<int64_t>(places.size()); }
+
+int64_t Mesh::placeCount() const {
   int64_t product = 1;
   for (const Axis &axis : axes_)
     product *= axis.size;
@@ -24,7 +47,7 @@ int64_t Mesh::stride(int64_t axis) const {
 }
 
 int64_t Mesh::index(int64_t rank, int64_t axis) const {
-  return rank / stride(axis) % axes_[static_cast<size_t>(axis)].size;
+  return placeOf(rank) / stride(axis) % axes_[static_cast<size_t>(axis)].size;
 }
 
 int64_t Mesh::index(int64_t rank, std::span<const int64_t> axes) const {
@@ -42,16 +65,38 @@ int64_t Mesh::count(std::span<const int64_t> axes) const {
 }
 
 std::vector<int> Mesh::group(int64_t rank, std::span<const int64_t> axes) const {
-  int64_t first = rank;
+  int64_t first = placeOf(rank);
   for (int64_t axis : axes)
     first -= index(rank, axis) * stride(axis);
-  std::vector<int> ranks = {static_cast<int>(first)};
+  std::vector<int64_t> members = {first};
   for (int64_t axis : axes) {
-    std::vector<int> longer;
-    for (int member : ranks)
+    std::vector<int64_t> longer;
+    for (int64_t member : members)
       for (int64_t i = 0; i < axes_[static_cast<size_t>(axis)].size; ++i)
-        longer.push_back(member + static_cast<int>(i * stride(axis)));
-    ranks = std::move(longer);
+        longer.push_back(member + i * stride(axis));
+    members = std::move(longer);
   }
-  return ranks;
+  std::vector<int> result;
+  for (int64_t member : members)
+    if (int at = rankAt(member); std::find(result.begin(), result.end(), at) == result.end())
+      result.push_back(at);
+  return result;
+}
+
+int Mesh::inStage(int64_t rank, int64_t stage) const {
+  std::optional<int64_t> axis = stageAxis();
+  return axis ? rankAt(placeOf(rank) + (stage - index(rank, *axis)) * stride(*axis)) : static_cast<int>(rank);
+}
+
+std::vector<int> Mesh::receiversOf(int64_t rank, int64_t stage) const {
+  std::optional<int64_t> axis = stageAxis();
+  if (!axis)
+    return {static_cast<int>(rank)};
+  if (!isNarrow())
+    return {inStage(rank, stage)};
+  std::vector<int> result;
+  for (int64_t other = 0; other < size(); ++other)
+    if (index(other, *axis) == stage && inStage(other, index(rank, *axis)) == rank)
+      result.push_back(static_cast<int>(other));
+  return result;
 }

@@ -17,11 +17,13 @@ struct Axis {
   int64_t size = 1;
 };
 
-/// Ranks numbered in row-major order of their indices: the last axis is the fastest. Without axes: one rank.
+/// Ranks numbered in row-major order of their indices: the last axis is the fastest. Without axes: one rank. A stage of
+/// a pipeline may lack axes: its ranks have the index 0 along them, and stand for the places with other ones.
 class Mesh {
 public:
   Mesh() = default;
-  explicit Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {}
+  /// `lacking`: by stage, the axes that it lacks; empty: none lacks any.
+  explicit Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &lacking = {});
 
   const std::vector<Axis> &axes() const { return axes_; }
   /// The position of the axis of this name.
@@ -38,10 +40,25 @@ public:
   int64_t count(std::span<const int64_t> axes) const;
   /// The ranks that differ from `rank` only in their indices along `axes`, ordered by these, the first axis major.
   std::vector<int> group(int64_t rank, std::span<const int64_t> axes) const;
+  /// Whether some stage lacks an axis.
+  bool isNarrow() const { return !places.empty(); }
+  /// The rank of a stage with the same indices along the axes that the stage has: it sends `rank` what that needs.
+  int inStage(int64_t rank, int64_t stage) const;
+  /// The ranks of a stage that `rank` sends to.
+  std::vector<int> receiversOf(int64_t rank, int64_t stage) const;
 
 private:
   int64_t stride(int64_t axis) const;
+  /// Of the grid, if no stage lacked an axis.
+  int64_t placeCount() const;
+  int64_t placeOf(int64_t rank) const { return places.empty() ? rank : places[static_cast<size_t>(rank)]; }
+  int rankAt(int64_t place) const {
+    return static_cast<int>(ranks.empty() ? place : ranks[static_cast<size_t>(place)]);
+  }
+
   std::vector<Axis> axes_;
+  // Where stages lack axes: the place of each rank in the whole grid, and the rank that stands for each place.
+  std::vector<int64_t> places, ranks;
 };
 
 } // namespace divisi::runtime

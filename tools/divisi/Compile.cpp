@@ -107,15 +107,23 @@ public:
       hash = planning::hashOfModel(*model.module);
     }
     if (level < Level::planned && target >= Level::planned && plan.many()) {
-      if (search ? failed(searchPlan()) : failed(session.run([&](OpPassManager &pm) { addPlanPipeline(pm, plan); })))
+      if (!microbatches.axes.empty() && failed(chooseCuts()))
+        return 1;
+      if (search ? failed(searchPlan()) : failed(session.run([&](OpPassManager &pm) {
+            addNarrowStages(pm, meshOfStage, microbatches);
+            addPlanPipeline(pm, plan);
+          })))
         return 1;
       level = levelOf(*model.module); // a search may leave it on one device
     }
     if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
       if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
         return 1;
-    if (flags.emit == "plan" && !hash.empty() && failed(writeStages(hash)))
-      return 1;
+    if (flags.emit == "plan" && !hash.empty()) {
+      if (failed(chooseCuts()))
+        return 1;
+      writePipeline(*model.module, microbatches, hash);
+    }
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
         return 1;
@@ -164,6 +172,7 @@ private:
     }
     if (!mesh)
       return success();
+    meshOfStage = planning::nameOf(*mesh);
     train.splitProjections |= mesh->find("model").has_value();
     auto data = mesh->find("data");
     if (flags.devices.batchNormStats == "local" && data)
@@ -290,18 +299,20 @@ private:
     return success();
   }
 
-  /// Completes a plan of flags with where its stages begin.
-  LogicalResult writeStages(const std::string &hash) {
+  /// Completes flags with where stages begin, by nominal costs.
+  LogicalResult chooseCuts() {
     auto train = model.module->lookupSymbol<func::FuncOp>("train");
     auto parts = pipelining::StepParts::of(train);
     if (failed(parts))
       return failure();
-    auto placement =
-        placeStages(train, *parts, microbatches.stages, microbatches.cuts, pipelining::StageWeights::nominal());
+    auto weights = pipelining::StageWeights::nominal();
+    std::string error;
+    if (!microbatches.axes.empty())
+      weights = weights.sharedBy(microbatches.axes, *planning::parseMesh(meshOfStage, error), microbatches.stages);
+    auto placement = placeStages(train, *parts, microbatches.stages, microbatches.cuts, weights);
     if (failed(placement))
       return failure();
     microbatches.cuts = placement->cuts;
-    writePipeline(*model.module, microbatches, hash);
     return success();
   }
 
@@ -316,7 +327,7 @@ private:
     int64_t ranks = 1;
     for (auto task : model.module->getOps<func::FuncOp>())
       if (auto mesh = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
-        ranks = dist::toMesh(mesh).devices();
+        ranks = dist::StageAxes::of(task).allDevices(dist::toMesh(mesh));
     RunSetting setting = settingFor(ranks);
     auto cluster = planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine(), error);
     return expectStep(*model.module, *cluster, setting, *database);
@@ -383,6 +394,7 @@ private:
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;
+  std::string meshOfStage; // of flags or the plan file
   bool manyRanks = false, hasBatchNorm = false;
 };
 

@@ -95,8 +95,6 @@ std::string DeviceFlags::chooseMesh() {
   auto mesh = planning::parseMesh(plan.mesh, error);
   if (!mesh)
     return "--mesh: " + error;
-  if (std::string wrong = checkDevices(plan.mesh, mesh->devices(), devices); !wrong.empty())
-    return wrong;
   if (std::string wrong = checkPins(); !wrong.empty())
     return wrong;
   auto data = mesh->find("data");
@@ -104,11 +102,21 @@ std::string DeviceFlags::chooseMesh() {
     return "--batch-norm-stats=local is about the axis data, which the mesh lacks";
   if (plan.zero && !data)
     return "--zero splits over the axis data, which the mesh lacks";
+  const std::string given = plan.mesh;
+  int64_t all = mesh->devices();
   if (auto stage = mesh->find(dist::stageAxis)) { // stages have meshes of their own
     microbatches.stages = mesh->axes[*stage].size;
+    const dist::Mesh whole = *mesh;
     mesh->axes.erase(mesh->axes.begin() + *stage);
+    if (!stageAxes.empty())
+      microbatches.axes = dist::StageAxes::parse(stageAxes);
+    if (std::string wrong = microbatches.axes.invalid(microbatches.stages, *mesh); !wrong.empty())
+      return "--stage-axes " + stageAxes + ": " + wrong;
+    all = microbatches.axes.allDevices(whole);
     plan.mesh = planning::nameOf(*mesh);
   }
+  if (std::string wrong = checkDevices(given, all, devices); !wrong.empty())
+    return wrong;
   if (mesh->devices() == 1)
     plan.mesh.clear();
   return "";
@@ -126,7 +134,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
       request.microbatches = microbatches.microbatches;
     if (command.count("--schedule"))
       request.schedule = microbatches.schedule;
-    for (const char *flag : {"--chunks", "--cut", "--staleness"})
+    for (const char *flag : {"--chunks", "--cut", "--staleness", "--stage-axes"})
       if (command.count(flag))
         return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
     if (microbatches.schedule == "pipedream")
@@ -138,7 +146,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--remat is not for --schedule pipedream: what is computed again might have other weights";
   if (piped) // parts of stages, once these are known
     microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
-  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
+  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut", "--stage-axes"})
     if (!piped && command.count(flag))
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
   if (microbatches.schedule == "interleaved" && !command.count("--chunks"))
@@ -170,8 +178,8 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (!plan.file.empty()) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
-    for (const char *flag :
-         {"--remat", "--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks", "--cut"})
+    for (const char *flag : {"--remat", "--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks",
+                             "--cut", "--stage-axes"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
     return "";
@@ -254,4 +262,8 @@ void DeviceFlags::addTo(CLI::App &command) {
   time->add_option("--cut", microbatches.cuts,
                    "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
       ->delimiter('\0');
+  time->add_option("--stage-axes", stageAxes,
+                   "where stages have different numbers of devices: the axes of --mesh that each one has, such as "
+                   "data,none for the 3 + 1 devices of stage=2,data=3")
+      ->type_name("AXIS+AXIS|none,...");
 }

@@ -7,7 +7,7 @@ namespace divisi::tools {
 
 /// The flags of `divisi compile` that say on how many devices a step runs, and how it is split over them and over time.
 struct DeviceFlags {
-  std::string batchNormStats = "global", strategy, cluster;
+  std::string batchNormStats = "global", strategy, cluster, stageAxes;
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;

@@ -67,12 +67,11 @@ std::vector<Nccl::Group> Nccl::groupsOf(const Accelerator::Traffic &traffic) con
   for (const auto &over : traffic.axes)
     groups.push_back(mesh.group(ranks.rank(), over));
   std::optional<int64_t> axis = mesh.stageAxis();
-  for (const auto &[stages, bytes] : traffic.messages) {
+  for (const auto &[stages, bytes] : traffic.messages) { // of stages that are alike: others send by their hosts
     Group &group = groups.emplace_back();
     int64_t mine = mesh.index(ranks.rank(), *axis);
-    if (stages.first != stages.second && (stages.first == mine || stages.second == mine)) {
-      Group all = mesh.group(ranks.rank(), std::span(&*axis, 1));
-      group = {all[static_cast<size_t>(stages.first)], all[static_cast<size_t>(stages.second)]};
+    if (!mesh.isNarrow() && stages.first != stages.second && (stages.first == mine || stages.second == mine)) {
+      group = {mesh.inStage(ranks.rank(), stages.first), mesh.inStage(ranks.rank(), stages.second)};
     }
   }
   return groups;

@@ -1,0 +1,106 @@
+#include "dialects/Dist/StageAxes.h"
+
+#include "dialects/Dist/Dist.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::dist;
+
+static constexpr llvm::StringLiteral noAxis = "none";
+
+StageAxes StageAxes::parse(StringRef text) {
+  StageAxes result;
+  for (StringRef entry : llvm::split(text, ',')) {
+    std::vector<std::string> &list = result.lists.emplace_back();
+    if (entry.trim() != noAxis)
+      for (StringRef name : llvm::split(entry, '+'))
+        list.push_back(name.trim().str());
+  }
+  return result;
+}
+
+std::string StageAxes::invalid(int64_t stages, const Mesh &mesh) const {
+  if (lists.empty())
+    return "";
+  std::string example = mesh.axes.empty() ? "data" : mesh.axes[0].name;
+  if ((int64_t)lists.size() != stages)
+    return "expected the axes of " + std::to_string(stages) + " stages, or none for a stage of one device, such as " +
+           example + ",none; got " + std::to_string(lists.size());
+  for (const auto &list : lists)
+    for (auto [i, name] : llvm::enumerate(list)) {
+      if (!mesh.find(name))
+        return "the mesh of a stage has no axis '" + name + "': expected the axes of each stage, or none, such as " +
+               example + ",none";
+      if (std::find(list.begin(), list.begin() + i, name) != list.begin() + i)
+        return "the axis '" + name + "' is named twice for a stage";
+    }
+  for (const Mesh::Axis &axis : mesh.axes)
+    if (llvm::none_of(lists, [&](const auto &list) { return llvm::is_contained(list, axis.name); }))
+      return "no stage has the axis '" + axis.name + "' of the mesh: leave it out there";
+  return "";
+}
+
+StageAxes StageAxes::of(Attribute attr) {
+  StageAxes result;
+  auto entries = dyn_cast_or_null<ArrayAttr>(attr);
+  if (!entries)
+    return {};
+  for (Attribute entry : entries) {
+    std::vector<std::string> &list = result.lists.emplace_back();
+    auto names = dyn_cast<ArrayAttr>(entry);
+    if (!names || !llvm::all_of(names, [](Attribute name) { return isa<StringAttr>(name); }))
+      return {};
+    for (auto name : names.getAsRange<StringAttr>())
+      list.push_back(name.str());
+  }
+  return result;
+}
+
+StageAxes StageAxes::of(Operation *function) { return of(function->getDiscardableAttr(names::stageAxes)); }
+
+bool StageAxes::has(int64_t stage, StringRef axis) const {
+  return lists.empty() || llvm::is_contained(lists[stage % lists.size()], axis.str());
+}
+
+Axes StageAxes::lacking(int64_t stage, const Mesh &mesh) const {
+  Axes result;
+  for (auto [position, axis] : llvm::enumerate(mesh.axes))
+    if (axis.name != stageAxis && !has(stage, axis.name))
+      result.push_back(position);
+  return result;
+}
+
+int64_t StageAxes::devices(int64_t stage, const Mesh &mesh) const {
+  int64_t product = 1;
+  for (const Mesh::Axis &axis : mesh.axes)
+    if (axis.name != stageAxis && has(stage, axis.name))
+      product *= axis.size;
+  return product;
+}
+
+int64_t StageAxes::allDevices(const Mesh &mesh) const {
+  auto stages = mesh.find(stageAxis);
+  if (!stages)
+    return mesh.devices();
+  int64_t sum = 0;
+  for (int64_t stage = 0; stage < mesh.axes[*stages].size; ++stage)
+    sum += devices(stage, mesh);
+  return sum;
+}
+
+std::string StageAxes::text() const {
+  std::string result;
+  for (const auto &list : lists)
+    result += (result.empty() ? "" : ",") + (list.empty() ? noAxis.str() : llvm::join(list, "+"));
+  return result;
+}
+
+ArrayAttr StageAxes::toAttr(MLIRContext *context) const {
+  Builder b(context);
+  SmallVector<Attribute> entries;
+  for (const auto &list : lists)
+    entries.push_back(b.getStrArrayAttr(SmallVector<StringRef>(list.begin(), list.end())));
+  return b.getArrayAttr(entries);
+}
