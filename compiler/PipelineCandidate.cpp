@@ -1,5 +1,7 @@
 #include "compiler/PipelineCandidate.h"
 
+#include "passes/Planning/NarrowPlan.h"
+
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -15,6 +17,8 @@ std::string PipelineCandidate::name() const {
   std::string mesh = "stage=" + std::to_string(options.stages / options.chunks);
   if (plan.mesh.devices() > 1)
     mesh += "," + nameOf(plan.mesh);
+  if (!options.axes.empty())
+    mesh += " stage-axes=" + options.axes.text();
   return mesh + " " + options.schedule +
          (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
          (options.remat ? " remat" : "") +
@@ -61,6 +65,53 @@ std::unique_ptr<StepInParts::Priced> StepInParts::price(const Cluster &cluster, 
 
 FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const MicrobatchOptions &options,
                                                    const Cluster &cluster) const {
+  auto placement = placeStages(train(), *parts, options.stages, options.cuts, priced.costs->weights());
+  if (failed(placement))
+    return failure();
+  return simulate(priced, options, cluster, *placement);
+}
+
+std::unique_ptr<StepInParts::Priced> StepInParts::priceAlone(const Cluster &cluster) const {
+  dist::Mesh one;
+  Plan whole;
+  for (const Problem::Tensor &tensor : problem.problem.tensors)
+    whole.tensors.emplace_back(tensor.shape.size());
+  for (const Problem::Op &op : problem.problem.ops)
+    whole.ops.emplace_back(op.rule.factors.size());
+  return price(cluster, one, whole, "one device");
+}
+
+FailureOr<PipelineCandidate> StepInParts::simulateNarrow(const dist::Mesh &mesh, const Plan &plan,
+                                                         const std::string &name, const Priced &alone,
+                                                         const MicrobatchOptions &options,
+                                                         const Cluster &cluster) const {
+  auto weights = alone.costs->weights().sharedBy(options.axes, mesh, options.stages);
+  auto placement = placeStages(train(), *parts, options.stages, options.cuts, weights);
+  if (failed(placement))
+    return failure();
+  StageNumbers numbers{std::vector<int>(problem.problem.ops.size(), -1),
+                       std::vector<int>(problem.problem.tensors.size(), -1)};
+  for (auto [op, stage] : placement->operations)
+    if (auto it = problem.opOf.find(op); it != problem.opOf.end())
+      numbers.ops[it->second] = stage;
+  for (BlockArgument argument : train().getArguments())
+    if (pipelining::isOwned(argument))
+      numbers.tensors[problem.tensorOf.lookup(argument)] = placement->of(argument);
+  Plan narrowed = narrow(problem.problem, mesh, options.axes, numbers, plan);
+  Expansion expansion = expand(problem.problem, mesh, narrowed);
+  Priced priced;
+  priced.plan = {planner->price(cluster, mesh, narrowed, name, expansion), {}, planner};
+  priced.costs = std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced.plan, std::move(expansion),
+                                                          cluster, options.axes);
+  auto candidate = simulate(priced, options, cluster, *placement);
+  if (succeeded(candidate))
+    candidate->plan.plan = plan; // narrowed where it is applied
+  return candidate;
+}
+
+FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const MicrobatchOptions &options,
+                                                   const Cluster &cluster,
+                                                   const pipelining::StagePlacement &placement) const {
   const auto &[plan, costs] = priced;
   pipeline::ScheduleOptions schedule;
   schedule.kind = *pipeline::parseScheduleKind(options.schedule);
@@ -70,17 +121,14 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   schedule.staleness = *pipeline::parseStaleness(options.staleness);
   if (std::string wrong = schedule.invalid(); !wrong.empty())
     return module->get().emitError(wrong);
-  auto placement = placeStages(train(), *parts, options.stages, options.cuts, costs->weights());
-  if (failed(placement))
-    return failure();
-  auto stages = costs->of(*placement, options.stages, options.remat);
+  auto stages = costs->of(placement, options.stages, options.remat);
   std::string error;
   auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network(), error);
   if (!run)
     return module->get().emitError(error);
   PipelineCandidate candidate;
   candidate.options = options;
-  candidate.options.cuts = placement->cuts;
+  candidate.options.cuts = placement.cuts;
   candidate.seconds = options.asynchronous() ? run->steadySeconds : run->seconds;
   for (const auto &device : run->devices)
     candidate.memory = std::max(candidate.memory, device.peakBytes);

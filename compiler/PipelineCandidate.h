@@ -48,6 +48,19 @@ struct StepInParts {
   /// where stages, microbatches and schedule do not go together.
   mlir::FailureOr<PipelineCandidate> simulate(const Priced &priced, const MicrobatchOptions &options,
                                               const planning::Cluster &cluster) const;
+  /// The same for stages that lack axes of the plan's mesh: `options.axes`. Without cuts they are where the slowest
+  /// stage is fastest if its devices share the work evenly, by the times of one device (`alone`).
+  mlir::FailureOr<PipelineCandidate> simulateNarrow(const dist::Mesh &mesh, const planning::Plan &plan,
+                                                    const std::string &name, const Priced &alone,
+                                                    const MicrobatchOptions &options,
+                                                    const planning::Cluster &cluster) const;
+  /// What one device takes.
+  std::unique_ptr<Priced> priceAlone(const planning::Cluster &cluster) const;
+
+private:
+  mlir::FailureOr<PipelineCandidate> simulate(const Priced &priced, const MicrobatchOptions &options,
+                                              const planning::Cluster &cluster,
+                                              const pipelining::StagePlacement &placement) const;
 };
 
 } // namespace divisi::compiler

@@ -26,6 +26,9 @@ static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
 /// Beside plans that split operations: the share over the ideal time from which pipelines are looked for, and the share
 /// by which they must be faster.
 static constexpr double mostOverIdeal = 0.1, clearlyFaster = 0.05;
+/// Stages of different numbers of devices are tried for so many devices and operations at most.
+static constexpr int64_t mostNarrow = 8;
+static constexpr size_t mostNarrowOperations = 6000;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
 
@@ -66,22 +69,27 @@ public:
       counts.clear();
       for (int64_t stages : best)
         for (double each : microbatchesPerStage)
-          if (int64_t count = each * stages; count != usualCount(stages))
+          if (int64_t count = countNear(each * stages); count != usualCount(stages))
             counts[stages].push_back(count);
       tryAll(counts);
     }
+    tryNarrow();
     llvm::parallelFor(0, std::min(found.size(), mostMoved), [&](size_t i) { moveCuts(found[i]); });
     llvm::stable_sort(found, isBetter);
     return std::move(found);
   }
 
 private:
-  /// Four microbatches for a stage, or as many as divide the batch.
-  int64_t usualCount(int64_t stages) const {
-    int64_t count = 4 * stages;
-    while (count > stages && batch % count)
-      count /= 2;
-    return count;
+  /// Four microbatches for a stage, or about as many.
+  int64_t usualCount(int64_t stages) const { return countNear(4.0 * stages); }
+  /// Of the numbers of parts of the batch, of whole times so many rows, the one that is nearest in ratio.
+  int64_t countNear(double wanted, int64_t rows = 1) const {
+    int64_t nearest = 1;
+    auto distance = [&](int64_t count) { return std::max(count / wanted, wanted / count); };
+    for (int64_t count = 2; count <= std::min<int64_t>(batch, 2 * wanted); ++count)
+      if (batch % (count * rows) == 0 && distance(count) < distance(nearest))
+        nearest = count;
+    return nearest;
   }
 
   /// Numbers of microbatches by stages. The steps in so many parts are made first, then all numbers of stages tried at
@@ -204,12 +212,106 @@ private:
       results.push_back(std::move(entry.simulated));
   }
 
+  /// Stages of several devices before or behind stages of one, as PipeDream replicates the first layers of a
+  /// convolutional network: also where no number of stages divides the devices.
+  void tryNarrow() {
+    if (request.stages || request.devices > mostNarrow || request.schedule == "interleaved")
+      return;
+    std::vector<NarrowForm> forms;
+    for (int64_t width = 2; width < request.devices; ++width)
+      for (int64_t wide = 1; wide * width < request.devices; ++wide)
+        for (StringRef axis : {"data", "model"})
+          for (bool wideFirst : {true, false})
+            addForm(dist::Mesh::Axis{axis.str(), width}, wide, request.devices - wide * width, wideFirst, forms);
+    std::vector<PipelineCandidate> narrow = simulateForms(forms);
+    if (request.schedule.empty() && !request.remat.value_or(false)) {
+      narrow.resize(std::min(narrow.size(), mostScheduled));
+      forms.clear();
+      for (PipelineCandidate &candidate : narrow) {
+        const StepInParts &step = *steps.at(candidate.options.microbatches);
+        NarrowForm &form = forms.emplace_back(NarrowForm{candidate.plan.mesh, candidate.options, &step});
+        form.options.schedule = "zb-h1";
+        form.options.cuts.clear();
+        found.push_back(std::move(candidate));
+      }
+      narrow = simulateForms(forms);
+    }
+    std::move(narrow.begin(), narrow.end(), std::back_inserter(found));
+    llvm::stable_sort(found, isBetter);
+  }
+
+  struct NarrowForm {
+    dist::Mesh mesh; // of one axis
+    MicrobatchOptions options;
+    const StepInParts *step;
+  };
+  void addForm(const dist::Mesh::Axis &axis, int64_t wide, int64_t narrow, bool wideFirst,
+               std::vector<NarrowForm> &forms) {
+    int64_t stages = wide + narrow, rows = axis.name == "data" ? axis.size : 1;
+    int64_t count = request.microbatches ? request.microbatches : countNear(4.0 * stages, rows);
+    const StepInParts *step = stepOf(count);
+    if (!step || step->problem.ops.size() > mostNarrowOperations)
+      return;
+    if (!alone.count(count))
+      alone[count] = step->priceAlone(cluster);
+    std::string text;
+    for (int64_t i = 0; i < stages; ++i)
+      text += (i ? "," : "") + ((i < (wideFirst ? wide : narrow)) == wideFirst ? axis.name : "none");
+    MicrobatchOptions options{count, stages, 1, request.schedule.empty() ? "1f1b" : request.schedule};
+    options.axes = dist::StageAxes::parse(text);
+    options.remat = request.remat.value_or(false) ? MicrobatchOptions::allParts : 0;
+    dist::Mesh mesh;
+    mesh.axes.push_back(axis);
+    forms.push_back({mesh, options, step});
+  }
+
+  /// Those that can be, best first.
+  std::vector<PipelineCandidate> simulateForms(const std::vector<NarrowForm> &forms) const {
+    std::vector<std::optional<PipelineCandidate>> results(forms.size());
+    llvm::parallelFor(0, forms.size(), [&](size_t i) {
+      const NarrowForm &form = forms[i];
+      std::string ignored;
+      std::optional<PadRequest> pad;
+      auto plan = planByStrategy(form.step->problem.problem, form.mesh, {}, ignored, pad);
+      if (!plan)
+        return;
+      auto candidate =
+          form.step->simulateNarrow(form.mesh, *plan, form.mesh.axes[0].name == "data" ? "data" : "operator",
+                                    *alone.at(form.options.microbatches), form.options, cluster);
+      if (succeeded(candidate))
+        results[i] = std::move(*candidate);
+    });
+    std::vector<PipelineCandidate> made;
+    for (auto &candidate : results)
+      if (candidate)
+        made.push_back(std::move(*candidate));
+    llvm::stable_sort(made, isBetter);
+    return made;
+  }
+
+  /// The step in so many microbatches, which is made if it is not there; null if that cannot be.
+  const StepInParts *stepOf(int64_t count) {
+    if (count < 2 || batch % count)
+      return nullptr;
+    auto it = steps.find(count);
+    if (it == steps.end())
+      it = steps.emplace(count, StepInParts::make(module, {count}, cluster)).first;
+    return succeeded(it->second) ? &*it->second : nullptr;
+  }
+
   /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that
   /// helps.
   void moveCuts(PipelineCandidate &candidate) const {
     const StepInParts &step = *steps.at(candidate.options.microbatches);
-    auto priced = step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
+    const bool narrow = !candidate.options.axes.empty();
+    auto priced = narrow ? step.priceAlone(cluster)
+                         : step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
     priced->plan.searched = candidate.plan.searched;
+    auto simulate = [&](const MicrobatchOptions &options) {
+      return narrow ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *priced,
+                                          options, cluster)
+                    : step.simulate(*priced, options, cluster);
+    };
     std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
     std::map<std::string, int64_t> numbers;
     for (auto [number, name] : llvm::enumerate(nodes))
@@ -227,7 +329,7 @@ private:
             continue;
           MicrobatchOptions options = candidate.options;
           options.cuts[k] = nodes[number];
-          if (auto other = step.simulate(*priced, options, cluster); succeeded(other) && isBetter(*other, candidate)) {
+          if (auto other = simulate(options); succeeded(other) && isBetter(*other, candidate)) {
             candidate = std::move(*other);
             moved = true;
           }
@@ -240,6 +342,7 @@ private:
   const PipelineRequest &request;
   int64_t batch;
   std::map<int64_t, FailureOr<StepInParts>> steps;                    // by microbatches
+  std::map<int64_t, std::unique_ptr<StepInParts::Priced>> alone;      // what they take on one device
   std::map<int64_t, std::vector<std::vector<ModuleCandidate>>> plans; // by stages
   std::vector<PipelineCandidate> found;
 };
@@ -288,6 +391,7 @@ llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidat
                                         {"stages", candidate.options.stages},
                                         {"chunks", candidate.options.chunks},
                                         {"remat", candidate.options.remat > 0},
+                                        {"stage_axes", candidate.options.axes.text()},
                                         {"stage_plan", candidate.plan.name},
                                         {"links", std::move(links)},
                                         {"cuts", llvm::json::Array(candidate.options.cuts)}});

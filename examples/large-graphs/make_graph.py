@@ -324,6 +324,31 @@ def wide_resnet(g, o):
     return g.model("wide-resnet")
 
 
+def vgg(g, o):
+    """VGG-16 (arXiv 1409.1556) without dropout: most time in the first layers, most weights in the last ones."""
+    image = g.input("image", FLOAT, "batch", 3, o.image, o.image)
+    label = g.input("label", INT64, "batch")
+    x, inputs, number, size = image, 3, 0, o.image
+    for channels, layers in (1, 2), (2, 2), (4, 3), (8, 3), (8, 3):
+        for _ in range(layers):
+            outputs = channels * o.channels
+            weight = g.weight(f"features.{number}.weight", (outputs, inputs, 3, 3), (2 / (outputs * 9)) ** 0.5)
+            operands = [x, weight, g.weight(f"features.{number}.bias", (outputs,), fill=0)]
+            shape = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [1, 1], "dilations": [1, 1]}
+            x = g.node(f"/features/features.{number}", "Conv", operands, group=1, **shape)
+            x = g.node(f"/features/features.{number + 1}", "Relu", [x])
+            inputs, number = outputs, number + 2
+        pool = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0] * 4, "dilations": [1, 1], "ceil_mode": 0}
+        x = g.node(f"/features/features.{number}", "MaxPool", [x], **pool)
+        number, size = number + 1, size // 2
+    x, sizes = g.node("", "Flatten", [x], axis=1), (inputs * size * size, o.hidden, o.hidden, o.classes)
+    for k, (inputs, outputs) in enumerate(zip(sizes, sizes[1:])):
+        x = g.gemm(f"/classifier/classifier.{2 * k}", x, inputs, outputs)
+        x = g.node(f"/classifier/classifier.{2 * k + 1}", "Relu", [x]) if k < 2 else x
+    g.cross_entropy(x, label)
+    return g.model("vgg")
+
+
 def mlp(g, o):
     x = g.input("x", FLOAT, "batch", o.inputs)
     label = g.input("label", INT64, "batch")
@@ -365,7 +390,7 @@ def write(model, o, length):
 
 def parse(words=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = p.add_subparsers(dest="kind", required=True, metavar="gpt|moe|wide-resnet|mlp")
+    kinds = p.add_subparsers(dest="kind", required=True, metavar="gpt|moe|wide-resnet|vgg|mlp")
 
     def add(kind, make, text, **numbers):
         q = kinds.add_parser(kind, help=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -389,6 +414,7 @@ def parse(words=None):
         q.add_argument("--untied", action="store_true", help="a head of its own instead of the embedding")
     resnet = {"depth": 50, "width": 2, "channels": 64, "image": 224, "classes": 1000}
     add("wide-resnet", wide_resnet, "a convolutional network of wide bottlenecks", **resnet)
+    add("vgg", vgg, "13 convolutions, then three layers with most of the weights", channels=64, hidden=4096, image=224, classes=1000)
     add("mlp", mlp, "layers of one width", layers=4, hidden=4096, inputs=4096, classes=1000)
     o = p.parse_args(words)
     if o.make is transformer:

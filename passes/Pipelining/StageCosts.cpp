@@ -12,9 +12,9 @@ using namespace divisi::pipelining;
 using namespace divisi::planning;
 
 StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleProblem &problem, const Candidate &plan,
-                       Expansion expansion, const Cluster &cluster)
+                       Expansion expansion, const Cluster &cluster, dist::StageAxes axes)
     : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster), expansion(std::move(expansion)),
-      groups(problem.problem, /*evaluation=*/false), computing(plan.prediction.operations),
+      axes(std::move(axes)), groups(problem.problem, /*evaluation=*/false), computing(plan.prediction.operations),
       communicating(problem.ops.size(), 0) {
   for (Operation &op : train.getBody().front().without_terminator())
     position.try_emplace(&op, position.size());
@@ -27,6 +27,15 @@ double StageCosts::bytesOf(Value value) const {
   int tensor = problem.tensorOf.lookup(value);
   return localBytes(problem.problem.tensors[tensor], plan.mesh,
                     expansion.versions[expansion.produced[tensor]].sharding);
+}
+
+double StageCosts::bytesFor(int stage, Value value) const {
+  int tensor = problem.tensorOf.lookup(value);
+  dist::Sharding sharding = expansion.versions[expansion.produced[tensor]].sharding;
+  for (int axis : axes.lacking(stage, plan.mesh))
+    for (dist::Axes &list : sharding.dims)
+      llvm::erase(list, axis);
+  return localBytes(problem.problem.tensors[tensor], plan.mesh, sharding);
 }
 
 double StageCosts::seconds(Operation *op) const {
@@ -50,10 +59,16 @@ StageWeights StageCosts::weights() const {
 pipeline::Network StageCosts::network() const {
   pipeline::Network network;
   network.seconds = [this](int from, int to, double bytes) {
-    int64_t devices = plan.mesh.devices();
+    auto first = [&](int stage) {
+      int64_t sum = 0;
+      for (int s = 0; s < stage; ++s)
+        sum += axes.devices(s, plan.mesh);
+      return sum;
+    };
+    int64_t senders = axes.devices(from, plan.mesh), receivers = axes.devices(to, plan.mesh);
     SmallVector<Transfer> all;
-    for (int64_t i = 0; i < devices; ++i)
-      all.push_back({from * devices + i, to * devices + i});
+    for (int64_t i = 0; i < receivers; ++i) // each hears of the device that is where it is, or stands for that
+      all.push_back({first(from) + i * senders / receivers, first(to) + i});
     return transferSeconds(cluster, all, bytes);
   };
   return network;
@@ -190,7 +205,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
       if (kept && !dropped.contains(value))
         keep(stageOf(&op), value);
       for (int stage : elsewhere)
-        messages[{stageOf(&op), stage}] += bytesOf(value);
+        messages[{stageOf(&op), stage}] += bytesFor(stage, value);
     }
   }
   for (BlockArgument argument : train.getArguments())

@@ -10,9 +10,10 @@ namespace divisi::pipelining {
 class StageCosts {
 public:
   /// `parts` are those of @train. `problem` is that of the module; the prediction of `plan` is for a step of one
-  /// microbatch, and `expansion` is the plan's.
+  /// microbatch, and `expansion` is the plan's. `axes`: of the plan's mesh that stages have, if these differ.
   StageCosts(mlir::func::FuncOp train, const StepParts &parts, const planning::ModuleProblem &problem,
-             const planning::Candidate &plan, planning::Expansion expansion, const planning::Cluster &cluster);
+             const planning::Candidate &plan, planning::Expansion expansion, const planning::Cluster &cluster,
+             dist::StageAxes axes = {});
 
   /// For cutting the model where the slowest stage is fastest.
   StageWeights weights() const;
@@ -24,7 +25,7 @@ public:
     std::vector<planning::pipeline::Edge> edges;
   };
   Stages of(const StagePlacement &placement, int64_t stages, int64_t remat) const;
-  /// Messages between the devices of stages: stage s has those from s * devices on.
+  /// Messages between the devices of stages, which follow each other on the cluster.
   planning::pipeline::Network network() const;
 
 private:
@@ -38,6 +39,8 @@ private:
   /// Bytes that tasks of each stage need while they run, apart from what they keep and pass on.
   std::vector<double> transientBytes(llvm::function_ref<int(mlir::Operation *)> stageOf, int64_t stages) const;
   double bytesOf(mlir::Value value) const;
+  /// Of the pieces that another stage gets: whole along axes that it lacks.
+  double bytesFor(int stage, mlir::Value value) const;
   double seconds(mlir::Operation *op) const;
   double messageSeconds(double bytes) const;
 
@@ -47,6 +50,7 @@ private:
   const planning::Candidate &plan;
   const planning::Cluster &cluster;
   planning::Expansion expansion;
+  dist::StageAxes axes;
   planning::Groups groups;                         // which values are stored
   llvm::DenseMap<mlir::Operation *, int> position; // in the program
   std::vector<double> computing, communicating;    // by operation of the problem, seconds

@@ -222,8 +222,12 @@ private:
         operand.set(cut(old, it->second, dimsOf(old)));
       else if (SmallVector<int> dims = dimsOf(old); zero.contains(it->second))
         operand.set(it->second);
-      else
+      else {
+        Operation *before = terminator->getPrevNode();
         operand.set(masked(it->second, dims, neutral(Reduction::sum, it->second)));
+        for (Operation *added = terminator; (added = added->getPrevNode()) != before;)
+          setStage(added, it->second.getDefiningOp());
+      }
     }
   }
 

@@ -24,8 +24,9 @@ public:
     for (size_t stage = 0; stage < axes.size(); ++stage)
       somewhere.merge(lackingAt(stage));
     for (const Problem::Output &output : problem.outputs) // what no stage has to itself may be wanted anywhere
-      if (output.state < 0 || stages.tensors[output.state] < 0)
-        tensors[output.tensor].insert(somewhere.begin(), somewhere.end());
+      tensors[output.tensor].merge(output.state < 0 || stages.tensors[output.state] < 0
+                                       ? std::set<int>(somewhere)
+                                       : lackingAt(stages.tensors[output.state]));
     for (size_t i = problem.ops.size(); i-- > 0;) { // users come first
       if (stages.ops[i] >= 0)
         ops[i] = lackingAt(stages.ops[i]);

@@ -41,6 +41,7 @@ CASES = {
     "moe_dropping": (f"moe {MOE} --top 3 --capacity 0.3", 61),
     "moe_roomy": (f"moe {MOE} --capacity 2", 61),
     "wide_resnet": (f"wide-resnet {RESNET}", 10),
+    "vgg": ("vgg --channels 4 --hidden 24 --image 32 --classes 10", 10),
     "mlp": ("mlp --layers 3 --hidden 20 --inputs 12 --classes 7", 7),
 }
 # The sizes of Alpa's evaluation (arXiv 2201.12023): billions of parameters.

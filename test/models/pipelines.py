@@ -36,6 +36,13 @@ import check  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def devices_of(axes, stage_axes):
+    """Of a mesh {axis: size} whose stages have all axes, or those of a list that --stage-axes says."""
+    if not stage_axes:
+        return math.prod(axes.values())
+    return sum(math.prod(axes[axis] for axis in stage.split("+") if axis != "none") for stage in stage_axes[0].split(","))
+
+
 @dataclasses.dataclass(frozen=True)
 class Way:
     """The first of `counts` that divides a model's batch is the number of its microbatches."""
@@ -53,7 +60,7 @@ class Way:
 
     @property
     def devices(self):
-        return math.prod(self.axes.values())
+        return devices_of(self.axes, re.findall(r"--stage-axes (\S+)", self.flags))
 
     def microbatches(self, batch):
         rows, rounds = self.axes.get("data", 1), self.axes.get("stage", 1) if "interleaved" in self.flags else 1
@@ -72,10 +79,15 @@ WAYS = [
     Way("--mesh stage=2,data=2"),
     Way("--mesh stage=2,model=2"),
     Way("--mesh stage=2,data=2,model=2", models=("gpt_tiny", "unet_tiny")),
+    Way("--mesh stage=2,data=2 --stage-axes data,none", (2,)),
+    Way("--mesh stage=2,model=2 --stage-axes none,model"),
+    Way("--mesh stage=3,data=2,model=2 --stage-axes data+model,none,data --zero 1", (2,), ("gpt_tiny", "mlp", "unet_tiny")),
+    Way("--mesh stage=2,data=2 --stage-axes data,none --schedule interleaved", (2,), ("inception_tiny", "moe_tiny")),
 ]
 SCHEDULES = ["naive", "gpipe", "1f1b", "zb-h1", "interleaved --chunks 2"]
 SHAPES = ["stage=2", "stage=4", "stage=2,data=2", "stage=2,model=2", "stage=8", "stage=4,data=2", "stage=4,model=2", "stage=2,data=4",
-          "stage=2,model=4", "stage=2,data=2,model=2"]
+          "stage=2,model=4", "stage=2,data=2,model=2", "stage=2,data=2 --stage-axes data,none", "stage=2,model=4 --stage-axes none,model",
+          "stage=3,data=2,model=2 --stage-axes data+model,none,data"]
 CHECKPOINTED = ("gpt_tiny", "adamw", 4, 2)  # model, optimizer, steps before the resume, steps between checkpoints
 PIPELINE = Way("--mesh stage=2 --microbatches 2")
 CHECKPOINTS = [pair for alone in (Way("--microbatches 2"), Way()) for pair in ((PIPELINE, alone), (alone, PIPELINE))]
@@ -114,6 +126,13 @@ def draw(rng, cases, nodes):
             for schedule in SCHEDULES}
     schedule = rng.choice([schedule for schedule in SCHEDULES if fits[schedule]])
     flags = f"--mesh {','.join([f'stage={stages}', *axes])} --schedule {schedule}"
+    if axes and rng.randrange(3) == 0:
+        names = [axis.split("=")[0] for axis in axes]
+        having = [[name for name in names if rng.randrange(2)] for _ in range(stages)]
+        having[rng.randrange(stages)] = names  # some stage has all
+        narrow = ",".join("+".join(list) or "none" for list in having)
+        flags += f" --stage-axes {narrow}"
+        devices = devices_of({"data": data, "model": model}, [narrow])
     both = f"--microbatches {rng.choice(fits[schedule])}"
     if data > 1:
         flags += f" --zero {rng.choice((0, 1, 3))}"

@@ -481,6 +481,32 @@ def pipelines_given_back(p):
     yield "  its plan makes the same program", direct == given, f"{len(direct)} and {len(given)} bytes"
 
 
+def stages_that_differ(p):
+    """A wide VGG-16 on seven machines: of all pipelines the fastest has several devices for each of the first stages and one for the last ones, as
+    PipeDream's has, and the plan file makes the same program. Where the batch does not divide into four microbatches a stage there are
+    pipelines nevertheless."""
+    model = p.graph("vgg --channels 128")
+    words = [model, "--dim", "batch=240", "--cluster", p.cluster(("ethernet", 7, "10Gb/s", "30us"), device="v100")]
+    pipelines = json.loads(p.run("plan", *words, "--pipelines", "--json").stdout)["pipelines"]
+    best, uniform = pipelines[0], next(pipeline for pipeline in pipelines if not pipeline["stage_axes"])
+    yield "seven devices: the first stages have several", best["stage_axes"].startswith("data,") and best["stage_axes"].endswith(",none") and \
+        best["step_ms"] < 0.8 * uniform["step_ms"], f"{best['name']} {best['step_ms']:.0f} ms; {uniform['name']} {uniform['step_ms']:.0f} ms"
+    chosen = [*words, "--strategy", "hybrid"]
+    plan = p.folder / "stages.mlir"
+    plan.write_text(p.run("compile", *chosen, "--emit", "plan").stdout)
+    direct = p.run("compile", *chosen, "--emit", "dist").stdout
+    given = p.run("compile", model, "--dim", "batch=240", "--plan", plan, "--emit", "dist").stdout
+    yield "  its plan makes the same program", direct == given and "dist.stage_axes" in given, f"{len(direct)} and {len(given)} bytes"
+    priced = json.loads(p.run("plan", *words, "--plan", plan, "--json").stdout)["pipelines"][0]
+    yield "  and costs the same, though it was made for CPUs", priced["stage_axes"] == best["stage_axes"] and \
+        abs(priced["step_ms"] / best["step_ms"] - 1) < 0.1, f"{priced['step_ms']:.0f} ms"
+    odd = [p.graph("gpt --layers 7 --hidden 1024 --heads 16 --vocab 1024 --seq 512"), "--dim", "batch=24"]
+    cluster = p.cluster(("ethernet", 5, "10Gb/s", "30us"), device="v100")
+    found = json.loads(p.run("plan", *odd, "--cluster", cluster, "--pipelines", "--json").stdout)["pipelines"]
+    five = [pipeline for pipeline in found if pipeline["stages"] == 5]
+    yield "five stages, a batch of 24", bool(five), f"{sorted({pipeline['microbatches'] for pipeline in five})} microbatches"
+
+
 def pipelines_of_other_microbatches(p):
     """What splits microbatches of one size need not split those of another: such plans are left out."""
     model = p.graph("gpt --layers 1 --hidden 8192 --heads 64 --vocab 512 --seq 1024")
@@ -543,7 +569,7 @@ def memory_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_given_back, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_given_back, stages_that_differ, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

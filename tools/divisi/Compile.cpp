@@ -288,6 +288,10 @@ private:
     if (best.plan.mesh.devices() > 1) {
       model.module = std::move(*best.module);
       model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
+      if (!microbatches.axes.empty() &&
+          failed(pipelining::assignNarrowStages(*model.module, microbatches.stages, microbatches.cuts,
+                                                pipelining::StageWeights::nominal(), microbatches.axes)))
+        return failure();
       if (failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
         return failure();
     } else if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); }))) {

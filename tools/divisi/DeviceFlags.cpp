@@ -175,6 +175,8 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
 std::string DeviceFlags::finish(const CLI::App &command) {
   if (command.count("--mesh") && plan.mesh.empty())
     return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
+  if (command.count("--stage-axes") && stageAxes.empty())
+    return "--stage-axes is empty: expected the axes of each stage, or none, such as data,none";
   if (!plan.file.empty()) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";

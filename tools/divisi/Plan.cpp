@@ -70,17 +70,20 @@ struct Attempt {
       options = compiler::follow(text, train);
     if (failed(options))
       return failure();
-    int64_t devices = dist::toMesh(text.getMesh()).devices() * (options->stages / options->chunks);
+    int64_t devices = 0;
+    for (int64_t stage = 0; stage < options->stages / options->chunks; ++stage)
+      devices += options->axes.devices(stage, dist::toMesh(text.getMesh()));
     if (devices > cluster.devices()) {
       error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " +
               std::to_string(cluster.devices());
       return failure();
     }
-    // In 16 bits, programs for GPUs and for CPUs are two models: the file says by its hash which one it is for.
+    // In 16 bits, or with convolutions, programs for GPUs and for CPUs are two models: the file says by its hash which
+    // one it is for.
     train.forGpu = cluster.device.kind == "cuda";
     const Cluster used = cluster.used(devices);
     auto met = meet(train, *options, used, error);
-    if (succeeded(met) && met->hash != text.getModel() && train.precision != "fp32") {
+    if (succeeded(met) && met->hash != text.getModel()) {
       train.forGpu = !train.forGpu;
       met = meet(train, *options, used, error);
     }
@@ -105,7 +108,10 @@ struct Attempt {
     }
     if (!followed->preparation.remats.empty() && failed(step.analyse(used)))
       return failure();
-    auto pipeline = step.simulate(*step.price(used, followed->mesh, followed->plan, name), *options, used);
+    auto pipeline =
+        options->axes.empty()
+            ? step.simulate(*step.price(used, followed->mesh, followed->plan, name), *options, used)
+            : step.simulateNarrow(followed->mesh, followed->plan, name, *step.priceAlone(used), *options, used);
     if (failed(pipeline))
       return failure();
     pipelines.push_back(std::move(*pipeline));

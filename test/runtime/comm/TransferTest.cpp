@@ -41,6 +41,55 @@ TEST(TransferTest, GoesAlongTheAxisOfStages) {
   });
 }
 
+/// Stages of 2 x 2, of 2 (along the second axis) and of one device: ranks 0 to 3, 4 and 5, and 6.
+TEST(TransferTest, StagesMayHaveFewerDevices) {
+  LocalHub hub(7);
+  onRanks(hub, [&](Transport &transport) {
+    Mesh mesh({{"stage", 3}, {"data", 2}, {"model", 2}}, {{}, {1}, {1, 2}});
+    ASSERT_EQ(mesh.size(), 7);
+    int rank = transport.rank();
+    const int stages[] = {0, 0, 0, 0, 1, 1, 2};
+    const int data[] = {0, 0, 1, 1, 0, 0, 0}, model[] = {0, 1, 0, 1, 0, 1, 0};
+    EXPECT_EQ(mesh.index(rank, 0), stages[rank]);
+    EXPECT_EQ(mesh.index(rank, 1), data[rank]);
+    EXPECT_EQ(mesh.index(rank, 2), model[rank]);
+    const std::vector<int> rows[] = {{0, 2}, {1, 3}, {0, 2}, {1, 3}, {4}, {5}, {6}};
+    const std::vector<int> columns[] = {{0, 1}, {0, 1}, {2, 3}, {2, 3}, {4, 5}, {4, 5}, {6}};
+    const int64_t axes[] = {1, 2};
+    EXPECT_EQ(mesh.group(rank, std::span(axes, 1)), rows[rank]);
+    EXPECT_EQ(mesh.group(rank, std::span(axes + 1, 1)), columns[rank]);
+    // Each hears of the one rank that has what it needs.
+    const int senders[3][7] = {{0, 1, 2, 3, 0, 1, 0}, {4, 5, 4, 5, 4, 5, 4}, {6, 6, 6, 6, 6, 6, 6}};
+    Communicator ranks(transport, mesh);
+    DivisiContext context(1);
+    context.exchange = &ranks;
+    int64_t number = 0, sent = 0;
+    for (int64_t from = 0; from < 3; ++from)
+      for (int64_t to = 0; to < 3; ++to) {
+        if (from == to)
+          continue;
+        int64_t mine = rank, got = -1, id = ++number;
+        void *value[] = {&mine}, *place[] = {&got};
+        DivisiTransfer in{id, from, 8}, out{id, to, 8};
+        DivisiAwait await{id};
+        if (stages[rank] == to)
+          divisi_receive(&context, &in, place);
+        if (stages[rank] == from) {
+          divisi_send(&context, &out, value);
+          for (int other = 0; other < 7; ++other)
+            sent += stages[other] == to && senders[from][other] == rank;
+        }
+        if (stages[rank] == to) {
+          divisi_await(&context, &await, nullptr);
+          EXPECT_EQ(got, senders[from][rank]) << "stage " << from << " to rank " << rank;
+        }
+        EXPECT_TRUE(succeeded(context.error));
+        EXPECT_TRUE(succeeded(ranks.finish()));
+      }
+    EXPECT_EQ(ranks.takeUsage().bytes, 8 * sent);
+  });
+}
+
 TEST(TransferTest, RefusesWhatCannotBeSent) {
   LocalHub hub(1);
   Communicator ranks(hub.rank(0), Mesh({{"stage", 1}}), {{3, "the features"}});

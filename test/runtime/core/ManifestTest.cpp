@@ -229,6 +229,28 @@ Json staged() {
   return json;
 }
 
+TEST(ManifestTest, AStageMayLackAnAxis) {
+  Json json = staged();
+  json["stages"][1]["lacking"] = {1};
+  Result<Manifest> m = parse(json);
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_EQ(m->mesh.size(), 3);
+  EXPECT_EQ(m->firstOf(1), 2);
+  EXPECT_EQ(m->stageOf(2), 1);
+  for (const char *lacking : {"[2]", "[0]", "[-1]", "[\"data\"]", "3"}) {
+    json["stages"][1]["lacking"] = Json::parse(lacking);
+    EXPECT_FALSE(parse(json).ok()) << lacking;
+  }
+  json = staged(); // the label's rows are no longer two ranks' halves
+  json["inputs"][1].update({{"global_shape", {2, 4}}, {"split", {Json::array(), {1}}}});
+  ASSERT_TRUE(succeeded(parse(json)));
+  json["stages"][1]["lacking"] = {1};
+  Result<Manifest> wrong = parse(json);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.status().message().find("split over an axis that its stage lacks"), std::string::npos)
+      << wrong.status().message();
+}
+
 TEST(ManifestTest, EachRankHasWhatItsStageHas) {
   Result<Manifest> m = parse(staged());
   ASSERT_TRUE(succeeded(m));
