@@ -1,6 +1,7 @@
 #include "compiler/RankPipelines.h"
 
 #include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Remat/Rematerialize.h"
 
 #include "llvm/Support/Parallel.h"
 
@@ -23,6 +24,8 @@ static constexpr int64_t mostStages = 64;
 /// Cuts of so many of the best pipelines are moved; so many times, in a step of so many operations.
 static constexpr size_t mostMoved = 2;
 static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
+/// Of all parts that may be computed again; how finely their number is searched.
+static constexpr int64_t rematSteps = 32;
 /// Beside plans that split operations: the share over the ideal time from which pipelines are looked for, and the share
 /// by which they must be faster.
 static constexpr double mostOverIdeal = 0.1, clearlyFaster = 0.05;
@@ -45,6 +48,72 @@ int64_t batchOf(ModuleOp module) {
 bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
   return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
 }
+
+/// One pipeline made better, step by step.
+class Refinement {
+public:
+  Refinement(const StepInParts &step, const Cluster &cluster, PipelineCandidate &candidate)
+      : step(step), cluster(cluster), candidate(candidate), narrow(!candidate.options.axes.empty()),
+        priced(narrow ? step.priceAlone(cluster)
+                      : step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name)) {
+    priced->plan.searched = candidate.plan.searched;
+  }
+
+  /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that
+  /// helps.
+  void moveCuts() {
+    std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
+    std::map<std::string, int64_t> numbers;
+    for (auto [number, name] : llvm::enumerate(nodes))
+      numbers[name] = number;
+    int64_t left = std::min<int64_t>(moves, movesTimesOperations / (int64_t)step.problem.ops.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t k = 0; k < candidate.options.cuts.size(); ++k)
+        for (int64_t distance : {1, -1, 2, -2, 4, -4, 8, -8}) {
+          std::vector<std::string> &cuts = candidate.options.cuts;
+          int64_t before = k ? numbers[cuts[k - 1]] : 0,
+                  after = k + 1 < cuts.size() ? numbers[cuts[k + 1]] : (int64_t)nodes.size();
+          int64_t number = numbers[cuts[k]] + distance;
+          if (number <= before || number >= after || left-- <= 0)
+            continue;
+          MicrobatchOptions options = candidate.options;
+          options.cuts[k] = nodes[number];
+          moved |= take(options);
+        }
+    }
+  }
+
+  /// Where all parts of the stages are computed again, about as few as the memory needs.
+  void keepMore() {
+    if (candidate.options.remat == 0 || !candidate.fits)
+      return;
+    int64_t low = 0, high = planning::rematSegments(**step.module).size();
+    for (int64_t steps = std::max<int64_t>(1, high / rematSteps); high - low > steps;) {
+      MicrobatchOptions options = candidate.options;
+      options.remat = low + (high - low) / 2;
+      (take(options) ? high : low) = options.remat;
+    }
+  }
+
+private:
+  /// Whether these options are better; the candidate then has them.
+  bool take(const MicrobatchOptions &options) {
+    auto other = narrow ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *priced,
+                                              options, cluster)
+                        : step.simulate(*priced, options, cluster);
+    if (failed(other) || !isBetter(*other, candidate))
+      return false;
+    candidate = std::move(*other);
+    return true;
+  }
+
+  const StepInParts &step;
+  const Cluster &cluster;
+  PipelineCandidate &candidate;
+  const bool narrow;
+  const std::unique_ptr<StepInParts::Priced> priced;
+};
 
 class Search {
 public:
@@ -74,7 +143,12 @@ public:
       tryAll(counts);
     }
     tryNarrow();
-    llvm::parallelFor(0, std::min(found.size(), mostMoved), [&](size_t i) { moveCuts(found[i]); });
+    llvm::parallelFor(0, std::min(found.size(), mostMoved), [&](size_t i) {
+      Refinement refinement(*steps.at(found[i].options.microbatches), cluster, found[i]);
+      refinement.moveCuts();
+      if (!request.remat)
+        refinement.keepMore();
+    });
     llvm::stable_sort(found, isBetter);
     return std::move(found);
   }
@@ -297,44 +371,6 @@ private:
     if (it == steps.end())
       it = steps.emplace(count, StepInParts::make(module, {count}, cluster)).first;
     return succeeded(it->second) ? &*it->second : nullptr;
-  }
-
-  /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that
-  /// helps.
-  void moveCuts(PipelineCandidate &candidate) const {
-    const StepInParts &step = *steps.at(candidate.options.microbatches);
-    const bool narrow = !candidate.options.axes.empty();
-    auto priced = narrow ? step.priceAlone(cluster)
-                         : step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
-    priced->plan.searched = candidate.plan.searched;
-    auto simulate = [&](const MicrobatchOptions &options) {
-      return narrow ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *priced,
-                                          options, cluster)
-                    : step.simulate(*priced, options, cluster);
-    };
-    std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
-    std::map<std::string, int64_t> numbers;
-    for (auto [number, name] : llvm::enumerate(nodes))
-      numbers[name] = number;
-    int64_t left = std::min<int64_t>(moves, movesTimesOperations / (int64_t)step.problem.ops.size());
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t k = 0; k < candidate.options.cuts.size(); ++k)
-        for (int64_t distance : {1, -1, 2, -2, 4, -4, 8, -8}) {
-          std::vector<std::string> &cuts = candidate.options.cuts;
-          int64_t before = k ? numbers[cuts[k - 1]] : 0,
-                  after = k + 1 < cuts.size() ? numbers[cuts[k + 1]] : (int64_t)nodes.size();
-          int64_t number = numbers[cuts[k]] + distance;
-          if (number <= before || number >= after || left-- <= 0)
-            continue;
-          MicrobatchOptions options = candidate.options;
-          options.cuts[k] = nodes[number];
-          if (auto other = simulate(options); succeeded(other) && isBetter(*other, candidate)) {
-            candidate = std::move(*other);
-            moved = true;
-          }
-        }
-    }
   }
 
   ModuleOp module;

@@ -481,6 +481,25 @@ def pipelines_given_back(p):
     yield "  its plan makes the same program", direct == given, f"{len(direct)} and {len(given)} bytes"
 
 
+def parts_of_pipelines(p):
+    """Where a pipeline needs some of its parts computed again, it is not all of them."""
+    words = ["plan", p.graph("gpt --layers 8 --hidden 512 --heads 8 --vocab 4096 --seq 512"), "--dim", "batch=64", "--pipelines", "--json"]
+
+    def best(memory, *flags):
+        cluster = p.cluster(("ethernet", 4, "10Gb/s", "30us"), device="v100", memory=memory)
+        return json.loads(p.run(*words, "--cluster", cluster, *flags, codes=(0, 3)).stdout)["pipelines"][0]
+
+    kept, again = best("32GB", "--remat", "none"), best("32GB", "--remat", "all")
+    yield "all kept: faster and larger", kept["step_ms"] < again["step_ms"] and kept["memory_bytes"] > again["memory_bytes"], \
+        f"{kept['name']} {kept['step_ms']:.0f} ms; {again['name']} {again['step_ms']:.0f} ms"
+    some = best(f"{int((2 * kept['memory_bytes'] + again['memory_bytes']) / 3e3)}kB")
+    yield "  with less memory: in between", some["fits"] and kept["step_ms"] < some["step_ms"] < 0.97 * again["step_ms"], \
+        f"{some['name']} {some['step_ms']:.0f} ms"
+    tight = best("300MB")
+    yield "  with 300 MB: some parts", tight["fits"] and "remat=" in tight["name"] and tight["step_ms"] < again["step_ms"], \
+        f"{tight['name']} {tight['step_ms']:.0f} ms, {tight['memory_bytes'] / GB:.3g} GB"
+
+
 def stages_that_differ(p):
     """A wide VGG-16 on seven machines: of all pipelines the fastest has several devices for each of the first stages and one for the last ones, as
     PipeDream's has, and the plan file makes the same program. Where the batch does not divide into four microbatches a stage there are
@@ -569,7 +588,7 @@ def memory_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_given_back, stages_that_differ, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, pipelines_of_other_microbatches, pipelines_where_faster, pipelines_given_back, stages_that_differ, parts_of_pipelines, pipelines_when_memory_is_short, pipelines_never_worse, never_worse]
 
 
 def main():

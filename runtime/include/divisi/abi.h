@@ -174,7 +174,8 @@ typedef struct DivisiCollective {
 void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers);
 
 /* One message between two stages of a pipeline: to or from the rank that differs from this one only in its index along
- * the mesh's axis "stage". Messages of one id arrive in the order in which they are sent; those of different ids are
+ * the mesh's axis "stage" (and in those along axes that one of the stages lacks: the rank with the index 0 sends, to all
+ * that there are). Messages of one id arrive in the order in which they are sent; those of different ids are
  * independent. Buffers: what is sent, or where it goes. */
 typedef struct DivisiTransfer {
   int64_t id;    /* equal on both sides, unique among transfers and collectives */
