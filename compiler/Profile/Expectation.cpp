@@ -155,7 +155,7 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
           known += estimator.measured(call) ? result.microseconds[i] : 0;
         }
     }
-    return finishTime(devices);
+    return finishTime(devices, /*runsEmpty=*/stagesInFlight(module) == 0);
   };
   double computed = 0;
   if (int64_t stages = stagesInFlight(module)) { // a step of many: the pipeline is full

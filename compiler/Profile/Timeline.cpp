@@ -23,13 +23,16 @@ public:
       devices.push_back({&list});
   }
 
-  double run() {
+  double run(bool runsEmpty) {
     for (bool moves = true; moves;) {
       moves = false;
       for (Device &device : devices)
         while (device.at < device.calls->size() && step(device, (*device.calls)[device.at]))
           ++device.at, moves = true;
     }
+    for (const auto &[message, queue] : arrivals)
+      if (runsEmpty && !queue.empty())
+        return -1;
     double end = 0;
     for (const Device &device : devices) {
       if (device.at < device.calls->size())
@@ -72,6 +75,6 @@ private:
 };
 } // namespace
 
-double divisi::compiler::finishTime(const std::vector<std::vector<TimedCall>> &devices) {
-  return Timeline(devices).run();
+double divisi::compiler::finishTime(const std::vector<std::vector<TimedCall>> &devices, bool runsEmpty) {
+  return Timeline(devices).run(runsEmpty);
 }

@@ -14,7 +14,8 @@ struct TimedCall {
 
 /// When devices are done that run these calls one after the other: computation on one stream, collectives and messages
 /// on another that starts them in order; an await waits for its collective or message. Each device stands for all ranks
-/// of a stage. Negative if they would wait for ever.
-double finishTime(const std::vector<std::vector<TimedCall>> &devices);
+/// of a stage. Negative if they would wait for ever, or if messages are left that nobody has taken: not where a later
+/// step does, in a pipeline that does not run empty.
+double finishTime(const std::vector<std::vector<TimedCall>> &devices, bool runsEmpty = true);
 
 } // namespace divisi::compiler

@@ -6,7 +6,7 @@
 namespace divisi::graph {
 
 /// The operations of a function with one block that only reports need, and in which steps (bits of graph::When). Those
-/// that every step needs are not in it. Results that tasks hold for each other say it with dist.when.
+/// that every step needs are not in it, nor messages of other stages. Results that tasks hold for each other say it with dist.when.
 llvm::DenseMap<mlir::Operation *, int64_t> whenNeeded(mlir::func::FuncOp function);
 
 } // namespace divisi::graph

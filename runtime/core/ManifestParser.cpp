@@ -131,10 +131,11 @@ private:
       else
         manifest.arenas[i] = uint64_t(bytes);
       for (const Json &axis : reader.array("lacking"))
-        if (isAxis(axis) && axis.get<int64_t>() != stageAxis)
+        if (isAxis(axis) && axis.get<int64_t>() != stageAxis &&
+            !isLacking(static_cast<int64_t>(i), axis.get<int64_t>()))
           lacking[i].push_back(axis.get<int64_t>());
         else
-          reader.fail("lacks an axis that the mesh does not have");
+          reader.fail("lacks an axis that the mesh does not have, or one twice");
       keep(reader.status());
     }
     if (status.ok())

@@ -78,7 +78,7 @@ std::vector<int> Mesh::group(int64_t rank, std::span<const int64_t> axes) const 
   }
   std::vector<int> result;
   for (int64_t member : members)
-    if (int at = rankAt(member); std::find(result.begin(), result.end(), at) == result.end())
+    if (int at = rankAt(member); !isNarrow() || std::find(result.begin(), result.end(), at) == result.end())
       result.push_back(at);
   return result;
 }

@@ -46,3 +46,9 @@ TEST(Timeline, WhoWaitsForEverIsTold) {
   EXPECT_LT(
       finishTime({{{&receive0, 0}, {&await0, 0}, {&send1, 1, 0}}, {{&receive1, 0}, {&await1, 0}, {&send0, 1, 0}}}), 0);
 }
+
+TEST(Timeline, AMessageThatNobodyTakesIsTold) {
+  std::vector<std::vector<TimedCall>> devices = {{{&compute, 4}, {&send0, 3, 1}}, {{&compute, 1}}};
+  EXPECT_LT(finishTime(devices), 0);
+  EXPECT_EQ(finishTime(devices, /*runsEmpty=*/false), 8);
+}

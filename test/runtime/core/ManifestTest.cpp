@@ -237,7 +237,7 @@ TEST(ManifestTest, AStageMayLackAnAxis) {
   EXPECT_EQ(m->mesh.size(), 3);
   EXPECT_EQ(m->firstOf(1), 2);
   EXPECT_EQ(m->stageOf(2), 1);
-  for (const char *lacking : {"[2]", "[0]", "[-1]", "[\"data\"]", "3"}) {
+  for (const char *lacking : {"[2]", "[0]", "[1, 1]", "[-1]", "[\"data\"]", "3"}) {
     json["stages"][1]["lacking"] = Json::parse(lacking);
     EXPECT_FALSE(parse(json).ok()) << lacking;
   }
