@@ -52,7 +52,7 @@ void Profile::add(double task, double step) {
   lastSends = recorder.sends;
 }
 
-Status Profile::writeProfile(const std::string &path) const {
+Status Profile::writeProfile(const std::string &path, const std::vector<std::string> &lists) const {
   if (steps.empty())
     return failure("--profile: there were no steps to measure: more than ", warmUp, " are needed");
   OrderedJson head;
@@ -70,18 +70,29 @@ Status Profile::writeProfile(const std::string &path) const {
   if (manifest.expectedStep > 0)
     head["expected_us"] = manifest.expectedStep;
   std::string text = dumpJson(head) + "\n";
+  for (const std::string &list : lists)
+    text += list;
+  return writeFile(path, text);
+}
+
+std::string Profile::lines() const {
+  std::string text;
+  if (manifest.rank != manifest.firstOf(manifest.stageOf(manifest.rank)))
+    return text;
   for (size_t i = 0; i < times.size(); ++i) {
     const Call &call = manifest.calls[i];
     OrderedJson line;
     line["kind"] = call.kind;
     line["name"] = call.name;
     line["key"] = call.key;
+    if (manifest.stages() > 1)
+      line["stage"] = manifest.stageOf(manifest.rank);
     addTimes(line, times[i]);
     if (call.expected > 0)
       line["expected_us"] = call.expected;
     text += dumpJson(line) + "\n";
   }
-  return writeFile(path, text);
+  return text;
 }
 
 std::string Profile::table() const {
@@ -101,7 +112,8 @@ std::string Profile::table() const {
   std::vector<std::pair<std::string, Sums>> rows(kinds.begin(), kinds.end());
   std::stable_sort(rows.begin(), rows.end(), [](auto &a, auto &b) { return a.second.measured > b.second.measured; });
   rows.push_back({"step", {0, quantile(steps, 0.5), manifest.expectedStep * 1e-6}});
-  std::string text = "in a step        calls  measured ms  expected ms";
+  std::string text = manifest.stages() > 1 ? "in a step, rank 0" : "in a step        ";
+  text += "calls  measured ms  expected ms";
   for (const auto &[kind, sums] : rows) {
     char line[128], calls[16] = "", expected[32] = "-";
     if (sums.calls > 0)

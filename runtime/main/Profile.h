@@ -23,7 +23,11 @@ public:
   /// every step does (norms, metrics) are not counted.
   void add(double task, double step);
 
-  Status writeProfile(const std::string &path) const;
+  /// The calls of a step on this rank with their times, a line for each; nothing where another rank of the stage has
+  /// the same.
+  std::string lines() const;
+  /// A head, with this rank's steps, and such lines of all ranks.
+  Status writeProfile(const std::string &path, const std::vector<std::string> &lists) const;
   /// What calls of each kind take of a step on this rank, measured and as the compiler expected, longest first: lines
   /// for a terminal. Nothing without steps.
   std::string table() const;

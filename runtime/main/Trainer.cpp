@@ -331,20 +331,22 @@ Status Trainer::announced(const Status &status) {
 Status Trainer::saveProfile() {
   if (!profile)
     return {};
+  auto ofAll = [&](const std::string &mine) {
+    return ranks ? ranks->gather(mine) : Result<std::vector<std::string>>(std::vector{mine});
+  };
   if (!options.trace.empty()) {
-    std::vector<std::string> lists = {profile->traceEvents()};
-    if (ranks) {
-      Result<std::vector<std::string>> all = ranks->gather(lists[0]);
-      if (!all.ok())
-        return all.status();
-      lists = std::move(*all);
-    }
-    if (Status status = isFirst() ? Profile::writeTrace(options.trace, lists) : Status(); !status.ok())
+    auto lists = ofAll(profile->traceEvents());
+    if (!lists.ok())
+      return lists.status();
+    if (Status status = isFirst() ? Profile::writeTrace(options.trace, *lists) : Status(); !status.ok())
       return status;
   }
-  if (!isFirst() || options.profile.empty())
+  if (options.profile.empty())
     return {};
-  Status status = profile->writeProfile(options.profile);
+  auto lists = ofAll(profile->lines());
+  if (!lists.ok() || !isFirst())
+    return lists.status();
+  Status status = profile->writeProfile(options.profile, *lists);
   if (status.ok() && !options.quiet)
     progress->say(profile->table());
   return status;
