@@ -21,7 +21,7 @@ static constexpr size_t mostPlans = 4, mostScheduled = 2;
 static constexpr double microbatchesPerStage[] = {0.5, 1, 2, 4, 8};
 static constexpr size_t refined = 2; // numbers of stages
 static constexpr int64_t mostStages = 64;
-/// Cuts of so many of the best pipelines are moved; so many times, in a step of so many operations.
+/// Cuts of so many of the best pipelines of each kind are moved; so many times, in a step of so many operations.
 static constexpr size_t mostMoved = 2;
 static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
 /// Of all parts that may be computed again; how finely their number is searched.
@@ -143,8 +143,16 @@ public:
       tryAll(counts);
     }
     tryNarrow();
-    llvm::parallelFor(0, std::min(found.size(), mostMoved), [&](size_t i) {
-      Refinement refinement(*steps.at(found[i].options.microbatches), cluster, found[i]);
+    llvm::stable_sort(found, isBetter);
+    std::vector<PipelineCandidate *> best; // of those with stages that are alike, and of the others
+    for (bool narrow : {false, true}) {
+      size_t before = best.size();
+      for (PipelineCandidate &candidate : found)
+        if (candidate.options.axes.empty() != narrow && best.size() < before + mostMoved)
+          best.push_back(&candidate);
+    }
+    llvm::parallelFor(0, best.size(), [&](size_t i) {
+      Refinement refinement(*steps.at(best[i]->options.microbatches), cluster, *best[i]);
       refinement.moveCuts();
       if (!request.remat)
         refinement.keepMore();
@@ -311,7 +319,6 @@ private:
       narrow = simulateForms(forms);
     }
     std::move(narrow.begin(), narrow.end(), std::back_inserter(found));
-    llvm::stable_sort(found, isBetter);
   }
 
   struct NarrowForm {
