@@ -78,14 +78,18 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
     out << "\nno pipeline: the batch must divide into microbatches, and the model have as many nodes as stages\n";
     return;
   }
+  llvm::ArrayRef<json::Value> shown(pipelines.data(), std::min(most, pipelines.size()));
+  int width = 52; // of names: stages that differ have longer ones
+  for (const json::Value &value : shown)
+    width = std::max(width, (int)text(*value.getAsObject(), "name").size());
   out << "\n";
-  row(out, {{"#", -2}, {"pipeline", 52}, {"step ms", -9}, {"bubble", -8}, {"memory", -8}, {"plan of a stage", 0}});
+  row(out, {{"#", -2}, {"pipeline", width}, {"step ms", -9}, {"bubble", -8}, {"memory", -8}, {"plan of a stage", 0}});
   int64_t rank = 0;
-  for (const json::Value &value : llvm::ArrayRef(pipelines.data(), std::min(most, pipelines.size()))) {
+  for (const json::Value &value : shown) {
     const json::Object &pipeline = *value.getAsObject();
     row(out,
         {{std::to_string(++rank), -2},
-         {text(pipeline, "name"), 52},
+         {text(pipeline, "name"), width},
          {milliseconds(number(pipeline, "step_ms")), -9},
          {share(number(pipeline, "bubble")), -8},
          {scaled(number(pipeline, "memory_bytes"), "B"), -8},
