@@ -43,7 +43,7 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   auto fail = [&](const Twine &what) { return plan.emitError("'pipeline': ") << what; };
   auto dictionary = dyn_cast<DictionaryAttr>(attr);
   if (!dictionary)
-    return fail("expected {stages, chunks, microbatches, schedule, cuts}");
+    return fail("expected {stages, chunks, microbatches, schedule, cuts} and perhaps {remat, staleness, stage_axes}");
   std::pair<StringRef, int64_t *> numbers[] = {{"stages", &options.stages},
                                                {"chunks", &options.chunks},
                                                {"microbatches", &options.microbatches},
@@ -83,6 +83,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'schedule' must be one of " + planning::pipeline::scheduleKindNames());
   if (!planning::pipeline::parseStaleness(options.staleness))
     return fail("'staleness' must be one of " + planning::pipeline::stalenessNames());
+  if (options.chunks > 1 && options.schedule != "interleaved")
+    return fail("'chunks' is 1 unless 'schedule' is interleaved");
   if (options.stages > 4096 || options.stages % options.chunks)
     return fail("'stages' must be at most 4096, and a multiple of 'chunks'");
   if (!options.cuts.empty() && (int64_t)options.cuts.size() != options.stages - 1)

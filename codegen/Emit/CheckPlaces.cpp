@@ -5,8 +5,47 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace divisi;
+
+/// A microbatch keeps the slot of its first task on a stage to its last one there, and no other has it meanwhile.
+static LogicalResult checkTurns(dist::ScheduleOp schedule, int64_t row, ArrayRef<int64_t> slots) {
+  struct Use {
+    int64_t slot;
+    size_t last; // entry of the row
+  };
+  auto tasks = dist::tasksOf(schedule, row);
+  std::map<std::pair<StringRef, int64_t>, Use> uses; // by stage and microbatch
+  std::map<StringRef, bool> hasSlots;                // by stage
+  auto isOnce = [](const dist::ScheduledTask &task) {
+    auto kind = dist::kindOf(task.symbol);
+    return !kind || dist::isOnce(*kind);
+  };
+  for (auto [position, task] : llvm::enumerate(tasks)) {
+    if (isOnce(task))
+      continue;
+    StringRef stage = dist::groupOf(task.symbol);
+    auto [use, fresh] = uses.try_emplace({stage, task.microbatch}, Use{slots[position], position});
+    use->second.last = position;
+    hasSlots[stage] |= slots[position] != 0;
+    if (use->second.slot != slots[position])
+      return schedule.emitOpError("gives microbatch ") << task.microbatch << " two slots of @" << stage;
+  }
+  std::map<std::pair<StringRef, int64_t>, std::pair<int64_t, size_t>> holders; // by stage and slot
+  for (auto [position, task] : llvm::enumerate(tasks)) {
+    StringRef stage = dist::groupOf(task.symbol);
+    if (isOnce(task) || !hasSlots[stage])
+      continue;
+    auto [holder, fresh] = holders.try_emplace({stage, slots[position]});
+    if (!fresh && holder->second.first != task.microbatch && holder->second.second > position)
+      return schedule.emitOpError("gives the microbatches ")
+             << holder->second.first << " and " << task.microbatch << " one slot of @" << stage << " at a time";
+    holder->second = {task.microbatch, uses.at({stage, task.microbatch}).last};
+  }
+  return success();
+}
 
 static LogicalResult checkSlots(dist::ScheduleOp schedule, int64_t arena) {
   auto slots = schedule->getAttrOfType<ArrayAttr>(exec::names::slots);
@@ -22,6 +61,8 @@ static LogicalResult checkSlots(dist::ScheduleOp schedule, int64_t arena) {
     for (int64_t number : numbers.asArrayRef())
       if (number < 0 || number > arena)
         return schedule.emitOpError("has a slot outside of the arena of ") << arena << " bytes: " << number;
+    if (!schedule.isAsynchronous() && failed(checkTurns(schedule, row, numbers)))
+      return failure();
   }
   return success();
 }

@@ -1,5 +1,7 @@
 #include "codegen/Kernels/CheckTasks.h"
 
+#include "dialects/Dist/StageAxes.h"
+
 #include <set>
 
 using namespace mlir;
@@ -33,6 +35,39 @@ LogicalResult checkHeld(ArrayRef<func::FuncOp> tasks) {
         if (it == left.end() || it->second != task.getArgumentTypes()[i])
           return task.emitOpError("takes ") << held << ", which no task of its stage leaves with this type";
       }
+  return success();
+}
+
+/// All tasks are of one mesh, whose first axis has the stages, and what they read is split over axes that their stage
+/// has.
+LogicalResult checkMesh(ModuleOp module, int64_t devices) {
+  Attribute mesh, axes;
+  for (auto task : module.getOps<func::FuncOp>()) {
+    Attribute mine = task->getAttr(dist::names::partitioned), having = task->getAttr(dist::names::stageAxes);
+    if (!mesh)
+      mesh = mine, axes = having;
+    if (mine != mesh || having != axes)
+      return task.emitOpError("is of another mesh, or of stages with other axes, than the tasks before it");
+    if (!mine)
+      continue;
+    dist::Mesh grid = dist::toMesh(cast<dist::MeshAttr>(mine)), inner = grid;
+    auto stages = grid.find(dist::stageAxis);
+    if (stages)
+      inner.axes.erase(inner.axes.begin() + *stages);
+    if (stages ? *stages != 0 || grid.axes[0].size != devices : devices > 1)
+      return task.emitOpError("needs a mesh whose first axis is \"stage\", of the size ") << devices;
+    dist::StageAxes stageAxes = dist::StageAxes::of(having);
+    if (std::string wrong = stageAxes.invalid(devices, inner); !wrong.empty())
+      return task.emitOpError("'dist.stage_axes': ") << wrong;
+    dist::Axes lacking = stageAxes.lacking(dist::stageOf(task), grid);
+    for (unsigned i = 0; i < task.getNumArguments(); ++i)
+      if (auto global = task.getArgAttrOfType<TypeAttr>(i, dist::names::global))
+        for (int axis : lacking)
+          if (auto type = dyn_cast<RankedTensorType>(global.getValue());
+              type && dist::shardOf(type) && dist::toSharding(type, grid).splits(axis))
+            return task.emitOpError("argument ")
+                   << i << " is split over \"" << grid.axes[axis].name << "\", an axis that its stage lacks";
+  }
   return success();
 }
 
@@ -95,6 +130,8 @@ LogicalResult codegen::checkTasks(ModuleOp module) {
     if (failed(checkHeld(own)))
       return failure();
   int64_t devices = tasks.empty() ? 0 : tasks.rbegin()->first + 1;
+  if (failed(checkMesh(module, devices)))
+    return failure();
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     if ((int64_t)schedule.getRows().size() != devices)
       return schedule.emitOpError("expected a row for each of ")

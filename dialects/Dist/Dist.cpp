@@ -78,6 +78,9 @@ static LogicalResult verifyPlanned(Operation *op, MeshAttr attr) {
   return failure(walked.wasInterrupted());
 }
 
+/// More than any pipeline has.
+static constexpr int64_t mostStages = 65536;
+
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (attr.getName() == names::mesh || attr.getName() == names::partitioned) {
     auto mesh = dyn_cast<MeshAttr>(attr.getValue());
@@ -87,7 +90,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   }
   if (attr.getName() == names::stage) {
     auto stage = dyn_cast<IntegerAttr>(attr.getValue());
-    if (!stage || !stage.getType().isInteger(64) || stage.getInt() < 0)
+    if (!stage || !stage.getType().isInteger(64) || stage.getInt() < 0 || stage.getInt() > mostStages)
       return op->emitOpError("'dist.stage' must be the number of a stage, got ") << attr.getValue();
     return success();
   }

@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
@@ -76,6 +78,12 @@ private:
     auto plan = planByStrategy(problem->problem, *grid, options, error, none);
     warnOfIdleAxes(*plan, *grid);
     preparation.pads = *pads;
+    std::set<std::string> pinned;
+    for (const Pin &pin : options.pins)
+      pinned.insert(pin.name);
+    auto isPinned = [&](const Problem::Tensor &tensor) { return pinned.count(tensor.name) > 0; };
+    if (std::string name = narrowedAway(*problem, *plan, *grid, isPinned); !name.empty())
+      return fail("pin: '" + name + "' is on a stage that lacks an axis that it is to be split over");
     return apply(*problem, *plan, *grid, preparation);
   }
 
@@ -90,11 +98,26 @@ private:
       return success();
     }
     auto followed = followPlan(getOperation(), plan, hash);
+    if (succeeded(followed))
+      if (std::string name = narrowedAway(followed->problem, followed->plan, followed->mesh,
+                                          [](const Problem::Tensor &tensor) { return tensor.named(); });
+          !name.empty())
+        return plan.emitError("'") << name << "' is split over an axis that its stage lacks ('stage_axes')";
     if (failed(followed) || failed(apply(followed->problem, followed->plan, followed->mesh, followed->preparation)))
       return failure();
     for (auto written : getOperation().getOps<dist::PlanOp>())
       written->setDiscardableAttrs(plan->getDiscardableAttrDictionary());
     return success();
+  }
+
+  /// The first tensor of some that a stage cannot split as the plan says, for lack of an axis; or nothing.
+  std::string narrowedAway(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid,
+                           llvm::function_ref<bool(const Problem::Tensor &)> isMeant) {
+    Plan narrowed = narrow(getOperation(), problem, grid, plan);
+    for (auto [tensor, before, after] : llvm::zip(problem.problem.tensors, plan.tensors, narrowed.tensors))
+      if (!(before == after) && isMeant(tensor))
+        return tensor.name;
+    return "";
   }
 
   /// Devices that all do the same are hardly what somebody wants.

@@ -146,7 +146,9 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--remat is not for --schedule pipedream: what is computed again might have other weights";
   if (piped) // parts of stages, once these are known
     microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
-  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut", "--stage-axes"})
+  if (!piped && command.count("--stage-axes"))
+    return "--stage-axes is for --mesh with an axis stage of at least 2, and other axes that stages may lack";
+  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
     if (!piped && command.count(flag))
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
   if (microbatches.schedule == "interleaved" && !command.count("--chunks"))

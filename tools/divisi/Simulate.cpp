@@ -174,7 +174,8 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
   network->add_option("--message-mb", flags->message, "between stages, of a microbatch")
       ->capture_default_str()
       ->check(range);
-  network->add_option("--bandwidth-gbs", flags->bandwidth, "GB/s of a link (default: no limit)")->check(range);
+  network->add_option("--bandwidth-gbs", flags->bandwidth, "GB/s of a link (default: no limit)")
+      ->check(CLI::Range(1e-9, 1e12));
   network->add_flag("--no-overlap", flags->noOverlap, "a device that sends computes nothing");
   auto *output = command->add_option_group("Output", "A table, unless --json");
   output->add_option("--svg", flags->svg, "write a picture");
