@@ -37,14 +37,6 @@ static constexpr int64_t chunksOfDevice = 2;
 
 namespace {
 
-int64_t batchOf(ModuleOp module) {
-  if (auto train = module.lookupSymbol<func::FuncOp>("train"))
-    for (BlockArgument argument : train.getArguments())
-      if (train.getArgAttr(argument.getArgNumber(), graph::names::input) && !graph::shapeOf(argument).empty())
-        return graph::shapeOf(argument)[0];
-  return 0;
-}
-
 bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
   return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
 }
@@ -163,16 +155,8 @@ public:
 
 private:
   /// Four microbatches for a stage, or about as many.
-  int64_t usualCount(int64_t stages) const { return countNear(4.0 * stages); }
-  /// Of the numbers of parts of the batch, of whole times so many rows, the one that is nearest in ratio.
-  int64_t countNear(double wanted, int64_t rows = 1) const {
-    int64_t nearest = 1;
-    auto distance = [&](int64_t count) { return std::max(count / wanted, wanted / count); };
-    for (int64_t count = 2; count <= std::min<int64_t>(batch, 2 * wanted); ++count)
-      if (batch % (count * rows) == 0 && distance(count) < distance(nearest))
-        nearest = count;
-    return nearest;
-  }
+  int64_t usualCount(int64_t stages) const { return countNear(usualMicrobatchesPerStage * stages); }
+  int64_t countNear(double wanted, int64_t rows = 1) const { return microbatchesNear(batch, wanted, rows); }
 
   /// Numbers of microbatches by stages. The steps in so many parts are made first, then all numbers of stages tried at
   /// once.
@@ -329,7 +313,7 @@ private:
   void addForm(const dist::Mesh::Axis &axis, int64_t wide, int64_t narrow, bool wideFirst,
                std::vector<NarrowForm> &forms) {
     int64_t stages = wide + narrow, rows = axis.name == "data" ? axis.size : 1;
-    int64_t count = request.microbatches ? request.microbatches : countNear(4.0 * stages, rows);
+    int64_t count = request.microbatches ? request.microbatches : countNear(usualMicrobatchesPerStage * stages, rows);
     const StepInParts *step = stepOf(count);
     if (!step || step->problem.ops.size() > mostNarrowOperations)
       return;
@@ -390,6 +374,23 @@ private:
   std::vector<PipelineCandidate> found;
 };
 } // namespace
+
+int64_t compiler::batchOf(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments())
+      if (function.getArgAttr(argument.getArgNumber(), graph::names::input) && !graph::shapeOf(argument).empty())
+        return graph::shapeOf(argument)[0];
+  return 0;
+}
+
+int64_t compiler::microbatchesNear(int64_t batch, double wanted, int64_t rows, int64_t multiple) {
+  int64_t nearest = 1;
+  auto distance = [&](int64_t count) { return std::max(count / wanted, wanted / count); };
+  for (int64_t count = std::max<int64_t>(2, multiple); count <= std::min<int64_t>(batch, 2 * wanted); ++count)
+    if (batch % (count * rows) == 0 && count % multiple == 0 && (nearest == 1 || distance(count) < distance(nearest)))
+      nearest = count;
+  return nearest;
+}
 
 std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cluster &cluster,
                                                        const PipelineRequest &request) {

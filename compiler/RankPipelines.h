@@ -12,6 +12,15 @@ struct PipelineRequest {
   std::optional<bool> remat = {};       // whether stages compute parts again; nothing: where they do not fit otherwise
 };
 
+/// Of the numbers that divide a batch into parts of whole times so many rows, and are a multiple of `multiple`, the one
+/// that is nearest to `wanted` in ratio; 1 if there is none.
+int64_t microbatchesNear(int64_t batch, double wanted, int64_t rows = 1, int64_t multiple = 1);
+/// What pipelines keep busy with, for each stage.
+inline constexpr double usualMicrobatchesPerStage = 4;
+
+/// The first dimension of the first input of a module before it has microbatches; 0 if there is none.
+int64_t batchOf(mlir::ModuleOp module);
+
 /// Pipelines for a module at the level train whose operations are simple, best first: numbers of stages and
 /// microbatches, schedules, and for each the plans of a stage's devices. The model is cut by dynamic programming over
 /// its nodes and every candidate simulated. Empty if nothing divides.

@@ -86,6 +86,8 @@ public:
     bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))))
       return 1;
+    if (microbatches.microbatches == 0 && failed(chooseMicrobatches()))
+      return 1;
     TrainOptions train = flags.model.train;
     train.forGpu = flags.hasTarget("cuda") || ptx;
     if (failed(applyMesh(train)))
@@ -300,6 +302,24 @@ private:
     writePipeline(*model.module, best.options, best.hash);
     for (auto written : model.module->getOps<dist::PlanOp>())
       written->setAttr(splitProjections, UnitAttr::get(&session.context));
+    return success();
+  }
+
+  /// --microbatches auto for the stages of a mesh.
+  LogicalResult chooseMicrobatches() {
+    std::string error;
+    auto mesh = planning::parseMesh(plan.mesh, error);
+    auto data = mesh ? mesh->find("data") : std::nullopt;
+    int64_t batch = batchOf(*model.module), devices = microbatches.stages / microbatches.chunks;
+    int64_t count = microbatchesNear(batch, usualMicrobatchesPerStage * (double)devices,
+                                     data ? mesh->axes[*data].size : 1, microbatches.chunks > 1 ? devices : 1);
+    if (count < 2) {
+      fail("--microbatches auto: the batch of " + llvm::Twine(batch) + " does not divide into as many as " +
+           llvm::Twine(devices) + " stages need");
+      return failure();
+    }
+    llvm::errs() << "note: " << count << " microbatches\n";
+    microbatches.microbatches = count;
     return success();
   }
 

@@ -130,8 +130,9 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
       return "a search for pipelines computes nothing again, or all parts: --remat none, all or auto";
     if (plan.remat)
       request.remat = *plan.remat > 0;
-    if (command.count("--microbatches") || accumulate > 1)
-      request.microbatches = microbatches.microbatches;
+    bool open = microbatches.microbatches == 0 || (!command.count("--microbatches") && accumulate == 1);
+    request.microbatches = open ? 0 : microbatches.microbatches;
+    microbatches.microbatches = std::max<int64_t>(1, microbatches.microbatches);
     if (command.count("--schedule"))
       request.schedule = microbatches.schedule;
     for (const char *flag : {"--chunks", "--cut", "--staleness", "--stage-axes"})
@@ -142,6 +143,10 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "";
   }
   bool piped = microbatches.stages > 1;
+  if (microbatches.microbatches == 0 && (!piped || microbatches.asynchronous()))
+    return "--microbatches auto is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage "
+           "(pipedream "
+           "has none)";
   if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
     return "--remat is not for --schedule pipedream: what is computed again might have other weights";
   if (piped) // parts of stages, once these are known
@@ -168,7 +173,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (asynchronous && precision && precision->count() && precision->as<std::string>() == "fp16")
     return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
            "gradients at once: take --precision bf16, or another schedule";
-  if (piped && !asynchronous && microbatches.microbatches < 2)
+  if (piped && !asynchronous && microbatches.microbatches == 1)
     return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass "
            "through the stages one after the other";
   return "";
@@ -194,6 +199,19 @@ std::string DeviceFlags::finish(const CLI::App &command) {
     if (std::string wrong = chooseMesh(); !wrong.empty())
       return wrong;
   return choosePipeline(command);
+}
+
+void tools::addMicrobatches(CLI::App &group, int64_t &count, const std::string &help) {
+  auto take = [&count](const std::string &text) { count = text == "auto" ? 0 : std::stoll(text); };
+  auto check = [](const std::string &text) -> std::string {
+    bool number = !text.empty() && text.size() <= 5 && llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text == "auto" || (number && std::stoll(text) >= 1 && std::stoll(text) <= 65536)
+               ? ""
+               : "expected auto or a number from 1 to 65536, got '" + text + "'";
+  };
+  group.add_option_function<std::string>("--microbatches", take, help)
+      ->type_name("N|auto")
+      ->check(CLI::Validator(check, ""));
 }
 
 void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
@@ -244,10 +262,9 @@ void DeviceFlags::addTo(CLI::App &command) {
       ->check(CLI::Range(0, 3));
   addRemat(*group, plan.remat);
   auto *time = command.add_option_group("Microbatches and pipelines");
-  time->add_option("--microbatches", microbatches.microbatches,
-                   "parts of the batch that run one after the other and are summed; batch norm then uses the "
-                   "statistics of each part")
-      ->check(CLI::Range(1, 65536));
+  addMicrobatches(*time, microbatches.microbatches,
+                  "parts of the batch that run one after the other and are summed; batch norm then uses the "
+                  "statistics of each part; auto, for pipelines: about four for each stage, or what a search finds");
   time->add_option("--accumulate", accumulate,
                    "so many batches make one step: multiplies a named batch dimension, and --microbatches")
       ->check(CLI::Range(1, 65536));
