@@ -48,6 +48,7 @@ CASES = {
 GPT, WRESNET = "gpt --vocab 51200 --seq 1024", "wide-resnet --image 224"
 ALPA_MOE = "moe --vocab 32000 --seq 1024 --group 2048 --heads 16"
 PUBLISHED = {
+    "vgg": 0.138,  # arXiv 1409.1556
     f"{GPT} --layers 24 --hidden 1024 --heads 16": 0.35,
     f"{GPT} --layers 32 --hidden 2560 --heads 32": 2.6,
     f"{GPT} --layers 48 --hidden 5120 --heads 40": 15,
@@ -94,10 +95,18 @@ def mlp_parameters(o):
     return (o.inputs + 1) * h + (o.layers - 1) * (h + 1) * h + (h + 1) * o.classes
 
 
+def vgg_parameters(o):
+    widths = [3, *(o.channels * c for c in (1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 8, 8))]
+    convolutions = sum((9 * a + 1) * b for a, b in zip(widths, widths[1:]))
+    flat = widths[-1] * (o.image // 32) ** 2
+    return convolutions + (flat + 1) * o.hidden + (o.hidden + 1) * (o.hidden + o.classes)
+
+
 FORMULAS = {
     "gpt": transformer_parameters,
     "moe": transformer_parameters,
     "wide-resnet": resnet_parameters,
+    "vgg": vgg_parameters,
     "mlp": mlp_parameters,
 }
 
