@@ -44,10 +44,13 @@ bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
 /// One pipeline made better, step by step.
 class Refinement {
 public:
-  Refinement(const StepInParts &step, const Cluster &cluster, PipelineCandidate &candidate)
-      : step(step), cluster(cluster), candidate(candidate), narrow(!candidate.options.axes.empty()),
-        priced(narrow ? step.priceAlone(cluster)
-                      : step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name)) {
+  /// `alone`: what one device takes, for stages that differ.
+  Refinement(const StepInParts &step, const StepInParts::Priced *alone, const Cluster &cluster,
+             PipelineCandidate &candidate)
+      : step(step), alone(alone), cluster(cluster), candidate(candidate) {
+    if (alone)
+      return;
+    priced = step.price(cluster, candidate.plan.mesh, candidate.plan.plan, candidate.plan.name);
     priced->plan.searched = candidate.plan.searched;
   }
 
@@ -91,9 +94,9 @@ public:
 private:
   /// Whether these options are better; the candidate then has them.
   bool take(const MicrobatchOptions &options) {
-    auto other = narrow ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *priced,
-                                              options, cluster)
-                        : step.simulate(*priced, options, cluster);
+    auto other = alone ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *alone,
+                                             options, cluster)
+                       : step.simulate(*priced, options, cluster);
     if (failed(other) || !isBetter(*other, candidate))
       return false;
     candidate = std::move(*other);
@@ -101,10 +104,10 @@ private:
   }
 
   const StepInParts &step;
+  const StepInParts::Priced *alone;
   const Cluster &cluster;
   PipelineCandidate &candidate;
-  const bool narrow;
-  const std::unique_ptr<StepInParts::Priced> priced;
+  std::unique_ptr<StepInParts::Priced> priced;
 };
 
 class Search {
@@ -144,7 +147,9 @@ public:
           best.push_back(&candidate);
     }
     llvm::parallelFor(0, best.size(), [&](size_t i) {
-      Refinement refinement(*steps.at(best[i]->options.microbatches), cluster, *best[i]);
+      int64_t count = best[i]->options.microbatches;
+      Refinement refinement(*steps.at(count), best[i]->options.axes.empty() ? nullptr : alone.at(count).get(), cluster,
+                            *best[i]);
       refinement.moveCuts();
       if (!request.remat)
         refinement.keepMore();

@@ -50,14 +50,12 @@ LogicalResult checkMesh(ModuleOp module, int64_t devices) {
       return task.emitOpError("is of another mesh, or of stages with other axes, than the tasks before it");
     if (!mine)
       continue;
-    dist::Mesh grid = dist::toMesh(cast<dist::MeshAttr>(mine)), inner = grid;
+    dist::Mesh grid = dist::toMesh(cast<dist::MeshAttr>(mine));
     auto stages = grid.find(dist::stageAxis);
-    if (stages)
-      inner.axes.erase(inner.axes.begin() + *stages);
     if (stages ? *stages != 0 || grid.axes[0].size != devices : devices > 1)
       return task.emitOpError("needs a mesh whose first axis is \"stage\", of the size ") << devices;
     dist::StageAxes stageAxes = dist::StageAxes::of(having);
-    if (std::string wrong = stageAxes.invalid(devices, inner); !wrong.empty())
+    if (std::string wrong = stageAxes.invalid(devices, grid); !wrong.empty())
       return task.emitOpError("'dist.stage_axes': ") << wrong;
     dist::Axes lacking = stageAxes.lacking(dist::stageOf(task), grid);
     for (unsigned i = 0; i < task.getNumArguments(); ++i)

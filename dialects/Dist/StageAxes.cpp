@@ -24,19 +24,20 @@ StageAxes StageAxes::parse(StringRef text) {
 std::string StageAxes::invalid(int64_t stages, const Mesh &mesh) const {
   if (lists.empty())
     return "";
-  std::string example = mesh.axes.empty() ? "data" : mesh.axes[0].name;
+  auto inner = llvm::make_filter_range(mesh.axes, [](const Mesh::Axis &axis) { return axis.name != stageAxis; });
+  std::string example = inner.empty() ? "data" : (*inner.begin()).name;
   if ((int64_t)lists.size() != stages)
     return "expected the axes of " + std::to_string(stages) + " stages, or none for a stage of one device, such as " +
            example + ",none; got " + std::to_string(lists.size());
   for (const auto &list : lists)
     for (auto [i, name] : llvm::enumerate(list)) {
-      if (!mesh.find(name))
+      if (name == stageAxis || !mesh.find(name))
         return "the mesh of a stage has no axis '" + name + "': expected the axes of each stage, or none, such as " +
                example + ",none";
       if (std::find(list.begin(), list.begin() + i, name) != list.begin() + i)
         return "the axis '" + name + "' is named twice for a stage";
     }
-  for (const Mesh::Axis &axis : mesh.axes)
+  for (const Mesh::Axis &axis : inner)
     if (llvm::none_of(lists, [&](const auto &list) { return llvm::is_contained(list, axis.name); }))
       return "no stage has the axis '" + axis.name + "' of the mesh: leave it out there";
   return "";
@@ -80,13 +81,10 @@ int64_t StageAxes::devices(int64_t stage, const Mesh &mesh) const {
   return product;
 }
 
-int64_t StageAxes::allDevices(const Mesh &mesh) const {
-  auto stages = mesh.find(stageAxis);
-  if (!stages)
-    return mesh.devices();
+int64_t StageAxes::devicesBefore(int64_t stage, const Mesh &mesh) const {
   int64_t sum = 0;
-  for (int64_t stage = 0; stage < mesh.axes[*stages].size; ++stage)
-    sum += devices(stage, mesh);
+  for (int64_t before = 0; before < stage; ++before)
+    sum += devices(before, mesh);
   return sum;
 }
 

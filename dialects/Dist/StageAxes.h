@@ -18,7 +18,8 @@ public:
   static StageAxes of(mlir::Attribute attr);
   static StageAxes of(mlir::Operation *function);
 
-  /// What is wrong with them for so many stages along the axis "stage" and this mesh of each, in words; or nothing.
+  /// What is wrong with them for so many stages along the axis "stage" and this mesh, in words; or nothing. (Here and
+  /// below the mesh may have that axis, too: it is none of a stage's.)
   std::string invalid(int64_t stages, const Mesh &mesh) const;
 
   bool empty() const { return lists.empty(); }
@@ -31,8 +32,8 @@ public:
   /// Devices of a stage.
   int64_t devices(int64_t stage, const Mesh &mesh) const;
 
-  /// Devices of all stages along the axis "stage" of the mesh, or of the mesh if it has none.
-  int64_t allDevices(const Mesh &mesh) const;
+  /// Devices of all stages before this one.
+  int64_t devicesBefore(int64_t stage, const Mesh &mesh) const;
 
   /// The form that `parse` reads.
   std::string text() const;

@@ -59,16 +59,11 @@ StageWeights StageCosts::weights() const {
 pipeline::Network StageCosts::network() const {
   pipeline::Network network;
   network.seconds = [this](int from, int to, double bytes) {
-    auto first = [&](int stage) {
-      int64_t sum = 0;
-      for (int s = 0; s < stage; ++s)
-        sum += axes.devices(s, plan.mesh);
-      return sum;
-    };
+    int64_t firstSender = axes.devicesBefore(from, plan.mesh), firstReceiver = axes.devicesBefore(to, plan.mesh);
     int64_t senders = axes.devices(from, plan.mesh), receivers = axes.devices(to, plan.mesh);
     SmallVector<Transfer> all;
     for (int64_t i = 0; i < receivers; ++i) // each hears of the device that is where it is, or stands for that
-      all.push_back({first(from) + i * senders / receivers, first(to) + i});
+      all.push_back({firstSender + i * senders / receivers, firstReceiver + i});
     return transferSeconds(cluster, all, bytes);
   };
   return network;

@@ -350,8 +350,11 @@ private:
     }
     int64_t ranks = 1;
     for (auto task : model.module->getOps<func::FuncOp>())
-      if (auto mesh = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
-        ranks = dist::StageAxes::of(task).allDevices(dist::toMesh(mesh));
+      if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
+        dist::Mesh mesh = dist::toMesh(attr);
+        auto stages = mesh.find(dist::stageAxis);
+        ranks = dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh);
+      }
     RunSetting setting = settingFor(ranks);
     auto cluster = planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine(), error);
     return expectStep(*model.module, *cluster, setting, *database);

@@ -106,13 +106,12 @@ std::string DeviceFlags::chooseMesh() {
   int64_t all = mesh->devices();
   if (auto stage = mesh->find(dist::stageAxis)) { // stages have meshes of their own
     microbatches.stages = mesh->axes[*stage].size;
-    const dist::Mesh whole = *mesh;
-    mesh->axes.erase(mesh->axes.begin() + *stage);
     if (!stageAxes.empty())
       microbatches.axes = dist::StageAxes::parse(stageAxes);
     if (std::string wrong = microbatches.axes.invalid(microbatches.stages, *mesh); !wrong.empty())
       return "--stage-axes " + stageAxes + ": " + wrong;
-    all = microbatches.axes.allDevices(whole);
+    all = microbatches.axes.devicesBefore(microbatches.stages, *mesh);
+    mesh->axes.erase(mesh->axes.begin() + *stage);
     plan.mesh = planning::nameOf(*mesh);
   }
   if (std::string wrong = checkDevices(given, all, devices); !wrong.empty())
@@ -145,8 +144,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   bool piped = microbatches.stages > 1;
   if (microbatches.microbatches == 0 && (!piped || microbatches.asynchronous()))
     return "--microbatches auto is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage "
-           "(pipedream "
-           "has none)";
+           "(pipedream has none)";
   if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
     return "--remat is not for --schedule pipedream: what is computed again might have other weights";
   if (piped) // parts of stages, once these are known
@@ -201,11 +199,16 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   return choosePipeline(command);
 }
 
-void tools::addMicrobatches(CLI::App &group, int64_t &count, const std::string &help) {
+/// Of at most five digits.
+static bool isCount(const std::string &text) {
+  return !text.empty() && text.size() <= 5 && llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// The flag --microbatches N|auto: 0 for auto.
+static void addMicrobatches(CLI::App &group, int64_t &count, const std::string &help) {
   auto take = [&count](const std::string &text) { count = text == "auto" ? 0 : std::stoll(text); };
   auto check = [](const std::string &text) -> std::string {
-    bool number = !text.empty() && text.size() <= 5 && llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-    return text == "auto" || (number && std::stoll(text) >= 1 && std::stoll(text) <= 65536)
+    return text == "auto" || (isCount(text) && std::stoll(text) >= 1 && std::stoll(text) <= 65536)
                ? ""
                : "expected auto or a number from 1 to 65536, got '" + text + "'";
   };
@@ -222,8 +225,7 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
                              : std::optional<int64_t>(std::stoll(text));
   };
   auto check = [](const std::string &text) -> std::string {
-    bool number = !text.empty() && text.size() <= 5 && llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-    return number || text == "auto" || text == "none" || text == "all"
+    return isCount(text) || text == "auto" || text == "none" || text == "all"
                ? ""
                : "expected none, all, auto or a number of parts, got '" + text + "'";
   };

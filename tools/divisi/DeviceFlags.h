@@ -31,8 +31,6 @@ private:
   std::string checkPins() const;
 };
 
-/// The flag --microbatches N|auto: 0 for auto.
-void addMicrobatches(CLI::App &group, int64_t &count, const std::string &help);
 /// The flag --remat: see PlanOptions.
 void addRemat(CLI::App &group, std::optional<int64_t> &remat);
 

@@ -70,9 +70,7 @@ struct Attempt {
       options = compiler::follow(text, train);
     if (failed(options))
       return failure();
-    int64_t devices = 0;
-    for (int64_t stage = 0; stage < options->stages / options->chunks; ++stage)
-      devices += options->axes.devices(stage, dist::toMesh(text.getMesh()));
+    int64_t devices = options->axes.devicesBefore(options->stages / options->chunks, dist::toMesh(text.getMesh()));
     if (devices > cluster.devices()) {
       error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " +
               std::to_string(cluster.devices());
