@@ -1,0 +1,62 @@
+"""The command line of `divisi` for plans, and what it says: for the cases of plans.py and pipeline_plans.py."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+MAKE_GRAPH = HERE.parents[1] / "examples/large-graphs/make_graph.py"
+GB = 1e9
+# (name, devices in it, bytes/s and latency of one device's or one machine's link), from the inside to the outside.
+NVLINK = ("nvlink", 8, "370GB/s", "2us")
+HAND_PLANS = 20  # at least, of each model
+
+
+class Planner:
+    """The command line of `divisi`, and what it said."""
+
+    def __init__(self, divisi, folder):
+        self.divisi, self.folder, self.models = divisi, pathlib.Path(folder), {}
+
+    def run(self, *words, codes=(0,)):
+        done = subprocess.run([self.divisi, *map(str, words)], capture_output=True, text=True)
+        if done.returncode not in codes:
+            raise AssertionError(f"{' '.join(map(str, words))}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done
+
+    def plans(self, *words, codes=(0, 3)):
+        return json.loads(self.run("plan", *words, "--json", codes=codes).stdout)["plans"]
+
+    def explain(self, *words):
+        return json.loads(self.run("explain", *words, "--json").stdout)
+
+    def graph(self, words, weights="none"):
+        """A model that make_graph.py writes, and its batch."""
+        key = (words, weights)
+        if key not in self.models:
+            folder = self.folder / f"graph{len(self.models)}"
+            folder.mkdir()
+            subprocess.run([sys.executable, MAKE_GRAPH, *words.split(), "--weights", weights, "-o", folder / "model.onnx"],
+                           check=True, capture_output=True)
+            self.models[key] = folder / "model.onnx"
+        return self.models[key]
+
+    def cluster(self, *levels, device="a100", **figures):
+        """The path of a cluster file."""
+        text = [f'[cluster]\nname = "test"\n[device]\npreset = "{device}"\n']
+        text += [f'{key} = "{value}"\n' for key, value in figures.items()]
+        for name, size, bandwidth, latency in levels:
+            text.append(f'[[level]]\nname = "{name}"\nsize = {size}\nbandwidth = "{bandwidth}"\nlatency = "{latency}"\n')
+        path = self.folder / f"cluster{len(list(self.folder.glob('*.toml')))}.toml"
+        path.write_text("".join(text))
+        return path
+
+
+    def quick(self):
+        """Four devices so quick to start kernels and messages that small models are worth splitting."""
+        return self.cluster(("link", 4, "370GB/s", "0.1us"), device="h100", launch="0.1us")
+
+
+def told(plan):
+    return f"{plan['name']} ({' '.join(plan['forms'])}), {plan['step_ms']:.4g} ms, {plan['memory']['total'] / GB:.3g} GB"
