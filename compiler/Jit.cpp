@@ -124,7 +124,7 @@ llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp modul
   std::unique_ptr<JitFunction> result(new JitFunction);
   task.setName("evaluate");
   PassManager pm(module.getContext());
-  addExecPipeline(pm);
+  addExecPipeline(pm, /*forGpu=*/false);
   if (failed(pm.run(module)))
     return problem("the pipeline failed");
   if (look)
@@ -171,7 +171,7 @@ DivisiTask JitProgram::task(StringRef name) const {
 llvm::Expected<std::unique_ptr<JitProgram>> JitProgram::compile(ModuleOp module) {
   std::unique_ptr<JitProgram> result(new JitProgram);
   PassManager pm(module.getContext());
-  addExecPipeline(pm);
+  addExecPipeline(pm, /*forGpu=*/false);
   if (failed(pm.run(module)))
     return problem("the pipeline failed");
   auto place = [](Type type, DictionaryAttr attributes) {

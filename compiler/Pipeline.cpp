@@ -140,12 +140,12 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
   function.addPass(partitioning::createBucketGradientsPass(bucket));
 }
 
-void compiler::addExecPipeline(OpPassManager &pm) {
+void compiler::addExecPipeline(OpPassManager &pm, bool forGpu) {
   addSimplify(pm);
   OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createSplitReductionsPass());
   function.addPass(createCSEPass());
-  function.addPass(codegen::createFormKernelsPass());
+  function.addPass(codegen::createFormKernelsPass({forGpu}));
   pm.addPass(codegen::createPlaceAwaitsPass());
   pm.addPass(codegen::createAssignBuffersPass());
 }

@@ -85,8 +85,8 @@ void addNarrowStages(mlir::OpPassManager &pm, const std::string &mesh, const Mic
 void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 /// planned to dist.
 void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches = {});
-/// train (one device) or dist to exec.
-void addExecPipeline(mlir::OpPassManager &pm);
+/// train (one device) or dist to exec. Kernels for GPUs share less through memory.
+void addExecPipeline(mlir::OpPassManager &pm, bool forGpu);
 
 /// Registers the dialects and their lowerings.
 void registerAll(mlir::DialectRegistry &registry);

@@ -29,7 +29,7 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
   PassManager manager(module.getContext());
   if (candidate.mesh.devices() > 1)
     addDistPipeline(manager, {});
-  addExecPipeline(manager);
+  addExecPipeline(manager, /*forGpu=*/false);
   if (failed(manager.run(*copy)))
     return failure();
   candidate.arenaBytes = copy.get()->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();

@@ -1,5 +1,6 @@
 #include "codegen/Cuda/Mapping.h"
 
+#include "codegen/Kernels/Traffic.h"
 #include "codegen/Lowering/ScalarBuilder.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -14,8 +15,6 @@ constexpr int64_t threadsOfElements = 256, threadsOfWarps = 128, threadsOfRow = 
 constexpr int64_t longRow = 1024;
 /// From this many points on a reduction is worth a warp.
 constexpr int64_t longReduction = 64;
-/// Of what every block may have, some is left for the sums of warps.
-constexpr int64_t sharedBytes = 47 * 1024;
 /// Blocks that take rows in turn: more than run at a time on any GPU of today.
 constexpr int64_t blocksInTurn = 528;
 /// Elements of a thread, where there are enough for all threads.

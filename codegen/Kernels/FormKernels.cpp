@@ -81,7 +81,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
     replaceEmpty(block);
     dropBarriers(block);
     dropDeadCode(block);
-    FusionPlan plan(block);
+    FusionPlan plan(block, forGpu);
     SmallVector<Body> bodies;
     replacements.clear();
     llvm::DenseSet<Value> needed; // by another kernel or by something that is no kernel

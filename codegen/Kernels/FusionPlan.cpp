@@ -1,5 +1,6 @@
 #include "codegen/Kernels/FusionPlan.h"
 
+#include "codegen/Kernels/Traffic.h"
 #include "dialects/Graph/Graph.h"
 #include "dialects/Graph/WhenNeeded.h"
 
@@ -21,14 +22,16 @@ static constexpr int64_t farCalls = 4;
 /// A row's values that nobody outside of the kernel needs should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
-static constexpr int64_t mostOperations = 64;
+static constexpr int64_t mostOperations = 64, mostOperationsForGpu = 256;
 static constexpr size_t mostStages = 64;
+/// Kernels are formed again when values are no longer stored between them; few are left after the first round.
+static constexpr int mostRounds = 4;
 
 /// Of the first result; 0 without one.
 static int64_t elements(Operation *op) {
   return op->getNumResults() ? cast<ShapedType>(op->getResult(0).getType()).getNumElements() : 0;
 }
-static bool isPointwise(Operation *op) {
+bool FusionPlan::isPointwise(Operation *op) {
   auto loop = dyn_cast<LoopInterface>(op);
   return loop && op->getNumResults() == 1 && !loop.getLoopDomain().hasReduction();
 }
@@ -37,10 +40,26 @@ static int64_t flopsPerElement(Operation *op) {
   return cost && op->getNumOperands() ? cost.getFlopsPerPoint() : 0;
 }
 
-FusionPlan::FusionPlan(Block &block) : block(block), when(graph::whenNeeded(cast<func::FuncOp>(block.getParentOp()))) {
+FusionPlan::FusionPlan(Block &block, bool forGpu) : block(block), forGpu(forGpu) {
+  decide();
+  if (!forGpu)
+    return;
+  for (int round = 0; round < mostRounds && Traffic(*this).recomputeAcross(); ++round)
+    decide();
+  if (Traffic(*this).recomputeWithin())
+    decide();
+}
+
+void FusionPlan::decide() {
+  when = graph::whenNeeded(cast<func::FuncOp>(block.getParentOp()));
+  evaluations.clear();
+  stages.clear();
+  kernels.clear();
+  kernelOf.clear();
   countEvaluations();
   chooseStages();
-  recomputeFarUses();
+  if (!forGpu)
+    recomputeFarUses();
   formKernels();
 }
 
@@ -59,7 +78,10 @@ void FusionPlan::countEvaluations() {
 }
 
 bool FusionPlan::mustBeWhole(Operation *op) const {
-  return llvm::any_of(op->getUsers(), [](Operation *user) { return !isa<LoopInterface>(user); });
+  return llvm::any_of(op->getUsers(), [](Operation *user) {
+    auto serial = dyn_cast<SerialInterface>(user);
+    return !isa<LoopInterface>(user) && !(serial && serial.readsOnce());
+  });
 }
 
 void FusionPlan::chooseStages() {
@@ -91,8 +113,9 @@ void FusionPlan::chooseStages() {
     bool repeated = evaluations[&op] > 1.5 * elements(&op);
     bool dear = chain.flops >= expensiveFlops || chain.leaves.size() >= 2;
     bool reshapeOnly = isa<graph::ReshapeOp>(op);
-    bool isLong = chain.operations > mostOperations;
-    if (!reshapeOnly && (mustBeWhole(&op) || (repeated && dear) || isLong)) {
+    bool isLong = chain.operations > (forGpu ? mostOperationsForGpu : mostOperations);
+    bool kept = (repeated && dear && !recomputed.contains(&op)) || isLong;
+    if (!reshapeOnly && (mustBeWhole(&op) || kept)) {
       stages.insert(&op);
       continue;
     }

@@ -10,7 +10,8 @@ namespace divisi::codegen {
 ///
 /// A value is a stage if a library call, a serial operation's neighbour or the function's result needs it whole, if it
 /// is a reduction, or if recomputing it would cost more than keeping it. Stages join the kernel of their producers
-/// while a common number of rows exists for which no row needs another (RowSets.h).
+/// while a common number of rows exists for which no row needs another (RowSets.h). On GPUs a kernel computes again
+/// what would take longer to bring there (Traffic.h).
 class FusionPlan {
 public:
   struct Kernel {
@@ -21,19 +22,24 @@ public:
     int64_t when = 0; // 0: always, else DivisiWhen bits
   };
 
-  explicit FusionPlan(mlir::Block &block);
+  FusionPlan(mlir::Block &block, bool forGpu);
 
   llvm::ArrayRef<Kernel> getKernels() const { return kernels; }
   bool isStage(mlir::Operation *op) const { return stages.contains(op); }
   /// 0 if the operation is always needed, else the bits of those who look at it.
   int64_t getWhen(mlir::Operation *op) const { return when.lookup(op); }
 
+  /// One result, and each of its elements is computed alone.
+  static bool isPointwise(mlir::Operation *op);
+
 private:
+  friend class Traffic;
   struct Edge {
     mlir::Operation *producer;
     RowSet rows;
   };
 
+  void decide();
   void countEvaluations();
   void chooseStages();
   void recomputeFarUses();
@@ -50,11 +56,13 @@ private:
   void closeProducers(llvm::ArrayRef<Edge> edges, int except = -1);
 
   mlir::Block &block;
+  bool forGpu;
   llvm::SmallVector<Kernel> kernels;
   llvm::DenseSet<mlir::Operation *> stages;
   llvm::DenseMap<mlir::Operation *, double> evaluations; // how often each element is computed if nothing is kept
   llvm::DenseMap<mlir::Operation *, int64_t> when; // computed on demand: what only reports that nobody may want need
   llvm::DenseMap<mlir::Operation *, int> kernelOf;
+  llvm::DenseSet<mlir::Operation *> recomputed; // stages only where they must be whole
 };
 
 } // namespace divisi::codegen

@@ -39,6 +39,8 @@ def SerialInterface : OpInterface<"SerialInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The extent that may be split over threads.", "int64_t", "getParallelExtent">,
+    InterfaceMethod<"Whether each element of its operands is read once: they may be computed there.", "bool", "readsOnce",
+      (ins), "", [{ return false; }]>,
     InterfaceMethod<"The loops over [begin, end) of it.", "void", "emitSerial",
       (ins "::divisi::codegen::ScalarBuilder &":$builder, "::mlir::Value":$begin, "::mlir::Value":$end,
            "::divisi::codegen::Load":$load, "::mlir::Value":$result)>

@@ -56,6 +56,7 @@ template <typename OpT> struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>
 /// Accumulators: the index of the best element so far (-1: none yet) and its value, kept as a second accumulator.
 template <typename OpT, bool largest> struct ArgReduce : SerialInterface::ExternalModel<ArgReduce<OpT, largest>, OpT> {
   int64_t getParallelExtent(Operation *op) const { return tensorType(op->getResult(0)).getNumElements(); }
+  bool readsOnce(Operation *) const { return true; }
   void emitSerial(Operation *op, S &s, Value begin, Value end, Load load, Value result) const {
     auto arg = cast<OpT>(op);
     ArrayRef<int64_t> shape = shapeOf(arg.getX()), to = shapeOf(arg.getResult());

@@ -136,7 +136,7 @@ public:
       level = Level::dist;
     }
     if (level < Level::exec && target >= Level::exec) {
-      if (failed(session.run(addExecPipeline)))
+      if (failed(session.run([&](OpPassManager &pm) { addExecPipeline(pm, train.forGpu); })))
         return 1;
       level = Level::exec;
     }

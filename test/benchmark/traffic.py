@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Launches, and bytes that they read and write, of one training step: counts, which need no GPU.
+
+    divisi compile model.onnx --target cuda --precision bf16 --emit exec -o model.mlir
+    traffic.py model.mlir
+
+One line per kind of call (kernels, products, convolutions), then the sum; each operand and result counts once. What runs
+only when somebody looks is left out, as is @evaluate.
+"""
+
+import collections
+import re
+import sys
+
+WIDTHS = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2, "i16": 2}
+
+
+def bytes_of(tensor):
+    *dims, element = tensor.split("x")
+    count = 1
+    for dim in dims:
+        count *= int(dim)
+    return count * WIDTHS.get(element, 1)
+
+
+def calls(path):
+    """(kind, bytes) of each call of the step's tasks."""
+    counts = False
+    for line in open(path):
+        if "func.func" in line:
+            counts = "@evaluate" not in line
+        match = re.search(r'= exec\.(kernel|copy|call "divisi_(\w+)")', line)
+        if counts and match and "exec.when" not in line:
+            types = re.findall(r"tensor<([^>]*)>", line[line.rindex(" : ") :])
+            yield match[2] or match[1], sum(map(bytes_of, types))
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    totals = collections.defaultdict(lambda: [0, 0])
+    for kind, moved in calls(sys.argv[1]):
+        for total in (totals[kind], totals["all"]):
+            total[0] += 1
+            total[1] += moved
+    for kind in sorted(totals, key=lambda name: (name == "all", name)):
+        print(f"{kind}: {totals[kind][0]} calls, {totals[kind][1] / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+// RUN: divisi-opt %s --form-kernels --split-input-file | FileCheck %s --check-prefix=CPU
+// RUN: divisi-opt %s --form-kernels=for-gpu --split-input-file | FileCheck %s --check-prefix=GPU
+
+// What the backward part needs of an activation: stored on CPUs; GPUs read the product again.
+// CPU-LABEL: func.func @backward
+// CPU: exec.kernel {{.*}} -> (tensor<256x512xf32>, tensor<256x512xf32>) {
+// CPU: graph.tanh
+// CPU-NOT: graph.tanh
+// GPU-LABEL: func.func @backward
+// GPU: %[[H:.*]] = exec.call "divisi_gemm"
+// GPU: %[[A:.*]] = exec.kernel {{.*}}(%[[H]]) {{.*}} -> tensor<256x512xf32> {
+// GPU: graph.tanh
+// GPU: %[[G:.*]] = exec.call "divisi_gemm"(%[[A]],
+// GPU: exec.kernel {{.*}}(%[[G]], %[[H]]) {{.*}} -> tensor<256x512xf32> {
+// GPU: graph.tanh
+func.func @backward(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>) -> tensor<256x512xf32> {
+  %h = graph.matmul %x, %w : (tensor<256x512xf32>, tensor<512x512xf32>) -> tensor<256x512xf32>
+  %t = graph.tanh %h : tensor<256x512xf32>
+  %a = graph.mul %h, %t : tensor<256x512xf32>
+  %g = graph.matmul %a, %w : (tensor<256x512xf32>, tensor<512x512xf32>) -> tensor<256x512xf32>
+  %b = graph.mul %g, %t : tensor<256x512xf32>
+  %c = graph.matmul %b, %w : (tensor<256x512xf32>, tensor<512x512xf32>) -> tensor<256x512xf32>
+  return %c : tensor<256x512xf32>
+}
+
+// -----
+
+// CPU-LABEL: func.func @no_gain
+// Nothing is gained where the reader would need more than it reads now.
+// GPU-LABEL: func.func @no_gain
+// GPU: exec.kernel {{.*}} -> (tensor<256x512xf32>, tensor<256x512xf32>) {
+// GPU: graph.tanh
+// GPU-NOT: graph.tanh
+func.func @no_gain(%p: tensor<256x512xf32>, %q: tensor<256x512xf32>, %r: tensor<256x512xf32>, %w: tensor<512x512xf32>) -> tensor<256x512xf32> {
+  %s = graph.add %p, %q : tensor<256x512xf32>
+  %h = graph.add %s, %r : tensor<256x512xf32>
+  %t = graph.tanh %h : tensor<256x512xf32>
+  %a = graph.mul %h, %t : tensor<256x512xf32>
+  %g = graph.matmul %a, %w : (tensor<256x512xf32>, tensor<512x512xf32>) -> tensor<256x512xf32>
+  %b = graph.mul %g, %t : tensor<256x512xf32>
+  %c = graph.matmul %b, %w : (tensor<256x512xf32>, tensor<512x512xf32>) -> tensor<256x512xf32>
+  return %c : tensor<256x512xf32>
+}
+
+// -----
+
+// A row that shared memory cannot hold is computed again in each pass.
+// CPU-LABEL: func.func @long_row
+// CPU: graph.exp {{.*}}exec.stage
+// GPU-LABEL: func.func @long_row
+// GPU-NOT: graph.exp {{.*}}exec.stage
+func.func @long_row(%x: tensor<64x16384xbf16>) -> tensor<64x16384xf32> {
+  %f = graph.cast %x : (tensor<64x16384xbf16>) -> tensor<64x16384xf32>
+  %e = graph.exp %f : tensor<64x16384xf32>
+  %s = graph.reduce_sum %e {dims = array<i64: 1>} : (tensor<64x16384xf32>) -> tensor<64xf32>
+  %b = graph.broadcast %s {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x16384xf32>
+  %y = graph.div %e, %b : tensor<64x16384xf32>
+  return %y : tensor<64x16384xf32>
+}
