@@ -11,5 +11,8 @@ int divisi::runtime::configureThreads(int threads) {
 }
 
 int32_t divisi_wants(DivisiContext *context, int32_t when) {
-  return (context->wants & static_cast<uint32_t>(when)) != 0 ? 1 : 0;
+  bool wanted = (context->wants & static_cast<uint32_t>(when)) != 0;
+  if (wanted && context->ranges)
+    context->ranges->expectUnlisted();
+  return wanted ? 1 : 0;
 }

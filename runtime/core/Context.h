@@ -4,6 +4,7 @@
 
 #include "divisi/abi.h"
 #include "runtime/core/Accelerator.h"
+#include "runtime/core/Ranges.h"
 #include "runtime/core/Recorder.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Status.h"
@@ -54,15 +55,28 @@ struct DivisiContext {
   divisi::runtime::Accelerator *accelerator = nullptr;
   /// Times the calls of a task; null if nobody asks. Not owned.
   divisi::runtime::Recorder *recorder = nullptr;
+  /// Names the calls of a task for a profiler; null if there is none. Not owned.
+  divisi::runtime::Ranges *ranges = nullptr;
 };
 
 namespace divisi::runtime {
+
+/// Shows one call to whoever looks while it lives.
+class ObservedCall {
+public:
+  ObservedCall(const DivisiContext *context, const char *service)
+      : range(context->ranges, service), recorded(context->recorder) {}
+
+private:
+  Range range;
+  RecordedCall recorded;
+};
 
 /// Runs the body of a service: nothing after an earlier failure, and exceptions become failures.
 template <typename Body> void guarded(DivisiContext *context, const char *service, Body body) {
   if (context->failed())
     return;
-  RecordedCall recorded(context->recorder);
+  ObservedCall observed(context, service);
   try {
     body();
   } catch (const std::exception &e) {

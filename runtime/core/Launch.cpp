@@ -8,7 +8,7 @@ void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *con
     return guarded(context, kernel->name, [&] { context->accelerator->launch(*kernel, buffers); });
   if (context->failed())
     return;
-  RecordedCall recorded(context->recorder);
+  ObservedCall observed(context, kernel->name);
   forEachPiece(kernel->extent, kernel->grain, context->threads,
                [&](int64_t begin, int64_t end) { kernel->loop(buffers, begin, end); });
 }

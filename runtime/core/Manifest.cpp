@@ -40,10 +40,7 @@ void Manifest::localize(int64_t of) {
     choose(output);
 
   std::vector<Call> made;
-  auto all = tables.find("train");
-  bool several = all != tables.end() && std::any_of(all->second.begin(), all->second.end(), [](const Table &rows) {
-                   return std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.microbatch > 0; });
-                 });
+  bool several = hasMicrobatches();
   if (const Table *rows = table("train"))
     for (const Row &row : *rows)
       for (const Call &call : calls)
@@ -62,6 +59,13 @@ int64_t Manifest::firstOf(int64_t stage) const { return mesh.inStage(0, stage); 
 const Table *Manifest::table(const std::string &function) const {
   auto it = tables.find(function);
   return it == tables.end() ? nullptr : &it->second[static_cast<size_t>(stageOf(rank))];
+}
+
+bool Manifest::hasMicrobatches() const {
+  auto all = tables.find("train");
+  return all != tables.end() && std::any_of(all->second.begin(), all->second.end(), [](const Table &rows) {
+           return std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.microbatch > 0; });
+         });
 }
 
 int64_t Manifest::lagOf(int64_t stage) const {

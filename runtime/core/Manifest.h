@@ -91,6 +91,9 @@ struct Call {
   double expected = 0; ///< microseconds; 0: unknown
   int64_t task = 0;
   int64_t microbatch = -1; ///< that it is for; -1: not known, or there is only one
+
+  /// What users know it as.
+  const std::string &title() const { return name.empty() ? kind : name; }
 };
 
 /// A run of a task.
@@ -139,6 +142,8 @@ struct Manifest {
   int64_t firstOf(int64_t stage) const;
   /// What this rank runs for a function; null if the program cannot do it.
   const Table *table(const std::string &function) const;
+  /// Whether a step of training has several microbatches.
+  bool hasMicrobatches() const;
   /// Whether a step of training brings a minibatch that later steps finish.
   bool asynchronous = false;
   /// In so many steps later than it comes a stage has finished a minibatch.

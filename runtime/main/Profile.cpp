@@ -129,7 +129,7 @@ std::string Profile::table() const {
 std::string Profile::traceEvents() const {
   Json events = Json::array();
   auto add = [&](const char *thread, const Call &call, Recorder::Span span) {
-    Json event = {{"name", call.name.empty() ? call.kind : call.name},
+    Json event = {{"name", call.title()},
                   {"cat", call.kind},
                   {"ph", "X"},
                   {"pid", manifest.rank},

@@ -56,6 +56,11 @@ void Program::setRecorder(Recorder *recorder) {
     accelerator->setRecorder(recorder);
 }
 
+void Program::nameRanges() {
+  ranges = std::make_unique<Ranges>(description);
+  context.ranges = ranges.get();
+}
+
 std::optional<int64_t> Program::step() const {
   const State *state = description.stateOf(Role::Step);
   return state && state->here ? std::optional(readInteger(memory.at(*state), state->dtype)) : std::nullopt;
@@ -116,6 +121,7 @@ Status Program::pullResults(const std::string &function) {
 }
 
 void Program::runTask(const Row &row, int64_t slot) {
+  Range range(ranges.get(), row);
   auto call = [&] {
     code.tasks[row.task](&context, base(), base() + slot, constants());
     return !context.failed();

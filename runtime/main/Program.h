@@ -57,6 +57,8 @@ public:
 
   /// Times the calls of the next runs; null for none.
   void setRecorder(Recorder *recorder);
+  /// Names what the next runs do for the tool of `nvtx::attach`.
+  void nameRanges();
 
   /// What the arena has of states goes to the accelerator, or comes from it; nothing to do without one.
   Status pushStates();
@@ -104,8 +106,9 @@ private:
   Communicator *ranks;                      ///< null: one device
   std::unique_ptr<Staging> staging;         ///< of an accelerator among several ranks
   DivisiContext context;
-  std::vector<double> numbers; ///< by result
-  uint32_t wanted = 0;         ///< when they were computed
+  std::unique_ptr<Ranges> ranges; ///< null: no tool
+  std::vector<double> numbers;    ///< by result
+  uint32_t wanted = 0;            ///< when they were computed
   Minibatches minibatches;
   int64_t told = 0; ///< minibatches, since the pipeline was empty, whose results were exchanged
   std::deque<std::vector<double>> mine, ours; ///< results of minibatches: of this rank, and exchanged

@@ -106,6 +106,11 @@ Status Trainer::setUp() {
     profile = std::make_unique<Profile>(manifest, program->threads());
     program->setRecorder(&profile->recorder);
   }
+  Result<bool> profiler = nvtx::attach();
+  if (!profiler.ok() && isFirst())
+    printWarning(profiler.status().message());
+  if (profiler.ok() && *profiler)
+    program->nameRanges();
   point = {0, {}, options.seed, options.shuffle, data->samples()};
   Status status = options.resume ? resume() : Status();
   if (status.ok() && !options.checkpoint.empty() && !resumedFrom) {

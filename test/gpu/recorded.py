@@ -92,27 +92,45 @@ def check_collectives(ranks):
     return ""
 
 
-def run(build, model, ranks, way):
+def environment_of(build):
+    """Where programs find the libraries of fake/."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(build / "test/gpu/fake"))
+    return {name: value for name, value in environment.items() if not name.startswith(("OMPI_", "PMI"))}
+
+
+def compile_model(build, model, ranks, way, program):
+    """What went wrong with compiling; empty: nothing."""
     reference = json.loads((MODELS / model / "reference.json").read_text())
     loss = reference.get("loss")
     flags = ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
-    environment = dict(os.environ, LD_LIBRARY_PATH=str(build / "test/gpu/fake"))
-    for name in [n for n in environment if n.startswith(("OMPI_", "PMI"))]:
-        del environment[name]
+    command = [build / "bin/divisi", "compile", MODELS / model / "model.onnx", *flags, *way.split(), "-o", program]
+    command += [] if "--target" in way else ["--target", "cuda", "--cuda-arch", "90"]
+    command += ["--optimizer", "adamw"]
+    command += ["--devices", ranks] if ranks > 1 and "--mesh" not in way else []
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    return f"compile: {done.stderr.strip()[-300:]}" if done.returncode != 0 else ""
+
+
+def words_of(program, model):
+    """What trains a program for some steps."""
+    data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
+    return [str(program), *data, "--steps", str(STEPS), "--no-shuffle", "--device", "cuda"]
+
+
+def calls_of(log, ranks):
+    """What each rank has recorded."""
+    logs = [pathlib.Path(f"{log}.{rank}") for rank in range(ranks)] if ranks > 1 else [log]
+    return [path.read_text().splitlines() for path in logs]
+
+
+def run(build, model, ranks, way):
     with tempfile.TemporaryDirectory() as folder:
         program, log = pathlib.Path(folder) / model, pathlib.Path(folder) / "calls"
-        command = [build / "bin/divisi", "compile", MODELS / model / "model.onnx", *flags, *way.split(), "-o", program]
-        command += ["--target", "cuda", "--cuda-arch", "90", "--optimizer", "adamw"]
-        command += ["--devices", ranks] if ranks > 1 and "--mesh" not in way else []
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-        if done.returncode != 0:
-            return f"compile: {done.stderr.strip()[-300:]}"
-        data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-        words = [str(program), *data, "--steps", str(STEPS), "--no-shuffle", "--device", "cuda"]
-        if wrong := start(words, ranks, environment, log):
+        if wrong := compile_model(build, model, ranks, way, program):
             return wrong
-        logs = [pathlib.Path(f"{log}.{rank}") for rank in range(ranks)] if ranks > 1 else [log]
-        calls = [path.read_text().splitlines() for path in logs]
+        if wrong := start(words_of(program, model), ranks, environment_of(build), log):
+            return wrong
+        calls = calls_of(log, ranks)
     for mine in calls:
         if wrong := check_memory(mine):
             return wrong

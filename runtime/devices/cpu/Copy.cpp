@@ -12,7 +12,7 @@ void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *
   constexpr int64_t grain = 1 << 18;
   if (context->failed())
     return;
-  RecordedCall recorded(context->recorder);
+  ObservedCall observed(context, "copy");
   const auto *from = static_cast<const char *>(buffers[0]);
   auto *to = static_cast<char *>(buffers[1]);
   forEachPiece(params->bytes, grain, context->threads, [&](int64_t begin, int64_t end) {

@@ -83,7 +83,7 @@ enum DivisiWhen {
   DIVISI_WHEN_METRICS = 2,    /* accuracy of a training step */
 };
 
-/* Whether the part is wanted in this step: non-zero if so. */
+/* Whether the part is wanted in this step: non-zero if so. Asked before each of its calls, which is made if so. */
 int32_t divisi_wants(DivisiContext *context, int32_t when);
 
 /* Runs a kernel: on a CPU over [0, extent), split over the pool's threads in pieces of at least `grain`. */
