@@ -36,6 +36,8 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   add("divisi_wants", &divisi_wants);
   add("divisi_copy", &divisi_copy);
   add("divisi_gemm", &divisi_gemm);
+  add("divisi_attention", &divisi_attention);
+  add("divisi_attention_grad", &divisi_attention_grad);
   add("divisi_conv_forward", &divisi_conv_forward);
   add("divisi_conv_input_grad", &divisi_conv_input_grad);
   add("divisi_conv_filter_grad", &divisi_conv_filter_grad);

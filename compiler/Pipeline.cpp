@@ -64,6 +64,10 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());
   bool half = options.precision == "fp16", small = half || options.precision == "bf16";
+  if (small && options.forGpu) {
+    pm.addPass(training::createFormAttentionPass({half ? "f16" : "bf16"}));
+    pm.addPass(createCanonicalizerPass());
+  }
   if (small)
     pm.addPass(training::createReducePrecisionPass({half ? "f16" : "bf16"}));
   pm.addPass(training::createMakeEvaluatePass());

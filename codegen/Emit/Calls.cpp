@@ -113,8 +113,8 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
       for (Type type : op.getOperandTypes())
         call.bytes += graph::bytesOf(type);
       if (!call.collective)
-        for (Type type : op.getResultTypes())
-          call.bytes += graph::bytesOf(type);
+        for (Value result : op.getResults().drop_back(op.hasAttr(exec::names::workspace)))
+          call.bytes += graph::bytesOf(result.getType());
     }
     calls.push_back(std::move(call));
   }

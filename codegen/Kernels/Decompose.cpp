@@ -27,7 +27,10 @@ struct DecomposePass : impl::DecomposePassBase<DecomposePass> {
       } collect(composites);
       builder.setListener(&collect);
       graph::GraphBuilder graphBuilder(builder, op->getLoc());
-      op->replaceAllUsesWith(cast<graph::DecomposeInterface>(op).decompose(graphBuilder));
+      auto results = cast<graph::DecomposeInterface>(op).decompose(graphBuilder);
+      if (results.empty())
+        continue;
+      op->replaceAllUsesWith(results);
       op->erase();
     }
   }

@@ -100,7 +100,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
       old.replaceAllUsesWith(output);
     for (Operation &op : llvm::make_early_inc_range(block))
       if (auto library = dyn_cast<LibraryInterface>(op))
-        if (failed(buildCall(library, plan.getWhen(&op))))
+        if (failed(buildCall(library, plan.getWhen(&op), forGpu)))
           return signalPassFailure();
     dropDeadCode(block);
   }
@@ -207,18 +207,25 @@ private:
       replacements.push_back({old, output});
   }
 
-  static LogicalResult buildCall(LibraryInterface op, int64_t when) {
+  static LogicalResult buildCall(LibraryInterface op, int64_t when, bool forGpu) {
     auto call = op.getLibraryCall();
     if (failed(call))
       return failure();
     OpBuilder builder(op);
-    auto exec = exec::CallOp::create(builder, op.getLoc(), op->getResultTypes(), call->service, call->params,
-                                     op->getOperands(), DenseI64ArrayAttr());
+    auto types = llvm::to_vector(op->getResultTypes());
+    if (forGpu && call->workspace > 0) {
+      call->params.back() = call->workspace;
+      types.push_back(RankedTensorType::get({call->workspace}, builder.getI8Type()));
+    }
+    auto exec = exec::CallOp::create(builder, op.getLoc(), types, call->service, call->params, op->getOperands(),
+                                     DenseI64ArrayAttr());
+    if (types.size() > op->getNumResults())
+      exec->setAttr(exec::names::workspace, builder.getUnitAttr());
     if (when)
       exec->setAttr(exec::names::when, builder.getI64IntegerAttr(when));
     if (!call->collective.empty())
       exec->setAttr(exec::names::collective, builder.getStringAttr(call->collective));
-    op->replaceAllUsesWith(exec);
+    op->replaceAllUsesWith(exec->getResults().take_front(op->getNumResults()));
     op->erase();
     return success();
   }

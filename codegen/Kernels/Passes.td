@@ -6,7 +6,8 @@ include "mlir/Pass/PassBase.td"
 def DecomposePass : Pass<"decompose", "::mlir::func::FuncOp"> {
   let summary = "Replaces composite operations by simpler ones";
   let description = [{
-    Input: graph operations of any kind. Output: none with the decompose interface. Run canonicalize and cse after it: what
+    Input: graph operations of any kind. Output: none with the decompose interface, but what a
+    library computes. Run canonicalize and cse after it: what
     forward and backward have in common (a softmax's maximum and sum, a norm's statistics) then exists once.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];

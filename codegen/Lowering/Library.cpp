@@ -9,10 +9,11 @@ using namespace divisi::graph;
 namespace {
 
 /// The words of a parameter block, which consists of int64 fields only.
-template <typename Block> LibraryCall call(StringRef service, const Block &block) {
+template <typename Block> LibraryCall call(StringRef service, const Block &block, Operation *op) {
   static_assert(sizeof(Block) % sizeof(int64_t) == 0);
   const auto *words = reinterpret_cast<const int64_t *>(&block);
-  return {service.str(), SmallVector<int64_t>(words, words + sizeof(Block) / sizeof(int64_t))};
+  return {service.str(), SmallVector<int64_t>(words, words + sizeof(Block) / sizeof(int64_t)), "",
+          cast<CostInterface>(op).getWorkspaceBytes()};
 }
 
 FailureOr<int64_t> libraryType(Operation *op, Type type) {
@@ -46,7 +47,7 @@ struct Matmul : LibraryInterface::ExternalModel<Matmul, MatmulOp> {
     gemm.type = *type;
     gemm.result_type = *resultType;
     gemm.tf32 = matmul.getTf32();
-    return call("divisi_gemm", gemm);
+    return call("divisi_gemm", gemm, op);
   }
 };
 
@@ -76,7 +77,7 @@ FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, Ranke
   block.channels_last = op.getChannelsLast();
   block.type = *type;
   block.tf32 = op.getTf32();
-  return call(service, block);
+  return call(service, block, op);
 }
 
 struct Conv : LibraryInterface::ExternalModel<Conv, ConvOp> {
@@ -100,6 +101,41 @@ struct ConvFilterGrad : LibraryInterface::ExternalModel<ConvFilterGrad, ConvFilt
   }
 };
 
+template <typename OpT> FailureOr<LibraryCall> attention(OpT op, StringRef service) {
+  auto q = tensorType(op.getQ());
+  auto type = libraryType(op, q.getElementType());
+  if (failed(type))
+    return failure();
+  DivisiAttention block = {};
+  block.batch = q.getDimSize(0);
+  block.queries = q.getDimSize(1);
+  block.heads = q.getDimSize(2);
+  block.depth = q.getDimSize(3);
+  block.keys = tensorType(op.getK()).getDimSize(1);
+  block.causal = op.getCausal();
+  if (op.getBias()) {
+    auto bias = shapeOf(op.getBias());
+    block.has_bias = 1;
+    block.bias_batch = bias[0];
+    block.bias_heads = bias[1];
+    block.bias_queries = bias[2];
+  }
+  block.scale = llvm::bit_cast<int64_t>(op.getScale().convertToDouble());
+  block.type = *type;
+  return call(service, block, op);
+}
+
+struct Attention : LibraryInterface::ExternalModel<Attention, AttentionOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    return attention(cast<AttentionOp>(op), "divisi_attention");
+  }
+};
+struct AttentionGrad : LibraryInterface::ExternalModel<AttentionGrad, AttentionGradOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    return attention(cast<AttentionGradOp>(op), "divisi_attention_grad");
+  }
+};
+
 struct TopK : LibraryInterface::ExternalModel<TopK, TopKOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
     auto topK = cast<TopKOp>(op);
@@ -113,7 +149,7 @@ struct TopK : LibraryInterface::ExternalModel<TopK, TopKOp> {
     block.largest = !topK.getSmallest();
     block.kind = isa<FloatType>(element) ? 0 : element.isUnsignedInteger() ? 2 : 1;
     block.width = bytesOfElement(element);
-    return call("divisi_top_k", block);
+    return call("divisi_top_k", block, op);
   }
 };
 } // namespace
@@ -136,6 +172,8 @@ std::optional<int64_t> codegen::typeCode(Type element) {
 }
 
 void codegen::attachLibrary(MLIRContext *context) {
+  AttentionOp::attachInterface<Attention>(*context);
+  AttentionGradOp::attachInterface<AttentionGrad>(*context);
   MatmulOp::attachInterface<Matmul>(*context);
   ConvOp::attachInterface<Conv>(*context);
   ConvInputGradOp::attachInterface<ConvInputGrad>(*context);

@@ -20,6 +20,7 @@ namespace divisi::exec::names {
 inline constexpr llvm::StringLiteral stage = "exec.stage";           // in a kernel: a value that is computed once
 inline constexpr llvm::StringLiteral when = "exec.when";             // on an operation: DivisiWhen bits
 inline constexpr llvm::StringLiteral collective = "exec.collective"; // on a call: what it is, for people
+inline constexpr llvm::StringLiteral workspace = "exec.workspace";   // on a call: the last result is its workspace
 inline constexpr llvm::StringLiteral offset = "exec.offset";     // on a task's argument or result: bytes in the arena
 inline constexpr llvm::StringLiteral arena = "exec.arena_bytes"; // on the module: the most of any stage
 inline constexpr llvm::StringLiteral arenas =

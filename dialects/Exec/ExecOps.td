@@ -52,7 +52,8 @@ def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<[
 def Exec_CallOp : Exec_Op<"call", [Pure]> {
   let summary = "a service of the runtime (GEMM, convolution, top-k)";
   let description = [{
-    `params` are the words of the service's parameter block (divisi/abi.h). Inserted by form-kernels.
+    `params` are the words of the service's parameter block (divisi/abi.h). With `exec.workspace` the last result is memory that
+    the service uses meanwhile. Inserted by form-kernels.
   }];
   let arguments = (ins StrAttr:$service, DenseI64ArrayAttr:$params, Variadic<AnyRankedTensor>:$inputs,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets);

@@ -53,6 +53,12 @@ Values MatmulOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   return {dx, dy};
 }
 
+/// Partial sums of products whose common dimension is split: so many at most, and no more bytes than cuBLASLt asks for.
+int64_t MatmulOp::getWorkspaceBytes() {
+  constexpr int64_t parts = 32, most = 32 << 20;
+  return std::min(most, parts * 4 * tensorType(getResult()).getNumElements());
+}
+
 dist::ShardingRule MatmulOp::getShardingRule() {
   std::string batch, lhs = getTransposeLhs() ? "k m" : "m k", rhs = getTransposeRhs() ? "n k" : "k n";
   for (int64_t d = 0; d < tensorType(getLhs()).getRank() - 2; ++d)
@@ -122,6 +128,16 @@ template <typename OpT> static int64_t convFlops(OpT op) {
   auto [x, y, filter] = shapesOf(op);
   return 2 * y.getNumElements() * (filter.getNumElements() / std::max<int64_t>(1, filter.getDimSize(0)));
 }
+/// Rearranged operands: what most algorithms need is less than twice what they read and write.
+template <typename OpT> static int64_t convWorkspace(OpT op) {
+  constexpr int64_t most = 1 << 30;
+  auto [x, y, filter] = shapesOf(op);
+  return std::min(most, 2 * (bytesOf(x) + bytesOf(y) + bytesOf(filter)));
+}
+int64_t ConvOp::getWorkspaceBytes() { return convWorkspace(*this); }
+int64_t ConvInputGradOp::getWorkspaceBytes() { return convWorkspace(*this); }
+int64_t ConvFilterGradOp::getWorkspaceBytes() { return convWorkspace(*this); }
+
 int64_t ConvOp::getFlops() { return convFlops(*this); }
 int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }
 int64_t ConvFilterGradOp::getFlops() { return convFlops(*this); }

@@ -19,6 +19,7 @@ def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
   let results = (outs AnyRankedTensor:$result);
   let extraClassDeclaration = inferred # [{
     int64_t getFlopsPerPoint() { return 2; }
+    int64_t getWorkspaceBytes();
   }];
 }
 
@@ -31,6 +32,7 @@ class Graph_ConvOp_<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemoni
   code flops = [{
     int64_t getFlopsPerPoint() { return 2; }
     int64_t getFlops();
+    int64_t getWorkspaceBytes();
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
   }];
   let extraClassDeclaration = flops;

@@ -24,6 +24,7 @@ void GraphDialect::registerAttributes() {
 
 void GraphDialect::initialize() {
   registerAttributes();
+  addAttention();
   addContraction();
   addElementwise();
   addIndexing();

@@ -67,6 +67,8 @@ inline constexpr llvm::StringLiteral result = "graph.result"; // result: {kind, 
 #include "dialects/Graph/GraphAttrs.h.inc"
 
 #define GET_OP_CLASSES
+#include "dialects/Graph/Attention.h.inc"
+#define GET_OP_CLASSES
 #include "dialects/Graph/Contraction.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Graph/Elementwise.h.inc"

@@ -23,6 +23,7 @@ def Graph_Dialect : Dialect {
   let extraClassDeclaration = [{
     // One per family, defined beside its operations.
     void registerAttributes();
+    void addAttention();
     void addContraction();
     void addElementwise();
     void addIndexing();

@@ -28,6 +28,8 @@ def CostInterface : OpInterface<"CostInterface"> {
       "int64_t", "getFlopsPerPoint", (ins), "", [{ return 1; }]>,
     InterfaceMethod<"Floating-point operations of the whole operation.",
       "int64_t", "getFlops", (ins), "", [{ return ::divisi::graph::flopsFromRule($_op); }]>,
+    InterfaceMethod<"Bytes that a GPU's library may use beside operands and results while it computes the operation.",
+      "int64_t", "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Bytes of all operands and results, each once.",
       "int64_t", "getBytes", (ins), "", [{ return ::divisi::graph::bytesOfTypes($_op); }]>
   ];
@@ -40,7 +42,8 @@ def DecomposeInterface : OpInterface<"DecomposeInterface"> {
     decomposition, common subexpressions of forward and backward merge, so that a gradient recomputes nothing.
   }];
   let methods = [
-    InterfaceMethod<"The results, built from simpler operations.", "::llvm::SmallVector<::mlir::Value>", "decompose",
+    InterfaceMethod<"The results, built from simpler operations; none if it has another lowering for its types.",
+      "::llvm::SmallVector<::mlir::Value>", "decompose",
       (ins "::divisi::graph::GraphBuilder &":$builder)>
   ];
 }

@@ -49,6 +49,26 @@ def GroupBatchNormPass : Pass<"group-batch-norm", "::mlir::ModuleOp"> {
   let options = [Option<"groups", "groups", "int64_t", "1", "parts of the batch">];
 }
 
+def FormAttentionPass : Pass<"form-attention", "::mlir::ModuleOp"> {
+  let summary = "Makes graph.attention of the products and the softmax that exporters write";
+  let description = [{
+    Input: @loss in f32, for a device whose libraries compute attention in 16 bits. A softmax over the last dimension between two
+    products, with factors, and masks that are added or selected, becomes graph.attention on operands of the type `type`, with
+    [batch, sequence, heads, depth] for each. A mask that is known from indices alone becomes `causal`; others become a bias,
+    if no parameter is in it. The head's depth is a multiple of 8 and at most 128.
+
+    ```mlir
+    %s = graph.matmul %q, %k {transpose_rhs} : (tensor<8x12x128x64xf32>, tensor<8x12x128x64xf32>) -> tensor<8x12x128x128xf32>
+    %p = graph.softmax %s {dim = 3 : i64} : (tensor<8x12x128x128xf32>) -> tensor<8x12x128x128xf32>
+    %o = graph.matmul %p, %v : (tensor<8x12x128x128xf32>, tensor<8x12x128x64xf32>) -> tensor<8x12x128x64xf32>
+    // becomes, with transposes and casts around it
+    %o, %s = graph.attention %q, %k, %v {scale = 1.0 : f64} : ...
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+  let options = [Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">];
+}
+
 def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {
   let summary = "Rounds what contractions read and write to a smaller float type";
   let description = [{

@@ -19,6 +19,7 @@ class Exchange;
 class Recorder;
 
 enum class ConvKind { Forward, InputGrad, FilterGrad };
+enum class AttentionKind { Forward, Gradient };
 
 /// A device that computes the services of a program, in order, while the caller goes on. It has the program's arena and
 /// constants in its own memory; buffers are addresses there. Methods throw std::runtime_error.
@@ -78,6 +79,7 @@ public:
   virtual void copy(const DivisiCopy &params, void *const *buffers) = 0;
   virtual void gemm(const DivisiGemm &params, void *const *buffers) = 0;
   virtual void conv(ConvKind kind, const DivisiConv &params, void *const *buffers) = 0;
+  virtual void attention(AttentionKind kind, const DivisiAttention &params, void *const *buffers) = 0;
   virtual void topK(const DivisiTopK &params, void *const *buffers) = 0;
 
 protected:

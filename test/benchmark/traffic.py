@@ -32,7 +32,7 @@ def calls(path):
         match = re.search(r'= exec\.(kernel|copy|call "divisi_(\w+)")', line)
         if counts and match and "exec.when" not in line:
             types = re.findall(r"tensor<([^>]*)>", line[line.rindex(" : ") :])
-            yield match[2] or match[1], sum(map(bytes_of, types))
+            yield match[2] or match[1], sum(map(bytes_of, types[: -1 if "exec.workspace" in line else None]))
 
 
 def main():

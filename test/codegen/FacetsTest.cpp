@@ -30,10 +30,10 @@ std::string name(Operation *op) { return op->getName().stripDialect().str(); }
 
 /// Operations whose results do not change with their operands, or only in jumps; and the one whose gradient nobody
 /// needs.
-const std::set<std::string> flat = {"floor",    "ceil",       "round",          "sign",         "not",
-                                    "is_nan",   "is_inf",     "compare",        "and",          "or",
-                                    "xor",      "shift_left", "shift_right",    "argmax",       "argmin",
-                                    "constant", "iota",       "random_uniform", "max_pool_grad"};
+const std::set<std::string> flat = {"floor",    "ceil",       "round",          "sign",          "not",
+                                    "is_nan",   "is_inf",     "compare",        "and",           "or",
+                                    "xor",      "shift_left", "shift_right",    "argmax",        "argmin",
+                                    "constant", "iota",       "random_uniform", "max_pool_grad", "attention_grad"};
 
 /// Operations of the step's structure, which passes remove: no code is made of them.
 bool isStructure(RegisteredOperationName op) { return op.getTypeID() == TypeID::get<graph::AccumulateOp>(); }
@@ -149,6 +149,8 @@ TEST_F(Facets, DecompositionsKeepTypesAndEnd) {
     OpBuilder builder(op);
     graph::GraphBuilder b(builder, op->getLoc());
     SmallVector<Value> values = composite.decompose(b);
+    if (values.empty() && isa<codegen::LibraryInterface>(op))
+      return;
     ASSERT_EQ(values.size(), op->getNumResults());
     for (auto [value, result] : llvm::zip(values, op->getResults()))
       EXPECT_EQ(value.getType(), result.getType());

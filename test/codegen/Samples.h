@@ -128,6 +128,20 @@ inline std::vector<Sample> samples() {
   list.push_back({"%x: " + image, "%0 = graph.sum_pool %x {" + pool + "(" + image + ") -> " + pooled});
   list.push_back({"%g: " + pooled, "%0 = graph.sum_pool_grad %g {" + pool + "(" + pooled + ") -> " + image});
 
+  for (const char *element : {"f32", "bf16"}) { // decomposed, and computed by a library
+    auto tensor = [&](std::string shape) { return "tensor<" + shape + "x" + element + ">"; };
+    std::string q = tensor("2x6x4x8"), k = tensor("2x10x4x8"), stats = "tensor<2x4x6xf32>",
+                bias = "tensor<2x1x6x10xf32>";
+    std::string operands = "%q: " + q + ", %k: " + k + ", %v: " + k + ", %b: " + bias, types = q + ", " + k + ", " + k;
+    list.push_back({operands, "%0:2 = graph.attention %q, %k, %v {causal, scale = 0.5 : f64} : (" + types + ") -> (" +
+                                  q + ", " + stats + ")"});
+    list.push_back({operands, "%0:2 = graph.attention %q, %k, %v, %b {scale = 0.5 : f64} : (" + types + ", " + bias +
+                                  ") -> (" + q + ", " + stats + ")"});
+    list.push_back({operands + ", %o: " + q + ", %s: " + stats + ", %g: " + q,
+                    "%0:3 = graph.attention_grad %q, %k, %v, %o, %s, %g {causal, scale = 0.5 : f64} : (" + types +
+                        ", " + q + ", " + stats + ", " + q + ") -> (" + types + ")"});
+  }
+
   std::string seed = "%s: tensor<i64>, %n: tensor<i64>";
   list.push_back(
       {seed, "%0 = graph.random_uniform %s, %n {stream = 1 : i64} : (tensor<i64>, tensor<i64>) -> tensor<4x6xf32>"});

@@ -71,3 +71,8 @@ void GpuEmulator::conv(runtime::ConvKind kind, const DivisiConv &params, void *c
                                                 : divisi_conv_filter_grad;
   service(&cpu, &params, buffers);
 }
+
+void GpuEmulator::attention(runtime::AttentionKind kind, const DivisiAttention &params, void *const *buffers) {
+  auto *service = kind == runtime::AttentionKind::Forward ? divisi_attention : divisi_attention_grad;
+  service(&cpu, &params, buffers);
+}

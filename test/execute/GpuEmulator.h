@@ -32,6 +32,7 @@ public:
   void copy(const DivisiCopy &params, void *const *buffers) override { divisi_copy(&cpu, &params, buffers); }
   void gemm(const DivisiGemm &params, void *const *buffers) override { divisi_gemm(&cpu, &params, buffers); }
   void conv(runtime::ConvKind kind, const DivisiConv &params, void *const *buffers) override;
+  void attention(runtime::AttentionKind kind, const DivisiAttention &params, void *const *buffers) override;
   void topK(const DivisiTopK &params, void *const *buffers) override { divisi_top_k(&cpu, &params, buffers); }
 
   int64_t launches = 0; ///< so far

@@ -57,6 +57,16 @@ std::vector<GradientSample> test::gradientSamples() {
        function({"4xf64", "4xf64"}, "4xf64",
                 "%0 = graph.compare lt %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>\n"
                 "%r = graph.select %0, %a, %b : (tensor<4xi1>, tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>")});
+  const std::string q = "2x3x2x4xf64", k = "2x5x2x4xf64", bias = "2x1x3x5xf64";
+  auto attention = [&](const std::string &more, const std::string &type, const std::string &attributes) {
+    all.push_back({"attention", function({q, k, k}, q,
+                                         "%z = graph.constant dense<0.3> : tensor<" + bias + ">\n" +
+                                             "%r, %s = graph.attention %a, %b, %c" + more + " {" + attributes +
+                                             "scale = 0.7 : f64} : (tensor<" + q + ">, tensor<" + k + ">, tensor<" + k +
+                                             ">" + type + ") -> (tensor<" + q + ">, tensor<2x2x3xf64>)")});
+  };
+  attention("", "", "causal, ");
+  attention(", %z", ", tensor<" + bias + ">", "");
   auto one = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
                  const std::string &attributes) { all.push_back(sample(op, in, out, attributes)); };
   one("broadcast", {"3x1xf64"}, "2x3x4xf64", "dims = array<i64: 1, 2>");

@@ -16,10 +16,11 @@ using namespace divisi::test;
 namespace {
 
 /// Operations that have no gradient by nature, or none that training needs.
-const std::set<std::string> notDifferentiable = {"floor",  "ceil",       "round",          "sign",         "not",
-                                                 "is_nan", "is_inf",     "compare",        "and",          "or",
-                                                 "xor",    "shift_left", "shift_right",    "constant",     "iota",
-                                                 "argmax", "argmin",     "random_uniform", "max_pool_grad"};
+const std::set<std::string> notDifferentiable = {
+    "floor",  "ceil",       "round",          "sign",          "not",
+    "is_nan", "is_inf",     "compare",        "and",           "or",
+    "xor",    "shift_left", "shift_right",    "constant",      "iota",
+    "argmax", "argmin",     "random_uniform", "max_pool_grad", "attention_grad"};
 
 class GradientTest : public testing::TestWithParam<GradientSample> {
 protected:

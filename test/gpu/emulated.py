@@ -91,7 +91,7 @@ class Tests:
                 return done.stderr.strip()
             calls = log.read_text().splitlines()
         kinds = collections.Counter(call.split()[0] for call in calls)
-        work, last = ("launch", "matmul", "copy", "conv"), 0
+        work, last = ("launch", "matmul", "copy", "conv", "operations"), 0
         for i, call in enumerate(calls):
             kind = call.split()[0]
             if kind == "capture":

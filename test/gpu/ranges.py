@@ -18,7 +18,7 @@ import recorded
 
 TOOL = "libfake_nvtx.so.1"
 # Recorded when it is asked for, not when it is done as NCCL's.
-WORK = ("launch", "matmul", "conv", "copy", "capture", "graph", "replay")
+WORK = ("launch", "matmul", "conv", "operations", "copy", "capture", "graph", "replay")
 # Models, ranks and flags of the compiler.
 WAYS = [
     ("mlp", 1, ""),

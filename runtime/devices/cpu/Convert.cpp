@@ -28,3 +28,12 @@ void divisi::runtime::convertFromFloat(const float *from, void *to, int64_t type
     for (int64_t i = 0; i < count; ++i)
       bits[i] = floatToHalf(from[i]);
 }
+
+void divisi::runtime::roundFloats(float *values, int64_t type, int64_t count) {
+  if (type == DIVISI_BF16)
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = bfloatToFloat(floatToBfloat(values[i]));
+  else if (type == DIVISI_F16)
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = halfToFloat(floatToHalf(values[i]));
+}

@@ -10,6 +10,8 @@ namespace divisi::runtime {
 void convertToFloat(const void *from, int64_t type, float *to, int64_t count);
 /// The way back, rounded to nearest even.
 void convertFromFloat(const float *from, void *to, int64_t type, int64_t count);
+/// Makes floats the nearest numbers of `type` (F32, BF16 or F16), ties to even.
+void roundFloats(float *values, int64_t type, int64_t count);
 
 } // namespace divisi::runtime
 

@@ -1,10 +1,9 @@
 //===- Gemm.cpp - matrix products by OpenBLAS -----------------------------===//
-#include "runtime/core/Context.h"
 #include "runtime/core/Launch.h"
+#include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
 
 #include <array>
-#include <cblas.h>
 #include <climits>
 #include <stdexcept>
 
@@ -169,9 +168,7 @@ void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *
   guarded(context, "matrix product", [&] {
     if (context->accelerator)
       return context->accelerator->gemm(*params, buffers);
-    if (!context->blasReady)
-      openblas_set_num_threads(context->threads);
-    context->blasReady = true;
+    prepareBlas(context);
     const DivisiGemm &g = *params;
     auto *a = static_cast<char *>(buffers[0]), *b = static_cast<char *>(buffers[1]),
          *c = static_cast<char *>(buffers[2]);

@@ -6,8 +6,6 @@ using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
 
 namespace {
-constexpr size_t workspaceBytes = size_t(32) << 20;
-
 // Values of cuBLASLt's enumerations (cublasLt.h, library_types.h).
 constexpr int compute32 = 68, compute64 = 70, computeTf32 = 77;
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
@@ -114,9 +112,7 @@ struct Blas::Plan {
   bool oneByOne() const { return g.batch1 > 1 && g.c1 == 0; }
 };
 
-Blas::Blas(const Driver &driver, Stream stream)
-    : driver(driver), stream(stream), lt(std::make_unique<Functions>()),
-      workspace(driver, workspaceBytes, "allocate the workspace of matrix products") {
+Blas::Blas(Stream stream) : stream(stream), lt(std::make_unique<Functions>()) {
   if (lt->create(&handle) != 0)
     throw std::runtime_error("cannot start cuBLASLt");
 }
@@ -155,7 +151,7 @@ std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
   layout(plan->result, g.result_type, g.m, g.n, g.ldc, g.c1);
   void *preference = nullptr;
   check(lt->preferenceCreate(&preference), "plan", g);
-  size_t bytes = workspaceBytes;
+  auto bytes = static_cast<size_t>(g.workspace);
   int found = 0, code = lt->preferenceSet(preference, maxWorkspace, &bytes, sizeof bytes);
   // Matrices that are computed one after the other begin where the ones before end.
   auto aligned = [&](int64_t outer, int64_t inner, int64_t type) {
@@ -200,7 +196,8 @@ void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
       const char *b = static_cast<const char *>(buffers[1]) + (i * g.b0 + j * g.b1) * width;
       char *c = static_cast<char *>(buffers[2]) + (i * g.c0 + j * g.c1) * resultWidth;
       check(lt->matmul(handle, plan->desc, one, b, plan->first, a, plan->second, g.accumulate ? one : zero, c,
-                       plan->result, c, plan->result, plan->choice.algorithm, workspace.data(), workspaceBytes, stream),
+                       plan->result, c, plan->result, plan->choice.algorithm, g.workspace > 0 ? buffers[3] : nullptr,
+                       static_cast<size_t>(g.workspace), stream),
             "compute", g);
     }
 }

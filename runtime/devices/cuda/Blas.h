@@ -14,7 +14,7 @@ namespace divisi::runtime::cuda {
 class Blas {
 public:
   /// Throws std::runtime_error if cuBLASLt is missing.
-  Blas(const Driver &driver, Stream stream);
+  explicit Blas(Stream stream);
   ~Blas();
   void gemm(const DivisiGemm &params, void *const *buffers);
 
@@ -24,11 +24,9 @@ private:
   std::unique_ptr<Plan> plan(const DivisiGemm &g) const;
   void check(int code, const char *what, const DivisiGemm &g) const;
 
-  const Driver &driver;
   Stream stream;
   std::unique_ptr<Functions> lt;
   void *handle = nullptr;
-  Memory workspace;
   std::map<const DivisiGemm *, std::unique_ptr<Plan>> plans;
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/core/DataType.h"
 #include "runtime/devices/cpu/ConvDirect.h"
 #include "runtime/devices/cpu/Convert.h"
+#include "runtime/devices/cuda/Attention.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Dnn.h"
 #include "runtime/devices/cuda/Marks.h"
@@ -63,6 +64,7 @@ public:
     nccl.reset();
     blas.reset();
     dnn.reset();
+    attending.reset();
     if (module)
       driver.unloadModule(module);
     ring.reset();
@@ -178,7 +180,7 @@ public:
     if (params.k == 0 && !params.accumulate && params.batch0 * params.batch1 * params.m * params.n > 0)
       throw std::runtime_error("a product without a common dimension");
     if (!blas)
-      blas.emplace(driver, stream);
+      blas.emplace(stream);
     blas->gemm(params, buffers);
   }
 
@@ -215,6 +217,12 @@ public:
       convDirect(kind, single, floats.data(), cpu->threads);
       convertFromFloat(wide[2].data(), host[2], params.type, static_cast<int64_t>(wide[2].size()));
     });
+  }
+
+  void attention(AttentionKind kind, const DivisiAttention &params, void *const *buffers) override {
+    if (!attending)
+      attending.emplace(driver, stream);
+    attending->compute(kind, params, buffers);
   }
 
   void topK(const DivisiTopK &params, void *const *buffers) override {
@@ -326,6 +334,7 @@ private:
   std::optional<Nccl> nccl;     ///< between several GPUs
   std::optional<Blas> blas;
   std::optional<Dnn> dnn;
+  std::optional<Attention> attending;
   std::map<const DivisiKernel *, Function> functions;
   std::vector<void *> arguments;
   std::map<TaskKey, Recording> recordings;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
 #include <vector>
 
 using namespace divisi::runtime;
@@ -108,6 +109,7 @@ struct Dnn::Plan {
   int algorithm = 0;
   size_t bytes = 0;
   bool wide = false;
+  std::optional<Memory> own; ///< a workspace larger than the one that comes with the call
 
   explicit Plan(const Functions &dnn) : dnn(dnn) {}
   ~Plan() {
@@ -201,10 +203,8 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
     check(dnn->convMath(plan->conv, best->mathType), "choose the arithmetic of a convolution");
   plan->algorithm = best->algorithm;
   plan->bytes = best->memory;
-  if (plan->bytes > workspaceBytes) {
-    workspaces.push_back(std::make_unique<Memory>(driver, plan->bytes, "allocate the workspace of convolutions"));
-    workspaceBytes = plan->bytes;
-  }
+  if (plan->bytes > static_cast<size_t>(c.workspace))
+    plan->own.emplace(driver, plan->bytes, "allocate the workspace of a convolution");
   return plan;
 }
 
@@ -216,8 +216,8 @@ void Dnn::conv(ConvKind kind, const DivisiConv &params, void *const *buffers) {
   float one32 = 1, zero32 = 0;
   const void *one = plan->wide ? static_cast<const void *>(&one64) : &one32;
   const void *zero = plan->wide ? static_cast<const void *>(&zero64) : &zero32;
-  char *space = workspaces.empty() ? nullptr : workspaces.back()->data();
   const Plan &p = *plan;
+  void *space = p.own ? p.own->data() : params.workspace > 0 ? buffers[3] : nullptr;
   int code = 0;
   switch (kind) {
   case ConvKind::Forward: // x, w, y

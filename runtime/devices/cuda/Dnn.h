@@ -32,9 +32,6 @@ private:
   const Driver &driver;
   std::unique_ptr<Functions> dnn;
   void *handle = nullptr;
-  /// The last one is as large as the plan that needs most; graphs that were recorded before use the others.
-  std::vector<std::unique_ptr<Memory>> workspaces;
-  size_t workspaceBytes = 0;
   std::map<std::pair<ConvKind, const DivisiConv *>, std::unique_ptr<Plan>> plans;
 };
 

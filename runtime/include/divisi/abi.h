@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define DIVISI_ABI_VERSION 4
+#define DIVISI_ABI_VERSION 5
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
 
@@ -90,7 +90,8 @@ int32_t divisi_wants(DivisiContext *context, int32_t when);
 void divisi_launch(DivisiContext *context, const DivisiKernel *kernel, void *const *buffers);
 
 /* c[i][j] = op(a[i][j]) * op(b[i][j]) for i < batch0, j < batch1. Strides in elements; row-major matrices.
- * op(a) is m x k, op(b) is k x n, c is m x n. Operand types are `type`, c is `result_type`. Buffers: a, b, c. */
+ * op(a) is m x k, op(b) is k x n, c is m x n. Operand types are `type`, c is `result_type`. Buffers: a, b, c, and the
+ * workspace of a GPU's library, if it has bytes. */
 typedef struct DivisiGemm {
   int64_t batch0, batch1, m, n, k;
   int64_t transpose_a, transpose_b;
@@ -99,23 +100,43 @@ typedef struct DivisiGemm {
   int64_t type, result_type;
   int64_t accumulate; /* c += instead of c = */
   int64_t tf32;       /* operands in F32 may be rounded to TF32 */
+  int64_t workspace;  /* bytes */
 } DivisiGemm;
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers);
 
 /* Convolution family over 1 to 3 spatial dimensions.
  * forward (x, w, y): y = conv(x, w); input_grad (dy, w, dx); filter_grad (x, dy, dw).
  * x: [batch, in_channels, in...], y: [batch, out_channels, out...], or channels last for both when `channels_last`;
- * w always [out_channels, in_channels / groups, kernel...]. */
+ * w always [out_channels, in_channels / groups, kernel...]. Then the workspace of a GPU's library, if it has bytes; what
+ * an algorithm needs beyond them, the runtime allocates. */
 typedef struct DivisiConv {
   int64_t spatial, batch, groups, in_channels, out_channels;
   int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad_low[3], pad_high[3];
   int64_t channels_last;
   int64_t type;
   int64_t tf32; /* as in DivisiGemm */
+  int64_t workspace; /* bytes */
 } DivisiConv;
 void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
+
+/* Attention on numbers of 16 bits, added up in F32. For each of batch * heads, with S = scale * q k^T + bias, of which a
+ * causal one keeps the keys up to the query's own index (the others weigh nothing):
+ *   o = softmax(S) v, and stats = log(sum of e^S along the keys), from which the gradient recomputes softmax(S).
+ * q, o: [batch, queries, heads, depth]; k, v: [batch, keys, heads, depth]; stats: F32 [batch, heads, queries];
+ * bias: F32 [bias_batch, bias_heads, bias_queries, keys], each of the first three 1 or as many as there are.
+ * Buffers of divisi_attention: q, k, v, bias if there is one, o, stats; of divisi_attention_grad: q, k, v, bias if there
+ * is one, o, stats, the gradient of o, and those of q, k, v, which it writes. Then the workspace, if it has bytes. */
+typedef struct DivisiAttention {
+  int64_t batch, heads, queries, keys, depth;
+  int64_t causal, has_bias, bias_batch, bias_heads, bias_queries;
+  int64_t scale; /* the bits of a double */
+  int64_t type;  /* of all but bias and stats */
+  int64_t workspace; /* bytes; what a library needs beyond them, the runtime allocates */
+} DivisiAttention;
+void divisi_attention(DivisiContext *context, const DivisiAttention *params, void *const *buffers);
+void divisi_attention_grad(DivisiContext *context, const DivisiAttention *params, void *const *buffers);
 
 /* The k largest (or smallest) of each run along the middle dimension of [outer, extent, inner], sorted; equal values
  * keep the order of their indices. Buffers: x, values [outer, k, inner], indices (int64) of the same shape. `width` is

@@ -525,3 +525,7 @@ extern "C" __attribute__((visibility("default"))) int fakeDefer(void *stream, st
 extern "C" __attribute__((visibility("default"))) int fakeEnqueue(void *stream, std::function<int()> *work) {
   return enqueue((Stream *)stream, *work);
 }
+// Whether an address that a library is given lies within an allocation.
+extern "C" __attribute__((visibility("default"))) int fakeIsWithin(const void *address, size_t bytes) {
+  return isWithin((uintptr_t)address, bytes);
+}

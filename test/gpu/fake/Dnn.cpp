@@ -1,5 +1,6 @@
 // A cuDNN for a GPU that is not there: convolutions as they are defined, over the strides that are given, in double
 // precision.
+#include "test/gpu/fake/DnnGraph.h"
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
@@ -33,9 +34,7 @@ struct Performance {
   size_t memory;
   int determinism, mathType, reserved[3];
 };
-struct Handle {
-  void *stream = nullptr;
-};
+using Handle = fake::DnnHandle;
 
 double load(const Tensor &t, const void *data, int64_t at) { return number(kindOf(t.type), data, at); }
 void store(const Tensor &t, void *data, int64_t at, double value) { setNumber(kindOf(t.type), data, at, value); }

@@ -30,3 +30,10 @@ inline int enqueueOn(void *stream, std::function<int()> work, int none, const ch
   auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, how) : nullptr;
   return function ? function(stream, &work) : none;
 }
+
+/// For libraries beside the driver: whether all of it lies in memory that the driver gave.
+inline bool isOnDevice(const void *address, size_t bytes) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *function = driver ? (int (*)(const void *, size_t))dlsym(driver, "fakeIsWithin") : nullptr;
+  return function && function(address, bytes);
+}

@@ -1,0 +1,138 @@
+#include "dialects/Graph/GraphBuilder.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+using Values = SmallVector<Value>;
+using B = GraphBuilder;
+
+#define GET_OP_CLASSES
+#include "dialects/Graph/Attention.cpp.inc"
+
+void GraphDialect::addAttention() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Graph/Attention.cpp.inc"
+      >();
+}
+
+/// What both operations have: q, k, v, bias, result and stats.
+template <typename OpT> static LogicalResult verifyAttention(OpT op) {
+  auto q = tensorType(op.getQ()), k = tensorType(op.getK()), stats = tensorType(op.getStats());
+  if (q.getRank() != 4 || k.getRank() != 4 || !isa<FloatType>(q.getElementType()))
+    return op.emitOpError("expected q, k and v with four dimensions of floats");
+  int64_t batch = q.getDimSize(0), queries = q.getDimSize(1), heads = q.getDimSize(2), keys = k.getDimSize(1);
+  if (k.getDimSize(0) != batch || k.getDimSize(2) != heads || k.getDimSize(3) != q.getDimSize(3))
+    return op.emitOpError("keys ") << k << " do not fit queries " << q;
+  if (!sameShapes({op.getV().getType(), op.getResult().getType()}, {k, q}) || k.getElementType() != q.getElementType())
+    return op.emitOpError("expected v like k, and a result like q");
+  bool wide = q.getElementType().isF64();
+  auto isSum = [&](RankedTensorType of) { return wide ? of.getElementType().isF64() : of.getElementType().isF32(); };
+  if (stats.getShape() != ArrayRef<int64_t>{batch, heads, queries} || !isSum(stats))
+    return op.emitOpError("expected stats in ")
+           << (wide ? "f64" : "f32") << " for each of batch, heads and queries, got " << stats;
+  if (!op.getBias())
+    return success();
+  auto bias = tensorType(op.getBias());
+  bool fits = bias.getRank() == 4 && isSum(bias) && bias.getDimSize(3) == keys;
+  const int64_t sizes[] = {batch, heads, queries};
+  for (auto [d, size] : llvm::enumerate(sizes))
+    fits = fits && (bias.getDimSize(d) == 1 || bias.getDimSize(d) == size);
+  return fits ? success() : op.emitOpError("bias ") << bias << " does not fit the scores";
+}
+
+LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyAttention(*this)))
+    return failure();
+  bool same = sameShapes({getGradient().getType(), getDq().getType(), getDk().getType(), getDv().getType()},
+                         {getQ().getType(), getQ().getType(), getK().getType(), getV().getType()});
+  return same ? success() : emitOpError("expected gradients like their values");
+}
+
+/// The scores' gradient of all heads in 16 bits, in tiles (sums have a fixed order then), and a sum for each query. As
+/// cuDNN's plans ask for it (test/gpu/attention_plans.py).
+int64_t AttentionGradOp::getWorkspaceBytes() {
+  constexpr int64_t some = 1024;
+  auto q = shapeOf(getQ());
+  int64_t heads = q[0] * q[2], keys = shapeOf(getK())[1];
+  return heads * (2 * (int64_t)(llvm::alignTo(q[1], 64) * llvm::alignTo(keys, 128)) + 4 * q[1]) + some;
+}
+
+Values AttentionOp::buildGradient(B &b, ArrayRef<Value> gradients) {
+  Values none(getNumOperands());
+  if (!gradients[0])
+    return none;
+  Value g = b.cast(gradients[0], tensorType(getResult()).getElementType());
+  auto grad = AttentionGradOp::create(b.getBuilder(), b.getLoc(),
+                                      TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
+                                      getV(), getBias(), getResult(), getStats(), g, getScaleAttr(), getCausalAttr());
+  llvm::copy(grad.getResults(), none.begin());
+  return none;
+}
+Values AttentionGradOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
+
+namespace {
+/// Attention in simpler operations, with [batch, heads, sequence, depth] for each operand.
+struct Plainly {
+  B &b;
+
+  /// From and to [batch, sequence, heads, depth].
+  Value turned(Value x) { return b.transpose(x, {0, 2, 1, 3}); }
+
+  template <typename OpT> Value scores(OpT op) {
+    Value s = b.scale(b.matmul(turned(op.getQ()), turned(op.getK()), false, true), op.getScale().convertToDouble());
+    if (op.getBias())
+      s = b.add(s, b.broadcastTo(op.getBias(), shapeOf(s)));
+    if (!op.getCausal())
+      return s;
+    Value kept = b.compare(Predicate::le, b.iota(shapeOf(s), 3), b.iota(shapeOf(s), 2));
+    return b.select(kept, s, b.splatLike(s, -std::numeric_limits<double>::infinity()));
+  }
+  Value along(Value perQuery, Value like) { return b.broadcastAlong(perQuery, shapeOf(like), {3}); }
+};
+
+bool hasLibrary(Value q) { return tensorType(q).getElementTypeBitWidth() == 16; }
+} // namespace
+
+Values AttentionOp::decompose(B &b) {
+  if (hasLibrary(getQ()))
+    return {};
+  Plainly p{b};
+  Value s = p.scores(*this), most = b.reduceMax(s, {3});
+  Value sum = b.reduceSum(b.op<ExpOp>(b.sub(s, p.along(most, s))), {3});
+  Value stats = b.add(most, b.op<LogOp>(sum));
+  Value weights = b.op<ExpOp>(b.sub(s, p.along(stats, s)));
+  return {p.turned(b.matmul(weights, p.turned(getV()))), stats};
+}
+
+Values AttentionGradOp::decompose(B &b) {
+  if (hasLibrary(getQ()))
+    return {};
+  Plainly p{b};
+  Value s = p.scores(*this), weights = b.op<ExpOp>(b.sub(s, p.along(getStats(), s)));
+  Value g = p.turned(getGradient()), q = p.turned(getQ()), k = p.turned(getK()), v = p.turned(getV());
+  Value mean = b.reduceSum(b.mul(g, p.turned(getResult())), {3}); // of the weights' gradients
+  Value dWeights = b.matmul(g, v, false, true);
+  Value dScores = b.scale(b.mul(weights, b.sub(dWeights, p.along(mean, dWeights))), getScale().convertToDouble());
+  return {p.turned(b.matmul(dScores, k)), p.turned(b.matmul(dScores, q, true)), p.turned(b.matmul(weights, g, true))};
+}
+
+/// Batch and heads may be split; a piece needs all queries and keys.
+static dist::ShardingRule attentionRule(Operation *op, Value bias, StringRef rest) {
+  std::string text = "b s h d,b t h d,b t h d";
+  if (bias) {
+    auto shape = shapeOf(bias), q = shapeOf(op->getOperand(0));
+    text += shape[0] == q[0] ? ",b" : ",.";
+    text += shape[1] == q[2] ? " h" : " .";
+    text += shape[2] == q[1] ? " s t" : " . t";
+  }
+  dist::ShardingRule rule(text + rest.str(), op);
+  return rule.whole("s").whole("t").whole("d");
+}
+dist::ShardingRule AttentionOp::getShardingRule() { return attentionRule(*this, getBias(), "->b s h d,b h s"); }
+dist::ShardingRule AttentionGradOp::getShardingRule() {
+  return attentionRule(*this, getBias(), ",b s h d,b h s,b s h d->b s h d,b t h d,b t h d");
+}

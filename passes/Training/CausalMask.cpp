@@ -1,0 +1,221 @@
+#include "passes/Training/CausalMask.h"
+
+#include "dialects/Graph/Graph.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+#include <optional>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::training;
+using namespace divisi::graph;
+
+namespace {
+
+/// A function of the query's index q and the key's index k: `below` where k <= q + edge, `above` elsewhere; each is
+/// linear, a q + b k + c. Without an edge it is `below` everywhere.
+struct Form {
+  struct Linear {
+    double a = 0, b = 0, c = 0;
+    bool isConstant() const { return a == 0 && b == 0; }
+    bool operator==(const Linear &) const = default;
+  };
+  Linear below, above;
+  std::optional<int64_t> edge;
+};
+using Linear = Form::Linear;
+
+Form constantForm(double c) { return {{0, 0, c}, {0, 0, c}, std::nullopt}; }
+
+/// The same edge for both, if they can have one.
+std::optional<std::optional<int64_t>> commonEdge(const Form &x, const Form &y) {
+  if (x.edge && y.edge && *x.edge != *y.edge)
+    return std::nullopt;
+  return x.edge ? x.edge : y.edge;
+}
+
+template <typename Combine> std::optional<Form> combined(const Form &x, const Form &y, Combine combine) {
+  auto edge = commonEdge(x, y);
+  if (!edge)
+    return std::nullopt;
+  std::optional<Linear> below = combine(x.below, y.below), above = combine(x.above, y.above);
+  if (!below || !above || std::isnan(below->c) || std::isnan(above->c))
+    return std::nullopt;
+  return Form{*below, *above, *edge};
+}
+
+bool holds(Predicate predicate, double x, double y) {
+  switch (predicate) {
+  case Predicate::eq:
+    return x == y;
+  case Predicate::ne:
+    return x != y;
+  case Predicate::lt:
+    return x < y;
+  case Predicate::le:
+    return x <= y;
+  case Predicate::gt:
+    return x > y;
+  case Predicate::ge:
+    return x >= y;
+  }
+  return false;
+}
+
+/// x < y and the like, of indices (k - q against a whole number) or of constants.
+std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) {
+  auto constants = combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
+    if (!p.isConstant() || !q.isConstant())
+      return std::nullopt;
+    return Linear{0, 0, holds(predicate, p.c, q.c) ? 1.0 : 0.0};
+  });
+  if (constants || x.edge || y.edge)
+    return constants;
+  Linear d = {x.below.a - y.below.a, x.below.b - y.below.b, x.below.c - y.below.c}; // compared with zero
+  if (d.a != -d.b || std::abs(d.b) != 1 || d.c != (double)(int64_t)d.c || std::abs(d.c) > 1e9)
+    return std::nullopt;
+  auto c = (int64_t)d.c;
+  bool keyFirst = d.b == 1; // k - q + c against 0, or q - k + c
+  auto upTo = [](int64_t edge, bool inside) {
+    return Form{{0, 0, inside ? 1.0 : 0.0}, {0, 0, inside ? 0.0 : 1.0}, edge};
+  };
+  switch (predicate) {
+  case Predicate::le:
+    return keyFirst ? upTo(-c, true) : upTo(c - 1, false);
+  case Predicate::lt:
+    return keyFirst ? upTo(-c - 1, true) : upTo(c, false);
+  case Predicate::gt:
+    return keyFirst ? upTo(-c, false) : upTo(c - 1, true);
+  case Predicate::ge:
+    return keyFirst ? upTo(-c - 1, false) : upTo(c, true);
+  default:
+    return std::nullopt;
+  }
+}
+
+/// The dimension of the scores that each dimension of a value is: 0 queries, 1 keys, -1 a single element.
+using Places = SmallVector<int, 4>;
+
+std::optional<Form> formOf(Value value, Places places);
+
+std::optional<Form> formOf(Operation *op, const Places &places) {
+  auto operand = [&](unsigned i) { return formOf(op->getOperand(i), places); };
+  auto both = [&](auto combine) -> std::optional<Form> {
+    auto x = operand(0), y = operand(1);
+    return x && y ? combine(*x, *y) : std::nullopt;
+  };
+  auto linear = [&](double sign) {
+    return both([&](const Form &x, const Form &y) {
+      return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
+        return Linear{p.a + sign * q.a, p.b + sign * q.b, p.c + sign * q.c};
+      });
+    });
+  };
+  auto logical = [&](auto of) {
+    return both([&](const Form &x, const Form &y) {
+      return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
+        if (!p.isConstant() || !q.isConstant())
+          return std::nullopt;
+        return Linear{0, 0, of(p.c, q.c)};
+      });
+    });
+  };
+  return llvm::TypeSwitch<Operation *, std::optional<Form>>(op)
+      .Case([&](ConstantOp constant) -> std::optional<Form> {
+        auto data = dyn_cast<DenseElementsAttr>(constant.getValue());
+        if (!data || !data.isSplat())
+          return std::nullopt;
+        return constantForm(isa<FloatType>(data.getElementType()) ? data.getSplatValue<APFloat>().convertToDouble()
+                            : data.getElementType().isInteger(1)  ? (double)data.getSplatValue<bool>()
+                                                                  : (double)data.getSplatValue<APInt>().getSExtValue());
+      })
+      .Case([&](IotaOp iota) -> std::optional<Form> {
+        int place = places[iota.getDim()];
+        Linear index = {place == 0 ? 1.0 : 0, place == 1 ? 1.0 : 0, 0};
+        return Form{index, index, std::nullopt};
+      })
+      .Case([&](CastOp) { return operand(0); })
+      .Case([&](AddOp) { return linear(1); })
+      .Case([&](SubOp) { return linear(-1); })
+      .Case([&](MulOp) { return logical([](double x, double y) { return x * y; }); })
+      .Case([&](AndOp) { return logical([](double x, double y) { return x != 0 && y != 0 ? 1.0 : 0.0; }); })
+      .Case([&](OrOp) { return logical([](double x, double y) { return x != 0 || y != 0 ? 1.0 : 0.0; }); })
+      .Case([&](NotOp) -> std::optional<Form> {
+        auto x = operand(0);
+        if (!x || !x->below.isConstant() || !x->above.isConstant())
+          return std::nullopt;
+        return Form{{0, 0, x->below.c == 0 ? 1.0 : 0.0}, {0, 0, x->above.c == 0 ? 1.0 : 0.0}, x->edge};
+      })
+      .Case([&](CompareOp compare) {
+        return both([&](const Form &x, const Form &y) { return compared(compare.getPredicate(), x, y); });
+      })
+      .Case([&](SelectOp) -> std::optional<Form> {
+        auto condition = operand(0), x = operand(1), y = operand(2);
+        if (!condition || !x || !y || !condition->below.isConstant() || !condition->above.isConstant())
+          return std::nullopt;
+        auto first = commonEdge(*condition, *x);
+        auto edge = first ? commonEdge({{}, {}, *first}, *y) : std::nullopt;
+        if (!edge)
+          return std::nullopt;
+        return Form{condition->below.c != 0 ? x->below : y->below, condition->above.c != 0 ? x->above : y->above,
+                    *edge};
+      })
+      .Case([&](BroadcastOp broadcast) {
+        Places inner;
+        for (auto [d, to] : llvm::enumerate(broadcast.getDims()))
+          inner.push_back(shapeOf(broadcast.getX())[d] == 1 ? -1 : places[to]);
+        return formOf(broadcast.getX(), inner);
+      })
+      .Case([&](TransposeOp transpose) {
+        Places inner(places.size());
+        for (auto [to, from] : llvm::enumerate(transpose.getPermutation()))
+          inner[from] = places[to];
+        return formOf(transpose.getX(), inner);
+      })
+      .Case([&](ReshapeOp reshape) -> std::optional<Form> { // of dimensions of one element
+        Places inner;
+        auto from = shapeOf(reshape.getX()), to = shapeOf(reshape.getResult());
+        size_t d = 0;
+        for (int64_t size : from) {
+          while (size != 1 && d < to.size() && to[d] == 1)
+            ++d;
+          if (size != 1 && (d == to.size() || to[d] != size))
+            return std::nullopt;
+          inner.push_back(size == 1 ? -1 : places[d++]);
+        }
+        return formOf(reshape.getX(), inner);
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+std::optional<Form> formOf(Value value, Places places) {
+  Operation *op = value.getDefiningOp();
+  return op ? formOf(op, places) : std::nullopt;
+}
+} // namespace
+
+/// Two numbers: for keys up to the query's own index, and for the others.
+static std::optional<std::pair<double, double>> stepOf(Value value) {
+  auto shape = shapeOf(value);
+  if (shape.size() < 2)
+    return std::nullopt;
+  Places places(shape.size(), -1);
+  places[shape.size() - 2] = 0;
+  places.back() = 1;
+  auto form = formOf(value, places);
+  if (!form || form->edge != 0 || !form->below.isConstant() || !form->above.isConstant())
+    return std::nullopt;
+  return std::pair(form->below.c, form->above.c);
+}
+
+bool training::isCausal(Value added) {
+  auto step = stepOf(added);
+  return step && step->first == 0 && step->second <= masksFrom;
+}
+
+bool training::isCausal(Value condition, bool masksWhere) {
+  auto step = stepOf(condition);
+  return step && (step->first != 0) != masksWhere && (step->second != 0) == masksWhere;
+}

@@ -1,0 +1,211 @@
+#include "dialects/Graph/GraphBuilder.h"
+#include "passes/Training/CausalMask.h"
+#include "passes/Training/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+
+namespace divisi::training {
+#define GEN_PASS_DEF_FORMATTENTIONPASS
+#include "passes/Training/Passes.h.inc"
+
+namespace {
+
+/// What GPUs' libraries have.
+constexpr int64_t depthStep = 8, mostDepth = 128;
+
+std::optional<double> splatOf(Value value) {
+  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    value = broadcast.getX();
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto data = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  if (!data || !data.isSplat() || !isa<FloatType>(data.getElementType()))
+    return std::nullopt;
+  return data.getSplatValue<APFloat>().convertToDouble();
+}
+
+/// Takes a factor off a value.
+bool takeFactor(Value &value, double &scale) {
+  if (auto mul = value.getDefiningOp<MulOp>())
+    for (auto [factor, rest] : {std::pair(mul.getRhs(), mul.getLhs()), std::pair(mul.getLhs(), mul.getRhs())})
+      if (auto c = splatOf(factor)) {
+        value = rest;
+        scale *= *c;
+        return true;
+      }
+  if (auto div = value.getDefiningOp<DivOp>())
+    if (auto c = splatOf(div.getRhs())) {
+      value = div.getLhs();
+      scale /= *c;
+      return true;
+    }
+  return false;
+}
+
+/// What a gradient may flow into.
+bool dependsOnParameters(Value value, llvm::DenseSet<Value> &seen) {
+  if (!seen.insert(value).second)
+    return false;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    return function.getArgAttr(argument.getArgNumber(), names::state) != nullptr;
+  }
+  return llvm::any_of(value.getDefiningOp()->getOperands(),
+                      [&](Value operand) { return dependsOnParameters(operand, seen); });
+}
+
+/// softmax(scale * q k^T + masks) v, as it is written.
+struct Pattern {
+  SoftmaxOp softmax;
+  MatmulOp scores, result;
+  double scale = 1;
+  SmallVector<Value> added;                     // f32
+  SmallVector<std::pair<Value, bool>> selected; // i1, and the value of it that masks
+  Value q, k;                                   // without their factors, as the product takes them
+
+  bool match(SoftmaxOp op) {
+    softmax = op;
+    auto type = tensorType(op.getX());
+    if (type.getRank() != 4 || op.getDim() != 3 || !type.getElementType().isF32() || !op->hasOneUse())
+      return false;
+    result = dyn_cast<MatmulOp>(*op->user_begin());
+    if (!result || result.getLhs() != op.getResult() || result.getTransposeLhs() || result.getTransposeRhs())
+      return false;
+    if (!matchScores(op.getX()) || scores.getTransposeLhs())
+      return false;
+    q = scores.getLhs();
+    k = scores.getRhs();
+    while (takeFactor(q, scale)) {
+    }
+    while (takeFactor(k, scale)) {
+    }
+    int64_t depth = tensorType(q).getDimSize(3);
+    llvm::DenseSet<Value> seen;
+    return depth % depthStep == 0 && depth <= mostDepth && tensorType(result.getResult()).getDimSize(3) == depth &&
+           llvm::none_of(added, [&](Value mask) { return dependsOnParameters(mask, seen); }) &&
+           llvm::none_of(selected, [&](auto mask) { return dependsOnParameters(mask.first, seen); });
+  }
+
+private:
+  /// From the softmax to the product. A mask within a factor would have that factor.
+  bool matchScores(Value value) {
+    if ((scores = value.getDefiningOp<MatmulOp>()))
+      return true;
+    if (value.getDefiningOp() && !value.hasOneUse())
+      return false;
+    if (auto add = value.getDefiningOp<AddOp>()) {
+      for (auto [mask, rest] : {std::pair(add.getRhs(), add.getLhs()), std::pair(add.getLhs(), add.getRhs())}) {
+        auto before = added.size();
+        added.push_back(mask);
+        if (matchScores(rest))
+          return true;
+        added.resize(before);
+      }
+      return false;
+    }
+    if (auto select = value.getDefiningOp<SelectOp>()) {
+      auto first = splatOf(select.getLhs()), second = splatOf(select.getRhs());
+      bool masksTrue = first && *first <= masksFrom, masksFalse = second && *second <= masksFrom;
+      if (masksTrue == masksFalse)
+        return false;
+      selected.push_back({select.getCondition(), masksTrue});
+      return matchScores(masksTrue ? select.getRhs() : select.getLhs());
+    }
+    auto masks = added.size() + selected.size();
+    return takeFactor(value, scale) && matchScores(value) && added.size() + selected.size() == masks;
+  }
+};
+
+class Former {
+public:
+  Former(Pattern pattern, Type type)
+      : p(std::move(pattern)), type(type), builder(p.result), b(builder, p.softmax.getLoc()) {}
+
+  void run() {
+    Value q = arrange(p.q, {0, 2, 1, 3});
+    Value k = arrange(p.k, p.scores.getTransposeRhs() ? ArrayRef<int64_t>{0, 2, 1, 3} : ArrayRef<int64_t>{0, 3, 1, 2});
+    Value v = arrange(p.result.getRhs(), {0, 2, 1, 3});
+    bool causal = false;
+    Value bias;
+    for (Value mask : p.added)
+      if (isCausal(mask))
+        causal = true;
+      else
+        addBias(bias, unrepeated(mask));
+    for (auto [mask, masks] : p.selected)
+      if (isCausal(mask, /*masksWhere=*/masks))
+        causal = true;
+      else
+        addBias(bias, numbersOf(unrepeated(mask), masks));
+    auto o = tensorType(q);
+    auto stats = RankedTensorType::get({o.getDimSize(0), o.getDimSize(2), o.getDimSize(1)}, builder.getF32Type());
+    auto attention = AttentionOp::create(builder, b.getLoc(), TypeRange{o, stats}, q, k, v, bias,
+                                         builder.getF64FloatAttr(p.scale), causal ? builder.getUnitAttr() : nullptr);
+    Value result = b.transpose(b.cast(attention.getResult(), builder.getF32Type()), {0, 2, 1, 3});
+    p.result.getResult().replaceAllUsesWith(result);
+  }
+
+private:
+  Value arrange(Value x, ArrayRef<int64_t> permutation) { return b.cast(b.transpose(x, permutation), type); }
+
+  /// Zero where a condition keeps a score, minus infinity where it masks it.
+  Value numbersOf(Value condition, bool masks) {
+    auto of = tensorType(condition).clone(builder.getF32Type());
+    Value zero = b.splat(of, 0), minus = b.splat(of, -std::numeric_limits<double>::infinity());
+    return masks ? b.select(condition, minus, zero) : b.select(condition, zero, minus);
+  }
+
+  void addBias(Value &bias, Value part) {
+    SmallVector<int64_t> both(shapeOf(part));
+    if (bias)
+      for (auto [size, other] : llvm::zip(both, shapeOf(bias)))
+        size = std::max(size, other);
+    part = b.broadcastTo(part, both);
+    bias = bias ? b.add(b.broadcastTo(bias, both), part) : part;
+  }
+
+  /// [batch or 1, heads or 1, queries or 1, keys].
+  Value unrepeated(Value mask) {
+    auto broadcast = mask.getDefiningOp<BroadcastOp>();
+    if (!broadcast)
+      return mask;
+    auto from = shapeOf(broadcast.getX());
+    SmallVector<int64_t> shape(4, 1);
+    for (auto [d, to] : llvm::enumerate(broadcast.getDims()))
+      shape[to] = from[d];
+    if (!llvm::is_sorted(broadcast.getDims()))
+      return mask;
+    Value part = b.reshape(broadcast.getX(), shape);
+    shape[3] = shapeOf(mask)[3];
+    return b.broadcastTo(part, shape);
+  }
+
+  Pattern p;
+  Type type;
+  OpBuilder builder;
+  GraphBuilder b;
+};
+
+struct FormAttentionPass : impl::FormAttentionPassBase<FormAttentionPass> {
+  using FormAttentionPassBase::FormAttentionPassBase;
+
+  void runOnOperation() final {
+    Builder builder(&getContext());
+    Type small = type == "f16" ? (Type)builder.getF16Type() : builder.getBF16Type();
+    SmallVector<Pattern> patterns;
+    getOperation().walk([&](SoftmaxOp softmax) {
+      Pattern pattern;
+      if (pattern.match(softmax))
+        patterns.push_back(pattern);
+    });
+    for (const Pattern &pattern : patterns)
+      Former(pattern, small).run();
+  }
+};
+} // namespace
+} // namespace divisi::training

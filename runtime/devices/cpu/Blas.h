@@ -1,0 +1,20 @@
+//===- Blas.h - OpenBLAS on the threads of a context ------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CPU_BLAS_H
+#define DIVISI_RUNTIME_DEVICES_CPU_BLAS_H
+
+#include "runtime/core/Context.h"
+
+#include <cblas.h>
+
+namespace divisi::runtime {
+
+/// Tells OpenBLAS once how many threads it has outside of parallel regions. Within one it stays on the calling thread.
+inline void prepareBlas(DivisiContext *context) {
+  if (!context->blasReady)
+    openblas_set_num_threads(context->threads);
+  context->blasReady = true;
+}
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_DEVICES_CPU_BLAS_H

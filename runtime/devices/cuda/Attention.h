@@ -1,0 +1,49 @@
+//===- Attention.h - attention by cuDNN -------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_ATTENTION_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_ATTENTION_H
+
+#include "divisi/abi.h"
+#include "runtime/core/Accelerator.h"
+#include "runtime/devices/cuda/DnnGraph.h"
+#include "runtime/devices/cuda/Memory.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace divisi::runtime::cuda {
+
+/// cuDNN's plan for attention or its gradient, whose sums come in a fixed order. Its tensors in memory are those of
+/// DivisiAttention's buffers without the workspace; for the gradient then F32 [batch, heads, queries, 1], for itself.
+/// Throws std::runtime_error if cuDNN has none; numbers are of 16 bits, the depth is a multiple of 8.
+std::unique_ptr<GraphPlan> planAttention(const GraphFunctions &dnn, AttentionKind kind, const DivisiAttention &params,
+                                         const PlanTarget &target);
+
+/// Attention on a stream. The plan of each parameter block is made when it is first met. What a plan has for itself
+/// lies at the beginning of the workspace. As far as is known (cuDNN 9.19 and 9.28) these bytes are enough, whatever
+/// its address: 1024, and for a gradient 4 batch heads queries + 2 batch heads roundUp(queries, 64) roundUp(keys, 128)
+/// more.
+class Attention {
+public:
+  /// Throws std::runtime_error if cuDNN is missing or too old.
+  Attention(const Driver &driver, Stream stream);
+  ~Attention();
+  void compute(AttentionKind kind, const DivisiAttention &params, void *const *buffers);
+
+private:
+  struct Plan {
+    std::unique_ptr<GraphPlan> graph;
+    size_t ownBytes;                 ///< at the beginning of the workspace
+    std::optional<Memory> workspace; ///< if the one that comes with the call may be too small
+  };
+  Plan &plan(AttentionKind kind, const DivisiAttention &params);
+
+  const Driver &driver;
+  GraphFunctions dnn;
+  void *handle = nullptr;
+  std::map<std::pair<AttentionKind, const DivisiAttention *>, Plan> plans;
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_ATTENTION_H

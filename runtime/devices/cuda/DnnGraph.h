@@ -1,0 +1,105 @@
+//===- DnnGraph.h - graphs of operations for cuDNN --------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DEVICES_CUDA_DNNGRAPH_H
+#define DIVISI_RUNTIME_DEVICES_CUDA_DNNGRAPH_H
+
+#include "runtime/devices/cuda/DnnBackend.h"
+
+#include <array>
+#include <list>
+#include <memory>
+#include <vector>
+
+namespace divisi::runtime::cuda {
+
+/// The device that plans are made for: a handle's, or one that a descriptor describes and that need not be there.
+struct PlanTarget {
+  void *handle = nullptr;
+  const Descriptor *device = nullptr;
+};
+
+/// A graph that is ready to run.
+class GraphPlan {
+public:
+  /// Adds the graph to the stream of the handle that it was planned for. `memory`: addresses of the tensors in memory,
+  /// in the order in which they were made. `workspace` has `workspaceBytes`.
+  void execute(void *handle, const std::vector<void *> &memory, void *workspace);
+  size_t workspaceBytes = 0;
+
+private:
+  friend class OperationGraph;
+  explicit GraphPlan(const GraphFunctions &dnn) : dnn(dnn) {}
+
+  const GraphFunctions &dnn;
+  std::list<Descriptor> descriptors; ///< the last one is the plan
+  std::vector<int64_t> memoryIds, numberIds;
+  std::vector<float> numbers;
+};
+
+/// Operations on tensors of four dimensions, which compute in F32. Methods throw std::runtime_error where cuDNN
+/// refuses.
+class OperationGraph {
+public:
+  using Dims = std::array<int64_t, 4>;
+  struct Tensor {
+    Element element;
+    Dims dims, strides; ///< in elements
+    void *object;       ///< the graph's descriptor
+  };
+  enum class Pointwise { // cudnnPointwiseMode_t
+    Add = 0,
+    Multiply = 1,
+    Divide = 6,
+    Subtract = 9,
+    Exp = 13,
+    Log = 15,
+    GreaterOrEqual = 303,
+    Index = 501,
+    Select = 601,
+  };
+  enum class Reduction { Add = 0, Max = 3 }; // cudnnReduceTensorOp_t
+
+  explicit OperationGraph(const GraphFunctions &dnn) : dnn(dnn), made(new GraphPlan(dnn)) {}
+
+  /// A tensor whose address is given when the graph runs; a multiple of 16.
+  Tensor memory(Element element, const Dims &dims, const Dims &strides);
+  Tensor memory(Element element, const Dims &dims) { return memory(element, dims, packed(dims)); }
+  Tensor number(float value);
+
+  /// Products of matrices, which are the last two dimensions.
+  void matmul(const Tensor &a, const Tensor &b, const Tensor &result);
+  Tensor matmul(const Tensor &a, const Tensor &b);
+  /// Of one operand or two; where the second one's dimensions are 1, it is repeated.
+  void pointwise(Pointwise mode, const Tensor &x, const Tensor *y, const Tensor &result);
+  Tensor pointwise(Pointwise mode, const Tensor &x, const Tensor *y = nullptr, Element element = Element::F32);
+  /// The index of x's elements along a dimension.
+  Tensor index(const Tensor &x, int64_t dimension);
+  /// Elements of x where `condition` holds, of y elsewhere.
+  Tensor select(const Tensor &condition, const Tensor &x, const Tensor &y);
+  /// Along the last dimension, which becomes 1.
+  Tensor reduce(Reduction mode, const Tensor &x);
+  /// x with the last two dimensions exchanged.
+  Tensor transpose(const Tensor &x, Element element);
+
+  /// Runs nothing. The graph is empty afterwards. `what` is said to be impossible if cuDNN has no plan.
+  std::unique_ptr<GraphPlan> plan(const PlanTarget &target, const char *what);
+
+  static Dims packed(const Dims &dims) { return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1}; }
+  static Dims exchanged(const Dims &dims) { return {dims[0], dims[1], dims[3], dims[2]}; }
+
+private:
+  Tensor tensor(Element element, const Dims &dims, const Dims &strides, int flag);
+  Tensor between(Element element, const Dims &dims);
+  void pointwise(Pointwise mode, const Tensor &x, const Tensor *y, const Tensor *condition, const int64_t *axis,
+                 const Tensor &result);
+  Descriptor &add(int type);
+  Descriptor &addOperation(int type);
+
+  const GraphFunctions &dnn;
+  std::unique_ptr<GraphPlan> made;
+  std::vector<void *> operations;
+  int64_t lastId = 0;
+};
+
+} // namespace divisi::runtime::cuda
+
+#endif // DIVISI_RUNTIME_DEVICES_CUDA_DNNGRAPH_H

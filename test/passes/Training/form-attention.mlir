@@ -1,0 +1,125 @@
+// RUN: divisi-opt %s --form-attention --canonicalize --split-input-file | FileCheck %s
+// RUN: divisi-opt %s --form-attention=type=f16 --canonicalize --split-input-file | FileCheck %s --check-prefix=HALF
+
+// As PyTorch exports it: factors on q and k, a transposed k, a mask made from indices. Transposes of heads vanish.
+// CHECK-LABEL: @sdpa
+// CHECK-NOT: graph.transpose
+// CHECK-DAG: %[[Q:.*]] = graph.cast %arg0 : (tensor<2x16x4x8xf32>) -> tensor<2x16x4x8xbf16>
+// CHECK-DAG: %[[K:.*]] = graph.cast %arg1
+// CHECK-DAG: %[[V:.*]] = graph.cast %arg2
+// CHECK: %[[O:.*]], %{{.*}} = graph.attention %[[Q]], %[[K]], %[[V]] {causal, scale = 2.500000e-01 : f64} : {{.*}} -> (tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>)
+// CHECK-NEXT: %[[R:.*]] = graph.cast %[[O]] : (tensor<2x16x4x8xbf16>) -> tensor<2x16x4x8xf32>
+// CHECK-NEXT: return %[[R]]
+// HALF-LABEL: @sdpa
+// HALF: graph.attention {{.*}} -> (tensor<2x16x4x8xf16>, tensor<2x4x16xf32>)
+func.func @sdpa(%q: tensor<2x16x4x8xf32>, %k: tensor<2x16x4x8xf32>, %v: tensor<2x16x4x8xf32>) -> tensor<2x16x4x8xf32> {
+  %c = graph.constant dense<5.000000e-01> : tensor<2x4x16x8xf32>
+  %ct = graph.constant dense<5.000000e-01> : tensor<2x4x8x16xf32>
+  %zero = graph.constant dense<0.0> : tensor<16x16xf32>
+  %one = graph.constant dense<1.0> : tensor<16x16xf32>
+  %minus = graph.constant dense<0xFF800000> : tensor<16x16xf32>
+  %none = graph.constant dense<0> : tensor<16x16xi64>
+  %i = graph.iota {dim = 0 : i64} : tensor<16x16xi64>
+  %j = graph.iota {dim = 1 : i64} : tensor<16x16xi64>
+  %d = graph.sub %j, %i : tensor<16x16xi64>
+  %kept = graph.compare le %d, %none : (tensor<16x16xi64>, tensor<16x16xi64>) -> tensor<16x16xi1>
+  %tril = graph.select %kept, %one, %zero : (tensor<16x16xi1>, tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %masked = graph.compare eq %tril, %zero : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xi1>
+  %mask = graph.select %masked, %minus, %zero : (tensor<16x16xi1>, tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %qt = graph.transpose %q {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %kt = graph.transpose %k {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x8x16xf32>
+  %vt = graph.transpose %v {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %qs = graph.mul %qt, %c : tensor<2x4x16x8xf32>
+  %ks = graph.mul %kt, %ct : tensor<2x4x8x16xf32>
+  %s = graph.matmul %qs, %ks : (tensor<2x4x16x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x16x16xf32>
+  %all = graph.broadcast %mask {dims = array<i64: 2, 3>} : (tensor<16x16xf32>) -> tensor<2x4x16x16xf32>
+  %sum = graph.add %s, %all : tensor<2x4x16x16xf32>
+  %p = graph.softmax %sum {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %vt : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  %r = graph.transpose %o {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x16x8xf32>) -> tensor<2x16x4x8xf32>
+  return %r : tensor<2x16x4x8xf32>
+}
+
+// -----
+
+// A mask of keys that comes with the batch is a bias of its own shape; the factor is a division.
+// CHECK-LABEL: @padding
+// CHECK: %[[M:.*]] = graph.reshape %arg3 : (tensor<2x16xi1>) -> tensor<2x1x1x16xi1>
+// CHECK: %[[B:.*]] = graph.select %[[M]], %{{.*}}, %{{.*}} : {{.*}} -> tensor<2x1x1x16xf32>
+// CHECK: graph.attention {{.*}}, %[[B]] {scale = 2.500000e-01 : f64} :
+func.func @padding(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>, %m: tensor<2x16xi1>) -> tensor<2x4x16x8xf32> {
+  %four = graph.constant dense<4.0> : tensor<2x4x16x16xf32>
+  %least = graph.constant dense<-3.40282347E+38> : tensor<2x4x16x16xf32>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %d = graph.div %s, %four : tensor<2x4x16x16xf32>
+  %all = graph.broadcast %m {dims = array<i64: 0, 3>} : (tensor<2x16xi1>) -> tensor<2x4x16x16xi1>
+  %x = graph.select %all, %d, %least : (tensor<2x4x16x16xi1>, tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+
+// -----
+
+// A condition that masks what comes after a query, and one more key than that: not the causal mask, a bias.
+// CHECK-LABEL: @selected
+// CHECK: graph.attention {{.*}} {causal, scale
+// CHECK-LABEL: @one_more
+// CHECK-NOT: causal
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
+func.func @selected(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32> {
+  %least = graph.constant dense<-1.0e+30> : tensor<2x4x16x16xf32>
+  %i = graph.iota {dim = 0 : i64} : tensor<16x16xi64>
+  %j = graph.iota {dim = 1 : i64} : tensor<16x16xi64>
+  %m = graph.compare gt %j, %i : (tensor<16x16xi64>, tensor<16x16xi64>) -> tensor<16x16xi1>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %all = graph.broadcast %m {dims = array<i64: 2, 3>} : (tensor<16x16xi1>) -> tensor<2x4x16x16xi1>
+  %x = graph.select %all, %least, %s : (tensor<2x4x16x16xi1>, tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+func.func @one_more(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32> {
+  %least = graph.constant dense<-1.0e+30> : tensor<2x4x16x16xf32>
+  %one = graph.constant dense<1> : tensor<16x16xi64>
+  %i = graph.iota {dim = 0 : i64} : tensor<16x16xi64>
+  %j = graph.iota {dim = 1 : i64} : tensor<16x16xi64>
+  %n = graph.add %i, %one : tensor<16x16xi64>
+  %m = graph.compare gt %j, %n : (tensor<16x16xi64>, tensor<16x16xi64>) -> tensor<16x16xi1>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %all = graph.broadcast %m {dims = array<i64: 2, 3>} : (tensor<16x16xi1>) -> tensor<2x4x16x16xi1>
+  %x = graph.select %all, %least, %s : (tensor<2x4x16x16xi1>, tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+
+// -----
+
+// A bias that is trained needs its gradient, weights that are used twice must be there, and libraries have multiples of 8 only.
+// CHECK-LABEL: @trained
+// CHECK-NOT: graph.attention
+// CHECK-LABEL: @used
+// CHECK-NOT: graph.attention
+// CHECK-LABEL: @depth
+// CHECK-NOT: graph.attention
+func.func @trained(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>,
+                   %b: tensor<2x4x16x16xf32> {graph.state = {name = "b", role = "parameter", trainable = true}}) -> tensor<2x4x16x8xf32> {
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %x = graph.add %s, %b : tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+func.func @used(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x16x16xf32>) {
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %s {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o, %p : tensor<2x4x16x8xf32>, tensor<2x4x16x16xf32>
+}
+func.func @depth(%q: tensor<2x4x16x6xf32>, %k: tensor<2x4x16x6xf32>, %v: tensor<2x4x16x6xf32>) -> tensor<2x4x16x6xf32> {
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x6xf32>, tensor<2x4x16x6xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %s {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x6xf32>) -> tensor<2x4x16x6xf32>
+  return %o : tensor<2x4x16x6xf32>
+}
