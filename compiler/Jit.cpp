@@ -118,15 +118,15 @@ static std::vector<char> constantOf(Value value) {
   return constant ? codegen::bytesOf(cast<DenseElementsAttr>(constant.getValue())) : std::vector<char>();
 }
 
-llvm::Expected<std::unique_ptr<JitFunction>> JitFunction::compile(ModuleOp module,
-                                                                  llvm::function_ref<void(ModuleOp)> look) {
+llvm::Expected<std::unique_ptr<JitFunction>>
+JitFunction::compile(ModuleOp module, llvm::function_ref<void(ModuleOp)> look, bool forGpu) {
   auto task = module.lookupSymbol<func::FuncOp>("forward");
   if (!task)
     return problem("expected a function @forward");
   std::unique_ptr<JitFunction> result(new JitFunction);
   task.setName("evaluate");
   PassManager pm(module.getContext());
-  addExecPipeline(pm, /*forGpu=*/false);
+  addExecPipeline(pm, forGpu);
   if (failed(pm.run(module)))
     return problem("the pipeline failed");
   if (look)

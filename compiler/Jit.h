@@ -30,8 +30,8 @@ public:
 
   /// Compiles @forward of a graph-level module, which is changed. Diagnostics go to the module's context. `look` sees
   /// the module at the level exec.
-  static llvm::Expected<std::unique_ptr<JitFunction>> compile(mlir::ModuleOp module,
-                                                              llvm::function_ref<void(mlir::ModuleOp)> look = nullptr);
+  static llvm::Expected<std::unique_ptr<JitFunction>>
+  compile(mlir::ModuleOp module, llvm::function_ref<void(mlir::ModuleOp)> look = nullptr, bool forGpu = false);
   ~JitFunction();
 
   /// To be filled before `run`.

@@ -147,6 +147,8 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
 void compiler::addExecPipeline(OpPassManager &pm, bool forGpu) {
   addSimplify(pm);
   OpPassManager &function = pm.nest<func::FuncOp>();
+  if (forGpu)
+    function.addPass(codegen::createExpandTopKPass());
   function.addPass(codegen::createSplitReductionsPass());
   function.addPass(createCSEPass());
   function.addPass(codegen::createFormKernelsPass({forGpu}));

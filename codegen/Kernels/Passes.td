@@ -30,6 +30,22 @@ def SplitReductionsPass : Pass<"split-reductions", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
+def ExpandTopKPass : Pass<"expand-top-k", "::mlir::func::FuncOp"> {
+  let summary = "Computes top_k by comparing each element with each other";
+  let description = [{
+    For GPUs, whose libraries have no top-k: along at most 512 elements, an element's place is the number of elements that come
+    before it. What is left is computed by the host.
+
+    ```mlir
+    %v, %i = graph.top_k %x {dim = 1 : i64, k = 2 : i64} : (tensor<64x8xf32>) -> (tensor<64x2xf32>, tensor<64x2xi64>)
+    // becomes, for %x's elements [row, mine, other] and then [row, mine, place],
+    %p = graph.reduce_sum %before {dims = array<i64: 2>} : (tensor<64x8x8xi64>) -> tensor<64x8xi64>
+    %v = graph.reduce_max %here {dims = array<i64: 1>} : (tensor<64x8x2xf32>) -> tensor<64x2xf32>
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
 def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let summary = "Groups graph operations into fused kernels and library calls";
   let description = [{

@@ -87,9 +87,19 @@ protected:
       std::ofstream(folder + "/" + name + "." + std::to_string(codegen::cudaArchitectures[i]) + ".ptx") << texts[i];
   }
 
+  /// Kernels for GPUs against those for CPUs, which share other values.
   template <typename T> void compare(const std::string &text, double tolerance) {
+    auto reference = context.compile(text, /*gradients=*/true);
+    ASSERT_TRUE((bool)reference) << llvm::toString(reference.takeError());
+    JitFunction &r = **reference;
+    uint64_t seed = 0;
+    for (auto &input : r.inputs)
+      fill<T>(input, GetParam(), seed);
+    r.run(&cpu);
+    ASSERT_FALSE(cpu.failed()) << cpu.error.message();
     OwningOpRef<ModuleOp> copy;
-    auto compiled = context.compile(text, /*gradients=*/true, [&](ModuleOp exec) { copy = exec.clone(); });
+    auto look = [&](ModuleOp exec) { copy = exec.clone(); };
+    auto compiled = context.compile(text, /*gradients=*/true, look, /*forGpu=*/true);
     ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
     auto kernels = codegen::lowerToCuda(*copy);
     ASSERT_TRUE(succeeded(kernels));
@@ -97,11 +107,9 @@ protected:
       writePtx(*kernels->module, folder);
     GpuEmulator emulator(*kernels);
     JitFunction &f = **compiled;
-    uint64_t seed = 0;
-    for (auto &input : f.inputs)
-      fill<T>(input, GetParam(), seed);
-    f.run(&cpu);
-    auto expected = f.outputs;
+    for (auto [input, from] : llvm::zip(f.inputs, r.inputs))
+      input.bytes = from.bytes;
+    const auto &expected = r.outputs;
     gpu.accelerator = &emulator;
     f.run(&gpu);
     ASSERT_FALSE(gpu.failed()) << gpu.error.message();
@@ -138,4 +146,40 @@ TEST_P(GpuMappingTest, AgreesWithTheCpuInDoublePrecision) { compare<double>(GetP
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuMappingTest, testing::ValuesIn(shapes()),
                          [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
+
+/// Top-k is compared element by element on GPUs: NaN is the largest number, equal ones keep their order.
+TEST(GpuTopK, OrdersAsTheCpuDoes) {
+  JitContext context;
+  DivisiContext cpu{runtime::configureThreads(1)};
+  const float nan = NAN, inf = INFINITY;
+  const std::vector<float> numbers = {1, nan, -inf, 1, inf, -0.0f, 0, nan, -2, -inf, -inf, 3, 3, -nan, inf};
+  for (std::string order : {"", ", smallest"})
+    for (auto [in, out, dim] :
+         {std::tuple("3x5", "3x4", "1"), std::tuple("5x3", "2x3", "0"), std::tuple("15", "15", "0")}) {
+      std::string x = std::string("tensor<") + in + "xf32>", of = std::string("tensor<") + out;
+      std::string text = "func.func @forward(%x: " + x + ") -> (" + of + "xf32>, " + of + "xi64>) {\n" +
+                         "%v, %i = graph.top_k %x {dim = " + dim + " : i64, k = " +
+                         std::string(std::string(out) == "2x3"  ? "2"
+                                     : std::string(out) == "15" ? "15"
+                                                                : "4") +
+                         " : i64" + order + "} : (" + x + ") -> (" + of + "xf32>, " + of +
+                         "xi64>)\nreturn %v, %i : " + of + "xf32>, " + of + "xi64>\n}";
+      SCOPED_TRACE(text);
+      std::vector<std::vector<char>> results[2];
+      for (bool forGpu : {false, true}) {
+        auto compiled = context.compile(text, /*gradients=*/false, nullptr, forGpu);
+        ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
+        JitFunction &f = **compiled;
+        const char *bytes = (const char *)numbers.data();
+        f.inputs[0].bytes.assign(bytes, bytes + numbers.size() * sizeof(float));
+        f.run(&cpu);
+        ASSERT_FALSE(cpu.failed()) << cpu.error.message();
+        results[forGpu] = {f.outputs[0].bytes, f.outputs[1].bytes};
+      }
+      EXPECT_EQ(results[0][1], results[1][1]);
+      const auto *a = (const float *)results[0][0].data(), *b = (const float *)results[1][0].data();
+      for (size_t k = 0; k < results[0][0].size() / sizeof(float); ++k)
+        EXPECT_TRUE(a[k] == b[k] || (std::isnan(a[k]) && std::isnan(b[k]))) << a[k] << " and " << b[k];
+    }
+}
 } // namespace
