@@ -249,9 +249,10 @@ bool FusionPlan::join(Operation *op, ArrayRef<Edge> edges) {
   return false;
 }
 
-/// Joins a kernel that reduces the same iteration space and reads a common input, without depending on it.
+/// Joins a kernel that runs over the same iteration space and reads a common input, without depending on it. On CPUs
+/// only to reduce it.
 bool FusionPlan::joinSibling(Operation *op, ArrayRef<Edge> edges, ArrayRef<Value> outside) {
-  if (isPointwise(op))
+  if (isPointwise(op) && !forGpu)
     return false;
   LoopDomain domain = cast<LoopInterface>(op).getLoopDomain();
   for (int i = kernels.size() - 1; i >= 0 && i >= (int)kernels.size() - 8; --i) {
@@ -271,10 +272,11 @@ bool FusionPlan::joinSibling(Operation *op, ArrayRef<Edge> edges, ArrayRef<Value
         for (const Edge &mine : edges)
           shares |= edge.producer == mine.producer;
       for (Value value : inputs)
-        shares |= llvm::is_contained(outside, value);
+        shares |= llvm::is_contained(outside, value) && graph::tensorType(value).getNumElements() > 1;
     }
     if (!same || !shares)
       continue;
+    kernel.rows = intersect(kernel.rows, ownRows(op));
     kernel.stages.push_back(op);
     kernelOf[op] = i;
     return true;

@@ -57,3 +57,18 @@ func.func @long_row(%x: tensor<64x16384xbf16>) -> tensor<64x16384xf32> {
   %y = graph.div %e, %b : tensor<64x16384xf32>
   return %y : tensor<64x16384xf32>
 }
+
+// -----
+
+// Kernels for GPUs that read the same are one.
+// CPU-LABEL: func.func @siblings
+// CPU-COUNT-2: exec.kernel
+// GPU-LABEL: func.func @siblings
+// GPU-COUNT-1: exec.kernel
+// GPU-NOT: exec.kernel
+func.func @siblings(%m: tensor<256x512xf32>, %v: tensor<256x512xf32>, %g: tensor<256x512xf32>) -> (tensor<256x512xf32>, tensor<256x512xf32>) {
+  %a = graph.add %m, %g : tensor<256x512xf32>
+  %s = graph.mul %g, %g : tensor<256x512xf32>
+  %b = graph.add %v, %s : tensor<256x512xf32>
+  return %a, %b : tensor<256x512xf32>, tensor<256x512xf32>
+}
