@@ -153,6 +153,8 @@ void compiler::addExecPipeline(OpPassManager &pm, bool forGpu) {
   function.addPass(createCSEPass());
   function.addPass(codegen::createFormKernelsPass({forGpu}));
   pm.addPass(codegen::createPlaceAwaitsPass());
+  if (forGpu)
+    pm.nest<func::FuncOp>().addPass(codegen::createBatchKernelsPass());
   pm.addPass(codegen::createAssignBuffersPass());
 }
 

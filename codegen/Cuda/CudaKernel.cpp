@@ -21,13 +21,26 @@ public:
 
   CudaKernel emit(StringRef kernelName, ArrayRef<int64_t> buffers) {
     CudaKernel result;
-    name = kernelName;
-    result.function = declare(name, buffers, {}, result.values);
-    module = result.function->getParentOfType<ModuleOp>();
+    result.function = declare(kernelName, buffers, {}, result.values);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&result.function.getBody().front());
-    Operation *serial = serialStage();
-    if (serial) {
+    plan(result.function);
+    emitThread(NVVM::BlockIdXOp::create(builder, kernel.getLoc(), builder.getI32Type()));
+    builder.setInsertionPointToEnd(&result.function.getBody().front());
+    func::ReturnOp::create(builder, kernel.getLoc());
+    result.blocks = mapping.blocks();
+    result.threads = mapping.threads();
+    return result;
+  }
+
+  using ElementEmitter::addBuffers;
+  using ElementEmitter::bind;
+
+  /// Decides how threads share the work. The kernel's values are bound to arguments of the function.
+  void plan(func::FuncOp function) {
+    name = function.getName();
+    module = function->getParentOfType<ModuleOp>();
+    if (Operation *serial = serialStage()) {
       mapping.kind = GpuMapping::Kind::serial;
       mapping.count = std::max<int64_t>(1, cast<SerialInterface>(serial).getParallelExtent());
       mapping.perBlock = 4 * warp;
@@ -35,10 +48,13 @@ public:
       clusters = formClusters(kernel);
       mapping = mapKernel(kernel, clusters, temporaryBytes());
     }
-    // In 32 bits, so that what is divided has no more.
-    Type i32 = builder.getI32Type();
-    Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), i32);
-    Value blockNumber = NVVM::BlockIdXOp::create(builder, kernel.getLoc(), i32);
+  }
+  int64_t blocks() const { return mapping.blocks(); }
+  int64_t threads() const { return mapping.threads(); }
+
+  /// What a thread of a block does. In 32 bits, so that what is divided has no more.
+  void emitThread(Value blockNumber) {
+    Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), builder.getI32Type());
     Value inBlock = s.op<arith::DivUIOp>(thread, word(mapping.group));
     block = toIndex(blockNumber);
     lane = toIndex(s.op<arith::RemUIOp>(thread, word(mapping.group)));
@@ -57,14 +73,15 @@ public:
       case GpuMapping::Kind::results:
         return emitResult(piece);
       case GpuMapping::Kind::serial:
-        return emitSerialLoops(serial, piece, s.addIndex(piece, 1));
+        return emitSerialLoops(serialStage(), piece, s.addIndex(piece, 1));
       }
     });
-    builder.setInsertionPointToEnd(&result.function.getBody().front());
-    func::ReturnOp::create(builder, kernel.getLoc());
-    result.blocks = mapping.blocks();
-    result.threads = mapping.threads();
-    return result;
+  }
+
+  /// In the blocks [first, first + blocks()) of several kernels' launch.
+  void emitWithin(Value blockNumber, int64_t first) {
+    Value own = first == 0 ? blockNumber : s.op<arith::SubIOp>(blockNumber, word(first)); // (below: a large number)
+    when(s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, own, word(mapping.blocks())), [&] { emitThread(own); });
   }
 
 private:
@@ -357,4 +374,39 @@ private:
 CudaKernel codegen::emitCudaKernel(OpBuilder &builder, exec::KernelOp kernel, StringRef name,
                                    ArrayRef<int64_t> buffers) {
   return CudaKernelEmitter(builder, kernel).emit(name, buffers);
+}
+
+CudaKernel codegen::emitCudaBatch(OpBuilder &builder, ArrayRef<exec::KernelOp> kernels, StringRef name,
+                                  ArrayRef<SmallVector<int64_t>> buffers) {
+  CudaKernel result;
+  std::vector<std::unique_ptr<CudaKernelEmitter>> emitters;
+  SmallVector<Type> types;
+  SmallVector<unsigned> firsts;
+  unsigned before = 0; // inputs and outputs of the kernels before
+  for (auto [kernel, places] : llvm::zip(kernels, buffers)) {
+    emitters.push_back(std::make_unique<CudaKernelEmitter>(builder, kernel));
+    firsts.push_back(types.size());
+    SmallVector<unsigned> values;
+    emitters.back()->addBuffers(places, types, values);
+    for (unsigned value : values)
+      result.values.push_back(before + value);
+    before += places.size();
+  }
+  Location loc = kernels.front()->getLoc();
+  result.function = func::FuncOp::create(builder, loc, name, builder.getFunctionType(types, {}));
+  result.function.setPrivate();
+  result.function.addEntryBlock();
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&result.function.getBody().front());
+  Value block = NVVM::BlockIdXOp::create(builder, loc, builder.getI32Type());
+  result.blocks = 0;
+  for (auto [emitter, first] : llvm::zip(emitters, firsts)) {
+    emitter->bind(result.function, first);
+    emitter->plan(result.function);
+    emitter->emitWithin(block, result.blocks);
+    result.blocks += emitter->blocks();
+    result.threads = emitter->threads(); // kernels of elements have the same
+  }
+  func::ReturnOp::create(builder, loc);
+  return result;
 }

@@ -16,5 +16,8 @@ struct CudaKernel {
 /// threads share is declared as globals of the module that the builder is in.
 CudaKernel emitCudaKernel(mlir::OpBuilder &builder, exec::KernelOp kernel, llvm::StringRef name,
                           llvm::ArrayRef<int64_t> buffers);
+/// The same for kernels that are launched at once (BatchKernels.h), one after the other in their arguments and blocks.
+CudaKernel emitCudaBatch(mlir::OpBuilder &builder, llvm::ArrayRef<exec::KernelOp> kernels, llvm::StringRef name,
+                         llvm::ArrayRef<llvm::SmallVector<int64_t>> buffers);
 
 } // namespace divisi::codegen

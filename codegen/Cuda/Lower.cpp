@@ -46,6 +46,8 @@ LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> l
     return failure();
   Builder builder(kernels.getContext());
   for (const Launchable &launchable : launchables) {
+    if (launchable.blocks == 0)
+      continue;
     auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(launchable.name);
     function.setLinkage(LLVM::Linkage::External);
     function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());

@@ -1,5 +1,6 @@
 #include "codegen/Emit/Calls.h"
 
+#include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Names.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
@@ -49,6 +50,16 @@ ProgramCall describe(exec::KernelOp kernel) {
   return call;
 }
 
+/// A kernel that is launched with the one before it.
+void addTo(ProgramCall &call, exec::KernelOp kernel) {
+  ProgramCall more = describe(kernel);
+  call.flops += more.flops;
+  call.key = "kernel " + llvm::utohexstr(llvm::xxh3_64bits(call.key + more.key), /*LowerCase=*/true, 16);
+  for (TypeRange types : {TypeRange(kernel->getOperandTypes()), TypeRange(kernel->getResultTypes())})
+    for (Type type : types)
+      call.bytes += graph::bytesOf(type);
+}
+
 const char *kindOf(int64_t collective) {
   static constexpr const char *names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"};
   return collective >= 0 && collective < 5 ? names[collective] : "collective";
@@ -96,9 +107,15 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
   if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
     mesh = dist::toMesh(attr);
   std::vector<ProgramCall> calls;
+  Operation *before = nullptr; // the kernel before
   for (Operation &op : task.getBody().front()) {
     if (op.hasAttr(exec::names::when) || !isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op))
       continue;
+    if (before && areTogether(before, &op)) {
+      addTo(calls.back(), cast<exec::KernelOp>(op));
+      continue;
+    }
+    before = &op;
     ProgramCall call;
     if (auto kernel = dyn_cast<exec::KernelOp>(op))
       call = describe(kernel);

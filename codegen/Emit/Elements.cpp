@@ -10,34 +10,42 @@ using namespace divisi;
 using namespace divisi::codegen;
 using graph::shapeOf;
 
-func::FuncOp ElementEmitter::declare(StringRef name, ArrayRef<int64_t> buffers, ArrayRef<Type> more,
-                                     SmallVectorImpl<unsigned> &values) {
-  llvm::DenseMap<int64_t, unsigned> argumentOf;
-  SmallVector<Type> types;
-  Operation *yield = body.getTerminator();
-  auto valueAt = [&](unsigned i) {
-    return i < kernel.getInputs().size() ? (Value)body.getArgument(i)
-                                         : yield->getOperand(i - kernel.getInputs().size());
-  };
-  SmallVector<unsigned> argument;
+/// An input, or what an output is.
+Value ElementEmitter::valueAt(unsigned i) {
+  size_t inputs = kernel.getInputs().size();
+  return i < inputs ? (Value)body.getArgument(i) : body.getTerminator()->getOperand(i - inputs);
+}
+
+void ElementEmitter::addBuffers(ArrayRef<int64_t> buffers, SmallVectorImpl<Type> &types,
+                                SmallVectorImpl<unsigned> &values) {
+  llvm::DenseMap<int64_t, unsigned> known;
   for (auto [i, place] : llvm::enumerate(buffers)) {
-    auto [it, fresh] = argumentOf.try_emplace(place, types.size());
+    auto [it, fresh] = known.try_emplace(place, known.size());
     if (fresh) {
       auto type = graph::tensorType(valueAt(i));
       types.push_back(MemRefType::get({type.getNumElements()}, ScalarBuilder::scalarType(type.getElementType())));
       values.push_back(i);
     }
-    argument.push_back(it->second);
+    argumentOf.push_back(it->second);
   }
-  unsigned memrefs = types.size();
+}
+
+void ElementEmitter::bind(func::FuncOp function, unsigned first) {
+  for (auto [i, which] : llvm::enumerate(argumentOf)) {
+    function.setArgAttr(first + which, "llvm.noalias", builder.getUnitAttr());
+    buffer[valueAt(i)] = function.getArgument(first + which);
+  }
+}
+
+func::FuncOp ElementEmitter::declare(StringRef name, ArrayRef<int64_t> buffers, ArrayRef<Type> more,
+                                     SmallVectorImpl<unsigned> &values) {
+  SmallVector<Type> types;
+  addBuffers(buffers, types, values);
   llvm::append_range(types, more);
   auto function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType(types, {}));
   function.setPrivate();
-  Block *entry = function.addEntryBlock();
-  for (unsigned i = 0; i < memrefs; ++i)
-    function.setArgAttr(i, "llvm.noalias", builder.getUnitAttr());
-  for (auto [i, which] : llvm::enumerate(argument))
-    buffer[valueAt(i)] = entry->getArgument(which);
+  function.addEntryBlock();
+  bind(function, 0);
   return function;
 }
 

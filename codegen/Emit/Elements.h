@@ -27,6 +27,11 @@ protected:
   /// then each output in which buffer it lies. Appends to `values`, for each buffer, the first value in it.
   mlir::func::FuncOp declare(llvm::StringRef name, llvm::ArrayRef<int64_t> buffers, llvm::ArrayRef<mlir::Type> more,
                              llvm::SmallVectorImpl<unsigned> &values);
+  /// Appends the types of the distinct buffers, and values as `declare` does.
+  void addBuffers(llvm::ArrayRef<int64_t> buffers, llvm::SmallVectorImpl<mlir::Type> &types,
+                  llvm::SmallVectorImpl<unsigned> &values);
+  /// Where the kernel's values lie: the arguments of a function from `first` on.
+  void bind(mlir::func::FuncOp function, unsigned first);
 
   /// The stage that runs in a fixed order, if the kernel is one.
   mlir::Operation *serialStage();
@@ -87,6 +92,8 @@ protected:
   llvm::DenseMap<Value, Value> current;   // stages of the loop nest being emitted, at its point
 
 private:
+  llvm::SmallVector<unsigned> argumentOf; // of each input and then each output: the number of its buffer
+  Value valueAt(unsigned i);
   bool isFlat(mlir::Operation *op) const;
   Value flat(Value value);
   Value splat(graph::ConstantOp constant);

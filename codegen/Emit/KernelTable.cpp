@@ -3,6 +3,7 @@
 #include "codegen/Cuda/CudaKernel.h"
 #include "codegen/Emit/KernelEmitter.h"
 #include "codegen/Emit/MathLowering.h"
+#include "codegen/Kernels/BatchKernels.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -35,13 +36,28 @@ static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
   return key;
 }
 
-void KernelTable::add(exec::KernelOp kernel, ArrayRef<int64_t> places) {
-  auto [it, fresh] = known.try_emplace(keyOf(kernel, places), launchables.size());
-  which[kernel] = it->second;
+void KernelTable::addAll(func::FuncOp task, Places &places) {
+  for (auto kernel : task.getOps<exec::KernelOp>()) {
+    if (which.count(kernel))
+      continue; // in a batch
+    auto together = batchFrom(kernel);
+    SmallVector<SmallVector<int64_t>> lists;
+    for (exec::KernelOp member : together)
+      lists.push_back(places.ofAll(member));
+    if (together.size() > 1)
+      addBatch(together, lists);
+    else
+      which[kernel] = add(kernel, lists.front(), /*isMember=*/false);
+  }
+}
+
+size_t KernelTable::add(exec::KernelOp kernel, ArrayRef<int64_t> places, bool isMember) {
+  std::string key = (isMember ? "member " : "") + keyOf(kernel, places);
+  auto [it, fresh] = known.try_emplace(key, launchables.size());
   if (!fresh)
-    return;
+    return it->second;
   Launchable &launchable = launchables.emplace_back();
-  launchable.name = "kernel" + std::to_string(launchables.size() - 1);
+  launchable.name = isMember ? "member" + std::to_string(members++) : "kernel" + std::to_string(alone++);
   OpBuilder builder(kernel.getContext());
   if (targets.cpu) {
     builder.setInsertionPointToEnd(cpu->getBody());
@@ -50,13 +66,43 @@ void KernelTable::add(exec::KernelOp kernel, ArrayRef<int64_t> places) {
     launchable.extent = emitted.extent;
     launchable.grain = emitted.grain;
   }
-  if (!targets.cuda.empty()) {
+  if (!targets.cuda.empty() && !isMember) {
     builder.setInsertionPointToEnd(cuda->getBody());
     CudaKernel emitted = emitCudaKernel(builder, kernel, launchable.name, places);
     launchable.values = emitted.values;
     launchable.blocks = emitted.blocks;
     launchable.threads = emitted.threads;
   }
+  return it->second;
+}
+
+void KernelTable::addBatch(ArrayRef<exec::KernelOp> kernels, ArrayRef<SmallVector<int64_t>> places) {
+  Launchable batch;
+  unsigned before = 0; // inputs and outputs of the kernels before
+  for (auto [kernel, list] : llvm::zip(kernels, places)) {
+    if (targets.cpu) {
+      size_t member = add(kernel, list, /*isMember=*/true);
+      const Launchable &one = launchables[member];
+      for (unsigned value : one.values)
+        batch.values.push_back(before + value);
+      batch.extent += one.extent;
+      batch.grain = std::max(batch.grain, one.grain);
+      batch.members.push_back(member);
+    }
+    before += list.size();
+  }
+  batch.name = "kernel" + std::to_string(alone++);
+  for (exec::KernelOp kernel : kernels)
+    which[kernel] = launchables.size();
+  if (!targets.cuda.empty()) {
+    OpBuilder builder(program.getContext());
+    builder.setInsertionPointToEnd(cuda->getBody());
+    CudaKernel emitted = emitCudaBatch(builder, kernels, batch.name, places);
+    batch.values = emitted.values;
+    batch.blocks = emitted.blocks;
+    batch.threads = emitted.threads;
+  }
+  launchables.push_back(std::move(batch));
 }
 
 LogicalResult KernelTable::lowerForCpu() {

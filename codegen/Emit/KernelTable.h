@@ -1,7 +1,10 @@
 #pragma once
 #include "codegen/Cuda/Ptx.h"
+#include "codegen/Emit/Places.h"
 #include "codegen/Emit/Program.h"
 #include "dialects/Exec/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -12,8 +15,8 @@ class KernelTable {
 public:
   KernelTable(mlir::ModuleOp program, const Targets &targets);
 
-  /// Equal kernels share one entry. `places`: of each input and then each output.
-  void add(exec::KernelOp kernel, llvm::ArrayRef<int64_t> places);
+  /// All kernels of a task.
+  void addAll(mlir::func::FuncOp task, Places &places);
   const std::vector<Launchable> &all() const { return launchables; }
   size_t numberOf(mlir::Operation *kernel) const { return which.lookup(kernel); }
 
@@ -26,10 +29,16 @@ public:
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> takeCudaKernels();
 
 private:
+  /// Equal kernels share one entry. `places`: of each input and then each output. Returns its number. A member of a
+  /// batch has code for CPUs only.
+  size_t add(exec::KernelOp kernel, llvm::ArrayRef<int64_t> places, bool isMember);
+  void addBatch(llvm::ArrayRef<exec::KernelOp> kernels, llvm::ArrayRef<llvm::SmallVector<int64_t>> places);
+
   mlir::ModuleOp program;
   Targets targets;
   mlir::OwningOpRef<mlir::ModuleOp> cpu, cuda;
   std::vector<Launchable> launchables;
+  int64_t alone = 0, members = 0; // of these: what is launched, and what is launched with others
   llvm::StringMap<size_t> known;
   llvm::DenseMap<mlir::Operation *, size_t> which;
 };

@@ -2,6 +2,7 @@
 
 #include "codegen/Emit/KernelTable.h"
 #include "codegen/Emit/Places.h"
+#include "codegen/Kernels/BatchKernels.h"
 #include "dialects/Graph/Graph.h"
 #include "divisi/abi.h"
 
@@ -29,8 +30,7 @@ public:
   LogicalResult run() {
     auto tasks = llvm::to_vector(module.getOps<func::FuncOp>());
     for (func::FuncOp task : tasks)
-      for (auto kernel : task.getOps<exec::KernelOp>())
-        kernels.add(kernel, places.ofAll(kernel));
+      kernels.addAll(task, places);
     if (targets.cpu) {
       if (failed(kernels.lowerForCpu()))
         return failure();
@@ -67,9 +67,13 @@ private:
     for (const Launchable &kernel : kernels.all()) {
       builder.setInsertionPointToEnd(module.getBody());
       auto entry = LLVM::LLVMFuncOp::create(builder, loc, kernel.name + "_loop", type, LLVM::Linkage::Internal);
+      builder.setInsertionPointToStart(entry.addEntryBlock(builder));
+      if (!kernel.members.empty()) {
+        emitBatchLoop(kernel, entry);
+        continue;
+      }
       auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(kernel.name);
       callee.setLinkage(LLVM::Linkage::Internal);
-      builder.setInsertionPointToStart(entry.addEntryBlock(builder));
       SmallVector<Value> arguments;
       for (size_t i = 0; i < kernel.values.size(); ++i) {
         Value slot = LLVM::GEPOp::create(builder, loc, pointer, pointer, entry.getArgument(0),
@@ -81,6 +85,27 @@ private:
       LLVM::CallOp::create(builder, loc, callee, arguments);
       LLVM::ReturnOp::create(builder, loc, ValueRange());
     }
+  }
+
+  /// The loops of kernels that are launched at once, each over its part of [begin, end).
+  void emitBatchLoop(const Launchable &batch, LLVM::LLVMFuncOp entry) {
+    int64_t buffers = 0, first = 0;
+    for (size_t number : batch.members) {
+      const Launchable &member = kernels.all()[number];
+      Value own = LLVM::GEPOp::create(builder, loc, pointer, pointer, entry.getArgument(0),
+                                      ArrayRef<LLVM::GEPArg>{(int32_t)buffers});
+      auto within = [&](Value bound) -> Value {
+        Value shifted = LLVM::SubOp::create(builder, loc, bound, word(first));
+        Value low = LLVM::SMaxOp::create(builder, loc, shifted, word(0));
+        return LLVM::SMinOp::create(builder, loc, low, word(member.extent));
+      };
+      auto loop = module.lookupSymbol<LLVM::LLVMFuncOp>(member.name + "_loop");
+      LLVM::CallOp::create(builder, loc, loop,
+                           ValueRange{own, within(entry.getArgument(1)), within(entry.getArgument(2))});
+      buffers += member.values.size();
+      first += member.extent;
+    }
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
   }
 
   /// kernelN_description: see DivisiKernel in the ABI.
@@ -152,12 +177,15 @@ private:
     slot = entry->getArgument(2);
     constants = entry->getArgument(3);
     size_t most = 1;
-    for (Operation &op : task.getBody().front())
-      most = std::max<size_t>(most, op.getNumOperands() + op.getNumResults());
+    for (Operation &op : task.getBody().front()) {
+      auto kernel = dyn_cast<exec::KernelOp>(op);
+      size_t distinct = kernel ? kernels.all()[kernels.numberOf(&op)].values.size() : 0;
+      most = std::max<size_t>({most, op.getNumOperands() + op.getNumResults(), distinct});
+    }
     builder.setInsertionPointToStart(entry);
     Value slots = LLVM::AllocaOp::create(builder, loc, pointer, pointer, word(most), 8);
     for (Operation &op : task.getBody().front()) {
-      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op))
+      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op) || launched.contains(&op))
         continue;
       Block *after = nullptr;
       if (auto when = op.getAttrOfType<IntegerAttr>(exec::names::when))
@@ -199,8 +227,13 @@ private:
       return;
     }
     SmallVector<int64_t> all = places.ofAll(&op);
-    if (isa<exec::KernelOp>(op)) {
+    if (auto first = dyn_cast<exec::KernelOp>(op)) {
       const Launchable &kernel = kernels.all()[kernels.numberOf(&op)];
+      auto together = batchFrom(first);
+      for (exec::KernelOp member : llvm::drop_begin(together)) {
+        llvm::append_range(all, places.ofAll(member));
+        launched.insert(member);
+      }
       SmallVector<int64_t> distinct;
       for (unsigned value : kernel.values)
         distinct.push_back(all[value]);
@@ -278,7 +311,8 @@ private:
   Places places;
   Type pointer, i64;
   LLVM::LLVMFuncOp launch, wants, copy;
-  Value arena, slot, constants; // of the task that is emitted
+  Value arena, slot, constants;         // of the task that is emitted
+  llvm::DenseSet<Operation *> launched; // with others
   std::vector<std::string> taskNames, deviceCode;
   int64_t globals = 0;
 };
@@ -291,7 +325,8 @@ LogicalResult codegen::lowerToLlvm(ModuleOp module, const ProgramData &data, con
 FailureOr<CudaKernels> codegen::lowerToCuda(ModuleOp module) {
   Places places;
   KernelTable kernels(module, {/*cpu=*/false, {cudaArchitectures[0]}});
-  module.walk([&](exec::KernelOp kernel) { kernels.add(kernel, places.ofAll(kernel)); });
+  for (auto task : module.getOps<func::FuncOp>())
+    kernels.addAll(task, places);
   auto lowered = kernels.takeCudaKernels();
   if (failed(lowered))
     return failure();

@@ -37,12 +37,13 @@ struct Targets {
 /// all of them), one per task, and `divisi_program`. The module is changed in place.
 mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data, const Targets &targets = {});
 
-/// A kernel that several operations may launch: see DivisiKernel in the ABI.
+/// A kernel that several operations may launch, or kernels that are launched at once: see DivisiKernel in the ABI.
 struct Launchable {
   std::string name;
   llvm::SmallVector<unsigned> values; // whose places it takes, of all inputs and outputs
   int64_t extent = 0, grain = 1;      // on a CPU
-  int64_t blocks = 0, threads = 0;    // on a GPU
+  int64_t blocks = 0, threads = 0;    // on a GPU; no blocks: it is launched with others only
+  llvm::SmallVector<size_t> members;  // on a CPU: the kernels that are launched at once, in the order of `values`
 };
 
 /// Kernels for GPUs: a module of the LLVM and NVVM dialects, which emitPtx takes, and how each is launched.

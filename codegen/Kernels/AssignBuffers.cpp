@@ -1,3 +1,4 @@
+#include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Kernels/CheckTasks.h"
 #include "codegen/Kernels/FixedPlaces.h"
 #include "codegen/Kernels/InPlace.h"
@@ -58,12 +59,17 @@ public:
     SmallVector<Value> values;
     std::vector<exec::BufferLife> lives;
     llvm::DenseMap<Value, size_t> indexOf;
-    int64_t step = 0;
+    int64_t next = 0, step = 0;
+    Operation *before = nullptr; // the kernel before
     Block &block = task.getBody().front();
     for (Operation &op : block) {
+      if (!before || !areTogether(before, &op)) // what is launched at once lives at the same time
+        step = next;
+      if (isa<exec::KernelOp>(op))
+        before = &op;
       for (Value operand : op.getOperands())
         if (auto it = indexOf.find(bufferOf(operand)); it != indexOf.end())
-          lives[it->second].last = step;
+          lives[it->second].last = std::max(lives[it->second].last, step);
       if (!isa<graph::ReshapeOp, graph::ConstantOp>(op))
         for (Value result : op.getResults()) {
           if (places.count(result))
@@ -72,7 +78,7 @@ public:
           values.push_back(result);
           lives.push_back({graph::bytesOf(result.getType()), step, step});
         }
-      ++step;
+      ++next;
     }
     reuseInputs(values, lives, indexOf);
     auto layout = exec::ArenaLayout::plan(lives, DIVISI_ALIGNMENT);
@@ -121,7 +127,7 @@ private:
       for (Operation *user : readers.pop_back_val().getUsers()) {
         if (isa<graph::ReshapeOp>(user))
           readers.push_back(user->getResult(0));
-        else if (producer->isBeforeInBlock(user))
+        else if (producer->isBeforeInBlock(user) || (user != producer && areTogether(user, producer)))
           return false;
       }
     auto kernel = cast<exec::KernelOp>(producer);

@@ -57,6 +57,16 @@ def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];
 }
 
+def BatchKernelsPass : Pass<"batch-kernels", "::mlir::func::FuncOp"> {
+  let summary = "Says which kernels a GPU launches at once";
+  let description = [{
+    After place-awaits. Kernels that follow each other, each element by element, that need nothing of each other and share only
+    scalars (an optimizer's updates of many parameters) get the same `exec.batch`: they are one launch, each with blocks of its own.
+    assign-buffers lets their values live at the same time.
+  }];
+  let dependentDialects = ["::divisi::exec::ExecDialect"];
+}
+
 def PlaceAwaitsPass : Pass<"place-awaits", "::mlir::ModuleOp"> {
   let summary = "Numbers the collectives and waits for each as late as possible";
   let description = [{

@@ -19,6 +19,7 @@ inline constexpr int64_t slotBit = int64_t(1) << 62;
 namespace divisi::exec::names {
 inline constexpr llvm::StringLiteral stage = "exec.stage";           // in a kernel: a value that is computed once
 inline constexpr llvm::StringLiteral when = "exec.when";             // on an operation: DivisiWhen bits
+inline constexpr llvm::StringLiteral batch = "exec.batch";           // on kernels in a row: those launched at once
 inline constexpr llvm::StringLiteral collective = "exec.collective"; // on a call: what it is, for people
 inline constexpr llvm::StringLiteral workspace = "exec.workspace";   // on a call: the last result is its workspace
 inline constexpr llvm::StringLiteral offset = "exec.offset";     // on a task's argument or result: bytes in the arena

@@ -24,24 +24,27 @@ def bytes_of(tensor):
 
 
 def calls(path):
-    """(kind, bytes) of each call of the step's tasks."""
-    counts = False
+    """(kind, bytes, whether it is launched with the one before) of each call of the step's tasks."""
+    counts, batch = False, None
     for line in open(path):
         if "func.func" in line:
             counts = "@evaluate" not in line
         match = re.search(r'= exec\.(kernel|copy|call "divisi_(\w+)")', line)
         if counts and match and "exec.when" not in line:
             types = re.findall(r"tensor<([^>]*)>", line[line.rindex(" : ") :])
-            yield match[2] or match[1], sum(map(bytes_of, types[: -1 if "exec.workspace" in line else None]))
+            number = re.search(r"exec\.batch = (\d+)", line)
+            together = number is not None and number[1] == batch
+            batch = number and number[1]
+            yield match[2] or match[1], sum(map(bytes_of, types[: -1 if "exec.workspace" in line else None])), together
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     totals = collections.defaultdict(lambda: [0, 0])
-    for kind, moved in calls(sys.argv[1]):
+    for kind, moved, together in calls(sys.argv[1]):
         for total in (totals[kind], totals["all"]):
-            total[0] += 1
+            total[0] += not together
             total[1] += moved
     for kind in sorted(totals, key=lambda name: (name == "all", name)):
         print(f"{kind}: {totals[kind][0]} calls, {totals[kind][1] / 1e6:.1f} MB")

@@ -7,6 +7,7 @@
 #include "codegen/Cuda/Ptx.h"
 #include "codegen/Emit/CheckPlaces.h"
 #include "codegen/Emit/Program.h"
+#include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Kernels/CheckTasks.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Link.h"
@@ -84,7 +85,8 @@ public:
                   "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --remat, --plan and "
                   "--microbatches");
     bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
-    if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module))))
+    if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module)) ||
+                   failed(codegen::checkBatches(*model.module))))
       return 1;
     if (microbatches.microbatches == 0 && failed(chooseMicrobatches()))
       return 1;
