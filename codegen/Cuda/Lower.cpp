@@ -16,6 +16,18 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 
+/// Of a processor of a GPU, at least.
+static constexpr int32_t threadsAtOnce = 1024;
+
+static bool computesIn64Bits(LLVM::LLVMFuncOp function) {
+  return function
+      .walk([](Operation *op) {
+        return llvm::any_of(op->getResultTypes(), [](Type type) { return type.isF64(); }) ? WalkResult::interrupt()
+                                                                                          : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 namespace {
 
 /// Functions that the processor lacks and that have no polynomial become calls of libdevice.
@@ -55,6 +67,10 @@ LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> l
       function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(DIVISI_ALIGNMENT));
     function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                       builder.getDenseI32ArrayAttr({(int32_t)launchable.threads}));
+    // Doubles take two registers: the assembler would rather spill than give up threads beyond these.
+    if (computesIn64Bits(function))
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                        builder.getI32IntegerAttr(std::max<int32_t>(1, threadsAtOnce / (int32_t)launchable.threads)));
   }
   return success();
 }
