@@ -2,6 +2,7 @@
 
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
+#include "dialects/Graph/Graph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -80,11 +81,26 @@ LogicalResult codegen::checkPlaces(ModuleOp module) {
         return task.emitOpError("argument ") << i << " has no place in the arena ('" << exec::names::offset << "')";
     }
     auto checked = task.walk([&](Operation *op) {
-      auto offsets = op->getAttrOfType<DenseI64ArrayAttr>("offsets");
-      if (!offsets || llvm::all_of(offsets.asArrayRef(), isPlace))
+      auto fail = [&](const Twine &what) {
+        op->emitOpError(what);
+        return WalkResult::interrupt();
+      };
+      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp>(op))
         return WalkResult::advance();
-      op->emitOpError("has a result outside of the arena of ") << arena << " bytes";
-      return WalkResult::interrupt();
+      auto offsets = op->getAttrOfType<DenseI64ArrayAttr>("offsets");
+      if (!offsets || offsets.size() != op->getNumResults())
+        return fail("needs 'offsets' with a place for each of its results");
+      for (auto [offset, result] : llvm::zip(offsets.asArrayRef(), op->getResults()))
+        if (!isPlace(offset) || (offset & ~exec::slotBit) + graph::bytesOf(result.getType()) > arena)
+          return fail("has a result outside of the arena of " + Twine(arena) + " bytes");
+      auto call = dyn_cast<exec::CallOp>(op);
+      if (!call || !call->hasAttr(exec::names::workspace))
+        return WalkResult::advance();
+      ArrayRef<int64_t> params = call.getParams();
+      if (call.getOutputs().empty() || params.empty() ||
+          graph::bytesOf(call.getOutputs().back().getType()) != params.back())
+        return fail("needs a last result of the bytes that its last parameter names: its workspace");
+      return WalkResult::advance();
     });
     if (checked.wasInterrupted())
       return failure();

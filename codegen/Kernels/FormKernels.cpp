@@ -1,5 +1,6 @@
 #include "codegen/Kernels/FusionPlan.h"
 #include "codegen/Kernels/Passes.h"
+#include "dialects/Graph/GraphBuilder.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -148,14 +149,26 @@ private:
     return success(ok);
   }
 
+  /// The elements of what adds up or multiplies no elements.
+  static std::optional<double> sumOfNothing(Operation &op) {
+    if (!isa<graph::ReduceSumOp, graph::ReduceProdOp, graph::MatmulOp>(op) ||
+        graph::tensorType(op.getOperand(0)).getNumElements() != 0)
+      return std::nullopt;
+    return isa<graph::ReduceProdOp>(op) ? 1 : 0;
+  }
+
   /// Tensors without elements need no code.
   static void replaceEmpty(Block &block) {
     for (Operation &op : block.without_terminator())
       for (Value result : op.getResults()) {
         auto type = graph::tensorType(result);
+        OpBuilder builder(&op);
+        if (auto number = sumOfNothing(op); number && type.getNumElements() != 0) {
+          result.replaceAllUsesWith(graph::GraphBuilder(builder, op.getLoc()).splat(type, *number));
+          continue;
+        }
         if (type.getNumElements() != 0 || isa<graph::ConstantOp>(op))
           continue;
-        OpBuilder builder(&op);
         auto empty = DenseElementsAttr::get(type, ArrayRef<Attribute>());
         result.replaceAllUsesWith(graph::ConstantOp::create(builder, op.getLoc(), empty));
       }

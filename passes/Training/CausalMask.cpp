@@ -95,10 +95,33 @@ std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) 
   }
 }
 
-/// The dimension of the scores that each dimension of a value is: 0 queries, 1 keys, -1 a single element.
-using Places = SmallVector<int, 4>;
+/// The dimension of the scores that each dimension of a value is.
+enum Place { queries, keys, single, other };
+using Places = SmallVector<Place, 4>;
 
 std::optional<Form> formOf(Value value, Places places);
+
+/// Whether integers of the type hold what is computed here with numbers of any size.
+bool holdsForm(Type element, const Form &form) {
+  auto integer = dyn_cast<IntegerType>(element);
+  if (!integer || integer.getWidth() == 1)
+    return true;
+  constexpr double most = 1 << 10, mostConstant = 1 << 30; // of indices that are below 2^20
+  return integer.getWidth() >= 32 && !integer.isUnsigned() &&
+         llvm::all_of(ArrayRef<Linear>{form.below, form.above}, [&](const Linear &x) {
+           return std::abs(x.a) <= most && std::abs(x.b) <= most && std::abs(x.c) <= mostConstant;
+         });
+}
+
+/// Numbers that stay what they are; a truth value is 0 or 1 in every type.
+bool keepsNumbers(Type from, Type to) {
+  if (from.isInteger(1))
+    return true;
+  bool wideFloat = to.isF32() || to.isF64();
+  if (isa<FloatType>(from))
+    return wideFloat;
+  return wideFloat || (isa<IntegerType>(to) && to.getIntOrFloatBitWidth() >= 32);
+}
 
 std::optional<Form> formOf(Operation *op, const Places &places) {
   auto operand = [&](unsigned i) { return formOf(op->getOperand(i), places); };
@@ -132,14 +155,36 @@ std::optional<Form> formOf(Operation *op, const Places &places) {
                                                                   : (double)data.getSplatValue<APInt>().getSExtValue());
       })
       .Case([&](IotaOp iota) -> std::optional<Form> {
-        int place = places[iota.getDim()];
-        Linear index = {place == 0 ? 1.0 : 0, place == 1 ? 1.0 : 0, 0};
+        Place place = places[iota.getDim()];
+        if (place == other || shapeOf(iota.getResult())[iota.getDim()] > (1 << 20))
+          return std::nullopt;
+        Linear index = {place == queries ? 1.0 : 0, place == keys ? 1.0 : 0, 0};
         return Form{index, index, std::nullopt};
       })
-      .Case([&](CastOp) { return operand(0); })
+      .Case([&](CastOp cast) -> std::optional<Form> {
+        Type from = tensorType(cast.getX()).getElementType(), to = tensorType(cast.getResult()).getElementType();
+        return keepsNumbers(from, to) ? operand(0) : std::nullopt;
+      })
+      .Case([&](NegOp) -> std::optional<Form> {
+        auto x = operand(0);
+        if (x)
+          for (Linear *part : {&x->below, &x->above})
+            *part = {-part->a, -part->b, -part->c};
+        return x;
+      })
       .Case([&](AddOp) { return linear(1); })
       .Case([&](SubOp) { return linear(-1); })
-      .Case([&](MulOp) { return logical([](double x, double y) { return x * y; }); })
+      .Case([&](MulOp) {
+        return both([&](const Form &x, const Form &y) {
+          return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
+            if (!p.isConstant())
+              std::swap(p, q);
+            if (!p.isConstant() || (!std::isfinite(p.c) && !q.isConstant()))
+              return std::nullopt;
+            return Linear{q.isConstant() ? 0 : p.c * q.a, q.isConstant() ? 0 : p.c * q.b, p.c * q.c};
+          });
+        });
+      })
       .Case([&](AndOp) { return logical([](double x, double y) { return x != 0 && y != 0 ? 1.0 : 0.0; }); })
       .Case([&](OrOp) { return logical([](double x, double y) { return x != 0 || y != 0 ? 1.0 : 0.0; }); })
       .Case([&](NotOp) -> std::optional<Form> {
@@ -165,7 +210,7 @@ std::optional<Form> formOf(Operation *op, const Places &places) {
       .Case([&](BroadcastOp broadcast) {
         Places inner;
         for (auto [d, to] : llvm::enumerate(broadcast.getDims()))
-          inner.push_back(shapeOf(broadcast.getX())[d] == 1 ? -1 : places[to]);
+          inner.push_back(shapeOf(broadcast.getX())[d] == 1 ? single : places[to]);
         return formOf(broadcast.getX(), inner);
       })
       .Case([&](TransposeOp transpose) {
@@ -183,16 +228,22 @@ std::optional<Form> formOf(Operation *op, const Places &places) {
             ++d;
           if (size != 1 && (d == to.size() || to[d] != size))
             return std::nullopt;
-          inner.push_back(size == 1 ? -1 : places[d++]);
+          inner.push_back(size == 1 ? single : places[d++]);
         }
         return formOf(reshape.getX(), inner);
+      })
+      .Case([&](SliceOp slice) -> std::optional<Form> { // from the first element on
+        bool first = llvm::all_of(slice.getStarts(), [](int64_t start) { return start == 0; }) &&
+                     llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
+        return first ? operand(0) : std::nullopt;
       })
       .Default([](Operation *) { return std::nullopt; });
 }
 
 std::optional<Form> formOf(Value value, Places places) {
   Operation *op = value.getDefiningOp();
-  return op ? formOf(op, places) : std::nullopt;
+  auto form = op ? formOf(op, places) : std::nullopt;
+  return form && holdsForm(tensorType(value).getElementType(), *form) ? form : std::nullopt;
 }
 } // namespace
 
@@ -201,18 +252,20 @@ static std::optional<std::pair<double, double>> stepOf(Value value) {
   auto shape = shapeOf(value);
   if (shape.size() < 2)
     return std::nullopt;
-  Places places(shape.size(), -1);
-  places[shape.size() - 2] = 0;
-  places.back() = 1;
+  Places places;
+  for (int64_t size : shape)
+    places.push_back(size == 1 ? single : other);
+  places[shape.size() - 2] = queries;
+  places.back() = keys;
   auto form = formOf(value, places);
   if (!form || form->edge != 0 || !form->below.isConstant() || !form->above.isConstant())
     return std::nullopt;
   return std::pair(form->below.c, form->above.c);
 }
 
-bool training::isCausal(Value added) {
+std::optional<double> training::causalNumber(Value added) {
   auto step = stepOf(added);
-  return step && step->first == 0 && step->second <= masksFrom;
+  return step && step->first == 0 && step->second <= masksFrom ? std::optional(step->second) : std::nullopt;
 }
 
 bool training::isCausal(Value condition, bool masksWhere) {

@@ -4,7 +4,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <limits>
+#include <cmath>
 
 using namespace mlir;
 using namespace divisi;
@@ -64,9 +64,14 @@ struct Pattern {
   SoftmaxOp softmax;
   MatmulOp scores, result;
   double scale = 1;
-  SmallVector<Value> added;                     // f32
-  SmallVector<std::pair<Value, bool>> selected; // i1, and the value of it that masks
-  Value q, k;                                   // without their factors, as the product takes them
+  SmallVector<Value> added; // f32
+  struct Selected {
+    Value condition;
+    bool masksWhere; // the condition's value that masks
+    double value;    // of a score that is masked
+  };
+  SmallVector<Selected> selected;
+  Value q, k; // without their factors, as the product takes them
 
   bool match(SoftmaxOp op) {
     softmax = op;
@@ -88,7 +93,7 @@ struct Pattern {
     llvm::DenseSet<Value> seen;
     return depth % depthStep == 0 && depth <= mostDepth && tensorType(result.getResult()).getDimSize(3) == depth &&
            llvm::none_of(added, [&](Value mask) { return dependsOnParameters(mask, seen); }) &&
-           llvm::none_of(selected, [&](auto mask) { return dependsOnParameters(mask.first, seen); });
+           llvm::none_of(selected, [&](const Selected &mask) { return dependsOnParameters(mask.condition, seen); });
   }
 
 private:
@@ -100,11 +105,11 @@ private:
       return false;
     if (auto add = value.getDefiningOp<AddOp>()) {
       for (auto [mask, rest] : {std::pair(add.getRhs(), add.getLhs()), std::pair(add.getLhs(), add.getRhs())}) {
-        auto before = added.size();
+        Pattern before = *this;
         added.push_back(mask);
         if (matchScores(rest))
           return true;
-        added.resize(before);
+        *this = before; // that side was no product
       }
       return false;
     }
@@ -113,7 +118,7 @@ private:
       bool masksTrue = first && *first <= masksFrom, masksFalse = second && *second <= masksFrom;
       if (masksTrue == masksFalse)
         return false;
-      selected.push_back({select.getCondition(), masksTrue});
+      selected.push_back({select.getCondition(), masksTrue, masksTrue ? *first : *second});
       return matchScores(masksTrue ? select.getRhs() : select.getLhs());
     }
     auto masks = added.size() + selected.size();
@@ -132,16 +137,19 @@ public:
     Value v = arrange(p.result.getRhs(), {0, 2, 1, 3});
     bool causal = false;
     Value bias;
+    // Where another mask takes the keys that are left, finite numbers still compare: they stay numbers then.
+    bool alone = p.added.size() + p.selected.size() == 1;
+    auto masksWhole = [&](double number) { return alone || std::isinf(number); };
     for (Value mask : p.added)
-      if (isCausal(mask))
+      if (auto number = causalNumber(mask); number && masksWhole(*number))
         causal = true;
       else
         addBias(bias, unrepeated(mask));
-    for (auto [mask, masks] : p.selected)
-      if (isCausal(mask, /*masksWhere=*/masks))
+    for (const Pattern::Selected &mask : p.selected)
+      if (isCausal(mask.condition, mask.masksWhere) && masksWhole(mask.value))
         causal = true;
       else
-        addBias(bias, numbersOf(unrepeated(mask), masks));
+        addBias(bias, numbersOf(unrepeated(mask.condition), mask));
     auto o = tensorType(q);
     auto stats = RankedTensorType::get({o.getDimSize(0), o.getDimSize(2), o.getDimSize(1)}, builder.getF32Type());
     auto attention = AttentionOp::create(builder, b.getLoc(), TypeRange{o, stats}, q, k, v, bias,
@@ -153,11 +161,11 @@ public:
 private:
   Value arrange(Value x, ArrayRef<int64_t> permutation) { return b.cast(b.transpose(x, permutation), type); }
 
-  /// Zero where a condition keeps a score, minus infinity where it masks it.
-  Value numbersOf(Value condition, bool masks) {
+  /// Zero where a condition keeps a score; where it masks it, its value, beside which the score is nothing.
+  Value numbersOf(Value condition, const Pattern::Selected &mask) {
     auto of = tensorType(condition).clone(builder.getF32Type());
-    Value zero = b.splat(of, 0), minus = b.splat(of, -std::numeric_limits<double>::infinity());
-    return masks ? b.select(condition, minus, zero) : b.select(condition, zero, minus);
+    Value zero = b.splat(of, 0), masked = b.splat(of, mask.value);
+    return mask.masksWhere ? b.select(condition, masked, zero) : b.select(condition, zero, masked);
   }
 
   void addBias(Value &bias, Value part) {

@@ -123,3 +123,95 @@ func.func @depth(%q: tensor<2x4x16x6xf32>, %k: tensor<2x4x16x6xf32>, %v: tensor<
   %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x6xf32>) -> tensor<2x4x16x6xf32>
   return %o : tensor<2x4x16x6xf32>
 }
+
+// -----
+
+// A factor of a mask is not one of the scores, whichever side they stand on; a causal mask of a finite number beside a mask that
+// may take all keys stays a number. A mask that differs between heads is none of indices.
+// CHECK-LABEL: @factor
+// CHECK: graph.mul %arg3
+// CHECK: graph.attention %{{.*}} {scale = 1.000000e+00 : f64}
+// CHECK-LABEL: @both
+// CHECK-NOT: causal
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
+// CHECK-LABEL: @heads
+// CHECK-NOT: causal
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
+func.func @factor(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>, %m: tensor<2x4x16x16xf32>) -> tensor<2x4x16x8xf32> {
+  %c = graph.constant dense<3.0> : tensor<2x4x16x16xf32>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %f = graph.mul %m, %c : tensor<2x4x16x16xf32>
+  %x = graph.add %f, %s : tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+func.func @both(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>, %b: tensor<2x4x16x16xf32>) -> tensor<2x4x16x8xf32> {
+  %least = graph.constant dense<-1.0e+30> : tensor<2x4x16x16xf32>
+  %i = graph.iota {dim = 2 : i64} : tensor<2x4x16x16xi64>
+  %j = graph.iota {dim = 3 : i64} : tensor<2x4x16x16xi64>
+  %m = graph.compare gt %j, %i : (tensor<2x4x16x16xi64>, tensor<2x4x16x16xi64>) -> tensor<2x4x16x16xi1>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %y = graph.add %s, %b : tensor<2x4x16x16xf32>
+  %x = graph.select %m, %least, %y : (tensor<2x4x16x16xi1>, tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+func.func @heads(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32> {
+  %least = graph.constant dense<-1.0e+30> : tensor<2x4x16x16xf32>
+  %i = graph.iota {dim = 2 : i64} : tensor<2x4x16x16xi64>
+  %h = graph.iota {dim = 1 : i64} : tensor<2x4x16x16xi64>
+  %n = graph.add %i, %h : tensor<2x4x16x16xi64>
+  %j = graph.iota {dim = 3 : i64} : tensor<2x4x16x16xi64>
+  %m = graph.compare gt %j, %n : (tensor<2x4x16x16xi64>, tensor<2x4x16x16xi64>) -> tensor<2x4x16x16xi1>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %x = graph.select %m, %least, %s : (tensor<2x4x16x16xi1>, tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+
+// -----
+
+// Ranges, with a step and a start; numbers that a type cannot hold are not followed.
+// CHECK-LABEL: @range
+// CHECK: graph.attention {{.*}} {causal, scale
+// CHECK-LABEL: @byte
+// CHECK-NOT: causal
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
+func.func @range(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32> {
+  %least = graph.constant dense<0xFF800000> : tensor<16x16xf32>
+  %zero = graph.constant dense<0.0> : tensor<16x16xf32>
+  %one = graph.constant dense<1> : tensor<16xi64>
+  %none = graph.constant dense<0> : tensor<16xi64>
+  %n = graph.iota {dim = 0 : i64} : tensor<16xi64>
+  %d = graph.mul %n, %one : tensor<16xi64>
+  %r = graph.add %d, %none : tensor<16xi64>
+  %i = graph.broadcast %r {dims = array<i64: 0>} : (tensor<16xi64>) -> tensor<16x16xi64>
+  %j = graph.broadcast %r {dims = array<i64: 1>} : (tensor<16xi64>) -> tensor<16x16xi64>
+  %m = graph.compare lt %i, %j : (tensor<16x16xi64>, tensor<16x16xi64>) -> tensor<16x16xi1>
+  %a = graph.select %m, %least, %zero : (tensor<16x16xi1>, tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %all = graph.broadcast %a {dims = array<i64: 2, 3>} : (tensor<16x16xf32>) -> tensor<2x4x16x16xf32>
+  %x = graph.add %s, %all : tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
+func.func @byte(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32> {
+  %least = graph.constant dense<-1.0e+9> : tensor<16x16xf32>
+  %zero = graph.constant dense<0.0> : tensor<16x16xf32>
+  %i = graph.iota {dim = 0 : i64} : tensor<16x16xi64>
+  %j = graph.iota {dim = 1 : i64} : tensor<16x16xi64>
+  %m = graph.compare lt %i, %j : (tensor<16x16xi64>, tensor<16x16xi64>) -> tensor<16x16xi1>
+  %a = graph.select %m, %least, %zero : (tensor<16x16xi1>, tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %c = graph.cast %a : (tensor<16x16xf32>) -> tensor<16x16xi8>
+  %f = graph.cast %c : (tensor<16x16xi8>) -> tensor<16x16xf32>
+  %s = graph.matmul %q, %k {transpose_rhs} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %all = graph.broadcast %f {dims = array<i64: 2, 3>} : (tensor<16x16xf32>) -> tensor<2x4x16x16xf32>
+  %x = graph.add %s, %all : tensor<2x4x16x16xf32>
+  %p = graph.softmax %x {dim = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %o : tensor<2x4x16x8xf32>
+}
