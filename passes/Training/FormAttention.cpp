@@ -91,12 +91,20 @@ struct Pattern {
     }
     int64_t depth = tensorType(q).getDimSize(3);
     llvm::DenseSet<Value> seen;
-    return depth % depthStep == 0 && depth <= mostDepth && tensorType(result.getResult()).getDimSize(3) == depth &&
+    return masksCombine() && depth % depthStep == 0 && depth <= mostDepth &&
+           tensorType(result.getResult()).getDimSize(3) == depth &&
            llvm::none_of(added, [&](Value mask) { return dependsOnParameters(mask, seen); }) &&
            llvm::none_of(selected, [&](const Selected &mask) { return dependsOnParameters(mask.condition, seen); });
   }
 
 private:
+  /// Where all keys of a query are masked, finite numbers still compare: these are equal.
+  bool masksCombine() const {
+    return llvm::all_of(selected, [&](const Selected &mask) {
+      return std::isinf(mask.value) || (added.empty() && mask.value == selected.front().value);
+    });
+  }
+
   /// From the softmax to the product. A mask within a factor would have that factor.
   bool matchScores(Value value) {
     if ((scores = value.getDefiningOp<MatmulOp>()))
@@ -144,12 +152,12 @@ public:
       if (auto number = causalNumber(mask); number && masksWhole(*number))
         causal = true;
       else
-        addBias(bias, unrepeated(mask));
+        addBias(bias, unrepeated(mask), /*least=*/false);
     for (const Pattern::Selected &mask : p.selected)
       if (isCausal(mask.condition, mask.masksWhere) && masksWhole(mask.value))
         causal = true;
       else
-        addBias(bias, numbersOf(unrepeated(mask.condition), mask));
+        addBias(bias, numbersOf(unrepeated(mask.condition), mask), /*least=*/p.added.empty());
     auto o = tensorType(q);
     auto stats = RankedTensorType::get({o.getDimSize(0), o.getDimSize(2), o.getDimSize(1)}, builder.getF32Type());
     auto attention = AttentionOp::create(builder, b.getLoc(), TypeRange{o, stats}, q, k, v, bias,
@@ -161,20 +169,25 @@ public:
 private:
   Value arrange(Value x, ArrayRef<int64_t> permutation) { return b.cast(b.transpose(x, permutation), type); }
 
-  /// Zero where a condition keeps a score; where it masks it, its value, beside which the score is nothing.
+  /// Zero where a condition keeps a score; where it masks it, a number beside which the score is nothing.
   Value numbersOf(Value condition, const Pattern::Selected &mask) {
     auto of = tensorType(condition).clone(builder.getF32Type());
-    Value zero = b.splat(of, 0), masked = b.splat(of, mask.value);
+    Value zero = b.splat(of, 0), masked = b.splat(of, std::isinf(mask.value) ? mask.value : -1e30);
     return mask.masksWhere ? b.select(condition, masked, zero) : b.select(condition, zero, masked);
   }
 
-  void addBias(Value &bias, Value part) {
+  /// Adds a mask to those before, or takes the `least` of them.
+  void addBias(Value &bias, Value part, bool least) {
     SmallVector<int64_t> both(shapeOf(part));
     if (bias)
       for (auto [size, other] : llvm::zip(both, shapeOf(bias)))
         size = std::max(size, other);
     part = b.broadcastTo(part, both);
-    bias = bias ? b.add(b.broadcastTo(bias, both), part) : part;
+    if (bias) {
+      Value before = b.broadcastTo(bias, both);
+      part = least ? b.op<MinOp>(before, part) : b.add(before, part);
+    }
+    bias = part;
   }
 
   /// [batch or 1, heads or 1, queries or 1, keys].

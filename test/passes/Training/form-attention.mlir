@@ -126,14 +126,14 @@ func.func @depth(%q: tensor<2x4x16x6xf32>, %k: tensor<2x4x16x6xf32>, %v: tensor<
 
 // -----
 
-// A factor of a mask is not one of the scores, whichever side they stand on; a causal mask of a finite number beside a mask that
-// may take all keys stays a number. A mask that differs between heads is none of indices.
+// A factor of a mask is not one of the scores, whichever side they stand on. Scores that a finite number replaces, and others that it
+// is added to, compare where all keys are masked: that stays as it is. A mask that differs between heads is none of indices, and what
+// it masks is so small a number that the score is lost beside it.
 // CHECK-LABEL: @factor
 // CHECK: graph.mul %arg3
 // CHECK: graph.attention %{{.*}} {scale = 1.000000e+00 : f64}
 // CHECK-LABEL: @both
-// CHECK-NOT: causal
-// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
+// CHECK-NOT: graph.attention
 // CHECK-LABEL: @heads
 // CHECK-NOT: causal
 // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
