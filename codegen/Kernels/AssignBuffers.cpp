@@ -59,18 +59,16 @@ public:
     SmallVector<Value> values;
     std::vector<exec::BufferLife> lives;
     llvm::DenseMap<Value, size_t> indexOf;
-    int64_t next = 0, step = 0;
-    Operation *before = nullptr; // the kernel before
+    int64_t step = 0;
     Block &block = task.getBody().front();
     for (Operation &op : block) {
-      if (!before || !areTogether(before, &op)) // what is launched at once lives at the same time
-        step = next;
-      if (isa<exec::KernelOp>(op))
-        before = &op;
+      bool isView = isa<graph::ReshapeOp, graph::ConstantOp>(op);
+      if (!isView && !followsInBatch(&op)) // what is launched at once lives at the same time
+        ++step;
       for (Value operand : op.getOperands())
         if (auto it = indexOf.find(bufferOf(operand)); it != indexOf.end())
-          lives[it->second].last = std::max(lives[it->second].last, step);
-      if (!isa<graph::ReshapeOp, graph::ConstantOp>(op))
+          lives[it->second].last = step;
+      if (!isView)
         for (Value result : op.getResults()) {
           if (places.count(result))
             continue;
@@ -78,7 +76,6 @@ public:
           values.push_back(result);
           lives.push_back({graph::bytesOf(result.getType()), step, step});
         }
-      ++next;
     }
     reuseInputs(values, lives, indexOf);
     auto layout = exec::ArenaLayout::plan(lives, DIVISI_ALIGNMENT);

@@ -55,6 +55,13 @@ static std::optional<int64_t> numberOf(Operation *op) {
 
 bool areTogether(Operation *a, Operation *b) { return numberOf(a) && numberOf(a) == numberOf(b); }
 
+bool followsInBatch(Operation *op) {
+  Operation *before = op->getPrevNode();
+  while (before && isNeutral(*before))
+    before = before->getPrevNode();
+  return before && areTogether(before, op);
+}
+
 SmallVector<exec::KernelOp> batchFrom(exec::KernelOp kernel) {
   SmallVector<exec::KernelOp> members = {kernel};
   for (Operation *op = kernel->getNextNode(); op; op = op->getNextNode()) {

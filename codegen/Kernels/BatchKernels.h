@@ -23,6 +23,8 @@ private:
 llvm::SmallVector<exec::KernelOp> batchFrom(exec::KernelOp kernel);
 /// Whether two operations are launched at once.
 bool areTogether(mlir::Operation *a, mlir::Operation *b);
+/// Whether an operation is launched with one before it.
+bool followsInBatch(mlir::Operation *op);
 
 /// Refuses batches that batch-kernels would not have made, of a dump.
 mlir::LogicalResult checkBatches(mlir::ModuleOp module);

@@ -23,11 +23,13 @@ func.func @updates(%p: tensor<8192xf32>, %q: tensor<1024x8xf32>, %g: tensor<8192
 // -----
 
 // The second kernel takes the memory of what the first reads last, unless they are launched at once.
+// CHECK-LABEL: @places
+// CHECK-COUNT-2: exec.kernel {{.*}}exec.batch = 0
 // TOGETHER-LABEL: @places
 // TOGETHER: exec.call "divisi_gemm"(%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
 // TOGETHER: exec.kernel {{.*}}exec.batch = 0 : i64, offsets = array<i64: {{[0-9]+}}>} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
-// TOGETHER-NOT: offsets = array<i64: [[A]]>
-// TOGETHER: exec.kernel {{.*}}exec.batch = 0 : i64, {{.*}} : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+// TOGETHER-NOT: exec.kernel {{.*}}array<i64: [[A]]>
+// TOGETHER: exec.call
 // ALONE-LABEL: @places
 // ALONE: exec.call "divisi_gemm"(%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
 // ALONE: exec.kernel {{.*}} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
@@ -40,4 +42,28 @@ func.func @places(%x: tensor<64x64xf32>, %y: tensor<64x64xbf16>) -> (tensor<64x6
   %c = graph.matmul %t, %y : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
   %d = graph.matmul %u, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %c, %d : tensor<64x64xbf16>, tensor<64x64xf32>
+}
+
+// -----
+
+// A view between the two changes nothing.
+// TOGETHER-LABEL: @views
+// TOGETHER: exec.call "divisi_gemm"(%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
+// TOGETHER: exec.kernel {{.*}}exec.batch = 0 : i64, offsets = array<i64: {{[0-9]+}}>} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+// TOGETHER: graph.reshape
+// TOGETHER-NOT: exec.kernel {{.*}}array<i64: [[A]]>
+// TOGETHER: exec.call
+// CHECK-LABEL: @views
+// CHECK: exec.kernel {{.*}}exec.batch = 0
+// CHECK: graph.reshape
+// CHECK: exec.kernel {{.*}}exec.batch = 0
+func.func @views(%x: tensor<64x64xf32>, %y: tensor<64x64xbf16>, %z: tensor<128x64xbf16>) -> (tensor<32x64xbf16>, tensor<64x64xf32>) {
+  %b = graph.matmul %y, %y : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %a = graph.matmul %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %t = graph.cast %a : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+  %v = graph.reshape %t : (tensor<64x64xbf16>) -> tensor<32x128xbf16>
+  %u = graph.cast %b : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %c = graph.matmul %v, %z : (tensor<32x128xbf16>, tensor<128x64xbf16>) -> tensor<32x64xbf16>
+  %d = graph.matmul %u, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %c, %d : tensor<32x64xbf16>, tensor<64x64xf32>
 }
