@@ -112,9 +112,7 @@ static llvm::Expected<const DivisiProgram *> loadQuickly(ModuleOp module, std::u
 
 /// The bytes of a result that is a constant; empty for another.
 static std::vector<char> constantOf(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
+  auto constant = graph::withoutReshape(value).getDefiningOp<graph::ConstantOp>();
   return constant ? codegen::bytesOf(cast<DenseElementsAttr>(constant.getValue())) : std::vector<char>();
 }
 

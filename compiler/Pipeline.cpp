@@ -64,12 +64,13 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());
   bool half = options.precision == "fp16", small = half || options.precision == "bf16";
+  const std::string type = half ? "f16" : "bf16";
   if (small && options.forGpu) {
-    pm.addPass(training::createFormAttentionPass({half ? "f16" : "bf16"}));
+    pm.addPass(training::createFormAttentionPass({type}));
     pm.addPass(createCanonicalizerPass());
   }
   if (small)
-    pm.addPass(training::createReducePrecisionPass({half ? "f16" : "bf16"}));
+    pm.addPass(training::createReducePrecisionPass({type}));
   pm.addPass(training::createMakeEvaluatePass());
   training::MakeTrainPassOptions train;
   train.optimizer = options.optimizer;

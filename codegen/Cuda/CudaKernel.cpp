@@ -19,20 +19,6 @@ class CudaKernelEmitter : ElementEmitter {
 public:
   using ElementEmitter::ElementEmitter;
 
-  CudaKernel emit(StringRef kernelName, ArrayRef<int64_t> buffers) {
-    CudaKernel result;
-    result.function = declare(kernelName, buffers, {}, result.values);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&result.function.getBody().front());
-    plan(result.function);
-    emitThread(NVVM::BlockIdXOp::create(builder, kernel.getLoc(), builder.getI32Type()));
-    builder.setInsertionPointToEnd(&result.function.getBody().front());
-    func::ReturnOp::create(builder, kernel.getLoc());
-    result.blocks = mapping.blocks();
-    result.threads = mapping.threads();
-    return result;
-  }
-
   using ElementEmitter::addBuffers;
   using ElementEmitter::bind;
 
@@ -78,7 +64,7 @@ public:
     });
   }
 
-  /// In the blocks [first, first + blocks()) of several kernels' launch.
+  /// In the blocks [first, first + blocks()) of a launch of several kernels.
   void emitWithin(Value blockNumber, int64_t first) {
     Value own = first == 0 ? blockNumber : s.op<arith::SubIOp>(blockNumber, word(first)); // (below: a large number)
     when(s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, own, word(mapping.blocks())), [&] { emitThread(own); });
@@ -371,13 +357,8 @@ private:
 };
 } // namespace
 
-CudaKernel codegen::emitCudaKernel(OpBuilder &builder, exec::KernelOp kernel, StringRef name,
-                                   ArrayRef<int64_t> buffers) {
-  return CudaKernelEmitter(builder, kernel).emit(name, buffers);
-}
-
-CudaKernel codegen::emitCudaBatch(OpBuilder &builder, ArrayRef<exec::KernelOp> kernels, StringRef name,
-                                  ArrayRef<SmallVector<int64_t>> buffers) {
+CudaKernel codegen::emitCudaKernel(OpBuilder &builder, ArrayRef<exec::KernelOp> kernels, StringRef name,
+                                   ArrayRef<SmallVector<int64_t>> buffers) {
   CudaKernel result;
   std::vector<std::unique_ptr<CudaKernelEmitter>> emitters;
   SmallVector<Type> types;
@@ -403,9 +384,9 @@ CudaKernel codegen::emitCudaBatch(OpBuilder &builder, ArrayRef<exec::KernelOp> k
   for (auto [emitter, first] : llvm::zip(emitters, firsts)) {
     emitter->bind(result.function, first);
     emitter->plan(result.function);
-    emitter->emitWithin(block, result.blocks);
+    kernels.size() == 1 ? emitter->emitThread(block) : emitter->emitWithin(block, result.blocks);
     result.blocks += emitter->blocks();
-    result.threads = emitter->threads(); // kernels of elements have the same
+    result.threads = emitter->threads(); // those that are launched at once have the same
   }
   func::ReturnOp::create(builder, loc);
   return result;

@@ -25,6 +25,10 @@ std::string nameOf(Operation &op) {
   return llvm::join(ArrayRef<StringRef>(names).take_front(3), " ");
 }
 
+std::string keyOfKernel(StringRef text) {
+  return "kernel " + llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16);
+}
+
 ProgramCall describe(exec::KernelOp kernel) {
   ProgramCall call{"kernel"};
   for (Operation &op : kernel.getBody().front())
@@ -46,7 +50,7 @@ ProgramCall describe(exec::KernelOp kernel) {
     }
     numbers.try_emplace(&op, numbers.size());
   }
-  call.key = "kernel " + llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16);
+  call.key = keyOfKernel(text);
   return call;
 }
 
@@ -54,10 +58,8 @@ ProgramCall describe(exec::KernelOp kernel) {
 void addTo(ProgramCall &call, exec::KernelOp kernel) {
   ProgramCall more = describe(kernel);
   call.flops += more.flops;
-  call.key = "kernel " + llvm::utohexstr(llvm::xxh3_64bits(call.key + more.key), /*LowerCase=*/true, 16);
-  for (TypeRange types : {TypeRange(kernel->getOperandTypes()), TypeRange(kernel->getResultTypes())})
-    for (Type type : types)
-      call.bytes += graph::bytesOf(type);
+  call.bytes += graph::bytesOfTypes(kernel);
+  call.key = keyOfKernel(call.key + more.key);
 }
 
 const char *kindOf(int64_t collective) {
@@ -107,15 +109,13 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
   if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
     mesh = dist::toMesh(attr);
   std::vector<ProgramCall> calls;
-  Operation *before = nullptr; // the kernel before
   for (Operation &op : task.getBody().front()) {
     if (op.hasAttr(exec::names::when) || !isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op))
       continue;
-    if (before && areTogether(before, &op)) {
+    if (followsInBatch(&op)) {
       addTo(calls.back(), cast<exec::KernelOp>(op));
       continue;
     }
-    before = &op;
     ProgramCall call;
     if (auto kernel = dyn_cast<exec::KernelOp>(op))
       call = describe(kernel);

@@ -38,8 +38,8 @@ static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
 
 void KernelTable::addAll(func::FuncOp task, Places &places) {
   for (auto kernel : task.getOps<exec::KernelOp>()) {
-    if (which.count(kernel))
-      continue; // in a batch
+    if (followsInBatch(kernel))
+      continue;
     auto together = batchFrom(kernel);
     SmallVector<SmallVector<int64_t>> lists;
     for (exec::KernelOp member : together)
@@ -51,29 +51,36 @@ void KernelTable::addAll(func::FuncOp task, Places &places) {
   }
 }
 
-size_t KernelTable::add(exec::KernelOp kernel, ArrayRef<int64_t> places, bool isMember) {
+size_t KernelTable::add(exec::KernelOp kernel, const SmallVector<int64_t> &places, bool isMember) {
   std::string key = (isMember ? "member " : "") + keyOf(kernel, places);
   auto [it, fresh] = known.try_emplace(key, launchables.size());
   if (!fresh)
     return it->second;
   Launchable &launchable = launchables.emplace_back();
   launchable.name = isMember ? "member" + std::to_string(members++) : "kernel" + std::to_string(alone++);
-  OpBuilder builder(kernel.getContext());
   if (targets.cpu) {
+    OpBuilder builder(kernel.getContext());
     builder.setInsertionPointToEnd(cpu->getBody());
     EmittedKernel emitted = emitKernel(builder, kernel, launchable.name, places);
     launchable.values = emitted.values;
     launchable.extent = emitted.extent;
     launchable.grain = emitted.grain;
   }
-  if (!targets.cuda.empty() && !isMember) {
-    builder.setInsertionPointToEnd(cuda->getBody());
-    CudaKernel emitted = emitCudaKernel(builder, kernel, launchable.name, places);
-    launchable.values = emitted.values;
-    launchable.blocks = emitted.blocks;
-    launchable.threads = emitted.threads;
-  }
+  if (!isMember)
+    emitForCuda(launchable, kernel, places);
   return it->second;
+}
+
+void KernelTable::emitForCuda(Launchable &launchable, ArrayRef<exec::KernelOp> kernels,
+                              ArrayRef<SmallVector<int64_t>> places) {
+  if (targets.cuda.empty())
+    return;
+  OpBuilder builder(program.getContext());
+  builder.setInsertionPointToEnd(cuda->getBody());
+  CudaKernel emitted = emitCudaKernel(builder, kernels, launchable.name, places);
+  launchable.values = emitted.values;
+  launchable.blocks = emitted.blocks;
+  launchable.threads = emitted.threads;
 }
 
 void KernelTable::addBatch(ArrayRef<exec::KernelOp> kernels, ArrayRef<SmallVector<int64_t>> places) {
@@ -94,14 +101,7 @@ void KernelTable::addBatch(ArrayRef<exec::KernelOp> kernels, ArrayRef<SmallVecto
   batch.name = "kernel" + std::to_string(alone++);
   for (exec::KernelOp kernel : kernels)
     which[kernel] = launchables.size();
-  if (!targets.cuda.empty()) {
-    OpBuilder builder(program.getContext());
-    builder.setInsertionPointToEnd(cuda->getBody());
-    CudaKernel emitted = emitCudaBatch(builder, kernels, batch.name, places);
-    batch.values = emitted.values;
-    batch.blocks = emitted.blocks;
-    batch.threads = emitted.threads;
-  }
+  emitForCuda(batch, kernels, places);
   launchables.push_back(std::move(batch));
 }
 

@@ -31,8 +31,10 @@ public:
 private:
   /// Equal kernels share one entry. `places`: of each input and then each output. Returns its number. A member of a
   /// batch has code for CPUs only.
-  size_t add(exec::KernelOp kernel, llvm::ArrayRef<int64_t> places, bool isMember);
+  size_t add(exec::KernelOp kernel, const llvm::SmallVector<int64_t> &places, bool isMember);
   void addBatch(llvm::ArrayRef<exec::KernelOp> kernels, llvm::ArrayRef<llvm::SmallVector<int64_t>> places);
+  void emitForCuda(Launchable &launchable, llvm::ArrayRef<exec::KernelOp> kernels,
+                   llvm::ArrayRef<llvm::SmallVector<int64_t>> places);
 
   mlir::ModuleOp program;
   Targets targets;

@@ -185,7 +185,7 @@ private:
     builder.setInsertionPointToStart(entry);
     Value slots = LLVM::AllocaOp::create(builder, loc, pointer, pointer, word(most), 8);
     for (Operation &op : task.getBody().front()) {
-      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op) || launched.contains(&op))
+      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op) || followsInBatch(&op))
         continue;
       Block *after = nullptr;
       if (auto when = op.getAttrOfType<IntegerAttr>(exec::names::when))
@@ -230,10 +230,8 @@ private:
     if (auto first = dyn_cast<exec::KernelOp>(op)) {
       const Launchable &kernel = kernels.all()[kernels.numberOf(&op)];
       auto together = batchFrom(first);
-      for (exec::KernelOp member : llvm::drop_begin(together)) {
+      for (exec::KernelOp member : llvm::drop_begin(together))
         llvm::append_range(all, places.ofAll(member));
-        launched.insert(member);
-      }
       SmallVector<int64_t> distinct;
       for (unsigned value : kernel.values)
         distinct.push_back(all[value]);
@@ -311,8 +309,7 @@ private:
   Places places;
   Type pointer, i64;
   LLVM::LLVMFuncOp launch, wants, copy;
-  Value arena, slot, constants;         // of the task that is emitted
-  llvm::DenseSet<Operation *> launched; // with others
+  Value arena, slot, constants; // of the task that is emitted
   std::vector<std::string> taskNames, deviceCode;
   int64_t globals = 0;
 };

@@ -17,11 +17,7 @@ namespace divisi::codegen {
 namespace {
 
 /// The value whose buffer a value lies in: reshapes are views.
-Value bufferOf(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
+Value bufferOf(Value value) { return graph::withoutReshape(value); }
 
 /// Plans one task's transient values.
 class TaskPlanner {

@@ -12,13 +12,6 @@ namespace divisi::codegen {
 /// Addresses that a kernel of any GPU can be given (4 KiB), and code that is compiled in a moment.
 static constexpr size_t mostBuffers = 500, mostMembers = 64;
 
-/// What lies behind views.
-static Value tensorOf(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
-
 /// Each row is one element, and computed alone.
 static bool isOfElements(exec::KernelOp kernel) {
   return kernel.getRows() > 1 && llvm::all_of(kernel.getBody().front(), [&](Operation &op) {
@@ -32,8 +25,9 @@ bool Batch::takes(exec::KernelOp kernel) const {
   if (!isOfElements(kernel) || kernel->hasAttr(exec::names::when) || members.size() >= mostMembers ||
       buffers + kernel->getNumOperands() + kernel->getNumResults() > mostBuffers)
     return false;
-  return llvm::none_of(kernel.getInputs(),
-                       [&](Value input) { return made.contains(tensorOf(input)) || read.contains(tensorOf(input)); });
+  return llvm::none_of(kernel.getInputs(), [&](Value input) {
+    return made.contains(graph::withoutReshape(input)) || read.contains(graph::withoutReshape(input));
+  });
 }
 
 void Batch::add(exec::KernelOp kernel) {
@@ -42,7 +36,7 @@ void Batch::add(exec::KernelOp kernel) {
   made.insert(kernel->result_begin(), kernel->result_end());
   for (Value input : kernel.getInputs())
     if (graph::tensorType(input).getNumElements() > 1)
-      read.insert(tensorOf(input));
+      read.insert(graph::withoutReshape(input));
 }
 
 /// What no code is made of.

@@ -10,14 +10,6 @@ using namespace divisi::graph;
 //===- Values and products
 //------------------------------------------------------------------------------------------===//
 
-/// The one number that a constant tensor repeats.
-static std::optional<double> splatOf(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  if (!constant || !constant.getValue().isSplat() || !isa<FloatType>(tensorType(value).getElementType()))
-    return std::nullopt;
-  return cast<DenseElementsAttr>(constant.getValue()).getSplatValue<FloatAttr>().getValueAsDouble();
-}
-
 static bool isNear(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b); }
 
 namespace {
@@ -117,12 +109,6 @@ struct Rms {
   double epsilon;
 };
 } // namespace
-
-static Value withoutReshape(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
 
 /// Whether `value` is the mean of x^2 over the dimensions from some one on, plus epsilon.
 static std::optional<Rms> meanSquare(Value value) {

@@ -54,6 +54,20 @@ bool graph::sameShapes(TypeRange inferred, TypeRange actual) {
   return true;
 }
 
+Value graph::withoutReshape(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
+std::optional<double> graph::splatOf(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto data = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  if (!data || !data.isSplat() || !isa<FloatType>(data.getElementType()))
+    return std::nullopt;
+  return data.getSplatValue<FloatAttr>().getValueAsDouble();
+}
+
 int64_t graph::flopsFromRule(Operation *op) {
   int64_t points = 1;
   for (const auto &factor : cast<dist::ShardingRuleInterface>(op).getShardingRule().factors)

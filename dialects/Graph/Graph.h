@@ -29,6 +29,10 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
+/// The value that a reshape, or a reshape of one, looks at; others are themselves.
+mlir::Value withoutReshape(mlir::Value value);
+/// The one number that a constant of floats repeats.
+std::optional<double> splatOf(mlir::Value value);
 
 /// What is computed only in steps in which somebody looks: bits of `when` in a result's report.
 enum When : int64_t {

@@ -11,3 +11,7 @@ bool training::isContraction(Operation *op) {
   return rule.linear == dist::Linear::each &&
          llvm::any_of(rule.factors, [](const auto &factor) { return factor.reduction == dist::Reduction::sum; });
 }
+
+Type training::smallFloat(StringRef name, MLIRContext *context) {
+  return name == "f16" ? (Type)Float16Type::get(context) : BFloat16Type::get(context);
+}

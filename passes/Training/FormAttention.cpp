@@ -1,5 +1,6 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Training/CausalMask.h"
+#include "passes/Training/Contraction.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,27 +20,24 @@ namespace {
 /// What GPUs' libraries have.
 constexpr int64_t depthStep = 8, mostDepth = 128;
 
-std::optional<double> splatOf(Value value) {
+/// The number that a constant, or one that is repeated along dimensions, has everywhere.
+std::optional<double> numberOf(Value value) {
   while (auto broadcast = value.getDefiningOp<BroadcastOp>())
     value = broadcast.getX();
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto data = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  if (!data || !data.isSplat() || !isa<FloatType>(data.getElementType()))
-    return std::nullopt;
-  return data.getSplatValue<APFloat>().convertToDouble();
+  return splatOf(value);
 }
 
 /// Takes a factor off a value.
 bool takeFactor(Value &value, double &scale) {
   if (auto mul = value.getDefiningOp<MulOp>())
     for (auto [factor, rest] : {std::pair(mul.getRhs(), mul.getLhs()), std::pair(mul.getLhs(), mul.getRhs())})
-      if (auto c = splatOf(factor)) {
+      if (auto c = numberOf(factor)) {
         value = rest;
         scale *= *c;
         return true;
       }
   if (auto div = value.getDefiningOp<DivOp>())
-    if (auto c = splatOf(div.getRhs())) {
+    if (auto c = numberOf(div.getRhs())) {
       value = div.getLhs();
       scale /= *c;
       return true;
@@ -122,7 +120,7 @@ private:
       return false;
     }
     if (auto select = value.getDefiningOp<SelectOp>()) {
-      auto first = splatOf(select.getLhs()), second = splatOf(select.getRhs());
+      auto first = numberOf(select.getLhs()), second = numberOf(select.getRhs());
       bool masksTrue = first && *first <= masksFrom, masksFalse = second && *second <= masksFrom;
       if (masksTrue == masksFalse)
         return false;
@@ -216,8 +214,7 @@ struct FormAttentionPass : impl::FormAttentionPassBase<FormAttentionPass> {
   using FormAttentionPassBase::FormAttentionPassBase;
 
   void runOnOperation() final {
-    Builder builder(&getContext());
-    Type small = type == "f16" ? (Type)builder.getF16Type() : builder.getBF16Type();
+    Type small = smallFloat(type, &getContext());
     SmallVector<Pattern> patterns;
     getOperation().walk([&](SoftmaxOp softmax) {
       Pattern pattern;

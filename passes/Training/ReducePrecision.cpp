@@ -18,7 +18,7 @@ struct ReducePrecisionPass : impl::ReducePrecisionPassBase<ReducePrecisionPass> 
 
   void runOnOperation() final {
     OpBuilder builder(&getContext());
-    Type small = type == "f16" ? (Type)builder.getF16Type() : builder.getBF16Type();
+    Type small = smallFloat(type, &getContext());
     SmallVector<Operation *> contractions;
     getOperation().walk([&](Operation *op) {
       if (isContraction(op) && graph::tensorType(op->getResult(0)).getElementType().isF32())
