@@ -20,7 +20,6 @@ struct Form {
   struct Linear {
     double a = 0, b = 0, c = 0;
     bool isConstant() const { return a == 0 && b == 0; }
-    bool operator==(const Linear &) const = default;
   };
   Linear below, above;
   std::optional<int64_t> edge;
@@ -64,13 +63,36 @@ bool holds(Predicate predicate, double x, double y) {
   return false;
 }
 
-/// x < y and the like, of indices (k - q against a whole number) or of constants.
-std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) {
-  auto constants = combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
+/// A truth value of constants.
+template <typename Test> std::optional<Form> tested(const Form &x, const Form &y, Test test) {
+  return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
     if (!p.isConstant() || !q.isConstant())
       return std::nullopt;
-    return Linear{0, 0, holds(predicate, p.c, q.c) ? 1.0 : 0.0};
+    return Linear{0, 0, test(p.c, q.c) ? 1.0 : 0.0};
   });
+}
+
+/// x + factor y.
+std::optional<Form> sum(const Form &x, const Form &y, double factor) {
+  return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
+    return Linear{p.a + factor * q.a, p.b + factor * q.b, p.c + factor * q.c};
+  });
+}
+
+/// Of which one is constant.
+std::optional<Form> product(const Form &x, const Form &y) {
+  return combined(x, y, [](Linear p, Linear q) -> std::optional<Linear> {
+    if (!p.isConstant())
+      std::swap(p, q);
+    if (!p.isConstant() || (!std::isfinite(p.c) && !q.isConstant()))
+      return std::nullopt;
+    return Linear{q.isConstant() ? 0 : p.c * q.a, q.isConstant() ? 0 : p.c * q.b, p.c * q.c};
+  });
+}
+
+/// x < y and the like, of indices (k - q against a whole number) or of constants.
+std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) {
+  auto constants = tested(x, y, [&](double p, double q) { return holds(predicate, p, q); });
   if (constants || x.edge || y.edge)
     return constants;
   Linear d = {x.below.a - y.below.a, x.below.b - y.below.b, x.below.c - y.below.c}; // compared with zero
@@ -99,14 +121,19 @@ std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) 
 enum Place { queries, keys, single, other };
 using Places = SmallVector<Place, 4>;
 
-std::optional<Form> formOf(Value value, Places places);
+/// Reads computations; gives up where they are long, as values that many others use make them.
+struct Reader {
+  int left = 4096; ///< operations that may still be looked at, each as often as it is used
+  std::optional<Form> formOf(Value value, Places places);
+  std::optional<Form> formOf(Operation *op, const Places &places);
+};
 
 /// Whether integers of the type hold what is computed here with numbers of any size.
 bool holdsForm(Type element, const Form &form) {
   auto integer = dyn_cast<IntegerType>(element);
   if (!integer || integer.getWidth() == 1)
     return true;
-  constexpr double most = 1 << 10, mostConstant = 1 << 30; // of indices that are below 2^20
+  constexpr double most = 1 << 8, mostConstant = 1 << 30; // of indices that are below 2^20
   return integer.getWidth() >= 32 && !integer.isUnsigned() &&
          llvm::all_of(ArrayRef<Linear>{form.below, form.above}, [&](const Linear &x) {
            return std::abs(x.a) <= most && std::abs(x.b) <= most && std::abs(x.c) <= mostConstant;
@@ -123,27 +150,11 @@ bool keepsNumbers(Type from, Type to) {
   return wideFloat || (isa<IntegerType>(to) && to.getIntOrFloatBitWidth() >= 32);
 }
 
-std::optional<Form> formOf(Operation *op, const Places &places) {
+std::optional<Form> Reader::formOf(Operation *op, const Places &places) {
   auto operand = [&](unsigned i) { return formOf(op->getOperand(i), places); };
   auto both = [&](auto combine) -> std::optional<Form> {
     auto x = operand(0), y = operand(1);
     return x && y ? combine(*x, *y) : std::nullopt;
-  };
-  auto linear = [&](double sign) {
-    return both([&](const Form &x, const Form &y) {
-      return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
-        return Linear{p.a + sign * q.a, p.b + sign * q.b, p.c + sign * q.c};
-      });
-    });
-  };
-  auto logical = [&](auto of) {
-    return both([&](const Form &x, const Form &y) {
-      return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
-        if (!p.isConstant() || !q.isConstant())
-          return std::nullopt;
-        return Linear{0, 0, of(p.c, q.c)};
-      });
-    });
   };
   return llvm::TypeSwitch<Operation *, std::optional<Form>>(op)
       .Case([&](ConstantOp constant) -> std::optional<Form> {
@@ -167,31 +178,24 @@ std::optional<Form> formOf(Operation *op, const Places &places) {
       })
       .Case([&](NegOp) -> std::optional<Form> {
         auto x = operand(0);
-        if (x)
-          for (Linear *part : {&x->below, &x->above})
-            *part = {-part->a, -part->b, -part->c};
-        return x;
+        return x ? sum(constantForm(0), *x, -1) : std::nullopt;
       })
-      .Case([&](AddOp) { return linear(1); })
-      .Case([&](SubOp) { return linear(-1); })
-      .Case([&](MulOp) {
-        return both([&](const Form &x, const Form &y) {
-          return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
-            if (!p.isConstant())
-              std::swap(p, q);
-            if (!p.isConstant() || (!std::isfinite(p.c) && !q.isConstant()))
-              return std::nullopt;
-            return Linear{q.isConstant() ? 0 : p.c * q.a, q.isConstant() ? 0 : p.c * q.b, p.c * q.c};
-          });
+      .Case([&](AddOp) { return both([](const Form &x, const Form &y) { return sum(x, y, 1); }); })
+      .Case([&](SubOp) { return both([](const Form &x, const Form &y) { return sum(x, y, -1); }); })
+      .Case([&](MulOp) { return both(product); })
+      .Case([&](AndOp) {
+        return both([](const Form &x, const Form &y) {
+          return tested(x, y, [](double p, double q) { return p != 0 && q != 0; });
         });
       })
-      .Case([&](AndOp) { return logical([](double x, double y) { return x != 0 && y != 0 ? 1.0 : 0.0; }); })
-      .Case([&](OrOp) { return logical([](double x, double y) { return x != 0 || y != 0 ? 1.0 : 0.0; }); })
+      .Case([&](OrOp) {
+        return both([](const Form &x, const Form &y) {
+          return tested(x, y, [](double p, double q) { return p != 0 || q != 0; });
+        });
+      })
       .Case([&](NotOp) -> std::optional<Form> {
         auto x = operand(0);
-        if (!x || !x->below.isConstant() || !x->above.isConstant())
-          return std::nullopt;
-        return Form{{0, 0, x->below.c == 0 ? 1.0 : 0.0}, {0, 0, x->above.c == 0 ? 1.0 : 0.0}, x->edge};
+        return x ? tested(*x, *x, [](double p, double) { return p == 0; }) : std::nullopt;
       })
       .Case([&](CompareOp compare) {
         return both([&](const Form &x, const Form &y) { return compared(compare.getPredicate(), x, y); });
@@ -240,9 +244,9 @@ std::optional<Form> formOf(Operation *op, const Places &places) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-std::optional<Form> formOf(Value value, Places places) {
+std::optional<Form> Reader::formOf(Value value, Places places) {
   Operation *op = value.getDefiningOp();
-  auto form = op ? formOf(op, places) : std::nullopt;
+  auto form = op && left-- > 0 ? formOf(op, places) : std::nullopt;
   return form && holdsForm(tensorType(value).getElementType(), *form) ? form : std::nullopt;
 }
 } // namespace
@@ -257,7 +261,7 @@ static std::optional<std::pair<double, double>> stepOf(Value value) {
     places.push_back(size == 1 ? single : other);
   places[shape.size() - 2] = queries;
   places.back() = keys;
-  auto form = formOf(value, places);
+  auto form = Reader().formOf(value, places);
   if (!form || form->edge != 0 || !form->below.isConstant() || !form->above.isConstant())
     return std::nullopt;
   return std::pair(form->below.c, form->above.c);

@@ -215,3 +215,62 @@ func.func @byte(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2
   %o = graph.matmul %p, %v : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
   return %o : tensor<2x4x16x8xf32>
 }
+
+// -----
+
+// Reading a mask's computation ends, however often its values are used.
+// CHECK-LABEL: @doubled
+// CHECK-NOT: causal
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale
+!mask = tensor<16x16xf32>
+!scores = tensor<2x4x16x16xf32>
+!rows = tensor<2x4x16x8xf32>
+func.func @doubled(%q: !rows, %k: !rows, %v: !rows) -> !rows {
+  %x0 = graph.iota {dim = 0 : i64} : !mask
+  %x1 = graph.add %x0, %x0 : !mask
+  %x2 = graph.add %x1, %x1 : !mask
+  %x3 = graph.add %x2, %x2 : !mask
+  %x4 = graph.add %x3, %x3 : !mask
+  %x5 = graph.add %x4, %x4 : !mask
+  %x6 = graph.add %x5, %x5 : !mask
+  %x7 = graph.add %x6, %x6 : !mask
+  %x8 = graph.add %x7, %x7 : !mask
+  %x9 = graph.add %x8, %x8 : !mask
+  %x10 = graph.add %x9, %x9 : !mask
+  %x11 = graph.add %x10, %x10 : !mask
+  %x12 = graph.add %x11, %x11 : !mask
+  %x13 = graph.add %x12, %x12 : !mask
+  %x14 = graph.add %x13, %x13 : !mask
+  %x15 = graph.add %x14, %x14 : !mask
+  %x16 = graph.add %x15, %x15 : !mask
+  %x17 = graph.add %x16, %x16 : !mask
+  %x18 = graph.add %x17, %x17 : !mask
+  %x19 = graph.add %x18, %x18 : !mask
+  %x20 = graph.add %x19, %x19 : !mask
+  %x21 = graph.add %x20, %x20 : !mask
+  %x22 = graph.add %x21, %x21 : !mask
+  %x23 = graph.add %x22, %x22 : !mask
+  %x24 = graph.add %x23, %x23 : !mask
+  %x25 = graph.add %x24, %x24 : !mask
+  %x26 = graph.add %x25, %x25 : !mask
+  %x27 = graph.add %x26, %x26 : !mask
+  %x28 = graph.add %x27, %x27 : !mask
+  %x29 = graph.add %x28, %x28 : !mask
+  %x30 = graph.add %x29, %x29 : !mask
+  %x31 = graph.add %x30, %x30 : !mask
+  %x32 = graph.add %x31, %x31 : !mask
+  %x33 = graph.add %x32, %x32 : !mask
+  %x34 = graph.add %x33, %x33 : !mask
+  %x35 = graph.add %x34, %x34 : !mask
+  %x36 = graph.add %x35, %x35 : !mask
+  %x37 = graph.add %x36, %x36 : !mask
+  %x38 = graph.add %x37, %x37 : !mask
+  %x39 = graph.add %x38, %x38 : !mask
+  %x40 = graph.add %x39, %x39 : !mask
+  %m = graph.broadcast %x40 {dims = array<i64: 2, 3>} : (!mask) -> !scores
+  %s = graph.matmul %q, %k {transpose_rhs} : (!rows, !rows) -> !scores
+  %x = graph.add %s, %m : !scores
+  %p = graph.softmax %x {dim = 3 : i64} : (!scores) -> !scores
+  %o = graph.matmul %p, %v : (!scores, !rows) -> !rows
+  return %o : !rows
+}
