@@ -154,16 +154,14 @@ TEST(GpuTopK, OrdersAsTheCpuDoes) {
   const float nan = NAN, inf = INFINITY;
   const std::vector<float> numbers = {1, nan, -inf, 1, inf, -0.0f, 0, nan, -2, -inf, -inf, 3, 3, -nan, inf};
   for (std::string order : {"", ", smallest"})
-    for (auto [in, out, dim] :
-         {std::tuple("3x5", "3x4", "1"), std::tuple("5x3", "2x3", "0"), std::tuple("15", "15", "0")}) {
+    for (auto [in, out, where] : {std::tuple("3x5", "3x4", "dim = 1 : i64, k = 4 : i64"),
+                                  std::tuple("5x3", "2x3", "dim = 0 : i64, k = 2 : i64"),
+                                  std::tuple("15", "15", "dim = 0 : i64, k = 15 : i64")}) {
       std::string x = std::string("tensor<") + in + "xf32>", of = std::string("tensor<") + out;
-      std::string text = "func.func @forward(%x: " + x + ") -> (" + of + "xf32>, " + of + "xi64>) {\n" +
-                         "%v, %i = graph.top_k %x {dim = " + dim + " : i64, k = " +
-                         std::string(std::string(out) == "2x3"  ? "2"
-                                     : std::string(out) == "15" ? "15"
-                                                                : "4") +
-                         " : i64" + order + "} : (" + x + ") -> (" + of + "xf32>, " + of +
-                         "xi64>)\nreturn %v, %i : " + of + "xf32>, " + of + "xi64>\n}";
+      std::string types = "(" + of + "xf32>, " + of + "xi64>)";
+      std::string text = "func.func @forward(%x: " + x + ") -> " + types + " {\n%v, %i = graph.top_k %x {" + where +
+                         order + "} : (" + x + ") -> " + types + "\nreturn %v, %i : " + of + "xf32>, " + of +
+                         "xi64>\n}";
       SCOPED_TRACE(text);
       std::vector<std::vector<char>> results[2];
       for (bool forGpu : {false, true}) {

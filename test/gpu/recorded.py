@@ -30,7 +30,8 @@ WAYS = {
     1: ["", "--precision bf16"],
     2: ["--strategy data", "--strategy operator", "--mesh data=2 --zero 1", "--mesh data=2 --zero 2", "--mesh data=2 --zero 3",
         "--mesh stage=2 --microbatches 2 --schedule 1f1b", "--mesh stage=2 --microbatches 4 --schedule interleaved"],
-    4: ["--mesh data=2,model=2", "--mesh data=2,model=2 --zero 3 --precision bf16", "--mesh stage=2,data=2 --microbatches 2 --schedule gpipe"],
+    4: ["--mesh data=2,model=2", "--mesh data=2,model=2 --zero 3", "--mesh data=2,model=2 --zero 3 --precision bf16",
+        "--mesh stage=2,data=2 --microbatches 2 --schedule gpipe"],
     8: ["--mesh data=2,model=4", "--mesh data=8 --zero 1", "--mesh stage=2,data=2,model=2 --microbatches 2 --schedule 1f1b"],
 }
 

@@ -10,13 +10,14 @@ using namespace fake;
 namespace {
 using Values = std::vector<double>; // of a tensor, the last dimension first
 
+Kind kindOf(int type) { return type == Half ? Kind::Half : type == Brain ? Kind::Brain : Kind::Float; }
+
 double rounded(int type, double value) {
   if (type == Int32 || type == Boolean)
     return value;
-  Kind kind = type == Half ? Kind::Half : type == Brain ? Kind::Brain : Kind::Float;
   float space;
-  setNumber(kind, &space, 0, value);
-  return number(kind, &space, 0);
+  setNumber(kindOf(type), &space, 0, value);
+  return number(kindOf(type), &space, 0);
 }
 
 /// Where an element of `to` comes from in a tensor whose dimensions are the same or 1.
@@ -103,8 +104,6 @@ Values reshape(const Operation &o, const Values &x) {
     result[(size_t)i] = memory[(size_t)o.result.offset(i)];
   return result;
 }
-
-Kind kindOf(int type) { return type == Half ? Kind::Half : type == Brain ? Kind::Brain : Kind::Float; }
 } // namespace
 
 void fake::interpret(const Graph &graph, const std::map<int64_t, void *> &memory,

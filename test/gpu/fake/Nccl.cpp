@@ -169,8 +169,10 @@ std::optional<int> breaks(const Op &op) {
   if (text.empty() || left-- != 0)
     return std::nullopt;
   record("nccl breaks");
-  if (text.ends_with(":fails"))
+  if (text.ends_with(":fails")) {
+    std::this_thread::sleep_for(std::chrono::seconds(1)); // by then the others wait in theirs
     return unhandledError;
+  }
   hung = true;
   failed = text.ends_with(":error");
   auto *stick = (void (*)(void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fakeStick");
