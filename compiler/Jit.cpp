@@ -36,6 +36,7 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   add("divisi_wants", &divisi_wants);
   add("divisi_copy", &divisi_copy);
   add("divisi_gemm", &divisi_gemm);
+  add("divisi_gemm_epilogue", &divisi_gemm_epilogue);
   add("divisi_attention", &divisi_attention);
   add("divisi_attention_grad", &divisi_attention_grad);
   add("divisi_conv_forward", &divisi_conv_forward);

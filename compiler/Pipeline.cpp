@@ -89,14 +89,19 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(training::createNarrowContractionsPass());
   if (options.precision == "tf32")
     pm.addPass(training::createUseTf32Pass());
+  if (options.forGpu && (small || options.precision == "tf32"))
+    pm.addPass(training::createKeepGeluPass());
 }
 
-void compiler::addSimplify(OpPassManager &pm) {
+/// `all`: what waited for fuse-epilogues, too.
+static void addDecompose(OpPassManager &pm, bool all) {
   OpPassManager &function = pm.nest<func::FuncOp>();
-  function.addPass(codegen::createDecomposePass());
+  function.addPass(codegen::createDecomposePass({all}));
   function.addPass(createCanonicalizerPass());
   function.addPass(createCSEPass());
 }
+
+void compiler::addSimplify(OpPassManager &pm) { addDecompose(pm, /*all=*/false); }
 
 void compiler::addRemat(OpPassManager &pm, int64_t count) {
   addSimplify(pm);
@@ -145,8 +150,12 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
   function.addPass(partitioning::createBucketGradientsPass(bucket));
 }
 
-void compiler::addExecPipeline(OpPassManager &pm, bool forGpu) {
-  addSimplify(pm);
+void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
+  if (forGpu && epilogues) {
+    addSimplify(pm);
+    pm.nest<func::FuncOp>().addPass(codegen::createFuseEpiloguesPass());
+  }
+  addDecompose(pm, /*all=*/true);
   OpPassManager &function = pm.nest<func::FuncOp>();
   if (forGpu)
     function.addPass(codegen::createExpandTopKPass());

@@ -86,7 +86,7 @@ void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
 /// planned to dist.
 void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches = {});
 /// train (one device) or dist to exec. Kernels for GPUs share less through memory.
-void addExecPipeline(mlir::OpPassManager &pm, bool forGpu);
+void addExecPipeline(mlir::OpPassManager &pm, bool forGpu, bool epilogues = true);
 
 /// Registers the dialects and their lowerings.
 void registerAll(mlir::DialectRegistry &registry);

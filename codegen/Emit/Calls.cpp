@@ -93,6 +93,8 @@ ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
     call.key += " " + std::to_string(word);
   if (call.kind == "gemm") {
     call.flops = 2.0 * params[0] * params[1] * params[2] * params[3] * params[4];
+  } else if (call.kind == "gemm_epilogue") {
+    call.flops = 2.0 * params[0] * params[1] * params[2];
   } else if (StringRef(call.kind).starts_with("conv")) {
     DivisiConv conv;
     std::memcpy(&conv, params.data(), std::min(sizeof conv, params.size() * sizeof(int64_t)));

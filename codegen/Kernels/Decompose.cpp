@@ -13,7 +13,11 @@ struct DecomposePass : impl::DecomposePassBase<DecomposePass> {
 
   void runOnOperation() final {
     SmallVector<Operation *> composites;
-    getOperation().walk([&](graph::DecomposeInterface op) { composites.push_back(op); });
+    getOperation().walk([&](graph::DecomposeInterface op) {
+      if (all)
+        op->removeAttr(graph::names::whole);
+      composites.push_back(op);
+    });
     while (!composites.empty()) {
       Operation *op = composites.pop_back_val();
       OpBuilder builder(op);

@@ -10,6 +10,30 @@ def DecomposePass : Pass<"decompose", "::mlir::func::FuncOp"> {
     library computes. Run canonicalize and cse after it: what
     forward and backward have in common (a softmax's maximum and sum, a norm's statistics) then exists once.
   }];
+  let options = [Option<"all", "all", "bool", "false", "what was kept whole for fuse-epilogues, too">];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
+def FuseEpiloguesPass : Pass<"fuse-epilogues", "::mlir::func::FuncOp"> {
+  let summary = "Products compute what follows them in the same call";
+  let description = [{
+    For GPUs, in a step that is already divided. cuBLASLt adds a bias, applies relu or gelu or multiplies with their gradients, and
+    sums an operand (the gradient of a bias) while a product's elements are in registers. Products of 16 bits or with tf32 whose
+    sizes are multiples of 8 become graph.matmul_epilogue where that leaves less to read and write: a value that only kernels use
+    stays theirs.
+
+    ```mlir
+    %1 = graph.matmul %x, %w {transpose_rhs} : (tensor<256x64xbf16>, tensor<128x64xbf16>) -> tensor<256x128xbf16>
+    %2 = graph.cast %1 : (tensor<256x128xbf16>) -> tensor<256x128xf32>
+    %3 = graph.broadcast %bias {dims = array<i64: 1>} : (tensor<128xf32>) -> tensor<256x128xf32>
+    %4 = graph.add %2, %3 : tensor<256x128xf32>
+    %5 = graph.relu %4 : tensor<256x128xf32>
+    %6 = graph.cast %5 : (tensor<256x128xf32>) -> tensor<256x128xbf16>
+    // becomes
+    %1 = graph.cast %bias : (tensor<128xf32>) -> tensor<128xbf16>
+    %6 = graph.matmul_epilogue relu %x, %w, %1 {transpose_rhs} : (tensor<256x64xbf16>, tensor<128x64xbf16>, tensor<128xbf16>) -> tensor<256x128xbf16>
+    ```
+  }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 

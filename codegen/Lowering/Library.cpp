@@ -51,6 +51,29 @@ struct Matmul : LibraryInterface::ExternalModel<Matmul, MatmulOp> {
   }
 };
 
+static_assert(DIVISI_EPILOGUE_GELU == (int)Epilogue::gelu && DIVISI_EPILOGUE_SUM_B == (int)Epilogue::sum_rhs);
+struct MatmulEpilogue : LibraryInterface::ExternalModel<MatmulEpilogue, MatmulEpilogueOp> {
+  FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
+    auto product = cast<MatmulEpilogueOp>(op);
+    auto lhs = tensorType(product.getLhs()), result = tensorType(product.getResult());
+    auto type = libraryType(op, lhs.getElementType());
+    if (failed(type))
+      return failure();
+    DivisiGemmEpilogue block = {};
+    block.m = result.getDimSize(0);
+    block.n = result.getDimSize(1);
+    block.k = lhs.getDimSize(!product.getTransposeLhs());
+    block.transpose_a = product.getTransposeLhs();
+    block.transpose_b = product.getTransposeRhs();
+    block.type = *type;
+    block.tf32 = product.getTf32();
+    block.epilogue = (int64_t)product.getEpilogue();
+    block.has_operand = product.getOperand() != nullptr;
+    block.has_second = product.getSecond() != nullptr;
+    return call("divisi_gemm_epilogue", block, op);
+  }
+};
+
 /// The block of a convolution with input x, output y and filter of these types.
 template <typename OpT>
 FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, RankedTensorType y,
@@ -175,6 +198,7 @@ void codegen::attachLibrary(MLIRContext *context) {
   AttentionOp::attachInterface<Attention>(*context);
   AttentionGradOp::attachInterface<AttentionGrad>(*context);
   MatmulOp::attachInterface<Matmul>(*context);
+  MatmulEpilogueOp::attachInterface<MatmulEpilogue>(*context);
   ConvOp::attachInterface<Conv>(*context);
   ConvInputGradOp::attachInterface<ConvInputGrad>(*context);
   ConvFilterGradOp::attachInterface<ConvFilterGrad>(*context);

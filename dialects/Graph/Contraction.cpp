@@ -54,10 +54,12 @@ Values MatmulOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 
 /// Partial sums of products whose common dimension is split: so many at most, and no more bytes than cuBLASLt asks for.
-int64_t MatmulOp::getWorkspaceBytes() {
+static int64_t workspaceOfProduct(Value result) {
   constexpr int64_t parts = 32, most = 32 << 20;
-  return std::min(most, parts * 4 * tensorType(getResult()).getNumElements());
+  return std::min(most, parts * 4 * tensorType(result).getNumElements());
 }
+int64_t MatmulOp::getWorkspaceBytes() { return workspaceOfProduct(getResult()); }
+int64_t MatmulEpilogueOp::getWorkspaceBytes() { return workspaceOfProduct(getResult()); }
 
 dist::ShardingRule MatmulOp::getShardingRule() {
   std::string batch, lhs = getTransposeLhs() ? "k m" : "m k", rhs = getTransposeRhs() ? "n k" : "k n";
@@ -65,6 +67,84 @@ dist::ShardingRule MatmulOp::getShardingRule() {
     batch += "b" + std::to_string(d) + " ";
   dist::ShardingRule rule(batch + lhs + "," + batch + rhs + "->" + batch + "m n", *this);
   return rule.contract("k", dist::Reduction::sum).linearIn(dist::Linear::each);
+}
+
+//===- matmul_epilogue
+//----------------------------------------------------------------------------------------------===//
+
+LogicalResult MatmulEpilogueOp::verify() {
+  auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs()), result = tensorType(getResult());
+  Type element = lhs.getElementType();
+  if (lhs.getRank() != 2 || rhs.getRank() != 2 || !isa<FloatType>(element))
+    return emitOpError("expected matrices of floats");
+  int64_t m = lhs.getDimSize(getTransposeLhs()), k = lhs.getDimSize(!getTransposeLhs());
+  int64_t n = rhs.getDimSize(!getTransposeRhs());
+  if (rhs.getDimSize(getTransposeRhs()) != k || rhs.getElementType() != element)
+    return emitOpError("operands do not fit: ") << lhs << " and " << rhs;
+  Epilogue kind = getEpilogue();
+  bool bits = kind == Epilogue::relu || kind == Epilogue::relu_grad;
+  auto vector = [&](int64_t size) { return RankedTensorType::get({size}, element); };
+  auto saved = bits ? RankedTensorType::get({m, n / 8}, IntegerType::get(getContext(), 8))
+                    : RankedTensorType::get({m, n}, element);
+  Type operand, second; // as they are to be
+  if (!sumsOperand())
+    operand = isGradient() ? saved : vector(n);
+  if (kind != Epilogue::bias)
+    second = isGradient() || kind == Epilogue::sum_rhs ? vector(n) : kind == Epilogue::sum_lhs ? vector(m) : saved;
+  auto differ = [](Type actual, Type expected) { return !expected || !sameShapes({expected}, {actual}); };
+  if (differ(result, RankedTensorType::get({m, n}, element)))
+    return emitOpError("expected a result of ") << m << " x " << n << " " << element << ", got " << result;
+  bool needsOperand = kind == Epilogue::bias || isGradient();
+  if (getOperand() ? differ(getOperand().getType(), operand) : needsOperand)
+    return emitOpError("expected ") << (operand ? "a third operand " : "no third operand") << operand;
+  if (getSecond() ? differ(getSecond().getType(), second) : sumsOperand())
+    return emitOpError("expected ") << (second ? "a second result " : "no second result") << second;
+  if (bits && (isGradient() || getSecond()) && (n % 128 != 0 || element.isF64()))
+    return emitOpError("expected a multiple of 128 columns of at most 32 bits for relu's bits, got ") << result;
+  return success();
+}
+
+Values MatmulEpilogueOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
+
+Values MatmulEpilogueOp::decompose(B &b) {
+  if (!tensorType(getLhs()).getElementType().isF64())
+    return {};
+  Value x = b.matmul(getLhs(), getRhs(), getTransposeLhs(), getTransposeRhs());
+  Values results;
+  if (sumsOperand()) {
+    bool left = getEpilogue() == Epilogue::sum_lhs;
+    results = {x, b.reduceSum(left ? getLhs() : getRhs(), {left ? !getTransposeLhs() : getTransposeRhs()})};
+  } else if (getEpilogue() == Epilogue::gelu_grad) {
+    Value gradient = b.op<GeluGradOp>(getOperand(), x, /*tanh=*/true, /*whole=*/false);
+    results = {gradient, b.reduceSum(gradient, {0})};
+  } else if (getEpilogue() == Epilogue::relu_grad || (getEpilogue() == Epilogue::relu && getSecond())) {
+    return {}; // (bits)
+  } else {
+    Value biased = getOperand() ? b.add(x, b.broadcastAlong(getOperand(), shapeOf(x), {0})) : x;
+    results = {biased, biased};
+    if (getEpilogue() == Epilogue::relu)
+      results[0] = b.op<ReluOp>(biased);
+    if (getEpilogue() == Epilogue::gelu)
+      results[0] = b.op<GeluOp>(biased, /*tanh=*/true, /*whole=*/false);
+  }
+  results.resize(getNumResults());
+  return results;
+}
+
+dist::ShardingRule MatmulEpilogueOp::getShardingRule() {
+  std::string text = getTransposeLhs() ? "k m" : "m k";
+  text += getTransposeRhs() ? ",n k" : ",k n";
+  bool bits = getEpilogue() == Epilogue::relu || getEpilogue() == Epilogue::relu_grad;
+  std::string saved = bits ? "m s" : "m n";
+  if (getOperand())
+    text += isGradient() ? "," + saved : ",n";
+  text += "->m n";
+  if (getSecond())
+    text += getEpilogue() == Epilogue::sum_lhs ? ",m" : isGradient() || sumsOperand() ? ",n" : "," + saved;
+  dist::ShardingRule rule(text, *this);
+  for (const char *factor : {"m", "k", "n"})
+    rule = rule.whole(factor);
+  return bits && (isGradient() || getSecond()) ? rule.whole("s") : rule;
 }
 
 //===- convolutions

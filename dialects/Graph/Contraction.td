@@ -1,7 +1,7 @@
 #ifndef DIVISI_DIALECTS_GRAPH_CONTRACTION
 #define DIVISI_DIALECTS_GRAPH_CONTRACTION
 
-include "dialects/Graph/GraphBase.td"
+include "dialects/Graph/Attributes.td"
 
 def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
   let summary = "matrix product with any number of leading batch dimensions";
@@ -20,6 +20,39 @@ def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
   let extraClassDeclaration = inferred # [{
     int64_t getFlopsPerPoint() { return 2; }
     int64_t getWorkspaceBytes();
+  }];
+}
+
+def Graph_MatmulEpilogueOp
+    : Graph_Op<"matmul_epilogue", [CostInterface, DeclareOpInterfaceMethods<DecomposeInterface>]> {
+  let summary = "matrix product with what follows it, as GPUs' libraries compute both in one call";
+  let description = [{
+    x = op(lhs) op(rhs), summed in f32 (f64 for f64), and then, by `epilogue`:
+
+    - bias, relu, gelu (its tanh approximation): result = f(x + `operand`), where the operand is a bias [n]; relu and gelu may be
+      without one. A second result is what the gradient needs: of gelu its argument [m, n], of relu bits [m, n / 8] that
+      say where it was positive (n is a multiple of 128), in the library's own order.
+    - relu_grad, gelu_grad: result = x * f'(.), where `operand` is that second result. A second result is the sum [n] of the
+      result's rows: the gradient of a bias.
+    - sum_lhs, sum_rhs: result = x; the second result is op(lhs) summed along the contracted dimension [m], or op(rhs) [n].
+
+    fuse-epilogues makes it, where a step is already divided. f64 is decomposed.
+
+    ```mlir
+    %y, %saved = graph.matmul_epilogue gelu %x, %w, %bias {transpose_rhs} : (tensor<256x64xbf16>, tensor<128x64xbf16>, tensor<128xbf16>)
+      -> (tensor<256x128xbf16>, tensor<256x128xbf16>)
+    ```
+  }];
+  let arguments = (ins Graph_EpilogueAttr:$epilogue, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+                       Optional<AnyRankedTensor>:$operand, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs, UnitAttr:$tf32);
+  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$second);
+  let assemblyFormat = "$epilogue operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getFlopsPerPoint() { return 2; }
+    int64_t getWorkspaceBytes();
+    bool isGradient() { return getEpilogue() == Epilogue::relu_grad || getEpilogue() == Epilogue::gelu_grad; }
+    bool sumsOperand() { return getEpilogue() == Epilogue::sum_lhs || getEpilogue() == Epilogue::sum_rhs; }
   }];
 }
 

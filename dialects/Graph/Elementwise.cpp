@@ -93,15 +93,22 @@ static Value geluInner(B &b, Value x) {
 }
 
 Values GeluOp::decompose(B &b) {
+  if (getWhole())
+    return {};
   Value x = getX();
   Value f = getTanh() ? b.op<TanhOp>(geluInner(b, x)) : b.op<ErfOp>(b.scale(x, 1 / std::numbers::sqrt2));
   return {b.mul(b.scale(x, 0.5), b.addConst(f, 1))};
 }
 
 Values GeluOp::buildGradient(B &b, ArrayRef<Value> gradients) {
-  Value g = gradients[0], x = getX();
-  if (!g)
-    return {Value()};
+  return {gradients[0] ? b.op<GeluGradOp>(getX(), gradients[0], getTanh(), getWhole()) : Value()};
+}
+Values GeluGradOp::buildGradient(B &, ArrayRef<Value>) { return Values(2); }
+
+Values GeluGradOp::decompose(B &b) {
+  if (getWhole())
+    return {};
+  Value g = getGradient(), x = getX();
   if (getTanh()) { // 0.5 (1 + t) + 0.5 x (1 - t^2) u', with t = tanh u
     Value t = b.op<TanhOp>(geluInner(b, x));
     Value slope = b.scale(b.addConst(b.scale(b.mul(x, x), 3 * geluCubic), 1), geluScale);

@@ -57,10 +57,19 @@ def Graph_NotOp : Graph_Unary<"not", "bitwise (for booleans: logical) negation">
 def Graph_GeluOp : Graph_Elementwise<"gelu", "no", 20, [SameOperandsAndResultType,
                                                         DeclareOpInterfaceMethods<DecomposeInterface>]> {
   let summary = "x * Phi(x), by erf or by the tanh approximation";
-  let description = [{ Hendrycks and Gimpel, arXiv 1606.08415. }];
-  let arguments = (ins AnyRankedTensor:$x, UnitAttr:$tanh);
+  let description = [{
+    Hendrycks and Gimpel, arXiv 1606.08415. With `whole` it stays one operation until fuse-epilogues has seen it (keep-gelu).
+  }];
+  let arguments = (ins AnyRankedTensor:$x, UnitAttr:$tanh, UnitAttr:$whole);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+def Graph_GeluGradOp : Graph_Elementwise<"gelu_grad", "no", 24, [SameOperandsAndResultType,
+                                                                 DeclareOpInterfaceMethods<DecomposeInterface>]> {
+  let summary = "gradient of graph.gelu with respect to x";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$gradient, UnitAttr:$tanh, UnitAttr:$whole);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` type($x)";
 }
 
 class Graph_Predicate<string mnemonic, string text>

@@ -49,6 +49,7 @@ inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";      // argume
 inline constexpr llvm::StringLiteral modelShape = "graph.model_shape"; // argument: a parameter's shape in the model
 inline constexpr llvm::StringLiteral neutral = "graph.neutral";        // graph.pad: added to make a size divide
 inline constexpr llvm::StringLiteral tf32 = "tf32";                    // of products: operands may be rounded to TF32
+inline constexpr llvm::StringLiteral whole = "whole";                  // of gelu: not decomposed yet
 inline constexpr llvm::StringLiteral microbatches =
     "graph.microbatches"; // function: how many; input: cut in so many along its first dimension
 inline constexpr llvm::StringLiteral input = "graph.input";   // argument: an input's name

@@ -98,6 +98,14 @@ def UseTf32Pass : Pass<"use-tf32", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
+def KeepGeluPass : Pass<"keep-gelu", "::mlir::ModuleOp"> {
+  let summary = "The tanh approximation of gelu, and its gradient, stay one operation each";
+  let description = [{
+    For fuse-epilogues, which looks for them behind products. What it leaves is decomposed then.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
 def NarrowContractionsPass : Pass<"narrow-contractions", "::mlir::ModuleOp"> {
   let summary = "Contractions whose operands were rounded compute with the rounded ones";
   let description = [{

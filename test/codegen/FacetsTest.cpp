@@ -28,12 +28,13 @@ protected:
 
 std::string name(Operation *op) { return op->getName().stripDialect().str(); }
 
-/// Operations whose results do not change with their operands, or only in jumps; and the one whose gradient nobody
+/// Operations whose results do not change with their operands, or only in jumps; and those whose gradient nobody
 /// needs.
-const std::set<std::string> flat = {"floor",    "ceil",       "round",          "sign",          "not",
-                                    "is_nan",   "is_inf",     "compare",        "and",           "or",
-                                    "xor",      "shift_left", "shift_right",    "argmax",        "argmin",
-                                    "constant", "iota",       "random_uniform", "max_pool_grad", "attention_grad"};
+const std::set<std::string> flat = {"floor",     "ceil",           "round",          "sign",          "not",
+                                    "is_nan",    "is_inf",         "compare",        "and",           "or",
+                                    "xor",       "shift_left",     "shift_right",    "argmax",        "argmin",
+                                    "constant",  "iota",           "random_uniform", "max_pool_grad", "attention_grad",
+                                    "gelu_grad", "matmul_epilogue"};
 
 /// Operations of the step's structure, which passes remove: no code is made of them.
 bool isStructure(RegisteredOperationName op) { return op.getTypeID() == TypeID::get<graph::AccumulateOp>(); }

@@ -25,6 +25,23 @@ inline std::vector<Sample> samples() {
         "asinh",    "acosh", "atanh", "floor", "ceil", "round", "sign",       "gelu"})
     list.push_back({"%x: " + t, std::string("%0 = graph.") + name + " %x : " + t});
   list.push_back({"%x: " + t, "%0 = graph.gelu %x {tanh} : " + t});
+  for (const char *form : {"", " {tanh}"})
+    list.push_back({"%x: " + t + ", %y: " + t, std::string("%0 = graph.gelu_grad %x, %y") + form + " : " + t});
+  const std::string matrix = "tensor<4x128xf32>", vector = "tensor<128xf32>";
+  auto epilogue = [&](const std::string &kind, const std::string &third, const std::string &second) {
+    list.push_back({"%x: " + matrix + ", %y: tensor<128x128xf32>" + (third.empty() ? "" : ", %z: " + third),
+                    (second.empty() ? "%0 = graph.matmul_epilogue " : "%0:2 = graph.matmul_epilogue ") + kind +
+                        " %x, %y" + (third.empty() ? "" : ", %z") + " : (" + matrix + ", tensor<128x128xf32>" +
+                        (third.empty() ? "" : ", " + third) + ") -> (" + matrix +
+                        (second.empty() ? "" : ", " + second) + ")"});
+  };
+  epilogue("bias", vector, "");
+  epilogue("relu", vector, "tensor<4x16xi8>");
+  epilogue("relu_grad", "tensor<4x16xi8>", vector);
+  epilogue("gelu", "", matrix);
+  epilogue("gelu_grad", matrix, "");
+  epilogue("sum_lhs", "", "tensor<4xf32>");
+  epilogue("sum_rhs", "", vector);
   for (const char *name : {"add", "sub", "mul", "div", "rem", "pow", "max", "min"})
     list.push_back({"%x: " + t + ", %y: " + t, std::string("%0 = graph.") + name + " %x, %y : " + t});
   for (const char *name : {"and", "or", "xor", "shift_left", "shift_right"})

@@ -31,6 +31,9 @@ public:
   void launch(const DivisiKernel &kernel, void *const *buffers) override;
   void copy(const DivisiCopy &params, void *const *buffers) override { divisi_copy(&cpu, &params, buffers); }
   void gemm(const DivisiGemm &params, void *const *buffers) override { divisi_gemm(&cpu, &params, buffers); }
+  void gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) override {
+    divisi_gemm_epilogue(&cpu, &params, buffers);
+  }
   void conv(runtime::ConvKind kind, const DivisiConv &params, void *const *buffers) override;
   void attention(runtime::AttentionKind kind, const DivisiAttention &params, void *const *buffers) override;
   void topK(const DivisiTopK &params, void *const *buffers) override { divisi_top_k(&cpu, &params, buffers); }

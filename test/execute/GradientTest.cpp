@@ -17,10 +17,11 @@ namespace {
 
 /// Operations that have no gradient by nature, or none that training needs.
 const std::set<std::string> notDifferentiable = {
-    "floor",  "ceil",       "round",          "sign",          "not",
-    "is_nan", "is_inf",     "compare",        "and",           "or",
-    "xor",    "shift_left", "shift_right",    "constant",      "iota",
-    "argmax", "argmin",     "random_uniform", "max_pool_grad", "attention_grad"};
+    "floor",     "ceil",           "round",          "sign",          "not",
+    "is_nan",    "is_inf",         "compare",        "and",           "or",
+    "xor",       "shift_left",     "shift_right",    "constant",      "iota",
+    "argmax",    "argmin",         "random_uniform", "max_pool_grad", "attention_grad",
+    "gelu_grad", "matmul_epilogue"};
 
 class GradientTest : public testing::TestWithParam<GradientSample> {
 protected:

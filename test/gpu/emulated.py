@@ -10,11 +10,14 @@ One line per check, then `N passed, N failed`.
 """
 
 import argparse
+import array
 import collections
 import json
 import os
 import pathlib
+import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -49,6 +52,14 @@ WAYS = {
 
 
 LONG = ("fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
+
+
+def write_numbers(path, rows, columns, seed):
+    """A matrix of numbers between -1 and 1."""
+    draw = random.Random(seed)
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns})}}".ljust(117) + "\n"
+    numbers = (draw.uniform(-1, 1) for _ in range(rows * columns))
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + array.array("f", numbers).tobytes())
 
 
 class Tests:
@@ -131,6 +142,53 @@ class Tests:
                 return f"rank {rank} has {len(reduced)} collectives"
         return ""
 
+    def epilogues(self, precision, tolerance):
+        """Products compute what follows them: every epilogue of cuBLASLt is asked for, on the GPU as on the CPU losses and norms are those
+        of a program in 32 bits, and without them nothing is."""
+        with tempfile.TemporaryDirectory() as folder:
+            words = []
+            for name, columns, seed in (("x", 40, 1), ("y", 8, 2)):
+                write_numbers(pathlib.Path(folder) / f"{name}.npy", 24 * 4, columns, seed)
+                words += ["--data", f"{name}={folder}/{name}.npy"]
+            words += ["--init", "3", "--steps", "32", "--no-shuffle", "--log-grad-norms", "--quiet"]
+
+            def train(name, flags, device, log=""):
+                path = pathlib.Path(folder) / name
+                command = [sys.executable, HERE / "emulated_divisi.py", "compile", HERE / "wide.mlir", "--optimizer", "adam", "--lr", "0.003", "-o", path, *flags]
+                subprocess.run(list(map(str, command)), env=self.environment, check=True, capture_output=True)
+                lines = pathlib.Path(f"{path}.{device}.jsonl")
+                done = self.run([str(path), *words, "--device", device, "--log", str(lines)], DIVISI_FAKE_GPU_LOG=log)
+                if done.returncode != 0:
+                    raise RuntimeError(f"{name} on {device}: {done.stderr.strip()}")
+                rows = [json.loads(line) for line in lines.read_text().splitlines()]
+                norms = next(row["grad_norms"] for row in rows if "grad_norms" in row)
+                return [row["loss"] for row in rows if "loss" in row], norms
+
+            try:
+                log = pathlib.Path(folder) / "calls"
+                wanted, norms = train("plain", ["--target", "cpu"], "cpu")
+                flags = ["--precision", precision, "--target"]
+                found = {
+                    "on a GPU": train("fused", [*flags, "cuda"], "cuda", str(log)),
+                    "on the CPU": train("both", [*flags, "cpu,cuda"], "cpu"),
+                    "without": train("without", [*flags, "cuda", "--no-epilogues"], "cuda", f"{log}.without"),
+                }
+            except RuntimeError as error:
+                return str(error)
+            codes, without = (set(re.findall(r"matmul .* epilogue (\d+)", pathlib.Path(p).read_text())) for p in (log, f"{log}.without"))
+        # In cublasLtEpilogue_t: a bias; relu and gelu with a bias and what the gradient needs; their gradients and that of the bias;
+        # a bias's from either operand.
+        if not codes >= {"4", "134", "164", "152", "208", "256", "512"} or without != {"1"}:
+            return f"epilogues {sorted(map(int, codes))}, without {sorted(map(int, without))}"
+        if wanted[28] > 0.6 * wanted[0]:  # of the same batch
+            return f"nothing is learned: {wanted}"
+        for how, (losses, found_norms) in found.items():
+            off = max(abs(a - b) / b for a, b in zip(losses, wanted, strict=True))
+            off_norm = max(abs(found_norms[name] - norm) / norm for name, norm in norms.items())
+            if off > tolerance or off_norm > 5 * tolerance:
+                return f"{how} losses are {off:.2g} off, norms {off_norm:.2g}"
+        return ""
+
     def lost(self, how):
         """Rank 0 waits for ever in a collective, because rank 1 is killed or fails, or with an error of NCCL. All ranks end, and rank
         0 names the step and the collective."""
@@ -210,6 +268,9 @@ def main():
     if options.only in "recording":
         for model in ("mlp", "lenet", "gpt_tiny"):
             tests.check(f"recording: {model}", tests.recording(model))
+    if options.only in "epilogues":
+        for precision, tolerance in (("tf32", 1e-4), ("bf16", 0.02), ("fp16", 0.02)):
+            tests.check(f"epilogues: {precision}", tests.epilogues(precision, tolerance))
     if options.only in "trace":
         tests.check("trace: mlp on data=2", tests.trace())
     if options.only in "lost":

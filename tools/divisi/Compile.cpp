@@ -59,6 +59,7 @@ struct CompileFlags {
   std::string output, emit, cpu = "native";
   std::vector<std::string> targets = {"cpu"};
   std::vector<int> architectures{codegen::cudaArchitectures, std::end(codegen::cudaArchitectures)};
+  bool noEpilogues = false;
 
   bool hasTarget(llvm::StringRef name) const { return llvm::is_contained(targets, name); }
 };
@@ -138,7 +139,7 @@ public:
       level = Level::dist;
     }
     if (level < Level::exec && target >= Level::exec) {
-      if (failed(session.run([&](OpPassManager &pm) { addExecPipeline(pm, train.forGpu); })))
+      if (failed(session.run([&](OpPassManager &pm) { addExecPipeline(pm, train.forGpu, !flags.noEpilogues); })))
         return 1;
       level = Level::exec;
     }
@@ -458,6 +459,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
                    "compute capabilities of the GPUs (default: 80,90,100; later ones run the code for the last)")
       ->delimiter(',')
       ->check(CLI::IsMember({80, 86, 87, 89, 90, 100, 103, 120}));
+  command->add_flag("--no-epilogues", flags->noEpilogues,
+                    "on GPUs, no bias, activation or sum in the same library call as a product");
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"

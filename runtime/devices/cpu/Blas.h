@@ -15,6 +15,9 @@ inline void prepareBlas(DivisiContext *context) {
   context->blasReady = true;
 }
 
+/// What divisi_gemm does on this processor. Throws std::runtime_error.
+void multiplyByBlas(DivisiContext *context, const DivisiGemm &g, void *const *buffers);
+
 } // namespace divisi::runtime
 
 #endif // DIVISI_RUNTIME_DEVICES_CPU_BLAS_H

@@ -164,25 +164,27 @@ void clear(const DivisiGemm &g, const Matrices &c) {
 }
 } // namespace
 
+void divisi::runtime::multiplyByBlas(DivisiContext *context, const DivisiGemm &g, void *const *buffers) {
+  prepareBlas(context);
+  auto *a = static_cast<char *>(buffers[0]), *b = static_cast<char *>(buffers[1]), *c = static_cast<char *>(buffers[2]);
+  Product p{g,
+            {a, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a0, g.a1},
+            {b, g.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.b0, g.b1},
+            {c, g.result_type, g.m, g.n, g.ldc, g.c0, g.c1}};
+  if (g.batch0 <= 0 || g.batch1 <= 0 || g.m <= 0 || g.n <= 0)
+    return;
+  p.check();
+  p.mergeBatch();
+  if (g.k > 0)
+    multiply(context, p);
+  else if (!g.accumulate)
+    clear(p.g, p.c);
+}
+
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers) {
   guarded(context, "matrix product", [&] {
     if (context->accelerator)
       return context->accelerator->gemm(*params, buffers);
-    prepareBlas(context);
-    const DivisiGemm &g = *params;
-    auto *a = static_cast<char *>(buffers[0]), *b = static_cast<char *>(buffers[1]),
-         *c = static_cast<char *>(buffers[2]);
-    Product p{g,
-              {a, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a0, g.a1},
-              {b, g.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.b0, g.b1},
-              {c, g.result_type, g.m, g.n, g.ldc, g.c0, g.c1}};
-    if (g.batch0 <= 0 || g.batch1 <= 0 || g.m <= 0 || g.n <= 0)
-      return;
-    p.check();
-    p.mergeBatch();
-    if (g.k > 0)
-      multiply(context, p);
-    else if (!g.accumulate)
-      clear(p.g, p.c);
+    multiplyByBlas(context, *params, buffers);
   });
 }

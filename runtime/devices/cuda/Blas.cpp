@@ -10,6 +10,7 @@ namespace {
 constexpr int compute32 = 68, compute64 = 70, computeTf32 = 77;
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 constexpr int transposeA = 3, transposeB = 4, batchCount = 5, batchStride = 6, maxWorkspace = 1;
+constexpr int epilogueOf = 7, biasPointer = 8, auxPointer = 11, auxStride = 12;
 constexpr int leastAlignment = 5; // of a; those of b, c and d follow
 /// Of every tensor in an arena.
 constexpr int64_t arenaAlignment = 64;
@@ -35,6 +36,41 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
+
+/// cublasLtEpilogue_t. Its first operand is our second: BGRADA sums b.
+int32_t epilogueCode(const DivisiGemmEpilogue &p) {
+  constexpr int32_t relu = 2, bias = 4, reluGrad = 8, biasGrad = 16, gelu = 32, geluGrad = 64, aux = 128;
+  constexpr int32_t biasGradA = 256, biasGradB = 512;
+  int32_t forward = (p.has_operand ? bias : 0) | (p.has_second ? aux : 0);
+  int32_t gradient = aux | (p.has_second ? biasGrad : 0);
+  switch (p.epilogue) {
+  case DIVISI_EPILOGUE_BIAS:
+    return bias;
+  case DIVISI_EPILOGUE_RELU:
+    return relu | forward;
+  case DIVISI_EPILOGUE_GELU:
+    return gelu | forward;
+  case DIVISI_EPILOGUE_RELU_GRAD:
+    return reluGrad | gradient;
+  case DIVISI_EPILOGUE_GELU_GRAD:
+    return geluGrad | gradient;
+  default:
+    return p.epilogue == DIVISI_EPILOGUE_SUM_A ? biasGradB : biasGradA;
+  }
+}
+
+/// The product alone.
+DivisiGemm productOf(const DivisiGemmEpilogue &p) {
+  DivisiGemm g = {};
+  g.batch0 = g.batch1 = 1;
+  g.m = p.m, g.n = p.n, g.k = p.k;
+  g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
+  g.lda = p.transpose_a ? p.m : p.k, g.ldb = p.transpose_b ? p.k : p.n, g.ldc = p.n;
+  g.type = g.result_type = p.type;
+  g.tf32 = p.tf32;
+  g.workspace = p.workspace;
+  return g;
+}
 
 /// Rows of consecutive matrices that meet the same b are rows of one matrix; two batch dimensions that lie like one are
 /// one.
@@ -99,8 +135,11 @@ struct Blas::Plan {
   const Functions &lt;
   void *desc = nullptr, *first = nullptr, *second = nullptr, *result = nullptr;
   Heuristic choice{};
+  bool epilogue = false;
 
-  explicit Plan(const DivisiGemm &g, const Functions &lt) : g(g), lt(lt) {}
+  Plan(const DivisiGemm &g, const Functions &lt);
+  Plan(const Plan &) = delete;
+  Plan &operator=(const Plan &) = delete;
   ~Plan() {
     if (desc)
       lt.descDestroy(desc);
@@ -110,6 +149,14 @@ struct Blas::Plan {
   }
   /// Whether matrices of the batch are added to, or lie in, one place: then they are computed one after the other.
   bool oneByOne() const { return g.batch1 > 1 && g.c1 == 0; }
+  void check(int code, const char *what) const {
+    if (code != 0)
+      throw std::runtime_error(concat("cuBLASLt cannot ", what, " a product of ", g.m, " x ", g.k, " and ", g.k, " x ",
+                                      g.n, " (status ", code, ")"));
+  }
+  template <typename T> void set(int attribute, T value) const {
+    check(lt.descSet(desc, attribute, &value, sizeof value), "describe");
+  }
 };
 
 Blas::Blas(Stream stream) : stream(stream), lt(std::make_unique<Functions>()) {
@@ -122,41 +169,36 @@ Blas::~Blas() {
   lt->destroy(handle);
 }
 
-void Blas::check(int code, const char *what, const DivisiGemm &g) const {
-  if (code != 0)
-    throw std::runtime_error(concat("cuBLASLt cannot ", what, " a product of ", g.m, " x ", g.k, " and ", g.k, " x ",
-                                    g.n, " (status ", code, ")"));
-}
-
-std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
-  auto plan = std::make_unique<Plan>(merged(given), *lt);
-  const DivisiGemm &g = plan->g;
+Blas::Plan::Plan(const DivisiGemm &given, const Functions &lt) : g(merged(given)), lt(lt) {
   bool wide = g.type == DIVISI_F64;
   int compute = wide ? compute64 : g.tf32 && g.type == DIVISI_F32 ? computeTf32 : compute32;
-  check(lt->descCreate(&plan->desc, compute, wide ? real64 : real32), "describe", g);
-  int yes = 1, no = 0;
-  check(lt->descSet(plan->desc, transposeA, g.transpose_b ? &yes : &no, sizeof yes), "describe", g);
-  check(lt->descSet(plan->desc, transposeB, g.transpose_a ? &yes : &no, sizeof yes), "describe", g);
+  check(lt.descCreate(&desc, compute, wide ? real64 : real32), "describe");
+  set(transposeA, int32_t(g.transpose_b != 0));
+  set(transposeB, int32_t(g.transpose_a != 0));
   auto layout = [&](void *&matrix, int64_t type, int64_t rows, int64_t columns, int64_t ld, int64_t stride) {
     ld = std::max(ld, columns); // row-major; of one row it may be anything
-    check(lt->layoutCreate(&matrix, typeOf(type), uint64_t(columns), uint64_t(rows), ld), "lay out", g);
-    if (g.batch1 == 1 || plan->oneByOne())
+    check(lt.layoutCreate(&matrix, typeOf(type), uint64_t(columns), uint64_t(rows), ld), "lay out");
+    if (g.batch1 == 1 || oneByOne())
       return;
     auto count = static_cast<int32_t>(g.batch1);
-    check(lt->layoutSet(matrix, batchCount, &count, sizeof count), "lay out", g);
-    check(lt->layoutSet(matrix, batchStride, &stride, sizeof stride), "lay out", g);
+    check(lt.layoutSet(matrix, batchCount, &count, sizeof count), "lay out");
+    check(lt.layoutSet(matrix, batchStride, &stride, sizeof stride), "lay out");
   };
-  layout(plan->first, g.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.b1);
-  layout(plan->second, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a1);
-  layout(plan->result, g.result_type, g.m, g.n, g.ldc, g.c1);
+  layout(first, g.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.b1);
+  layout(second, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a1);
+  layout(result, g.result_type, g.m, g.n, g.ldc, g.c1);
+}
+
+void Blas::choose(Plan &plan) const {
+  const DivisiGemm &g = plan.g;
   void *preference = nullptr;
-  check(lt->preferenceCreate(&preference), "plan", g);
+  plan.check(lt->preferenceCreate(&preference), "plan");
   auto bytes = static_cast<size_t>(g.workspace);
   int found = 0, code = lt->preferenceSet(preference, maxWorkspace, &bytes, sizeof bytes);
   // Matrices that are computed one after the other begin where the ones before end.
   auto aligned = [&](int64_t outer, int64_t inner, int64_t type) {
     int64_t steps = arenaAlignment | (g.batch0 > 1 ? outer : 0) * widthOfType(type) |
-                    (plan->oneByOne() ? inner : 0) * widthOfType(type);
+                    (plan.oneByOne() ? inner : 0) * widthOfType(type);
     return static_cast<uint32_t>(steps & -steps);
   };
   uint32_t result = aligned(g.c0, g.c1, g.result_type);
@@ -164,12 +206,11 @@ std::unique_ptr<Blas::Plan> Blas::plan(const DivisiGemm &given) const {
   for (int i = 0; i < 4 && code == 0; ++i)
     code = lt->preferenceSet(preference, leastAlignment + i, &alignments[i], sizeof alignments[i]);
   if (code == 0)
-    code = lt->heuristic(handle, plan->desc, plan->first, plan->second, plan->result, plan->result, preference, 1,
-                         &plan->choice, &found);
+    code = lt->heuristic(handle, plan.desc, plan.first, plan.second, plan.result, plan.result, preference, 1,
+                         &plan.choice, &found);
   lt->preferenceDestroy(preference);
-  check(code, "plan", g);
-  check(found == 0 || plan->choice.status != 0 ? -1 : 0, "find an algorithm for", g);
-  return plan;
+  const char *what = plan.epilogue ? "find an algorithm (compile with --no-epilogues) for" : "find an algorithm for";
+  plan.check(code != 0 ? code : found == 0 || plan.choice.status != 0 ? -1 : 0, what);
 }
 
 void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
@@ -180,8 +221,11 @@ void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
   if (params.k == 0 && params.accumulate)
     return;
   auto &plan = plans[&params];
-  if (!plan)
-    plan = this->plan(params);
+  if (!plan) {
+    auto fresh = std::make_unique<Plan>(params, *lt);
+    choose(*fresh);
+    plan = std::move(fresh);
+  }
   const DivisiGemm &g = plan->g;
   int64_t width = static_cast<int64_t>(widthOfType(g.type)),
           resultWidth = static_cast<int64_t>(widthOfType(g.result_type));
@@ -195,9 +239,44 @@ void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
       const char *a = static_cast<const char *>(buffers[0]) + (i * g.a0 + j * g.a1) * width;
       const char *b = static_cast<const char *>(buffers[1]) + (i * g.b0 + j * g.b1) * width;
       char *c = static_cast<char *>(buffers[2]) + (i * g.c0 + j * g.c1) * resultWidth;
-      check(lt->matmul(handle, plan->desc, one, b, plan->first, a, plan->second, g.accumulate ? one : zero, c,
-                       plan->result, c, plan->result, plan->choice.algorithm, g.workspace > 0 ? buffers[3] : nullptr,
-                       static_cast<size_t>(g.workspace), stream),
-            "compute", g);
+      plan->check(lt->matmul(handle, plan->desc, one, b, plan->first, a, plan->second, g.accumulate ? one : zero, c,
+                             plan->result, c, plan->result, plan->choice.algorithm,
+                             g.workspace > 0 ? buffers[3] : nullptr, static_cast<size_t>(g.workspace), stream),
+                  "compute");
     }
+}
+
+void Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) {
+  if (params.m <= 0 || params.n <= 0)
+    return;
+  void *const *next = buffers + 2;
+  void *operand = params.has_operand ? *next++ : nullptr, *c = *next++;
+  void *second = params.has_second ? *next++ : nullptr, *workspace = params.workspace > 0 ? *next : nullptr;
+  bool isGradient = params.epilogue == DIVISI_EPILOGUE_RELU_GRAD || params.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
+  bool sums = params.epilogue == DIVISI_EPILOGUE_SUM_A || params.epilogue == DIVISI_EPILOGUE_SUM_B;
+  void *bias = isGradient || sums ? second : operand, *aux = isGradient ? operand : sums ? nullptr : second;
+
+  auto &plan = plans[&params];
+  std::unique_ptr<Plan> fresh;
+  if (!plan) {
+    fresh = std::make_unique<Plan>(productOf(params), *lt);
+    fresh->epilogue = true;
+    fresh->set(epilogueOf, epilogueCode(params));
+    if (aux)
+      fresh->set(auxStride, params.n);
+  }
+  Plan &used = fresh ? *fresh : *plan;
+  if (bias)
+    used.set(biasPointer, bias);
+  if (aux)
+    used.set(auxPointer, aux);
+  if (fresh) {
+    choose(used);
+    plan = std::move(fresh);
+  }
+  float one = 1, zero = 0;
+  used.check(lt->matmul(handle, used.desc, &one, buffers[1], used.first, buffers[0], used.second, &zero, c, used.result,
+                        c, used.result, used.choice.algorithm, workspace, static_cast<size_t>(params.workspace),
+                        stream),
+             "compute");
 }

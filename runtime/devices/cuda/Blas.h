@@ -17,17 +17,18 @@ public:
   explicit Blas(Stream stream);
   ~Blas();
   void gemm(const DivisiGemm &params, void *const *buffers);
+  void gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers);
 
 private:
   struct Functions;
   struct Plan;
-  std::unique_ptr<Plan> plan(const DivisiGemm &g) const;
-  void check(int code, const char *what, const DivisiGemm &g) const;
+  /// Chooses the algorithm of a product that is described and may have an epilogue.
+  void choose(Plan &plan) const;
 
   Stream stream;
   std::unique_ptr<Functions> lt;
   void *handle = nullptr;
-  std::map<const DivisiGemm *, std::unique_ptr<Plan>> plans;
+  std::map<const void *, std::unique_ptr<Plan>> plans; // by parameter block
 };
 
 } // namespace divisi::runtime::cuda

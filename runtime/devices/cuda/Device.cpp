@@ -179,9 +179,12 @@ public:
   void gemm(const DivisiGemm &params, void *const *buffers) override {
     if (params.k == 0 && !params.accumulate && params.batch0 * params.batch1 * params.m * params.n > 0)
       throw std::runtime_error("a product without a common dimension");
-    if (!blas)
-      blas.emplace(stream);
-    blas->gemm(params, buffers);
+    products().gemm(params, buffers);
+  }
+  void gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) override {
+    if (params.k == 0)
+      throw std::runtime_error("a product without a common dimension");
+    products().gemmEpilogue(params, buffers);
   }
 
   void conv(ConvKind kind, const DivisiConv &params, void *const *buffers) override {
@@ -233,6 +236,11 @@ public:
   }
 
 private:
+  Blas &products() {
+    if (!blas)
+      blas.emplace(stream);
+    return *blas;
+  }
   void load(const DivisiProgram &program, int device) {
     int major = 0, minor = 0;
     driver.check(driver.deviceAttribute(&major, capabilityMajor, device), "ask a GPU");

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define DIVISI_ABI_VERSION 5
+#define DIVISI_ABI_VERSION 6
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
 
@@ -103,6 +103,33 @@ typedef struct DivisiGemm {
   int64_t workspace;  /* bytes */
 } DivisiGemm;
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers);
+
+/* A product x of dense row-major matrices, op(a) m x k and op(b) k x n, and what follows it while it is at hand:
+ *   BIAS, RELU, GELU (its tanh approximation): c = f(x + operand), with a bias operand[n]. A second result is what the
+ *     gradient needs: of GELU its argument [m, n], of RELU one bit for each element [m, n / 8], n a multiple of 128.
+ *   RELU_GRAD, GELU_GRAD: c = x * f'(.), where the operand is that second result, written on the same device. A second
+ *     result is the sum of c's rows [n].
+ *   SUM_A, SUM_B: c = x; the second result is op(a) summed along k [m], or op(b) [n].
+ * Buffers: a, b, the operand if there is one, c, the second result if there is one, and the workspace of a GPU's library,
+ * if it has bytes. All but bits are of `type`: F32, F16 or BF16, added up in F32. */
+enum DivisiEpilogue {
+  DIVISI_EPILOGUE_BIAS,
+  DIVISI_EPILOGUE_RELU,
+  DIVISI_EPILOGUE_GELU,
+  DIVISI_EPILOGUE_RELU_GRAD,
+  DIVISI_EPILOGUE_GELU_GRAD,
+  DIVISI_EPILOGUE_SUM_A,
+  DIVISI_EPILOGUE_SUM_B
+};
+typedef struct DivisiGemmEpilogue {
+  int64_t m, n, k;
+  int64_t transpose_a, transpose_b;
+  int64_t type, tf32; /* as in DivisiGemm */
+  int64_t epilogue;   /* enum DivisiEpilogue */
+  int64_t has_operand, has_second;
+  int64_t workspace; /* bytes */
+} DivisiGemmEpilogue;
+void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *params, void *const *buffers);
 
 /* Convolution family over 1 to 3 spatial dimensions.
  * forward (x, w, y): y = conv(x, w); input_grad (dy, w, dx); filter_grad (x, dy, dw).

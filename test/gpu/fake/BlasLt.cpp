@@ -4,15 +4,41 @@
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
 constexpr int success = 0, invalidValue = 7, notSupported = 15;
 constexpr int real32 = 0, real64 = 1, brain16 = 14, compute32 = 68, compute64 = 70, computeTf32 = 77;
 
+// cublasLtEpilogue_t: bits, of which some combinations exist.
+constexpr int relu = 2, bias = 4, reluGrad = 8, biasGrad = 16, gelu = 32, geluGrad = 64, auxiliary = 128;
+constexpr int biasGradA = 256, biasGradB = 512;
+constexpr int combinations[] = {1,
+                                bias,
+                                relu,
+                                relu | auxiliary,
+                                relu | bias,
+                                relu | auxiliary | bias,
+                                reluGrad | auxiliary,
+                                reluGrad | auxiliary | biasGrad,
+                                gelu,
+                                gelu | auxiliary,
+                                gelu | bias,
+                                gelu | auxiliary | bias,
+                                geluGrad | auxiliary,
+                                geluGrad | auxiliary | biasGrad,
+                                biasGradA,
+                                biasGradB};
+
 struct Desc {
-  int compute, scale, transposeA = 0, transposeB = 0;
+  int compute, scale, transposeA = 0, transposeB = 0, epilogue = 1;
+  char *vector = nullptr, *aux = nullptr; // a bias or its gradient; what a gradient needs
+  int64_t auxStride = 0;
+  bool has(int bits) const { return (epilogue & bits) != 0; }
 };
 struct Layout {
   int type;
@@ -41,6 +67,19 @@ void store(const Layout &m, void *data, uint64_t row, uint64_t col, int64_t batc
   setNumber(kindOf(m.type), data, placeOf(m, row, col, batch), value);
 }
 
+/// Whether an epilogue can be computed with what it is given.
+bool fits(const Desc &desc, const Layout &d) {
+  if (desc.epilogue == 1)
+    return true;
+  bool vector = desc.has(bias | biasGrad | biasGradA | biasGradB);
+  if (std::ranges::find(combinations, desc.epilogue) == std::end(combinations) || d.type == real64 || d.batch != 1 ||
+      (vector && !desc.vector))
+    return false;
+  int64_t step = desc.has(relu | reluGrad) ? 128 : 8;
+  return !desc.has(auxiliary) ||
+         (desc.aux && (uintptr_t)desc.aux % 16 == 0 && desc.auxStride % step == 0 && desc.auxStride >= (int64_t)d.rows);
+}
+
 bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c) {
   uint64_t m = desc.transposeA ? a.cols : a.rows, k = desc.transposeA ? a.rows : a.cols;
   uint64_t kb = desc.transposeB ? b.cols : b.rows, n = desc.transposeB ? b.rows : b.cols;
@@ -48,8 +87,51 @@ bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c
     if (x->ld < (int64_t)x->rows || x->rows == 0 || x->cols == 0 || x->batch != c.batch)
       return false;
   return k == kb && m == c.rows && n == c.cols && a.type == b.type &&
-         (a.type == real64) == (desc.compute == compute64) &&
+         (a.type == real64) == (desc.compute == compute64) && fits(desc, c) &&
          (desc.compute == compute32 || desc.compute == compute64 || (desc.compute == computeTf32 && a.type == real32));
+}
+double normalCdf(double x) { return std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)) / 2 + 0.5; }
+double slopeOfGelu(double x) {
+  double t = 2 * normalCdf(x) - 1;
+  return normalCdf(x) + x / 2 * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+/// An element of d from that of the product, in a column-major matrix whose rows have a bias.
+double finish(const Desc &how, const Layout &d, uint64_t row, uint64_t col, double x) {
+  int64_t place = (int64_t)col * how.auxStride + (int64_t)row;
+  char mask = (char)(1 << place % 8);
+  if (how.has(bias))
+    x += number(kindOf(d.type), how.vector, (int64_t)row);
+  if (how.has(reluGrad))
+    return (how.aux[place / 8] & mask) != 0 ? x : 0;
+  if (how.has(geluGrad))
+    return x * slopeOfGelu(number(kindOf(d.type), how.aux, place));
+  if (how.has(relu) && how.has(auxiliary))
+    how.aux[place / 8] = (char)(x > 0 ? how.aux[place / 8] | mask : how.aux[place / 8] & ~mask);
+  if (how.has(gelu) && how.has(auxiliary))
+    setNumber(kindOf(d.type), how.aux, place, x);
+  return how.has(relu) ? std::fmax(x, 0) : how.has(gelu) ? x * normalCdf(x) : x;
+}
+
+/// The gradient of a bias: sums of d's rows, or of an operand along the products' sums.
+void sumUp(const Desc &how, const Layout &a, const void *aData, const Layout &b, const void *bData, const Layout &d,
+           const void *dData) {
+  uint64_t k = how.transposeA ? a.rows : a.cols;
+  auto put = [&](uint64_t i, double sum) { setNumber(kindOf(d.type), how.vector, (int64_t)i, sum); };
+  auto sum = [](uint64_t count, auto element) {
+    double total = 0;
+    for (uint64_t i = 0; i < count; ++i)
+      total += element(i);
+    return total;
+  };
+  for (uint64_t row = 0; row < d.rows && how.has(biasGrad | biasGradA); ++row)
+    put(row, how.has(biasGrad) ? sum(d.cols, [&](uint64_t col) { return load(d, dData, row, col, 0); })
+                               : sum(k, [&](uint64_t p) {
+                                   return how.transposeA ? load(a, aData, p, row, 0) : load(a, aData, row, p, 0);
+                                 }));
+  for (uint64_t col = 0; col < d.cols && how.has(biasGradB); ++col)
+    put(col,
+        sum(k, [&](uint64_t p) { return how.transposeB ? load(b, bData, col, p, 0) : load(b, bData, p, col, 0); }));
 }
 } // namespace
 
@@ -72,12 +154,29 @@ API cublasLtMatmulDescDestroy(void *desc) {
   return success;
 }
 API cublasLtMatmulDescSetAttribute(void *desc, int attribute, const void *value, size_t bytes) {
-  if (bytes != 4 || (attribute != 3 && attribute != 4))
+  auto *of = (Desc *)desc;
+  auto set = [&](auto &field) {
+    if (bytes != sizeof field)
+      return invalidValue;
+    std::memcpy(&field, value, bytes);
+    return success;
+  };
+  switch (attribute) {
+  case 3:
+    return set(of->transposeA);
+  case 4:
+    return set(of->transposeB);
+  case 7:
+    return set(of->epilogue);
+  case 8:
+    return set(of->vector);
+  case 11:
+    return set(of->aux);
+  case 12:
+    return set(of->auxStride);
+  default:
     return invalidValue;
-  int32_t transpose;
-  std::memcpy(&transpose, value, 4);
-  (attribute == 3 ? ((Desc *)desc)->transposeA : ((Desc *)desc)->transposeB) = transpose;
-  return success;
+  }
 }
 API cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld) {
   *layout = new Layout{type, rows, cols, ld};
@@ -117,6 +216,8 @@ API cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const 
 API cublasLtMatmulAlgoGetHeuristic(void *, Desc *desc, Layout *a, Layout *b, Layout *c, Layout *d,
                                    Preference *preference, int, void *results, int *count) {
   *count = 0;
+  if (desc->epilogue != 1 && getenv("FAKE_CUBLASLT_PLAIN"))
+    return success; // nothing found
   if (!matches(*desc, *a, *b, *c) || c != d)
     return notSupported;
   std::memset(results, 0, 96);
@@ -137,7 +238,8 @@ API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout 
   bool wide = desc->scale == real64;
   double scale = wide ? *(const double *)alpha : *(const float *)alpha;
   double keep = wide ? *(const double *)beta : *(const float *)beta;
-  record("matmul %lu x %lu x %lu batch %d", (unsigned long)m, (unsigned long)n, (unsigned long)k, ld->batch);
+  record("matmul %lu x %lu x %lu batch %d epilogue %d", (unsigned long)m, (unsigned long)n, (unsigned long)k, ld->batch,
+         desc->epilogue);
   Desc how = *desc;
   Layout first = *la, second = *lb, result = *ld;
   return enqueueOn(
@@ -150,8 +252,10 @@ API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout 
               for (uint64_t p = 0; p < k; ++p)
                 sum += (how.transposeA ? load(first, a, p, row, i) : load(first, a, row, p, i)) *
                        (how.transposeB ? load(second, b, col, p, i) : load(second, b, p, col, i));
-              store(result, d, row, col, i, scale * sum + (keep != 0 ? keep * load(result, d, row, col, i) : 0));
+              double x = scale * sum + (keep != 0 ? keep * load(result, d, row, col, i) : 0);
+              store(result, d, row, col, i, finish(how, result, row, col, x));
             }
+        sumUp(how, first, a, second, b, result, d);
         return success;
       },
       notSupported);

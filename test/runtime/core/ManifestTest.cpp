@@ -53,7 +53,7 @@ void expectRefusals(const Json &manifest, std::initializer_list<Refusal> cases) 
 }
 
 TEST(ManifestTest, RefusesWhatItCannotTrust) {
-  expectRefusals(fake(), {{"/abi", "1", "not of version 5"},
+  expectRefusals(fake(), {{"/abi", "1", "not of version 6"},
                           {"/batch", "0", "batch"},
                           {"/batch", "\"4\"", "no integer 'batch'"},
                           {"/inputs/0/offset", "-64", "outside of the arena"},

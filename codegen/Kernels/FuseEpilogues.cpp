@@ -1,0 +1,295 @@
+#include "codegen/Kernels/Passes.h"
+#include "codegen/Lowering/Families.h"
+#include "dialects/Graph/GraphBuilder.h"
+
+using namespace mlir;
+using namespace divisi::graph;
+
+namespace divisi::codegen {
+#define GEN_PASS_DEF_FUSEEPILOGUESPASS
+#include "codegen/Kernels/Passes.h.inc"
+
+namespace {
+/// Sizes and places that are multiples of so many elements have fast algorithms; relu's bits come in words.
+constexpr int64_t step = 8, bitStep = 128;
+
+Type elementOf(Value value) { return tensorType(value).getElementType(); }
+int64_t columnsOf(Value value) { return shapeOf(value).back(); }
+
+/// What a product has an epilogue for.
+bool suits(MatmulOp product) {
+  Type element = elementOf(product);
+  bool narrow = element.isBF16() || element.isF16();
+  if (tensorType(product).getRank() != 2 || (!narrow && !(element.isF32() && product.getTf32())))
+    return false;
+  return llvm::all_of(product->getOperands(),
+                      [](Value operand) {
+                        return llvm::all_of(shapeOf(operand), [](int64_t size) { return size > 0; }) &&
+                               columnsOf(operand) % step == 0;
+                      }) &&
+         columnsOf(product) % step == 0;
+}
+
+/// Whether the rows of a reshape's result are the rows of its operand.
+bool keepsColumns(ReshapeOp reshape) {
+  return !reshape.getBarrier() && tensorType(reshape).getRank() > 0 && tensorType(reshape.getX()).getRank() > 0 &&
+         columnsOf(reshape) == columnsOf(reshape.getX());
+}
+
+/// The product that a value is, in other dimensions or widened; null if anybody else reads it.
+MatmulOp productOf(Value value) {
+  while (value.hasOneUse()) {
+    Operation *op = value.getDefiningOp();
+    if (auto product = dyn_cast_or_null<MatmulOp>(op))
+      return suits(product) ? product : MatmulOp();
+    auto reshape = dyn_cast_or_null<ReshapeOp>(op);
+    auto cast = dyn_cast_or_null<CastOp>(op);
+    if (!(reshape && keepsColumns(reshape)) && !(cast && elementOf(value).isF32()))
+      return nullptr;
+    value = op->getOperand(0);
+  }
+  return nullptr;
+}
+
+/// Calls look(user) for all that read a value, or views of it that have its columns.
+template <typename Look> bool allReaders(Value value, const Look &look) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    auto reshape = dyn_cast<ReshapeOp>(user);
+    return reshape && !reshape.getBarrier() ? allReaders(reshape, look) : look(user);
+  });
+}
+
+/// Whether nothing but rounding to the product's type reads a value, or (where nothing is rounded) nothing but
+/// libraries.
+bool isForLibraries(Operation *user, Type element) {
+  if (element.isF32())
+    return isa<LibraryInterface>(user);
+  auto cast = dyn_cast<CastOp>(user);
+  return cast && elementOf(cast) == element;
+}
+
+/// The sum of all rows of so many columns.
+bool isSumOfRows(Operation *op, int64_t columns) {
+  auto sum = dyn_cast<ReduceSumOp>(op);
+  return sum && shapeOf(sum) == ArrayRef(columns) &&
+         llvm::equal(sum.getDims(), llvm::seq<int64_t>(0, tensorType(sum.getX()).getRank() - 1));
+}
+
+/// x > 0, as the gradient of relu asks.
+bool isPositive(Operation *op, Value x) {
+  auto compare = dyn_cast<CompareOp>(op);
+  return compare && compare.getPredicate() == Predicate::gt && compare.getLhs() == x &&
+         splatOf(compare.getRhs()) == 0.0;
+}
+
+class Fuser {
+public:
+  explicit Fuser(Block &block) : block(block) {}
+
+  void run() {
+    SmallVector<AddOp> adds(block.getOps<AddOp>());
+    for (AddOp add : adds)
+      if (Value bias = biasOf(add))
+        fuseForward(add, bias);
+    eraseUnused();
+    SmallVector<MatmulOp> products(block.getOps<MatmulOp>());
+    for (MatmulOp product : products)
+      if (suits(product))
+        fuseSum(product);
+    eraseUnused();
+  }
+
+private:
+  /// The vector that is added to each row of a product.
+  static Value biasOf(AddOp add) {
+    for (auto [x, b] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
+      auto broadcast = b.getDefiningOp<BroadcastOp>();
+      int64_t rank = tensorType(b).getRank();
+      if (broadcast && tensorType(broadcast.getX()).getRank() == 1 && broadcast.getDims()[0] == rank - 1 &&
+          columnsOf(broadcast.getX()) == columnsOf(b) && productOf(x))
+        return broadcast.getX();
+    }
+    return nullptr;
+  }
+  static MatmulOp productUnder(AddOp add) {
+    MatmulOp left = productOf(add.getLhs());
+    return left ? left : productOf(add.getRhs());
+  }
+
+  void fuseForward(AddOp add, Value bias) {
+    MatmulOp product = productUnder(add);
+    Type element = elementOf(product);
+    SmallVector<Operation *> users(add->getUsers());
+    auto gelus = llvm::count_if(users, [](Operation *user) { return isa<GeluOp>(user); });
+    auto relus = llvm::count_if(users, [](Operation *user) { return isa<ReluOp>(user); });
+    if (gelus == 1)
+      return fuseGelu(add, product, bias);
+    if (relus == 1 && users.size() == 1)
+      return fuseRelu(cast<ReluOp>(users[0]), add, product, bias);
+    bool read = false;
+    if (allReaders(add, [&](Operation *user) { return read = isForLibraries(user, element); }) && read) {
+      auto fused = build(Epilogue::bias, add, product, bias, /*second=*/{});
+      replace(add.getResult(), fused.getResult());
+    }
+  }
+
+  void fuseGelu(AddOp add, MatmulOp product, Value bias) {
+    GeluOp gelu;
+    SmallVector<GeluGradOp> gradients;
+    for (Operation *user : add->getUsers()) {
+      auto gradient = dyn_cast<GeluGradOp>(user);
+      if (auto forward = dyn_cast<GeluOp>(user); forward && forward.getTanh())
+        gelu = forward;
+      else if (gradient && gradient.getX() == add && gradient.getGradient() != add && gradient.getTanh())
+        gradients.push_back(gradient);
+      else
+        return;
+    }
+    Type element = elementOf(product);
+    if (!allReaders(gelu, [&](Operation *user) { return isForLibraries(user, element); }))
+      return;
+    auto saved = gradients.empty() ? Type() : tensorType(product);
+    auto fused = build(Epilogue::gelu, add, product, bias, saved);
+    replace(gelu.getResult(), fused.getResult());
+    for (GeluGradOp gradient : gradients)
+      if (!fuseGradient(gradient, gradient.getGradient(), Epilogue::gelu_grad, fused.getSecond()))
+        gradient.getXMutable().assign(likeIn(gradient, fused.getSecond(), gradient.getX()));
+  }
+
+  void fuseRelu(ReluOp relu, AddOp add, MatmulOp product, Value bias) {
+    Type element = elementOf(product);
+    SmallVector<SelectOp> gradients;
+    bool fits = allReaders(relu, [&](Operation *user) {
+      if (!isPositive(user, relu))
+        return isForLibraries(user, element);
+      for (Operation *select : user->getUsers())
+        if (auto op = dyn_cast<SelectOp>(select);
+            op && op.getCondition() == user->getResult(0) && splatOf(op.getRhs()) == 0.0 && gradientOf(op, op.getLhs()))
+          gradients.push_back(op);
+      return true;
+    });
+    if (!fits)
+      return;
+    if (columnsOf(product) % bitStep != 0)
+      gradients.clear();
+    auto shape = shapeOf(product);
+    Type bits = RankedTensorType::get({shape[0], shape[1] / 8}, IntegerType::get(add.getContext(), 8));
+    auto fused = build(Epilogue::relu, add, product, bias, gradients.empty() ? Type() : bits);
+    for (SelectOp gradient : gradients)
+      fuseGradient(gradient, gradient.getLhs(), Epilogue::relu_grad, fused.getSecond());
+    replace(relu.getResult(), fused.getResult());
+  }
+
+  /// The product that a gradient of an activation belongs to, if all that reads the gradient can have it from there.
+  static MatmulOp gradientOf(Operation *op, Value incoming) {
+    MatmulOp product = productOf(incoming);
+    if (!product)
+      return nullptr;
+    Type element = elementOf(product);
+    Value result = op->getResult(0);
+    bool fits = allReaders(
+        result, [&](Operation *user) { return isForLibraries(user, element) || isSumOfRows(user, columnsOf(result)); });
+    return fits ? product : MatmulOp();
+  }
+
+  /// act'(saved) * (a product), with the sums of its rows if they are wanted.
+  bool fuseGradient(Operation *op, Value incoming, Epilogue kind, Value saved) {
+    MatmulOp product = gradientOf(op, incoming);
+    if (!product)
+      return false;
+    Value result = op->getResult(0);
+    SmallVector<Operation *> sums = sumsOf(result);
+    Type second = sums.empty() ? Type() : RankedTensorType::get({columnsOf(product)}, elementOf(product));
+    auto fused = build(kind, op, product, saved, second);
+    for (Operation *sum : sums)
+      replace(sum->getResult(0), fused.getSecond());
+    replace(result, fused.getResult());
+    return true;
+  }
+
+  static SmallVector<Operation *> sumsOf(Value value) {
+    SmallVector<Operation *> sums;
+    allReaders(value, [&](Operation *user) {
+      if (isSumOfRows(user, columnsOf(value)))
+        sums.push_back(user);
+      return true;
+    });
+    return sums;
+  }
+
+  /// A weight's gradient sums products of its operand's rows: the gradient of a bias is the sum of the rows.
+  void fuseSum(MatmulOp product) {
+    for (bool left : {true, false}) {
+      if (left ? !product.getTransposeLhs() : product.getTransposeRhs())
+        continue; // the sum would be along rows
+      Value operand = left ? product.getLhs() : product.getRhs(), value = operand;
+      SmallVector<Operation *> sums;
+      while (tensorType(value).getRank() > 0 && (sums = sumsOf(value)).empty()) {
+        auto reshape = value.getDefiningOp<ReshapeOp>();
+        auto cast = value.getDefiningOp<CastOp>();
+        if (!(reshape && keepsColumns(reshape)) && !(cast && elementOf(cast.getX()).isF32()))
+          break;
+        value = value.getDefiningOp()->getOperand(0);
+      }
+      bool late = llvm::all_of(sums, [&](Operation *sum) {
+        return llvm::all_of(sum->getUsers(), [&](Operation *user) { return product->isBeforeInBlock(user); });
+      });
+      if (sums.empty() || !late)
+        continue;
+      Type second = RankedTensorType::get({columnsOf(operand)}, elementOf(product));
+      auto fused = build(left ? Epilogue::sum_lhs : Epilogue::sum_rhs, product, product, {}, second);
+      for (Operation *sum : sums)
+        sum->getResult(0).replaceAllUsesWith(likeIn(product, fused.getSecond(), sum->getResult(0)));
+      replace(product.getResult(), fused.getResult());
+      return;
+    }
+  }
+
+  /// The fused product before `at`, where all of its operands are.
+  MatmulEpilogueOp build(Epilogue kind, Operation *at, MatmulOp product, Value operand, Type second) {
+    OpBuilder builder(at);
+    if (operand && elementOf(operand) != elementOf(product) && isa<FloatType>(elementOf(operand)))
+      operand = GraphBuilder(builder, at->getLoc()).cast(operand, elementOf(product));
+    SmallVector<Location> locations = {product.getLoc(), at->getLoc()};
+    auto loc = at == product ? product.getLoc() : builder.getFusedLoc(locations);
+    return MatmulEpilogueOp::create(builder, loc, product.getType(), second, kind, product.getLhs(), product.getRhs(),
+                                    operand, product.getTransposeLhs(), product.getTransposeRhs(), product.getTf32());
+  }
+
+  /// A value of a fused product, in another's type and shape, before an operation.
+  static Value likeIn(Operation *before, Value value, Value like) {
+    OpBuilder builder(before);
+    GraphBuilder b(builder, before->getLoc());
+    return b.reshape(b.cast(value, elementOf(like)), shapeOf(like));
+  }
+  /// Who rounds the old value has the new one as it is.
+  static void replace(Value old, Value value) {
+    allReaders(old, [&](Operation *user) {
+      if (auto cast = dyn_cast<CastOp>(user); cast && elementOf(cast) == elementOf(value)) {
+        OpBuilder builder(user);
+        cast.replaceAllUsesWith(GraphBuilder(builder, user->getLoc()).reshape(value, shapeOf(cast)));
+      }
+      return true;
+    });
+    old.replaceAllUsesWith(likeIn(old.getDefiningOp(), value, old));
+  }
+
+  void eraseUnused() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  Block &block;
+};
+
+struct FuseEpiloguesPass : impl::FuseEpiloguesPassBase<FuseEpiloguesPass> {
+  using FuseEpiloguesPassBase::FuseEpiloguesPassBase;
+
+  void runOnOperation() final {
+    if (!getOperation().isDeclaration())
+      Fuser(getOperation().getBody().front()).run();
+  }
+};
+} // namespace
+} // namespace divisi::codegen

@@ -1,0 +1,172 @@
+//===- GemmEpilogue.cpp - products with a bias, an activation or sums -----===//
+#include "runtime/core/Launch.h"
+#include "runtime/devices/cpu/Blas.h"
+#include "runtime/devices/cpu/Convert.h"
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+using namespace divisi::runtime;
+
+namespace {
+/// Of a row: a multiple of relu's bytes of bits.
+constexpr int64_t chunkColumns = 256;
+constexpr int64_t elementsPerThread = 1 << 13;
+using Chunk = std::array<float, chunkColumns>;
+
+/// A dense row-major matrix in an element type.
+struct Elements {
+  char *data;
+  int64_t type, columns;
+
+  char *at(int64_t row, int64_t column) const { return data + (row * columns + column) * widthOfType(type); }
+  void read(int64_t row, int64_t column, int64_t count, Chunk &to) const {
+    convertToFloat(at(row, column), type, to.data(), count);
+  }
+  void write(int64_t row, int64_t column, int64_t count, const Chunk &from) const {
+    convertFromFloat(from.data(), at(row, column), type, count);
+  }
+};
+
+// The tanh approximation of gelu: sqrt(2/pi) and 0.044715 (arXiv 1606.08415).
+constexpr float geluScale = 0.7978845608F, geluCubic = 0.044715F;
+
+float gelu(float x) { return 0.5F * x * (1 + std::tanh(geluScale * x * (1 + geluCubic * x * x))); }
+float geluSlope(float x) {
+  float t = std::tanh(geluScale * x * (1 + geluCubic * x * x));
+  return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * geluScale * (1 + 3 * geluCubic * x * x);
+}
+
+/// What follows a product, whose elements are in c, rounded.
+struct EpilogueCall {
+  const DivisiGemmEpilogue &p;
+  Elements c;
+  char *operand, *second;
+  int threads;
+
+  Elements like(char *data) const { return {data, p.type, p.n}; }
+  bool isGelu() const { return p.epilogue == DIVISI_EPILOGUE_GELU || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD; }
+  bool isRelu() const { return p.epilogue == DIVISI_EPILOGUE_RELU || p.epilogue == DIVISI_EPILOGUE_RELU_GRAD; }
+  char *bits(char *of, int64_t row, int64_t column) const { return of + (row * p.n + column) / 8; }
+
+  void forward(int64_t row, int64_t column, int64_t count) const {
+    Chunk x{}, y{};
+    c.read(row, column, count, x);
+    if (p.has_operand) {
+      like(operand).read(0, column, count, y);
+      for (int64_t i = 0; i < count; ++i)
+        x[i] += y[i];
+    }
+    if (second && isGelu())
+      like(second).write(row, column, count, x);
+    for (int64_t i = 0; second && isRelu() && i < count; i += 8) {
+      int byte = 0;
+      for (int64_t j = 0; j < 8; ++j)
+        byte |= (x[i + j] > 0) << j;
+      *bits(second, row, column + i) = static_cast<char>(byte);
+    }
+    for (int64_t i = 0; i < count; ++i)
+      x[i] = isGelu() ? gelu(x[i]) : isRelu() ? (x[i] < 0 ? 0 : x[i]) : x[i];
+    c.write(row, column, count, x);
+  }
+
+  void backward(int64_t row, int64_t column, int64_t count) const {
+    Chunk g{}, x{};
+    c.read(row, column, count, g);
+    if (isGelu())
+      like(operand).read(row, column, count, x);
+    for (int64_t i = 0; i < count; ++i)
+      if (isGelu())
+        g[i] *= geluSlope(x[i]);
+      else if ((*bits(operand, row, column + i) >> ((column + i) % 8) & 1) == 0)
+        g[i] = 0;
+    c.write(row, column, count, g);
+  }
+
+  /// The sum of a matrix's rows.
+  void sumRows(const Elements &x, int64_t rows) const {
+    forEachPiece(x.columns, chunkColumns, threads, [&](int64_t begin, int64_t end) {
+      for (int64_t column = begin; column < end; column += chunkColumns) {
+        int64_t count = std::min(chunkColumns, end - column);
+        Chunk sum{}, row{};
+        for (int64_t r = 0; r < rows; ++r) {
+          x.read(r, column, count, row);
+          for (int64_t i = 0; i < count; ++i)
+            sum[i] += row[i];
+        }
+        Elements{second, p.type, x.columns}.write(0, column, count, sum);
+      }
+    });
+  }
+  /// The sum of a matrix's columns.
+  void sumColumns(const Elements &x, int64_t rows) const {
+    forEachPiece(rows, elementsPerThread / std::max<int64_t>(x.columns, 1) + 1, threads,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t r = begin; r < end; ++r) {
+                     Chunk sum{}, row{};
+                     for (int64_t column = 0; column < x.columns; column += chunkColumns) {
+                       int64_t count = std::min(chunkColumns, x.columns - column);
+                       x.read(r, column, count, row);
+                       for (int64_t i = 0; i < count; ++i)
+                         sum[0] += row[i];
+                     }
+                     Elements{second, p.type, 1}.write(r, 0, 1, sum);
+                   }
+                 });
+  }
+
+  void run(char *a, char *b) const {
+    bool sumsA = p.epilogue == DIVISI_EPILOGUE_SUM_A, sumsB = p.epilogue == DIVISI_EPILOGUE_SUM_B;
+    if (sumsA)
+      return p.transpose_a ? sumRows({a, p.type, p.m}, p.k) : sumColumns({a, p.type, p.k}, p.m);
+    if (sumsB)
+      return p.transpose_b ? sumColumns({b, p.type, p.k}, p.n) : sumRows({b, p.type, p.n}, p.k);
+    bool isGradient = p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
+    forEachPiece(p.m, elementsPerThread / p.n + 1, threads, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        for (int64_t column = 0; column < p.n; column += chunkColumns) {
+          int64_t count = std::min(chunkColumns, p.n - column);
+          isGradient ? backward(row, column, count) : forward(row, column, count);
+        }
+    });
+    if (isGradient && second)
+      sumRows(c, p.m);
+  }
+};
+
+void check(const DivisiGemmEpilogue &p) {
+  bool bits = p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || (p.epilogue == DIVISI_EPILOGUE_RELU && p.has_second);
+  if (p.type == DIVISI_F64)
+    throw std::runtime_error("a product in double precision has no epilogue");
+  if (bits && p.n % 128 != 0)
+    throw std::runtime_error(concat("bits of relu for ", p.n, " columns: not a multiple of 128"));
+}
+} // namespace
+
+void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *params, void *const *buffers) {
+  guarded(context, "matrix product", [&] {
+    const DivisiGemmEpilogue &p = *params;
+    check(p);
+    if (context->accelerator)
+      return context->accelerator->gemmEpilogue(p, buffers);
+    void *const *results = buffers + (p.has_operand ? 3 : 2);
+    DivisiGemm gemm = {};
+    gemm.batch0 = gemm.batch1 = 1;
+    gemm.m = p.m, gemm.n = p.n, gemm.k = p.k;
+    gemm.transpose_a = p.transpose_a, gemm.transpose_b = p.transpose_b;
+    gemm.lda = p.transpose_a ? p.m : p.k, gemm.ldb = p.transpose_b ? p.k : p.n, gemm.ldc = p.n;
+    gemm.type = gemm.result_type = p.type;
+    void *const operands[] = {buffers[0], buffers[1], results[0]};
+    multiplyByBlas(context, gemm, operands);
+    if (p.m <= 0 || p.n <= 0)
+      return;
+    auto bytes = [](void *address) { return static_cast<char *>(address); };
+    EpilogueCall call{p,
+                      {bytes(results[0]), p.type, p.n},
+                      p.has_operand ? bytes(buffers[2]) : nullptr,
+                      p.has_second ? bytes(results[1]) : nullptr,
+                      context->threads};
+    call.run(bytes(buffers[0]), bytes(buffers[1]));
+  });
+}

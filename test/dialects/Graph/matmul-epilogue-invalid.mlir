@@ -1,0 +1,55 @@
+// RUN: divisi-opt %s --split-input-file --verify-diagnostics
+
+func.func @operands(%x: tensor<4x8xf32>, %w: tensor<4x16xf32>, %b: tensor<16xf32>) {
+  // expected-error@+1 {{operands do not fit: 'tensor<4x8xf32>' and 'tensor<4x16xf32>'}}
+  %0 = graph.matmul_epilogue bias %x, %w, %b : (tensor<4x8xf32>, tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @no_bias(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
+  // expected-error@+1 {{expected a third operand 'tensor<16xf32>'}}
+  %0 = graph.matmul_epilogue bias %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @wide_bias(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xf32>) {
+  // expected-error@+1 {{expected a third operand 'tensor<16xbf16>'}}
+  %0 = graph.matmul_epilogue relu %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xf32>) -> tensor<4x16xbf16>
+  return
+}
+
+// -----
+
+func.func @no_sum(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>) {
+  // expected-error@+1 {{expected a second result 'tensor<4xbf16>'}}
+  %0 = graph.matmul_epilogue sum_lhs %x, %w : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
+  return
+}
+
+// -----
+
+func.func @bits(%x: tensor<4x8xbf16>, %w: tensor<8x64xbf16>, %s: tensor<4x8xi8>) {
+  // expected-error@+1 {{expected a multiple of 128 columns of at most 32 bits for relu's bits, got 'tensor<4x64xbf16>'}}
+  %0 = graph.matmul_epilogue relu_grad %x, %w, %s : (tensor<4x8xbf16>, tensor<8x64xbf16>, tensor<4x8xi8>) -> tensor<4x64xbf16>
+  return
+}
+
+// -----
+
+func.func @result(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf16>) {
+  // expected-error@+1 {{expected a result of 4 x 16 'bf16', got 'tensor<4x16xf32>'}}
+  %0 = graph.matmul_epilogue bias %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @rank(%x: tensor<2x4x8xbf16>, %b: tensor<8xbf16>) {
+  // expected-error@+1 {{expected matrices of floats}}
+  %0 = graph.matmul_epilogue bias %x, %x, %b : (tensor<2x4x8xbf16>, tensor<2x4x8xbf16>, tensor<8xbf16>) -> tensor<2x4x8xbf16>
+  return
+}

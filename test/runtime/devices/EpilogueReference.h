@@ -1,0 +1,187 @@
+//===- EpilogueReference.h - what follows a matrix product ------*- C++ -*-===//
+#ifndef DIVISI_TEST_RUNTIME_DEVICES_EPILOGUEREFERENCE_H
+#define DIVISI_TEST_RUNTIME_DEVICES_EPILOGUEREFERENCE_H
+
+#include "divisi/abi.h"
+#include "test/runtime/Util.h"
+
+#include <cstring>
+#include <memory>
+
+namespace divisi::test {
+
+/// A call on tensors as an arena has them, whose products are whole numbers that all types have.
+class EpilogueSample {
+public:
+  using Numbers = std::vector<double>;
+
+  EpilogueSample(int64_t epilogue, int64_t type, std::array<int64_t, 3> sizes, bool transposeA, bool transposeB)
+      : random(epilogue * 7 + type) {
+    p.m = sizes[0], p.n = sizes[1], p.k = sizes[2];
+    p.transpose_a = transposeA, p.transpose_b = transposeB;
+    p.type = type, p.epilogue = epilogue;
+    a = whole(p.m * p.k), b = whole(p.k * p.n);
+  }
+
+  bool isGradient() const { return p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD; }
+  bool isRelu() const { return p.epilogue == DIVISI_EPILOGUE_RELU || p.epilogue == DIVISI_EPILOGUE_RELU_GRAD; }
+  bool sumsA() const { return p.epilogue == DIVISI_EPILOGUE_SUM_A; }
+  bool sumsB() const { return p.epilogue == DIVISI_EPILOGUE_SUM_B; }
+
+  double elementA(int64_t i, int64_t l) const { return a[p.transpose_a ? l * p.m + i : i * p.k + l]; }
+  double elementB(int64_t l, int64_t j) const { return b[p.transpose_b ? j * p.k + l : l * p.n + j]; }
+  /// The product, with a bias in front of an activation.
+  Numbers products() const {
+    Numbers x;
+    for (int64_t i = 0; i < p.m; ++i)
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = p.has_operand && !isGradient() ? operand[j] : 0;
+        for (int64_t l = 0; l < p.k; ++l)
+          sum += elementA(i, l) * elementB(l, j);
+        x.push_back(sum);
+      }
+    return x;
+  }
+
+  // The tanh approximation of gelu, and its slope by a central difference.
+  static double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+  static double slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
+
+  /// Runs the call, `arguments` being that of gelu or relu whose gradient it is, and compares. Relu's bits are those
+  /// that the service wrote.
+  template <typename Run> void check(const Run &run, const Numbers &arguments = {}, const char *bits = nullptr) {
+    SCOPED_TRACE(testing::Message() << "epilogue " << p.epilogue << " type " << p.type << " of " << p.m << " x " << p.n
+                                    << " x " << p.k << " transposed " << p.transpose_a << p.transpose_b
+                                    << (p.has_operand ? " operand" : "") << (p.has_second ? " second" : ""));
+    bool bitsOut = p.has_second && p.epilogue == DIVISI_EPILOGUE_RELU;
+    int64_t count = isGradient() || sumsB() ? p.n : sumsA() ? p.m : p.m * p.n;
+    std::vector<void *> buffers = {put(a), put(b)};
+    if (isGradient()) {
+      buffers.push_back(space(p.m * p.n));
+      if (isRelu())
+        std::memcpy(buffers.back(), bits, p.m * p.n / 8);
+      else
+        write(buffers.back(), arguments);
+    } else if (p.has_operand) {
+      buffers.push_back(put(operand));
+    }
+    void *c = space(p.m * p.n), *second = p.has_second ? space(count) : nullptr;
+    buffers.push_back(c);
+    if (second)
+      buffers.push_back(second);
+    if (p.workspace > 0)
+      buffers.push_back(space(p.workspace));
+    run(p, buffers.data());
+    Numbers x = products(), expected, sums(p.n), sizes(p.n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      double slopeHere = arguments.empty() ? 1 : isRelu() ? arguments[i] > 0 : slope(arguments[i]);
+      bool gelus = p.epilogue == DIVISI_EPILOGUE_GELU;
+      expected.push_back(isGradient() ? x[i] * slopeHere : isRelu() ? std::fmax(x[i], 0) : gelus ? gelu(x[i]) : x[i]);
+      sums[i % p.n] += expected.back();
+      sizes[i % p.n] += std::fabs(expected.back());
+    }
+    compare("result", expected, read(c, p.m * p.n), expected);
+    if (second && isGradient())
+      compare("sums", sums, read(second, p.n), sizes);
+    if (second && p.epilogue == DIVISI_EPILOGUE_GELU)
+      compare("argument", x, read(second, p.m * p.n), x);
+    if (bitsOut)
+      saved.assign((char *)second, (char *)second + p.m * p.n / 8);
+    for (int64_t i = 0; i < count && (sumsA() || sumsB()); ++i) {
+      double sum = 0;
+      for (int64_t l = 0; l < p.k; ++l)
+        sum += sumsA() ? elementA(i, l) : elementB(l, i);
+      EXPECT_EQ(read(second, count)[i], sum) << "sum " << i;
+    }
+  }
+
+  Numbers whole(int64_t count) {
+    Numbers numbers(count);
+    for (double &x : numbers)
+      x = (double)(random() % 5) - 2;
+    return numbers;
+  }
+
+  DivisiGemmEpilogue p = {};
+  Numbers a, b, operand;
+  std::vector<char> saved; ///< relu's bits
+
+private:
+  runtime::DataType typeOf() const {
+    return p.type == DIVISI_F32    ? runtime::DataType::F32
+           : p.type == DIVISI_BF16 ? runtime::DataType::BF16
+                                   : runtime::DataType::F16;
+  }
+  void *space(int64_t elements) {
+    size_t bytes = (elements * 4 + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT;
+    memory.emplace_back((char *)std::aligned_alloc(DIVISI_ALIGNMENT, std::max<size_t>(bytes, DIVISI_ALIGNMENT)),
+                        &std::free);
+    std::memset(memory.back().get(), 0xff, bytes);
+    return memory.back().get();
+  }
+  void write(void *at, const Numbers &numbers) {
+    for (size_t i = 0; i < numbers.size(); ++i)
+      runtime::writeNumber((char *)at + i * runtime::widthOfType(p.type), typeOf(), numbers[i]);
+  }
+  void *put(const Numbers &numbers) {
+    void *at = space(numbers.size());
+    write(at, numbers);
+    return at;
+  }
+  Numbers read(const void *at, int64_t count) const {
+    Numbers numbers;
+    for (int64_t i = 0; i < count; ++i)
+      numbers.push_back(runtime::readNumber((const char *)at + i * runtime::widthOfType(p.type), typeOf()));
+    return numbers;
+  }
+  /// `sizes`: what was rounded on the way.
+  void compare(const char *what, const Numbers &expected, const Numbers &found, const Numbers &sizes) const {
+    double rounding = p.type == DIVISI_F32 ? 3e-5 : p.type == DIVISI_BF16 ? 0x1p-7 : 0x1p-10, worst = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      double error = std::fabs(found[i] - expected[i]) / (1 + std::fabs(sizes[i]));
+      worst = std::isnan(error) ? 1e9 : std::fmax(worst, error);
+    }
+    EXPECT_LE(worst, rounding) << what;
+  }
+
+  std::mt19937 random;
+  std::vector<std::unique_ptr<char, decltype(&std::free)>> memory;
+};
+
+/// All epilogues, with all that they may have. run(params, buffers) returns when the call has ended.
+template <typename Run> void checkEpilogues(int64_t type, int64_t workspace, const Run &run) {
+  for (int transposes = 0; transposes < 4; ++transposes)
+    for (std::array<int64_t, 3> sizes : {std::array<int64_t, 3>{5, 128, 24}, {40, 384, 8}, {1, 128, 16}, {300, 8, 8}}) {
+      auto sample = [&](int64_t epilogue) {
+        EpilogueSample s(epilogue, type, sizes, transposes & 1, transposes & 2);
+        s.p.workspace = workspace;
+        return s;
+      };
+      for (int64_t epilogue : {DIVISI_EPILOGUE_SUM_A, DIVISI_EPILOGUE_SUM_B}) {
+        EpilogueSample s = sample(epilogue);
+        s.p.has_second = true;
+        s.check(run);
+      }
+      for (int64_t epilogue : {DIVISI_EPILOGUE_BIAS, DIVISI_EPILOGUE_RELU, DIVISI_EPILOGUE_GELU})
+        for (bool bias : {true, false})
+          for (bool saves : {true, false}) {
+            bool isBias = epilogue == DIVISI_EPILOGUE_BIAS, bits = saves && epilogue == DIVISI_EPILOGUE_RELU;
+            if ((isBias && (saves || !bias)) || (bits && sizes[1] % 128 != 0))
+              continue;
+            EpilogueSample s = sample(epilogue);
+            s.p.has_operand = bias, s.p.has_second = saves;
+            if (bias)
+              s.operand = s.whole(s.p.n);
+            s.check(run);
+            if (!saves)
+              continue;
+            EpilogueSample g = sample(bits ? DIVISI_EPILOGUE_RELU_GRAD : DIVISI_EPILOGUE_GELU_GRAD);
+            g.p.has_operand = true, g.p.has_second = bias;
+            g.check(run, s.products(), s.saved.data());
+          }
+    }
+}
+
+} // namespace divisi::test
+
+#endif // DIVISI_TEST_RUNTIME_DEVICES_EPILOGUEREFERENCE_H
