@@ -5,6 +5,7 @@
 #include "divisi/Session.h"
 
 #include "codegen/Cuda/Ptx.h"
+#include "codegen/Emit/CheckCalls.h"
 #include "codegen/Emit/CheckPlaces.h"
 #include "codegen/Emit/Program.h"
 #include "codegen/Kernels/BatchKernels.h"
@@ -87,7 +88,7 @@ public:
                   "--microbatches");
     bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module)) ||
-                   failed(codegen::checkBatches(*model.module))))
+                   failed(codegen::checkBatches(*model.module)) || failed(codegen::checkCalls(*model.module))))
       return 1;
     if (microbatches.microbatches == 0 && failed(chooseMicrobatches()))
       return 1;
