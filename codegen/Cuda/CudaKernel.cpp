@@ -26,10 +26,8 @@ public:
   void plan(func::FuncOp function) {
     name = function.getName();
     module = function->getParentOfType<ModuleOp>();
-    if (Operation *serial = serialStage()) {
-      mapping.kind = GpuMapping::Kind::serial;
-      mapping.count = std::max<int64_t>(1, cast<SerialInterface>(serial).getParallelExtent());
-      mapping.perBlock = 4 * warp;
+    if (auto serial = cast_or_null<SerialInterface>(serialStage())) {
+      mapping = mapSerial(serial.getParallelExtent(), serial.getRowExtent());
     } else {
       clusters = formClusters(kernel);
       mapping = mapKernel(kernel, clusters, temporaryBytes());
@@ -50,7 +48,7 @@ public:
                       ? toIndex(s.op<arith::AddIOp>(s.op<arith::MulIOp>(blockNumber, word(mapping.perBlock)), inBlock))
                       : s.addIndex(s.mulIndex(block, mapping.perBlock), groupInBlock);
     Value there = mapping.count % mapping.perBlock == 0 ? Value() : s.inRange(piece, mapping.count);
-    when(there, [&] {
+    s.when(there, [&] {
       switch (mapping.kind) {
       case GpuMapping::Kind::elements:
         return emitElements(piece);
@@ -59,7 +57,7 @@ public:
       case GpuMapping::Kind::results:
         return emitResult(piece);
       case GpuMapping::Kind::serial:
-        return emitSerialLoops(serialStage(), piece, s.addIndex(piece, 1));
+        return emitSerial(piece);
       }
     });
   }
@@ -67,7 +65,7 @@ public:
   /// In the blocks [first, first + blocks()) of a launch of several kernels.
   void emitWithin(Value blockNumber, int64_t first) {
     Value own = first == 0 ? blockNumber : s.op<arith::SubIOp>(blockNumber, word(first)); // (below: a large number)
-    when(s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, own, word(mapping.blocks())), [&] { emitThread(own); });
+    s.when(s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, own, word(mapping.blocks())), [&] { emitThread(own); });
   }
 
 private:
@@ -75,18 +73,21 @@ private:
     return arith::IndexCastUIOp::create(builder, kernel.getLoc(), builder.getIndexType(), number);
   }
 
-  /// The body under a condition; null for always.
-  void when(Value condition, llvm::function_ref<void()> then) {
-    if (!condition)
-      return then();
-    auto branch = scf::IfOp::create(builder, kernel.getLoc(), condition, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(branch.thenBlock()->getTerminator());
-    then();
+  void emitSerial(Value piece) {
+    auto serial = cast<SerialInterface>(serialStage());
+    int64_t extent = std::max<int64_t>(1, serial.getParallelExtent()), parts = mapping.count / extent;
+    Value begin = s.remIndex(piece, extent);
+    SerialPiece of{begin, s.addIndex(begin, 1)};
+    if (parts > 1) {
+      of.rows = (int64_t)llvm::divideCeil(serial.getRowExtent(), parts);
+      of.firstRow = s.mulIndex(s.divIndex(piece, extent), of.rows);
+    }
+    emitSerialLoops(serial, of);
   }
+
   /// Once for each piece.
   void once(llvm::function_ref<void()> then) {
-    when(mapping.group == 1 ? Value() : s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.index(0)), then);
+    s.when(mapping.group == 1 ? Value() : s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.index(0)), then);
   }
 
   /// What the threads of a group have written, all of them may read.
@@ -307,7 +308,7 @@ private:
     for (Value value : mine)
       shared.push_back(allocate(value.getType(), warps, sharedSpace));
     Value first = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.remIndex(lane, warp), s.index(0));
-    when(first, [&] {
+    s.when(first, [&] {
       for (auto [value, memory] : llvm::zip(mine, shared))
         s.store(value, memory, s.divIndex(lane, warp));
     });

@@ -67,3 +67,12 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   mapping.scratch = mapping.perBlock * temporaryBytes > sharedBytes;
   return mapping;
 }
+
+GpuMapping codegen::mapSerial(int64_t extent, int64_t rows) {
+  GpuMapping mapping;
+  extent = std::max<int64_t>(1, extent);
+  mapping.kind = GpuMapping::Kind::serial;
+  mapping.count = extent * std::clamp<int64_t>(manyElements / extent, 1, std::max<int64_t>(1, rows));
+  mapping.perBlock = threadsOfWarps;
+  return mapping;
+}

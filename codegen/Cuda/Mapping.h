@@ -9,7 +9,7 @@ struct GpuMapping {
     elements, // a piece is some consecutive elements of one loop nest without a reduction
     rows,     // a piece is a row, whose clusters run one after the other
     results,  // a piece is one result of one reduction
-    serial,   // a piece is an index that a serial operation's order does not touch
+    serial,   // a piece is an index that a serial operation's order does not touch, or some rows of that
   };
   Kind kind = Kind::rows;
   int64_t count = 1;    // pieces
@@ -25,5 +25,7 @@ inline constexpr int64_t warp = 32;
 
 /// `temporaryBytes`: of what the kernel keeps of one row besides its inputs and outputs.
 GpuMapping mapKernel(exec::KernelOp kernel, llvm::ArrayRef<Cluster> clusters, int64_t temporaryBytes);
+/// Of an operation in a fixed order (SerialInterface): its parallel extent times a number of parts of its rows.
+GpuMapping mapSerial(int64_t extent, int64_t rows);
 
 } // namespace divisi::codegen

@@ -56,7 +56,7 @@ Operation *ElementEmitter::serialStage() {
   return nullptr;
 }
 
-void ElementEmitter::emitSerialLoops(Operation *op, Value begin, Value end) {
+void ElementEmitter::emitSerialLoops(Operation *op, const SerialPiece &piece) {
   // The result of a serial operation is addressed by its own shape.
   auto type = graph::tensorType(op->getResult(0));
   Value target = buffer.lookup(op->getResult(0));
@@ -65,7 +65,7 @@ void ElementEmitter::emitSerialLoops(Operation *op, Value begin, Value end) {
     target = memref::ReinterpretCastOp::create(builder, op->getLoc(), shaped, target, /*offset=*/0, type.getShape(),
                                                SmallVector<int64_t>(shaped.getStridesAndOffset().first));
   cast<SerialInterface>(op).emitSerial(
-      s, begin, end, [&](unsigned i, ValueRange index) { return resolve(op->getOperand(i), index); }, target);
+      s, piece, [&](unsigned i, ValueRange index) { return resolve(op->getOperand(i), index); }, target);
 }
 
 ElementEmitter::Values ElementEmitter::pointOf(const LoopDomain &domain, ValueRange inner, const Cluster &cluster) {

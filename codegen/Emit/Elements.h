@@ -36,7 +36,7 @@ protected:
   /// The stage that runs in a fixed order, if the kernel is one.
   mlir::Operation *serialStage();
   /// Its loops over [begin, end) of its parallel extent.
-  void emitSerialLoops(mlir::Operation *op, Value begin, Value end);
+  void emitSerialLoops(mlir::Operation *op, const SerialPiece &piece);
 
   /// The index of this row's first dimensions.
   Values rowIndex(llvm::ArrayRef<int64_t> shape) {

@@ -41,7 +41,7 @@ private:
     for (Value operand : op->getOperands())
       work += graph::tensorType(operand).getNumElements();
     result.grain = std::max<int64_t>(16, elementsPerThread * result.extent / std::max<int64_t>(1, work));
-    emitSerialLoops(op, begin, end);
+    emitSerialLoops(op, {begin, end});
   }
 
   void emitRows(Value begin, Value end, EmittedKernel &result) {

@@ -81,33 +81,73 @@ struct ScatterAdd : SerialInterface::ExternalModel<ScatterAdd, ScatterAddOp> {
     auto inner = shapeOf(scatter.getX()).drop_front(scatter.getDim() + 1);
     return llvm::product_of(inner);
   }
-  void emitSerial(Operation *op, S &s, Value begin, Value end, Load load, Value result) const {
+  int64_t getRowExtent(Operation *op) const {
+    auto scatter = cast<ScatterAddOp>(op);
+    return shapeOf(scatter.getX())[scatter.getDim()];
+  }
+  void emitSerial(Operation *op, S &s, const SerialPiece &piece, Load load, Value result) const {
     auto scatter = cast<ScatterAddOp>(op);
     int64_t dim = scatter.getDim();
     ArrayRef<int64_t> shape = shapeOf(scatter.getX()), outer = shape.take_front(dim), inner = shape.drop_front(dim + 1);
-    s.loops(shape.take_front(dim + 1), {}, [&](ValueRange row, ValueRange) {
-      s.loop(begin, end, {}, [&](Value linear, ValueRange) {
-        Values index = concatenated(row, s.delinearize(linear, inner));
-        s.store(load(0, index), result, index);
-        return Values();
-      });
-      return Values();
-    });
-    ArrayRef<int64_t> indexShape = shapeOf(scatter.getIndices());
+    Value first = piece.isOfRows() ? piece.firstRow : s.index(0), last = s.index(shape[dim]);
+    if (piece.isOfRows())
+      last = s.op<arith::MinSIOp>(last, s.addIndex(first, piece.rows));
     s.loops(outer, {}, [&](ValueRange a, ValueRange) {
-      s.loops(indexShape, {}, [&](ValueRange i, ValueRange) {
-        Value wanted = s.toIndex(load(1, i)), row = s.clampIndex(wanted, shape[dim]);
-        Value valid = s.inRange(wanted, shape[dim]);
-        s.loop(begin, end, {}, [&](Value linear, ValueRange) {
-          Values rest = s.delinearize(linear, inner);
-          Value value = load(2, concatenated(a, i, rest));
-          update(s, result, concatenated(concatenated(a, row), rest), valid, Combine::add, value, false);
+      s.loop(first, last, {}, [&](Value row, ValueRange) {
+        s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+          Values index = concatenated(concatenated(a, row), s.delinearize(linear, inner));
+          s.store(load(0, index), result, index);
           return Values();
         });
         return Values();
       });
       return Values();
     });
+    auto add = [&](ValueRange a, ValueRange i, Value row, Value valid) {
+      s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+        Values rest = s.delinearize(linear, inner);
+        Value value = load(2, concatenated(concatenated(a, i), rest));
+        update(s, result, concatenated(concatenated(a, row), rest), valid, Combine::add, value, false);
+        return Values();
+      });
+    };
+    s.loops(outer, {}, [&](ValueRange a, ValueRange) {
+      if (piece.isOfRows())
+        forEachOwned(s, piece, scatter, load, [&](ValueRange i, Value row) { add(a, i, row, Value()); });
+      else
+        s.loops(shapeOf(scatter.getIndices()), {}, [&](ValueRange i, ValueRange) {
+          Value wanted = s.toIndex(load(1, i));
+          add(a, i, s.clampIndex(wanted, shape[dim]), s.inRange(wanted, shape[dim]));
+          return Values();
+        });
+      return Values();
+    });
+  }
+
+private:
+  /// Calls body(i, row) in order for those indices whose row is the piece's. Most are not: several are read at once.
+  template <typename Body>
+  static void forEachOwned(S &s, const SerialPiece &piece, ScatterAddOp scatter, Load load, Body body) {
+    ArrayRef<int64_t> shape = shapeOf(scatter.getIndices());
+    int64_t count = llvm::product_of(shape), together = count % 8 == 0 ? 8 : 1;
+    s.loop(
+        s.index(0), s.index(count), {},
+        [&](Value begin, ValueRange) {
+          SmallVector<Value> rows, owned;
+          Value any;
+          for (int64_t j = 0; j < together; ++j) {
+            rows.push_back(s.toIndex(load(1, s.delinearize(s.addIndex(begin, j), shape))));
+            Value inPiece = s.inRange(s.subIndex(rows.back(), piece.firstRow), piece.rows);
+            owned.push_back(s.logicalAnd(inPiece, s.inRange(rows.back(), shapeOf(scatter.getX())[scatter.getDim()])));
+            any = any ? s.op<arith::OrIOp>(any, owned.back()) : owned.back();
+          }
+          s.when(any, [&] {
+            for (int64_t j = 0; j < together; ++j)
+              s.when(owned[j], [&] { body(s.delinearize(s.addIndex(begin, j), shape), rows[j]); });
+          });
+          return Values();
+        },
+        together);
   }
 };
 
@@ -120,7 +160,7 @@ void copyAll(S &s, Load load, Value result, ArrayRef<int64_t> shape) {
 
 struct ScatterElements : SerialInterface::ExternalModel<ScatterElements, ScatterElementsOp> {
   int64_t getParallelExtent(Operation *) const { return 1; }
-  void emitSerial(Operation *op, S &s, Value, Value, Load load, Value result) const {
+  void emitSerial(Operation *op, S &s, const SerialPiece &, Load load, Value result) const {
     auto scatter = cast<ScatterElementsOp>(op);
     ArrayRef<int64_t> shape = shapeOf(scatter.getX());
     int64_t dim = scatter.getDim();
@@ -138,7 +178,7 @@ struct ScatterElements : SerialInterface::ExternalModel<ScatterElements, Scatter
 
 struct ScatterNd : SerialInterface::ExternalModel<ScatterNd, ScatterNdOp> {
   int64_t getParallelExtent(Operation *) const { return 1; }
-  void emitSerial(Operation *op, S &s, Value, Value, Load load, Value result) const {
+  void emitSerial(Operation *op, S &s, const SerialPiece &, Load load, Value result) const {
     auto scatter = cast<ScatterNdOp>(op);
     ArrayRef<int64_t> shape = shapeOf(scatter.getX());
     int64_t batch = scatter.getBatchDims(), outer = tensorType(scatter.getIndices()).getRank() - 1;
@@ -167,13 +207,13 @@ struct Cumsum : SerialInterface::ExternalModel<Cumsum, CumsumOp> {
     int64_t size = shapeOf(cumsum.getX())[cumsum.getDim()];
     return size == 0 ? 0 : tensorType(cumsum.getX()).getNumElements() / size;
   }
-  void emitSerial(Operation *op, S &s, Value begin, Value end, Load load, Value result) const {
+  void emitSerial(Operation *op, S &s, const SerialPiece &piece, Load load, Value result) const {
     auto cumsum = cast<CumsumOp>(op);
     int64_t dim = cumsum.getDim(), size = shapeOf(cumsum.getX())[dim];
     SmallVector<int64_t> others(shapeOf(cumsum.getX()));
     others.erase(others.begin() + dim);
     Value zero = s.constant(tensorType(cumsum.getX()).getElementType(), 0);
-    s.loop(begin, end, {}, [&](Value linear, ValueRange) {
+    s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
       Values at = s.delinearize(linear, others);
       s.loop(s.index(0), s.index(size), zero, [&](Value i, ValueRange sum) -> Values {
         Value position = cumsum.getReverse() ? s.subIndex(s.index(size - 1), i) : i;

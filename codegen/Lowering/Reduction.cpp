@@ -57,12 +57,12 @@ template <typename OpT> struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>
 template <typename OpT, bool largest> struct ArgReduce : SerialInterface::ExternalModel<ArgReduce<OpT, largest>, OpT> {
   int64_t getParallelExtent(Operation *op) const { return tensorType(op->getResult(0)).getNumElements(); }
   bool readsOnce(Operation *) const { return true; }
-  void emitSerial(Operation *op, S &s, Value begin, Value end, Load load, Value result) const {
+  void emitSerial(Operation *op, S &s, const SerialPiece &piece, Load load, Value result) const {
     auto arg = cast<OpT>(op);
     ArrayRef<int64_t> shape = shapeOf(arg.getX()), to = shapeOf(arg.getResult());
     int64_t dim = arg.getDim();
     Type element = tensorType(arg.getX()).getElementType(), i64 = s.getBuilder().getI64Type();
-    s.loop(begin, end, {}, [&](Value linear, ValueRange) {
+    s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
       Values target = s.delinearize(linear, to);
       auto at = [&](Value k) {
         Values index = target;

@@ -178,6 +178,15 @@ SmallVector<Value> ScalarBuilder::loop(Value lower, Value upper, ValueRange carr
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
+void ScalarBuilder::when(Value condition, llvm::function_ref<void()> then) {
+  if (!condition)
+    return then();
+  auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+  then();
+}
+
 SmallVector<Value> ScalarBuilder::loops(ArrayRef<int64_t> extents, ValueRange carried,
                                         llvm::function_ref<SmallVector<Value>(ValueRange, ValueRange)> body) {
   SmallVector<Value> indices;

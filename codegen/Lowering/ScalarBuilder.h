@@ -12,6 +12,15 @@ namespace divisi::codegen {
 /// The element of an operand at an index.
 using Load = llvm::function_ref<mlir::Value(unsigned operand, mlir::ValueRange index)>;
 
+/// What one thread computes of an operation with a fixed order: [begin, end) of its parallel extent, and of the rows that
+/// the order does not touch either all, or so many from `firstRow` on.
+struct SerialPiece {
+  mlir::Value begin, end;
+  mlir::Value firstRow = {};
+  int64_t rows = 0;
+  bool isOfRows() const { return firstRow != nullptr; }
+};
+
 /// An iteration space, outermost dimension first. The dimensions that are not reduced are the result's, in order.
 struct LoopDomain {
   llvm::SmallVector<int64_t> extents;
@@ -90,6 +99,8 @@ public:
   llvm::SmallVector<Value> loop(Value lower, Value upper, mlir::ValueRange carried,
                                 llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body,
                                 int64_t step = 1);
+  /// The body under a condition; null for always.
+  void when(Value condition, llvm::function_ref<void()> then);
   /// Nested loops over extents.
   llvm::SmallVector<Value> loops(llvm::ArrayRef<int64_t> extents, mlir::ValueRange carried,
                                  llvm::function_ref<llvm::SmallVector<Value>(mlir::ValueRange, mlir::ValueRange)> body);

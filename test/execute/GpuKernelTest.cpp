@@ -46,6 +46,8 @@ std::vector<GradientSample> shapes() {
       "window = array<i64: 1, 1, 12, 12>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, "
       "pads_low = array<i64: 0, 0, 0, 0>");
   one("scatter_add", {"40x70xf64", "50xi64", "50x70xf64"}, "40x70xf64", "dim = 0 : i64");
+  one("scatter_add", {"40x70xf64", "7x8xi64", "7x8x70xf64"}, "40x70xf64", "dim = 0 : i64");
+  one("scatter_add", {"2x9x3xf64", "16xi64", "2x16x3xf64"}, "2x9x3xf64", "dim = 1 : i64");
   return all;
 }
 
