@@ -48,11 +48,16 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(int architecture, std:
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
+  // The first version of PTX that has the architecture; below 9.0 all have what is used.
+  const char *version = architecture == 120   ? "+ptx87"
+                        : architecture == 103 ? "+ptx88"
+                        : architecture >= 100 ? "+ptx86"
+                                              : "+ptx78";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, "sm_" + std::to_string(architecture), architecture >= 100 ? "+ptx86" : "+ptx78", options, std::nullopt,
-      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, "sm_" + std::to_string(architecture),
+                                                                          version, options, std::nullopt, std::nullopt,
+                                                                          llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// The Toolkit's libdevice; empty if there is none.

@@ -92,7 +92,8 @@ std::string ProfileDatabase::write(const std::string &file) const {
     times[key] = json::Array(values);
   std::string text =
       llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
-  if (auto code = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)))
+  llvm::StringRef folder = llvm::sys::path::parent_path(file);
+  if (auto code = folder.empty() ? std::error_code() : llvm::sys::fs::create_directories(folder))
     return "cannot make the folder of '" + file + "': " + code.message();
   auto error = llvm::writeToOutput(file, [&](llvm::raw_ostream &out) {
     out << text;

@@ -67,10 +67,14 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
     return std::unique_ptr<Accelerator>();
   auto bytes = static_cast<uint64_t>(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
   Status why = failure("no GPU: this program was linked without the library for GPUs (libdivisi_cuda.a)");
-  std::unique_ptr<Accelerator> gpu(
-      divisi_cuda_open ? divisi_cuda_open(code, bytes, transport ? transport->local() : 0, &why) : nullptr);
-  if (gpu)
-    return gpu;
+  bool found = false;
+  if (divisi_cuda_open) {
+    std::unique_ptr<Accelerator> gpu(divisi_cuda_open(code, bytes, transport ? transport->local() : 0, &found, &why));
+    if (gpu)
+      return gpu;
+  }
+  if (found && code.has_cpu) // nobody wants a long run to be slow because another one has the memory
+    return failure(why.message(), " (--device cpu computes on this processor)");
   if (asked || !code.has_cpu)
     return why;
   if (!options.quiet && isFirst())

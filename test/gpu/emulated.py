@@ -248,6 +248,10 @@ class Tests:
                 said = done.stderr.strip()
                 good = done.returncode == 1 and words in said and said.count("\n") == 0 and said.startswith("error: ")
                 yield name, "" if good else f"exit {done.returncode}: {said}"
+            both = [*self.program(folder, "lenet", ["--target", "cpu,cuda"]), "--steps", "1"]
+            done = self.run(both, DIVISI_FAKE_GPU_MEMORY="1000")
+            good = done.returncode == 1 and "cannot allocate the arena of" in done.stderr and "(--device cpu computes" in done.stderr
+            yield "little memory where the CPU could do", "" if good else f"exit {done.returncode}: {done.stderr.strip()}"
             done = self.run([*command[:-1], "cpu"])
             good = done.returncode == 2 and "compile it with --target cpu,cuda" in done.stderr
             yield "no code for the CPU", "" if good else f"exit {done.returncode}: {done.stderr.strip()}"

@@ -248,6 +248,9 @@ private:
     }
     if (cluster->device.kind == "cuda" && !flags.hasTarget("cuda") && flags.emit.empty())
       llvm::errs() << "note: the plan is for the GPUs of --cluster, the program for CPUs: --target says so\n";
+    if (cluster->device.kind != "cuda" && !flags.hasTarget("cpu") && flags.emit.empty())
+      llvm::errs()
+          << "note: the program is for GPUs, the plan for CPUs: --cluster 4xh100 or a file says what GPUs there are\n";
     const bool free = options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any();
     OwningOpRef<ModuleOp> whole; // as plan files of pipelines will meet it: ranking plans changes the module
     if (free)

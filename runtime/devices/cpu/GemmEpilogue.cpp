@@ -3,8 +3,9 @@
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
 
+#include <algorithm>
 #include <array>
-#include <cmath>
+#include <bit>
 #include <stdexcept>
 
 using namespace divisi::runtime;
@@ -29,13 +30,26 @@ struct Elements {
   }
 };
 
-// The tanh approximation of gelu: sqrt(2/pi) and 0.044715 (arXiv 1606.08415).
-constexpr float geluScale = 0.7978845608F, geluCubic = 0.044715F;
+/// e^x for x in [-60, 60], in operations that compilers vectorize: 2^n e^r with |r| <= ln(2) / 2, by its Taylor series.
+inline float expOf(float x) {
+  constexpr float toWhole = 0x1.8p23F, log2e = 1.44269504F, ln2High = 0.693359375F, ln2Low = -2.12194440e-4F;
+  float shifted = x * log2e + toWhole, n = shifted - toWhole; // n is in the lowest bits, too
+  float r = x - n * ln2High - n * ln2Low;
+  float series = 1 + r * (1 + r * (1 / 2.F + r * (1 / 6.F + r * (1 / 24.F + r * (1 / 120.F + r / 720.F)))));
+  return series * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
+}
 
-float gelu(float x) { return 0.5F * x * (1 + std::tanh(geluScale * x * (1 + geluCubic * x * x))); }
-float geluSlope(float x) {
-  float t = std::tanh(geluScale * x * (1 + geluCubic * x * x));
-  return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * geluScale * (1 + 3 * geluCubic * x * x);
+// The tanh approximation of gelu, with sqrt(2/pi) and 0.044715 (arXiv 1606.08415): x (1 + tanh u) / 2 = x s(2 u), where
+// s is the logistic function.
+constexpr float geluScale = 2 * 0.7978845608F, geluCubic = 0.044715F;
+
+// Beyond 60 nothing changes; numbers near the smallest ones would be slow.
+inline float logisticOf(float x) {
+  return 1 / (1 + expOf(std::max(std::min(-geluScale * x * (1 + geluCubic * x * x), 60.F), -60.F)));
+}
+inline float geluSlope(float x) {
+  float s = logisticOf(x);
+  return s + x * s * (1 - s) * geluScale * (1 + 3 * geluCubic * x * x);
 }
 
 /// What follows a product, whose elements are in c, rounded.
@@ -66,20 +80,25 @@ struct EpilogueCall {
         byte |= (x[i + j] > 0) << j;
       *bits(second, row, column + i) = static_cast<char>(byte);
     }
-    for (int64_t i = 0; i < count; ++i)
-      x[i] = isGelu() ? gelu(x[i]) : isRelu() ? (x[i] < 0 ? 0 : x[i]) : x[i];
+    if (isGelu())
+      for (int64_t i = 0; i < count; ++i)
+        x[i] *= logisticOf(x[i]);
+    if (isRelu())
+      for (int64_t i = 0; i < count; ++i)
+        x[i] = x[i] < 0 ? 0 : x[i];
     c.write(row, column, count, x);
   }
 
   void backward(int64_t row, int64_t column, int64_t count) const {
     Chunk g{}, x{};
     c.read(row, column, count, g);
-    if (isGelu())
+    if (isGelu()) {
       like(operand).read(row, column, count, x);
-    for (int64_t i = 0; i < count; ++i)
-      if (isGelu())
+      for (int64_t i = 0; i < count; ++i)
         g[i] *= geluSlope(x[i]);
-      else if ((*bits(operand, row, column + i) >> ((column + i) % 8) & 1) == 0)
+    }
+    for (int64_t i = 0; isRelu() && i < count; ++i)
+      if ((*bits(operand, row, column + i) >> ((column + i) % 8) & 1) == 0)
         g[i] = 0;
     c.write(row, column, count, g);
   }

@@ -28,7 +28,8 @@ constexpr int errorLog = 5, errorLogBytes = 6;
 
 class Gpu : public Accelerator {
 public:
-  Gpu(const DivisiProgram &program, uint64_t arenaBytes, int local) {
+  /// `found` becomes true once there is one that has code.
+  Gpu(const DivisiProgram &program, uint64_t arenaBytes, int local, bool &found) {
     int count = 0, device = 0;
     driver.check(driver.init(0), "start the NVIDIA driver");
     driver.check(driver.deviceCount(&count), "count GPUs");
@@ -46,8 +47,10 @@ public:
     ring.emplace(driver, stream, [this](Event event) {
       waitFor([&] { return driver.queryEvent(event); }, [&] { return driver.waitForEvent(event); });
     });
-    load(program, device);
-    memory.emplace(driver, arenaBytes, "allocate the arena");
+    const DivisiDeviceCode &code = codeFor(program, device);
+    found = true;
+    load(code);
+    memory.emplace(driver, arenaBytes, concat("allocate the arena of ", arenaBytes, " bytes").c_str());
     constant.emplace(driver, program.constant_bytes, "allocate the constants");
     driver.check(driver.clear(addressOf(memory->data()), 0, arenaBytes, stream), "clear the arena");
     if (program.constant_bytes)
@@ -241,7 +244,7 @@ private:
       blas.emplace(stream);
     return *blas;
   }
-  void load(const DivisiProgram &program, int device) {
+  const DivisiDeviceCode &codeFor(const DivisiProgram &program, int device) {
     int major = 0, minor = 0;
     driver.check(driver.deviceAttribute(&major, capabilityMajor, device), "ask a GPU");
     driver.check(driver.deviceAttribute(&minor, capabilityMinor, device), "ask a GPU");
@@ -256,12 +259,16 @@ private:
     if (!best)
       throw std::runtime_error(concat("the ", name_, " has compute capability ", major, ".", minor,
                                       ", but this program has code for ", least / 10, ".", least % 10, " and later"));
+    return *best;
+  }
+
+  void load(const DivisiDeviceCode &code) {
     std::vector<char> log(8192, 0);
     int options[] = {errorLog, errorLogBytes};
     void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
-    if (int code = driver.loadModule(&module, best->text, 2, options, values); code != 0) {
+    if (int status = driver.loadModule(&module, code.text, 2, options, values); status != 0) {
       module = nullptr;
-      driver.check(code, concat("load the kernels: ", log.data()).c_str());
+      driver.check(status, concat("load the kernels: ", log.data()).c_str());
     }
   }
 
@@ -352,11 +359,13 @@ private:
 };
 } // namespace
 
-Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes, int local, Status *error) {
+Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes, int local, bool *found,
+                              Status *error) {
+  *found = false;
   try {
-    return new Gpu(program, arenaBytes, local);
+    return new Gpu(program, arenaBytes, local, *found);
   } catch (const std::runtime_error &problem) {
-    *error = failure("no GPU: ", problem.what());
+    *error = failure(*found ? "the GPU cannot be used: " : "no GPU: ", problem.what());
     return nullptr;
   }
 }
