@@ -7,21 +7,33 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 
+/// The loops over a value's elements.
+static SmallVector<int64_t> loopsOf(Value value) {
+  SmallVector<int64_t> extents;
+  for (int64_t extent : cast<RankedTensorType>(value.getType()).getShape())
+    if (extent != 1)
+      extents.push_back(extent);
+  return extents;
+}
+
 bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, unsigned input) {
   auto target = cast<RankedTensorType>(kernel.getOutputs()[result].getType());
   Value source = kernel.getBody().getArgument(input);
   auto sourceType = cast<RankedTensorType>(source.getType());
   if (sourceType.getElementType() != target.getElementType() || sourceType.getNumElements() != target.getNumElements())
     return false;
+  bool eachAlone = (int64_t)kernel.getRows() == target.getNumElements(); // each element is a row
   llvm::DenseSet<Value> dependent = {
       source}; // on the input, or on a stage: what reads it elsewhere begins another pass
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto loop = dyn_cast<LoopInterface>(op);
     if (!isa<graph::ConstantOp>(op) && (!loop || loop.getLoopDomain().hasReduction()))
       return false;
-    // All stages of one size share one pass over the elements, in which every read comes before the writes.
+    // All stages with the same loops share one pass over the elements, in which every read comes before the writes.
     bool stage = op.hasAttr(exec::names::stage);
     if (stage && cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() != target.getNumElements())
+      return false;
+    if (stage && !eachAlone && loopsOf(op.getResult(0)) != loopsOf(kernel.getResult(result)))
       return false;
     for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
       if (!dependent.contains(operand))

@@ -169,7 +169,7 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
     bool needed = early.contains(&op) || result.isTimed(&op);
     if (part == Part::start && !needed)
       part = Part::finish;
-    if (needed)
+    if (needed || isa<graph::AccumulateOp>(op)) // which adds up in microbatches even what none of them changes
       for (Value operand : op.getOperands())
         if (Operation *producer = operand.getDefiningOp())
           early.insert(producer);

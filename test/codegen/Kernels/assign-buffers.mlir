@@ -99,3 +99,23 @@ func.func @train(%w: tensor<4x4xf32> {graph.state = {name = "w", role = "paramet
   %2 = graph.add %1, %w : tensor<4x4xf32>
   return %0, %2 : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// Stages with other loops, though of as many elements, are another pass: what it reads is not overwritten by the first one.
+// CHECK: func.func @passes
+// CHECK: exec.call {{.*}} {offsets = array<i64: 4160>}
+// CHECK: exec.kernel rows 32{{ ?}}({{.*}}) {offsets = array<i64: 8256, 12352>} : {{.*}} -> (tensor<32x4x8xf32>, tensor<32x32xf32>)
+func.func @passes(%x: tensor<32x32xf32> {graph.input = "x"}, %b: tensor<8xf32> {graph.input = "b"}) -> (tensor<32x4x8xf32> {graph.result = {kind = "loss"}}) {
+  %h = graph.matmul %x, %x : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %0 = graph.reshape %h : (tensor<32x32xf32>) -> tensor<32x4x8xf32>
+  %1 = graph.broadcast %b {dims = array<i64: 2>} : (tensor<8xf32>) -> tensor<32x4x8xf32>
+  %2 = graph.add %0, %1 : tensor<32x4x8xf32>
+  %3 = graph.tanh %2 : tensor<32x4x8xf32>
+  %4 = graph.reshape %3 : (tensor<32x4x8xf32>) -> tensor<32x32xf32>
+  %5 = graph.add %h, %4 : tensor<32x32xf32>
+  %6 = graph.matmul %5, %x : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %7 = graph.reshape %6 : (tensor<32x32xf32>) -> tensor<32x4x8xf32>
+  %8 = graph.mul %7, %3 : tensor<32x4x8xf32>
+  return %8 : tensor<32x4x8xf32>
+}
