@@ -41,6 +41,7 @@ def Graph_AttentionGradOp : Graph_AttentionOp_<"attention_grad"> {
                        UnitAttr:$causal);
   let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv);
   let extraClassDeclaration = [{
+    bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return getCausal() ? 5 : 10; }
     int64_t getWorkspaceBytes();
   }];

@@ -96,9 +96,9 @@ LogicalResult MatmulEpilogueOp::verify() {
     return emitOpError("expected a result of ") << m << " x " << n << " " << element << ", got " << result;
   bool needsOperand = kind == Epilogue::bias || isGradient();
   if (getOperand() ? differ(getOperand().getType(), operand) : needsOperand)
-    return emitOpError("expected ") << (operand ? "a third operand " : "no third operand") << operand;
+    return operand ? emitOpError("expected a third operand ") << operand : emitOpError("expected no third operand");
   if (getSecond() ? differ(getSecond().getType(), second) : sumsOperand())
-    return emitOpError("expected ") << (second ? "a second result " : "no second result") << second;
+    return second ? emitOpError("expected a second result ") << second : emitOpError("expected no second result");
   if (bits && (isGradient() || getSecond()) && (n % 128 != 0 || element.isF64()))
     return emitOpError("expected a multiple of 128 columns of at most 32 bits for relu's bits, got ") << result;
   return success();

@@ -49,6 +49,7 @@ def Graph_MatmulEpilogueOp
   let assemblyFormat = "$epilogue operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return 2; }
     int64_t getWorkspaceBytes();
     bool isGradient() { return getEpilogue() == Epilogue::relu_grad || getEpilogue() == Epilogue::gelu_grad; }

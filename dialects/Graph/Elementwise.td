@@ -70,6 +70,7 @@ def Graph_GeluGradOp : Graph_Elementwise<"gelu_grad", "no", 24, [SameOperandsAnd
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$gradient, UnitAttr:$tanh, UnitAttr:$whole);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "operands attr-dict `:` type($x)";
+  let extraClassDeclaration = facets # [{ bool hasGradient() { return false; } }];
 }
 
 class Graph_Predicate<string mnemonic, string text>

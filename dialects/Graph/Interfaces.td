@@ -13,7 +13,9 @@ def GradientInterface : OpInterface<"GradientInterface"> {
       The gradient of a scalar with respect to each operand, given those with respect to the results (null where none
       flows in). The answer has one entry per operand; null means that none flows back.
     }], "::llvm::SmallVector<::mlir::Value>", "buildGradient",
-      (ins "::divisi::graph::GraphBuilder &":$builder, "::llvm::ArrayRef<::mlir::Value>":$gradients)>
+      (ins "::divisi::graph::GraphBuilder &":$builder, "::llvm::ArrayRef<::mlir::Value>":$gradients)>,
+    InterfaceMethod<"Whether there is one: not of operations that only passes behind autodiff make.", "bool", "hasGradient",
+      (ins), "", [{ return true; }]>
   ];
 }
 

@@ -22,6 +22,7 @@ def Graph_MaxPoolGradOp : Graph_PoolOp<"max_pool_grad"> {
   let arguments = (ins AnyRankedTensor:$gradient, RankedTensorOf<[I32]>:$position, DenseI64ArrayAttr:$window,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low);
   let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = [{ bool hasGradient() { return false; } }];
 }
 
 def Graph_SumPoolOp : Graph_PoolOp<"sum_pool"> {

@@ -2,7 +2,9 @@
 
 #include "passes/Planning/Nesting.h"
 
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
 #include "llvm/Support/MemoryBuffer.h"
@@ -12,6 +14,26 @@ using namespace mlir;
 
 /// More than any dump has, and far less than a stack holds.
 static constexpr int mostNesting = 500;
+
+/// Sizes are known when a dump is written; what reads it relies on that, verifiers included.
+static LogicalResult checkStatic(ModuleOp module) {
+  auto isStatic = [](Value value) {
+    auto type = dyn_cast<ShapedType>(value.getType());
+    return !type || type.hasStaticShape();
+  };
+  auto checked = module.walk([&](Operation *op) {
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Value argument : block.getArguments())
+          if (!isStatic(argument))
+            return op->emitError("has an argument of unknown size: ") << argument.getType(), WalkResult::interrupt();
+    for (Value result : op->getResults())
+      if (!isStatic(result))
+        return op->emitError("has a result of unknown size: ") << result.getType(), WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return success(!checked.wasInterrupted());
+}
 
 OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *context) {
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
@@ -25,5 +47,8 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
-  return parseSourceFile<ModuleOp>(sources, context);
+  auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(context, /*verifyAfterParse=*/false));
+  if (!module || failed(checkStatic(*module)) || failed(verify(*module)))
+    return nullptr;
+  return module;
 }

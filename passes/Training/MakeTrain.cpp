@@ -167,6 +167,11 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
   LogicalResult differentiate(func::FuncOp loss, OpBuilder &builder, Value lossValue, SmallVector<Trained> &trained) {
     if (trained.empty())
       return loss.emitError("no parameter trains: every one is frozen, or the model has none");
+    auto walked = loss.walk([](GradientInterface op) {
+      return op.hasGradient() ? WalkResult::advance() : (op.emitOpError("has no gradient"), WalkResult::interrupt());
+    });
+    if (walked.wasInterrupted())
+      return failure();
     SmallVector<Value> parameters;
     for (Trained &t : trained)
       parameters.push_back(t.parameter);

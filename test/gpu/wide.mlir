@@ -1,4 +1,16 @@
 // Layers whose products have every epilogue: relu of 128 columns, the tanh approximation of gelu, none; weights that lie both ways.
+// RUN: divisi compile %s --target cuda --precision bf16 --emit exec | FileCheck %s
+
+// The eighth parameter: relu, gelu, relu, a bias; then backwards the bias's gradient from either operand, and those of the activations.
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 40, 0, 1, 2, 0, 1, 1, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 0, 2, 0, 2, 1, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 0, 2, 0, 1, 1, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 8, 128, 0, 1, 2, 0, 0, 1, 0,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [8, 8, 24, 1, 0, 2, 0, 6, 0, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [8, 128, 24, 1, 0, 2, 0, 5, 0, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 8, 0, 0, 2, 0, 3, 1, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 1, 2, 0, 4, 1, 1,
+// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 1, 2, 0, 3, 1, 1,
 !x = tensor<24x40xf32>
 !h = tensor<24x128xf32>
 module attributes {graph.model = "wide"} {

@@ -53,3 +53,11 @@ func.func @rank(%x: tensor<2x4x8xbf16>, %b: tensor<8xbf16>) {
   %0 = graph.matmul_epilogue bias %x, %x, %b : (tensor<2x4x8xbf16>, tensor<2x4x8xbf16>, tensor<8xbf16>) -> tensor<2x4x8xbf16>
   return
 }
+
+// -----
+
+func.func @no_third(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf16>) {
+  // expected-error@+1 {{expected no third operand}}
+  %0:2 = graph.matmul_epilogue sum_lhs %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> (tensor<4x16xbf16>, tensor<4xbf16>)
+  return
+}

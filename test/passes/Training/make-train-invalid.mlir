@@ -31,3 +31,12 @@ func.func @loss(%w: tensor<4xf32> {graph.parameter = "w"}) -> tensor<f32> {
 // expected-error @+1 {{expected a function @loss}}
 module {
 }
+
+// -----
+
+func.func @loss(%w: tensor<4xf32> {graph.parameter = "w"}) -> (tensor<f32> {graph.loss}) {
+  // expected-error @+1 {{has no gradient}}
+  %0 = graph.gelu_grad %w, %w : tensor<4xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %1 : tensor<f32>
+}
