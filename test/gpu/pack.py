@@ -3,9 +3,10 @@
 
     pack.py --build DIR OUT [--exports FOLDER]
 
-OUT gets programs for GPUs of all test models under each optimizer, and one for two GPUs; their data and PyTorch's losses; with the
-folder that test/benchmark/export.py wrote, programs of its models (weights are made there, by --init) and their PyTorch twins; the
-shared libraries that the programs need, compressed; run.py. Less than 60 MB, or it fails.
+OUT gets programs for GPUs of all test models under each optimizer, in bf16, and one for two GPUs; their data and PyTorch's losses;
+kernels to measure, with the bytes that each reads and writes; with a folder of models that speed_models.py exported (NAME.onnx),
+programs of those (weights and data are made there); all of it compressed, with the shared libraries that the programs need; run.py.
+Less than 60 MB, or it fails.
 """
 
 import argparse
@@ -19,12 +20,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
-PEERS = HERE.parent / "benchmark/peers"
 MOST_BYTES = 60_000_000
+# Of the models of speed_models.py: rows of a batch, and precisions to measure in.
+SPEED = {"gpt2_small": (8, ("bf16",)), "bert_base": (32, ("bf16",)), "resnet50": (256, ("bf16", "tf32")), "mlp_large": (4096, ("bf16",))}
 # Part of every Linux.
 SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so)")
-sys.path.insert(0, str(MODELS))
+sys.path[:0] = [str(MODELS), str(HERE.parent / "benchmark")]
 import check  # noqa: E402
+import traffic  # noqa: E402
 
 
 def compile_model(build, model, out, words):
@@ -48,6 +51,8 @@ def pack_models(build, out):
             if "loss" in what:
                 words += check.words(check.FLAGS["loss"], **what["loss"])
             compile_model(build, case / "model.onnx", to / run["optimizer"]["name"], words)
+            if run is what["runs"][0]:
+                compile_model(build, case / "model.onnx", to / "bf16", [*words, "--precision", "bf16"])
     gpt = MODELS / "gpt_tiny"
     optimizer = json.loads((gpt / "reference.json").read_text())["runs"][0]["optimizer"]
     words = check.words(check.OPTIMIZER[optimizer["name"]], **optimizer)
@@ -55,13 +60,40 @@ def pack_models(build, out):
 
 
 def pack_speed(build, exports, out):
+    """Programs MODEL/PRECISION, and MODEL/PRECISION-no-epilogues."""
     for model in sorted(exports.glob("*.onnx")):
         to = out / "speed" / model.stem
-        shutil.copytree(exports / model.stem, to)
-        loss = [] if model.stem.startswith("gpt2") else ["--loss", "cross_entropy", "--label", "label"]
-        compile_model(build, model, to / "program", [*loss, "--optimizer", "sgd", "--momentum", "0.9"])
-        (to / "program.safetensors").unlink()
-    shutil.copytree(PEERS, out / "peers", ignore=shutil.ignore_patterns("__pycache__"))
+        to.mkdir(parents=True)
+        rows, precisions = SPEED[model.stem]
+        for precision in precisions:
+            words = ["--dim", f"N={rows}", "--optimizer", "sgd", "--momentum", "0.9", "--precision", precision]
+            compile_model(build, model, to / precision, words)
+            compile_model(build, model, to / f"{precision}-no-epilogues", [*words, "--no-epilogues"])
+        for weights in to.glob("*.safetensors"):
+            weights.unlink()
+    shutil.copy(HERE / "speed_models.py", out)
+
+
+def pack_kernels(build, out):
+    """Programs kernels/NAME, and NAME.json: kind and bytes of each call of a step."""
+    folder = out / "kernels"
+    folder.mkdir()
+    for model in sorted((HERE / "kernels").glob("*.mlir")):
+        compile_model(build, model, folder / model.stem, ["--optimizer", "sgd"])
+        (folder / f"{model.stem}.safetensors").unlink(missing_ok=True)
+        dump = folder / "dump.mlir"
+        command = [build / "bin/divisi", "compile", model, "--optimizer", "sgd", "--target", "cuda", "--emit", "exec", "-o", dump]
+        subprocess.run(list(map(str, command)), check=True)
+        calls = [[kind, bytes_] for kind, bytes_, together in traffic.calls(dump) if not together]
+        (folder / f"{model.stem}.json").write_text(json.dumps(calls))
+        dump.unlink()
+
+
+def compress(out):
+    """Programs as NAME.xz: many are alike, but none is small."""
+    for program in [p for p in out.rglob("*") if p.is_file() and p.read_bytes()[:4] == b"\x7fELF"]:
+        program.with_name(program.name + ".xz").write_bytes(lzma.compress(program.read_bytes(), preset=4))
+        program.unlink()
 
 
 def pack_libraries(out):
@@ -80,16 +112,18 @@ def pack_libraries(out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--exports", type=pathlib.Path, help="folder of test/benchmark/export.py: for the speed part")
+    parser.add_argument("--exports", type=pathlib.Path, help="folder of NAME.onnx by speed_models.py: for the speed part")
     parser.add_argument("out", type=pathlib.Path)
     options = parser.parse_args()
     if options.out.exists():
         sys.exit(f"error: '{options.out}' exists")
     options.out.mkdir(parents=True)
     pack_models(options.build.resolve(), options.out)
+    pack_kernels(options.build.resolve(), options.out)
     if options.exports:
         pack_speed(options.build.resolve(), options.exports, options.out)
     pack_libraries(options.out)
+    compress(options.out)
     shutil.copy(HERE / "run.py", options.out)
     total = sum(p.stat().st_size for p in options.out.rglob("*") if p.is_file())
     print(f"{options.out}: {total / 1e6:.1f} MB")

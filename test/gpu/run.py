@@ -1,51 +1,74 @@
 #!/usr/bin/env python3
 """Runs what pack.py packed, on a machine with a GPU. Builds nothing.
 
-    run.py [--out RESULT.json] [--part parity|ranks|speed]
+    run.py [--out RESULT.json] [--part parity|precision|ranks|host|kernels|speed] [--autotune]
 
-Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Ranks: two processes on the GPUs there are, if there is
-an mpirun. Speed: steps of the benchmark models beside PyTorch eager and torch.compile on the same GPU, in turn, three rounds, fp32
-without TF32. One JSON, one table; exit code 1 if parity fails. What could not be run is listed as such.
+Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Precision: the same in bf16 (2 %). Ranks: two processes on
+the GPUs there are, if there is an mpirun; on one GPU a second time with NCCL between them (NCCL_HOSTID). Host: a step of a model whose
+kernels take next to nothing. Kernels: bytes that the large kernels of two programs move in a second, beside a copy by PyTorch. Speed:
+steps of GPT-2 small, BERT base, ResNet-50 and an MLP, with and without epilogues of products, beside PyTorch eager and torch.compile
+with autocast, channels_last and fused optimizers on the same GPU, in turn, three rounds (--autotune: torch.compile's max-autotune, which
+takes minutes). One JSON, one table; exit code 1 if parity or precision fails. What could not be run is listed as such.
 """
 
 import argparse
+import array
+import ast
 import json
 import lzma
+import math
 import os
 import pathlib
+import random
+import re
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOLERANCE, ROUNDS, STEPS = 1e-3, 3, 50
+TOLERANCE, BF16_TOLERANCE, ROUNDS, STEPS = 1e-3, 0.02, 3, 30
+LARGE = 100_000_000  # bytes of a kernel whose speed is its memory's
 # One PyTorch run: milliseconds of each step after some to warm up.
 TORCH = """
-import json, sys, time
+import contextlib, json, sys, time
 sys.path.insert(0, sys.argv[1])
-import torch, models
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+import torch, speed_models as models
+name, mode, precision, steps = sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 torch.backends.cudnn.benchmark = True
-model, x, label = models.make(sys.argv[2])
-model, x, label = model.cuda().train(), x.cuda(), label.cuda()
-if sys.argv[2] == "resnet18" or sys.argv[2] == "lenet":
+model, (x, label) = models.build(name).cuda().train(), (t.cuda() for t in models.batch(name))
+if name == "resnet50":
     model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
 update = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
-forward = torch.compile(models.loss, mode="max-autotune") if sys.argv[3] == "compile" else models.loss
+forward = models.loss if mode == "eager" else torch.compile(models.loss, mode="reduce-overhead" if mode == "compile" else mode)
+half = torch.autocast("cuda", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
 times = []
-for i in range(int(sys.argv[4]) + 10):
+for i in range(steps + 10):
     torch.cuda.synchronize()
     start = time.perf_counter()
     update.zero_grad(set_to_none=True)
-    loss = forward(model, x, label)
+    with half:
+        loss = forward(model, x, label)
     loss.backward()
     update.step()
     loss.item()
     times.append(1e3 * (time.perf_counter() - start))
 print(json.dumps(times[10:]))
+"""
+# Bytes a second that a copy of 1 GiB reads and writes.
+COPY = """
+import torch
+x = torch.empty(1 << 28, device="cuda"); y = torch.empty_like(x)
+marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+for i in range(13):
+    if i == 3: marks[0].record()
+    y.copy_(x)
+marks[1].record(); torch.cuda.synchronize()
+print(10 * 2 * 4 * x.numel() / (1e-3 * marks[0].elapsed_time(marks[1])))
 """
 
 
@@ -56,6 +79,28 @@ def libraries(folder):
     return dict(os.environ, LD_LIBRARY_PATH=f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}")
 
 
+def unpacked(program, work):
+    """A program of the pack, with its weights, where it can run."""
+    to = work / program.relative_to(HERE)
+    if not to.exists():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        weights = program.with_name(program.name + ".safetensors")
+        if weights.exists():
+            shutil.copy(weights, to.parent)
+        to.write_bytes(lzma.decompress(program.with_name(program.name + ".xz").read_bytes()))
+        to.chmod(0o755)
+    return to
+
+
+def write_numbers(path, shape, count):
+    """Numbers for an input: some thousand drawn ones, again and again, whole ones below `count` or floats."""
+    draw, total = random.Random(7), math.prod(shape)
+    drawn = [draw.randrange(count) if count else draw.gauss(0, 1) for _ in range(8191)]
+    data = array.array("q" if count else "f", drawn) * (total // len(drawn) + 1)
+    header = f"{{'descr': '{'<i8' if count else '<f4'}', 'fortran_order': False, 'shape': {tuple(shape)}}}".ljust(117) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data[:total].tobytes())
+
+
 def losses_of(rows):
     return [row["loss"] for row in rows if "step" in row and "loss" in row and "epoch_end" not in row]
 
@@ -64,7 +109,7 @@ def train(program, data, steps, environment, work, before=(), more=()):
     """(the log's rows, what went wrong)."""
     log = work / f"log{time.monotonic_ns()}.jsonl"
     words = [w for f in sorted(data.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-    command = [*before, program, *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
+    command = [*before, unpacked(program, work), *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         return [], done.stderr.strip()[-300:]
@@ -77,7 +122,7 @@ def compare(losses, wanted):
     return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(losses, wanted))
 
 
-def parity(environment, work):
+def parity(environment, work, options):
     for case in sorted((HERE / "models").iterdir()):
         reference = json.loads((case / "reference.json").read_text())
         for run in reference["runs"]:
@@ -87,65 +132,127 @@ def parity(environment, work):
             yield {"part": "parity", "model": case.name, "way": name, "error": error, "ok": error <= TOLERANCE, "said": wrong}
 
 
-def ranks(environment, work):
+def precision(environment, work, options):
+    for case in sorted((HERE / "models").iterdir()):
+        run = json.loads((case / "reference.json").read_text())["runs"][0]
+        rows, wrong = train(case / "bf16", case / "data", len(run["losses"]), environment, work)
+        error = compare(losses_of(rows), run["losses"])
+        yield {"part": "precision", "model": case.name, "way": "bf16", "error": error, "ok": error <= BF16_TOLERANCE, "said": wrong}
+
+
+def ranks(environment, work, options):
     launcher = shutil.which("mpirun")
     if not launcher:
         yield {"part": "ranks", "model": "gpt_tiny", "way": "data=2", "said": "not run: there is no mpirun"}
         return
     case = HERE / "models/gpt_tiny"
     run = json.loads((case / "reference.json").read_text())["runs"][0]
-    before = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2"]
-    rows, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, before)
-    error = compare(losses_of(rows), run["losses"])
-    yield {"part": "ranks", "model": "gpt_tiny", "way": "data=2", "error": error, "ok": error <= TOLERANCE, "said": wrong}
+    # NCCL takes ranks with different ids for different hosts, and uses its network between them.
+    apart = work / "apart.sh"
+    apart.write_text('#!/bin/sh\nexport NCCL_HOSTID=$OMPI_COMM_WORLD_RANK NCCL_SOCKET_IFNAME=lo\nexec "$@"\n')
+    apart.chmod(0o755)
+    for way, wrapper in (("data=2", []), ("data=2, NCCL_HOSTID", [apart])):
+        before = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2", *wrapper]
+        rows, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, before)
+        error = compare(losses_of(rows), run["losses"])
+        row = {"part": "ranks", "model": "gpt_tiny", "way": way, "error": error, "said": wrong}
+        yield row if wrapper else {**row, "ok": error <= TOLERANCE}
 
 
-def speed(environment, work):
-    for folder in sorted((HERE / "speed").iterdir()) if (HERE / "speed").is_dir() else []:
-        times = {"divisi": [], "eager": [], "compile": []}
-        wrong = {}
-        for _ in range(ROUNDS):
-            for way in times:
-                if way == "divisi":
-                    rows, said = train(folder / "program", folder, STEPS + 10, environment, work, more=["--init", 1])
-                    times[way] += [row["step_ms"] for row in rows if "step_ms" in row][10:]
-                else:
-                    command = [sys.executable, "-c", TORCH, HERE / "peers", folder.name, way, STEPS]
-                    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-                    said = done.stderr.strip()[-300:] if done.returncode else ""
-                    times[way] += json.loads(done.stdout.splitlines()[-1]) if not said else []
-                if said:
-                    wrong[way] = said
-        for way, measured in times.items():
-            row = {"part": "speed", "model": folder.name, "way": way, "said": wrong.get(way, "")}
-            if measured:
-                ordered = sorted(measured)
-                row["ms"] = statistics.median(ordered)
-                row["p10"], row["p90"] = ordered[len(ordered) // 10], ordered[9 * len(ordered) // 10]
-            yield row
+def host(environment, work, options):
+    case = HERE / "models/mlp"
+    rows, wrong = train(case / "sgd", case / "data", 2000, environment, work)
+    yield timed({"part": "host", "model": "mlp", "way": "a step", "said": wrong}, [row["step_ms"] for row in rows if "step_ms" in row][100:])
+
+
+def kernels(environment, work, options):
+    done = subprocess.run([sys.executable, "-c", COPY], capture_output=True, text=True)
+    copy = float(done.stdout) if done.returncode == 0 else None
+    yield {"part": "kernels", "model": "a copy", "way": "PyTorch", "bytes_per_s": copy, "said": done.stderr.strip()[-200:] if not copy else ""}
+    write_numbers(work / "x.npy", (1,), None)
+    for calls in sorted((HERE / "kernels").glob("*.json")):
+        profile = work / f"{calls.stem}.profile"
+        program = unpacked(calls.with_suffix(""), work)
+        command = [program, "--data", f"x={work / 'x.npy'}", "--init", 1, "--steps", 20, "--no-shuffle", "--device", "cuda", "--quiet"]
+        done = subprocess.run(list(map(str, [*command, "--profile", profile])), env=environment, capture_output=True, text=True)
+        row = {"part": "kernels", "model": calls.stem}
+        if done.returncode != 0:
+            yield {**row, "way": "", "said": done.stderr.strip()[-300:]}
+            continue
+        measured = [json.loads(line) for line in profile.read_text().splitlines()[1:]]
+        wanted = json.loads(calls.read_text())
+        for i, (call, (kind, moved)) in enumerate(zip(measured, wanted, strict=True)):
+            if moved >= LARGE:
+                rate = moved / (1e-6 * call["us"])
+                share = {"share_of_copy": rate / copy} if copy else {}
+                yield {**row, "way": f"call {i}: {call['name'] or kind}", "bytes_per_s": rate, **share, "said": ""}
+
+
+def speed(environment, work, options):
+    folders = sorted((HERE / "speed").iterdir()) if (HERE / "speed").is_dir() else []
+    if not folders:
+        yield {"part": "speed", "model": "", "way": "", "said": "not run: pack.py --exports packs the models"}
+    for folder in folders:
+        shapes = ast.literal_eval(re.search(r"^SHAPES = (\{.*?^\})", (HERE / "speed_models.py").read_text(), re.S | re.M)[1])[folder.name]
+        data = work / folder.name
+        data.mkdir()
+        for name, (shape, count) in zip(("x", "label"), shapes):
+            write_numbers(data / f"{name}.npy", shape, count)
+        programs = sorted(p.name.removesuffix(".xz") for p in folder.glob("*.xz"))
+        for precision_ in sorted({name.split("-")[0] for name in programs}):
+            modes = ["eager", "max-autotune" if options.autotune else "compile"]
+            times = {name: [] for name in [*(p for p in programs if p.split("-")[0] == precision_), *modes]}
+            wrong = {}
+            for _ in range(ROUNDS):
+                for way in times:
+                    if way in modes:
+                        command = [sys.executable, "-c", TORCH, HERE, folder.name, way, precision_, STEPS]
+                        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+                        said = done.stderr.strip()[-300:] if done.returncode else ""
+                        times[way] += json.loads(done.stdout.splitlines()[-1]) if not said else []
+                    else:
+                        rows, said = train(folder / way, data, STEPS + 10, environment, work, more=["--init", 1])
+                        times[way] += [row["step_ms"] for row in rows if "step_ms" in row][10:]
+                    if said:
+                        wrong[way] = said
+            for way, measured in times.items():
+                full = way if way not in modes else f"{precision_} PyTorch {way}"
+                yield timed({"part": "speed", "model": folder.name, "way": full, "said": wrong.get(way, "")}, measured)
+
+
+def timed(row, milliseconds):
+    if milliseconds:
+        ordered = sorted(milliseconds)
+        row["ms"] = statistics.median(ordered)
+        row["p10"], row["p90"] = ordered[len(ordered) // 10], ordered[9 * len(ordered) // 10]
+    return row
+
+
+PARTS = (parity, precision, ranks, host, kernels, speed)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu.json"))
-    parser.add_argument("--part", choices=["parity", "ranks", "speed"], help="this one alone")
+    parser.add_argument("--part", choices=[part.__name__ for part in PARTS], help="this one alone")
+    parser.add_argument("--autotune", action="store_true", help="torch.compile's max-autotune")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         environment = libraries(work)
-        for part in (parity, ranks, speed):
+        for part in PARTS:
             if options.part not in (None, part.__name__):
                 continue
-            for row in part(environment, work):
+            for row in part(environment, work, options):
                 rows.append(row)
                 figures = f"error {row['error']:.1e}" if "error" in row else f"{row['ms']:.3f} ms" if "ms" in row else ""
+                if row.get("bytes_per_s"):
+                    figures = f"{row['bytes_per_s'] / 1e9:.0f} GB/s" + (f", {row['share_of_copy']:.0%} of a copy" if "share_of_copy" in row else "")
                 state = {True: "ok", False: "FAIL"}.get(row.get("ok"), "")
                 print(f"| {row['part']} | {row['model']} | {row['way']} | {figures} | {state} {row['said']} |", flush=True)
                 options.out.write_text(json.dumps(rows, indent=1))
-    if not rows:
-        print("nothing to do here: pack.py --exports FOLDER packs the models whose speed is measured")
-    return 0 if rows and all(row.get("ok", True) for row in rows) else 1
+    return 0 if all(row.get("ok", True) for row in rows) else 1
 
 
 if __name__ == "__main__":
