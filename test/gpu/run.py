@@ -208,7 +208,7 @@ def speed(environment, work, options):
                     if way in modes:
                         command = [sys.executable, "-c", TORCH, HERE, folder.name, way, precision_, STEPS]
                         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-                        said = done.stderr.strip()[-300:] if done.returncode else ""
+                        said = done.stderr.strip().splitlines()[-1][-300:] if done.returncode else ""
                         times[way] += json.loads(done.stdout.splitlines()[-1]) if not said else []
                     else:
                         rows, said = train(folder / way, data, STEPS + 10, environment, work, more=["--init", 1])
