@@ -51,7 +51,7 @@ MatmulOp productOf(Value value) {
   return nullptr;
 }
 
-/// Calls look(user) for all that read a value, or views of it that have its columns.
+/// Whether look(user) is true of all that read a value, or a view of it.
 template <typename Look> bool allReaders(Value value, const Look &look) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     auto reshape = dyn_cast<ReshapeOp>(user);
@@ -89,8 +89,8 @@ public:
   void run() {
     SmallVector<AddOp> adds(block.getOps<AddOp>());
     for (AddOp add : adds)
-      if (Value bias = biasOf(add))
-        fuseForward(add, bias);
+      if (auto [product, bias] = biasedProduct(add); product)
+        fuseForward(add, product, bias);
     eraseUnused();
     SmallVector<MatmulOp> products(block.getOps<MatmulOp>());
     for (MatmulOp product : products)
@@ -100,24 +100,20 @@ public:
   }
 
 private:
-  /// The vector that is added to each row of a product.
-  static Value biasOf(AddOp add) {
+  /// A product to each row of which a vector is added, and the vector.
+  static std::pair<MatmulOp, Value> biasedProduct(AddOp add) {
     for (auto [x, b] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
       auto broadcast = b.getDefiningOp<BroadcastOp>();
       int64_t rank = tensorType(b).getRank();
       if (broadcast && tensorType(broadcast.getX()).getRank() == 1 && broadcast.getDims()[0] == rank - 1 &&
-          columnsOf(broadcast.getX()) == columnsOf(b) && productOf(x))
-        return broadcast.getX();
+          columnsOf(broadcast.getX()) == columnsOf(b))
+        if (MatmulOp product = productOf(x))
+          return {product, broadcast.getX()};
     }
-    return nullptr;
-  }
-  static MatmulOp productUnder(AddOp add) {
-    MatmulOp left = productOf(add.getLhs());
-    return left ? left : productOf(add.getRhs());
+    return {};
   }
 
-  void fuseForward(AddOp add, Value bias) {
-    MatmulOp product = productUnder(add);
+  void fuseForward(AddOp add, MatmulOp product, Value bias) {
     Type element = elementOf(product);
     SmallVector<Operation *> users(add->getUsers());
     auto gelus = llvm::count_if(users, [](Operation *user) { return isa<GeluOp>(user); });
