@@ -1,4 +1,5 @@
 //===- GemmEpilogue.cpp - products with a bias, an activation or sums -----===//
+#include "runtime/core/Epilogue.h"
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
@@ -141,15 +142,15 @@ struct EpilogueCall {
       return p.transpose_a ? sumRows({a, p.type, p.m}, p.k) : sumColumns({a, p.type, p.k}, p.m);
     if (sumsB)
       return p.transpose_b ? sumColumns({b, p.type, p.k}, p.n) : sumRows({b, p.type, p.n}, p.k);
-    bool isGradient = p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
+    bool gradient = isGradient(p);
     forEachPiece(p.m, elementsPerThread / p.n + 1, threads, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
         for (int64_t column = 0; column < p.n; column += chunkColumns) {
           int64_t count = std::min(chunkColumns, p.n - column);
-          isGradient ? backward(row, column, count) : forward(row, column, count);
+          gradient ? backward(row, column, count) : forward(row, column, count);
         }
     });
-    if (isGradient && second)
+    if (gradient && second)
       sumRows(c, p.m);
   }
 };
@@ -170,14 +171,8 @@ void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *para
     if (context->accelerator)
       return context->accelerator->gemmEpilogue(p, buffers);
     void *const *results = buffers + (p.has_operand ? 3 : 2);
-    DivisiGemm gemm = {};
-    gemm.batch0 = gemm.batch1 = 1;
-    gemm.m = p.m, gemm.n = p.n, gemm.k = p.k;
-    gemm.transpose_a = p.transpose_a, gemm.transpose_b = p.transpose_b;
-    gemm.lda = p.transpose_a ? p.m : p.k, gemm.ldb = p.transpose_b ? p.k : p.n, gemm.ldc = p.n;
-    gemm.type = gemm.result_type = p.type;
     void *const operands[] = {buffers[0], buffers[1], results[0]};
-    multiplyByBlas(context, gemm, operands);
+    multiplyByBlas(context, productOf(p), operands);
     if (p.m <= 0 || p.n <= 0)
       return;
     auto bytes = [](void *address) { return static_cast<char *>(address); };

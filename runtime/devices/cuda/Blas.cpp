@@ -1,5 +1,6 @@
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/core/DataType.h"
+#include "runtime/core/Epilogue.h"
 #include "runtime/devices/cuda/Library.h"
 
 using namespace divisi::runtime;
@@ -57,19 +58,6 @@ int32_t epilogueCode(const DivisiGemmEpilogue &p) {
   default:
     return p.epilogue == DIVISI_EPILOGUE_SUM_A ? biasGradB : biasGradA;
   }
-}
-
-/// The product alone.
-DivisiGemm productOf(const DivisiGemmEpilogue &p) {
-  DivisiGemm g = {};
-  g.batch0 = g.batch1 = 1;
-  g.m = p.m, g.n = p.n, g.k = p.k;
-  g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
-  g.lda = p.transpose_a ? p.m : p.k, g.ldb = p.transpose_b ? p.k : p.n, g.ldc = p.n;
-  g.type = g.result_type = p.type;
-  g.tf32 = p.tf32;
-  g.workspace = p.workspace;
-  return g;
 }
 
 /// Rows of consecutive matrices that meet the same b are rows of one matrix; two batch dimensions that lie like one are
@@ -252,9 +240,9 @@ void Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) 
   void *const *next = buffers + 2;
   void *operand = params.has_operand ? *next++ : nullptr, *c = *next++;
   void *second = params.has_second ? *next++ : nullptr, *workspace = params.workspace > 0 ? *next : nullptr;
-  bool isGradient = params.epilogue == DIVISI_EPILOGUE_RELU_GRAD || params.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
+  bool gradient = isGradient(params);
   bool sums = params.epilogue == DIVISI_EPILOGUE_SUM_A || params.epilogue == DIVISI_EPILOGUE_SUM_B;
-  void *bias = isGradient || sums ? second : operand, *aux = isGradient ? operand : sums ? nullptr : second;
+  void *bias = gradient || sums ? second : operand, *aux = gradient ? operand : sums ? nullptr : second;
 
   auto &plan = plans[&params];
   std::unique_ptr<Plan> fresh;
