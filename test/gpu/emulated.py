@@ -10,20 +10,18 @@ One line per check, then `N passed, N failed`.
 """
 
 import argparse
-import array
 import collections
 import json
 import os
 import pathlib
-import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 import launch
+import run
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -52,14 +50,6 @@ WAYS = {
 
 
 LONG = ("fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
-
-
-def write_numbers(path, rows, columns, seed):
-    """A matrix of numbers between -1 and 1."""
-    draw = random.Random(seed)
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns})}}".ljust(117) + "\n"
-    numbers = (draw.uniform(-1, 1) for _ in range(rows * columns))
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + array.array("f", numbers).tobytes())
 
 
 class Tests:
@@ -148,7 +138,7 @@ class Tests:
         with tempfile.TemporaryDirectory() as folder:
             words = []
             for name, columns, seed in (("x", 40, 1), ("y", 8, 2)):
-                write_numbers(pathlib.Path(folder) / f"{name}.npy", 24 * 4, columns, seed)
+                run.write_numbers(pathlib.Path(folder) / f"{name}.npy", (24 * 4, columns), seed=seed)
                 words += ["--data", f"{name}={folder}/{name}.npy"]
             words += ["--init", "3", "--steps", "32", "--no-shuffle", "--log-grad-norms", "--quiet"]
 

@@ -72,6 +72,8 @@ def pack_speed(build, exports, out):
         for weights in to.glob("*.safetensors"):
             weights.unlink()
     shutil.copy(HERE / "speed_models.py", out)
+    (out / "peers").mkdir()
+    shutil.copy(HERE.parent / "benchmark/peers/models.py", out / "peers")
 
 
 def pack_kernels(build, out):

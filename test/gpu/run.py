@@ -36,11 +36,12 @@ LARGE = 100_000_000  # bytes of a kernel whose speed is its memory's
 TORCH = """
 import contextlib, json, sys, time
 sys.path.insert(0, sys.argv[1])
-import torch, speed_models as models
+import torch, speed_models
+from speed_models import models
 name, mode, precision, steps = sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 torch.backends.cudnn.benchmark = True
-model, (x, label) = models.build(name).cuda().train(), (t.cuda() for t in models.batch(name))
+model, (x, label) = speed_models.build(name).cuda().train(), (t.cuda() for t in speed_models.batch(name))
 if name == "resnet50":
     model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
 update = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
@@ -92,10 +93,10 @@ def unpacked(program, work):
     return to
 
 
-def write_numbers(path, shape, count):
-    """Numbers for an input: some thousand drawn ones, again and again, whole ones below `count` or floats."""
-    draw, total = random.Random(7), math.prod(shape)
-    drawn = [draw.randrange(count) if count else draw.gauss(0, 1) for _ in range(8191)]
+def write_numbers(path, shape, count=None, seed=7):
+    """Numbers for an input: some thousand drawn ones, again and again, whole ones below `count` or floats between -1 and 1."""
+    draw, total = random.Random(seed), math.prod(shape)
+    drawn = [draw.randrange(count) if count else draw.uniform(-1, 1) for _ in range(8191)]
     data = array.array("q" if count else "f", drawn) * (total // len(drawn) + 1)
     header = f"{{'descr': '{'<i8' if count else '<f4'}', 'fortran_order': False, 'shape': {tuple(shape)}}}".ljust(117) + "\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data[:total].tobytes())
@@ -169,7 +170,7 @@ def kernels(environment, work, options):
     done = subprocess.run([sys.executable, "-c", COPY], capture_output=True, text=True)
     copy = float(done.stdout) if done.returncode == 0 else None
     yield {"part": "kernels", "model": "a copy", "way": "PyTorch", "bytes_per_s": copy, "said": done.stderr.strip()[-200:] if not copy else ""}
-    write_numbers(work / "x.npy", (1,), None)
+    write_numbers(work / "x.npy", (1,))
     for calls in sorted((HERE / "kernels").glob("*.json")):
         profile = work / f"{calls.stem}.profile"
         program = unpacked(calls.with_suffix(""), work)

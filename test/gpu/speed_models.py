@@ -1,8 +1,15 @@
 """The models whose steps are measured on a GPU, in PyTorch alone, with the shapes of one batch."""
 
+import pathlib
+import sys
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "peers"), str(HERE.parent / "benchmark/peers")]  # in a pack, and in the repository
+import models  # noqa: E402
 
 # Inputs x and label: shapes, and the number of different whole numbers in them (None: floats).
 SHAPES = {
@@ -13,53 +20,14 @@ SHAPES = {
 }
 
 
-class Layer(nn.Module):
-    """GPT-2's layer (norms first, causal, gelu by tanh) or BERT's (norms behind, gelu by erf)."""
+class BertBlock(models.Block):
+    """One encoder layer, layer norms behind, gelu by erf."""
 
-    def __init__(self, width, heads, decoder):
-        super().__init__()
-        self.heads, self.decoder = heads, decoder
-        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
-        self.proj = nn.Linear(width, width)
-        self.fc, self.fp = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def attend(self, x):
-        b, t, c = x.shape
-        q, k, v = (f(x).view(b, t, self.heads, c // self.heads).transpose(1, 2) for f in (self.q, self.k, self.v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.decoder)
-        return self.proj(y.transpose(1, 2).reshape(b, t, c))
-
-    def feed(self, x):
-        return self.fp(F.gelu(self.fc(x), approximate="tanh" if self.decoder else "none"))
+    causal, gelu = False, "none"
 
     def forward(self, x):
-        if self.decoder:
-            x = x + self.attend(self.ln1(x))
-            return x + self.feed(self.ln2(x))
         x = self.ln1(x + self.attend(x))
         return self.ln2(x + self.feed(x))
-
-
-class Transformer(nn.Module):
-    """Learned positions, 12 layers of 768 with 12 heads, the head tied to the embedding."""
-
-    def __init__(self, vocabulary, length, decoder, layers=12, width=768, heads=12):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.layers = nn.ModuleList(Layer(width, heads, decoder) for _ in range(layers))
-        self.ln = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocabulary, bias=False)
-        self.head.weight = self.wte.weight
-        for p in self.parameters():
-            if p.dim() > 1:
-                nn.init.normal_(p, 0, 0.02)
-
-    def forward(self, ids):
-        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
-        for layer in self.layers:
-            x = layer(x)
-        return self.head(self.ln(x))
 
 
 class Bottleneck(nn.Module):
@@ -95,18 +63,12 @@ class ResNet50(nn.Module):
         return self.fc(self.blocks(x).mean((2, 3)))
 
 
-def loss(model, x, label):
-    """Mean cross-entropy over every label."""
-    logits = model(x)
-    return F.cross_entropy(logits.flatten(0, -2).float(), label.flatten())
-
-
 def build(name):
     torch.manual_seed(0)
     if name == "gpt2_small":
-        return Transformer(50257, 1024, decoder=True)
+        return models.GPT(layers=12, width=768, heads=12, vocabulary=50257, length=1024)
     if name == "bert_base":
-        return Transformer(30522, 128, decoder=False)
+        return models.GPT(layers=12, width=768, heads=12, vocabulary=30522, length=128, block=BertBlock)
     if name == "resnet50":
         return ResNet50()
     return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1024))
@@ -126,7 +88,7 @@ def export(name, path):
             self.model = model
 
         def forward(self, x, label):
-            return loss(self.model, x, label)
+            return models.loss(self.model, x, label)
 
     x, label = batch(name, rows=2)
     torch.onnx.export(WithLoss(build(name)), (x, label), str(path), dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
@@ -135,6 +97,4 @@ def export(name, path):
 
 
 if __name__ == "__main__":
-    import sys
-
     export(sys.argv[1], sys.argv[2])

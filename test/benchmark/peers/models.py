@@ -50,6 +50,8 @@ def resnet18():
 class Block(nn.Module):
     """One decoder layer, layer norm first."""
 
+    causal, gelu = True, "tanh"
+
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
@@ -60,22 +62,27 @@ class Block(nn.Module):
         self.fc = nn.Linear(width, 4 * width)
         self.fp = nn.Linear(4 * width, width)
 
-    def forward(self, x):
+    def attend(self, x):
         b, t, c = x.shape
-        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in self.qkv(self.ln1(x)).split(c, 2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
-        x = x + self.proj(y)
-        return x + self.fp(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in self.qkv(x).split(c, 2))
+        return self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).reshape(b, t, c))
+
+    def feed(self, x):
+        return self.fp(F.gelu(self.fc(x), approximate=self.gelu))
+
+    def forward(self, x):
+        x = x + self.attend(self.ln1(x))
+        return x + self.feed(self.ln2(x))
 
 
 class GPT(nn.Module):
     """A decoder in the shape of GPT-2: learned positions, the head tied to the embedding."""
 
-    def __init__(self, layers=4, width=256, heads=8, vocabulary=8192, length=128):
+    def __init__(self, layers=4, width=256, heads=8, vocabulary=8192, length=128, block=Block):
         super().__init__()
         self.wte = nn.Embedding(vocabulary, width)
         self.wpe = nn.Embedding(length, width)
-        self.b = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.b = nn.ModuleList(block(width, heads) for _ in range(layers))
         self.ln = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.wte.weight
