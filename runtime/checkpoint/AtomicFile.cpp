@@ -1,10 +1,12 @@
 #include "runtime/checkpoint/AtomicFile.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
+#include <random>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,24 +17,43 @@ std::string divisi::runtime::folderOf(const std::string &path) {
   return folder.empty() ? "." : folder;
 }
 
+std::string divisi::runtime::makeBeside(const std::string &path, const std::function<int(const char *)> &make) {
+  constexpr size_t longest = 200; // of a name, so that the suffix fits
+  std::filesystem::path whole(path);
+  std::string start = (whole.parent_path() / whole.filename().string().substr(0, longest)).string();
+  std::random_device random; // the system's: nobody can have taken the name in advance
+  for (int tries = 0; tries < 100; ++tries) {
+    std::array<char, 24> suffix;
+    std::snprintf(suffix.data(), suffix.size(), ".tmp-%08x%08x", random(), random());
+    std::string name = start + suffix.data();
+    if (make(name.c_str()) >= 0)
+      return name;
+    if (errno != EEXIST)
+      break;
+  }
+  return "";
+}
+
 AtomicFile::AtomicFile(std::string name) : path(std::move(name)) {
+  // The system decides whether this file, or what a link leads to, is ours to write.
+  fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   struct stat info = {};
-  bool exists = stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) {
-    errno = EISDIR;
+  if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode))
+    return;
+  if (fd < 0 && errno != ENOENT) {
     fail("write");
     return;
   }
-  if (exists && !S_ISREG(info.st_mode)) {
-    fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  } else {
+  if (fd >= 0) {
+    close(fd);
     // A link stays a link: the file it names is replaced.
     std::error_code error;
     if (auto target = std::filesystem::canonical(path, error); !error)
       path = target.string();
-    temporary = path + ".tmp-" + std::to_string(getpid());
-    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   }
+  temporary = makeBeside(path, [&](const char *free) {
+    return fd = ::open(free, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  });
   if (fd < 0)
     fail("write");
 }
@@ -55,8 +76,10 @@ void AtomicFile::write(const void *data, size_t bytes) {
     ssize_t n = ::write(fd, p, std::min(bytes, size_t(1) << 30));
     if (n < 0 && errno == EINTR)
       continue;
-    if (n < 0)
+    if (n <= 0) {
+      errno = n < 0 ? errno : EIO;
       return fail("write");
+    }
     p += n;
     bytes -= static_cast<size_t>(n);
   }

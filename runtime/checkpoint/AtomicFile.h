@@ -4,6 +4,7 @@
 
 #include "runtime/core/Status.h"
 
+#include <functional>
 #include <string_view>
 
 namespace divisi::runtime {
@@ -36,6 +37,9 @@ private:
 Status writeFile(const std::string &path, std::string_view text);
 /// Makes renames and removals in the folder durable.
 Status syncFolder(const std::string &folder);
+/// Calls `make` with new names beside `path` until it succeeds (a result of 0 or more) or fails with another error than
+/// EEXIST. Returns the name, empty on failure. `make` must refuse a name that is taken, by a link, too.
+std::string makeBeside(const std::string &path, const std::function<int(const char *)> &make);
 /// The folder of a path ("." if it names none).
 std::string folderOf(const std::string &path);
 

@@ -1,22 +1,22 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/AtomicFile.h"
-#include "runtime/checkpoint/Weights.h"
-#include "runtime/core/Hash.h"
-#include "runtime/core/Json.h"
+#include "runtime/checkpoint/CheckpointReader.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/core/MappedFile.h"
 
 #include <algorithm>
+#include <chrono>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace divisi::runtime;
 namespace fs = std::filesystem;
 
 namespace {
-constexpr size_t kept = 2;
-constexpr int version = 1;
-
-bool all(const State &) { return true; }
-
 /// The N of "step-N".
 std::optional<int64_t> stepOf(const std::string &name) {
   if (!name.starts_with("step-") || name.size() < 6 || name.size() > 23 ||
@@ -25,170 +25,208 @@ std::optional<int64_t> stepOf(const std::string &name) {
   return std::stoll(name.substr(5));
 }
 
-/// What stands beside the tensors in `folder`.
-Status describe(const std::string &folder, const Manifest &manifest, const TrainingPoint &point) {
-  Result<MappedFile> written = MappedFile::open(folder + "/state.safetensors");
-  if (!written.ok())
-    return written.status();
-  OrderedJson json = {{"version", version},
-                      {"model", manifest.model},
-                      {"identity", manifest.identity()},
-                      {"hash", chunkedHash(written->data(), written->size())},
-                      {"step", point.step},
-                      {"epoch", point.cursor.epoch},
-                      {"batch", point.cursor.batch},
-                      {"seed", point.seed},
-                      {"shuffle", point.shuffle},
-                      {"samples", point.samples},
-                      {"batch_size", manifest.batch}};
-  return writeFile(folder + "/manifest.json", dumpJson(json) + "\n");
-}
-
-/// Why a checkpoint cannot be used: damage is passed over, a difference of models is not.
+/// Why a checkpoint cannot be used: damage is passed over, a difference of programs is not.
 struct Problem {
   Status status;
-  bool damaged = true;
+  enum Kind { None, Damaged, Foreign } kind = None;
 };
 
-Problem read(const std::string &folder, const Manifest &manifest, const Arena &arena, TrainingPoint &point) {
-  Result<MappedFile> text = MappedFile::open(folder + "/manifest.json");
-  if (!text.ok())
-    return {text.status()};
-  std::string what = concat("'", folder, "/manifest.json'");
-  Result<Json> json = parseJson(text->text(), what);
-  if (!json.ok())
-    return {json.status()};
-  JsonReader reader(*json, what);
-  std::string identity = reader.text("identity"), hash = reader.text("hash");
-  int64_t found = reader.integer("version"), batch = reader.integer("batch_size");
-  point.step = reader.integer("step");
-  point.cursor = {reader.integer("epoch"), reader.integer("batch")};
-  // 64 bits without a sign.
-  if (!reader.has("seed") || !json->at("seed").is_number_unsigned())
-    reader.fail("has no seed");
-  else
-    point.seed = json->at("seed").get<uint64_t>();
-  point.shuffle = reader.boolean("shuffle", true);
-  point.samples = reader.integer("samples");
-  if (point.step < 0 || point.cursor.epoch < 0 || point.cursor.batch < 0 || point.samples < 0)
-    reader.fail("has negative counts");
-  if (!reader.status().ok())
-    return {reader.status()};
-  if (found != version)
-    return {failure(what, " has the unknown version ", found), false};
-
-  Result<SafetensorsFile> tensors = SafetensorsFile::open(folder + "/state.safetensors");
-  if (!tensors.ok())
-    return {tensors.status()};
-  if (chunkedHash(tensors->contents().data(), tensors->contents().size()) != hash)
-    return {failure("'", tensors->path(), "' is damaged: its contents have changed since it was written")};
-  if (batch != manifest.batch)
-    return {failure("'", folder, "' was made with a batch of ", batch, ", but the model has ", manifest.batch), false};
-  if (Status status = readState(manifest, arena, *tensors, all); !status.ok())
-    return {status, false};
-  if (identity != manifest.identity())
-    return {failure("'", folder, "' is a checkpoint of another model or optimizer"), false};
+/// Reads the manifest and this rank's piece of the state.
+Problem read(const std::string &parent, const std::string &name, const Manifest &program, const Arena &arena,
+             bool anyway, TrainingPoint &point) {
+  std::string folder = parent + "/" + name, what = concat("'", folder, "'");
+  CheckpointManifest::Fault fault;
+  Result<CheckpointManifest> manifest = CheckpointManifest::read(folder + "/manifest.json", fault);
+  if (!manifest.ok())
+    return {manifest.status(), fault == CheckpointManifest::Fault::Damaged ? Problem::Damaged : Problem::Foreign};
+  if (manifest->point.step != stepOf(name))
+    return {failure(what, " has the manifest of step ", manifest->point.step), Problem::Damaged};
+  if (manifest->batchSize != program.batch)
+    return {failure(what, " was made with a batch of ", manifest->batchSize, ", but the model has ", program.batch),
+            Problem::Foreign};
+  if (Status status = manifest->fits(program, what, anyway); !status.ok())
+    return {status, Problem::Foreign};
+  if (Status status = readCheckpoint(folder, *manifest, program, arena); !status.ok())
+    return {status, Problem::Damaged};
+  point = std::move(manifest->point);
   return {};
 }
 
-void discard(const std::string &path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
+/// The worst problem of any rank, on all ranks.
+Problem agree(Problem mine, Communicator *ranks) {
+  if (!ranks)
+    return mine;
+  Result<int64_t> worst = ranks->maximum(mine.kind);
+  if (!worst.ok())
+    return {worst.status(), Problem::Foreign};
+  auto kind = static_cast<Problem::Kind>(*worst);
+  Status status = ranks->agree(mine.kind == kind ? mine.status : Status()).status();
+  return {status, kind == Problem::None && !status.ok() ? Problem::Foreign : kind};
 }
 
 std::string systemMessage(const std::error_code &error) { return error.message(); }
 } // namespace
 
-Result<CheckpointFolder> CheckpointFolder::open(const std::string &path) {
+Result<CheckpointFolder> CheckpointFolder::open(const std::string &path, int64_t kept) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path, error))
     return failure("cannot make the folder '", path, "': ", error ? systemMessage(error) : "a file has this name");
-  return CheckpointFolder(path);
+  return CheckpointFolder(path, kept);
 }
 
-std::vector<std::string> CheckpointFolder::list() const {
+void CheckpointFolder::Release::operator()(const int *fd) const {
+  close(*fd);
+  delete fd;
+}
+
+Status CheckpointFolder::lock() {
+  std::string path = folder + "/.lock";
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return failure("cannot write to the folder '", folder, "': ", systemError());
+  held.reset(new int(fd));
+  // A program that was ended a moment ago may still be there.
+  for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno == EINTR)
+      continue;
+    if (errno != EWOULDBLOCK) // this file system has no locks
+      return {};
+    if (tries == 20)
+      return failure("--checkpoint ", folder,
+                     ": another program keeps its checkpoints here; wait until it ends, or name another folder");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> CheckpointFolder::list() const {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (std::string name = it->path().filename().string(); stepOf(name))
       names.push_back(name);
+  if (error)
+    return failure("cannot read the folder '", folder, "': ", systemMessage(error));
   std::sort(names.begin(), names.end(), [](auto &a, auto &b) { return *stepOf(a) > *stepOf(b); });
   return names;
 }
 
-Status CheckpointFolder::save(GlobalState &state, const TrainingPoint &point) const {
-  std::string name = concat("step-", point.step), temporary = concat(folder, "/.", name, ".tmp-", getpid());
-  std::error_code error;
-  Status status;
-  if (state.writes()) {
-    discard(temporary);
-    fs::create_directory(temporary, error);
-    if (error)
-      status = failure("cannot write checkpoint '", folder, "/", name, "': ", systemMessage(error));
-  }
-  status = state.agree(status);
-  if (status.ok())
-    status = saveState(state, temporary + "/state.safetensors", all);
-  if (!state.writes())
-    return status.ok() ? state.agree(status) : status;
-  bool together = status.ok();
-  if (status.ok())
-    status = describe(temporary, state.manifest(), point);
+void CheckpointFolder::discard(const std::string &path) {
+  std::error_code ignored;
+  if (!path.empty())
+    fs::remove_all(path, ignored);
+}
+
+Result<std::string> CheckpointFolder::begin(int64_t step) const {
+  std::string name = concat("step-", step);
+  std::string temporary = makeBeside(concat(folder, "/.", name), [](const char *free) { return mkdir(free, 0777); });
+  if (temporary.empty())
+    return failure("cannot write checkpoint '", folder, "/", name, "': ", systemError());
+  return temporary;
+}
+
+Status CheckpointFolder::commit(const std::string &temporary, const CheckpointManifest &manifest) const {
+  std::string name = concat("step-", manifest.point.step);
+  Status status = manifest.write(temporary + "/manifest.json");
   if (status.ok())
     status = publish(temporary, name);
-  discard(temporary);
-  if (together)
-    status = state.agree(status);
   if (status.ok())
-    clearUp();
+    clearUp(manifest.point.step);
   return status;
 }
 
 Status CheckpointFolder::publish(const std::string &temporary, const std::string &name) const {
-  std::string place = folder + "/" + name, old = concat(folder, "/.", name, ".old-", getpid());
-  std::error_code error;
+  std::string place = folder + "/" + name, old = temporary + ".old";
+  std::error_code error, ignored;
   Status status = syncFolder(temporary);
-  if (status.ok()) {
-    if (fs::exists(place, error))
-      fs::rename(place, old, error);
-    if (!error)
-      fs::rename(temporary, place, error);
-    if (error)
-      status = failure("cannot write checkpoint '", place, "': ", systemMessage(error));
+  if (!status.ok())
+    return status;
+  bool replaces = fs::exists(place, ignored); // one that was damaged
+  if (replaces)
+    fs::rename(place, old, error);
+  if (!error)
+    fs::rename(temporary, place, error);
+  if (error) {
+    if (replaces)
+      fs::rename(old, place, ignored);
+    return failure("cannot write checkpoint '", place, "': ", systemMessage(error));
   }
-  if (status.ok())
-    status = syncFolder(folder);
+  status = syncFolder(folder);
   if (status.ok())
     status = writeFile(folder + "/latest", name + "\n");
   discard(old);
   return status;
 }
 
-void CheckpointFolder::clearUp() const {
-  std::vector<std::string> names = list();
-  for (size_t i = kept; i < names.size(); ++i)
-    discard(folder + "/" + names[i]);
+void CheckpointFolder::clearUp(int64_t newest) const {
+  Result<std::vector<std::string>> names = list();
+  if (!names.ok())
+    return;
+  // Those of later steps were passed over when the training went on from an earlier one.
+  std::erase_if(*names, [&](const std::string &name) {
+    bool later = *stepOf(name) > newest;
+    if (later)
+      discard(folder + "/" + name);
+    return later;
+  });
+  std::optional<double> least;
+  std::string best;
+  for (const std::string &name : *names) {
+    CheckpointManifest::Fault fault;
+    Result<CheckpointManifest> manifest = CheckpointManifest::read(folder + "/" + name + "/manifest.json", fault);
+    if (manifest.ok() && manifest->point.evalLoss && (!least || *manifest->point.evalLoss < *least)) {
+      least = manifest->point.evalLoss;
+      best = name;
+    }
+  }
+  // Without it the checkpoint is there all the same.
+  std::string bestFile = folder + "/best", line = best + "\n";
+  Result<MappedFile> before = best.empty() ? failure("none") : MappedFile::open(bestFile);
+  if (!best.empty() && (!before.ok() || before->text() != line))
+    (void)writeFile(bestFile, line).ok();
+  for (size_t i = kept; i < names->size(); ++i)
+    if ((*names)[i] != best)
+      discard(folder + "/" + (*names)[i]);
   // What programs that were killed while they wrote have left.
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().filename().string().starts_with(".step-"))
+    if (std::string name = it->path().filename().string();
+        name.starts_with(".step-") || name.starts_with("latest.tmp-") || name.starts_with("best.tmp-"))
       discard(it->path().string());
 }
 
 Result<TrainingPoint> CheckpointFolder::restore(const Manifest &manifest, const Arena &arena, std::string &name,
-                                                const std::function<void(const std::string &)> &warn) const {
-  std::vector<std::string> names = list();
-  for (const std::string &candidate : names) {
+                                                const std::function<void(const std::string &)> &warn, bool anyway,
+                                                Communicator *ranks) const {
+  // Rank 0 says which there are.
+  Result<std::vector<std::string>> names = list();
+  std::string all;
+  for (const std::string &candidate : names.ok() ? *names : std::vector<std::string>())
+    all += candidate + "\n";
+  if (ranks) {
+    if (Status status = ranks->agree(names.status()).status(); !status.ok())
+      return status;
+    if (Status status = ranks->broadcast(all); !status.ok())
+      return status;
+  } else if (!names.ok()) {
+    return names.status();
+  }
+  bool none = all.empty();
+  for (size_t end; (end = all.find('\n')) != std::string::npos; all.erase(0, end + 1)) {
+    std::string candidate = all.substr(0, end);
     TrainingPoint point;
-    Problem problem = read(folder + "/" + candidate, manifest, arena, point);
-    if (problem.status.ok()) {
+    Problem problem = agree(read(folder, candidate, manifest, arena, anyway, point), ranks);
+    if (problem.kind == Problem::None) {
       name = candidate;
       return point;
     }
-    if (!problem.damaged)
+    if (problem.kind == Problem::Foreign)
       return problem.status;
     warn(concat("passing over checkpoint ", candidate, ": ", problem.status.message()));
   }
+  name.clear();
+  if (none)
+    return TrainingPoint();
   return failure("there is no usable checkpoint in '", folder, "'");
 }

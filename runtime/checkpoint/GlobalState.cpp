@@ -1,29 +1,10 @@
 #include "runtime/checkpoint/GlobalState.h"
+#include "runtime/checkpoint/Shards.h"
 #include "runtime/comm/Communicator.h"
 
-#include <algorithm>
 #include <cstring>
 
 using namespace divisi::runtime;
-
-namespace {
-/// Whether `rank` is the first of the owner's stage that has its piece: its index is 0 along every axis that does not
-/// split the tensor.
-bool isFirstOwner(const Manifest &manifest, const Tensor &owner, int64_t rank) {
-  const Mesh &mesh = manifest.mesh;
-  int64_t stageAxis = owner.stage < 0 ? -1 : mesh.stageAxis().value_or(-1);
-  if (owner.stage >= 0 && manifest.stageOf(rank) != owner.stage)
-    return false;
-  for (int64_t axis = 0; axis < static_cast<int64_t>(mesh.axes().size()); ++axis) {
-    bool splits = std::any_of(owner.split.begin(), owner.split.end(), [&](const std::vector<int64_t> &axes) {
-      return std::find(axes.begin(), axes.end(), axis) != axes.end();
-    });
-    if (!splits && axis != stageAxis && mesh.index(rank, axis) != 0)
-      return false;
-  }
-  return true;
-}
-} // namespace
 
 bool GlobalState::writes() const { return !ranks || ranks->rank() == 0; }
 

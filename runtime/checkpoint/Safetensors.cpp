@@ -93,7 +93,7 @@ std::vector<size_t> divisi::runtime::writingOrder(const std::vector<NamedTensor>
 
 Status divisi::runtime::writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
                                          const std::map<std::string, std::string> &metadata,
-                                         const TensorContents &contents) {
+                                         const TensorContents &contents, ChunkHasher *hasher) {
   std::vector<size_t> order = writingOrder(tensors);
   OrderedJson header = OrderedJson::object();
   if (!metadata.empty())
@@ -109,13 +109,18 @@ Status divisi::runtime::writeSafetensors(const std::string &path, const std::vec
   text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
   uint64_t length = text.size();
   AtomicFile file(path);
-  file.write(&length, sizeof(length));
-  file.write(text);
+  auto put = [&](const void *data, size_t bytes) {
+    file.write(data, bytes);
+    if (hasher)
+      hasher->add(data, bytes);
+  };
+  put(&length, sizeof(length));
+  put(text.data(), text.size());
   for (size_t i : order) {
     Result<const char *> data = contents ? contents(i) : Result<const char *>(tensors[i].data);
     if (!data.ok())
       return data.status();
-    file.write(*data, tensors[i].bytes);
+    put(*data, tensors[i].bytes);
   }
   return file.commit();
 }

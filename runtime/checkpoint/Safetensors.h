@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CHECKPOINT_SAFETENSORS_H
 
 #include "runtime/core/DataType.h"
+#include "runtime/core/Hash.h"
 #include "runtime/core/MappedFile.h"
 
 #include <functional>
@@ -49,9 +50,11 @@ struct NamedTensor {
 using TensorContents = std::function<Result<const char *>(size_t index)>;
 
 /// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data) is
-/// asked for each tensor once, in `writingOrder`, whatever becomes of the file; its failure ends it.
+/// asked for each tensor once, in `writingOrder`, whatever becomes of the file; its failure ends it. `hasher` (if there
+/// is one) gets all bytes of the file.
 Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
-                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {});
+                        const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {},
+                        ChunkHasher *hasher = nullptr);
 
 /// The order in which a file has these tensors.
 std::vector<size_t> writingOrder(const std::vector<NamedTensor> &tensors);

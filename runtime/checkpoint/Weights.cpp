@@ -31,25 +31,32 @@ private:
 };
 } // namespace
 
-Status divisi::runtime::readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file,
-                                  const StateFilter &wanted) {
+Status divisi::runtime::checkState(const Manifest &manifest, const StateFilter &wanted, const std::string &what,
+                                   const TensorLookup &find) {
   int64_t missing = 0;
   std::string first;
   for (const State &state : manifest.state) {
     if (!wanted(state))
       continue;
-    auto it = file.entries().find(state.name);
-    if (it == file.entries().end()) {
+    auto found = find(state.name);
+    if (!found)
       first = missing++ == 0 ? state.name : first;
-      continue;
-    }
-    const SafetensorsFile::Entry &entry = it->second;
-    if (entry.dtype != state.dtype || entry.shape != state.wholeShape())
-      return failure("'", file.path(), "' has '", state.name, "' as ", nameOf(entry.dtype), " ", toString(entry.shape),
+    else if (found->first != state.dtype || found->second != state.wholeShape())
+      return failure(what, " has '", state.name, "' as ", nameOf(found->first), " ", toString(found->second),
                      ", but the model needs ", nameOf(state.dtype), " ", toString(state.wholeShape()));
   }
-  if (missing > 0)
-    return failure("'", file.path(), "' lacks ", missing, " of the model's tensors, '", first, "' first");
+  return missing == 0 ? Status()
+                      : failure(what, " lacks ", missing, " of the model's tensors, '", first, "' first");
+}
+
+Status divisi::runtime::readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file,
+                                  const StateFilter &wanted) {
+  Status same = checkState(manifest, wanted, concat("'", file.path(), "'"), [&](const std::string &name) {
+    auto it = file.entries().find(name);
+    return it == file.entries().end() ? std::nullopt : std::optional(std::pair(it->second.dtype, it->second.shape));
+  });
+  if (!same.ok())
+    return same;
   for (const State &state : manifest.state)
     if (wanted(state) && state.here) {
       const char *whole = file.entries().at(state.name).data;

@@ -7,6 +7,13 @@
 
 namespace divisi::runtime {
 
+/// The element type and the shape of a tensor by its name, where there is one.
+using TensorLookup = std::function<std::optional<std::pair<DataType, Shape>>(const std::string &)>;
+
+/// Whether a file, which `what` names, has the state that `wanted` selects, each under its name, type and whole shape.
+Status checkState(const Manifest &manifest, const StateFilter &wanted, const std::string &what,
+                  const TensorLookup &find);
+
 /// Reads the state that `wanted` selects from a file, which must have each under its name, type and whole shape; this
 /// rank's piece of what is here goes to the arena.
 Status readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file, const StateFilter &wanted);

@@ -114,6 +114,6 @@ Result<int64_t> Communicator::agreeNow(const Status &mine, int64_t flag, bool hu
   std::string text = concat(mine.exitCode(), lowest == 0 ? "" : concat("rank ", lowest, ": "), mine.message());
   if (Status status = broadcastNow(text, lowest, false); !status.ok())
     return status;
-  std::string message = text.substr(1);
+  std::string message = printable(std::string_view(text).substr(1));
   return text.starts_with("2") ? Status::usage(message) : Status::failure(message);
 }

@@ -2,6 +2,7 @@
 #ifndef DIVISI_RUNTIME_COMM_TRANSPORT_H
 #define DIVISI_RUNTIME_COMM_TRANSPORT_H
 
+#include "runtime/comm/Turns.h"
 #include "runtime/core/Status.h"
 
 #include <atomic>
@@ -22,8 +23,8 @@ public:
 };
 
 /// One rank's end of point-to-point messages. Messages between two ranks arrive in the order in which they were sent,
-/// and a receive takes exactly as many bytes as were sent. One thread at a time uses it; `fail` and the counters are
-/// free for all.
+/// and a receive takes exactly as many bytes as were sent. One thread at a time uses messages without a tag; all else
+/// is free for all threads.
 class Transport {
 public:
   Transport(int rank, int size) : rank_(rank), size_(size) {}
@@ -56,6 +57,15 @@ public:
   virtual std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) = 0;
   virtual std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) = 0;
   virtual int64_t largestTag() const = 0;
+  /// The tag of heartbeats, above those; 0 where ranks are threads of one process, which fall silent together.
+  virtual int heartbeatTag() const { return 0; }
+  /// Bytes that have come from a rank so far, also of messages that are not complete; 0 where that is not known.
+  virtual int64_t received(int from) const {
+    (void)from;
+    return 0;
+  }
+  /// For several calls in one turn; null where threads need none. On a busy machine each turn costs others a while.
+  virtual Turns *turns() { return nullptr; }
   /// What `wait` does while it waits; null for nothing.
   void setBackground(std::function<void()> work) { background = std::move(work); }
 

@@ -1,36 +1,53 @@
 #include "runtime/core/Hash.h"
 
 #include <algorithm>
-#include <array>
-#include <vector>
+#include <utility>
+
+using namespace divisi::runtime;
 
 namespace {
-uint64_t fnv(const void *data, size_t bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
+constexpr uint64_t start = 0xcbf29ce484222325u;
+
+uint64_t fnv(const void *data, size_t bytes, uint64_t hash = start) {
   const auto *p = static_cast<const unsigned char *>(data);
   for (size_t i = 0; i < bytes; ++i)
     hash = (hash ^ p[i]) * 0x100000001b3u;
   return hash;
 }
 
-std::string spell(const char *kind, uint64_t hash) {
-  std::string text = kind;
+void spell(std::string &text, uint64_t hash) {
   for (int shift = 60; shift >= 0; shift -= 4)
     text += "0123456789abcdef"[(hash >> shift) & 15];
-  return text;
 }
 } // namespace
 
-std::string divisi::runtime::fnv1a64(const void *data, size_t bytes) { return spell("fnv1a64:", fnv(data, bytes)); }
+std::string divisi::runtime::fnv1a64(const void *data, size_t bytes) {
+  std::string text = "fnv1a64:";
+  spell(text, fnv(data, bytes));
+  return text;
+}
 
-std::string divisi::runtime::chunkedHash(const void *data, size_t bytes) {
-  constexpr size_t chunk = size_t(1) << 20;
-  std::vector<unsigned char> hashes((bytes + chunk - 1) / chunk * 8);
-#pragma omp parallel for schedule(static)
-  for (size_t i = 0; i < hashes.size() / 8; ++i) {
-    uint64_t hash = fnv(static_cast<const char *>(data) + i * chunk, std::min(chunk, bytes - i * chunk));
-    for (int b = 0; b < 8; ++b)
-      hashes[i * 8 + b] = static_cast<unsigned char>(hash >> (8 * b));
+void ChunkHasher::add(const void *data, size_t bytes) {
+  const auto *p = static_cast<const char *>(data);
+  while (bytes > 0) {
+    size_t part = std::min(bytes, chunk - filled);
+    hash = fnv(p, part, hash);
+    p += part, bytes -= part, filled += part;
+    if (filled < chunk)
+      continue;
+    spell(hashes, std::exchange(hash, start));
+    filled = 0;
   }
-  return spell("fnv1a64c:", fnv(hashes.data(), hashes.size()));
+}
+
+std::string ChunkHasher::text() && {
+  if (filled > 0)
+    spell(hashes, hash);
+  return std::move(hashes);
+}
+
+bool ChunkHasher::matches(std::string_view text, size_t index, const void *data, size_t bytes) {
+  std::string found;
+  spell(found, fnv(data, bytes));
+  return text.size() / 16 > index && text.substr(index * 16, 16) == found;
 }

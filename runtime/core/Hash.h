@@ -5,14 +5,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace divisi::runtime {
 
 /// FNV-1a of 64 bits, spelled "fnv1a64:0123456789abcdef".
 std::string fnv1a64(const void *data, size_t bytes);
 
-/// FNV-1a over the FNV-1a hashes of chunks of 1 MiB: the pool's threads share the work. Spelled "fnv1a64c:...".
-std::string chunkedHash(const void *data, size_t bytes);
+/// FNV-1a of each chunk of a file, which comes in parts of any size: a reader can check what it reads alone.
+class ChunkHasher {
+public:
+  static constexpr size_t chunk = size_t(1) << 20;
+
+  void add(const void *data, size_t bytes);
+  int64_t bytes() const { return static_cast<int64_t>(hashes.size() / 16 * chunk + filled); }
+  /// The hashes one after the other, 16 digits each; the file is complete.
+  std::string text() &&;
+  /// Whether chunk `index` of a file has the hash that `text` has of it; `bytes` are fewer than a chunk's at the end.
+  static bool matches(std::string_view text, size_t index, const void *data, size_t bytes);
+
+private:
+  std::string hashes;
+  uint64_t hash = 0xcbf29ce484222325u;
+  size_t filled = 0; ///< bytes of the last chunk
+};
 
 /// The state of a generator with one word: a counter in, well-mixed bits out (splitmix64's finalizer).
 inline uint64_t mix64(uint64_t x) {

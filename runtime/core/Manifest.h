@@ -78,8 +78,10 @@ struct State : Tensor {
 /// One number that a task leaves in the arena.
 struct Output : Tensor {
   std::string function; ///< train or evaluate
-  std::string kind;     ///< loss, correct, count, grad_norm
+  std::string kind;     ///< loss, correct, count, grad_norm, index
   uint32_t when = 0;    ///< valid only in steps where one of these bits was wanted; 0: always
+  /// Of an index: what its node takes, [range->first, range->second).
+  std::optional<std::pair<int64_t, int64_t>> range;
 };
 
 /// What a task calls, or a rank in every step of training.
@@ -113,6 +115,8 @@ struct Manifest {
   std::string model;
   int64_t batch = 1;
   std::string weightsFile, weightsHash;
+  /// What the training computes, in parts (model, optimizer, numerics), whatever devices compute it.
+  std::map<std::string, std::string> program;
   std::vector<Input> inputs;
   std::vector<State> state;
   std::vector<Tensor> scalars;

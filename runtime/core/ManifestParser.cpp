@@ -42,6 +42,11 @@ public:
     JsonReader weights(top.object("weights"), "the manifest's weights");
     manifest.weightsFile = weights.text("file", "");
     manifest.weightsHash = weights.text("hash", "");
+    for (const auto &[part, text] : top.object("program").items())
+      if (text.is_string())
+        manifest.program[part] = text.get<std::string>();
+      else
+        top.fail("describes the program by something that is no text");
     JsonReader defaults(top.object("defaults"), "the manifest's defaults");
     manifest.learningRate = defaults.number("lr", manifest.learningRate);
     manifest.schedule = defaults.text("lr_schedule", manifest.schedule);
@@ -330,15 +335,19 @@ private:
     }
     if (reader.has("padding"))
       input.padding = reader.integer("padding");
-    if (reader.has("range")) {
-      const Json &range = reader.array("range");
-      if (range.size() == 2 && range[0].is_number_integer() && range[1].is_number_integer())
-        input.range = {range[0].get<int64_t>(), range[1].get<int64_t>()};
-      else
-        reader.fail("has a range that is not two integers");
-    }
+    input.range = parseRange(reader);
     keep(reader.status());
     manifest.inputs.push_back(std::move(input));
+  }
+
+  static std::optional<std::pair<int64_t, int64_t>> parseRange(JsonReader &reader) {
+    if (!reader.has("range"))
+      return std::nullopt;
+    const Json &range = reader.array("range");
+    if (range.size() == 2 && range[0].is_number_integer() && range[1].is_number_integer())
+      return std::pair(range[0].get<int64_t>(), range[1].get<int64_t>());
+    reader.fail("has a range that is not two integers");
+    return std::nullopt;
   }
 
   void parseState(const Json &json) {
@@ -390,6 +399,11 @@ private:
     output.function = reader.text("function");
     output.kind = reader.text("kind");
     output.when = static_cast<uint32_t>(reader.integer("when", 0));
+    output.range = parseRange(reader);
+    constexpr int64_t most = int64_t(1) << 51; // beyond it the distances of indices are not told apart
+    if (output.kind == "index" && (!output.range || output.range->first < -most || output.range->first > 0 ||
+                                   output.range->second < 0 || output.range->second > most))
+      reader.fail("checks an index, but has no range around zero");
     if (output.function != "train" && output.function != "evaluate")
       reader.fail(concat("belongs to the unknown function '", output.function, "'"));
     keep(reader.status());

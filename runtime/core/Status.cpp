@@ -4,3 +4,15 @@
 #include <system_error>
 
 std::string divisi::runtime::systemError() { return std::error_code(errno, std::generic_category()).message(); }
+
+std::string divisi::runtime::printable(std::string_view text) {
+  std::string shown;
+  for (char byte : text) {
+    auto code = static_cast<unsigned char>(byte);
+    if (code >= 0x20 && code < 0x7f)
+      shown += byte;
+    else
+      shown.append("\\x") += {"0123456789abcdef"[code >> 4], "0123456789abcdef"[code & 15]};
+  }
+  return shown;
+}

@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace divisi::runtime {
@@ -64,6 +65,10 @@ template <typename... Args> Status failure(const Args &...args) { return Status:
 
 /// What `errno` says, as in "No space left on device".
 std::string systemError();
+
+/// Text of another process as one line may show it: a byte that is no printable character of ASCII becomes \xNN, so
+/// that it does nothing to a terminal or a log.
+std::string printable(std::string_view text);
 
 } // namespace divisi::runtime
 

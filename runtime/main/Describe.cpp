@@ -108,5 +108,6 @@ std::string divisi::runtime::describeJson(const Manifest &manifest) {
   if (manifest.stages() > 1)
     json["stage_arena_bytes"] = manifest.arenas;
   json["identity"] = manifest.identity();
+  json["program"] = manifest.program;
   return dumpJson(json);
 }

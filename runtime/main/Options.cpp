@@ -2,6 +2,8 @@
 #include "runtime/checkpoint/AtomicFile.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -76,13 +78,29 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->excludes(weights);
   auto *checkpoint = app.add_option("--checkpoint", o.checkpoint, "keep checkpoints in this folder")->type_name("DIR");
   app.add_option("--every", o.every, "steps between checkpoints [one epoch]")->check(whole(1))->needs(checkpoint);
-  app.add_flag("--resume", o.resume, "go on from the newest checkpoint, if there is one")->needs(checkpoint);
+  app.add_option("--keep-checkpoints", o.keepCheckpoints,
+                 "how many of the last checkpoints to keep; that with the least loss of --eval is kept, too")
+      ->check(whole(1))
+      ->capture_default_str()
+      ->needs(checkpoint);
+  auto *resume = app.add_flag("--resume", o.resume,
+                              "go on from the newest checkpoint, if there is one; what is not given again of --lr, "
+                              "--lr-schedule, --warmup-steps, --lr-step-size, --lr-gamma, --epochs and --steps is as "
+                              "before, and so are the seed and the order of the data")
+                     ->needs(checkpoint);
+  app.add_flag("--resume-anyway", o.resumeAnyway,
+               "... from that of another model, optimizer or precision, too, if its state fits")
+      ->needs(resume);
   app.add_option("--device", o.device,
                  "what computes: a GPU if there is one and the program has code for it, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads of a rank to compute with [OMP_NUM_THREADS or the cores allowed]")
       ->check(CLI::Range(1, 4096));
+  app.add_option("--timeout", o.timeout,
+                 "seconds that ranks wait for one that does not come or has fallen silent, before the job ends")
+      ->check(CLI::Range(1.0, 1e9))
+      ->capture_default_str();
   app.add_flag("--quiet", o.quiet, "print errors only");
   app.add_flag("--info", o.info, "print inputs, parameters and memory, then exit");
   app.add_option("--describe", raw.describe, "print the same for programs, then exit")
@@ -157,9 +175,62 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
     return Status::usage(e.what());
   }
   options.seedGiven = app.count("--seed") > 0;
+  options.words.assign(argv, argv + argc);
   if (Status status = finish(raw, options); !status.ok())
     return status;
   return std::optional(std::move(options));
+}
+
+namespace {
+/// The shortest text that is read as this number.
+std::string exactly(double number) {
+  std::array<char, 40> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
+/// Whether a command line gives a flag, as "--flag" or "--flag=value".
+bool gives(const std::vector<std::string> &words, const std::string &flag) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string &word) { return word == flag || word.starts_with(flag + "="); });
+}
+} // namespace
+
+std::map<std::string, std::string> Options::training() const {
+  std::map<std::string, std::string> flags = {{"--lr", exactly(schedule.rate)},
+                                              {"--lr-schedule", Schedule::nameOf(schedule.kind)},
+                                              {"--warmup-steps", std::to_string(schedule.warmup)},
+                                              {"--lr-step-size", std::to_string(schedule.stepSize)},
+                                              {"--lr-gamma", exactly(schedule.gamma)}};
+  if (epochs)
+    flags["--epochs"] = std::to_string(*epochs);
+  if (steps)
+    flags["--steps"] = std::to_string(*steps);
+  return flags;
+}
+
+Result<Options> divisi::runtime::withKept(const Manifest &manifest, const Options &options,
+                                          const std::map<std::string, std::string> &kept, std::string &taken) {
+  std::vector<std::string> words = options.words;
+  bool ends = gives(words, "--epochs") || gives(words, "--steps"); // when training ends is said by both together
+  std::map<std::string, std::string> before = options.training();
+  for (const auto &[flag, text] : kept) {
+    if (!before.contains(flag) && flag != "--epochs" && flag != "--steps")
+      return failure("--resume: the checkpoint has the unknown flag ", flag);
+    if (gives(options.words, flag) || (ends && (flag == "--epochs" || flag == "--steps")))
+      continue;
+    words.insert(words.begin() + 1, concat(flag, "=", text));
+    if (auto it = before.find(flag); it == before.end() || it->second != text)
+      taken += concat(" ", flag, " ", text);
+  }
+  std::vector<const char *> argv;
+  for (const std::string &word : words)
+    argv.push_back(word.c_str());
+  Result<std::optional<Options>> read = parseOptions(manifest, static_cast<int>(argv.size()), argv.data(), false);
+  if (!read.ok())
+    return read.status();
+  Options merged = std::move(**read);
+  merged.words = options.words;
+  return merged;
 }
 
 std::string Options::common() const {
@@ -171,7 +242,7 @@ std::string Options::common() const {
   };
   text << "--lr " << schedule.rate << " --lr-schedule " << static_cast<int>(schedule.kind) << " --warmup-steps "
        << schedule.warmup << " --lr-step-size " << schedule.stepSize << " --lr-gamma " << schedule.gamma << " --seed "
-       << seed << " --every " << every;
+       << seed << " --every " << every << " --keep-checkpoints " << keepCheckpoints << " --timeout " << timeout;
   if (steps)
     text << " --steps " << *steps;
   if (epochs)
@@ -183,6 +254,7 @@ std::string Options::common() const {
   given("--weights", !weights.empty());
   given("--checkpoint", !checkpoint.empty());
   given("--resume", resume);
+  given("--resume-anyway", resumeAnyway);
   given("--save", !save.empty());
   given("--save-weights", !saveWeights.empty());
   given("--log", !log.empty());

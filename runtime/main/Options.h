@@ -23,11 +23,18 @@ struct Options {
   std::optional<uint64_t> init;
   std::string checkpoint;
   int64_t every = 0; ///< 0: at the end of each epoch
-  bool resume = false;
+  int64_t keepCheckpoints = 2;
+  bool resume = false, resumeAnyway = false;
   std::string device = "auto"; ///< auto, cpu or cuda
   int threads = 0;             ///< 0: as many as the environment says
+  double timeout = 300;        ///< seconds that ranks wait for one that does not come, or is silent
   bool quiet = false;
   bool info = false, describe = false;
+
+  /// Flags that belong to the training, not to one run of it, as text by name: a checkpoint keeps those in effect, and
+  /// `resume` takes those that the command line does not give.
+  std::map<std::string, std::string> training() const;
+  std::vector<std::string> words; ///< the command line
 
   /// The flags that all ranks must have alike, as text: numbers, and whether a file is asked for at all.
   std::string common() const;
@@ -37,6 +44,10 @@ struct Options {
 /// (unless `print` is false).
 Result<std::optional<Options>> parseOptions(const Manifest &manifest, int argc, const char *const *argv,
                                             bool print = true);
+/// The same options with what a checkpoint kept (Options::training) for flags that the command line does not give.
+/// `taken` gets what differs by that, as words of a command line with a space before each.
+Result<Options> withKept(const Manifest &manifest, const Options &options,
+                         const std::map<std::string, std::string> &kept, std::string &taken);
 
 } // namespace divisi::runtime
 

@@ -1,13 +1,17 @@
 #include "runtime/main/RunProgram.h"
+#include "runtime/comm/Heartbeat.h"
 #include "runtime/comm/LocalTransport.h"
 #include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/core/MappedFile.h"
+#include "runtime/core/StandardStreams.h"
 #include "runtime/main/Describe.h"
 #include "runtime/main/Trainer.h"
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <iostream>
+#include <thread>
 
 using namespace divisi::runtime;
 
@@ -16,7 +20,8 @@ namespace {
 struct Ending {
   Status status;
   int code = 0;
-  bool common = true; ///< all ranks end like this
+  bool common = true;                        ///< all ranks end like this
+  std::unique_ptr<Heartbeat> heartbeat = {}; ///< of ranks that end in failure, until that is said
 };
 
 /// A program for one device knows no ranks, but launchers say how many processes they started.
@@ -45,6 +50,12 @@ Status checkRanks(int64_t devices, int64_t started, const char *program) {
                               devices, " ", program, " ...' or 'mpirun -n ", devices, " ", program, " ...'"));
 }
 
+Ending train(const DivisiProgram &program, Manifest manifest, Options options, Transport *ranks) {
+  Trainer trainer(program, std::move(manifest), std::move(options), ranks);
+  Result<int> code = trainer.run();
+  return code.ok() ? Ending{{}, *code} : Ending{code.status(), 0, trainer.endsEverywhere()};
+}
+
 Ending run(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
   bool first = !ranks || ranks->rank() == 0;
   Result<Manifest> manifest = parseManifest(program);
@@ -69,9 +80,18 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
   if (!ranks && !manifest->mesh.axes().empty())
     ranks = &alone.emplace(1).rank(0);
   manifest->localize(ranks ? ranks->rank() : 0);
-  Trainer trainer(program, std::move(*manifest), std::move(**options), ranks);
-  Result<int> code = trainer.run();
-  return code.ok() ? Ending{{}, *code} : Ending{code.status(), 0, trainer.endsEverywhere()};
+  std::unique_ptr<Heartbeat> heartbeat;
+  if (ranks && ranks->heartbeatTag() > 0) {
+    Heartbeat::Limits limits;
+    limits.timeout = (*options)->timeout;
+    heartbeat = std::make_unique<Heartbeat>(*ranks, limits, [] { return StopSignals::received() != 0; });
+  }
+  Ending ending = train(program, std::move(*manifest), std::move(**options), ranks);
+  if (heartbeat && ending.common)
+    if (Status status = heartbeat->end(); !status.ok() && ending.status.ok())
+      ending = {status, 0, false};
+  ending.heartbeat = std::move(heartbeat);
+  return ending;
 }
 
 Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
@@ -86,7 +106,7 @@ Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv
 
 /// The program's own ranks, if it is for many: those that the environment tells of, or those of MPI, if the library
 /// that knows them is linked.
-Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
+Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program, int argc, const char *const *argv) {
   Result<Manifest> manifest = parseManifest(program);
   if (!manifest.ok())
     return manifest.status();
@@ -102,8 +122,12 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
   if (*where && (*where)->size != devices)
     return Status::usage(concat("rank ", (*where)->rank, ": this program is for ", devices,
                                 " devices, but was started as ", (*where)->size, " processes (WORLD_SIZE)"));
-  if (*where)
+  if (*where) {
+    Result<std::optional<Options>> options = parseOptions(*manifest, argc, argv, false);
+    if (options.ok() && *options) // who is wrong says so when all have met
+      (*where)->patience = (*options)->timeout;
     return joinByTcp(**where);
+  }
   if (!divisi_transport_create)
     return failure("this program is for ", devices,
                    " devices, but was linked without the library for communication (libdivisi_mpi.a)");
@@ -117,7 +141,8 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program) {
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
   Ending ending = runSafely(program, argc, argv, ranks);
-  if (ending.status.ok() && (std::cout.flush() || ending.code != 0))
+  bool lost = !std::cout.flush() || std::ferror(stdout) != 0; // a line that was printed
+  if (ending.status.ok() && (!lost || ending.code != 0))
     return ending.code;
   if (ending.status.ok()) // (what others wait for has ended)
     ending = {failure("cannot write to the standard output"), 0, true};
@@ -133,6 +158,10 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     ranks->fail(Status::failure(message));
     // A rank that mpirun ends because another one is lost is not at fault itself.
     ending.code = StopSignals::isUrgent() ? 128 + SIGTERM : ending.status.exitCode();
+    bool lost = ending.heartbeat && ending.heartbeat->hasLost();
+    ending.heartbeat.reset();
+    if (lost)
+      std::this_thread::sleep_for(std::chrono::seconds(1));
     ranks->terminate(ending.code);
     return ending.code;
   }
@@ -140,11 +169,13 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
 }
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv) {
+  occupyStandardStreams();
   explainBusErrors();
   // Who asks what the program is waits for nobody.
   if (std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; }))
     return runProgram(program, argc, argv, nullptr);
-  Result<std::unique_ptr<Transport>> ranks = joinRanks(program);
+  StopSignals signals(true);
+  Result<std::unique_ptr<Transport>> ranks = joinRanks(program, argc, argv);
   if (ranks.ok())
     return runProgram(program, argc, argv, ranks->get());
   if (!ranks.status().message().empty())

@@ -11,7 +11,7 @@ extern "C" divisi::runtime::Transport *divisi_transport_create(divisi::runtime::
 
 namespace divisi::runtime {
 
-/// All that a generated program does. Exit code: 0 success, 1 failure, 2 wrong usage, 130 or 143 stopped by a signal.
+/// All that a generated program does. Exit code: 0 success, 1 failure, 2 wrong usage, 129, 130 or 143 stopped by a signal.
 int runProgram(const DivisiProgram &program, int argc, const char *const *argv);
 /// The same as one rank of many; `ranks` may be null. Errors that all ranks know are printed by rank 0 alone.
 int runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks);

@@ -7,8 +7,13 @@
 
 using namespace divisi::runtime;
 
+namespace {
+constexpr std::array<const char *, 4> names = {"constant", "linear", "cosine", "step"};
+} // namespace
+
+const char *Schedule::nameOf(Kind kind) { return names[static_cast<size_t>(kind)]; }
+
 std::optional<Schedule::Kind> Schedule::parse(std::string_view name) {
-  constexpr std::array<std::string_view, 4> names = {"constant", "linear", "cosine", "step"};
   const auto *it = std::find(names.begin(), names.end(), name);
   return it == names.end() ? std::nullopt : std::optional(static_cast<Kind>(it - names.begin()));
 }

@@ -12,6 +12,7 @@ namespace divisi::runtime {
 struct Schedule {
   enum class Kind { Constant, Linear, Cosine, Step };
   static std::optional<Kind> parse(std::string_view name);
+  static const char *nameOf(Kind kind);
 
   Kind kind = Kind::Constant;
   double rate = 0.01;

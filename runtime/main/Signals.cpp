@@ -10,15 +10,29 @@ volatile std::sig_atomic_t receivedSignal = 0;
 volatile std::sig_atomic_t actualSignal = 0;
 bool forwarding = false;
 
+int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
+
+void end(int signal) {
+  std::signal(meaningOf(signal), SIG_DFL);
+  raise(meaningOf(signal));
+}
+
 void note(int signal) {
+  // (The SIGTERM after a signal that mpirun handed on is its own: another rank is lost.)
+  bool launchers = signal == SIGTERM && (actualSignal == SIGUSR1 || actualSignal == SIGUSR2);
+  if (receivedSignal != 0 && !launchers)
+    return end(signal);
   actualSignal = signal;
-  receivedSignal = signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal;
+  receivedSignal = meaningOf(signal);
 }
 
 void install(void (*handler)(int)) {
-  struct sigaction action = {};
+  struct sigaction action = {}, before = {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  action.sa_flags = SA_RESTART;
+  // nohup has it ignored: the program then outlives its terminal.
+  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   if (forwarding) {
@@ -32,9 +46,11 @@ StopSignals::StopSignals(bool forwarded) {
   receivedSignal = 0;
   actualSignal = 0;
   forwarding = forwarded;
-  install(note);
+  install(end);
 }
 StopSignals::~StopSignals() { install(SIG_DFL); }
+
+void StopSignals::defer() { install(note); }
 
 int StopSignals::received() { return receivedSignal; }
 bool StopSignals::isUrgent() { return actualSignal == SIGTERM; }

@@ -4,13 +4,16 @@
 
 namespace divisi::runtime {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted; a second one ends the program at once.
+/// What SIGINT, SIGTERM and SIGHUP (unless it is ignored) do while it lives: they end the program at once, until
+/// `defer`.
 class StopSignals {
 public:
   /// `forwarded`: SIGUSR1 and SIGUSR2 stand for SIGTERM and SIGINT. mpirun hands these on at once, whereas it follows a
   /// SIGTERM to itself by a SIGKILL to all ranks.
   explicit StopSignals(bool forwarded = false);
   ~StopSignals();
+  /// From now on the first one is only noted, for there is something to save; a second one ends the program at once.
+  static void defer();
   StopSignals(const StopSignals &) = delete;
   StopSignals &operator=(const StopSignals &) = delete;
 

@@ -46,11 +46,13 @@ Result<int> Trainer::runAll() {
   }
   if (Status status = checkCommand(); !status.ok())
     return status;
-  for (auto stage : {&Trainer::openData, &Trainer::setUp, &Trainer::connectDevices})
+  for (auto stage : {&Trainer::openData, &Trainer::createProgram, &Trainer::openCheckpoints, &Trainer::setUp,
+                     &Trainer::connectDevices})
     if (Status status = together((this->*stage)()); !status.ok())
       return status;
   if (Status status = checkAlike(); !status.ok())
     return status;
+  StopSignals::defer();
   if (Status status = trainSteps(); !status.ok())
     return status;
   if (stopped) {
@@ -83,15 +85,19 @@ Status Trainer::together(const Status &mine) {
 }
 
 Status Trainer::agreeToGoOn(const Status &mine) {
+  bool busy = saver && saver->isBusy();
   if (!ranks) {
     stopped = StopSignals::received();
+    writing = busy;
     return mine;
   }
-  Result<int64_t> signal = ranks->agree(mine, StopSignals::received(), true);
+  Result<int64_t> most = ranks->agree(mine, 2 * StopSignals::received() + busy, true);
   common = !transport->failed();
-  if (signal.ok())
-    stopped = static_cast<int>(*signal);
-  return signal.status();
+  if (most.ok()) {
+    stopped = static_cast<int>(*most / 2);
+    writing = *most % 2 != 0 || stopped != 0; // (whether all have finished is not known then)
+  }
+  return most.status();
 }
 
 Status Trainer::compare(int64_t mine, const std::function<Status(int64_t)> &problem) {
@@ -136,6 +142,9 @@ Status Trainer::trainSteps() {
         return status;
       if (stopped)
         break;
+      if (saver && saver->isActive() && !writing)
+        if (Status status = ofCheckpoint(saver->advance()); !status.ok())
+          return status;
       if (Status status = report(); !status.ok())
         return status;
     } else if (!ready.ok()) {
@@ -153,7 +162,7 @@ Status Trainer::trainSteps() {
       if (Status status = endEpoch(); !status.ok())
         return status;
     if (due)
-      if (Status status = saveCheckpoint(); !status.ok())
+      if (Status status = beginCheckpoint(); !status.ok())
         return status;
   }
   if (Status status = drain(); !status.ok())
@@ -161,7 +170,9 @@ Status Trainer::trainSteps() {
   if (!stopped)
     if (Status status = evaluate(); !status.ok())
       return status;
-  if (Status status = saveCheckpoint(); !status.ok())
+  if (Status status = beginCheckpoint(true); !status.ok())
+    return status;
+  if (Status status = finishCheckpoint(); !status.ok())
     return status;
   return stopped ? Status() : agreeToGoOn({});
 }
@@ -239,9 +250,12 @@ Status Trainer::report() {
     line.gradNorms = gradNorms();
     if (Status status = log->step(line); !status.ok())
       return status;
-    if (Status status = checkLoss(line); !status.ok()) {
-      common = true; // the loss is the same on all ranks
-      return status;
+    Status sound = checkIndices("train", concat("in step ", line.step));
+    if (sound.ok())
+      sound = checkLoss(line);
+    if (!sound.ok()) {
+      common = true; // results are the same on all ranks
+      return sound;
     }
     auto batch = static_cast<double>(manifest.batch);
     auto correct = program->result("train", "correct"), count = program->result("train", "count");
@@ -253,6 +267,23 @@ Status Trainer::report() {
     tally.addLoss(now.loss, 1);
     last = now;
     progress->step(line.step, line.epoch, {now.loss, tally.measures().accuracy});
+  }
+  return {};
+}
+
+Status Trainer::checkIndices(std::string_view function, const std::string &after) const {
+  for (const Output &output : program->manifest().results) {
+    auto result = output.kind == "index" && output.function == function ? program->result(&output) : std::nullopt;
+    if (!result)
+      continue;
+    // Twice the distance from the middle of the range, or that less one behind zero: 0, -1, 1, -2, ...
+    auto [low, high] = *output.range;
+    auto code = static_cast<int64_t>(*result);
+    if (code < high - low)
+      continue;
+    int64_t index = low + (high - low) / 2 + ((code >> 1) ^ -(code & 1));
+    return failure("node '", output.name, "' has the index ", index, " ", after, ", but takes ", low, " to ", high - 1,
+                   ": training stops and nothing is saved");
   }
   return {};
 }
@@ -296,8 +327,14 @@ Status Trainer::evaluate() {
     if (stopped)
       return {};
     common = false;
+    std::string when = concat("evaluation after step ", point.step);
     if (Status status = program->evaluate(rows); !status.ok())
-      return failure(ranks ? "" : concat("evaluation after step ", point.step, ": "), status.message());
+      return failure(ranks ? "" : when + ": ", status.message());
+    // Rows that a last batch lacks are zeros: what a model computes of them need not be an index.
+    if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", "in the " + when); !status.ok()) {
+      common = true;
+      return status;
+    }
     double count = program->result("evaluate", "count").value_or(static_cast<double>(rows));
     if (count > 0)
       sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
@@ -310,16 +347,29 @@ Status Trainer::evaluate() {
   return log->evaluation(point.step, epoch, lastEval);
 }
 
-Status Trainer::saveCheckpoint() {
-  if (!checkpoints || savedStep == point.step)
+Status Trainer::beginCheckpoint(bool waits) {
+  if (!saver || savedStep == point.step)
     return {};
+  if (Status status = finishCheckpoint(); !status.ok())
+    return status;
   if (Status status = program->pullStates(); !status.ok())
     return status;
-  GlobalState state(manifest, program->arena(), ranks.get());
-  if (Status status = announced(checkpoints->save(state, point)); !status.ok())
-    return failure(status.message(), savedStep ? concat(" (step-", *savedStep, " is still complete)") : "");
+  point.evalLoss = evaluatedStep == point.step ? std::optional(lastEval.loss) : std::nullopt;
+  if (Status status = ofCheckpoint(saver->begin(point, waits)); !status.ok())
+    return status;
   savedStep = point.step;
   return {};
+}
+
+Status Trainer::finishCheckpoint() { return saver ? ofCheckpoint(saver->finish()) : Status(); }
+
+Status Trainer::ofCheckpoint(const Status &status) {
+  if (announced(status).ok())
+    return {};
+  std::optional<int64_t> complete = saver->saved();
+  if (!complete && resumedFrom)
+    complete = resumedAt;
+  return failure(status.message(), complete ? concat(" (step-", *complete, " is still complete)") : "");
 }
 
 Status Trainer::announced(const Status &status) {

@@ -2,7 +2,7 @@
 #ifndef DIVISI_RUNTIME_MAIN_TRAINER_H
 #define DIVISI_RUNTIME_MAIN_TRAINER_H
 
-#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/CheckpointSaver.h"
 #include "runtime/main/Log.h"
 #include "runtime/main/Options.h"
 #include "runtime/main/Profile.h"
@@ -56,11 +56,15 @@ private:
   Status checkAlike();
   Status announced(const Status &status);
   Status openData();
+  /// How many steps there are, when it is known what a checkpoint says of them.
+  Status planSteps();
   /// What computes; null for this processor.
   Result<std::unique_ptr<Accelerator>> openDevice();
+  Status createProgram();
   Status setUp();
   Status connectDevices();
   Status startWeights();
+  Status openCheckpoints();
   Status resume();
   Status trainSteps();
   Status step();
@@ -71,9 +75,16 @@ private:
   Status drain();
   Status endEpoch();
   Status evaluate();
-  Status saveCheckpoint();
+  /// Begins a checkpoint, after the one before it; whether training `waits` for it.
+  Status beginCheckpoint(bool waits = false);
+  /// Ends the one that is under way.
+  Status finishCheckpoint();
+  /// Of `status`, that of a checkpoint: with what there is still.
+  Status ofCheckpoint(const Status &status);
   Status saveProfile();
   Status saveResults();
+  /// Whether all indices that a function computed were in range; `after` says when, in messages.
+  Status checkIndices(std::string_view function, const std::string &after) const;
   Status checkLoss(const Log::Step &line) const;
   std::vector<std::pair<std::string, double>> gradNorms() const;
   void announce();
@@ -86,6 +97,7 @@ private:
   std::unique_ptr<Communicator> ranks; ///< null: one device
   bool common = false;                 ///< all ranks have heard of the failure
   int stopped = 0;                     ///< the signal after which all ranks stop
+  bool writing = false;                ///< some rank is still writing its part of a checkpoint
   int64_t rows = 0;                    ///< of the batch that is loaded
   /// A batch that was loaded while the one before it was trained on.
   struct Ahead {
@@ -95,6 +107,7 @@ private:
   std::optional<Ahead> ahead;
   std::optional<BatchSource> data, evalData;
   std::optional<CheckpointFolder> checkpoints;
+  std::unique_ptr<CheckpointSaver> saver; ///< null: no checkpoints
   std::optional<Log> log;
   std::optional<Progress> progress;
   std::unique_ptr<Profile> profile; ///< null: nobody asks what calls take
@@ -104,8 +117,9 @@ private:
   Clock::time_point stepBegan;
   std::deque<Log::Step> unreported; ///< steps whose results are to come
   std::optional<std::string> resumedFrom;
+  std::string resumedFlags; ///< that came from the checkpoint
   int64_t resumedAt = 0; ///< steps that were finished then
-  std::optional<int64_t> savedStep, evaluatedStep;
+  std::optional<int64_t> savedStep, evaluatedStep; ///< the first: whose checkpoint was begun
   Tally tally; ///< of the epoch
   Measures last, lastEval;
 };

@@ -33,20 +33,25 @@ Status Trainer::openData() {
   if (!training.ok())
     return training.status();
   data.emplace(std::move(*training));
-  int64_t samples = data->samples(), each = data->fullBatches();
-  if (each == 0)
-    return failure("--data: ", samples, " samples are fewer than one batch of ", manifest.batch);
-  if (int64_t dropped = samples % manifest.batch; dropped > 0)
-    note(concat(each, " batches of ", manifest.batch, " in an epoch; the last ", dropped, " of ", samples,
-                options.shuffle ? " samples (others in each epoch)" : " samples", " are dropped"));
-  if (options.shuffle && samples > int64_t(UINT32_MAX))
-    return failure("--data: ", samples, " samples are too many to shuffle; use --no-shuffle");
+  if (data->fullBatches() == 0)
+    return failure("--data: ", data->samples(), " samples are fewer than one batch of ", manifest.batch);
   if (!options.eval.empty()) {
     Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, "--eval", note);
     if (!evaluation.ok())
       return evaluation.status();
     evalData.emplace(std::move(*evaluation));
   }
+  return {};
+}
+
+Status Trainer::planSteps() {
+  int64_t samples = data->samples(), each = data->fullBatches();
+  if (int64_t dropped = samples % manifest.batch; dropped > 0 && !options.quiet && isFirst())
+    std::cout << "note: " << each << " batches of " << manifest.batch << " in an epoch; the last " << dropped << " of "
+              << samples << (point.shuffle ? " samples (others in each epoch)" : " samples") << " are dropped"
+              << std::endl;
+  if (point.shuffle && samples > int64_t(UINT32_MAX))
+    return failure("--data: ", samples, " samples are too many to shuffle; use --no-shuffle");
   // Without either flag: one epoch.
   if (!options.epochs && options.steps)
     total = *options.steps;
@@ -91,7 +96,7 @@ Status Trainer::connectDevices() {
   return {};
 }
 
-Status Trainer::setUp() {
+Status Trainer::createProgram() {
   Result<std::unique_ptr<Accelerator>> device = openDevice();
   if (!device.ok())
     return device.status();
@@ -116,16 +121,12 @@ Status Trainer::setUp() {
   if (profiler.ok() && *profiler)
     program->nameRanges();
   point = {0, {}, options.seed, options.shuffle, data->samples()};
-  Status status = options.resume ? resume() : Status();
-  if (status.ok() && !options.checkpoint.empty() && !resumedFrom) {
-    Result<CheckpointFolder> folder = CheckpointFolder::open(options.checkpoint);
-    if (!folder.ok())
-      return folder.status();
-    if (auto names = folder->list(); !names.empty())
-      return Status::usage(concat("--checkpoint ", options.checkpoint, " already holds ", names.front(),
-                                  ": add --resume to go on from it, or name another folder"));
-    checkpoints.emplace(std::move(*folder));
-  }
+  return {};
+}
+
+Status Trainer::setUp() {
+  Status status = planSteps();
+  point.flags = options.training();
   if (status.ok() && !resumedFrom)
     status = startWeights();
   if (status.ok())
@@ -146,7 +147,8 @@ Status Trainer::setUp() {
 void Trainer::announce() {
   if (resumedFrom)
     progress->say(concat("resumed from ", options.checkpoint, "/", *resumedFrom, " (step ", point.step, ", epoch ",
-                         point.cursor.epoch + 1, ")"));
+                         point.cursor.epoch + 1, ")",
+                         resumedFlags.empty() ? "" : concat("; taken from it:", resumedFlags)));
   else if (options.resume)
     progress->say(concat("no checkpoint in ", options.checkpoint, " yet: starting from the beginning"));
 }
@@ -171,36 +173,59 @@ Status Trainer::startWeights() {
   return loadWeights(manifest, program->arena(), path, manifest.weightsHash, wanted);
 }
 
-Status Trainer::resume() {
-  Result<CheckpointFolder> folder = CheckpointFolder::open(options.checkpoint);
-  if (!folder.ok())
-    return folder.status();
-  if (folder->list().empty())
+Status Trainer::openCheckpoints() {
+  if (options.checkpoint.empty())
     return {};
+  Result<CheckpointFolder> folder = CheckpointFolder::open(options.checkpoint, options.keepCheckpoints);
+  Status status = folder.status();
+  if (status.ok()) {
+    checkpoints.emplace(std::move(*folder));
+    saver = std::make_unique<CheckpointSaver>(*checkpoints, manifest, program->arena(), ranks.get());
+    status = isFirst() ? checkpoints->lock() : Status();
+  }
+  if (Status all = together(status); !all.ok())
+    return all;
+  if (options.resume)
+    return resume();
+  Result<std::vector<std::string>> names = checkpoints->list();
+  if (!names.ok() || names->empty())
+    return names.status();
+  return Status::usage(concat("--checkpoint ", options.checkpoint, " already holds ", names->front(),
+                              ": add --resume to go on from it, or name another folder"));
+}
+
+Status Trainer::resume() {
   std::string name;
   auto warn = [&](const std::string &line) {
     if (isFirst())
       printWarning(line);
   };
-  Result<TrainingPoint> found = folder->restore(manifest, program->arena(), name, warn);
-  if (!found.ok())
+  Result<TrainingPoint> found =
+      checkpoints->restore(manifest, program->arena(), name, warn, options.resumeAnyway, ranks.get());
+  if (!found.ok() || name.empty())
     return found.status();
   if (found->samples != data->samples() || found->cursor.batch >= data->fullBatches())
     return failure("--resume: ", name, " was made with ", found->samples, " training samples, but --data has ",
                    data->samples());
-  if (found->shuffle != options.shuffle)
-    return Status::usage(concat("--resume: ", name, " was made with", found->shuffle ? "out" : "",
-                                " --no-shuffle; do the same to go on"));
+  if (found->shuffle && !options.shuffle)
+    return Status::usage(concat("--resume: ", name, " was made without --no-shuffle; do the same to go on"));
   if (options.seedGiven && found->seed != options.seed)
     return Status::usage(
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
   if (program->step().value_or(found->step) != found->step)
     return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
                    *program->step());
+  Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);
+  if (!merged.ok())
+    return merged.status();
+  if (found->seed != options.seed)
+    resumedFlags += concat(" --seed ", found->seed);
+  if (!found->shuffle && options.shuffle)
+    resumedFlags += " --no-shuffle";
+  options = std::move(*merged);
   point = *found;
   savedStep = point.step;
   resumedFrom = name;
   resumedAt = point.step;
-  checkpoints.emplace(std::move(*folder));
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <mpi.h>
 #include <sched.h>
 #include <vector>
@@ -62,7 +63,7 @@ int64_t tagLimit(MPI_Comm comm) {
 }
 
 /// Long messages travel in pieces whose sizes an int holds: MPI keeps the order of messages between two ranks under one
-/// tag.
+/// tag. One thread at a time is in MPI.
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(MPI_Comm comm)
@@ -90,12 +91,15 @@ public:
     startReceive(from, tag, data, bytes, message->requests);
     return message;
   }
-  int64_t largestTag() const override { return tags; }
+  int64_t largestTag() const override { return tags - 1; }
+  int heartbeatTag() const override { return static_cast<int>(tags); }
+  Turns *turns() override { return &turns_; }
 
 protected:
   void startSend(int to, const void *data, size_t bytes) override { startSend(to, 0, data, bytes, requests); }
   void startReceive(int from, void *data, size_t bytes) override { startReceive(from, 0, data, bytes, requests); }
   bool poll() override {
+    std::lock_guard lock(turns_);
     if (requests.empty())
       return true;
     int count = 0;
@@ -107,6 +111,7 @@ protected:
   }
   void cancel() override {
     // Only before the end of all ranks.
+    std::lock_guard lock(turns_);
     requests.clear();
   }
 
@@ -114,7 +119,16 @@ private:
   /// Unfinished, it goes away only before the end of all ranks.
   struct Tagged final : Message {
     explicit Tagged(MpiTransport &owner) : owner(owner) {}
+    ~Tagged() override {
+      std::lock_guard lock(owner.turns_);
+      for (MPI_Request &request : requests)
+        if (request != MPI_REQUEST_NULL) {
+          MPI_Cancel(&request);
+          MPI_Request_free(&request);
+        }
+    }
     bool poll() override {
+      std::lock_guard lock(owner.turns_);
       int complete = 0;
       return owner.check(
                  MPI_Testall(static_cast<int>(requests.size()), requests.data(), &complete, MPI_STATUSES_IGNORE)) &&
@@ -126,11 +140,13 @@ private:
   };
 
   void startSend(int to, int tag, const void *data, size_t bytes, std::vector<MPI_Request> &started) {
+    std::lock_guard lock(turns_);
     inPieces(bytes, started, [&](size_t at, int count, MPI_Request *request) {
       return MPI_Isend(static_cast<const char *>(data) + at, count, MPI_BYTE, to, tag, comm, request);
     });
   }
   void startReceive(int from, int tag, void *data, size_t bytes, std::vector<MPI_Request> &started) {
+    std::lock_guard lock(turns_);
     inPieces(bytes, started, [&](size_t at, int count, MPI_Request *request) {
       return MPI_Irecv(static_cast<char *>(data) + at, count, MPI_BYTE, from, tag, comm, request);
     });
@@ -153,12 +169,27 @@ private:
   MPI_Comm comm;
   OnHost host;
   int64_t tags;
+  Turns turns_; ///< to be in MPI
   std::vector<MPI_Request> requests;
   std::vector<int> done;
 };
 } // namespace
 
+/// Open MPI ends a process in words of its own where Slurm has started it without the service by which ranks meet.
+static bool isStartedWithoutPmix() {
+#ifdef OPEN_MPI
+  return std::getenv("SLURM_PROCID") && !std::getenv("PMIX_RANK") && !std::getenv("OMPI_COMM_WORLD_RANK");
+#else
+  return false;
+#endif
+}
+
 Transport *divisi_transport_create(Status *error) {
+  if (isStartedWithoutPmix()) {
+    *error = Status::usage("Slurm has started this process without PMIx, by which the ranks of Open MPI meet: start it by "
+                           "'srun --mpi=pmix', or by mpirun");
+    return nullptr;
+  }
   int provided = 0;
   if (int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided); code != MPI_SUCCESS) {
     *error = failure("MPI does not start: ", describe(code));

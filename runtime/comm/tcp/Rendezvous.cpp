@@ -1,36 +1,26 @@
 #include "runtime/comm/tcp/Rendezvous.h"
+#include "runtime/comm/tcp/Visitors.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
+#include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <iostream>
-#include <memory>
-#include <netdb.h>
+#include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
 using namespace divisi::runtime;
 
 namespace {
-using Clock = std::chrono::steady_clock;
-constexpr uint32_t magic = 0x44695631; // DiV1
+/// When a rank says what it waits for.
+constexpr auto untilNoted = std::chrono::seconds(8);
 
-/// What a process says first on every connection.
-struct Hello {
-  uint32_t magic = ::magic;
-  int32_t rank = 0, size = 0, port = 0; ///< `port`: where it waits for ranks above it
-  char host[64] = {};
-};
 /// Where a rank is: rank 0 tells all.
 struct Place {
-  char address[INET6_ADDRSTRLEN] = {};
+  char address[INET6_ADDRSTRLEN + IFNAMSIZ] = {};
   int32_t port = 0;
   char host[64] = {};
 };
@@ -44,114 +34,14 @@ std::optional<int> numberIn(const char *name, int least, int most) {
   return value;
 }
 
-/// All of it within the time; false if the other side is slow or gone.
-bool transfer(int fd, void *data, size_t bytes, bool writes, Clock::time_point until) {
-  auto *at = static_cast<char *>(data);
-  while (bytes > 0) {
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd ready{fd, static_cast<short>(writes ? POLLOUT : POLLIN), 0};
-    if (left <= 0 || (::poll(&ready, 1, static_cast<int>(std::min<int64_t>(left, 1000))) < 0 && errno != EINTR))
-      return false;
-    if (ready.revents == 0)
-      continue;
-    ssize_t done = writes ? ::send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) : ::recv(fd, at, bytes, MSG_DONTWAIT);
-    if (done == 0 || (done < 0 && errno != EAGAIN && errno != EINTR))
-      return false;
-    if (done > 0) {
-      at += done;
-      bytes -= static_cast<size_t>(done);
-    }
-  }
-  return true;
-}
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-Addresses resolve(const char *host, int port, int flags = 0, int family = AF_UNSPEC) {
-  addrinfo hints = {}, *found = nullptr;
-  hints.ai_family = family;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  if (getaddrinfo(host, std::to_string(port).c_str(), &hints, &found) != 0)
-    found = nullptr;
-  return {found, &freeaddrinfo};
-}
-
-bool set(const Socket &socket, int level, int option, int value) {
-  return ::setsockopt(socket.get(), level, option, &value, sizeof value) == 0;
-}
-
-/// Waits on a port (0: any that is free) of all interfaces: of IPv6, which takes those of IPv4 as well, where there is
-/// such a thing.
-Socket listenOn(int port, int backlog) {
-  for (int family : {AF_INET6, AF_INET}) {
-    Addresses addresses = resolve(nullptr, port, AI_PASSIVE, family);
-    if (const addrinfo *a = addresses.get()) {
-      Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-      if (socket && set(socket, SOL_SOCKET, SO_REUSEADDR, 1) &&
-          (family == AF_INET || set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0)) &&
-          ::bind(socket.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(socket.get(), backlog) == 0)
-        return socket;
-    }
-  }
-  return Socket();
-}
-
-/// A host that vanishes sends nothing more: the kernel asks after half a minute of silence, and gives it up a minute
-/// later.
-void configure(const Socket &socket) {
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 6);
-}
-
-/// Address and port of one end of a connection.
-struct End {
-  std::string address;
-  int port = 0;
-  bool operator==(const End &) const = default;
-
-  explicit End(const Socket &socket, decltype(::getsockname) *which = ::getsockname) {
-    sockaddr_storage name = {};
-    socklen_t length = sizeof name;
-    char text[INET6_ADDRSTRLEN + 16] = {}, number[8] = {};
-    auto *base = reinterpret_cast<sockaddr *>(&name);
-    if (which(socket.get(), base, &length) != 0 ||
-        ::getnameinfo(base, length, text, sizeof text, number, sizeof number, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-      return;
-    address = text;
-    port = std::atoi(number);
-    // An address of IPv4 as IPv6 writes it is nothing to a host without IPv6.
-    if (constexpr std::string_view mapped = "::ffff:";
-        address.starts_with(mapped) && address.find('.') != std::string::npos)
-      address.erase(0, mapped.size());
-  }
-  bool isLoopback() const { return address.starts_with("127.") || address == "::1"; }
-};
-
-/// Tries until somebody answers.
-Socket connectTo(const char *host, int port, Clock::time_point until) {
-  while (true) {
-    Addresses addresses = resolve(host, port);
-    for (const addrinfo *a = addresses.get(); a; a = a->ai_next) {
-      Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-      // (Where nobody waits on a port that the kernel may give to who asks, one can reach oneself.)
-      if (socket && ::connect(socket.get(), a->ai_addr, a->ai_addrlen) == 0 &&
-          End(socket) != End(socket, ::getpeername))
-        return socket;
-    }
-    if (Clock::now() > until)
-      return Socket();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-}
+void note(const std::string &line) { std::cerr << concat("note: ", line, "\n") << std::flush; }
 
 class Meeting {
 public:
-  explicit Meeting(const Rendezvous &where)
-      : where(where), until(Clock::now() +
-                            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience))),
+  Meeting(const Rendezvous &where, const Secret &secret)
+      : where(where), secret(secret),
+        until(Clock::now() +
+              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(where.patience))),
         places(static_cast<size_t>(where.size)) {
     mine.rank = where.rank;
     mine.size = where.size;
@@ -160,13 +50,9 @@ public:
   }
 
   Result<Connections> run() {
-    Socket listener = listenOn(where.rank == 0 ? where.port : 0, where.size);
-    if (!listener)
-      return failure("rank ", where.rank, " cannot wait for other ranks",
-                     where.rank == 0 ? concat(" on port ", where.port) : "", ": ", systemError(),
-                     where.rank == 0 ? " (another MASTER_PORT may be free)" : "");
-    mine.port = End(listener).port;
-    Status status = where.rank == 0 ? lead(listener) : follow(listener);
+    Status status = checkSecret();
+    if (status.ok())
+      status = where.rank == 0 ? lead() : follow();
     if (!status.ok())
       return status;
     auto isHere = [&](const Place &place) { return std::strncmp(place.host, mine.host, sizeof mine.host) == 0; };
@@ -181,44 +67,73 @@ public:
 private:
   Socket &peer(int rank) { return result.peers[static_cast<size_t>(rank)]; }
 
-  /// A process that has connected, and what it has said so far.
-  struct Visitor {
-    Socket socket;
-    Hello hello;
-    size_t said = 0;
-    bool leaves = false;
-  };
+  /// What this user has on one host is no secret in common with other hosts.
+  Status checkSecret() const {
+    if (secret.given)
+      return {};
+    std::vector<Address> addresses = resolve(where.address, where.port);
+    bool elsewhere = where.rank > 0 && !addresses.empty() &&
+                     std::none_of(addresses.begin(), addresses.end(), [](const Address &a) { return a.isHere(); });
+    if (!where.severalHosts && !elsewhere)
+      return {};
+    return Status::usage(
+        concat("rank ", where.rank, ": ", elsewhere ? "MASTER_ADDR is another host: " : "", secretRemedy));
+  }
 
-  /// Takes connections of ranks from `first` on until all have come; whoever is no rank of ours is left.
-  Status accept(const Socket &listener, int first, const std::function<void(int, const Hello &)> &note) {
+  /// Whether MASTER_ADDR is meant for this host alone. (Some systems give a host's own name an address of the loopback,
+  /// which others cannot reach: with a secret that others may know, it stands for all interfaces.)
+  bool isAlone(const Address &address) const {
+    bool named = where.address == "localhost" || where.address.starts_with("127.") || where.address == "::1";
+    return address.isLoopback() && (named || !secret.given);
+  }
+
+  Result<Socket> listen(const std::vector<Address> &addresses) const {
+    std::vector<Address> candidates;
+    for (const Address &address : addresses)
+      if (isAlone(address) || !address.isLoopback())
+        candidates.push_back(address);
+    if (secret.given) // an address that the network translates
+      for (const Address &address : Address::ofAllInterfaces(addresses.empty() ? where.port : addresses[0].port()))
+        candidates.push_back(address);
+    for (const Address &address : candidates) {
+      if (Socket socket = listenAt(address, where.size + 128); socket)
+        return socket;
+      if (errno == EADDRINUSE || errno == EACCES)
+        break;
+    }
+    std::string reason = candidates.empty() ? "the host is not known" : systemError();
+    if (where.rank > 0)
+      return failure("rank ", where.rank, " cannot wait for other ranks: ", reason);
+    return failure("rank 0 cannot wait for other ranks at ", where.address, " (MASTER_ADDR) on port ", where.port, ": ",
+                   reason, errno == EADDRINUSE ? " (another MASTER_PORT may be free)" : "");
+  }
+
+  /// Takes connections of ranks from `first` on until all have come.
+  Status accept(const Socket &listener, int first, const std::function<void(int, const Hello &)> &write) {
     int missing = where.size - first;
-    auto tell = Clock::now() + std::chrono::seconds(10);
-    std::vector<Visitor> visitors;
+    auto tell = Clock::now() + untilNoted;
+    Visitors visitors(secret, where.rank, where.size);
     while (forgetLost(first, missing), missing > 0) {
       if (Clock::now() > until)
         return failure("rank ", where.rank, ": ", missing, " of ", where.size, " ranks have not come within ",
                        where.patience, " seconds (", absent(first), ")");
-      if (where.rank == 0 && Clock::now() > tell) {
-        std::cerr << concat("note: rank 0 waits for ", absent(first), " on port ", where.port, "\n") << std::flush;
+      if (Clock::now() > tell) {
+        note(concat("rank ", where.rank, " waits for ", absent(first), " on port ",
+                    Address::ofThisEnd(listener).port()));
         tell = until;
       }
-      std::vector<pollfd> ready = {{listener.get(), POLLIN, 0}};
-      for (const Visitor &visitor : visitors)
-        ready.push_back({visitor.socket.get(), POLLIN, 0});
-      if (::poll(ready.data(), ready.size(), 200) <= 0)
-        continue;
-      for (size_t i = 0; i < visitors.size(); ++i)
-        if (ready[i + 1].revents != 0 && listen(visitors[i])) {
-          if (Status status = welcome(visitors[i], first, missing, note); !status.ok())
-            return status;
+      Status status = visitors.receive(listener, [&](Visitor &visitor) {
+        Status status = check(visitor.hello(), first);
+        if (status.ok()) {
+          int rank = visitor.hello().rank;
+          peer(rank) = std::move(visitor.socket());
+          write(rank, visitor.hello());
+          --missing;
         }
-      std::erase_if(visitors, [](const Visitor &visitor) { return visitor.leaves; });
-      if (ready[0].revents == 0)
-        continue;
-      if (Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)); socket)
-        visitors.push_back({std::move(socket), {}});
-      else if (!visitors.empty()) // too many files are open: who has waited longest without a word goes
-        visitors.erase(visitors.begin());
+        return status;
+      });
+      if (!status.ok())
+        return status;
     }
     return {};
   }
@@ -227,9 +142,12 @@ private:
   void forgetLost(int first, int &missing) {
     char byte;
     for (int rank = first; where.rank == 0 && rank < where.size; ++rank)
-      if (Socket &known = peer(rank); known && ::recv(known.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-        known = Socket();
-        ++missing;
+      if (Socket &known = peer(rank)) {
+        ssize_t got = ::recv(known.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+          known = Socket();
+          ++missing;
+        }
       }
   }
 
@@ -243,20 +161,8 @@ private:
     return concat(count == 1 ? "rank " : "ranks ", text, count > 8 ? ", ..." : "");
   }
 
-  /// Whether a visitor has said who it is.
-  static bool listen(Visitor &visitor) {
-    char *to = reinterpret_cast<char *>(&visitor.hello) + visitor.said;
-    ssize_t got = ::recv(visitor.socket.get(), to, sizeof(Hello) - visitor.said, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-      return false;
-    visitor.said += static_cast<size_t>(std::max<ssize_t>(got, 0));
-    bool complete = visitor.said == sizeof(Hello), ours = visitor.said < sizeof magic || visitor.hello.magic == magic;
-    visitor.leaves = complete || got <= 0 || !ours;
-    return complete && ours;
-  }
-
-  Status welcome(Visitor &visitor, int first, int &missing, const std::function<void(int, const Hello &)> &note) {
-    const Hello &hello = visitor.hello;
+  /// Of a process of this job.
+  Status check(const Hello &hello, int first) {
     if (hello.size != where.size)
       return failure("rank ", hello.rank, " was started as one of ", hello.size, " ranks (WORLD_SIZE), but rank ",
                      where.rank, " as one of ", where.size);
@@ -265,66 +171,94 @@ private:
                      " does not wait for");
     if (peer(hello.rank))
       return failure("two processes say that they are rank ", hello.rank, " (RANK)");
-    peer(hello.rank) = std::move(visitor.socket);
-    note(hello.rank, hello);
-    --missing;
     return {};
   }
 
-  Status lead(const Socket &listener) {
+  Status lead() {
+    Result<Socket> listener = listen(resolve(where.address, where.port));
+    if (!listener.ok())
+      return listener.status();
     std::memcpy(places[0].host, mine.host, sizeof mine.host);
-    Status status = accept(listener, 1, [&](int rank, const Hello &hello) {
+    Status status = accept(*listener, 1, [&](int rank, const Hello &hello) {
       Place &place = places[static_cast<size_t>(rank)];
       place.port = hello.port;
       std::memcpy(place.host, hello.host, sizeof place.host);
       // Others reach a rank of this host as they reach this one.
-      if (End end(peer(rank), ::getpeername); !end.isLoopback())
-        std::strncpy(place.address, end.address.c_str(), sizeof place.address - 1);
+      if (Address end = Address::ofOtherEnd(peer(rank)); !end.isLoopback())
+        std::strncpy(place.address, end.text().c_str(), sizeof place.address - 1);
     });
     for (int rank = 1; rank < where.size && status.ok(); ++rank)
-      if (!transfer(peer(rank).get(), places.data(), places.size() * sizeof(Place), true, until))
+      if (!sendAll(peer(rank), places.data(), places.size() * sizeof(Place), until))
         status = failure("rank ", rank, " has ended before training began");
     return status;
   }
 
-  Status follow(const Socket &listener) {
-    if (!resolve(where.address.c_str(), where.port) && where.patience > 30)
-      std::cerr << concat("note: rank ", where.rank, " does not know the host '", where.address,
-                          "' (MASTER_ADDR) yet, and asks again\n")
-                << std::flush;
-    peer(0) = greet(where.address.c_str(), where.port);
-    if (!peer(0))
-      return failure("rank ", where.rank, ": nobody answers at ", where.address, ":", where.port,
-                     " (MASTER_ADDR, MASTER_PORT)");
-    if (!transfer(peer(0).get(), places.data(), places.size() * sizeof(Place), false, until))
+  Status follow() {
+    Socket listener;
+    // It waits for others where it reaches rank 0, or where rank 0 waits if that is on this host.
+    Status status = reach(0, where.address, where.port, [&](const Socket &toFirst) -> Status {
+      Address own = Address::ofThisEnd(toFirst);
+      if (own.isLoopback())
+        own = Address::ofOtherEnd(toFirst);
+      own.setPort(0);
+      Result<Socket> made = listen({own});
+      if (!made.ok())
+        return made.status();
+      listener = std::move(*made);
+      mine.port = Address::ofThisEnd(listener).port();
+      return {};
+    });
+    if (!status.ok())
+      return status;
+    if (where.rank == 1 && !isReadable(peer(0), std::min(until, Clock::now() + 2 * untilNoted)))
+      note("rank 1 has reached rank 0 and waits for it to begin");
+    if (!receiveAll(peer(0), places.data(), places.size() * sizeof(Place), until))
       return failure("rank ", where.rank, ": rank 0 has ended before all ranks had come");
     for (int rank = 1; rank < where.rank; ++rank) {
       Place &place = places[static_cast<size_t>(rank)];
       place.address[sizeof place.address - 1] = 0;
-      const char *address = *place.address ? place.address : where.address.c_str();
-      if (!(peer(rank) = greet(address, place.port)))
-        return failure("rank ", where.rank, " does not reach rank ", rank, " at ", address, ":", place.port);
+      status = reach(rank, *place.address ? place.address : where.address, place.port);
+      if (!status.ok())
+        return status;
     }
     return accept(listener, where.rank + 1, [](int, const Hello &) {});
   }
 
-  Socket greet(const char *host, int port) {
-    Socket socket = connectTo(host, port, until);
-    return socket && transfer(socket.get(), &mine, sizeof mine, true, until) ? std::move(socket) : Socket();
+  /// Connects to another rank; tries until it answers. `connected` is called before anything is said.
+  Status reach(int rank, const std::string &host, int port,
+               const std::function<Status(const Socket &)> &connected = {}) {
+    std::string why, place = concat(host, ":", port, rank == 0 ? " (MASTER_ADDR, MASTER_PORT)" : "");
+    auto tell = Clock::now() + untilNoted;
+    while (true) {
+      std::vector<Address> addresses = resolve(host, port);
+      if (addresses.empty())
+        why = "the host is not known";
+      for (const Address &address : addresses)
+        if (Socket socket = connectTo(address, std::min(until, Clock::now() + untilNoted)); socket) {
+          if (Status status = connected ? connected(socket) : Status(); !status.ok())
+            return status;
+          if ((peer(rank) = greet(std::move(socket), rank, mine, secret, until, why)))
+            return {};
+        }
+      if (Clock::now() > until)
+        return why.empty() ? failure("rank ", where.rank, ": nobody answers at ", place)
+                           : failure("rank ", where.rank, " does not reach rank ", rank, " at ", place, ": ", why);
+      if (Clock::now() > tell) {
+        note(concat("rank ", where.rank, " waits for rank ", rank, " at ", place, why.empty() ? "" : ": ", why));
+        tell = until;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(why.empty() ? 50 : 250));
+    }
   }
 
   const Rendezvous &where;
+  const Secret &secret;
   Clock::time_point until;
   Hello mine;
   std::vector<Place> places;
   Connections result;
 };
 } // namespace
-
-Socket::~Socket() {
-  if (fd >= 0)
-    ::close(fd);
-}
 
 Result<std::optional<Rendezvous>> Rendezvous::fromEnvironment() {
   const char *address = std::getenv("MASTER_ADDR");
@@ -341,7 +275,11 @@ Result<std::optional<Rendezvous>> Rendezvous::fromEnvironment() {
                          : !port ? "MASTER_PORT is not a port"
                                  : "RANK is not a number below WORLD_SIZE");
   const char *kept = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  return std::optional(Rendezvous{*rank, *size, address, *port + (kept && std::strcmp(kept, "True") == 0)});
+  Rendezvous where{*rank, *size, address, *port + (kept && std::strcmp(kept, "True") == 0)};
+  where.severalHosts = numberIn("LOCAL_WORLD_SIZE", 1, *size).value_or(*size) < *size;
+  return std::optional(where);
 }
 
-Result<Connections> divisi::runtime::connectRanks(const Rendezvous &where) { return Meeting(where).run(); }
+Result<Connections> divisi::runtime::connectRanks(const Rendezvous &where, const Secret &secret) {
+  return Meeting(where, secret).run();
+}

@@ -16,6 +16,8 @@ constexpr int64_t farewell = -1;
 constexpr uint64_t longest = uint64_t(1) << 46;
 /// Memory for a message that nobody has asked for yet grows with what has come of it.
 constexpr size_t leastKept = size_t(1) << 20;
+/// What goes to a rank, or comes from it, before others have their turn.
+constexpr size_t turn = size_t(4) << 20;
 
 int coresOfProcess() {
   cpu_set_t mask;
@@ -27,8 +29,12 @@ int coresOfProcess() {
 /// Lets go of the memory of a message that is not complete.
 struct TcpTransport::Ticket final : Message {
   Ticket(TcpTransport &owner, Started message) : owner(owner), message(std::move(message)) {}
-  ~Ticket() override { message->data = nullptr; }
+  ~Ticket() override {
+    std::lock_guard lock(owner.turns_);
+    message->data = nullptr;
+  }
   bool poll() override {
+    std::lock_guard lock(owner.turns_);
     if (!message->done)
       owner.progress();
     return message->done;
@@ -56,6 +62,7 @@ TcpTransport::~TcpTransport() {
 }
 
 void TcpTransport::terminate(int) {
+  std::lock_guard lock(turns_);
   std::string why = status().message();
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (int rank = 0; rank < size(); ++rank) {
@@ -118,24 +125,33 @@ void TcpTransport::deliver(int from, const std::vector<char> &kept, Half &to) {
 }
 
 std::unique_ptr<Message> TcpTransport::send(int to, int tag, const void *data, size_t bytes) {
-  return std::make_unique<Ticket>(*this, post(to, tag, data, bytes));
+  std::unique_lock lock(turns_);
+  Started message = post(to, tag, data, bytes);
+  lock.unlock();
+  return std::make_unique<Ticket>(*this, std::move(message));
 }
 
 std::unique_ptr<Message> TcpTransport::receive(int from, int tag, void *data, size_t bytes) {
-  return std::make_unique<Ticket>(*this, want(from, tag, data, bytes));
+  std::unique_lock lock(turns_);
+  Started message = want(from, tag, data, bytes);
+  lock.unlock();
+  return std::make_unique<Ticket>(*this, std::move(message));
 }
 
 void TcpTransport::startSend(int to, const void *data, size_t bytes) {
+  std::lock_guard lock(turns_);
   if (Started message = post(to, 0, data, bytes); !message->done)
     plain.push_back(std::move(message));
 }
 
 void TcpTransport::startReceive(int from, void *data, size_t bytes) {
+  std::lock_guard lock(turns_);
   if (Started message = want(from, 0, data, bytes); !message->done)
     plain.push_back(std::move(message));
 }
 
 bool TcpTransport::poll() {
+  std::lock_guard lock(turns_);
   if (!plain.empty())
     progress();
   std::erase_if(plain, [](const Started &message) { return message->done; });
@@ -143,12 +159,19 @@ bool TcpTransport::poll() {
 }
 
 void TcpTransport::cancel() {
+  std::lock_guard lock(turns_);
   for (const Started &message : plain)
     message->data = nullptr;
   plain.clear();
 }
 
+int64_t TcpTransport::received(int from) const {
+  std::lock_guard lock(turns_);
+  return peers[static_cast<size_t>(from)].bytes;
+}
+
 Status TcpTransport::lookAround() {
+  std::lock_guard lock(turns_);
   progress();
   for (int rank = 0; rank < size(); ++rank)
     if (peer(rank).ended && !failed())
@@ -169,7 +192,7 @@ void TcpTransport::progress() {
 }
 
 void TcpTransport::write(int rank, Peer &to) {
-  while (!to.outgoing.empty()) {
+  for (size_t sent = 0; sent < turn && !to.outgoing.empty();) {
     Outgoing &next = to.outgoing.front();
     if (!next.message->data && next.message->bytes > 0) { // forgotten: only after a failure
       to.outgoing.clear();
@@ -188,6 +211,7 @@ void TcpTransport::write(int rank, Peer &to) {
         return lost(rank, to);
       }
       next.sent += static_cast<size_t>(done);
+      sent += static_cast<size_t>(done);
     }
     if (next.sent == sizeof(Header) + next.message->bytes) {
       next.message->done = true;
@@ -197,7 +221,7 @@ void TcpTransport::write(int rank, Peer &to) {
 }
 
 void TcpTransport::read(int rank, Peer &from) {
-  while (!from.ended && !failed()) {
+  for (size_t got = 0; got < turn && !from.ended && !failed();) {
     bool heads = from.received < sizeof(Header);
     size_t at = heads ? from.received : from.received - sizeof(Header);
     size_t left = (heads ? sizeof(Header) : from.header.bytes) - at;
@@ -215,6 +239,8 @@ void TcpTransport::read(int rank, Peer &from) {
     if (done <= 0)
       return lost(rank, from);
     from.received += static_cast<size_t>(done);
+    from.bytes += done;
+    got += static_cast<size_t>(done);
     if (heads && from.received == sizeof(Header))
       opened(rank, from);
     if (!failed() && from.received == sizeof(Header) + from.header.bytes)
@@ -245,7 +271,7 @@ void TcpTransport::finished(int rank, Peer &from) {
     from.target->done = true;
     from.target = nullptr;
   } else if (from.header.tag == farewell) {
-    std::string why(from.kept.data(), from.kept.size());
+    std::string why = printable({from.kept.data(), from.kept.size()});
     fail(failure(why.starts_with("rank ") ? "" : concat("rank ", rank, ": "), why));
   } else if (std::deque<Started> &wanted = from.wanted[from.header.tag]; !wanted.empty()) { // since it began to come
     deliver(rank, from.kept, *wanted.front());
@@ -267,7 +293,10 @@ void TcpTransport::lost(int rank, Peer &with) {
 }
 
 Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp(const Rendezvous &where) {
-  Result<Connections> connections = connectRanks(where);
+  Result<Secret> secret = Secret::ofJob();
+  if (!secret.ok())
+    return secret.status();
+  Result<Connections> connections = connectRanks(where, *secret);
   if (!connections.ok())
     return connections.status();
   return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(where, std::move(*connections)));

@@ -12,7 +12,7 @@
 namespace divisi::runtime {
 
 /// A connection to every other rank. Messages are frames of a tag and a length; those that come before they are asked
-/// for are kept. Work is done when somebody waits or asks.
+/// for are kept. Work is done when somebody waits or asks, one thread at a time.
 class TcpTransport final : public Transport {
 public:
   TcpTransport(const Rendezvous &where, Connections connections);
@@ -27,7 +27,10 @@ public:
   using Transport::send;
   std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) override;
   std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) override;
-  int64_t largestTag() const override { return INT32_MAX; }
+  int64_t largestTag() const override { return INT32_MAX - 1; }
+  int heartbeatTag() const override { return INT32_MAX; }
+  int64_t received(int from) const override;
+  Turns *turns() override { return &turns_; }
   Status lookAround() override;
 
 protected:
@@ -57,6 +60,7 @@ private:
   struct Peer {
     Socket socket;
     bool ended = false; ///< it sends no more
+    int64_t bytes = 0;  ///< that have come from it
     std::deque<Outgoing> outgoing;
     std::map<int64_t, std::deque<Started>> wanted;          ///< by tag
     std::map<int64_t, std::deque<std::vector<char>>> early; ///< by tag: came before they were wanted
@@ -79,6 +83,7 @@ private:
   void lost(int rank, Peer &peer);
   Peer &peer(int rank) { return peers[static_cast<size_t>(rank)]; }
 
+  mutable Turns turns_; ///< to use what follows
   std::vector<Peer> peers;
   int share, local_;
   std::vector<Started> plain; ///< messages without a tag that are not complete

@@ -9,11 +9,8 @@
 namespace divisi::runtime {
 
 /// Tells OpenBLAS once how many threads it has outside of parallel regions. Within one it stays on the calling thread.
-inline void prepareBlas(DivisiContext *context) {
-  if (!context->blasReady)
-    openblas_set_num_threads(context->threads);
-  context->blasReady = true;
-}
+/// Throws std::runtime_error where it would find too little memory.
+void prepareBlas(DivisiContext *context);
 
 /// What divisi_gemm does on this processor. Throws std::runtime_error.
 void multiplyByBlas(DivisiContext *context, const DivisiGemm &g, void *const *buffers);

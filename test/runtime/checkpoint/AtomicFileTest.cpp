@@ -82,6 +82,50 @@ TEST(AtomicFileTest, LinksStayLinks) {
   EXPECT_EQ(readFile(folder / "target"), "new");
 }
 
+/// Links under the names that a program would take for what it has not finished: nothing is written through them.
+TEST(AtomicFileTest, PlantedLinksAreNotFollowed) {
+  TemporaryFolder folder, other;
+  writeBytes(other / "victim", "precious");
+  for (std::string suffix : {std::string(".tmp-"), ".tmp-" + std::to_string(getpid()), std::string(".tmp")})
+    std::filesystem::create_symlink(other / "victim", folder / ("a" + suffix));
+  ASSERT_TRUE(succeeded(writeFile(folder / "a", "new")));
+  EXPECT_EQ(readFile(folder / "a"), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "a"));
+  EXPECT_EQ(readFile(other / "victim"), "precious");
+  // Whoever guesses a name finds that another one is taken.
+  int calls = 0;
+  std::string first, name = makeBeside(folder / "b", [&](const char *free) {
+    if (++calls > 1)
+      return ::open(free, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    first = free;
+    std::filesystem::create_symlink(other / "victim", first);
+    return ::open(free, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  });
+  EXPECT_EQ(calls, 2);
+  EXPECT_NE(name, first);
+  EXPECT_EQ(readFile(other / "victim"), "precious");
+}
+
+TEST(AtomicFileTest, PermissionsAreThoseOfTheUmask) {
+  TemporaryFolder folder;
+  for (mode_t mask : {022, 077, 002}) {
+    mode_t before = umask(mask);
+    ASSERT_TRUE(succeeded(writeFile(folder / "a", "x")));
+    umask(before);
+    struct stat info = {};
+    ASSERT_EQ(stat((folder / "a").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0666 & ~mask);
+    std::filesystem::remove(folder / "a");
+  }
+}
+
+TEST(AtomicFileTest, LongNamesFit) {
+  TemporaryFolder folder;
+  std::string name(255, 'n');
+  ASSERT_TRUE(succeeded(writeFile(folder / name, "x")));
+  EXPECT_EQ(listFolder(folder), std::vector<std::string>{name});
+}
+
 TEST(AtomicFileTest, SaysWhyItCannotWrite) {
   TemporaryFolder folder;
   EXPECT_TRUE(failsWith(writeFile(folder / "none/a", "x"), "none/a': No such file or directory"));

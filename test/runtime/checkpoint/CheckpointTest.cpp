@@ -1,4 +1,5 @@
-#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/CheckpointReader.h"
+#include "runtime/checkpoint/CheckpointSaver.h"
 #include "runtime/checkpoint/OnnxExport.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/core/Hash.h"
@@ -31,10 +32,12 @@ protected:
   }
   CheckpointFolder open() { return *CheckpointFolder::open(folder / "ck"); }
   Status save(int64_t step) {
-    return open().save(manifest, arena, {step, {step / 10, step % 10}, ~uint64_t(5), true, 99});
+    return saveCheckpoint(open(), manifest, arena,
+                          {step, {step / 10, step % 10}, ~uint64_t(5), true, 99, {{"--lr", "0.1"}}, evalLoss});
   }
-  Result<TrainingPoint> restore() {
-    return open().restore(manifest, arena, name, [&](const std::string &line) { warnings.push_back(line); });
+  Result<TrainingPoint> restore(bool anyway = false) {
+    return open().restore(
+        manifest, arena, name, [&](const std::string &line) { warnings.push_back(line); }, anyway);
   }
   std::vector<std::string> names() {
     std::vector<std::string> all;
@@ -49,6 +52,7 @@ protected:
   Arena arena;
   std::string name;
   std::vector<std::string> warnings;
+  std::optional<double> evalLoss;
 };
 
 TEST_F(CheckpointTest, RestoresEverything) {
@@ -66,6 +70,7 @@ TEST_F(CheckpointTest, RestoresEverything) {
   EXPECT_EQ(point->seed, ~uint64_t(5));
   EXPECT_EQ(point->samples, 99);
   EXPECT_TRUE(point->shuffle);
+  EXPECT_EQ(point->flags, (std::map<std::string, std::string>{{"--lr", "0.1"}}));
   EXPECT_EQ(readFile(folder / "ck/latest"), "step-57\n");
 }
 
@@ -81,6 +86,186 @@ TEST_F(CheckpointTest, KeepsTheLastTwo) {
   ASSERT_TRUE(succeeded(restore()));
   EXPECT_EQ(stateBytes(), before);
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-10", "step-11"}));
+}
+
+TEST_F(CheckpointTest, KeepsTheBest) {
+  for (auto [step, loss] : {std::pair(1, 0.5), {2, 0.25}, {3, 0.75}, {4, 0.3}}) {
+    evalLoss = loss;
+    ASSERT_TRUE(succeeded(save(step)));
+  }
+  evalLoss.reset();
+  ASSERT_TRUE(succeeded(save(5)));
+  EXPECT_EQ(names(), (std::vector<std::string>{"best", "latest", "step-2", "step-4", "step-5"}));
+  EXPECT_EQ(readFile(folder / "ck/best"), "step-2\n");
+  evalLoss = 0.125;
+  ASSERT_TRUE(succeeded(saveCheckpoint(*CheckpointFolder::open(folder / "ck", 3), manifest, arena,
+                                       {6, {0, 6}, 1, true, 99, {}, evalLoss})));
+  EXPECT_EQ(names(), (std::vector<std::string>{"best", "latest", "step-4", "step-5", "step-6"}));
+}
+
+/// The state may change as soon as the writing has begun.
+TEST_F(CheckpointTest, WritesFromACopy) {
+  fill(1);
+  std::string before = stateBytes();
+  CheckpointFolder checkpoints = open();
+  CheckpointSaver saver(checkpoints, manifest, arena);
+  ASSERT_TRUE(succeeded(saver.begin({10, {1, 0}, 1, true, 99})));
+  EXPECT_TRUE(saver.isActive());
+  fill(2);
+  ASSERT_TRUE(succeeded(saver.finish()));
+  EXPECT_FALSE(saver.isActive());
+  EXPECT_EQ(saver.saved(), 10);
+  ASSERT_TRUE(succeeded(restore()));
+  EXPECT_EQ(stateBytes(), before);
+}
+
+/// Pieces of any kind make up slices of any kind, of another view of the elements, too; indices are counted here.
+TEST_F(CheckpointTest, TensorsAreReadHoweverTheyWereSplit) {
+  std::mt19937 random(7);
+  auto number = [&](int64_t from, int64_t to) {
+    return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1));
+  };
+  for (int trial = 0; trial < 300; ++trial) {
+    Shape pieced = {number(1, 9), number(1, 7), number(1, 5)};
+    int64_t all = pieced[0] * pieced[1] * pieced[2];
+    Shape view = trial % 2 ? Shape{pieced[0] * pieced[1], pieced[2]} : Shape{pieced[0], pieced[1] * pieced[2]};
+    CheckpointManifest checkpoint;
+    CheckpointTensor tensor{"t", "parameter", DataType::I32, view, pieced, {}};
+    std::array<std::vector<int64_t>, 3> cuts; // of each dimension
+    for (size_t d = 0; d < 3; ++d) {
+      cuts[d] = {0, pieced[d]};
+      for (int64_t i = number(0, 2); i > 0; --i)
+        cuts[d].push_back(number(0, pieced[d]));
+      std::sort(cuts[d].begin(), cuts[d].end());
+      cuts[d].erase(std::unique(cuts[d].begin(), cuts[d].end()), cuts[d].end());
+    }
+    std::filesystem::create_directories(folder / "pieces");
+    for (size_t a = 0; a + 1 < cuts[0].size(); ++a)
+      for (size_t b = 0; b + 1 < cuts[1].size(); ++b)
+        for (size_t c = 0; c + 1 < cuts[2].size(); ++c) {
+          Shape start = {cuts[0][a], cuts[1][b], cuts[2][c]};
+          Shape shape = {cuts[0][a + 1] - start[0], cuts[1][b + 1] - start[1], cuts[2][c + 1] - start[2]};
+          std::vector<int32_t> values;
+          for (int64_t i = 0; i < shape[0]; ++i)
+            for (int64_t j = 0; j < shape[1]; ++j)
+              for (int64_t k = 0; k < shape[2]; ++k)
+                values.push_back(
+                    static_cast<int32_t>(((start[0] + i) * pieced[1] + start[1] + j) * pieced[2] + start[2] + k));
+          std::string file = concat("f", checkpoint.files.size());
+          ChunkHasher hasher;
+          const char *bytes = reinterpret_cast<const char *>(values.data());
+          ASSERT_TRUE(succeeded(writeSafetensors(folder / ("pieces/" + file),
+                                                 {{"t", DataType::I32, shape, bytes, values.size() * 4}}, {}, {}, &hasher)));
+          tensor.pieces.push_back({checkpoint.files.size(), start, shape});
+          checkpoint.files.push_back({file, hasher.bytes(), std::move(hasher).text()});
+        }
+    checkpoint.tensors.push_back(tensor);
+    // A block of the other view, as a rank has it: it may reach or lie beyond the whole.
+    Slice slice{view, {}, {}};
+    for (int64_t size : view) {
+      slice.local.push_back(number(1, size + 2));
+      slice.start.push_back(slice.local.back() * number(0, (size - 1) / slice.local.back() + 1));
+    }
+    std::vector<int32_t> got(static_cast<size_t>(slice.elements()), -1);
+    Result<CheckpointReader> reader = CheckpointReader::open(folder / "pieces", checkpoint);
+    ASSERT_TRUE(succeeded(reader));
+    ASSERT_TRUE(succeeded(reader->read(checkpoint.tensors[0], slice, reinterpret_cast<char *>(got.data()))));
+    for (int64_t i = 0; i < slice.local[0]; ++i)
+      for (int64_t j = 0; j < slice.local[1]; ++j) {
+        int64_t row = slice.start[0] + i, column = slice.start[1] + j;
+        int64_t want = row < view[0] && column < view[1] ? row * view[1] + column : -1;
+        ASSERT_EQ(got[static_cast<size_t>(i * slice.local[1] + j)], want) << trial;
+      }
+    // One piece less is noticed, and one twice in place of another.
+    std::vector<int32_t> whole(static_cast<size_t>(all));
+    auto readWhole = [&] {
+      return reader->read(checkpoint.tensors[0], {view, view, {0, 0}}, reinterpret_cast<char *>(whole.data()));
+    };
+    std::vector<CheckpointTensor::Piece> &pieces = checkpoint.tensors[0].pieces;
+    for (size_t i = 1; i < pieces.size(); ++i)
+      if (pieces[i].shape == pieces[0].shape) {
+        Shape moved = std::exchange(pieces[i].start, pieces[0].start);
+        EXPECT_TRUE(failsWith(readWhole(), "pieces of 't' are not the whole"));
+        pieces[i].start = moved;
+      }
+    pieces.erase(pieces.begin() + number(0, static_cast<int64_t>(pieces.size()) - 1));
+    EXPECT_TRUE(failsWith(readWhole(), "pieces of 't' are not the whole"));
+    std::filesystem::remove_all(folder / "pieces");
+  }
+}
+
+TEST_F(CheckpointTest, ExportsWholeTensors) {
+  fill(8);
+  ASSERT_TRUE(succeeded(save(10)));
+  ASSERT_TRUE(succeeded(saveWeights(manifest, arena, folder / "weights")));
+  ASSERT_TRUE(succeeded(exportCheckpoint(folder / "ck/step-10", folder / "exported", false)));
+  EXPECT_EQ(readFile(folder / "exported"), readFile(folder / "weights"));
+  ASSERT_TRUE(succeeded(exportCheckpoint(folder / "ck/step-10", folder / "exported", true)));
+  EXPECT_EQ(SafetensorsFile::open(folder / "exported")->entries().size(), manifest.state.size());
+  std::string file = folder / "ck/step-10/state.safetensors", bytes = readFile(file);
+  bytes[bytes.size() - 1] ^= 1;
+  writeBytes(file, bytes);
+  EXPECT_TRUE(
+      failsWith(exportCheckpoint(folder / "ck/step-10", folder / "none", true), "state.safetensors' is damaged"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "none"));
+}
+
+/// A loss that is no number is no part of the manifest, and never the best.
+TEST_F(CheckpointTest, LossesThatAreNoNumbers) {
+  fill(1);
+  evalLoss = 0.5;
+  ASSERT_TRUE(succeeded(save(1)));
+  for (double loss : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    evalLoss = loss;
+    ASSERT_TRUE(succeeded(save(2)));
+    ASSERT_TRUE(succeeded(save(3)));
+    ASSERT_TRUE(succeeded(restore()));
+    EXPECT_EQ(name, "step-3");
+    EXPECT_EQ(readFile(folder / "ck/best"), "step-1\n");
+  }
+  EXPECT_TRUE(warnings.empty());
+}
+
+/// Whoever edits a manifest can also make its hash: what it says is nothing to rely on.
+TEST_F(CheckpointTest, ManifestsThatLieAreRefused) {
+  fill(1);
+  ASSERT_TRUE(succeeded(save(10)));
+  std::string file = folder / "ck/step-10/manifest.json", before = readFile(file);
+  const std::function<void(Json &)> lies[] = {
+      [](Json &json) { json["files"][0]["name"] = "../step-10/state.safetensors"; },
+      [](Json &json) { json["files"][0]["name"] = ".."; },
+      [](Json &json) { json["files"][0]["name"] = ""; },
+      [](Json &json) { json["files"][0]["name"] = "manifest.json"; },
+      [](Json &json) { json["files"][0]["bytes"] = -1; },
+      [](Json &json) { json["files"][0]["bytes"] = INT64_MAX; },
+      [](Json &json) { json["files"][0]["hashes"] = ""; },
+      [](Json &json) { json["files"] = Json::array(); },
+      [](Json &json) { json["tensors"][0]["pieces"] = Json::array(); },
+      [](Json &json) { json["tensors"][0]["pieces"][0]["file"] = -1; },
+      [](Json &json) { json["tensors"][0]["pieces"][0]["file"] = 1; },
+      [](Json &json) { json["tensors"][0]["pieces"].push_back(json["tensors"][0]["pieces"][0]); },
+      [](Json &json) { json["tensors"][0]["pieces"][0]["start"] = {1}; },
+      [](Json &json) { json["tensors"].push_back(json["tensors"][0]); },
+      [](Json &json) { json["tensors"][0]["shape"] = {int64_t(1) << 40}; },
+      [](Json &json) { json["tensors"][0]["shape"] = {INT64_MAX, INT64_MAX}; },
+      [](Json &json) { json["tensors"][0]["pieced"] = {3, 5, 7, 11}; },
+      [](Json &json) { json["tensors"][0]["name"] = "nobody's"; },
+      [](Json &json) { json["tensors"][0]["dtype"] = "U8"; },
+      [](Json &json) { json["eval_loss"] = nullptr; },
+  };
+  for (size_t i = 0; i < std::size(lies); ++i) {
+    Json json = *parseJson(before, "manifest");
+    lies[i](json);
+    json.erase("hash");
+    std::string text = dumpJson(json);
+    json["hash"] = fnv1a64(text.data(), text.size());
+    writeBytes(file, dumpJson(json));
+    EXPECT_FALSE(restore().ok()) << i;
+    EXPECT_FALSE(exportCheckpoint(folder / "ck/step-10", folder / "none", true).ok()) << i;
+    EXPECT_FALSE(std::filesystem::exists(folder / "none")) << i;
+  }
+  writeBytes(file, before);
+  EXPECT_TRUE(succeeded(restore()));
 }
 
 /// What programs leave that were killed at the worst moments.
@@ -132,13 +317,101 @@ TEST_F(CheckpointTest, EveryDamageIsFound) {
     std::string bad = text;
     bad[random() % bad.size()] ^= static_cast<char>(1 << random() % 8);
     writeBytes(json, bad);
-    Result<TrainingPoint> point = restore(); // whatever it says: no crash
-    bool sound = !point.ok() || (point->step >= 0 && point->cursor.batch >= 0 && point->cursor.epoch >= 0);
-    ASSERT_TRUE(sound) << bad;
+    Result<TrainingPoint> point = restore();
+    ASSERT_TRUE(succeeded(point)) << bad;
+    ASSERT_EQ(name, "step-10") << bad;
+    ASSERT_EQ(stateBytes(), before);
   }
+  // What somebody might edit.
+  for (auto [from, to] : std::initializer_list<std::pair<const char *, const char *>>{
+           {"\"epoch\":2", "\"epoch\":1"}, {"\"batch\":0", "\"batch\":3"}, {"\"seed\":18", "\"seed\":17"},
+           {"\"step\":20", "\"step\":21"}, {"\"samples\":99", "\"samples\":98"}, {"\"shuffle\":true", "\"shuffle\":false"},
+           {"\"batch_size\":4", "\"batch_size\":8"}, {"\"--lr\":\"0.1\"", "\"--lr\":\"0.2\""},
+           {"\"model\":\"line\"", "\"model\":\"lines\""}, {"\"version\":2", "\"version\":3"}}) {
+    std::string bad = text;
+    size_t at = bad.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " in " << text;
+    bad.replace(at, std::strlen(from), to);
+    writeBytes(json, bad);
+    warnings.clear();
+    ASSERT_TRUE(succeeded(restore())) << bad;
+    EXPECT_EQ(name, "step-10") << bad;
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find("passing over checkpoint step-20"), std::string::npos) << warnings[0];
+  }
+  // The manifest of another step is sound, but not here.
+  writeBytes(json, text);
+  std::filesystem::copy(folder / "ck/step-20", folder / "ck/step-30");
+  warnings.clear();
+  ASSERT_TRUE(succeeded(restore()));
+  EXPECT_EQ(name, "step-20");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("has the manifest of step 20"), std::string::npos) << warnings[0];
+  std::filesystem::remove_all(folder / "ck/step-30");
   writeBytes(file, "");
   writeBytes(folder / "ck/step-10/state.safetensors", "");
   EXPECT_TRUE(failsWith(restore(), "no usable checkpoint in '" + (folder / "ck")));
+}
+
+/// Training that went on from before a damaged checkpoint saves an earlier step than that has.
+TEST_F(CheckpointTest, DamagedOnesOfLaterStepsDoNotCount) {
+  for (int64_t step : {10, 20, 30})
+    ASSERT_TRUE(succeeded(save(step)));
+  writeBytes(folder / "ck/step-20/manifest.json", "{}");
+  writeBytes(folder / "ck/step-30/state.safetensors", "");
+  ASSERT_TRUE(succeeded(save(15)));
+  ASSERT_TRUE(succeeded(restore()));
+  EXPECT_EQ(name, "step-15");
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-15"}));
+}
+
+TEST_F(CheckpointTest, OneProgramAtATime) {
+  CheckpointFolder first = open();
+  ASSERT_TRUE(succeeded(first.lock()));
+  EXPECT_TRUE(failsWith(open().lock(), "another program keeps its checkpoints here"));
+  {
+    CheckpointFolder moved = std::move(first);
+    EXPECT_TRUE(failsWith(open().lock(), "another program keeps its checkpoints here"));
+  }
+  EXPECT_TRUE(succeeded(open().lock()));
+  // Nothing is written through a link in the lock's place.
+  std::filesystem::remove(folder / "ck/.lock");
+  std::filesystem::create_symlink(folder / "victim", folder / "ck/.lock");
+  EXPECT_FALSE(open().lock().ok());
+  EXPECT_FALSE(std::filesystem::exists(folder / "victim"));
+}
+
+TEST_F(CheckpointTest, PlantedFoldersAreNotFollowed) {
+  std::filesystem::create_directories(folder / "ck");
+  std::filesystem::create_directory(folder / "other");
+  for (std::string suffix : {std::to_string(getpid()), std::string("0")})
+    std::filesystem::create_directory_symlink(folder / "other", folder / ("ck/.step-10.tmp-" + suffix));
+  ASSERT_TRUE(succeeded(save(10)));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "other"));
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "ck/step-10"));
+}
+
+TEST_F(CheckpointTest, RefusesOtherPrograms) {
+  manifest.program = {{"model", "sha256:1"}, {"optimizer", "adamw weight-decay 0.1"}, {"numerics", "fp32"}};
+  ASSERT_TRUE(succeeded(save(10)));
+  ASSERT_TRUE(succeeded(restore()));
+  manifest.program["optimizer"] = "adamw weight-decay 0.2";
+  EXPECT_TRUE(failsWith(restore(), "another training program: its optimizer is adamw weight-decay 0.1, this program's "
+                                   "adamw weight-decay 0.2 (--resume-anyway"));
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_TRUE(succeeded(restore(/*anyway=*/true)));
+  manifest.program = {{"model", "sha256:2"}, {"optimizer", "adamw weight-decay 0.1"}, {"numerics", "bf16"}};
+  EXPECT_TRUE(failsWith(restore(), "its model is sha256:1, this program's sha256:2; its numerics is fp32"));
+  manifest.program.erase("model");
+  EXPECT_TRUE(failsWith(restore(), "its model is sha256:1, this program's unknown"));
+}
+
+TEST_F(CheckpointTest, RefusesOtherFormats) {
+  ASSERT_TRUE(succeeded(save(10)));
+  writeBytes(folder / "ck/step-10/manifest.json",
+             R"({"version":1,"model":"line","identity":"fnv1a64:1","hash":"fnv1a64c:1","step":10,"epoch":1,"batch":0,"seed":1,)"
+             R"("shuffle":true,"samples":99,"batch_size":4})");
+  EXPECT_TRUE(failsWith(restore(), "is of format 1, but this program reads checkpoints of format 2"));
 }
 
 TEST_F(CheckpointTest, RefusesOtherModels) {

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <set>
 #include <sys/socket.h>
 #include <thread>
 
@@ -185,13 +186,15 @@ TEST_F(TcpTest, ARankThatIsNoNumberIsAUsageError) {
   EXPECT_NE(output(7).find("RANK is not a number below WORLD_SIZE"), std::string::npos) << output(7);
 }
 
+const Secret ours{"a secret of this job", true};
+
 TEST(RendezvousTest, RanksThatContradictEachOtherAreRefused) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 20}, other = where;
   other.rank = 1;
   other.size = 3;
   Status zero, one;
-  std::thread first([&] { zero = connectRanks(where).status(); });
-  one = connectRanks(other).status();
+  std::thread first([&] { zero = connectRanks(where, ours).status(); });
+  one = connectRanks(other, ours).status();
   first.join();
   EXPECT_TRUE(failsWith(zero, "rank 1 was started as one of 3 ranks (WORLD_SIZE), but rank 0 as one of 2"));
   EXPECT_TRUE(failsWith(one, "rank 0 has ended before all ranks had come"));
@@ -199,16 +202,82 @@ TEST(RendezvousTest, RanksThatContradictEachOtherAreRefused) {
 
 TEST(RendezvousTest, GivesUpWhenNobodyComes) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 0.3};
-  EXPECT_TRUE(failsWith(connectRanks(where).status(), "1 of 2 ranks have not come within 0.3 seconds"));
+  EXPECT_TRUE(failsWith(connectRanks(where, ours).status(), "1 of 2 ranks have not come within 0.3 seconds"));
   where.rank = 1;
-  EXPECT_TRUE(failsWith(connectRanks(where).status(), "nobody answers at 127.0.0.1:"));
+  EXPECT_TRUE(failsWith(connectRanks(where, ours).status(), "nobody answers at 127.0.0.1:"));
+}
+
+/// A rank with another secret is a stranger, for which the others do not end.
+TEST(RendezvousTest, WhoDoesNotKnowTheSecretTakesNoPart) {
+  Rendezvous where{0, 2, "127.0.0.1", freePort(), 20}, wrong = where, right = where;
+  wrong.rank = right.rank = 1;
+  wrong.patience = 1;
+  Status zero;
+  std::thread first([&] { zero = connectRanks(where, ours).status(); });
+  EXPECT_TRUE(failsWith(connectRanks(wrong, {"the secret of somebody else", true}).status(),
+                        "rank 1 does not reach rank 0 at 127.0.0.1:"));
+  EXPECT_TRUE(succeeded(connectRanks(right, ours)));
+  first.join();
+  EXPECT_TRUE(succeeded(zero));
+}
+
+/// The secret of a user on one host is none that several hosts have in common.
+TEST(RendezvousTest, SeveralHostsNeedASecret) {
+  Rendezvous where{0, 2, "127.0.0.1", freePort(), 0.3};
+  where.severalHosts = true;
+  Secret users{"a secret of this user", false};
+  for (int rank : {0, 1}) {
+    where.rank = rank;
+    EXPECT_TRUE(failsWith(connectRanks(where, users).status(), "set DIVISI_SECRET to the same random text"));
+    EXPECT_TRUE(failsWith(connectRanks(where, ours).status(), rank ? "nobody answers" : "have not come"));
+  }
+  Rendezvous elsewhere{1, 2, "192.0.2.1", 4711, 0.3}; // of nobody
+  EXPECT_TRUE(failsWith(connectRanks(elsewhere, users).status(), "MASTER_ADDR is another host: "));
+}
+
+/// All that listens does so at the address that was meant.
+TEST(RendezvousTest, ListensWhereItIsMeantTo) {
+  Rendezvous where{0, 3, "127.0.0.2", freePort(), 20}, second = where;
+  second.rank = 1;
+  Status zero, one;
+  std::thread a([&] { zero = connectRanks(where, ours).status(); });
+  std::thread b([&] { one = connectRanks(second, ours).status(); });
+  std::vector<std::string> found;
+  for (int i = 0; i < 500 && found.size() < 2; ++i, usleep(10000)) {
+    // Of this process: by the inodes of its files.
+    std::set<std::string> inodes;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      inodes.insert(std::filesystem::read_symlink(entry.path(), error).string());
+    }
+    found.clear();
+    for (const char *table : {"/proc/net/tcp", "/proc/net/tcp6"})
+      for (const std::string &line : linesOf(readFile(table))) {
+        std::istringstream words(line);
+        std::vector<std::string> fields;
+        for (std::string word; words >> word;)
+          fields.push_back(word);
+        if (fields.size() > 9 && fields[3] == "0A" && inodes.count("socket:[" + fields[9] + "]"))
+          found.push_back(fields[1].substr(0, fields[1].find(':')));
+      }
+  }
+  EXPECT_EQ(found.size(), 2u);
+  for (const std::string &address : found) // as the kernel writes 127.0.0.x
+    EXPECT_TRUE(address == "0200007F" || address == "0100007F") << address;
+  Rendezvous third = where;
+  third.rank = 2;
+  EXPECT_TRUE(succeeded(connectRanks(third, ours)));
+  a.join();
+  b.join();
+  EXPECT_TRUE(succeeded(zero));
+  EXPECT_TRUE(succeeded(one));
 }
 
 /// Strangers that connect do not disturb.
 TEST(RendezvousTest, StrangersAreLeft) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 20};
   Status zero, one;
-  std::thread first([&] { zero = connectRanks(where).status(); });
+  std::thread first([&] { zero = connectRanks(where, ours).status(); });
   sockaddr_in name = {};
   name.sin_family = AF_INET;
   name.sin_port = htons(static_cast<uint16_t>(where.port));
@@ -219,13 +288,13 @@ TEST(RendezvousTest, StrangersAreLeft) {
   std::string text = "GET / HTTP/1.1\r\n" + std::string(200, 'x');
   EXPECT_EQ(::send(stranger.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   std::vector<Socket> silent;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 400; ++i) { // more than are listened to at a time
     silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
     EXPECT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr *>(&name), sizeof name), 0);
   }
   Rendezvous second = where;
   second.rank = 1;
-  one = connectRanks(second).status();
+  one = connectRanks(second, ours).status();
   first.join();
   EXPECT_TRUE(succeeded(zero));
   EXPECT_TRUE(succeeded(one));

@@ -74,6 +74,8 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
                           {"/scalars/0/offset", "2000", "outside"},
                           {"/scalars/1/shape", "[2]", "one number"},
                           {"/results/0/function", "\"test\"", "unknown function"},
+                          {"/results/0/kind", "\"index\"", "no range around zero"},
+                          {"/results/0/range", "[1]", "range"},
                           {"/results/0/offset", "null", "no integer 'offset'"},
                           {"/inputs", "3", "no list 'inputs'"},
                           {"/state/0", "[]", "not an object"}});
@@ -129,9 +131,20 @@ TEST(HashTest, KnownValues) {
   EXPECT_EQ(fnv1a64("a", 1), "fnv1a64:af63dc4c8601ec8c");
   EXPECT_EQ(fnv1a64("foobar", 6), "fnv1a64:85944171f73967e8");
   std::string large(3 << 20, 'x');
-  std::string hash = chunkedHash(large.data(), large.size());
+  large += "foobar";
+  ChunkHasher whole, parts;
+  whole.add(large.data(), large.size());
+  for (size_t at = 0, bytes = 1; at < large.size(); at += bytes, bytes = bytes * 3 % 100003)
+    parts.add(large.data() + at, std::min(bytes, large.size() - at));
+  EXPECT_EQ(whole.bytes(), (3 << 20) + 6);
+  std::string hashes = std::move(whole).text();
+  EXPECT_EQ(std::move(parts).text(), hashes);
+  EXPECT_EQ(hashes.substr(48), "85944171f73967e8"); // of "foobar"
+  EXPECT_TRUE(ChunkHasher::matches(hashes, 1, large.data() + (1 << 20), 1 << 20));
   large[2 << 20] = 'y';
-  EXPECT_NE(chunkedHash(large.data(), large.size()), hash);
+  EXPECT_TRUE(ChunkHasher::matches(hashes, 1, large.data() + (1 << 20), 1 << 20));
+  EXPECT_FALSE(ChunkHasher::matches(hashes, 2, large.data() + (2 << 20), 1 << 20));
+  EXPECT_FALSE(ChunkHasher::matches(hashes, 4, large.data(), 0));
 }
 
 /// A fake program's manifest on a mesh of 2 x 3 with an input split over both.

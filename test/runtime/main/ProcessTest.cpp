@@ -1,4 +1,5 @@
 // Runs of a whole program as a process of its own: what must be killed, or needs a terminal.
+#include "runtime/checkpoint/Safetensors.h"
 #include "test/runtime/Util.h"
 
 #include <csignal>
@@ -83,6 +84,64 @@ TEST_F(ProcessTest, KillingItChangesNothing) {
   std::string output = readFile(folder / "output");
   EXPECT_EQ(output.find("passing over"), std::string::npos) << output;
   EXPECT_NE(output.find("resumed from"), std::string::npos);
+}
+
+/// What is printed into nothing is lost, and the exit code says so; the training itself is not at fault.
+TEST_F(ProcessTest, AStandardOutputThatIsFullOrClosed) {
+  for (const char *how : {">/dev/full", ">&-", "<&- >&- 2>&-"}) {
+    std::string line;
+    for (const std::string &word : command("--steps 3 --log " + (folder / "log") + " --save-weights " + (folder / "w")))
+      line += "'" + word + "' ";
+    std::filesystem::remove(folder / "log");
+    int status = std::system((line + how + " 2>'" + (folder / "errors") + "'").c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << how;
+    EXPECT_EQ(WEXITSTATUS(status), 1) << how;
+    EXPECT_EQ(losses("log").size(), 3u) << readFile(folder / "log");
+    EXPECT_TRUE(succeeded(SafetensorsFile::open(folder / "w"))) << how; // (nothing printed in between)
+    EXPECT_EQ(readFile(folder / "errors"), "error: cannot write to the standard output\n") << how;
+    for (const char *flag : {"--help", "--info", "--describe json"}) {
+      int asked = std::system((RUNTIME_FAKE + (" " + std::string(flag)) + " " + how + " 2>/dev/null").c_str());
+      EXPECT_EQ(WEXITSTATUS(asked), 1) << flag << how;
+    }
+    EXPECT_EQ(WEXITSTATUS(std::system((line + "--quiet " + how).c_str())), 0) << how; // nothing was to be printed
+  }
+}
+
+TEST_F(ProcessTest, AClosedTerminalMakesACheckpointUnlessItIsIgnored) {
+  std::string flags = concat("--steps 100000000 --every 100000000 --checkpoint ", folder / "ck", " --log ", folder / "log");
+  pid_t pid = start(flags);
+  while (!std::filesystem::exists(folder / "log") || std::filesystem::file_size(folder / "log") == 0)
+    usleep(1000);
+  kill(pid, SIGHUP);
+  int status = wait(pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGHUP) << readFile(folder / "output");
+  EXPECT_TRUE(std::filesystem::exists(folder / "ck/latest"));
+  signal(SIGHUP, SIG_IGN); // as nohup does
+  std::filesystem::remove(folder / "log");
+  pid = start("--steps 20000 --log " + (folder / "log"));
+  signal(SIGHUP, SIG_DFL);
+  while (!std::filesystem::exists(folder / "log") || std::filesystem::file_size(folder / "log") == 0)
+    usleep(1000);
+  kill(pid, SIGHUP);
+  EXPECT_EQ(wait(pid), 0);
+}
+
+TEST_F(ProcessTest, OneProgramForAFolderOfCheckpoints) {
+  std::string flags = concat("--steps 100000000 --every 10 --checkpoint ", folder / "ck");
+  pid_t pid = start(flags);
+  while (!std::filesystem::exists(folder / "ck/latest"))
+    usleep(1000);
+  std::filesystem::remove(folder / "output");
+  int status = wait(start(flags + " --resume"));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  std::string said = readFile(folder / "output");
+  EXPECT_EQ(linesOf(said).size(), 1u) << said;
+  EXPECT_NE(said.find("error: --checkpoint " + (folder / "ck") + ": another program keeps its checkpoints here"),
+            std::string::npos)
+      << said;
+  kill(pid, SIGKILL);
+  wait(pid);
+  EXPECT_EQ(wait(start(concat("--steps 1 --resume --checkpoint ", folder / "ck"))), 0) << readFile(folder / "output");
 }
 
 TEST_F(ProcessTest, NumbersOfTheCommandLine) {

@@ -40,6 +40,7 @@ protected:
     return all;
   }
   DivisiProgram program = fakeProgram();
+  std::string manifest; ///< another one of the program
 };
 
 TEST_F(ProgramTest, TrainsAndLogs) {
@@ -161,7 +162,7 @@ TEST_F(ProgramTest, ResumedTrainingIsTheSameBitForBit) {
 
 TEST_F(ProgramTest, ASignalEndsTrainingWithACheckpoint) {
   ASSERT_EQ(run("--init 1 --epochs 2 --log @/whole"), 0) << error;
-  for (int number : {SIGINT, SIGTERM}) {
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
     static int current;
     current = number;
     fakeHook = [](int64_t step) {
@@ -190,6 +191,58 @@ TEST_F(ProgramTest, ResumeRefusesOtherTrainings) {
   expectError("made with 42 training samples, but --data has 10");
   EXPECT_EQ(run("--init 1 --steps 5 --checkpoint @/new --resume"), 0);
   EXPECT_NE(out.find("no checkpoint in"), std::string::npos);
+}
+
+/// What a run was started with stays, unless it is given again.
+TEST_F(ProgramTest, ResumedTrainingKeepsItsFlags) {
+  std::string flags = "--lr 0.07 --lr-schedule step --lr-step-size 4 --lr-gamma 0.3 --warmup-steps 2 --epochs 2 --seed 5 ";
+  auto part = [&](const std::string &name, const std::string &checkpoint) {
+    fakeHook = [](int64_t step) {
+      if (step == 7)
+        throw std::runtime_error("killed");
+    };
+    EXPECT_EQ(run("--init 1 " + flags + "--every 3 --log @/" + name + " --checkpoint @/" + checkpoint), 1);
+    fakeHook = nullptr;
+  };
+  ASSERT_EQ(run("--init 1 " + flags + "--log @/whole"), 0) << error;
+  part("part", "ck");
+  ASSERT_EQ(run("--checkpoint @/ck --resume --log @/part"), 0) << error;
+  EXPECT_EQ(losses("part"), losses("whole"));
+  EXPECT_NE(out.find("step-6 (step 6, epoch 1); taken from it: --epochs 2 --lr 0.07 --lr-gamma 0.3 --lr-schedule step "
+                     "--lr-step-size 4 --warmup-steps 2 --seed 5\n"),
+            std::string::npos)
+      << out;
+  // Those that are given again are other ones from there on; when training ends is said by --epochs and --steps together.
+  part("again", "ck2");
+  ASSERT_EQ(run("--checkpoint @/ck2 --resume --lr 0.5 --lr-gamma=1 --steps 9 --log @/again"), 0) << error;
+  auto lines = log("again");
+  ASSERT_EQ(lines.size(), 9u);
+  EXPECT_EQ(lines[5]["lr"], 0.07);
+  EXPECT_EQ(lines[6]["lr"], 0.5);
+  EXPECT_NE(out.find("taken from it: --lr-schedule step --lr-step-size 4 --warmup-steps 2 --seed 5\n"), std::string::npos)
+      << out;
+  // The order of the data, too.
+  ASSERT_EQ(run("--init 1 --steps 25 --no-shuffle --log @/whole"), 0) << error;
+  ASSERT_EQ(run("--init 1 --steps 13 --no-shuffle --log @/part --checkpoint @/ck3"), 0) << error;
+  ASSERT_EQ(run("--steps 25 --log @/part --checkpoint @/ck3 --resume"), 0) << error;
+  EXPECT_EQ(losses("part"), losses("whole"));
+  EXPECT_NE(out.find("taken from it: --no-shuffle\n"), std::string::npos) << out;
+}
+
+TEST_F(ProgramTest, ResumeRefusesOtherPrograms) {
+  auto meaning = [&](const std::string &optimizer) {
+    manifest = fakeManifest;
+    manifest.replace(1, 0, R"("program": {"model": "sha256:1", "optimizer": ")" + optimizer + R"("}, )");
+    program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
+  };
+  meaning("sgd momentum 0.9");
+  ASSERT_EQ(run("--init 1 --steps 5 --checkpoint @/ck"), 0) << error;
+  ASSERT_EQ(run("--steps 6 --checkpoint @/ck --resume"), 0) << error;
+  meaning("sgd momentum 0.8");
+  EXPECT_EQ(run("--steps 7 --checkpoint @/ck --resume"), 1);
+  expectError("its optimizer is sgd momentum 0.9, this program's sgd momentum 0.8 (--resume-anyway goes on");
+  EXPECT_EQ(run("--steps 7 --checkpoint @/ck --resume --resume-anyway"), 0) << error;
+  EXPECT_EQ(run("--steps 8 --checkpoint @/ck --resume"), 0) << error; // its own by now
 }
 
 TEST_F(ProgramTest, ALossThatIsNoNumberEndsTraining) {

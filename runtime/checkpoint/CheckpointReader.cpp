@@ -1,0 +1,163 @@
+#include "runtime/checkpoint/CheckpointReader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+using namespace divisi::runtime;
+
+namespace {
+Status damaged(const std::string &path) {
+  return failure("'", path, "' is damaged: its contents have changed since it was written");
+}
+
+/// Elements that lie side by side in the whole and in a part.
+struct Run {
+  int64_t there = 0, here = 0, count = 0;
+};
+
+/// Calls body(index in `from`'s part, index in `to`'s part, count) for what both have. Both parts are of views of the
+/// same elements.
+template <typename Body> void forEachCommonRun(const Slice &from, const std::vector<Run> &to, const Body &body) {
+  size_t next = 0; // runs come in the order of the whole
+  from.forEachRun([&](int64_t there, int64_t here, int64_t count) {
+    while (next < to.size() && to[next].there + to[next].count <= there)
+      ++next;
+    for (size_t i = next; i < to.size() && to[i].there < there + count; ++i) {
+      int64_t begin = std::max(there, to[i].there), end = std::min(there + count, to[i].there + to[i].count);
+      body(here + begin - there, to[i].here + begin - to[i].there, end - begin);
+    }
+  });
+}
+} // namespace
+
+Result<CheckpointReader> CheckpointReader::open(const std::string &folder, const CheckpointManifest &manifest) {
+  CheckpointReader reader;
+  for (const CheckpointFile &listed : manifest.files) {
+    std::string path = folder + "/" + listed.name;
+    std::error_code error;
+    auto bytes = std::filesystem::file_size(path, error);
+    if (error)
+      return failure("cannot read '", path, "': ", error.message());
+    if (bytes != static_cast<uint64_t>(listed.bytes))
+      return damaged(path);
+    reader.files.push_back({path, &listed, nullptr, {}});
+  }
+  return reader;
+}
+
+Status CheckpointReader::openContents(File &file) {
+  if (file.contents)
+    return {};
+  Result<SafetensorsFile> opened = SafetensorsFile::open(file.path);
+  if (!opened.ok())
+    return opened.status();
+  file.contents = std::make_unique<SafetensorsFile>(std::move(*opened));
+  std::string_view all = file.contents->contents();
+  if (all.size() != static_cast<size_t>(file.listed->bytes))
+    return damaged(file.path);
+  file.checked.resize((all.size() + ChunkHasher::chunk - 1) / ChunkHasher::chunk);
+  uint64_t header = 0; // of which tensors, their places and types come
+  std::memcpy(&header, all.data(), sizeof(header));
+  return check(file, all.data(), sizeof(header) + header);
+}
+
+Status CheckpointReader::check(File &file, const char *data, size_t bytes) {
+  constexpr size_t chunk = ChunkHasher::chunk;
+  std::string_view all = file.contents->contents();
+  auto begin = static_cast<size_t>(data - all.data());
+  for (size_t i = begin / chunk; i * chunk < begin + bytes; ++i) {
+    if (file.checked[i])
+      continue;
+    if (!ChunkHasher::matches(file.listed->hashes, i, all.data() + i * chunk, std::min(chunk, all.size() - i * chunk)))
+      return damaged(file.path);
+    file.checked[i] = true;
+  }
+  return {};
+}
+
+Status CheckpointReader::read(const CheckpointTensor &tensor, const Slice &slice, char *to) {
+  std::vector<Run> wanted, found;
+  int64_t missing = 0;
+  slice.forEachRun([&](int64_t there, int64_t here, int64_t count) {
+    wanted.push_back({there, here, count});
+    missing += count;
+  });
+  auto width = static_cast<size_t>(widthOf(tensor.dtype));
+  for (const CheckpointTensor::Piece &piece : tensor.pieces) {
+    File &file = files[piece.file];
+    const SafetensorsFile::Entry *entry = nullptr;
+    Status status;
+    forEachCommonRun({tensor.pieced, piece.shape, piece.start}, wanted, [&](int64_t from, int64_t at, int64_t count) {
+      if (!entry && status.ok()) {
+        status = openContents(file);
+        auto it = status.ok() ? file.contents->entries().find(tensor.name) : decltype(file.contents->entries().end())();
+        if (status.ok() && (it == file.contents->entries().end() || it->second.dtype != tensor.dtype ||
+                            it->second.shape != piece.shape))
+          status = failure("'", file.path, "' is damaged: its piece of '", tensor.name, "' is not as listed");
+        if (status.ok())
+          entry = &it->second;
+      }
+      if (!status.ok())
+        return;
+      const char *data = entry->data + static_cast<size_t>(from) * width;
+      size_t bytes = static_cast<size_t>(count) * width;
+      status = check(file, data, bytes);
+      if (status.ok())
+        std::memcpy(to + static_cast<size_t>(at) * width, data, bytes);
+      missing -= count;
+      found.push_back({from, at, count});
+    });
+    if (!status.ok())
+      return status;
+  }
+  // As many as wanted, and none twice: all.
+  std::sort(found.begin(), found.end(), [](const Run &a, const Run &b) { return a.here < b.here; });
+  bool apart = std::adjacent_find(found.begin(), found.end(), [](const Run &a, const Run &b) {
+                 return a.here + a.count > b.here;
+               }) == found.end();
+  return missing == 0 && apart ? Status()
+                               : failure("the checkpoint's pieces of '", tensor.name, "' are not the whole");
+}
+
+Status divisi::runtime::readCheckpoint(const std::string &folder, const CheckpointManifest &manifest,
+                                       const Manifest &program, const Arena &arena) {
+  Result<CheckpointReader> reader = CheckpointReader::open(folder, manifest);
+  if (!reader.ok())
+    return reader.status();
+  for (const State &state : program.state)
+    if (state.here)
+      if (Status status = reader->read(manifest.tensor(state.name), program.sliceOf(state), arena.at(state));
+          !status.ok())
+        return status;
+  return {};
+}
+
+Status divisi::runtime::exportCheckpoint(const std::string &folder, const std::string &path, bool all) {
+  CheckpointManifest::Fault fault;
+  Result<CheckpointManifest> manifest = CheckpointManifest::read(folder + "/manifest.json", fault);
+  if (!manifest.ok())
+    return manifest.status();
+  Result<CheckpointReader> reader = CheckpointReader::open(folder, *manifest);
+  if (!reader.ok())
+    return reader.status();
+  std::vector<const CheckpointTensor *> chosen;
+  std::vector<NamedTensor> tensors;
+  for (const CheckpointTensor &tensor : manifest->tensors)
+    if (all || tensor.role == nameOf(Role::Parameter) || tensor.role == nameOf(Role::Buffer) ||
+        tensor.role == nameOf(Role::Constant)) {
+      chosen.push_back(&tensor);
+      int64_t bytes = *byteCount(tensor.shape, widthOf(tensor.dtype));
+      tensors.push_back({tensor.name, tensor.dtype, tensor.shape, nullptr, static_cast<size_t>(bytes)});
+    }
+  std::vector<char> whole;
+  return writeSafetensors(path, tensors, {{"format", "pt"}, {"producer", "divisi"}},
+                          [&](size_t i) -> Result<const char *> {
+                            const CheckpointTensor &tensor = *chosen[i];
+                            whole.resize(tensors[i].bytes);
+                            Slice slice{tensor.shape, tensor.shape, Shape(tensor.shape.size())};
+                            if (Status status = reader->read(tensor, slice, whole.data()); !status.ok())
+                              return status;
+                            return static_cast<const char *>(whole.data());
+                          });
+}

@@ -1,0 +1,161 @@
+#include "runtime/checkpoint/CheckpointSaver.h"
+#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/checkpoint/Shards.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/core/Json.h"
+
+#include <csignal>
+#include <cstring>
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace divisi::runtime;
+
+namespace {
+/// What rank 0 hears of a rank's file, as text.
+std::string tell(const CheckpointFile &file) {
+  return dumpJson(Json{{"name", file.name}, {"bytes", file.bytes}, {"hashes", file.hashes}});
+}
+
+Result<CheckpointFile> hear(const std::string &text) {
+  Result<Json> json = parseJson(text, "what a rank tells of its file");
+  if (!json.ok())
+    return json.status();
+  JsonReader reader(*json, "what a rank tells of its file");
+  CheckpointFile file{reader.text("name"), reader.integer("bytes"), reader.text("hashes")};
+  return reader.status().ok() ? Result<CheckpointFile>(std::move(file)) : reader.status();
+}
+} // namespace
+
+CheckpointSaver::~CheckpointSaver() {
+  if (isActive() && !ranks)
+    (void)finish().ok();
+  if (thread.joinable())
+    thread.join();
+  if (isActive() && isFirst())
+    CheckpointFolder::discard(temporary);
+}
+
+bool CheckpointSaver::isFirst() const { return !ranks || ranks->rank() == 0; }
+
+Status CheckpointSaver::agree(const Status &mine) const { return ranks ? ranks->agree(mine).status() : mine; }
+
+Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
+  point = now;
+  Result<std::string> made = isFirst() ? folder.begin(point.step) : Result<std::string>(std::string());
+  if (Status status = agree(made.status()); !status.ok())
+    return status;
+  temporary = *made;
+  if (ranks)
+    if (Status status = ranks->broadcast(temporary); !status.ok())
+      return status;
+  phase = Phase::Writing;
+  copyState();
+  auto write = [this] {
+    std::vector<NamedTensor> named;
+    for (const Copied &c : tensors)
+      named.push_back({c.name, c.dtype, c.shape, copy.data() + c.offset, c.bytes});
+    file = {};
+    if (named.empty())
+      return Status();
+    std::string name = ranks ? concat("state-", ranks->rank(), ".safetensors") : "state.safetensors";
+    ChunkHasher hasher;
+    Status status = writeSafetensors(temporary + "/" + name, named, {}, {}, &hasher);
+    int64_t bytes = hasher.bytes();
+    file = {name, bytes, std::move(hasher).text()};
+    return status;
+  };
+  work(write, !waits);
+  return {};
+}
+
+void CheckpointSaver::copyState() {
+  tensors.clear();
+  size_t end = 0;
+  std::vector<Shard> shards = shardsOf(manifest, manifest.rank);
+  for (const Shard &shard : shards) {
+    Shape shape = shard.shape();
+    auto bytes = static_cast<size_t>(byteCount(shape, widthOf(shard.state->dtype)).value_or(0));
+    tensors.push_back({shard.state->name, shard.state->dtype, std::move(shape), end, bytes});
+    end += (bytes + 63) / 64 * 64;
+  }
+  copy.resize(end);
+#pragma omp parallel for schedule(dynamic)
+  for (size_t i = 0; i < shards.size(); ++i) {
+    auto width = static_cast<size_t>(widthOf(shards[i].state->dtype));
+    const char *from = arena.at(*shards[i].state);
+    char *to = copy.data() + tensors[i].offset;
+    shards[i].slice.forEachRun([&](int64_t, int64_t here, int64_t count) {
+      size_t bytes = static_cast<size_t>(count) * width;
+      std::memcpy(to, from + static_cast<size_t>(here) * width, bytes);
+      to += bytes;
+    });
+  }
+}
+
+void CheckpointSaver::work(const std::function<Status()> &job, bool yields) {
+  if (thread.joinable())
+    thread.join();
+  done.store(false, std::memory_order_relaxed);
+  thread = std::thread([this, job, yields] {
+    // Signals are the main thread's: they must not interrupt a sync.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    if (yields) // training has the processors first
+      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+    try {
+      written = job();
+    } catch (const std::exception &e) {
+      written = failure("cannot write a checkpoint: ", e.what());
+    }
+    done.store(true, std::memory_order_release);
+  });
+}
+
+Status CheckpointSaver::advance() {
+  thread.join();
+  if (Status status = agree(written); !status.ok() || phase == Phase::Publishing)
+    return end(status);
+  phase = Phase::Publishing;
+  auto told = ranks ? ranks->gather(tell(file)) : Result<std::vector<std::string>>(std::vector{tell(file)});
+  if (!told.ok())
+    return end(told.status());
+  auto publish = [this, all = std::move(*told)] {
+    if (!isFirst())
+      return Status();
+    std::vector<CheckpointFile> files;
+    for (const std::string &text : all) {
+      Result<CheckpointFile> heard = hear(text);
+      if (!heard.ok())
+        return heard.status();
+      files.push_back(std::move(*heard));
+    }
+    return folder.commit(temporary, CheckpointManifest::of(manifest, point, std::move(files)));
+  };
+  work(publish, false);
+  return {};
+}
+
+Status CheckpointSaver::end(const Status &status) {
+  phase = Phase::Idle;
+  if (status.ok())
+    saved_ = point.step;
+  if (isFirst())
+    CheckpointFolder::discard(temporary);
+  return status;
+}
+
+Status CheckpointSaver::finish() {
+  while (isActive())
+    if (Status status = advance(); !status.ok())
+      return status;
+  return {};
+}
+
+Status divisi::runtime::saveCheckpoint(const CheckpointFolder &folder, const Manifest &manifest, const Arena &arena,
+                                       const TrainingPoint &point, Communicator *ranks) {
+  CheckpointSaver saver(folder, manifest, arena, ranks);
+  Status status = saver.begin(point, true);
+  return status.ok() ? saver.finish() : status;
+}

@@ -1,0 +1,11 @@
+#include "runtime/core/StandardStreams.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+void divisi::runtime::occupyStandardStreams() {
+  // open() takes the lowest number that is free.
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
+    if (fcntl(stream, F_GETFD) < 0)
+      [[maybe_unused]] int taken = ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
