@@ -46,7 +46,9 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
   std::string runtime = (libraryFolder + "/libdivisi_runtime.a").str();
   if (!sys::fs::exists(runtime))
     return createStringError("cannot link: '" + runtime + "' is missing");
-  SmallVector<StringRef> arguments = {*driver, "-o", output};
+  // (The driver takes "@file" for a file of arguments, and "-x" for a flag.)
+  std::string program = (output.starts_with("@") || output.starts_with("-") ? "./" + output : output).str();
+  SmallVector<StringRef> arguments = {*driver, "-o", program};
   StringRef(DIVISI_LINK_OPTIONS).split(arguments, ' ', -1, /*KeepEmpty=*/false);
   llvm::append_range(arguments, files);
   std::string mpi = (libraryFolder + "/libdivisi_mpi.a").str(), cuda = (libraryFolder + "/libdivisi_cuda.a").str();

@@ -1,6 +1,7 @@
 #include "compiler/Manifest.h"
 
 #include "compiler/Profile/Expectation.h"
+#include "compiler/ProgramMeaning.h"
 
 #include "dialects/Dist/StageAxes.h"
 #include "dialects/Dist/Tasks.h"
@@ -101,13 +102,25 @@ static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
     entry["of"] = of.getValue();
   if (auto shape = attrs.getAs<DenseI64ArrayAttr>("shape"))
     entry["model_shape"] = json::Array(shape.asArrayRef());
-  if (auto trainable = attrs.getAs<BoolAttr>("trainable"))
+  auto trainable = attrs.getAs<BoolAttr>("trainable");
+  if (trainable)
     entry["trainable"] = trainable.getValue();
-  if (role == "parameter")
+  if (role == "parameter" && (!trainable || trainable.getValue())) // what does not train keeps the file's value
     entry["init"] = initial(name, modelType(attrs, cast<RankedTensorType>(type)));
   if (role == "buffer")
     entry["init"] = json::Object{{"kind", "constant"}, {"scale", name.ends_with("var") ? 1.0 : 0.0}};
   return entry;
+}
+
+/// A list of integers, which dumps may spell in two ways.
+static json::Array integers(Attribute list) {
+  json::Array numbers;
+  if (auto dense = dyn_cast<DenseI64ArrayAttr>(list))
+    numbers = json::Array(dense.asArrayRef());
+  else if (auto array = dyn_cast<ArrayAttr>(list))
+    for (auto number : array.getAsRange<IntegerAttr>())
+      numbers.push_back(number.getInt());
+  return numbers;
 }
 
 static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
@@ -119,17 +132,8 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
     entry["microbatches"] = count.getInt();
   if (auto padding = task.getArgAttrOfType<IntegerAttr>(i, "graph.padding"))
     entry["padding"] = padding.getInt();
-  if (auto range = task.getArgAttrOfType<ArrayAttr>(i, "graph.range")) {
-    json::Array bounds;
-    for (auto bound : range.getAsRange<IntegerAttr>())
-      bounds.push_back(bound.getInt());
-    entry["range"] = std::move(bounds);
-  } else if (auto dense = task.getArgAttrOfType<DenseI64ArrayAttr>(i, "graph.range")) {
-    json::Array bounds;
-    for (int64_t bound : dense.asArrayRef())
-      bounds.push_back(bound);
-    entry["range"] = std::move(bounds);
-  }
+  if (Attribute range = task.getArgAttr(i, "graph.range"))
+    entry["range"] = integers(range);
   return entry;
 }
 
@@ -240,6 +244,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       entry["kind"] = report.getAs<StringAttr>("kind").getValue();
       if (auto name = report.getAs<StringAttr>("name"))
         entry["name"] = name.getValue();
+      if (Attribute range = report.get("range"))
+        entry["range"] = integers(range);
       if (auto when = report.getAs<IntegerAttr>("when"))
         entry["when"] = when.getInt();
       results.push_back(located(std::move(entry)));
@@ -270,6 +276,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                                                   {"warmup_steps", defaults.warmupSteps},
                                                   {"step_size", defaults.stepSize},
                                                   {"gamma", defaults.gamma}}}};
+  if (json::Object meaning = meaningOf(module); !meaning.empty())
+    manifest["program"] = std::move(meaning);
   if (arenas) {
     json::Array stages;
     for (int64_t bytes : arenas.asArrayRef())

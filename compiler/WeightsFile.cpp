@@ -60,7 +60,6 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
   }
   if (auto error = temporary->keep(path))
     return failed(std::move(error));
-  (void)llvm::sys::fs::setPermissions(path, llvm::sys::fs::perms(0644));
   char digits[32];
   snprintf(digits, sizeof digits, "fnv1a64:%016llx", (unsigned long long)state);
   return WeightsReference{llvm::sys::path::filename(path).str(), digits};

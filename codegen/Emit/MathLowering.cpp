@@ -28,7 +28,9 @@ bool isApproximated(StringRef name) {
 }
 bool isPeriodic(StringRef name) { return name == "math.sin" || name == "math.cos"; }
 
-/// Expands functions of floats and small float formats, and allows multiply and add to contract.
+/// Expands functions of floats and small float formats, and allows products to contract into the sums of a reduction,
+/// whose additions allow it too. No other addition does: a value is recomputed wherever it is used, and must have
+/// the same bits in all kernels, since values are compared.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
   explicit ExpandMath(bool approximatesAll) : approximatesAll(approximatesAll) {}
@@ -48,12 +50,8 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       return signalPassFailure();
-    getOperation()->walk([](arith::ArithFastMathInterface op) {
-      if (isa<arith::TruncFOp, arith::ExtFOp>(op)) // a conversion there and back would fold away, and it rounds
-        return;
-      auto flags = op.getFastMathFlagsAttr();
-      auto wanted = (flags ? flags.getValue() : arith::FastMathFlags::none) | arith::FastMathFlags::contract;
-      op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), wanted));
+    getOperation()->walk([](arith::MulFOp op) {
+      op.setFastmath(op.getFastmath() | arith::FastMathFlags::contract);
     });
   }
 

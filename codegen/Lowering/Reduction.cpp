@@ -77,6 +77,8 @@ template <typename OpT, bool largest> struct ArgReduce : SerialInterface::Extern
           using P = arith::CmpFPredicate;
           better =
               s.op<arith::CmpFOp>(largest ? (orEqual ? P::UGE : P::UGT) : (orEqual ? P::ULE : P::ULT), value, best[0]);
+          // The first NaN is the best, as it is the maximum and the minimum.
+          better = s.logicalAnd(better, s.op<arith::CmpFOp>(P::ORD, best[0], best[0]));
         } else {
           using P = arith::CmpIPredicate;
           bool u = isUnsigned(element);

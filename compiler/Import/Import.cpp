@@ -29,17 +29,19 @@ static std::string oneLine(std::string text) {
   return text;
 }
 
-FailureOr<ImportedModel> divisi::compiler::importOnnx(MLIRContext &context, llvm::StringRef path,
-                                                      const ImportOptions &options) {
+/// What an importer of the file answers, or the diagnostic of its ImportError.
+template <typename Result>
+static FailureOr<Result> import(MLIRContext &context, llvm::StringRef path, const ImportOptions &options,
+                                Result (ModelImporter::*method)()) {
   DialectRegistry registry; // shape arithmetic is evaluated by the code generator's own lowerings
-  codegen::registerLowerings(registry);
+  divisi::codegen::registerLowerings(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<graph::GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+  context.loadDialect<divisi::graph::GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
   ImportError failure;
   {
     LastError last(context);
     try {
-      return ModelImporter(context, path, options, last.text).run();
+      return (ModelImporter(context, path, options, last.text).*method)();
     } catch (ImportError &error) {
       failure = std::move(error);
     } catch (std::bad_alloc &) {
@@ -50,4 +52,14 @@ FailureOr<ImportedModel> divisi::compiler::importOnnx(MLIRContext &context, llvm
   }
   Location loc = failure.loc.value_or(FileLineColLoc::get(&context, path, 1, 1));
   return emitError(loc, oneLine(failure.message));
+}
+
+FailureOr<ImportedModel> divisi::compiler::importOnnx(MLIRContext &context, llvm::StringRef path,
+                                                      const ImportOptions &options) {
+  return import(context, path, options, &ModelImporter::run);
+}
+
+FailureOr<std::vector<TensorListing>> divisi::compiler::listParameters(MLIRContext &context, llvm::StringRef path,
+                                                                       const ImportOptions &options) {
+  return import(context, path, options, &ModelImporter::list);
 }

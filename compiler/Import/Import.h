@@ -20,6 +20,7 @@ struct ImportOptions {
   std::string output;              // --output: the loss, or the output that a loss is put on
   std::string label;               // --label: the new input that such a loss compares with
   std::vector<std::string> freeze; // --freeze: patterns (* and ?) of parameters that do not train
+  std::vector<std::string> train;  // --train: patterns of tensors that do
   bool batchNormTraining = true;   // --batch-norm=training|inference
   bool forwardOnly = false;        // all outputs and no loss: @forward, every initializer a constant
   bool weightsOptional = false;    // external data may be missing
@@ -33,6 +34,22 @@ struct Weight {
   std::shared_ptr<const void> owner; // keeps the bytes
 };
 
+/// What becomes of a floating-point initializer, or of any other one.
+enum class TensorRole {
+  parameter,  // trains
+  frozen,     // keeps its value; saved with the parameters
+  constant,   // a part of the program, or kept as `frozen` if it is large
+  statistics, // batch norm renews it
+  undecided,  // the file does not say whether it trains, and the flags do not
+};
+struct TensorListing {
+  std::string name, type; // "f32[5x3]"
+  TensorRole role;
+  std::string reason;
+};
+/// "parameter", "frozen", ...
+llvm::StringRef nameOf(TensorRole role);
+
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<Weight> weights;
@@ -44,6 +61,10 @@ struct ImportedModel {
 /// the node, the file, or the flag that helps.
 mlir::FailureOr<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                           const ImportOptions &options);
+
+/// What trains in an ONNX file, and why: all its initializers, in the file's order. Needs no operator to be supported.
+mlir::FailureOr<std::vector<TensorListing>> listParameters(mlir::MLIRContext &context, llvm::StringRef path,
+                                                           const ImportOptions &options);
 
 /// The operators that can be imported, sorted.
 std::vector<std::string> supportedOperators();

@@ -138,14 +138,18 @@ void ModelImporter::importInitializer(onnx::TensorProto &tensor, Scope &scope) {
     fail("an initializer has no name");
   TensorData data = reader.read(tensor, model);
   Location loc = NameLoc::get(builder.getStringAttr(tensor.name()));
+  // A constant in a file beside the model stays an argument: a plan made without that file is for the same step.
+  TensorRole role = trains ? trains->of(tensor.name()).role : TensorRole::constant;
   bool isFloat = isa<FloatType>(data.type.getElementType());
-  bool isWeight = !options.forwardOnly && (isFloat || storedBytes(data.type) > maxInlineBytes);
+  bool isExternal = isFloat && tensor.data_location() == onnx::TensorProto::EXTERNAL;
+  bool isWeight = !options.forwardOnly &&
+                  (role != TensorRole::constant || isExternal || storedBytes(data.type) > maxInlineBytes);
   if (data.missing && !isWeight)
     fail("tensor '", tensor.name(), "': its value is needed, but its external data file is missing");
   Value value = isWeight ? arguments->addWeight(tensor.name(), data, loc)
                          : ConstantOp::create(builder, loc, TensorReader::attribute(data)).getResult();
-  if (isWeight && !isFloat)
-    arguments->all().back().isFrozen = true;
+  if (isWeight)
+    arguments->all().back().isFrozen = role == TensorRole::constant || role == TensorRole::frozen;
   if (!scope.items.try_emplace(tensor.name(), value).second)
     fail("initializer '", tensor.name(), "' has the name of another value");
 }

@@ -36,6 +36,12 @@ ImportedModel ModelImporter::run() {
   model = readModel(path);
   readOpsets();
   reportUnsupported(model->graph().node());
+  if (!options.forwardOnly) {
+    refuseFoldedBatchNorm();
+    trains.emplace(model->graph(), model->producer_name(), options, reader);
+    for (std::string &warning : trains->conclude())
+      warn(std::move(warning));
+  }
 
   Location loc = FileLineColLoc::get(&context, path, 1, 1);
   module = ModuleOp::create(loc);
@@ -55,8 +61,6 @@ ImportedModel ModelImporter::run() {
   if (!options.forwardOnly)
     foldSmallConstants();
   eraseUnused();
-  if (!options.forwardOnly)
-    freezeWeights();
   arguments->finish(loc);
   if (!options.forwardOnly) {
     raisePatterns(function);
@@ -72,6 +76,11 @@ ImportedModel ModelImporter::run() {
   result.module = std::move(module);
   result.warnings = std::move(warnings);
   return result;
+}
+
+std::vector<TensorListing> ModelImporter::list() {
+  model = readModel(path);
+  return Trains(model->graph(), model->producer_name(), options, reader).listing();
 }
 
 void ModelImporter::readOpsets() {
@@ -123,7 +132,8 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
       }
       bool otherVersion = findOperator(node.domain(), node.op_type(), newestOpset);
       std::string name = operatorName(node) + (otherVersion ? textOf(" of opset ", opset) : "");
-      unsupported[name].push_back(node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
+      unsupported[name].push_back(
+          describe(node, node.name().empty() ? textOf(node.op_type(), "_", index) : node.name()));
     }
   };
   visit(visit, all, opsets, 0);
@@ -192,7 +202,7 @@ void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &sc
   } catch (ImportError &error) {
     if (!error.loc) {
       error.loc = loc;
-      error.message = textOf("node '", name, "' (", operatorName(node), "): ", error.message);
+      error.message = textOf("node '", name, "' (", describe(node, operatorName(node)), "): ", error.message);
     }
     throw;
   }
@@ -311,7 +321,7 @@ std::optional<DenseElementsAttr> ModelImporter::evaluate(Value value) {
 
 std::optional<DenseElementsAttr> ModelImporter::initialValue(Value value) {
   Signature::Argument *argument = arguments->find(value);
-  if (!argument || argument->role != Signature::Role::parameter || argument->data.missing ||
+  if (!argument || argument->role != Signature::Role::parameter || !argument->isFrozen || argument->data.missing ||
       argument->data.type.getNumElements() > maxEvaluated)
     return std::nullopt;
   return TensorReader::attribute(argument->data);

@@ -2,6 +2,7 @@
 #include "compiler/Import/CheckedBuilder.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Import/Signature.h"
+#include "compiler/Import/Trains.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
@@ -44,6 +45,8 @@ public:
   ModelImporter(mlir::MLIRContext &context, llvm::StringRef path, const ImportOptions &options, std::string &lastError);
   /// Throws ImportError.
   ImportedModel run();
+  /// What trains, and why. Throws ImportError.
+  std::vector<TensorListing> list();
 
   // For the nodes.
   const ImportOptions &options;
@@ -53,16 +56,21 @@ public:
   TensorReader reader;
   std::vector<std::string> warnings;
   int64_t dropouts = 0; // numbers the streams of random numbers
-  int64_t inferenceBatchNorms = 0, inactiveDropouts = 0;
+  std::vector<std::string> inferenceBatchNorms, inactiveDropouts; // nodes, as messages name them
 
   Signature &signature() { return *arguments; }
+  /// Whether PyTorch wrote the file, and so means by it what PyTorch's exporters mean.
+  bool isFromPyTorch() const { return model->producer_name() == "pytorch"; }
   /// The value of what depends on constants only, if that is not too large.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
-  /// The initial value of a weight, for operators that need it while importing.
+  /// The value of a weight that does not train, for operators that need it while importing.
   std::optional<mlir::DenseElementsAttr> initialValue(mlir::Value value);
   /// The new value of running statistics after this step; null if there is none yet.
   mlir::Value &renewed(mlir::Value buffer);
   void importGraph(const onnx::GraphProto &graph, Scope &scope);
+  /// A result of the step says how far values are from the middle of [low, high), which the runtime checks for the
+  /// node of this name.
+  void addCheck(mlir::Value values, int64_t low, int64_t high, const std::string &node, CheckedBuilder &b);
   /// Warns once for each text.
   void warn(std::string text);
 
@@ -85,17 +93,21 @@ private:
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
   void reportUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
 
+  void addCheckResults();
+
   // Outputs and loss (Outputs.cpp).
   void addForwardOutputs(const Scope &scope);
   void addOutputs(const Scope &scope);
   int chooseOutput(const std::vector<std::pair<std::string, mlir::Value>> &outputs, bool isLoss);
   mlir::Value buildLoss(mlir::Value output, mlir::Location loc);
 
-  // Hazards and weights (Weights.cpp).
+  // What exporters lose (Hazards.cpp).
+  void refuseFoldedBatchNorm();
+  void warnOfHazards();
+
+  // Weights (Weights.cpp).
   void foldSmallConstants();
   void eraseUnused();
-  void freezeWeights();
-  void warnOfHazards();
   std::vector<Weight> takeWeights();
   std::string takeSkeleton(std::vector<Weight> &weights);
   void inlineExternal(onnx::TensorProto &tensor);
@@ -104,12 +116,21 @@ private:
   std::string path;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::optional<Signature> arguments;
+  std::optional<Trains> trains; // of a model with a loss
   std::map<std::string, int64_t> opsets;
   std::map<std::string, const onnx::FunctionProto *> functions;
   std::set<std::string> usedDims, knownDims, batchDims;
   std::vector<std::pair<mlir::Value, mlir::Value>> renewals; // buffer, new value
   llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> evaluated;
   int64_t importedNodes = 0;
+  struct Check {
+    mlir::Value values;
+    int64_t low, high;
+    std::string node;
+    mlir::Value largest;
+    int64_t others; // of the same name before it
+  };
+  std::vector<Check> checks;
 };
 
 } // namespace divisi::compiler

@@ -128,8 +128,8 @@ std::optional<CheckedBuilder::Shape> NodeImporter::integersFrom(StringRef attrib
   return integers(attribute);
 }
 
-//===- Dimensions and indices
-//---------------------------------------------------------------------------------------===//
+//===- Dimensions
+//---------------------------------------------------------------------------------------------------===//
 
 int64_t NodeImporter::axis(int64_t value, int64_t rank) const {
   int64_t dim = value < 0 ? value + rank : value;
@@ -147,44 +147,15 @@ CheckedBuilder::Shape NodeImporter::axes(Shape values, int64_t rank) const {
   return values;
 }
 
-bool NodeImporter::limitInput(Value indices, int64_t size, bool isLabel, int64_t padding) {
-  while (isa_and_nonnull<ReshapeOp, CastOp>(indices.getDefiningOp()))
-    indices = indices.getDefiningOp()->getOperand(0);
-  Signature::Argument *argument = model.signature().find(indices);
-  if (!argument || argument->role != Signature::Role::input || model.options.forwardOnly)
-    return false;
-  argument->range = std::min(size, argument->range.value_or(size));
-  if (isLabel) {
-    argument->isLabel = true;
-    argument->padding = padding;
-  }
-  return true;
-}
-
-Value NodeImporter::index(Value indices, int64_t size) {
-  if (!isa<IntegerType>(elementOf(indices)))
-    fail("indices are not integers");
-  if (auto values = model.evaluate(indices)) {
-    Shape numbers = integersOf(*values);
-    for (int64_t &number : numbers) {
-      if (number < -size || number >= size)
-        fail("index ", number, " is out of range for a dimension of size ", size);
-      number += number < 0 ? size : 0;
-    }
-    auto to = type(shapeOf(indices), i64());
-    return constant(numbers.empty() ? DenseElementsAttr::get(to, ArrayRef<Attribute>())
-                                    : DenseElementsAttr::get(to, ArrayRef<int64_t>(numbers)));
-  }
-  bool isUnsigned = mlir::cast<IntegerType>(elementOf(indices)).isUnsigned();
-  indices = cast(indices, i64());
-  bool isPosition = isa_and_nonnull<TopKOp, ArgMaxOp, ArgMinOp, IotaOp>(indices.getDefiningOp());
-  if (limitInput(indices, size) || isUnsigned || isPosition)
-    return indices;
-  return select(compareTo(Predicate::lt, indices, 0), addConst(indices, size), indices);
-}
-
 Value NodeImporter::clamp(Value x, Value low, Value high) {
   if (low)
     x = select(compare(Predicate::lt, x, low), low, x);
   return high ? select(compare(Predicate::gt, x, high), high, x) : x;
+}
+
+Value NodeImporter::length(Value squares) {
+  if (!isFloat(squares))
+    return op<SqrtOp>(squares);
+  Value zero = compareTo(Predicate::eq, squares, 0);
+  return select(zero, splatLike(squares, 0), op<SqrtOp>(select(zero, splatLike(squares, 1), squares)));
 }

@@ -58,17 +58,23 @@ public:
   int64_t axisAttr(int64_t missing, int64_t rank) const { return axis(integer("axis", missing), rank); }
   Shape axes(Shape values, int64_t rank) const;
 
-  /// int64 indices into a dimension of this size, none of them negative. Remembers the range if an input of the model
-  /// is used directly.
-  Value index(Value indices, int64_t size);
-  /// Remembers that the values of an input of the model must be in [0, size); false if `indices` is none.
-  bool limitInput(Value indices, int64_t size, bool isLabel = false, int64_t padding = 0);
+  // Indices (Indices.cpp).
+  /// int64 indices into a dimension of this size, none of them negative. Sees to it that they are in [-size, size).
+  Value index(Value indices, int64_t size) { return index(indices, Dims(size)); }
+  /// The same of index vectors: the last dimension of `indices` has a component for each size.
+  Value index(Value indices, Dims sizes);
+  /// Sees to it that numbers are in [low, high): fails now, when an input is read, or after a step.
+  void limit(Value numbers, int64_t low, int64_t high);
+  /// int64 labels, each a class or negative where it is ignored. Sees to it that the others are in [0, classes).
+  Value labels(Value labels, int64_t classes, int64_t ignored);
 
   // Small compositions.
   Value compareTo(graph::Predicate predicate, Value x, double value) { return compareConst(predicate, x, value); }
   Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
   /// x with values below `low` or above `high` replaced by these; gradients pass where x is kept.
   Value clamp(Value x, Value low, Value high);
+  /// The root of sums of squares. Where a sum is zero, so is its gradient (as PyTorch's norms have it), not infinite.
+  Value length(Value squares);
   /// x as a vector along one dimension of a shape.
   Value along(Value vector, Dims shape, int64_t dim) { return broadcast(vector, shape, {dim}); }
 

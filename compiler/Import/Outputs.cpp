@@ -71,6 +71,13 @@ int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
   return candidates[0];
 }
 
+/// Whether an input has a first dimension.
+static bool hasBatch(const std::deque<Signature::Argument> &arguments) {
+  return llvm::any_of(arguments, [](const Signature::Argument &a) {
+    return a.role == Signature::Role::input && !shapeOf(a.value).empty();
+  });
+}
+
 void ModelImporter::addOutputs(const Scope &scope) {
   Outputs outputs = outputsOf(model->graph(), scope, *this);
   bool inModel = options.loss == Loss::inModel;
@@ -80,6 +87,8 @@ void ModelImporter::addOutputs(const Scope &scope) {
   Location loc = NameLoc::get(builder.getStringAttr("loss"));
   CheckedBuilder b(builder, loc, lastError);
   Value loss = inModel ? b.reshape(outputs[chosen].second, {}) : buildLoss(outputs[chosen].second, loc);
+  if (!hasBatch(arguments->all()))
+    fail("no input of the model has a dimension for the batch: there are no rows of data to train it on");
   arguments->addResult(b.cast(loss, b.f32()), names::loss, builder.getUnitAttr());
   for (auto [i, output] : llvm::enumerate(outputs))
     if (!inModel || (int)i != chosen)
@@ -87,6 +96,7 @@ void ModelImporter::addOutputs(const Scope &scope) {
   for (auto &[buffer, value] : renewals)
     if (value)
       arguments->addResult(value, names::renews, builder.getStringAttr(arguments->find(buffer)->name));
+  addCheckResults();
 }
 
 //===- Losses that are not in the model
@@ -129,7 +139,9 @@ Value ModelImporter::buildLoss(Value output, Location loc) {
   if (isClass) {
     Signature::Argument &argument = *arguments->find(label);
     argument.isLabel = true;
-    argument.range = shapeOf(output)[1];
+    int64_t classes = shapeOf(output)[1];
+    auto [first, last] = argument.range.value_or(std::pair<int64_t, int64_t>(0, classes));
+    argument.range = {std::max<int64_t>(first, 0), std::min(last, classes)};
     argument.padding = -100;
     return crossEntropy(b, output, label);
   }

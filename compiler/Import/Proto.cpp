@@ -59,6 +59,24 @@ std::vector<onnx::AttributeProto> divisi::compiler::defaultsOf(const onnx::Funct
   return defaults;
 }
 
+static Metadata metadataIn(const google::protobuf::UnknownFieldSet &fields, int number) {
+  Metadata metadata;
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const auto &field = fields.field(i);
+    onnx::StringStringEntryProto entry;
+    if (field.number() == number && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
+        entry.ParsePartialFromString(field.length_delimited()))
+      metadata[entry.key()] = entry.value();
+  }
+  return metadata;
+}
+
+Metadata divisi::compiler::metadataOf(const onnx::NodeProto &node) { return metadataIn(node.unknown_fields(), 9); }
+Metadata divisi::compiler::metadataOf(const onnx::ValueInfoProto &value) {
+  return metadataIn(value.unknown_fields(), 4);
+}
+Metadata divisi::compiler::metadataOf(const onnx::GraphProto &graph) { return metadataIn(graph.unknown_fields(), 16); }
+
 std::string divisi::compiler::operatorName(const onnx::NodeProto &node) {
   return isMainDomain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
 }

@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -16,6 +17,11 @@ std::string overloadOf(const onnx::NodeProto &node);
 std::string overloadOf(const onnx::FunctionProto &function);
 /// Attributes of a function with default values.
 std::vector<onnx::AttributeProto> defaultsOf(const onnx::FunctionProto &function);
+/// What an exporter wrote beside a node, a value or a graph: texts by key.
+using Metadata = std::map<std::string, std::string>;
+Metadata metadataOf(const onnx::NodeProto &node);
+Metadata metadataOf(const onnx::ValueInfoProto &value);
+Metadata metadataOf(const onnx::GraphProto &graph);
 
 /// The main domain has two names.
 inline bool isMainDomain(llvm::StringRef domain) { return domain.empty() || domain == "ai.onnx"; }

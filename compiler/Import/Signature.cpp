@@ -29,6 +29,10 @@ Signature::Argument *Signature::findInput(llvm::StringRef name) {
   return it == arguments.end() ? nullptr : &*it;
 }
 
+bool Signature::has(Role role, llvm::StringRef name) const {
+  return llvm::any_of(arguments, [&](const Argument &a) { return a.role == role && a.name == name; });
+}
+
 void Signature::addResult(Value value, llvm::StringRef attribute, Attribute text) {
   results.push_back(value);
   MLIRContext *context = function.getContext();
@@ -67,7 +71,7 @@ void Signature::setAttributes(unsigned index, const Argument &argument) {
   if (argument.isLabel)
     function.setArgAttr(index, names::label, b.getUnitAttr());
   if (argument.range)
-    function.setArgAttr(index, "graph.range", b.getI64ArrayAttr({0, *argument.range}));
+    function.setArgAttr(index, "graph.range", b.getI64ArrayAttr({argument.range->first, argument.range->second}));
   if (argument.padding)
     function.setArgAttr(index, "graph.padding", b.getI64IntegerAttr(*argument.padding));
 }

@@ -17,8 +17,8 @@ public:
     std::string name;
     mlir::BlockArgument value;
     TensorData data{};                // a weight's initial value
-    std::optional<int64_t> range{};   // indices must be in [0, range)
-    std::optional<int64_t> padding{}; // what a label is where there is none
+    std::optional<std::pair<int64_t, int64_t>> range{}; // indices must be in [first, second)
+    std::optional<int64_t> padding{};                   // what a label is where there is none
     bool isLabel = false, isFrozen = false;
   };
 
@@ -29,6 +29,7 @@ public:
   /// The argument that a value is, or null.
   Argument *find(mlir::Value value);
   Argument *findInput(llvm::StringRef name);
+  bool has(Role role, llvm::StringRef name) const;
   std::deque<Argument> &all() { return arguments; }
 
   /// A result with one named attribute.

@@ -1,7 +1,5 @@
 #include "compiler/Import/ModelImporter.h"
 
-#include "llvm/Support/Regex.h"
-
 using namespace mlir;
 using namespace divisi::compiler;
 using Role = Signature::Role;
@@ -38,94 +36,6 @@ void ModelImporter::foldSmallConstants() {
     arguments->replaceResult(op.getResult(0), folded);
   }
   builder.setInsertionPointToEnd(builder.getInsertionBlock());
-}
-
-//===- Freezing
-//-----------------------------------------------------------------------------------------------------===//
-
-/// A name against a pattern with * and ?.
-static bool matches(llvm::StringRef pattern, llvm::StringRef name) {
-  size_t p = 0, n = 0, star = llvm::StringRef::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++, resume = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p, ++n;
-    } else if (star != llvm::StringRef::npos) {
-      p = star + 1, n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.substr(p).find_first_not_of('*') == llvm::StringRef::npos;
-}
-
-void ModelImporter::freezeWeights() {
-  for (const std::string &pattern : options.freeze) {
-    bool found = false;
-    for (auto &argument : arguments->all())
-      if (argument.role == Role::parameter && matches(pattern, argument.name))
-        found = argument.isFrozen = true;
-    if (!found)
-      fail("--freeze ", pattern, " names no parameter of the model");
-  }
-}
-
-//===- Hazards
-//------------------------------------------------------------------------------------------------------===//
-
-/// A name that an exporter makes up, for values that it has computed or merged.
-static bool isMadeUp(llvm::StringRef name) {
-  static const llvm::Regex pattern(
-      "^(val_[0-9]+|onnx::.*|_val_.*|[0-9]+|const_.*|_?to_copy.*|scalar_tensor.*|.*_folded.*)$");
-  return pattern.match(name);
-}
-
-/// Names of parameters, the first few of them.
-static std::string listOf(ArrayRef<std::string> names) {
-  return llvm::join(names.take_front(3), ", ") + (names.size() > 3 ? ", ..." : "");
-}
-
-void ModelImporter::warnOfHazards() {
-  static constexpr const char *advice =
-      "export with torch.onnx.export(..., dynamo=False, training=TrainingMode.TRAINING, "
-      "do_constant_folding=False), or with dynamo=True, optimize=False";
-  SmallVector<std::string> madeUp;
-  size_t parameters = 0, trainable = 0;
-  for (auto &argument : arguments->all()) {
-    if (argument.role != Role::parameter)
-      continue;
-    ++parameters;
-    trainable += !argument.isFrozen;
-    if (isMadeUp(argument.name) && !argument.isFrozen)
-      madeUp.push_back(argument.name);
-  }
-  if (!trainable)
-    fail(parameters ? "all parameters of the model are frozen: nothing is left to train"
-                    : "the model has no parameter to train: its weights are not floating-point initializers");
-  if (madeUp.size() * 4 >= parameters)
-    warn(textOf(madeUp.size(), " of ", parameters, " parameters have names that the exporter made up (", listOf(madeUp),
-                "): it has folded, merged or transposed the weights, and they train as they are now; ", advice));
-  else if (!madeUp.empty())
-    warn(textOf("parameters with names that the exporter made up are trained (", listOf(madeUp),
-                "); if they are constants of the model, freeze them: --freeze '", madeUp[0], "'"));
-  std::map<std::string, int> normalizations;
-  for (const auto &node : model->graph().node())
-    if (llvm::StringRef(node.op_type()).ends_with("Normalization") && node.input_size() > 1)
-      ++normalizations[node.input(1)];
-  for (auto &[name, count] : normalizations)
-    if (count > 1)
-      warn(textOf("parameter '", name, "' is shared by ", count,
-                  " normalizations: the exporter has merged weights that "
-                  "were equal, and they train as one; ",
-                  advice));
-  if (inferenceBatchNorms && options.batchNormTraining)
-    warn(textOf(inferenceBatchNorms, " BatchNormalization nodes were exported in inference form and are trained in "
-                                     "training form; --batch-norm=inference keeps them"));
-  if (inactiveDropouts)
-    warn(textOf(inactiveDropouts,
-                " Dropout nodes were exported in inference form and do nothing; export in training mode "
-                "to train with dropout"));
 }
 
 //===- Weights and skeleton

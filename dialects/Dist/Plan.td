@@ -36,6 +36,19 @@ def Dist_PadOp : Dist_DecisionOp<"pad"> {
   let arguments = (ins StrAttr:$name, I64Attr:$dim, I64Attr:$parts);
   let assemblyFormat = "$name `dim` $dim `parts` $parts attr-dict";
 }
+def Dist_PadResultOp : Dist_DecisionOp<"pad_result"> {
+  let summary = "the same for a dimension of an operation's result, where no state or input depends on it";
+  let description = [{
+    Stands among `dist.pad` in the order in which dimensions are padded. The operation is named as by `dist.split`, in the module as
+    the decisions before this one leave it.
+    ```mlir
+    dist.pad_result @train "graph.slice" "/cell/Split" 2 result 0 dim 1 parts 3
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, StrAttr:$kind, StrAttr:$name, I64Attr:$index, I64Attr:$number,
+                       I64Attr:$dim, I64Attr:$parts);
+  let assemblyFormat = "$function $kind $name $index `result` $number `dim` $dim `parts` $parts attr-dict";
+}
 def Dist_PlaceOp : Dist_DecisionOp<"place"> {
   let summary = "how a state or an input lies";
   let arguments = (ins StrAttr:$name, TypeAttr:$type);

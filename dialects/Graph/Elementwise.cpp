@@ -132,10 +132,12 @@ Values GeluGradOp::decompose(B &b) {
     return {LEFT, RIGHT};                                                                                              \
   }
 
-/// The gradient where lhs wins; on a tie both sides get half of it (as PyTorch does).
-static Value shareOfWinner(B &b, Value g, Value winner, Value loser, Predicate wins) {
-  Value tie = b.compare(Predicate::eq, winner, loser);
-  return b.select(tie, b.scale(g, 0.5), b.keepWhere(b.compare(wins, winner, loser), g));
+/// The gradients where lhs wins and where rhs does; on a tie both get half of it (as PyTorch does). The second is what
+/// the first leaves: nothing is lost or counted twice, wherever the two are computed.
+static Values sharesOfWinner(B &b, Value g, Value x, Value y, Predicate wins) {
+  Value tie = b.compare(Predicate::eq, x, y);
+  Value left = b.select(tie, b.scale(g, 0.5), b.keepWhere(b.compare(wins, x, y), g));
+  return {left, b.sub(g, left)};
 }
 
 /// g * y * x^(y-1), which is 0 for y = 0 whatever x is.
@@ -156,8 +158,15 @@ BINARY_GRADIENT(SubOp, g, b.neg(g))
 BINARY_GRADIENT(MulOp, b.mul(g, y), b.mul(g, x))
 BINARY_GRADIENT(DivOp, b.div(g, y), b.neg(b.div(b.mul(g, z), y)))
 BINARY_GRADIENT(PowOp, powLeft(b, g, x, y), powRight(b, g, x, z))
-BINARY_GRADIENT(MaxOp, shareOfWinner(b, g, x, y, Predicate::gt), shareOfWinner(b, g, y, x, Predicate::gt))
-BINARY_GRADIENT(MinOp, shareOfWinner(b, g, x, y, Predicate::lt), shareOfWinner(b, g, y, x, Predicate::lt))
+
+#define EXTREMUM_GRADIENT(OP, WINS)                                                                                    \
+  Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \
+    if (!gradients[0] || !isFloat(getLhs()))                                                                           \
+      return {Value(), Value()};                                                                                       \
+    return sharesOfWinner(b, gradients[0], getLhs(), getRhs(), Predicate::WINS);                                       \
+  }
+EXTREMUM_GRADIENT(MaxOp, gt)
+EXTREMUM_GRADIENT(MinOp, lt)
 
 /// z = x - y * trunc(x / y).
 Values RemOp::buildGradient(B &b, ArrayRef<Value> gradients) {

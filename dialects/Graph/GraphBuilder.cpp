@@ -29,6 +29,10 @@ Value GraphBuilder::compare(Predicate predicate, Value a, Value b) {
   return op<CompareOp>(type, predicate, a, b);
 }
 
+Value GraphBuilder::distance(Value a, Value b) {
+  return select(compare(Predicate::eq, a, b), splatLike(a, 0), op<AbsOp>(sub(a, b)));
+}
+
 Value GraphBuilder::cast(Value x, Type element) {
   if (tensorType(x).getElementType() == element)
     return x;

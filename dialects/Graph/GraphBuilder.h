@@ -43,6 +43,8 @@ public:
   Value select(Value condition, Value a, Value b) { return op<SelectOp>(a.getType(), condition, a, b); }
   /// x where the condition holds, else zero.
   Value keepWhere(Value condition, Value x) { return select(condition, x, splatLike(x, 0)); }
+  /// |a - b| of floats; 0 where they are equal, infinities too.
+  Value distance(Value a, Value b);
   /// The value itself if it already has the element type.
   Value cast(Value x, mlir::Type element);
   /// Sum of two values of which either may be null.

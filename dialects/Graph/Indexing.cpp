@@ -168,12 +168,15 @@ LogicalResult ScatterElementsOp::verify() {
   return success();
 }
 
-/// Of x and the updates where a scatter keeps the greatest or the least: those that are equal to it share its gradient.
+/// Of x and the updates where a scatter keeps the greatest or the least: those that are nearest to it, which are equal
+/// but for rounding, share its gradient.
 template <typename Read, typename Scatter>
 static Values extremeGradient(B &b, Combine combine, Value g, Value x, Value updates, Read read, Scatter scatter) {
   auto number = [&](Value isSo, Value like) { return b.keepWhere(isSo, b.splatLike(like, 1)); };
   Value kept = scatter(x, updates, combine);
-  Value isX = b.compare(Predicate::eq, x, kept), isUpdate = b.compare(Predicate::eq, updates, read(kept));
+  Value ofX = b.distance(x, kept), ofUpdates = b.distance(updates, read(kept));
+  Value least = scatter(ofX, ofUpdates, Combine::min);
+  Value isX = b.compare(Predicate::eq, ofX, least), isUpdate = b.compare(Predicate::eq, ofUpdates, read(least));
   Value share = b.div(g, scatter(number(isX, x), number(isUpdate, updates), Combine::add));
   // Where nothing is equal (NaN), nobody has a share of infinity.
   return {b.keepWhere(isX, share), Value(), b.keepWhere(isUpdate, read(share))};

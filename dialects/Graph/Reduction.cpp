@@ -37,13 +37,16 @@ template <typename OpT> static Value spread(OpT op, B &b, Value reduced) {
   return b.broadcastAlong(reduced, shapeOf(op.getX()), op.getDims());
 }
 
-/// Max and min: the gradient goes to the elements that equal the result, shared equally among ties.
+/// Max and min: the gradient goes to the elements that equal the result, shared equally among ties. The backward part
+/// may have other bits of x than the result was chosen from (rematerialization, sums over devices in another order),
+/// so that none is equal: the nearest ones are taken. There is always one, unless x has a NaN.
 template <typename OpT> static Values extremumGradient(OpT op, B &b, Value g) {
   if (!g)
     return {Value()};
-  Value x = op.getX();
-  Value hit = b.compare(Predicate::eq, x, spread(op, b, op.getResult()));
-  Value ones = b.select(hit, b.splatLike(x, 1), b.splatLike(x, 0));
+  Value distance = b.distance(op.getX(), spread(op, b, op.getResult()));
+  Value least = b.reduce<ReduceMinOp>(distance, op.getDims());
+  Value hit = b.compare(Predicate::eq, distance, spread(op, b, least));
+  Value ones = b.select(hit, b.splatLike(distance, 1), b.splatLike(distance, 0));
   Value share = b.div(g, b.reduceSum(ones, op.getDims()));
   return {b.mul(ones, spread(op, b, share))};
 }
@@ -54,7 +57,9 @@ LogicalResult AccumulateOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   types.push_back(RankedTensorType::get(type.getShape(), type.getElementType()));
   return success();
 }
-dist::ShardingRule AccumulateOp::getShardingRule() { return dist::ShardingRule::elementwise(*this, dist::Linear::all); }
+dist::ShardingRule AccumulateOp::getShardingRule() {
+  return dist::ShardingRule::elementwise(*this, (*this)->hasAttr("combine") ? dist::Linear::no : dist::Linear::all);
+}
 Values AccumulateOp::buildGradient(B &, ArrayRef<Value> gradients) { return {gradients[0]}; }
 
 #define REDUCTION(OP, KIND)                                                                                            \

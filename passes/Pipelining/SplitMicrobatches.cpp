@@ -151,11 +151,15 @@ private:
       for (BlockArgument argument : function.getArguments())
         if (function.getArgAttr(argument.getArgNumber(), graph::names::microbatches))
           problem->problem.batchDims.push_back({problem->tensorOf.lookup(argument), 0});
+    planning::StrategyOptions options;
+    for (const auto &tensor : problem->problem.tensors) // a state is whole in every microbatch, whatever its shape
+      if (tensor.named() && tensor.role != planning::Problem::Role::input)
+        options.pins.push_back({tensor.name, std::vector<std::vector<std::string>>(tensor.shape.size())});
     dist::Mesh mesh;
     mesh.axes.push_back({"data", count});
     std::string error;
     std::optional<planning::PadRequest> pad;
-    auto plan = planning::planByStrategy(problem->problem, mesh, {}, error, pad);
+    auto plan = planning::planByStrategy(problem->problem, mesh, options, error, pad);
     if (!plan || problem->problem.batchDims.empty())
       return getOperation().emitError("the batch cannot be split into ") << (int64_t)count << " microbatches";
     mesh.axes[0].name = timeAxis.str();
@@ -238,10 +242,16 @@ private:
     return function.getArgument(last);
   }
 
-  /// Sums what microbatches have of `input`, in f32 where it has 16 bits, for all uses of `result`.
-  static void accumulate(Value input, Value result, OpBuilder &builder) {
+  /// Combines what microbatches have of `input` for all uses of `result`; sums it in f32 where it has 16 bits.
+  static void accumulate(Value input, Value result, dist::ReductionKind kind, OpBuilder &builder) {
     GraphBuilder b(builder, input.getLoc());
     Type type = tensorType(input).getElementType();
+    if (kind != dist::ReductionKind::sum) {
+      auto combine = kind == dist::ReductionKind::max ? graph::Combine::max : graph::Combine::min;
+      Value combined = b.op<graph::AccumulateOp>(input);
+      combined.getDefiningOp()->setAttr("combine", graph::CombineAttr::get(builder.getContext(), combine));
+      return result.replaceAllUsesWith(combined);
+    }
     if (!type.isBF16() && !type.isF16())
       return result.replaceAllUsesWith(b.op<graph::AccumulateOp>(input));
     Value sum = b.op<graph::AccumulateOp>(b.cast(input, builder.getF32Type()));
@@ -253,9 +263,9 @@ private:
 
   static LogicalResult replace(Operation *op, OpBuilder &builder) {
     builder.setInsertionPoint(op);
-    if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && reduce.getKind() == dist::ReductionKind::sum) {
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) {
       for (auto [input, result] : llvm::zip(reduce.getInputs(), reduce.getResults()))
-        accumulate(input, result, builder);
+        accumulate(input, result, reduce.getKind(), builder);
       op->erase();
       return success();
     }

@@ -48,7 +48,7 @@ public:
         write(&op);
     writeResults();
     if (function.getName() == "train")
-      keepState();
+      keepArguments();
     std::map<std::pair<int, Kind>, TaskWriter *> inOrder; // stage by stage, for who reads them
     for (auto &[key, task] : tasks)
       inOrder[{key.number, key.kind}] = &task;
@@ -138,7 +138,7 @@ private:
     builder.clone(*op, writer.mapping)->removeAttr(dist::names::stage);
   }
 
-  /// The first microbatch's value, or the sum so far and this one's.
+  /// The first microbatch's value, or what there is so far combined with this one's.
   void accumulate(graph::AccumulateOp op, TaskKey key) {
     Value x = get(key, op.getX());
     TaskWriter &writer = task(key);
@@ -151,13 +151,17 @@ private:
     graph::GraphBuilder b(builder, op.getLoc());
     Value isFirst = b.compareConst(graph::Predicate::eq, get(key, indexArgument()), 0);
     builder.setInsertionPointToEnd(&writer.block());
-    Value sum = b.select(b.broadcast(isFirst, graph::shapeOf(x), {}), x, b.add(before, x));
+    auto combine = op->getAttrOfType<graph::CombineAttr>("combine");
+    Value both = !combine                                       ? b.add(before, x)
+                 : combine.getValue() == graph::Combine::max ? b.op<graph::MaxOp>(before, x)
+                                                             : b.op<graph::MinOp>(before, x);
+    Value sum = b.select(b.broadcast(isFirst, graph::shapeOf(x), {}), x, both);
     writer.leaveHeld(sum, name, dist::held::sum, when.lookup(op));
   }
 
   BlockArgument indexArgument() const {
     for (BlockArgument argument : block.getArguments())
-      if (nameOfArgument(argument) == "microbatch")
+      if (isScalar(argument, "microbatch"))
         return argument;
     llvm_unreachable("split-microbatches adds it");
   }
@@ -246,10 +250,17 @@ private:
     return result;
   }
 
+  /// Whether an argument is this part of the optimizer's state for a parameter.
+  bool isMoment(BlockArgument argument, BlockArgument parameter, StringRef kind) {
+    auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+    auto of = state ? state.getAs<StringAttr>("of") : StringAttr();
+    auto moment = state ? state.getAs<StringAttr>("moment") : StringAttr();
+    return of && moment && of.getValue() == nameOfArgument(parameter) && moment.getValue() == kind;
+  }
+
   /// w - s lr v: where momentum alone would take the weights in s updates (SpecTrain, arXiv 1809.02839, equations 3 to
   /// 6): on device k of n, s is k / 2 + n - k - 1 for the forward and k / 2 for the backward pass.
   Value predict(TaskKey key, BlockArgument argument) {
-    std::string momentum = (nameOfArgument(argument) + ".momentum").str();
     Value velocity, rate;
     bool trains = llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
       auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
@@ -258,10 +269,9 @@ private:
     if (!trains)
       return task(key).takeArgument(argument);
     for (BlockArgument other : block.getArguments()) {
-      StringRef name = nameOfArgument(other);
-      if (name == momentum)
+      if (isMoment(other, argument, "momentum"))
         velocity = other;
-      if (name == "learning_rate")
+      if (isScalar(other, "learning_rate"))
         rate = other;
     }
     TaskWriter &writer = task(key);
@@ -377,14 +387,16 @@ private:
     }
   }
 
-  /// State that no task reads is kept and saved nevertheless.
-  void keepState() {
+  /// State that no task reads is kept and saved nevertheless; an input that none reads is still the model's: the same
+  /// files fit every plan.
+  void keepArguments() {
     for (BlockArgument argument : block.getArguments()) {
-      if (!function.getArgAttr(argument.getArgNumber(), graph::names::state))
+      bool isInput = (bool)function.getArgAttr(argument.getArgNumber(), graph::names::input);
+      if (!isInput && !function.getArgAttr(argument.getArgNumber(), graph::names::state))
         continue;
       int device = isOwned(argument) ? options.deviceOf(dist::stageOf(argument)) : 0;
       bool taken = llvm::any_of(tasks, [&](auto &entry) {
-        return deviceOf(entry.first) == device && entry.second.mapping.contains(argument);
+        return (isInput || deviceOf(entry.first) == device) && entry.second.mapping.contains(argument);
       });
       if (!taken)
         task({Kind::finish, device}).takeArgument(argument);

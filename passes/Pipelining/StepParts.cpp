@@ -19,15 +19,6 @@ static DictionaryAttr stateOf(BlockArgument argument) {
   return functionOf(argument).getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), names::state);
 }
 
-StringRef pipelining::nameOfArgument(BlockArgument argument) {
-  if (auto state = stateOf(argument))
-    return state.getAs<StringAttr>("name").getValue();
-  for (StringRef kind : {names::input, names::scalar})
-    if (auto name = functionOf(argument).getArgAttrOfType<StringAttr>(argument.getArgNumber(), kind))
-      return name.getValue();
-  return "";
-}
-
 bool pipelining::isAsynchronous(func::FuncOp function) {
   auto count = function->getAttrOfType<IntegerAttr>(names::microbatches);
   return count && count.getInt() == 1;
@@ -138,7 +129,7 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
       if (input)
         ofInputs.insert(&op);
       if (auto argument = dyn_cast<BlockArgument>(operand))
-        isTimed |= nameOfArgument(argument) == "microbatch";
+        isTimed |= isScalar(argument, "microbatch");
       else if (isa<graph::AccumulateOp>(producer))
         isAfter = true;
       else

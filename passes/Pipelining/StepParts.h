@@ -1,5 +1,6 @@
 #pragma once
 #include "dialects/Dist/Tasks.h"
+#include "dialects/Graph/Arguments.h"
 #include "passes/Pipelining/Passes.h"
 
 namespace divisi::pipelining {
@@ -55,8 +56,7 @@ private:
   llvm::DenseSet<mlir::Operation *> ofState;
 };
 
-/// An argument's name: of a state, an input or a scalar.
-llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
+using graph::isScalar, graph::nameOfArgument;
 /// Whether a function has a minibatch for each step, whose tasks run in several of them.
 bool isAsynchronous(mlir::func::FuncOp function);
 /// A state that some stage owns: a parameter, a moment or a buffer, not step and seed, which all have.

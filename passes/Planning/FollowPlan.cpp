@@ -31,15 +31,45 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
     return {};
   }
   for (Operation &op : plan.getBody().front())
-    if (!isa<dist::RematOp, dist::PadOp, dist::PlaceOp, dist::SplitOp>(op)) {
-      op.emitError("is no decision of a plan: expected dist.remat, dist.pad, dist.place or dist.split");
+    if (!isa<dist::RematOp, dist::PadOp, dist::PadResultOp, dist::PlaceOp, dist::SplitOp>(op)) {
+      op.emitError("is no decision of a plan: expected dist.remat, dist.pad, dist.pad_result, dist.place or dist.split");
       return {};
     }
   return plan;
 }
 
-static bool isNamed(const Problem &problem, StringRef name) {
-  return !name.empty() && llvm::any_of(problem.tensors, [&](const auto &tensor) { return tensor.name == name; });
+/// The padding that an operation of a plan asks for; none if it is another decision.
+static std::optional<NamedPad> padOf(Operation &op) {
+  if (auto pad = dyn_cast<dist::PadOp>(op))
+    return NamedPad{{"", "", pad.getName().str()}, 0, (int64_t)pad.getDim(), (int64_t)pad.getParts()};
+  if (auto pad = dyn_cast<dist::PadResultOp>(op))
+    return NamedPad{{pad.getFunction().str(), pad.getKind().str(), pad.getName().str(), (int64_t)pad.getIndex()},
+                    (int64_t)pad.getNumber(),
+                    (int64_t)pad.getDim(),
+                    (int64_t)pad.getParts()};
+  return std::nullopt;
+}
+
+/// Pads what one decision asks for, and notes it in `pads` unless the size divides already. Fails with an error at the
+/// decision.
+static LogicalResult followPad(ModuleOp module, Operation &decision, const NamedPad &pad, std::vector<NamedPad> &pads) {
+  auto problem = ModuleProblem::build(module);
+  if (failed(problem))
+    return failure();
+  auto request = requestOf(*problem, pad);
+  NamedPad first = pad;
+  first.dim = 0, first.parts = 1;
+  if (!request && !requestOf(*problem, first) && pad.of.function.empty())
+    return decision.emitError("there is no input or state '") << pad.of.name << "'";
+  if (!request)
+    return decision.emitError("'") << pad.of.name << "' has no dimension " << pad.dim
+                                   << " that could grow to a multiple of " << pad.parts;
+  PadClass grown(problem->problem, *request);
+  if (grown.size() == grown.paddedSize())
+    return success();
+  applyPadding(module, *problem, grown);
+  pads.push_back(pad);
+  return success();
 }
 
 FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text, StringRef hash) {
@@ -57,24 +87,9 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
     if (failed(rematerialize(module, preparation.remats.back(), error)))
       return part.emitError(error);
   }
-  for (auto pad : text.getOps<dist::PadOp>()) {
-    auto problem = ModuleProblem::build(module);
-    if (failed(problem))
+  for (Operation &decision : text.getBody().front())
+    if (auto pad = padOf(decision); pad && failed(followPad(module, decision, *pad, preparation.pads)))
       return failure();
-    const NamedPad &named =
-        preparation.pads.emplace_back(pad.getName().str(), (int64_t)pad.getDim(), (int64_t)pad.getParts());
-    auto request = requestOf(problem->problem, named);
-    if (!request && !isNamed(problem->problem, named.name))
-      return pad.emitError("there is no input or state '") << pad.getName() << "'";
-    if (!request)
-      return pad.emitError("'") << pad.getName() << "' has no dimension " << named.dim
-                                << " that could grow to a multiple of " << named.parts;
-    PadClass grown(problem->problem, *request);
-    if (grown.size() == grown.paddedSize())
-      preparation.pads.pop_back(); // it divides
-    else
-      applyPadding(module, *problem, grown);
-  }
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
     return failure();

@@ -47,8 +47,7 @@ FailureOr<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const
       return pads;
     if (!pad)
       return failure();
-    if (auto named = nameOf(problem->problem, *pad))
-      pads.push_back(*named);
+    pads.push_back(nameOf(*problem, *pad));
     applyPadding(module, *problem, PadClass(problem->problem, *pad));
   }
 }
@@ -215,7 +214,7 @@ LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &c
     auto problem = ModuleProblem::build(module);
     if (failed(problem))
       return failure();
-    applyPadding(module, *problem, PadClass(problem->problem, *requestOf(problem->problem, pad)));
+    applyPadding(module, *problem, PadClass(problem->problem, *requestOf(*problem, pad)));
   }
   auto problem = ModuleProblem::build(module);
   if (failed(problem))

@@ -1,7 +1,9 @@
 #include "passes/Planning/ParseDump.h"
 
+#include "dialects/Graph/Arguments.h"
 #include "passes/Planning/Nesting.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -35,6 +37,13 @@ static LogicalResult checkStatic(ModuleOp module) {
   return success(!checked.wasInterrupted());
 }
 
+static LogicalResult checkArguments(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(divisi::graph::checkArguments(function)))
+      return failure();
+  return success();
+}
+
 OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *context) {
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
   if (!buffer) {
@@ -48,7 +57,7 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(context, /*verifyAfterParse=*/false));
-  if (!module || failed(checkStatic(*module)) || failed(verify(*module)))
+  if (!module || failed(checkStatic(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
     return nullptr;
   return module;
 }

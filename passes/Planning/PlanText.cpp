@@ -11,22 +11,12 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-namespace {
-
-/// How a plan file names an operation.
-struct OpKey {
-  StringRef function, kind;
-  std::string name;
-  int64_t index;
-  std::string text() const { return (function + "\n" + kind + "\n" + name + "\n" + Twine(index)).str(); }
-};
-
-std::vector<OpKey> keysOf(const ModuleProblem &problem) {
+std::vector<OpKey> planning::keysOf(const ModuleProblem &problem) {
   llvm::StringMap<int64_t> seen;
   std::vector<OpKey> keys;
   for (Operation *op : problem.ops) {
-    OpKey key{op->getParentOfType<func::FuncOp>().getName(), op->getName().getStringRef(), nameOfLocation(op->getLoc()),
-              0};
+    OpKey key{op->getParentOfType<func::FuncOp>().getName().str(), op->getName().getStringRef().str(),
+              nameOfLocation(op->getLoc())};
     key.index = seen[key.text()]++;
     keys.push_back(std::move(key));
   }
@@ -34,7 +24,7 @@ std::vector<OpKey> keysOf(const ModuleProblem &problem) {
 }
 
 /// What follows from places alone.
-Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, ArrayRef<Sharding> places) {
+static Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, ArrayRef<Sharding> places) {
   Propagation propagation(problem.problem, mesh);
   for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors)) {
     if (tensor.name.empty())
@@ -49,7 +39,6 @@ Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, ArrayRe
   propagation.spread();
   return propagation;
 }
-} // namespace
 
 std::string planning::hashOfModel(ModuleOp module) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -77,21 +66,34 @@ std::string planning::hashOfModel(ModuleOp module) {
   return "fnv1a64:" + llvm::utohexstr(hash, /*LowerCase=*/true, 16);
 }
 
-std::optional<NamedPad> planning::nameOf(const Problem &problem, const PadRequest &request) {
-  PadClass pads(problem, request);
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (!tensor.name.empty())
+NamedPad planning::nameOf(const ModuleProblem &problem, const PadRequest &request) {
+  PadClass pads(problem.problem, request);
+  for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors))
+    if (tensor.named())
       for (int dim : pads.dimsOf(t))
-        return NamedPad{tensor.name, dim, request.parts};
-  return std::nullopt;
+        return {{"", "", tensor.name}, 0, dim, request.parts};
+  for (auto [op, key] : llvm::zip(problem.problem.ops, keysOf(problem)))
+    for (auto [i, tensor] : llvm::enumerate(op.results))
+      for (int dim : pads.dimsOf(tensor))
+        return {key, (int64_t)i, dim, request.parts};
+  llvm_unreachable("a size that does not divide is a dimension of a state, an input or a result");
 }
 
-std::optional<PadRequest> planning::requestOf(const Problem &problem, const NamedPad &pad) {
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (!pad.name.empty() && tensor.name == pad.name && pad.dim >= 0 && pad.dim < (int64_t)tensor.shape.size() &&
-        pad.parts > 0 && pad.parts <= 4096)
-      return PadRequest{(int)t, (int)pad.dim, pad.parts};
-  return std::nullopt;
+std::optional<PadRequest> planning::requestOf(const ModuleProblem &problem, const NamedPad &pad) {
+  int found = -1;
+  if (pad.of.function.empty()) {
+    const auto &tensors = problem.problem.tensors;
+    auto it = llvm::find_if(tensors, [&](const auto &tensor) { return tensor.named() && tensor.name == pad.of.name; });
+    found = it == tensors.end() ? -1 : it - tensors.begin();
+  } else {
+    for (auto [op, key] : llvm::zip(problem.problem.ops, keysOf(problem)))
+      if (key.text() == pad.of.text() && pad.result >= 0 && pad.result < (int64_t)op.results.size())
+        found = op.results[pad.result];
+  }
+  if (found < 0 || pad.dim < 0 || pad.dim >= (int64_t)problem.problem.tensors[found].shape.size() || pad.parts < 1 ||
+      pad.parts > 4096)
+    return std::nullopt;
+  return PadRequest{found, (int)pad.dim, pad.parts};
 }
 
 void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,
@@ -104,7 +106,11 @@ void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleP
   for (const NamedRemat &part : preparation.remats)
     dist::RematOp::create(builder, loc, part.first, part.last);
   for (const NamedPad &pad : preparation.pads)
-    dist::PadOp::create(builder, loc, pad.name, pad.dim, pad.parts);
+    if (pad.of.function.empty())
+      dist::PadOp::create(builder, loc, pad.of.name, pad.dim, pad.parts);
+    else
+      dist::PadResultOp::create(builder, loc, pad.of.function, pad.of.kind, pad.of.name, pad.of.index, pad.result,
+                                pad.dim, pad.parts);
   llvm::StringSet<> placed;
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
@@ -162,7 +168,7 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
   for (auto [i, key] : llvm::enumerate(keysOf(problem)))
     numbers[key.text()] = i;
   for (auto split : text.getOps<dist::SplitOp>()) {
-    OpKey key{split.getFunction(), split.getKind(), split.getName().str(), (int64_t)split.getIndex()};
+    OpKey key{split.getFunction().str(), split.getKind().str(), split.getName().str(), (int64_t)split.getIndex()};
     auto it = numbers.find(key.text());
     if (it == numbers.end())
       return split.emitError("there is no such operation: number ")

@@ -10,20 +10,30 @@ namespace divisi::planning {
 /// Independent of values.
 std::string hashOfModel(mlir::ModuleOp module);
 
-/// A padding by the name of a state or an input in its class; see PadRequest.
+/// How a plan file names an operation: the index-th of its kind with this location's name in a function.
+struct OpKey {
+  std::string function, kind, name;
+  int64_t index = 0;
+  std::string text() const { return function + "\n" + kind + "\n" + name + "\n" + std::to_string(index); }
+};
+/// By number of the operation.
+std::vector<OpKey> keysOf(const ModuleProblem &problem);
+
+/// A padding by a tensor in its class, see PadRequest: a state or an input (`of.name`; `of.function` is empty) or, if
+/// there is none, a result of an operation.
 struct NamedPad {
-  std::string name;
-  int64_t dim, parts;
+  OpKey of;
+  int64_t result = 0, dim, parts;
 };
 /// What is changed in a module before it is planned, in this order.
 struct Preparation {
   std::vector<NamedRemat> remats;
   std::vector<NamedPad> pads;
 };
-/// The first state or input in the class that a request stands for.
-std::optional<NamedPad> nameOf(const Problem &problem, const PadRequest &request);
-/// The tensor of that name.
-std::optional<PadRequest> requestOf(const Problem &problem, const NamedPad &pad);
+/// The first state or input in the class that a request stands for, else the first result.
+NamedPad nameOf(const ModuleProblem &problem, const PadRequest &request);
+/// The tensor of that name; none if there is no such tensor, or it has no such dimension.
+std::optional<PadRequest> requestOf(const ModuleProblem &problem, const NamedPad &pad);
 
 /// Puts the plan at the head of the module: all places, and those splits that do not follow from them by propagation.
 void writePlan(mlir::ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,

@@ -159,13 +159,18 @@ private:
     return false;
   }
 
-  /// The same for a factor that alone is a dimension of the weight.
-  void wantPadding(const Problem::Op &op, int factor, int axis) {
+  /// The same for a factor that alone is a dimension of the weight, if the factor itself is then padded: padding may end
+  /// before the operation, which would be asked for again and again.
+  void wantFactorPadding(int number, int factor, int axis) {
+    const Problem::Op &op = problem.ops[number];
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
-      for (size_t d = 0; d < dims.size(); ++d)
+      for (size_t d = 0; d < dims.size() && !pad; ++d)
         if (problem.tensors[tensor].weight && dims[d].size() == 1 && dims[d][0] == factor &&
-            !op.rule.factors[factor].whole)
+            !op.rule.factors[factor].whole) {
           wantPadding(tensor, (int)d, axis, /*always=*/false);
+          if (pad && !PadClass(problem, *pad).grows(number, factor))
+            pad.reset();
+        }
   }
 
   /// In the order of the forward part: rows where the activation is split along them already, else whole groups
@@ -200,7 +205,7 @@ private:
       for (const auto &factors : order)
         for (int factor : factors)
           if (!done)
-            wantPadding(op, factor, axis);
+            wantFactorPadding((int)i, factor, axis);
       if (pad)
         return;
       propagation.spread();

@@ -14,15 +14,14 @@ namespace names = divisi::graph::names;
 static constexpr double first = 65536, least = 1, most = 4294967296.0;
 static constexpr int64_t stepsToGrow = 2000;
 
-static constexpr llvm::StringLiteral role = "scaling", offsetName = "divisi.loss_scale_offset",
-                                     goodName = "divisi.finite_steps", skippedName = "divisi.skipped_steps";
+static constexpr llvm::StringLiteral role = "scaling";
 
 LossScaling::LossScaling(StepFunction &step, Location loc) {
   Builder builder(loc.getContext());
-  offset = step.addState(RankedTensorType::get({}, builder.getF32Type()), offsetName, role, loc);
+  offset = step.addState(RankedTensorType::get({}, builder.getF32Type()), "divisi.loss_scale_offset", role, loc);
   auto count = RankedTensorType::get({}, builder.getI64Type());
-  good = step.addState(count, goodName, role, loc);
-  skipped = step.addState(count, skippedName, role, loc);
+  good = step.addState(count, "divisi.finite_steps", role, loc);
+  skipped = step.addState(count, "divisi.skipped_steps", role, loc);
 }
 
 Value LossScaling::scale(B &b, Value loss) const { return b.mul(loss, b.addConst(offset, first)); }
@@ -31,10 +30,11 @@ void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
   Value factor = b.op<graph::ReciprocalOp>(b.addConst(offset, first)), wrong;
   for (Value *gradient : gradients) {
     auto type = graph::tensorType(*gradient);
-    *gradient = b.mul(*gradient, b.broadcast(factor, type.getShape(), {}));
+    *gradient = b.mul(*gradient, b.broadcast(b.cast(factor, type.getElementType()), type.getShape(), {}));
     Value isFinite =
         b.compareConst(Predicate::lt, b.op<graph::AbsOp>(*gradient), std::numeric_limits<double>::infinity());
-    wrong = b.addMaybe(wrong, b.sumAll(b.select(isFinite, b.splat(type, 0), b.splat(type, 1))));
+    Value bad = b.sumAll(b.select(isFinite, b.splat(type, 0), b.splat(type, 1)));
+    wrong = b.addMaybe(wrong, b.cast(bad, b.getBuilder().getF32Type()));
   }
   finite = b.compareConst(Predicate::eq, wrong, 0);
 }
@@ -51,8 +51,7 @@ void LossScaling::renew(B &b, StepFunction &step) const {
   Value larger = b.op<graph::MinOp>(b.scale(factor, 2), b.splatLike(factor, most));
   Value smaller = b.op<graph::MaxOp>(b.scale(factor, 0.5), b.splatLike(factor, least));
   Value next = b.select(finite, b.select(grows, larger, factor), smaller), none = b.splatLike(good, 0);
-  Builder &builder = b.getBuilder();
-  step.addResult(b.addConst(next, -first), names::renews, builder.getStringAttr(offsetName));
-  step.addResult(b.select(finite, b.select(grows, none, more), none), names::renews, builder.getStringAttr(goodName));
-  step.addResult(b.select(finite, skipped, b.addConst(skipped, 1)), names::renews, builder.getStringAttr(skippedName));
+  step.addResult(b.addConst(next, -first), names::renews, step.nameOf(offset));
+  step.addResult(b.select(finite, b.select(grows, none, more), none), names::renews, step.nameOf(good));
+  step.addResult(b.select(finite, skipped, b.addConst(skipped, 1)), names::renews, step.nameOf(skipped));
 }

@@ -58,6 +58,7 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
       step.addReport(correct, "correct");
       step.addReport(count, "count");
     }
+    addChecks(step, loss, mapping);
     step.finish();
   }
 };

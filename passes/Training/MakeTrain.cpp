@@ -24,18 +24,28 @@ struct Trained {
   SmallVector<NamedAttribute> ofMoments; // what their state says beside name and role
 };
 
+/// The sum of the squares of all elements: in f64 if that is wanted, else in f32, which 16 bits would overflow.
+Value sumOfSquares(GraphBuilder &b, Value x, bool wide) {
+  x = b.cast(x, wide ? Type(b.getBuilder().getF64Type()) : b.getBuilder().getF32Type());
+  return b.sumAll(b.mul(x, x));
+}
+
+bool isDouble(Value x) { return tensorType(x).getElementType().isF64(); }
+
 /// The L2 norm of all elements.
-Value norm(GraphBuilder &b, Value x) { return b.op<SqrtOp>(b.sumAll(b.mul(x, x))); }
+Value norm(GraphBuilder &b, Value x) { return b.op<SqrtOp>(sumOfSquares(b, x, isDouble(x))); }
 
 /// torch.nn.utils.clip_grad_norm_: all gradients times min(1, limit / (global norm + 1e-6)).
 void clip(GraphBuilder &b, MutableArrayRef<Trained> trained, double limit) {
   Value sum;
+  bool wide = llvm::any_of(trained, [](Trained &t) { return isDouble(t.gradient); });
   for (Trained &t : trained)
-    sum = b.addMaybe(sum, b.sumAll(b.mul(t.gradient, t.gradient)));
+    sum = b.addMaybe(sum, sumOfSquares(b, t.gradient, wide));
   Value total = b.addConst(b.op<SqrtOp>(sum), 1e-6);
   Value factor = b.op<MinOp>(b.div(b.splatLike(total, limit), total), b.splatLike(total, 1));
   for (Trained &t : trained)
-    t.gradient = b.mul(t.gradient, b.broadcast(factor, shapeOf(t.gradient), {}));
+    t.gradient = b.mul(
+        t.gradient, b.broadcast(b.cast(factor, tensorType(t.gradient).getElementType()), shapeOf(t.gradient), {}));
 }
 
 struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
@@ -114,13 +124,16 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     };
     for (Trained &t : trained) {
       b.setLoc(t.parameter.getLoc());
-      for (StringRef moment : rule.moments())
+      for (StringRef moment : rule.moments()) {
+        SmallVector<NamedAttribute> more = t.ofMoments;
+        more.push_back(builder.getNamedAttr("moment", builder.getStringAttr(moment)));
         t.moments.push_back(step.addState(t.parameter.getType(), (t.name.getValue() + "." + moment).str(), "moment",
-                                          t.parameter.getLoc(), t.ofMoments));
+                                          t.parameter.getLoc(), more));
+      }
       SmallVector<Value> before = t.moments;
       renew(rule.update(b, shared, t.parameter, t.gradient, t.moments), t.parameter, t.name);
-      for (auto [moment, value, old] : llvm::zip(rule.moments(), t.moments, before))
-        renew(value, old, builder.getStringAttr(t.name.getValue() + "." + moment));
+      for (auto [value, old] : llvm::zip(t.moments, before))
+        renew(value, old, step.nameOf(old));
     }
     for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
       if (auto name = loss.getResultAttrOfType<StringAttr>(i, names::renews)) {
@@ -129,10 +142,11 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
           return loss.emitError("result #") << i << " renews '" << name.getValue() << "', which is no buffer";
         renew(mapping.lookup(value), mapping.lookup(before), name);
       }
-    step.addResult(number, names::renews, builder.getStringAttr("divisi.step"));
+    step.addResult(number, names::renews, step.nameOf(count));
     if (scaling)
       scaling->renew(b, step);
     report(step, builder, lossValue, norms);
+    addChecks(step, loss, mapping);
     step.finish();
     return success();
   }

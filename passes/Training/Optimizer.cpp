@@ -7,8 +7,10 @@ using namespace divisi;
 using namespace divisi::training;
 using B = divisi::graph::GraphBuilder;
 
-/// A scalar repeated to the shape of a tensor.
-static Value like(B &b, Value scalar, Value tensor) { return b.broadcast(scalar, divisi::graph::shapeOf(tensor), {}); }
+/// A scalar repeated to the shape of a tensor, with its element type.
+static Value like(B &b, Value scalar, Value tensor) {
+  return b.broadcast(b.cast(scalar, graph::tensorType(tensor).getElementType()), graph::shapeOf(tensor), {});
+}
 
 namespace {
 

@@ -14,15 +14,26 @@ StepFunction::StepFunction(OpBuilder &builder, Location loc, StringRef name) : b
 
 Value StepFunction::addArgument(Type type, DictionaryAttr attributes, Location loc) {
   arguments.push_back(attributes);
+  for (StringRef kind : {names::input, names::scalar})
+    if (auto name = attributes.getAs<StringAttr>(kind))
+      taken.insert(name.getValue());
   return getBody().addArgument(type, loc);
 }
 
 Value StepFunction::addState(Type type, StringRef name, StringRef role, Location loc, ArrayRef<NamedAttribute> more) {
+  std::string unique = name.str();
+  while (!taken.insert(unique).second)
+    unique += "~";
   SmallVector<NamedAttribute> entries(more);
-  entries.push_back(builder.getNamedAttr("name", builder.getStringAttr(name)));
+  entries.push_back(builder.getNamedAttr("name", builder.getStringAttr(unique)));
   entries.push_back(builder.getNamedAttr("role", builder.getStringAttr(role)));
   NamedAttribute state = builder.getNamedAttr(names::state, builder.getDictionaryAttr(entries));
   return addArgument(type, builder.getDictionaryAttr(state), loc);
+}
+
+StringAttr StepFunction::nameOf(Value state) const {
+  DictionaryAttr attributes = arguments[cast<BlockArgument>(state).getArgNumber()];
+  return attributes.getAs<DictionaryAttr>(names::state).getAs<StringAttr>("name");
 }
 
 void StepFunction::addResult(Value value, StringRef attribute, Attribute attributeValue) {
@@ -64,4 +75,10 @@ void training::addModelArguments(StepFunction &step, func::FuncOp loss, IRMappin
     }
     mapping.map(argument, value);
   }
+}
+
+void training::addChecks(StepFunction &step, func::FuncOp loss, const IRMapping &mapping) {
+  for (auto [i, value] : llvm::enumerate(loss.getBody().front().getTerminator()->getOperands()))
+    if (auto check = loss.getResultAttrOfType<DictionaryAttr>(i, "graph.check"))
+      step.addReport(mapping.lookup(value), "index", check.getValue());
 }

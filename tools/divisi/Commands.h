@@ -11,6 +11,7 @@ struct Installation {
 };
 
 // One per subcommand: adds it with its flags; the callback sets `exitCode`.
+void addCheckpoint(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, const Installation &installation, int &exitCode);
 void addPlan(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);

@@ -1,7 +1,9 @@
 // divisi compile: from ONNX (or a dump) to an executable.
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
+#include "divisi/ListParameters.h"
 #include "divisi/ModelFlags.h"
+#include "divisi/Output.h"
 #include "divisi/Session.h"
 
 #include "codegen/Cuda/Ptx.h"
@@ -16,10 +18,12 @@
 #include "compiler/Pipeline.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Profile/Expectation.h"
+#include "compiler/ProgramMeaning.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "compiler/WeightsFile.h"
 #include "dialects/Dist/Plan.h"
+#include "dialects/Graph/Arguments.h"
 #include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
@@ -33,15 +37,17 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 
-/// Whether a dump's names can be in a manifest, which is JSON.
+/// Whether names can be in a manifest, which is JSON, and a file of weights.
 static LogicalResult checkNames(ModuleOp module) {
-  for (auto function : module.getOps<func::FuncOp>())
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (BlockArgument argument : function.getArguments())
+      if (StringRef name = graph::nameOfArgument(argument); name == "__metadata__")
+        return function.emitError("the name '") << name << "' is reserved in safetensors files: rename this tensor";
     for (ArrayAttr list : {function.getAllArgAttrs(), function.getAllResultAttrs()}) {
       auto isWrong = [](StringAttr text) {
         return llvm::json::isUTF8(text.getValue()) ? WalkResult::advance() : WalkResult::interrupt();
@@ -49,6 +55,7 @@ static LogicalResult checkNames(ModuleOp module) {
       if (list && list.walk(isWrong).wasInterrupted())
         return function.emitError("has a name that is not UTF-8");
     }
+  }
   return success();
 }
 
@@ -60,7 +67,7 @@ struct CompileFlags {
   std::string output, emit, cpu = "native";
   std::vector<std::string> targets = {"cpu"};
   std::vector<int> architectures{codegen::cudaArchitectures, std::end(codegen::cudaArchitectures)};
-  bool noEpilogues = false;
+  bool noEpilogues = false, listParameters = false, json = false;
 
   bool hasTarget(llvm::StringRef name) const { return llvm::is_contained(targets, name); }
 };
@@ -86,6 +93,8 @@ public:
       return fail("'" + flags.model.input +
                   "' is planned already: leave out --devices, --mesh, --strategy, --pin, --zero, --remat, --plan and "
                   "--microbatches");
+    if (level >= Level::train && level <= Level::exec) // a dump
+      checkSeal(*model.module);
     bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module)) ||
                    failed(codegen::checkBatches(*model.module)) || failed(codegen::checkCalls(*model.module))))
@@ -101,6 +110,7 @@ public:
       llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups
                    << " parts of the batch\n";
     if (level < Level::train && target >= Level::train) {
+      noteProgram(*model.module, train, microbatches);
       if (failed(session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
       level = Level::train;
@@ -261,7 +271,6 @@ private:
         fail(error);
       return failure();
     }
-    llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
     if (free) {
       PipelineRequest request = flags.devices.request;
       if (plan.remat)
@@ -271,6 +280,7 @@ private:
         return applyPipeline(std::move(*piped));
       }
     }
+    llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
     if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
       return failure();
     for (auto written : model.module->getOps<dist::PlanOp>())
@@ -369,25 +379,16 @@ private:
 
   /// What --emit asks for goes to the output, or to the standard one.
   int write(llvm::function_ref<void(raw_ostream &)> text) {
-    std::error_code code;
-    llvm::ToolOutputFile out(flags.output.empty() ? "-" : flags.output, code, llvm::sys::fs::OF_Text);
-    if (code)
-      return fail("cannot write '" + flags.output + "': " + code.message());
-    text(out.os());
-    out.os().flush();
-    if (out.os().has_error()) {
-      std::string reason = out.os().error().message();
-      out.os().clear_error();
-      return fail("cannot write '" + (flags.output.empty() ? "the standard output" : flags.output) + "': " + reason);
-    }
-    out.keep();
-    return 0;
+    std::string wrong = tools::writeOutput(flags.output.empty() ? "-" : flags.output, text);
+    return wrong.empty() ? 0 : fail(wrong);
   }
 
   int dump() {
     auto plans = model.module->getOps<dist::PlanOp>();
-    if (flags.emit != "plan") // with all constants: a dump can be compiled onward
+    if (flags.emit != "plan") { // with all constants: a dump can be compiled onward
+      sealDump(*model.module);
       return write([&](raw_ostream &out) { out << *model.module << "\n"; });
+    }
     if (plans.empty())
       return fail("--emit=plan: there is no plan for one device; ask for several with --devices N or --mesh, or "
                   "--strategy data or operator where a search stays on one");
@@ -437,13 +438,11 @@ private:
 /// What is wrong with the place of a program, which has a file of weights beside it.
 static std::string checkProgram(const std::string &path) {
   llvm::sys::fs::file_status status;
-  if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file)
-    return "-o " + path + ": this is " +
-           (status.type() == llvm::sys::fs::file_type::directory_file ? "a folder" : "not a file");
-  StringRef folder = llvm::sys::path::parent_path(path);
-  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
-    return "-o " + path + ": there is no folder '" + folder.str() + "'";
-  return "";
+  if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file &&
+      status.type() != llvm::sys::fs::file_type::directory_file)
+    return "-o " + path + ": this is not a file";
+  std::string wrong = tools::checkOutput(path);
+  return wrong.empty() ? tools::checkOutput(path + ".safetensors") : wrong;
 }
 
 void tools::addCompile(CLI::App &app, const Installation &installation, int &exitCode) {
@@ -453,6 +452,9 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   command->add_option("-o", flags->output, "the program to write; the weights go to FILE.safetensors");
   command->add_option("--emit", flags->emit,
                       "write the module at a level instead: graph, train, plan, planned, dist, exec, llvm or ptx");
+  CLI::Option *list = command->add_flag("--list-parameters", flags->listParameters,
+                                        "compile nothing: list the file's tensors, which of them train, and why");
+  command->add_flag("--json", flags->json, "the list, machine-readable")->needs(list);
   flags->devices.addTo(*command);
   command->add_option("--cpu", flags->cpu, "processor: native (default), x86-64-v3, x86-64-v4, ...");
   command->add_option("--target", flags->targets, "what the program can run on: cpu (default), cuda or cpu,cuda")
@@ -468,6 +470,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
   command->footer("Examples:\n"
                   "  divisi compile model.onnx -o model --optimizer adamw --lr 1e-3\n"
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"
+                  "  divisi compile model.onnx --list-parameters --freeze 'encoder.*' --train encoder.norm.weight\n"
                   "  divisi compile model.onnx -o model --devices 4 --strategy data\n"
                   "  divisi compile model.onnx -o model --mesh data=2,model=2\n"
                   "  divisi compile model.onnx -o model --mesh stage=2,data=2 --microbatches 8\n"
@@ -479,10 +482,14 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
     if (wrong.empty() && !flags->emit.empty() && flags->emit != "plan" && flags->emit != "ptx" &&
         !levelByName(flags->emit))
       wrong = "--emit expects graph, train, plan, planned, dist, exec, llvm or ptx, got '" + flags->emit + "'";
+    if (wrong.empty() && flags->listParameters) {
+      exitCode = listParameters(flags->model, flags->json);
+      return;
+    }
     if (wrong.empty() && flags->emit.empty() && flags->output.empty())
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
-    if (wrong.empty() && flags->emit.empty())
-      wrong = checkProgram(flags->output);
+    if (wrong.empty())
+      wrong = flags->emit.empty() ? checkProgram(flags->output) : checkOutput(flags->output);
     if (wrong.empty())
       wrong = flags->devices.finish(*command);
     flags->model.import.accumulate = flags->devices.accumulate;

@@ -17,6 +17,8 @@ void ModelFlags::addTo(CLI::App &command) {
   model->add_option("--label", import.label, "name of the input that --loss compares with");
   model->add_option("--dim", dims, "size of a symbolic dimension: NAME=N (repeatable)");
   model->add_option("--freeze", import.freeze, "parameters that do not train: a pattern with * and ?");
+  model->add_option("--train", import.train,
+                    "tensors that train, whatever the file says: a pattern with * and ? (see --list-parameters)");
   model->add_option("--batch-norm", batchNorm, "batch norm exported for inference: training (default) or inference")
       ->check(CLI::IsMember({"training", "inference"}));
 

@@ -6,6 +6,7 @@
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
 #include "divisi/ModelFlags.h"
+#include "divisi/Output.h"
 #include "divisi/PipeDream.h"
 #include "divisi/Session.h"
 #include "passes/Planning/Cost/Cluster.h"
@@ -17,7 +18,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -237,13 +237,8 @@ private:
   }
 
   int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
-    std::error_code code;
-    llvm::ToolOutputFile page(file, code, llvm::sys::fs::OF_Text);
-    if (code)
-      return fail("cannot write '" + file + "': " + code.message(), 1);
-    print(page.os());
-    page.keep();
-    return 0;
+    std::string wrong = tools::writeOutput(file, print);
+    return wrong.empty() ? 0 : fail(wrong, 1);
   }
 
   int report(const compiler::PlanReport &report, const std::vector<compiler::PipelineCandidate> &pipelines) {
@@ -448,6 +443,9 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
       wrong = "--microbatches and --schedule are for --pipelines";
     if (wrong.empty() && !flags->pipelines && flags->plan.empty() && !flags->swimlane.empty())
       wrong = "--swimlane is for --pipelines, or the --plan of one";
+    for (const std::string &file : {flags->html, flags->swimlane})
+      if (wrong.empty())
+        wrong = tools::checkOutput(file);
     if (wrong.empty() && !flags->profile.empty()) {
       exitCode = planPipeDream({flags->profile, flags->bandwidth, flags->cluster, flags->devices, flags->json});
       return;

@@ -3,6 +3,7 @@
 #include "compiler/Profile/LayerTimes.h"
 #include "divisi/Commands.h"
 #include "divisi/ModelFlags.h"
+#include "divisi/Output.h"
 #include "divisi/RandomData.h"
 #include "divisi/Session.h"
 #include "passes/Planning/ModulePlanner.h"
@@ -137,11 +138,8 @@ private:
     auto profile = succeeded(problem) ? compiler::layerTimes(problem->problem, times, error) : std::nullopt;
     if (!profile)
       return error.empty() ? 1 : fail(error);
-    auto failure = llvm::writeToOutput(flags.layers, [&](llvm::raw_ostream &out) {
-      planning::writeLayerProfile(*profile, out);
-      return llvm::Error::success();
-    });
-    return failure ? fail("cannot write '" + flags.layers + "': " + llvm::toString(std::move(failure))) : 0;
+    error = writeOutput(flags.layers, [&](llvm::raw_ostream &out) { planning::writeLayerProfile(*profile, out); });
+    return error.empty() ? 0 : fail(error);
   }
 
   /// One line: what a step took, and what was expected of it before.

@@ -1,4 +1,5 @@
 #include "divisi/RandomData.h"
+#include "divisi/Output.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
@@ -53,14 +54,11 @@ bool writeNpy(const std::string &file, StringRef type, const std::vector<int64_t
     else if (type == "F64")
       std::memcpy(data.data() + i * 8, &value, 8);
   }
-  std::error_code code;
-  llvm::raw_fd_ostream out(file, code);
-  if (code)
-    return false;
-  out << StringRef("\x93NUMPY\x01\x00", 8) << (char)(header.size() & 255) << (char)(header.size() >> 8) << header
-      << data;
-  out.close();
-  return !out.has_error();
+  std::string wrong = tools::writeOutput(file, [&](llvm::raw_ostream &out) {
+    out << StringRef("\x93NUMPY\x01\x00", 8) << (char)(header.size() & 255) << (char)(header.size() >> 8) << header
+        << data;
+  });
+  return wrong.empty();
 }
 } // namespace
 

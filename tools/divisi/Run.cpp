@@ -1,5 +1,6 @@
 // divisi run: a program for many devices, one process for each.
 #include "tools/divisi/Run.h"
+#include "runtime/comm/tcp/Secret.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -42,7 +43,7 @@ void passOn(int signal) {
   bool again = asked != 0;
   asked = signal;
   if (child > 0)
-    kill(child, direct || again ? signal : signal == SIGTERM ? SIGUSR1 : SIGUSR2);
+    kill(child, direct || again ? signal : signal == SIGINT ? SIGUSR2 : SIGUSR1);
 }
 
 int usage(const std::string &message) {
@@ -75,6 +76,17 @@ std::string find(const std::string &name) {
   return "";
 }
 
+/// Ranks that do not meet over MPI prove by it that they belong to this job, also after a restart.
+std::string makeSecret() {
+  if (std::getenv("DIVISI_SECRET") || std::getenv("DIVISI_SECRET_FILE"))
+    return "";
+  auto digits = divisi::runtime::randomDigits(64);
+  if (!digits.ok())
+    return digits.status().message();
+  setenv("DIVISI_SECRET", digits->c_str(), 1);
+  return "";
+}
+
 /// The launcher's own words before the program, and one line about them.
 Words launcherWords(const Request &request, std::string &note) {
   Words words = {request.launcher};
@@ -82,6 +94,7 @@ Words launcherWords(const Request &request, std::string &note) {
     words.insert(words.end(), {"-n", std::to_string(request.devices), "--kill-on-bad-exit=1"});
   } else {
     words.insert(words.end(), {"-n", std::to_string(request.devices), "--quiet", "--bind-to", "none"});
+    words.insert(words.end(), {"-x", std::getenv("DIVISI_SECRET_FILE") ? "DIVISI_SECRET_FILE" : "DIVISI_SECRET"});
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
     // mpirun counts whole cores, of which each may be two processors to the system.
@@ -239,6 +252,10 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
                 << (request.launcher == "srun" ? "slurm-client" : "openmpi-bin") << std::endl;
       return 1;
     }
+    if (std::string problem = makeSecret(); !problem.empty()) {
+      std::cerr << "error: " << problem << std::endl;
+      return 1;
+    }
     std::string note;
     words = launcherWords(request, note);
     std::cerr << "divisi run: " << note << program << " ..." << std::endl;
@@ -253,12 +270,15 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
     std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
     return 1;
   }
-  struct sigaction action = {}, oldInt = {}, oldTerm = {};
+  struct sigaction action = {}, oldInt = {}, oldTerm = {}, oldHup = {};
   action.sa_handler = passOn;
   action.sa_flags = SA_RESTART;
   asked = 0;
   sigaction(SIGINT, &action, &oldInt);
   sigaction(SIGTERM, &action, &oldTerm);
+  sigaction(SIGHUP, nullptr, &oldHup);
+  if (oldHup.sa_handler != SIG_IGN) // as nohup has it
+    sigaction(SIGHUP, &action, nullptr);
   std::optional<LauncherFolder> folder;
   if (!direct && request.launcher == "mpirun")
     folder.emplace();
@@ -278,6 +298,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   }
   sigaction(SIGINT, &oldInt, nullptr);
   sigaction(SIGTERM, &oldTerm, nullptr);
+  sigaction(SIGHUP, &oldHup, nullptr);
   if (ending.code == 1 && request.launcher == "mpirun" && !direct)
     std::cerr << "divisi run: exit code 1; if the program has not said why, mpirun does without --quiet" << std::endl;
   return ending.code;

@@ -1,6 +1,7 @@
 // divisi run-graph: a model's forward function on given inputs, compiled into this process. For operator tests.
 #include "divisi/Commands.h"
 #include "divisi/Diagnostics.h"
+#include "divisi/Output.h"
 
 #include "compiler/Import/Import.h"
 #include "compiler/Jit.h"
@@ -45,13 +46,10 @@ std::string writeNpy(const std::string &path, Type type, const std::vector<char>
       "{'descr': '" + numpyType(tensor.getElementType()) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.resize((header.size() + 10 + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
-  std::error_code code;
-  llvm::raw_fd_ostream out(path, code);
-  if (code)
-    return "cannot write '" + path + "': " + code.message();
-  out << StringRef("\x93NUMPY\x01\x00", 8) << (char)(header.size() & 255) << (char)(header.size() >> 8) << header;
-  out.write(bytes.data(), bytes.size());
-  return "";
+  return tools::writeOutput(path, [&](llvm::raw_ostream &out) {
+    out << StringRef("\x93NUMPY\x01\x00", 8) << (char)(header.size() & 255) << (char)(header.size() >> 8) << header;
+    out.write(bytes.data(), bytes.size());
+  });
 }
 
 /// Runs one case; returns what went wrong, or nothing.

@@ -1,10 +1,10 @@
 // divisi simulate: what a pipeline schedule would do, from the times of its stages alone.
 #include "divisi/Commands.h"
+#include "divisi/Output.h"
 #include "passes/Planning/Simulator/Render.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include <cmath>
 
@@ -62,12 +62,10 @@ public:
          {std::pair(&flags.svg, &printSwimlane), {&flags.html, &printPage}, {&flags.trace, &printTrace}}) {
       if (file->empty())
         continue;
-      std::error_code code;
-      llvm::ToolOutputFile output(*file, code, llvm::sys::fs::OF_Text);
-      if (code)
-        return fail("cannot write '" + *file + "': " + code.message(), 2);
-      print(*simulation, names, output.os());
-      output.keep();
+      std::string wrong =
+          tools::writeOutput(*file, [&](llvm::raw_ostream &out) { print(*simulation, names, out); });
+      if (!wrong.empty())
+        return fail(wrong, 2);
     }
     if (flags.json)
       llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(toJson(*simulation, names))) << "\n";

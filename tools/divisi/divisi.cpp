@@ -1,6 +1,8 @@
 // divisi: the command line.
 #include "divisi/Commands.h"
 #include "divisi/Run.h"
+#include "divisi/Version.h"
+#include "runtime/core/StandardStreams.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -22,9 +24,14 @@ static int ended(int code) {
 
 int main(int argc, char **argv) {
   using namespace divisi::tools;
+  divisi::runtime::occupyStandardStreams();
   CLI::App app{"Divisi: trains ONNX models as native programs.\n"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string(DIVISI_VERSION));
+  bool verbose = false;
+  for (int i = 1; i < argc; ++i)
+    verbose |= std::string_view(argv[i]) == "--verbose";
+  app.add_flag("--verbose", verbose, "with --version: the libraries that this was built with, too");
+  app.set_version_flag("--version", describeVersion(verbose));
   app.footer("Example:\n"
              "  divisi compile model.onnx -o model --loss cross_entropy --label label --optimizer sgd --lr 0.05\n"
              "  ./model --data image=x.npy --data label=y.npy --epochs 10 --save trained.onnx\n"
@@ -42,9 +49,10 @@ int main(int argc, char **argv) {
   addProfile(app, exitCode);
   addSimulate(app, exitCode);
   addRunGraph(app, exitCode);
+  addCheckpoint(app, exitCode);
   app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ...");
   if (argc > 1 && std::string_view(argv[1]) == "run") // the rest is the program's own
-    return runMain(argc - 1, argv + 1);
+    return ended(runMain(argc - 1, argv + 1));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -34,7 +34,7 @@ static Results importLeakyRelu(N &n) {
 }
 static Results importPRelu(N &n) {
   Value x = n.in(0), slope = n.broadcastTo(n.in(1), shapeOf(x));
-  return {n.select(n.compareTo(Predicate::lt, x, 0), n.mul(slope, x), x)};
+  return {wherePositive(n, x, n.mul(slope, x))};
 }
 static Results importThresholdedRelu(N &n) {
   Value x = n.in(0);
@@ -54,9 +54,10 @@ static Results importGelu(N &n) {
   return {n.op<GeluOp>(n.in(0), form == "tanh")};
 }
 
-/// max(0, min(1, alpha * x + beta)).
+/// max(0, min(1, alpha * x + beta)), with no gradient at 0 and 1 (as in PyTorch; that of Clip passes there).
 static Value hardSigmoid(N &n, Value x, double alpha, double beta) {
-  return n.clamp(n.addConst(n.scale(x, alpha), beta), n.splatLike(x, 0), n.splatLike(x, 1));
+  Value line = n.op<ReluOp>(n.addConst(n.scale(x, alpha), beta));
+  return n.select(n.compareTo(Predicate::ge, line, 1), n.splatLike(x, 1), line);
 }
 static Results importHardSigmoid(N &n) {
   return {hardSigmoid(n, n.in(0), n.number("alpha", 0.2f), n.number("beta", 0.5))};
@@ -142,14 +143,20 @@ static Value drop(N &n, Value x, double ratio, int64_t stream) {
   return n.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(ratio), stream);
 }
 
+/// PyTorch's exporters leave training_mode out in one place: the dropout inside of scaled_dot_product_attention, which
+/// PyTorch applies whenever it is asked for.
+static bool isAttentionsOwn(N &n) {
+  return !n.model.options.forwardOnly && n.model.isFromPyTorch() && n.opset >= 12 && n.has(1);
+}
+
 /// Active if training_mode says so. The mask is what is left of a tensor of ones under the same random numbers.
 static Results importDropout(N &n) {
   Value x = n.in(0);
   auto mask = n.type(shapeOf(x), n.getBuilder().getI1Type());
   double ratio = n.has(1) ? n.numberInput(1, "ratio") : n.number("ratio", 0.5);
-  bool training = n.has(2) && n.integerInput(2, "training_mode") != 0;
+  bool training = n.has(2) ? n.integerInput(2, "training_mode") != 0 : isAttentionsOwn(n);
   if (!training && ratio != 0)
-    ++n.model.inactiveDropouts;
+    n.model.inactiveDropouts.push_back(describe(n.node, n.name));
   if (!training || ratio == 0)
     return {x, n.splat(mask, 1)};
   if (!(ratio > 0 && ratio < 1))

@@ -10,7 +10,7 @@ Results importBatchNormalization(NodeImporter &n);
 /// The running statistics of a node become buffers, which are not trained.
 static void makeBuffer(N &n, Value statistics) {
   if (auto *argument = n.model.signature().find(statistics); argument && argument->role == Signature::Role::parameter)
-    argument->role = Signature::Role::buffer;
+    argument->role = Signature::Role::buffer, argument->isFrozen = false;
 }
 
 /// momentum * old + (1 - momentum) * batch. If the old one is a buffer, the step renews it.
@@ -48,7 +48,9 @@ Results importBatchNormalization(NodeImporter &n) {
   // Before opset 14 a second output says that it is in training form.
   bool training = n.opset >= 14 ? n.integer("training_mode", 0) != 0 : n.wants(1);
   if (!training && !n.model.options.forwardOnly) {
-    ++n.model.inferenceBatchNorms;
+    // torch.export writes this form even for a module in train().
+    if (!StringRef(CallNotes(n.node).target).contains("_functional"))
+      n.model.inferenceBatchNorms.push_back(describe(n.node, n.name));
     training = n.model.options.batchNormTraining;
   }
   if (!training)

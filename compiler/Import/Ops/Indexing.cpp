@@ -28,9 +28,7 @@ static Value indexVectors(N &n, Value indices, Value x, int64_t batch) {
   int64_t depth = shapeOf(indices).back();
   if (batch < 0 || depth < 0 || batch > n.rankOf(x) || depth > n.rankOf(x) - batch)
     fail("index vectors of length ", depth, " are too long for ", shapeText(shapeOf(x)));
-  indices = n.cast(indices, n.i64());
-  Value sizes = n.broadcastTo(n.indices(shapeOf(x).slice(batch, depth)), shapeOf(indices));
-  return n.select(n.compareTo(Predicate::lt, indices, 0), n.add(indices, sizes), indices);
+  return depth == 0 ? n.cast(indices, n.i64()) : n.index(indices, shapeOf(x).slice(batch, depth));
 }
 
 static Results importGatherNd(N &n) {
@@ -65,7 +63,7 @@ static Results importScatterNd(N &n) {
 //===- OneHot, TopK, CumSum
 //-----------------------------------------------------------------------------------------===//
 
-/// The class index along an axis against a counter: values[1] where they agree, else values[0].
+/// The class index along an axis against a counter: values[1] where they agree, else values[0]. Any index is valid.
 static Results importOneHot(N &n) {
   Value indices = n.in(0), values = n.in(2);
   int64_t depth = n.integerInput(1, "depth"), rank = n.rankOf(indices) + 1, axis = n.axisAttr(-1, rank);
@@ -75,8 +73,7 @@ static Results importOneHot(N &n) {
   shape.insert(shape.begin() + axis, depth);
   checkedElements(shape);
   indices = n.cast(indices, n.i64());
-  if (!n.limitInput(indices, depth))
-    indices = n.select(n.compareTo(Predicate::lt, indices, 0), n.addConst(indices, depth), indices);
+  indices = n.select(n.compareTo(Predicate::lt, indices, 0), n.addConst(indices, depth), indices);
   Value hit = n.compare(Predicate::eq, n.iota(shape, axis), n.broadcastAlong(indices, shape, {axis}));
   auto entry = [&](int64_t i) { return n.broadcastTo(n.sliceDim(values, 0, i, 1), shape); };
   return {n.select(hit, entry(1), entry(0))};
@@ -122,6 +119,7 @@ static Results importReverseSequence(N &n) {
   auto shape = shapeOf(x);
   if (time == batch || shapeOf(lengths) != ArrayRef<int64_t>(shape[batch]))
     fail("its sequence lengths do not fit ", shapeText(shape));
+  n.limit(lengths, 0, shape[time] + 1);
   Value position = n.iota(shape, time), length = n.along(n.cast(lengths, n.i64()), shape, batch);
   Value mirrored = n.addConst(n.sub(length, position), -1);
   Value from = n.select(n.compare(Predicate::lt, position, length), mirrored, position);

@@ -23,10 +23,7 @@ static Labels readLabels(N &n, Value scores) {
   if (shapeOf(labels) != ArrayRef<int64_t>(expected) || !isa<IntegerType>(n.elementOf(labels)))
     fail("labels of shape ", shapeText(shapeOf(labels)), " do not fit scores of shape ", shapeText(shape));
   int64_t classes = shape[1], ignored = n.integer("ignore_index", -100);
-  n.limitInput(labels, classes, /*isLabel=*/true, ignored);
-  labels = n.cast(labels, n.i64());
-  if (ignored >= 0 && ignored < classes)
-    labels = n.select(n.compareTo(Predicate::eq, labels, ignored), n.splatLike(labels, -1), labels);
+  labels = n.labels(labels, classes, ignored);
   Value valid = n.both(n.compareTo(Predicate::ge, labels, 0), n.compareTo(Predicate::lt, labels, classes));
   return {labels, valid};
 }

@@ -119,7 +119,7 @@ static Results importLpNormalization(N &n) {
   int64_t axis = n.axisAttr(-1, n.rankOf(x)), p = n.integer("p", 2);
   if (p != 1 && p != 2)
     fail("p is ", p, ", neither 1 nor 2");
-  Value norm = p == 1 ? n.reduceSum(n.op<AbsOp>(x), {axis}) : n.op<SqrtOp>(n.reduceSum(n.mul(x, x), {axis}));
+  Value norm = p == 1 ? n.reduceSum(n.op<AbsOp>(x), {axis}) : n.length(n.reduceSum(n.mul(x, x), {axis}));
   Value all = n.broadcastAlong(norm, shapeOf(x), {axis});
   Value zero = n.compareTo(Predicate::eq, all, 0);
   return {n.select(zero, n.splatLike(x, 0), n.div(x, n.select(zero, n.splatLike(x, 1), all)))};
@@ -131,7 +131,7 @@ static Results importMeanVarianceNormalization(N &n) {
   Value mean = n.broadcastAlong(n.reduceMean(x, dims), shapeOf(x), dims);
   Value centered = n.sub(x, mean);
   Value variance = n.reduceMean(n.mul(centered, centered), dims);
-  return {n.div(centered, n.broadcastAlong(n.addConst(n.op<SqrtOp>(variance), 1e-9), shapeOf(x), dims))};
+  return {n.div(centered, n.broadcastAlong(n.addConst(n.length(variance), 1e-9), shapeOf(x), dims))};
 }
 
 /// x / (bias + alpha / size * sum of squares over nearby channels)^beta.

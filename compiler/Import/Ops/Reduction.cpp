@@ -36,7 +36,7 @@ template <typename OpT> static Value extremum(N &n, Value x, const Shape &dims) 
 }
 static Value sumOfAbs(N &n, Value x, const Shape &dims) { return n.reduceSum(n.op<AbsOp>(x), dims); }
 static Value sumOfSquares(N &n, Value x, const Shape &dims) { return n.reduceSum(n.mul(x, x), dims); }
-static Value norm(N &n, Value x, const Shape &dims) { return n.op<SqrtOp>(sumOfSquares(n, x, dims)); }
+static Value norm(N &n, Value x, const Shape &dims) { return n.length(sumOfSquares(n, x, dims)); }
 static Value logOfSum(N &n, Value x, const Shape &dims) { return n.op<LogOp>(n.reduceSum(x, dims)); }
 
 /// log(sum(e^x)) = m + log(sum(e^(x - m))) with m the maximum, where that is finite.

@@ -138,30 +138,19 @@ private:
   /// Which versions lie in memory; what others are computed from lives until those are read.
   std::vector<bool> keepSources(std::vector<int> &dies) const {
     std::vector<bool> stored(all.versions.size(), true);
-    std::vector<std::set<int>> from(all.versions.size());
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       if (groups.maker[t] >= 0)
         stored[all.produced[t]] = groups.stored[t];
     for (auto [v, version] : llvm::enumerate(all.versions))
       if (version.source >= 0 && needed[v])
         stored[version.source] = true; // what is sent
-    for (auto [i, op] : llvm::enumerate(problem.ops)) {
-      if (groups.groupOf[i] < 0)
-        continue;
-      for (int t : op.results) {
-        int made = all.produced[t];
-        if (stored[made])
-          continue;
-        for (auto [u, version] : llvm::zip(op.operands, all.operands[i]))
-          if (isLarge(problem, u, t)) {
-            if (stored[version])
-              from[made].insert(version);
-            else
-              from[made].insert(from[version].begin(), from[version].end());
-          }
-        for (int version : from[made])
-          dies[version] = std::max(dies[version], dies[made]);
-      }
+    for (size_t i = problem.ops.size(); i-- > 0;) { // what reads a value comes behind it
+      const Problem::Op &op = problem.ops[i];
+      for (int t : op.results)
+        if (int made = all.produced[t]; groups.groupOf[i] >= 0 && !stored[made])
+          for (auto [u, version] : llvm::zip(op.operands, all.operands[i]))
+            if (isLarge(problem, u, t))
+              dies[version] = std::max(dies[version], dies[made]);
     }
     return stored;
   }

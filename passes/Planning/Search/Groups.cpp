@@ -107,7 +107,7 @@ private:
   /// is read (codegen/Kernels/FusionPlan); that tensor must then be there.
   void findStored() {
     size_t count = problem.tensors.size();
-    std::vector<std::set<int>> from(count); // of what is not stored: stored tensors of about its size
+    std::vector<std::set<int>> from(count); // of what is not stored: two stored tensors of about its size, or one
     result.stored.assign(count, true);
     std::vector<double> flops(count); // of an element, from what is stored
     std::vector<bool> late(count), read(count);
@@ -123,6 +123,8 @@ private:
               from[t].insert(u);
             else
               from[t].insert(from[u].begin(), from[u].end());
+            while (from[t].size() > 2)
+              from[t].erase(std::prev(from[t].end()));
             flops[t] += flops[u];
           }
         flops[t] += op.flops * problem.tensors[t].elementBytes / double(problem.tensors[t].bytes());
@@ -133,12 +135,14 @@ private:
       }
     }
     for (size_t t = 0; t < count; ++t)
-      if (llvm::any_of(users[t], [&](int user) { return user > result.loss && inSearch[user]; })) {
-        late[t] = true;
-        if (!result.stored[t])
-          for (int u : from[t])
-            late[u] = true;
-      }
+      late[t] = llvm::any_of(users[t], [&](int user) { return user > result.loss && inSearch[user]; });
+    for (size_t i = problem.ops.size(); i-- > 0;)
+      if (const Problem::Op &op = problem.ops[i]; inSearch[i] && light(i))
+        for (int t : op.results)
+          if (late[t] && !result.stored[t])
+            for (int u : op.operands)
+              if (isLarge(problem, u, t))
+                late[u] = true;
     result.kept.assign(count, false);
     for (size_t t = 0; t < count; ++t)
       if (int p = producer[t]; p >= 0 && p <= result.loss && !problem.tensors[t].splat)

@@ -44,8 +44,8 @@ TEST_F(ImportTest, tiedParametersAreOneArgument) {
   setInteger(m.node("ReduceSum", {"logits"}, {"loss"}), "keepdims", 0);
   std::string ir = text(m);
   EXPECT_HAS(ir, "@loss(%arg0: tensor<7x3xf32> {graph.parameter = \"wte\"}, %arg1: tensor<2xi64> "
-                 "{graph.input = \"ids\", graph.range = [0, 7]})");
-  EXPECT_HAS(ir, "graph.matmul %0, %arg0 {transpose_rhs}"); // the transpose is a flag
+                 "{graph.input = \"ids\", graph.range = [-7, 7]})");
+  EXPECT_HAS(ir, ", %arg0 {transpose_rhs} : (tensor<2x3xf32>"); // the transpose is a flag
 }
 
 TEST_F(ImportTest, forwardHasAllOutputsAndNoParameters) {
@@ -157,7 +157,7 @@ TEST_F(ImportTest, frozenParameters) {
   options.freeze = {"*.b?as"};
   EXPECT_HAS(text(classifier()), "graph.frozen, graph.parameter = \"fc.bias\"");
   options.freeze = {"conv*"};
-  EXPECT_HAS(failure(classifier()), "--freeze conv* names no parameter");
+  EXPECT_HAS(failure(classifier()), "--freeze conv* names no parameter of the model, which has these: fc.weight, fc.bias");
   options.freeze = {"*"};
   EXPECT_HAS(failure(classifier()), "nothing is left to train");
 }
@@ -167,13 +167,27 @@ TEST_F(ImportTest, madeUpNamesAreExplained) {
   m.model.mutable_graph()->mutable_node(0)->set_input(1, "val_3");
   text(m);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_HAS(warnings[0], "names that the exporter made up (val_3)");
+  EXPECT_HAS(warnings[0], "gave them names of its own (val_3)");
 }
 TEST_F(ImportTest, noParameters) {
   ModelMaker m;
   m.input("x", {4}).output("loss");
   setInteger(m.node("ReduceSum", {"x"}, {"loss"}), "keepdims", 0);
   EXPECT_HAS(failure(m), "no parameter to train");
+}
+
+TEST_F(ImportTest, noRows) {
+  for (bool scalar : {false, true}) {
+    ModelMaker m;
+    if (scalar)
+      m.input("x", {});
+    m.weight("w", {4}).output("loss");
+    m.node("Identity", {"w"}, {"v"});
+    if (scalar)
+      m.node("Mul", {"w", "x"}, {"v2"});
+    setInteger(m.node("ReduceSum", {scalar ? "v2" : "v"}, {"loss"}), "keepdims", 0);
+    EXPECT_HAS(failure(m), "no input of the model has a dimension for the batch");
+  }
 }
 
 static ModelMaker batchNorm(bool training) {

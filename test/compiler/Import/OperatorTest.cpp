@@ -39,7 +39,7 @@ TEST_F(OperatorTest, indexOutOfRange) {
   ModelMaker m;
   m.input("x", {5, 2}).integers("i", {5}).output("y");
   m.node("Gather", {"x", "i"}, {"y"}, "look");
-  EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 is out of range for a dimension of size 5");
+  EXPECT_EQ(failure(m), "node 'look' (Gather): index 5 is out of range: it takes -5 to 4");
 }
 TEST_F(OperatorTest, sequencesAreLists) {
   ModelMaker m;

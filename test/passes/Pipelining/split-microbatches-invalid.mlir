@@ -19,3 +19,15 @@ func.func @train(%w: tensor<3xf32> {graph.state = {name = "w", role = "parameter
   %3 = graph.reduce_sum %2 {dims = array<i64: 0, 1>} : (tensor<8x3xf32>) -> tensor<f32>
   return %3 : tensor<f32>
 }
+
+// -----
+
+// A parameter of the batch's size is whole in every microbatch: one that is split would keep one microbatch's gradient.
+func.func @train(%w: tensor<8x3xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})
+    -> (tensor<8x3xf32> {graph.renews = "w"}, tensor<f32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.mul %x, %w : tensor<8x3xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0, 1>} : (tensor<8x3xf32>) -> tensor<f32>
+  // expected-error@+1 {{needs the whole batch at once: it cannot be computed in microbatches}}
+  %2 = graph.sub %w, %x : tensor<8x3xf32>
+  return %2, %1 : tensor<8x3xf32>, tensor<f32>
+}

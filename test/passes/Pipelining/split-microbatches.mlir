@@ -62,3 +62,19 @@ func.func @train(%w: tensor<3x5xf32> {graph.state = {name = "w", role = "paramet
   %5 = graph.sub %w, %4 : tensor<3x5xf32>
   return %5, %2 : tensor<3x5xf32>, tensor<f32>
 }
+
+// -----
+
+// How far an index is from the middle of its range: the largest of all microbatches.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[LARGEST:.*]] = graph.reduce_max %{{.*}} {dims = array<i64: 0>} : (tensor<2xi64>) -> tensor<i64>
+// CHECK: %[[ALL:.*]] = graph.accumulate %[[LARGEST]] {combine = #graph<combine max>} : (tensor<i64>) -> tensor<i64>
+// CHECK: return %{{.*}}, %[[ALL]]
+func.func @train(%w: tensor<3xf32> {graph.state = {name = "w", role = "parameter"}}, %i: tensor<8xi64> {graph.input = "i"})
+    -> (tensor<f32> {graph.result = {kind = "loss"}}, tensor<i64> {graph.result = {kind = "index", name = "look", range = [-3, 3]}}) {
+  %0 = graph.gather %w, %i {dim = 0 : i64} : (tensor<3xf32>, tensor<8xi64>) -> tensor<8xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %2 = graph.abs %i : tensor<8xi64>
+  %3 = graph.reduce_max %2 {dims = array<i64: 0>} : (tensor<8xi64>) -> tensor<i64>
+  return %1, %3 : tensor<f32>, tensor<i64>
+}

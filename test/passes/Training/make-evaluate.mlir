@@ -56,3 +56,16 @@ func.func @loss(%s: tensor<8xf32> {graph.parameter = "bn.weight"}, %b: tensor<8x
 // expected-error @+1 {{expected a function @loss}}
 module {
 }
+
+// -----
+
+// A check of indices is reported with the name of its node and its range.
+// CHECK: func.func @evaluate(
+// CHECK-SAME: -> (tensor<f32> {graph.result = {kind = "loss"}},
+// CHECK-SAME: tensor<i64> {graph.result = {kind = "index", name = "look", range = [-8, 8]}})
+// CHECK: return %{{.*}}, %arg1
+func.func @loss(%w: tensor<f32> {graph.parameter = "w"}, %far: tensor<i64> {graph.input = "far"})
+    -> (tensor<f32> {graph.loss}, tensor<i64> {graph.check = {name = "look", range = [-8, 8]}}) {
+  %0 = graph.tanh %w : tensor<f32>
+  return %0, %far : tensor<f32>, tensor<i64>
+}

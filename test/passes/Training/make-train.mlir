@@ -32,7 +32,7 @@
 // CHECK: return %[[NEW]], %[[STEP]], %[[LOSS]], %[[NORM]]
 
 // MOMENTUM: func.func @train(
-// MOMENTUM-SAME: %arg5: tensor<6x8xf32> {graph.state = {name = "w.momentum", of = "w", role = "moment"}})
+// MOMENTUM-SAME: %arg5: tensor<6x8xf32> {graph.state = {moment = "momentum", name = "w.momentum", of = "w", role = "moment"}})
 // MOMENTUM-SAME: {graph.renews = "w"}, tensor<6x8xf32> {graph.renews = "w.momentum"}
 // MOMENTUM-DAG: %[[MU:.*]] = graph.constant dense<0.899999976> : tensor<6x8xf32>
 // MOMENTUM-DAG: %[[DECAY:.*]] = graph.constant dense<0.00999999977> : tensor<6x8xf32>
@@ -58,8 +58,8 @@
 // SCALE: return %[[NEW]],
 
 // Adam's L2 is part of the gradient, AdamW's decay shrinks the parameter; corrections lose no digits in the first steps.
-// ADAM: name = "w.exp_avg", of = "w", role = "moment"
-// ADAM-SAME: name = "w.exp_avg_sq", of = "w", role = "moment"
+// ADAM: moment = "exp_avg", name = "w.exp_avg", of = "w", role = "moment"
+// ADAM-SAME: moment = "exp_avg_sq", name = "w.exp_avg_sq", of = "w", role = "moment"
 // ADAM: %[[GW:.*]] = graph.matmul %arg1, %{{.*}} {transpose_lhs}
 // ADAM: graph.tanh %{{.*}} : tensor<f32>
 // ADAM: %[[L2:.*]] = graph.mul %arg0,

@@ -1,0 +1,127 @@
+#include "compiler/Import/ModelImporter.h"
+
+using namespace divisi::compiler;
+using google::protobuf::RepeatedPtrField;
+using llvm::StringRef;
+using Role = Signature::Role;
+using Nodes = RepeatedPtrField<onnx::NodeProto>;
+
+static std::string describeAt(const onnx::NodeProto &node, int index) {
+  return describe(node, node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
+}
+
+//===- Batch norm that is folded away
+//-------------------------------------------------------------------------------===//
+
+void ModelImporter::refuseFoldedBatchNorm() {
+  std::vector<std::string> folded;
+  for (auto [index, node] : llvm::enumerate(model->graph().node()))
+    if (isFoldedBatchNorm(node))
+      folded.push_back(describeAt(node, index));
+  if (folded.empty())
+    return;
+  std::string what = "the exporter folded batch norm into the weights of " + llvm::join(folded, ", ");
+  if (options.batchNormTraining)
+    fail(what, ": nothing of it is left to train. Remedy: ", exportAdvice,
+         "; --batch-norm=inference trains the folded weights");
+  warn(what + ": the folded weights are trained, and batch norm is not");
+}
+
+//===- Warnings
+//-----------------------------------------------------------------------------------------------------===//
+
+/// What PyTorch drops out inside of scaled_dot_product_attention(query, key, value, mask, dropout_p, ...).
+static double dropoutOfAttention(const CallNotes &call) {
+  if (!StringRef(call.target).starts_with("aten.scaled_dot_product_attention"))
+    return 0;
+  auto [positional, named] = StringRef(call.arguments).split(')');
+  llvm::SmallVector<StringRef> arguments;
+  positional.split(arguments, ", ");
+  StringRef text = arguments.size() > 4 ? arguments[4] : named.split("dropout_p: ").second;
+  double ratio;
+  return text.take_while([](char c) { return llvm::isAlnum(c) || c == '.' || c == '-'; }).getAsDouble(ratio) ? 0
+                                                                                                             : ratio;
+}
+
+/// Modules whose dropout the exporter has left out: the module was in eval() (a copy stands in its place, as for a
+/// probability of 0), or it is attention's own and an optimizer took it for inactive.
+static std::vector<std::string> lostDropouts(const Nodes &nodes) {
+  std::set<std::string> kept; // calls with a Dropout
+  bool inTraining = false;
+  for (const auto &node : nodes) {
+    CallNotes call(node);
+    if (node.op_type() == "Dropout")
+      kept.insert(call.result);
+    inTraining |= StringRef(call.target).contains("native_dropout") || StringRef(call.target).contains("_functional");
+  }
+  std::vector<std::string> lost;
+  for (auto [index, node] : llvm::enumerate(nodes)) {
+    CallNotes call(node);
+    if (!inTraining && node.op_type() == "Identity" && StringRef(call.moduleClass).contains(".dropout."))
+      lost.push_back(describeAt(node, index));
+    else if (dropoutOfAttention(call) > 0 && kept.insert(call.result).second)
+      lost.push_back(describe(node, call.result));
+  }
+  return lost;
+}
+
+/// The path of the module that a node of TorchScript's exporter belongs to, without the numbers of repeated calls:
+/// "enc/enc.1" of "/enc/enc.1_1/LayerNormalization". All of the name if it is no path.
+static std::string modulePath(const onnx::NodeProto &node, const std::string &name) {
+  CallNotes call(node);
+  if (!call.result.empty())
+    return call.module;
+  if (!StringRef(name).starts_with("/"))
+    return name;
+  llvm::SmallVector<StringRef> parts;
+  StringRef(name).drop_front().split(parts, '/');
+  std::string path;
+  for (StringRef part : llvm::ArrayRef(parts).drop_back()) {
+    StringRef stem = part.rtrim("0123456789");
+    path += "/" + (stem.ends_with("_") ? stem.drop_back() : part).str();
+  }
+  return path;
+}
+
+/// Normalizations of several modules that share a parameter, in a file that does not say why.
+static std::map<std::string, std::set<std::string>> sharedNormalizations(const Nodes &nodes) {
+  std::map<std::string, std::set<std::string>> modules;
+  for (auto [index, node] : llvm::enumerate(nodes))
+    if (StringRef(node.op_type()).ends_with("Normalization") && node.input_size() > 1)
+      modules[node.input(1)].insert(modulePath(node, describeAt(node, index)));
+  return modules;
+}
+
+void ModelImporter::warnOfHazards() {
+  size_t parameters = 0, trainable = 0;
+  for (auto &argument : arguments->all()) {
+    parameters += argument.role == Role::parameter;
+    trainable += argument.role == Role::parameter && !argument.isFrozen;
+  }
+  if (!trainable)
+    fail(parameters ? "all parameters of the model are frozen: nothing is left to train"
+                    : "the model has no parameter to train: its weights are not floating-point initializers");
+  const auto &graph = model->graph();
+  ExportNotes notes(graph);
+  if (!notes.any())
+    for (auto &[name, modules] : sharedNormalizations(graph.node()))
+      if (modules.size() > 1 && arguments->has(Role::parameter, name))
+        warn(textOf("parameter '", name, "' is shared by ", modules.size(), " normalizations (",
+                    llvm::join(modules, ", "),
+                    "): if the exporter has merged weights that were equal, they train as "
+                    "one; ",
+                    exportAdvice));
+  if (!inferenceBatchNorms.empty() && options.batchNormTraining)
+    warn(textOf("batch norm was exported in inference form and is trained in training form (",
+                llvm::join(inferenceBatchNorms, ", "), "); --batch-norm=inference keeps it"));
+  for (std::string &name : lostDropouts(graph.node()))
+    inactiveDropouts.push_back(std::move(name));
+  if (!inactiveDropouts.empty())
+    warn(textOf("dropout does nothing (", llvm::join(inactiveDropouts, ", "),
+                "): it was exported in inference form, or with a probability of 0; to train with dropout, ",
+                exportAdvice));
+  for (const auto &tensor : graph.initializer())
+    if (notes.isMutated(tensor.name()) && trains->of(tensor.name()).role == TensorRole::frozen)
+      warn(textOf("the module changes its buffer '", tensor.name(),
+                  "' in every step, and the file does not: it stays as it is"));
+}

@@ -1,0 +1,95 @@
+#include "compiler/ProgramMeaning.h"
+
+#include "dialects/Graph/Graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
+
+#include <charconv>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+
+static constexpr llvm::StringLiteral attribute = "graph.program", seal = "dump";
+
+/// Of everything in the module: the generic form names values by their position.
+static std::string hashOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  for (Operation &op : *module.getBody()) {
+    op.print(out, OpPrintingFlags().printGenericOpForm().useLocalScope());
+    out << "\n";
+  }
+  auto hash = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
+  return "sha256:" + llvm::toHex(ArrayRef<uint8_t>(hash).take_front(16), /*LowerCase=*/true);
+}
+
+/// The shortest text that is read as this number.
+static std::string exactly(double number) {
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), number).ptr};
+}
+
+/// The optimizer with the constants that it uses.
+static std::string describeOptimizer(const TrainOptions &train) {
+  std::string text = train.optimizer;
+  auto add = [&](StringRef name, double value) { text += (" " + name + " " + exactly(value)).str(); };
+  if (train.optimizer == "sgd") {
+    add("momentum", train.momentum);
+    text += train.nesterov ? " nesterov" : "";
+  } else {
+    add("beta1", train.beta1);
+    add("beta2", train.beta2);
+    add("eps", train.eps);
+  }
+  add("weight-decay", train.weightDecay);
+  if (train.clipNorm != 0)
+    add("clip-norm", train.clipNorm);
+  return text;
+}
+
+static std::string describeNumerics(ModuleOp module, const TrainOptions &train, const MicrobatchOptions &microbatches) {
+  std::string text = train.precision;
+  bool hasBatchNorm = module.walk([](graph::BatchNormOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (hasBatchNorm && train.batchNormGroups > 1)
+    text += " with batch norm over each of " + std::to_string(train.batchNormGroups) + " parts of the batch";
+  if (microbatches.asynchronous())
+    text += " in an asynchronous pipeline of " + std::to_string(microbatches.stages) + " stages with " +
+            microbatches.staleness + " weights";
+  return text;
+}
+
+static void set(ModuleOp module, StringRef name, const std::string &text) {
+  NamedAttrList parts(module->getAttrOfType<DictionaryAttr>(attribute));
+  parts.set(name, StringAttr::get(module.getContext(), text));
+  module->setAttr(attribute, parts.getDictionary(module.getContext()));
+}
+
+void compiler::noteProgram(ModuleOp module, const TrainOptions &train, const MicrobatchOptions &microbatches) {
+  module->removeAttr(attribute);
+  set(module, "model", hashOf(module));
+  set(module, "optimizer", describeOptimizer(train));
+  set(module, "numerics", describeNumerics(module, train, microbatches));
+}
+
+void compiler::sealDump(ModuleOp module) {
+  if (module->hasAttr(attribute))
+    set(module, seal, hashOf(module));
+}
+
+void compiler::checkSeal(ModuleOp module) {
+  auto parts = module->getAttrOfType<DictionaryAttr>(attribute);
+  auto sealed = parts ? parts.getAs<StringAttr>(seal) : StringAttr();
+  if (std::string hash = hashOf(module); !sealed || sealed.getValue() != hash)
+    set(module, "model", hash);
+}
+
+llvm::json::Object compiler::meaningOf(ModuleOp module) {
+  llvm::json::Object meaning;
+  if (auto parts = module->getAttrOfType<DictionaryAttr>(attribute))
+    for (NamedAttribute part : parts)
+      if (auto text = dyn_cast<StringAttr>(part.getValue()); text && part.getName() != seal)
+        meaning[part.getName().getValue()] = llvm::json::fixUTF8(text.getValue());
+  return meaning;
+}
