@@ -42,6 +42,7 @@ def suites(build):
     answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
+    graphs, texts = ([python, str(SOURCE / "test/fuzz" / name), "--divisi", divisi] for name in ("graphs.py", "texts.py"))
     return {
         "quick": [
             Suite("lit", [lit_of(build), "-sv", f"--xunit-xml-output={lit}", str(build / "test")], lit, alone=True),
@@ -63,14 +64,26 @@ def suites(build):
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
+            Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
             Suite("ptx", [python, str(SOURCE / "test/gpu/ptx.py"), "--build", str(build)]),
             Suite("cudnn", [python, str(SOURCE / "test/gpu/attention_plans.py"), "--build", str(build)]),
             Suite("ranges", [python, str(SOURCE / "test/gpu/ranges.py"), "--build", str(build)]),
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
+            Suite("launchers", [python, str(SOURCE / "test/execute/launchers.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
+            Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi]),
+            Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
+            Suite("memory-limits", [python, str(SOURCE / "test/execute/memory_limits.py"), "--divisi", divisi]),
+            Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),
+            Suite("meaning", [python, str(SOURCE / "test/execute/meaning.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
+            Suite("fuzz", [*graphs, "--count", "30"]),
+            Suite("fuzz-texts", [*texts, "--count", "25"]),
+            Suite("fuzz-units", [python, str(SOURCE / "test/fuzz/graphs_test.py")]),
+            Suite("indices", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi, "--plans", "one"]),
+            Suite("kinks", [python, str(SOURCE / "test/execute/kinks.py"), "--divisi", divisi]),
             Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),
@@ -88,6 +101,9 @@ def suites(build):
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("pipelines-all", [*pipelines, "--all"]),
+            Suite("fuzz-texts-all", [*texts, "--count", "500", "--seed", "1"]),
+            Suite("indices-all", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi]),
+            Suite("fuzz-all", [*graphs, "--count", "300", "--seed", "1000000"]),
             Suite("pipelines-draws", [*pipelines, "--draws", "300", "--seed", "1"]),
         ],
     }

@@ -3,6 +3,8 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Training/Autodiff.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -143,6 +145,33 @@ std::vector<GradientSample> test::gradientSamples() {
 
 double test::number(uint64_t i) {
   return std::fmod(0.5 + 0.7548776662466927 * (double)(i + 1) + 0.1 * std::sin((double)i), 1.0);
+}
+
+void test::addProducers(func::FuncOp function) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
+  graph::GraphBuilder b(builder, function.getLoc());
+  uint64_t seed = 5000;
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = graph::tensorType(argument);
+    if (!isa<FloatType>(type.getElementType()))
+      continue;
+    SmallVector<int64_t> shape(llvm::reverse(type.getShape()));
+    auto order = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, shape.size())));
+    auto turned = RankedTensorType::get(shape, type.getElementType());
+    auto constant = [&](double low, double high) {
+      SmallVector<Attribute> values;
+      for (int64_t i = 0; i < type.getNumElements(); ++i)
+        values.push_back(builder.getFloatAttr(type.getElementType(), low + (high - low) * number(seed++)));
+      return b.constant(DenseElementsAttr::get(turned, values));
+    };
+    Value scale = constant(0.9, 1), shift = constant(0, 0.02);
+    argument.setType(turned);
+    auto scaled = graph::MulOp::create(builder, function.getLoc(), argument, scale);
+    Value made = b.transpose(b.add(scaled, shift), order);
+    argument.replaceAllUsesExcept(made, scaled);
+  }
+  function.setType(
+      builder.getFunctionType(function.getBody().getArgumentTypes(), function.getFunctionType().getResults()));
 }
 
 void test::addGradients(func::FuncOp function) {

@@ -28,6 +28,10 @@ GradientSample sample(const std::string &op, const std::vector<std::string> &arg
 /// A fixed irregular sequence in [0, 1).
 double number(uint64_t i);
 
+/// Puts a producer before each float argument of @forward, which then has its dimensions in reverse order: a scale and
+/// a shift for each element, and a transpose. What backward parts recompute then has another layout.
+void addProducers(mlir::func::FuncOp function);
+
 /// Rewrites @forward to return the sum of its result under fixed weights, and the gradients of its float arguments.
 void addGradients(mlir::func::FuncOp function);
 

@@ -25,13 +25,18 @@ const std::set<std::string> notDifferentiable = {
 
 class GradientTest : public testing::TestWithParam<GradientSample> {
 protected:
+  void check(bool producers);
+
   JitContext context;
   DivisiContext runtime{runtime::configureThreads(1)};
 };
 
-TEST_P(GradientTest, AgreesWithFiniteDifferences) {
+TEST_P(GradientTest, AgreesWithFiniteDifferences) { check(/*producers=*/false); }
+TEST_P(GradientTest, AgreesBehindProducers) { check(/*producers=*/true); }
+
+void GradientTest::check(bool producers) {
   const GradientSample &sample = GetParam();
-  auto compiled = context.compile(sample.text, /*gradients=*/true);
+  auto compiled = context.compile(sample.text, /*gradients=*/true, nullptr, /*forGpu=*/false, producers);
   ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
   JitFunction &f = **compiled;
   uint64_t seed = 0;

@@ -13,14 +13,16 @@ namespace divisi::test {
 struct JitContext : mlir::MLIRContext {
   JitContext() : MLIRContext(registry(), Threading::DISABLED) { loadAllAvailableDialects(); }
 
-  /// @forward of a text, with its gradients behind the loss if they are wanted. `look` sees the module at the level
-  /// exec, whose kernels may be those for GPUs.
+  /// @forward of a text, with its gradients behind the loss if they are wanted, and producers before its arguments.
+  /// `look` sees the module at the level exec, whose kernels may be those for GPUs.
   llvm::Expected<std::unique_ptr<compiler::JitFunction>>
   compile(const std::string &text, bool gradients, llvm::function_ref<void(mlir::ModuleOp)> look = nullptr,
-          bool forGpu = false) {
+          bool forGpu = false, bool producers = false) {
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, this);
     if (!module)
       return llvm::createStringError("does not parse: " + text);
+    if (producers)
+      addProducers(module->lookupSymbol<mlir::func::FuncOp>("forward"));
     if (gradients)
       addGradients(module->lookupSymbol<mlir::func::FuncOp>("forward"));
     return compiler::JitFunction::compile(*module, look, forGpu);

@@ -79,6 +79,17 @@ TEST_F(ValueTest, GradientsOfProductsWithZeros) {
   EXPECT_EQ(gradients[1], (std::vector<double>{0, 10 * weight[0], 0, 0}));
 }
 
+/// NaN is the maximum and the minimum: they are where the first one is.
+TEST_F(ValueTest, ExtremaAreAtTheFirstNan) {
+  for (const char *op : {"argmax", "argmin"}) {
+    auto f = compile(sample(op, {"3x4xf32"}, "3xi64", "dim = 1 : i64").text, false);
+    ASSERT_TRUE(f);
+    fill<float>(f->inputs[0], {1, NAN, 5, -5, NAN, 2, NAN, 0, 3, 3, 3, 3});
+    f->run(&runtime);
+    EXPECT_EQ(valuesOf<int64_t>(f->outputs[0]), (std::vector<int64_t>{1, 0, 0})) << op;
+  }
+}
+
 /// Long chains become several kernels: recursion and compilers have their limits.
 TEST_F(ValueTest, LongChains) {
   std::string text = "func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %c = graph.constant dense<1.0> : "

@@ -3,11 +3,12 @@
 
     ranks.py --divisi PATH
 
-- saved on 4, resumed on 2 and on 1: the saved weights are the same file
+- saved on 4, resumed on 2 and on 1, and exported by `divisi checkpoint export`: the saved weights are the same file
 - ZeRO: the memory of each of 4 ranks falls by what is split (AdamW's two moments and, with stage 3, the parameters, of which
   every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
 - a rank killed (SIGKILL): the job ends within 5 s, with a line that says so and a non-zero exit code
 - the same with --restarts 2: it goes on from the last checkpoint, with the losses of an undisturbed run
+- `divisi run` gives all ranks one secret, another one each time, unless there is one
 - what mpirun keeps while it runs lies in a folder of that run alone, and is gone after it
 
 Needs only Python. Ends with `N passed, N failed`.
@@ -72,6 +73,8 @@ def other_plans(divisi, work):
         compile(divisi, work / f"p{devices}", *flags)
     subprocess.run(words(divisi, 4, work / "p4", "--steps", "20", "--checkpoint", str(work / "ck"), "--save-weights",
                          str(work / "w4")), check=True)
+    subprocess.run([divisi, "checkpoint", "export", str(work / "ck"), "-o", str(work / "exported")], check=True)
+    assert (work / "exported").read_bytes() == (work / "w4").read_bytes(), "the exported weights are not those saved by 4 ranks"
     for devices in (2, 1):
         subprocess.run(words(divisi, devices, work / f"p{devices}", "--steps", "20", "--checkpoint", str(work / "ck"),
                              "--resume", "--save-weights", str(work / f"w{devices}")), check=True)
@@ -149,12 +152,30 @@ def apart(divisi, work):
     return f"{listed[0]} while it ran"
 
 
+def secret(divisi, work):
+    def given(env):
+        script = "import json, os; json.dump([os.environ.get(n) for n in ('DIVISI_SECRET', 'DIVISI_SECRET_FILE')], open(str(os.getpid()), 'w'))"
+        with tempfile.TemporaryDirectory(dir=work) as folder:  # (mpirun may lose what a process prints that knows no MPI)
+            subprocess.run([divisi, "run", "--devices", "2", sys.executable, "-c", script], check=True, capture_output=True,
+                           env=env, cwd=folder)
+            found = [json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()]
+        assert len(found) == 2 and found[0] == found[1], f"the ranks have {found}"
+        return found[0]
+
+    env = {k: v for k, v in os.environ.items() if k not in ("DIVISI_SECRET", "DIVISI_SECRET_FILE")}
+    (first, none), (second, _) = given(env), given(env)
+    assert len(first) == 64 and none is None and first != second, f"{first} and {second}"
+    assert given(env | {"DIVISI_SECRET": "a" * 20}) == ["a" * 20, None]
+    assert given(env | {"DIVISI_SECRET_FILE": "/x"}) == [None, "/x"]
+    return "64 digits, others each time"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
     passed, failed = 0, 0
-    for case in (other_plans, zero_memory, lost_rank, restarts, apart):
+    for case in (other_plans, zero_memory, lost_rank, restarts, secret, apart):
         with tempfile.TemporaryDirectory() as work:
             try:
                 print(f"ok   {case.__name__}: {case(o.divisi, pathlib.Path(work).resolve())}", flush=True)

@@ -21,7 +21,9 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 FIRST, GROWS = 65536, 2000
 # All whose gradients stay finite, so that no step is skipped which PyTorch's fp32 does.
-CLOSE = "gpt_tiny,inception_tiny,llama_tiny,mlp,mlp_no_loss,moe_tiny,resnet_tiny,unet_tiny"
+CLOSE = "gpt_tiny,inception_tiny,llama_tiny,mlp,mlp_no_loss,moe_tiny,unet_tiny"
+# Small batches and batch norm amplify rounding: PyTorch's own fp16 ends as far from its fp32 (5.18 %, half_drift.py --fp16 resnet_tiny).
+DRIFTING, DRIFT = "resnet_tiny", 0.0518
 WAYS = [(1, ""), (2, "--mesh data=2 --zero 1"), (4, "--mesh data=2,model=2"), (2, "--mesh stage=2 --microbatches 2")]
 TYPES = {"F32": np.float32, "I64": np.int64}
 
@@ -46,10 +48,10 @@ class Tests:
         print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
         self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
 
-    def losses(self, devices, flags, cases):
+    def losses(self, devices, flags, cases, tolerance=0.02):
         optimizers = "sgd,adamw" if devices == 1 else "adamw"
         command = [sys.executable, HERE / "check.py", "--divisi", self.divisi, "--devices", devices, "--cases", cases, "--optimizers", optimizers]
-        command += [f"--compile-args=--precision fp16 {flags}", "--tolerance", "0.02", "--norm-tolerance", "0.2"]
+        command += [f"--compile-args=--precision fp16 {flags}", "--tolerance", tolerance, "--norm-tolerance", "0.2"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         lines = re.findall(r"^(ok  |FAIL) (.*)$", done.stdout, re.MULTILINE)
         for state, line in lines or [("FAIL", done.stderr[-200:])]:
@@ -67,7 +69,12 @@ class Tests:
         done = subprocess.run(list(map(str, run)), capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{model}, {steps} steps: {done.stderr[-300:]}")
-        return {int(f.name[5:]): tensors(f / "state.safetensors") for f in checkpoints.glob("step-*")}
+        found = {}
+        for folder in checkpoints.glob("step-*"):
+            export = [self.divisi, "checkpoint", "export", str(folder), "--all", "-o", str(self.folder / "state")]
+            subprocess.run(export, check=True, capture_output=True)
+            found[int(folder.name[5:])] = tensors(self.folder / "state")
+        return found
 
     def skips(self, devices, flags):
         """Until a step is finite, nothing changes and the factor halves."""
@@ -111,6 +118,7 @@ def main():
         for devices, flags in WAYS:
             tests.losses(devices, flags, CLOSE if devices == 1 else "gpt_tiny,mlp")
             tests.check(f"{devices} devices {flags}: steps that overflow are skipped", tests.skips(devices, flags))
+        tests.losses(1, "", DRIFTING, DRIFT)
         tests.check(f"{GROWS} finite steps double the factor", tests.growth())
     print(f"{tests.passed} passed, {tests.failed} failed")
     return 1 if tests.failed or not tests.passed else 0

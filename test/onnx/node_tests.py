@@ -64,7 +64,8 @@ def main():
     bad = report.judge(cases, errors, everything=not o.filter)
     bad += [f"{name}: {errors[name]}" for name in crashed if not any(line.startswith(name + ":") for line in bad)]
     if o.table:
-        o.table.write_text(report.table(cases, errors, onnx.__version__))
+        old = o.table.read_text() if o.table.is_file() else ""
+        o.table.write_text(report.page(old, report.table(cases, errors, onnx.__version__)))
     print("".join(f"FAIL {line}\n" for line in bad), end="")
     passed = sum(name in errors and not errors[name] for name in report.entries(report.SUPPORTED))
     print(f"{passed} passed, {len(bad)} failed")

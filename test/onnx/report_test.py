@@ -59,6 +59,10 @@ class ReportTest(unittest.TestCase):
         report.update_supported({"test_a": "wrong"}, {"test_a"})
         self.assertEqual(report.SUPPORTED.read_text(), "# head\ntest_c\n")
 
+    def test_page_keeps_what_is_above_the_table(self):
+        self.assertEqual(report.page("# Above\n\n# ONNX operators\nold\n", "# ONNX operators\nnew\n"), "# Above\n\n# ONNX operators\nnew\n")
+        self.assertEqual(report.page("", "# ONNX operators\nnew\n"), "# ONNX operators\nnew\n")
+
     def test_table(self):
         report.REASONS.write_text("test_(b|c): no such rounding\n")
         cases = [case("test_a"), case("test_b"), case("test_a_expanded", expanded=True), case("test_d", "Det")]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How far PyTorch's own bf16 (autocast on the CPU) drifts from fp32 on the test models: the measure for `--precision bf16`.
+"""How far PyTorch's own bf16 or fp16 (autocast on the CPU) drifts from fp32 on the test models: the measure for `--precision`.
 
-    bf16_drift.py [NAME ...]
+    half_drift.py [--fp16] [NAME ...]
 
 Needs torch and onnx, as make_models.py does. One line per model and optimizer: the largest relative difference of a loss in 12 steps.
 """
@@ -14,6 +14,10 @@ import torch
 import make_models
 
 
+HALF = torch.float16 if "--fp16" in sys.argv else torch.bfloat16
+NAMES = [word for word in sys.argv[1:] if word != "--fp16"]
+
+
 def drift(name, model, data, batch, sgd, adamw, loss_of=None, **_):
     """Takes the place of make_models.make."""
     make_models.perturb(model)
@@ -21,7 +25,7 @@ def drift(name, model, data, batch, sgd, adamw, loss_of=None, **_):
     loss_of = loss_of or (lambda f, row: f(*row)[0])
 
     def reduced(f, row):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", HALF):
             return loss_of(f, row)
 
     adam = {"name": "adamw", "lr": adamw[0], "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": adamw[1]}
@@ -36,6 +40,6 @@ def drift(name, model, data, batch, sgd, adamw, loss_of=None, **_):
 if __name__ == "__main__":
     make_models.make = drift
     for i, case in enumerate(make_models.CASES):
-        if len(sys.argv) < 2 or case.__name__ in sys.argv[1:]:
+        if not NAMES or case.__name__ in NAMES:
             torch.manual_seed(1000 + i)
             case(case.__name__)

@@ -1,0 +1,414 @@
+#!/usr/bin/env python3
+"""Makes the files that PyTorch's exporters write of small models, and what PyTorch does when it trains them.
+
+    python make_exports.py [case ...]
+
+<case>/EXPORTER.onnx    the file as it was written, without the places in source files that it names
+<case>/data/<name>.npy  one file per input: consecutive rows are consecutive batches
+<case>/reference.json   losses of 12 steps in train(), and for each file what trains in it and what is expected
+
+Needs torch, onnx, onnxscript and numpy.
+"""
+import copy, io, json, math, pathlib, sys
+import numpy as np
+import onnx
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "models"))
+import make_models  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+K, STEPS = make_models.K, make_models.STEPS
+OPTIMIZERS = (
+    {"name": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 1e-2},
+    {"name": "adamw", "lr": 5e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.1},
+)
+
+
+# ---------------------------------------------------------------- the exporters
+
+def torchscript(model, args, inputs, training):
+    """The older exporter: as training wants it, or with its defaults, which are for inference."""
+    options = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False} if training else {}
+    f = io.BytesIO()
+    torch.onnx.export(model, args, f, dynamo=False, input_names=inputs, output_names=["loss"], **options)
+    return onnx.load_from_string(f.getvalue())
+
+
+def dynamo(model, args, inputs, optimize):
+    return torch.onnx.export(model, args, dynamo=True, optimize=optimize, verbose=False,
+                             input_names=inputs, output_names=["loss"]).model_proto
+
+
+EXPORTERS = {
+    "torchscript": lambda m, *a: torchscript(m.train(), *a, training=True),
+    "torchscript_default": lambda m, *a: torchscript(m.train(), *a, training=False),
+    "dynamo": lambda m, *a: dynamo(m.train(), *a, optimize=False),
+    "dynamo_default": lambda m, *a: dynamo(m.train(), *a, optimize=True),
+    "dynamo_eval": lambda m, *a: dynamo(m.eval(), *a, optimize=False),
+}
+
+
+def without_places(m):
+    """Removes the lines of source files that made a node, which hold this machine's paths, and what is there twice."""
+    def clean(x):
+        if "doc_string" in x.DESCRIPTOR.fields_by_name:
+            x.ClearField("doc_string")
+        if "metadata_props" in x.DESCRIPTOR.fields_by_name:
+            kept = [p for p in x.metadata_props if p.key not in ("namespace", "pkg.torch.onnx.stack_trace")]
+            del x.metadata_props[:]
+            x.metadata_props.extend(kept)
+
+    def graph(g):
+        for x in [g, *g.node, *g.initializer, *g.value_info, *g.input, *g.output]:
+            clean(x)
+        for a in (a for n in g.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH):
+            graph(a.g)
+    clean(m)
+    graph(m.graph)
+    assert str(HERE).encode() not in m.SerializeToString(), "path left in model"
+    return m
+
+
+def trained_in(m, model):
+    """Names of the initializers that hold a parameter which PyTorch trains, perhaps in another order."""
+    trained = {n: p.detach().numpy() for n, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
+    sorts = [np.sort(p, axis=None) for p in trained.values() if p.size > 1]
+    names = []
+    for i in m.graph.initializer:
+        if i.data_type == onnx.TensorProto.FLOAT and i.name not in dict(model.named_buffers()):
+            a = onnx.numpy_helper.to_array(i)
+            if i.name in trained or any(a.size == s.size and np.array_equal(np.sort(a, axis=None), s) for s in sorts):
+                names.append(i.name)
+    return sorted(names)
+
+
+def make(name, model, data, batch, expect):
+    """One case. expect: {exporter: {"refused": text} or {"warnings": [texts], "flags": text}}; a file that is not refused
+    must train as PyTorch does, unless it says "differs"."""
+    folder = HERE / name
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    data = {n: np.ascontiguousarray(v) for n, v in data.items()}
+    first = tuple(make_models.batches(data, batch)[0])
+    runs = []
+    for opt in OPTIMIZERS:
+        losses, grads, after = make_models.train(model, data, batch, opt, lambda f, row: f(*row))
+        runs.append({"optimizer": opt, "losses": losses})
+    print(name, *(f"{x:.4f}" for x in losses))
+    files = {}
+    for exporter, expected in expect.items():
+        m = without_places(EXPORTERS[exporter](copy.deepcopy(model), first, list(data)))
+        raw = m.SerializeToString()
+        assert len(raw) < 50_000, f"{name}/{exporter}.onnx has {len(raw)} bytes"
+        (folder / f"{exporter}.onnx").write_bytes(raw)
+        files[exporter] = {"trains": trained_in(m, model), **expected}
+    for n, v in data.items():
+        np.save(folder / "data" / f"{n}.npy", v)
+    ref = {"inputs": {n: {"shape": [batch, *v.shape[1:]], "dtype": str(v.dtype)} for n, v in data.items()},
+           "batch": batch, "steps": STEPS, "files": files, "runs": runs, "torch": torch.__version__.split("+")[0]}
+    (folder / "reference.json").write_text(json.dumps(ref, indent=1) + "\n")
+
+
+# ---------------------------------------------------------------- models
+
+class BatchNorm(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.conv, s.bn = nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4)
+        s.fc, s.norm, s.out = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)
+
+    def forward(s, x, label):
+        x = F.relu(s.bn(s.conv(x))).mean((2, 3))
+        return F.cross_entropy(s.out(torch.tanh(s.norm(s.fc(x)))), label)
+
+
+class Dropout(nn.Module):
+    def __init__(s, p):
+        super().__init__()
+        s.fc1, s.drop, s.fc2 = nn.Linear(6, 16), nn.Dropout(p), nn.Linear(16, 3)
+
+    def forward(s, x, label):
+        return F.cross_entropy(s.fc2(s.drop(torch.tanh(s.fc1(x)))), label)
+
+
+class Attention(nn.Module):
+    """One head over a sequence. `parts` says which buffers there are."""
+    def __init__(s, vocab, length, c, parts):
+        super().__init__()
+        s.emb, s.qkv, s.norm, s.head = nn.Embedding(vocab, c), nn.Linear(c, 3 * c), nn.LayerNorm(c), nn.Linear(c, vocab)
+        s.c, s.parts = c, parts
+        if "tables" in parts:
+            angle = torch.arange(length)[:, None] * 100.0 ** (-torch.arange(0, c, 2) / c)
+            s.register_buffer("pe", torch.cat((angle.sin(), angle.cos()), 1))
+            s.register_buffer("inv_freq", 100.0 ** (-torch.arange(0, c, 2) / c), persistent=False)
+            s.register_buffer("betas", torch.linspace(1e-2, 0.2, length))
+            s.temperature = nn.Parameter(torch.tensor(1.3))
+        if "masks" in parts:
+            s.register_buffer("bias", torch.ones(length, length).tril()[None, None])
+            s.register_buffer("future", torch.full((length, length), -math.inf).triu(1))
+
+    def forward(s, idx, targets):
+        x, scale = s.emb(idx), 1 / math.sqrt(s.c)
+        if "tables" in s.parts:
+            x = x + s.pe + s.betas[:, None]
+            scale = scale * s.temperature
+        q, k, v = s.qkv(s.norm(x)).chunk(3, -1)
+        if "tables" in s.parts:
+            angle = torch.arange(idx.size(1)).float()[:, None] * s.inv_freq
+            q = q * torch.cat((angle, angle), -1).cos() * torch.tensor([0.5, 1.25] * (s.c // 2))
+        w = q @ k.transpose(1, 2) * scale
+        if "masks" in s.parts:
+            w = (w + s.future).masked_fill(s.bias[0] == 0, -math.inf)
+        logits = s.head(x + w.softmax(-1) @ v)
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+
+
+class Tied(nn.Module):
+    def __init__(s, vocab, c):
+        super().__init__()
+        s.wte, s.fc, s.head = nn.Embedding(vocab, c), nn.Linear(c, c), nn.Linear(c, vocab, bias=False)
+        s.head.weight = s.wte.weight
+
+    def forward(s, idx, targets):
+        logits = s.head(torch.tanh(s.fc(s.wte(idx))))
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+
+
+class Norms(nn.Module):
+    """Two layer norms that are equal at the start."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.norm1, s.fc2, s.norm2, s.out = nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3)
+
+    def forward(s, x, label):
+        return F.cross_entropy(s.out(s.norm2(s.fc2(torch.tanh(s.norm1(s.fc(x)))))), label)
+
+
+class Bce(nn.Module):
+    def __init__(s, **loss):
+        super().__init__()
+        s.fc, s.out, s.criterion = nn.Linear(6, 8), nn.Linear(8, 3), nn.BCEWithLogitsLoss(**loss)
+
+    def forward(s, x, label):
+        return s.criterion(s.out(torch.tanh(s.fc(x))), label)
+
+
+class Encoder(nn.Module):
+    """A transformer's layer; the projection's bias starts at zero, as in nn.MultiheadAttention."""
+    def __init__(s, p):
+        super().__init__()
+        s.p, s.inp, s.qkv, s.proj, s.out = p, nn.Linear(6, 8), nn.Linear(8, 24), nn.Linear(8, 8), nn.Linear(8, 3)
+        s.drop, s.norm = nn.Dropout(p), nn.LayerNorm(8)
+        nn.init.zeros_(s.proj.bias)
+
+    def forward(s, x, label):
+        x = s.inp(x)
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in s.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=s.p if s.training else 0.0).transpose(1, 2).flatten(2)
+        # (of two dimensions, as nn.MultiheadAttention multiplies)
+        y = s.proj(y.flatten(0, 1)).view_as(x)
+        return F.cross_entropy(s.out(s.norm(x + s.drop(y)).mean(1)), label)
+
+
+class Dlrm(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.emb = nn.ModuleList(nn.Embedding(9, 4) for _ in range(2))
+        s.bottom, s.top = nn.Linear(3, 4), nn.Linear(7, 1)
+
+    def forward(s, x, ids, label):
+        e = [s.bottom(x)] + [m(ids[:, k]) for k, m in enumerate(s.emb)]
+        z = torch.stack(e, 1)
+        i, j = torch.tril_indices(3, 3, -1)
+        z = torch.cat((e[0], (z @ z.transpose(1, 2))[:, i, j]), 1)
+        return F.binary_cross_entropy_with_logits(s.top(z)[:, 0], label)
+
+
+class Lora(nn.Module):
+    """A frozen layer and a low-rank update of it."""
+    def __init__(s):
+        super().__init__()
+        s.base, s.out = nn.Linear(6, 8).requires_grad_(False), nn.Linear(8, 3)
+        s.lora_A, s.lora_B = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.zeros(8, 2))
+
+    def forward(s, x, label):
+        return F.cross_entropy(s.out(torch.tanh(s.base(x) + 2 * (x @ s.lora_A.T @ s.lora_B.T))), label)
+
+
+class WeightNorm(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.fc, s.norm, s.out = nn.utils.parametrizations.weight_norm(nn.Linear(6, 8)), nn.GroupNorm(2, 8), nn.Linear(8, 3)
+
+    def forward(s, x, label):
+        return F.cross_entropy(s.out(s.norm(torch.tanh(s.fc(x)))), label)
+
+
+class Siamese(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.enc, s.out = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Tanh()), nn.Linear(8, 1)
+
+    def forward(s, a, b, label):
+        return F.binary_cross_entropy_with_logits(s.out((s.enc(a) - s.enc(b)).abs())[:, 0], label)
+
+
+class Scaled(nn.Module):
+    """A learned temperature that passes through exp, as CLIP's, and a learned power, as GeM pooling's."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.out = nn.Linear(6, 8), nn.Linear(8, 3)
+        s.logit_scale, s.p = nn.Parameter(torch.tensor([0.4])), nn.Parameter(torch.tensor([3.0]))
+
+    def forward(s, x, label):
+        x = torch.sigmoid(s.fc(x)).pow(s.p)
+        return F.cross_entropy(s.out(x) * s.logit_scale.exp(), label)
+
+
+# ---------------------------------------------------------------- cases
+
+def rows(*shape):
+    return torch.randn(*shape).numpy()
+
+
+def classes(n, width, count):
+    x, y = make_models.vectors(n, width, count)
+    return {"x": x, "label": y}
+
+
+def bits(n, width, *shape):
+    x = torch.randn(n, width)
+    y = (x @ torch.randn(width, *shape) > 0).float()
+    return {"x": x.numpy(), "label": y.numpy()}
+
+
+def sequences(n, length=8, vocab=11):
+    x, y = make_models.tokens(n, length, vocab)
+    return {"idx": x, "targets": y}
+
+
+def perturbed(model):
+    """No two parameters equal, none all zero: nothing that an exporter could merge or leave out."""
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.02 * torch.randn_like(p))
+    return model
+
+
+AGREES = {}
+MADE_UP = {"warnings": ["gave them names of its own"]}
+IDLE = {"warnings": ["dropout does nothing (node_clone in drop)"]}
+
+
+def batch_norm(name):
+    x, y = make_models.images(K * 8, 2, 6, 6, 3)
+    refused = {"refused": "folded batch norm"}
+    make(name, BatchNorm(), {"x": x, "label": y}, 8, {
+        "torchscript": AGREES, "torchscript_default": refused, "dynamo": AGREES, "dynamo_default": refused,
+        "dynamo_eval": {"warnings": ["batch norm was exported in inference form", "in norm"]}})
+
+
+def dropout(name):
+    # Random numbers are each framework's own: only whether dropout is there can be compared.
+    active = {"differs": True, "dropouts": 1}
+    make(name, Dropout(0.3), classes(K * 8, 6, 3), 8, {
+        "torchscript": active, "dynamo": active, "dynamo_default": active,
+        "dynamo_eval": {"differs": True, "dropouts": 0, "warnings": ["dropout does nothing (node_clone in drop)"]}})
+
+
+def dropout_of_zero(name):
+    # The older exporter's default file is as one of a module without dropout: nothing in it says otherwise.
+    make(name, Dropout(0.0), classes(K * 8, 6, 3), 8, {
+        "torchscript": AGREES, "torchscript_default": AGREES, "dynamo": IDLE, "dynamo_default": AGREES})
+
+
+def buffers(name):
+    guess = ["no parameters, and they are not trained: pe, betas", "they are trained: temperature"]
+    make(name, perturbed(Attention(11, 8, 8, ("tables",))), sequences(K * 4), 4, {
+        "torchscript": {"warnings": guess}, "torchscript_default": {"refused": "perhaps from parameters"},
+        "dynamo": AGREES, "dynamo_default": {"refused": "computed it from 'temperature'"}})
+
+
+def masks(name):
+    make(name, perturbed(Attention(11, 8, 8, ("masks",))), sequences(K * 4), 4, {
+        "torchscript": AGREES, "torchscript_default": MADE_UP, "dynamo": AGREES, "dynamo_default": MADE_UP})
+
+
+def tied(name):
+    make(name, Tied(11, 8), sequences(K * 4), 4, {
+        "torchscript": AGREES, "torchscript_default": {"refused": "transposed copy of 'wte.weight'"},
+        "dynamo": AGREES, "dynamo_default": {"refused": "transposed copy of 'head.weight'"}})
+
+
+def equal_norms(name):
+    merged = {"refused": "'norm2.weight': the exporter merged it with 'norm1.weight'"}
+    make(name, Norms(), classes(K * 8, 6, 3), 8, {
+        "torchscript": AGREES, "torchscript_default": merged, "dynamo": AGREES, "dynamo_default": merged})
+
+
+def bce(name):
+    make(name, Bce(), bits(K * 8, 6, 3), 8, dict.fromkeys(("torchscript", "torchscript_default", "dynamo", "dynamo_default"), AGREES))
+
+
+def bce_pos_weight(name):
+    guess = {"warnings": ["they are not trained: criterion.pos_weight"]}
+    make(name, Bce(pos_weight=torch.tensor([1.0, 2.0, 3.0])), bits(K * 8, 6, 3), 8, {
+        "torchscript": guess, "torchscript_default": guess, "dynamo": AGREES, "dynamo_default": AGREES})
+
+
+def encoder(name):
+    data = {"x": rows(K * 4, 5, 6), "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, Encoder(0.0), data, 4, {
+        "torchscript": AGREES, "torchscript_default": {"refused": "'norm.bias': the exporter merged it with 'proj.bias'"},
+        "dynamo": IDLE, "dynamo_default": {"refused": "'proj.bias': the exporter left it out"}})
+
+
+def encoder_dropout(name):
+    # After attention, and attention's own.
+    data = {"x": rows(K * 4, 5, 6), "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, perturbed(Encoder(0.2)), data, 4, {
+        "torchscript": {"differs": True, "dropouts": 2}, "dynamo": {"differs": True, "dropouts": 2},
+        "dynamo_default": {"differs": True, "dropouts": 1, "warnings": [*MADE_UP["warnings"], "dropout does nothing (scaled_dot_product_attention)"]}})
+
+
+def dlrm(name):
+    data = {"x": rows(K * 8, 3), "ids": torch.randint(0, 9, (K * 8, 2)).numpy(), "label": torch.rand(K * 8).round().numpy()}
+    make(name, Dlrm(), data, 8, dict.fromkeys(("torchscript", "torchscript_default", "dynamo", "dynamo_default"), AGREES))
+
+
+def lora(name):
+    # No exporter writes down that a parameter is frozen.
+    frozen = {"flags": "--freeze base.*"}
+    make(name, Lora(), classes(K * 8, 6, 3), 8, {
+        "torchscript": frozen, "torchscript_default": {**frozen, **MADE_UP}, "dynamo": frozen, "dynamo_default": {**frozen, **MADE_UP}})
+
+
+def weight_norm(name):
+    make(name, WeightNorm(), classes(K * 8, 6, 3), 8, {
+        "torchscript": AGREES, "dynamo": AGREES,
+        "dynamo_default": {"refused": "computed it from 'fc.parametrizations.weight.original0'"}})
+
+
+def siamese(name):
+    data = {"a": rows(K * 8, 6), "b": rows(K * 8, 6), "label": torch.rand(K * 8).round().numpy()}
+    make(name, Siamese(), data, 8, dict.fromkeys(("torchscript", "torchscript_default", "dynamo", "dynamo_default"), AGREES))
+
+
+def scalars(name):
+    guess = {"warnings": ["they are trained: p;"]}
+    make(name, Scaled(), classes(K * 8, 6, 3), 8, {
+        "torchscript": guess, "torchscript_default": guess, "dynamo": AGREES,
+        "dynamo_default": {"refused": "computed it from 'logit_scale'"}})
+
+
+CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
+         encoder_dropout, dlrm, lora, weight_norm, siamese, scalars]
+
+if __name__ == "__main__":
+    for i, c in enumerate(CASES):
+        if len(sys.argv) < 2 or c.__name__ in sys.argv[1:]:
+            torch.manual_seed(2000 + i)
+            c(c.__name__)

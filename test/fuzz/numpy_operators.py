@@ -1,0 +1,142 @@
+"""Operators in NumPy, from ONNX's definitions, where the package's own reference rounds to float32, lacks a case, or fails."""
+
+import itertools
+import math
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+
+
+class Operator(OpRun):
+    op_domain = ""
+
+
+def erf(x):
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+class Erf(Operator):
+    def _run(self, x):
+        return (erf(x),)
+
+
+class Gelu(Operator):
+    def _run(self, x, approximate=None):
+        if approximate == "tanh":
+            return (0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),)
+        return (0.5 * x * (1 + erf(x / math.sqrt(2))),)
+
+
+class SwiGLU(Operator):
+    def _run(self, gate, linear, alpha=None):
+        return (gate / (1 + np.exp(-alpha * gate)) * linear,)
+
+
+class Mean(Operator):
+    def _run(self, *terms):
+        return (sum(terms[1:], terms[0]) / len(terms),)
+
+
+class MeanVarianceNormalization(Operator):
+    def _run(self, x, axes=None):
+        axes = tuple(axes)
+        mean = x.mean(axis=axes, keepdims=True)
+        return ((x - mean) / (np.sqrt((x * x).mean(axis=axes, keepdims=True) - mean**2) + 1e-9),)
+
+
+class LRN(Operator):
+    def _run(self, x, alpha=None, beta=None, bias=None, size=None):
+        total = np.zeros_like(x)
+        for c in range(x.shape[1]):
+            low, high = max(0, c - (size - 1) // 2), min(x.shape[1], c + math.ceil((size - 1) / 2) + 1)
+            total[:, c] = (x[:, low:high] ** 2).sum(axis=1)
+        return (x / (bias + alpha / size * total) ** beta,)
+
+
+class MaxPool(Operator):
+    """The package's own takes padding that differs at the two ends for something else."""
+
+    def _run(self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, pads=None, storage_order=None, strides=None):
+        rank = x.ndim - 2
+        strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+        spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel_shape)]
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            outer = [max(0, (-(-n // s) - 1) * s + w - n) for n, s, w in zip(x.shape[2:], strides, spans)]
+            small, large = [p // 2 for p in outer], [p - p // 2 for p in outer]
+            pads = small + large if auto_pad == "SAME_UPPER" else large + small
+        room = [n + a + b - w for n, a, b, w in zip(x.shape[2:], pads, pads[rank:], spans)]
+        sizes = [(-(-r // s) if ceil_mode else r // s) + 1 for r, s in zip(room, strides)]
+        # A last window that begins in the padding behind is none.
+        sizes = [o - 1 if (o - 1) * s >= n + a else o for o, s, n, a in zip(sizes, strides, x.shape[2:], pads)]
+        wide = [(0, 0), (0, 0), *((a, b + s + w) for a, b, s, w in zip(pads, pads[rank:], strides, spans))]
+        padded = np.pad(x, wide, constant_values=-np.inf)
+        windows = [
+            padded[(..., *(slice(o * d, o * d + s * (n - 1) + 1, s) for o, d, s, n in zip(offset, dilations, strides, sizes)))]
+            for offset in np.ndindex(*kernel_shape)
+        ]
+        return (np.max(windows, axis=0),)
+
+
+class GlobalMaxPool(Operator):
+    def _run(self, x):
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+class GlobalLpPool(Operator):
+    def _run(self, x, p=None):
+        return ((np.abs(x) ** p).sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p),)
+
+
+class AffineGrid(Operator):
+    """Of two spatial dimensions."""
+
+    def _run(self, theta, size, align_corners=None):
+        n, _, h, w = (int(s) for s in size)
+        at = lambda k: np.linspace(-1, 1, k) if align_corners else (2 * np.arange(k) + 1) / k - 1
+        y, x = np.meshgrid(at(h), at(w), indexing="ij")
+        grid = np.stack([x, y, np.ones_like(x)], -1).reshape(-1, 3)
+        return ((grid @ np.swapaxes(theta, 1, 2)).reshape(n, h, w, 2),)
+
+
+class GatherElements(Operator):
+    def _run(self, data, indices, axis=None):
+        places = list(np.indices(indices.shape))
+        places[axis] = np.where(indices < 0, indices + data.shape[axis], indices)
+        return (data[tuple(places)],)
+
+
+class Scatter(Operator):
+    def _run(self, data, indices, updates, axis=None):
+        result = data.copy()
+        places = list(np.indices(indices.shape))
+        places[axis or 0] = indices
+        result[tuple(places)] = updates
+        return (result,)
+
+
+class Upsample(Operator):
+    def _run(self, x, scales, mode=None):
+        for d, scale in enumerate(scales):
+            x = np.take(x, np.floor(np.arange(int(x.shape[d] * scale)) / scale).astype(int), axis=d)
+        return (x,)
+
+
+class ConvTranspose(Operator):
+    def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=None, kernel_shape=None, output_padding=None,
+             output_shape=None, pads=None, strides=None):
+        rank = x.ndim - 2
+        strides, dilations = strides or [1] * rank, dilations or [1] * rank
+        more, pads = output_padding or [0] * rank, pads or [0] * 2 * rank
+        full = [s * (i - 1) + m + d * (k - 1) + 1 for s, i, m, d, k in zip(strides, x.shape[2:], more, dilations, w.shape[2:])]
+        inputs, each = w.shape[0] // group, w.shape[1]
+        y = np.zeros((x.shape[0], group * each, *full), x.dtype)
+        for c, offset in itertools.product(range(group), np.ndindex(*w.shape[2:])):
+            taken = x[:, c * inputs : (c + 1) * inputs]
+            part = np.einsum("ni...,io->no...", taken, w[(slice(c * inputs, (c + 1) * inputs), slice(None), *offset)])
+            where = tuple(slice(o * d, o * d + s * (i - 1) + 1, s) for o, d, s, i in zip(offset, dilations, strides, x.shape[2:]))
+            y[(slice(None), slice(c * each, (c + 1) * each), *where)] += part
+        y = y[(slice(None), slice(None), *(slice(p, f - q) for p, q, f in zip(pads, pads[rank:], full)))]
+        return (y if b is None else y + b.reshape(-1, *[1] * rank),)
+
+
+ALL = Operator.__subclasses__()

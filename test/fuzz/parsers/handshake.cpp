@@ -1,0 +1,88 @@
+// How ranks make themselves known over TCP: what a stranger says to who waits, and to who comes. Whoever gets in has proved that it knows
+// the secret; here only the harness does, where the first byte asks for it.
+#include "runtime/comm/tcp/Handshake.h"
+#include "test/fuzz/parsers/Input.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sys/socket.h>
+
+using namespace divisi;
+using namespace divisi::runtime;
+
+namespace {
+const Secret secret{"only ranks know this", true};
+
+/// Up to `most` bytes of the input, which then begins behind them.
+std::string_view take(std::string_view &input, size_t most) {
+  std::string_view taken = input.substr(0, most);
+  input.remove_prefix(taken.size());
+  return taken;
+}
+
+void say(const Socket &to, std::string_view words) { (void)::send(to.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }
+
+/// A stranger comes to rank 0.
+void visit(Socket here, Socket there, std::string_view input, bool honest) {
+  Visitor visitor(std::move(here), secret, 0);
+  Hello hello;
+  std::string_view said = take(input, sizeof hello);
+  std::memcpy(&hello, said.data(), said.size());
+  say(there, said.substr(0, said.size() / 2));
+  visitor.listen();
+  say(there, said.substr(said.size() / 2));
+  if (visitor.state() == Visitor::State::Speaks)
+    visitor.listen();
+  Challenge challenge;
+  bool asked = ::recv(there.get(), &challenge, sizeof challenge, MSG_DONTWAIT) == sizeof challenge;
+  if (asked && honest) {
+    Digest proof = proofOf(secret, "coming", hello, challenge);
+    say(there, {reinterpret_cast<const char *>(proof.data()), proof.size()});
+  } else {
+    say(there, input);
+  }
+  there = Socket();
+  for (int turn = 0; turn < 2 && visitor.state() == Visitor::State::Speaks; ++turn) // as ranks do
+    visitor.listen();
+  if ((visitor.state() == Visitor::State::Known) != (asked && honest))
+    std::abort();
+  if (visitor.state() == Visitor::State::Known && ::strnlen(visitor.hello().host, sizeof hello.host) == sizeof hello.host)
+    std::abort();
+}
+
+/// Rank 1 comes to a stranger, who has answered before it was asked.
+void meet(Socket here, Socket there, std::string_view input) {
+  say(there, input);
+  ::shutdown(there.get(), SHUT_WR);
+  std::string why;
+  Hello hello;
+  hello.rank = 1;
+  if (greet(std::move(here), 0, hello, secret, Clock::now() + std::chrono::seconds(1), why))
+    std::abort();
+}
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  int ends[2];
+  if (size < 1 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return 0;
+  Socket here(ends[0]), there(ends[1]);
+  if (data[0] & 1)
+    meet(std::move(here), std::move(there), fuzz::text(data + 1, size - 1));
+  else
+    visit(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] & 2);
+  return 0;
+}
+
+/// Begins as a rank does mostly.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
+  size = LLVMFuzzerMutate(data, size, most);
+  if (seed % 4 != 0 && size >= 1 + sizeof Hello::known)
+    std::memcpy(data + 1, &Hello::known, sizeof Hello::known);
+  if (seed % 8 == 1 && size < 1 + sizeof(Hello) + sizeof(Digest) && most >= 1 + sizeof(Hello) + sizeof(Digest)) {
+    std::fill(data + size, data + 1 + sizeof(Hello) + sizeof(Digest), uint8_t(seed >> 8));
+    size = 1 + sizeof(Hello) + sizeof(Digest);
+  }
+  return size;
+}

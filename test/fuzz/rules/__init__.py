@@ -1,0 +1,28 @@
+"""How each operator is drawn: RULES has, by operator, the rules with the opsets that they are for."""
+
+import dataclasses
+from collections.abc import Callable
+
+
+@dataclasses.dataclass
+class Rule:
+    draw: Callable  # (graph, operator): adds the node, with what it needs before it
+    since: int
+    until: int
+
+
+RULES = {}
+
+
+def rule(*operators, since=13, until=99):
+    """Registers a function as the rule of operators, for opsets from `since` to `until`."""
+
+    def register(function):
+        for operator in operators:
+            RULES.setdefault(operator, []).append(Rule(function, since, until))
+        return function
+
+    return register
+
+
+from rules import contraction, elementwise, indexing, integers, network, rearrange, reduction, sequence, shape  # noqa: E402,F401
