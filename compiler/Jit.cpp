@@ -32,21 +32,9 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   auto add = [&](StringRef name, auto *function) {
     map[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
   };
-  add("divisi_launch", &divisi_launch);
-  add("divisi_wants", &divisi_wants);
-  add("divisi_copy", &divisi_copy);
-  add("divisi_gemm", &divisi_gemm);
-  add("divisi_gemm_epilogue", &divisi_gemm_epilogue);
-  add("divisi_attention", &divisi_attention);
-  add("divisi_attention_grad", &divisi_attention_grad);
-  add("divisi_conv_forward", &divisi_conv_forward);
-  add("divisi_conv_input_grad", &divisi_conv_input_grad);
-  add("divisi_conv_filter_grad", &divisi_conv_filter_grad);
-  add("divisi_top_k", &divisi_top_k);
-  add("divisi_collective", &divisi_collective);
-  add("divisi_await", &divisi_await);
-  add("divisi_send", &divisi_send);
-  add("divisi_receive", &divisi_receive);
+#define DIVISI_ADD(service) add(#service, &service);
+  DIVISI_SERVICES(DIVISI_ADD)
+#undef DIVISI_ADD
   return map;
 }
 
@@ -83,12 +71,11 @@ static llvm::Expected<const DivisiProgram *> load(std::unique_ptr<llvm::orc::LLJ
 static llvm::Expected<const DivisiProgram *> loadOptimized(ModuleOp module, std::unique_ptr<llvm::orc::LLJIT> &jit) {
   if (failed(codegen::lowerToLlvm(module, {})))
     return problem("lowering failed");
-  std::string error;
-  auto objects = codegen::emitObjects(module, {}, 1, error);
-  if (objects.empty())
-    return problem(error);
+  auto objects = codegen::emitObjects(module, {}, 1);
+  if (!objects)
+    return objects.takeError();
   return load(jit, [&](llvm::orc::LLJIT &to) -> llvm::Error {
-    for (auto &object : objects)
+    for (auto &object : *objects)
       if (auto failed = to.addObjectFile(std::move(object)))
         return failed;
     return llvm::Error::success();

@@ -167,16 +167,15 @@ static json::Object tablesOf(ModuleOp module) {
   return tables;
 }
 
-/// A collective or transfer of a task.
-static json::Object collective(exec::CallOp call, StringAttr name) {
-  json::Object entry{{"id", call.getParams()[0]}, {"name", name.getValue()}};
-  if (call.getService() != "divisi_collective")
+/// A collective or message of a task.
+static json::Object collective(exec::CallOp call, const dist::Mesh &mesh) {
+  json::Object entry{{"id", (int64_t)*call.getId()}, {"name", call.getLabel().value_or("")}};
+  auto names = call.getPayload()->getAttrOfType<ArrayAttr>("axes");
+  if (!names) // a message
     return entry;
-  auto word = [](size_t bytes) { return bytes / sizeof(int64_t); };
-  int64_t count = call.getParams()[word(offsetof(DivisiCollective, axis_count))];
   json::Array axes;
-  for (int64_t axis : call.getParams().slice(word(offsetof(DivisiCollective, axes)), count))
-    axes.push_back(axis);
+  for (auto name : names.getAsRange<StringAttr>())
+    axes.push_back(*mesh.find(name.getValue()));
   entry["axes"] = std::move(axes);
   return entry;
 }
@@ -203,13 +202,11 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       for (const auto &axis : meshOf(task).axes)
         mesh.push_back(json::Object{{"name", axis.name}, {"size", axis.size}});
     for (auto call : task.getOps<exec::CallOp>()) {
-      auto name = call->getAttrOfType<StringAttr>(exec::names::collective);
-      if (name && known.insert(call.getParams()[0]).second)
-        collectives.push_back(collective(call, name));
-      if (call.getService() == "divisi_send") {
-        auto word = [&](size_t offset) { return call.getParams()[offset / sizeof(int64_t)]; };
-        int64_t &most = messages[{dist::stageOf(task), word(offsetof(DivisiTransfer, stage))}];
-        most = std::max(most, word(offsetof(DivisiTransfer, bytes)));
+      if (call.communicates() && known.insert(*call.getId()).second)
+        collectives.push_back(collective(call, meshOf(task)));
+      if (auto send = dyn_cast<dist::SendOp>(call.getPayload())) {
+        int64_t &most = messages[{dist::stageOf(task), send.getStage()}];
+        most = std::max(most, graph::bytesOf(send.getInput().getType()));
       }
     }
     for (unsigned i = 0; i < task.getNumArguments(); ++i) {

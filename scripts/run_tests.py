@@ -64,6 +64,7 @@ def suites(build):
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("models", models),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
+            Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
@@ -100,6 +101,7 @@ def suites(build):
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
+            Suite("cleaned-all", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi, "--all"]),
             Suite("pipelines-all", [*pipelines, "--all"]),
             Suite("fuzz-texts-all", [*texts, "--count", "500", "--seed", "1"]),
             Suite("indices-all", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi]),

@@ -85,21 +85,15 @@ LogicalResult codegen::checkPlaces(ModuleOp module) {
         op->emitOpError(what);
         return WalkResult::interrupt();
       };
-      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp>(op))
+      auto item = dyn_cast<exec::ItemInterface>(op);
+      if (!item || op->getNumResults() == 0)
         return WalkResult::advance();
-      auto offsets = op->getAttrOfType<DenseI64ArrayAttr>("offsets");
-      if (!offsets || offsets.size() != op->getNumResults())
+      DenseI64ArrayAttr offsets = item.getOffsetsAttr();
+      if (!offsets)
         return fail("needs 'offsets' with a place for each of its results");
       for (auto [offset, result] : llvm::zip(offsets.asArrayRef(), op->getResults()))
         if (!isPlace(offset) || (offset & ~exec::slotBit) + graph::bytesOf(result.getType()) > arena)
           return fail("has a result outside of the arena of " + Twine(arena) + " bytes");
-      auto call = dyn_cast<exec::CallOp>(op);
-      if (!call || !call->hasAttr(exec::names::workspace))
-        return WalkResult::advance();
-      ArrayRef<int64_t> params = call.getParams();
-      if (call.getOutputs().empty() || params.empty() ||
-          graph::bytesOf(call.getOutputs().back().getType()) != params.back())
-        return fail("needs a last result of the bytes that its last parameter names: its workspace");
       return WalkResult::advance();
     });
     if (checked.wasInterrupted())

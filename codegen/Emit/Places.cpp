@@ -19,7 +19,7 @@ int64_t Places::of(Value value) {
     return of(op->getOperand(0));
   auto constant = dyn_cast<graph::ConstantOp>(op);
   if (!constant)
-    return op->getAttrOfType<DenseI64ArrayAttr>("offsets")[cast<OpResult>(value).getResultNumber()];
+    return cast<exec::ItemInterface>(op).getOffsetsAttr()[cast<OpResult>(value).getResultNumber()];
   auto [it, fresh] = offsets.try_emplace(constant.getValue(), bytes.size());
   if (fresh) {
     auto data = bytesOf(cast<DenseElementsAttr>(constant.getValue()));
@@ -33,7 +33,8 @@ SmallVector<int64_t> Places::ofAll(Operation *op) {
   SmallVector<int64_t> places;
   for (Value operand : op->getOperands())
     places.push_back(of(operand));
-  llvm::append_range(places, op->getAttrOfType<DenseI64ArrayAttr>("offsets").asArrayRef());
+  for (Value result : op->getResults())
+    places.push_back(of(result));
   return places;
 }
 

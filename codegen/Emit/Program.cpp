@@ -2,6 +2,7 @@
 
 #include "codegen/Emit/KernelTable.h"
 #include "codegen/Emit/Places.h"
+#include "codegen/Emit/Services.h"
 #include "codegen/Kernels/BatchKernels.h"
 #include "dialects/Graph/Graph.h"
 #include "divisi/abi.h"
@@ -45,7 +46,8 @@ public:
     }
     declareServices();
     for (func::FuncOp task : tasks) {
-      emitTask(task);
+      if (failed(emitTask(task)))
+        return failure();
       task.erase();
     }
     emitProgram();
@@ -136,7 +138,6 @@ private:
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     launch = service("divisi_launch", none, {pointer, pointer, pointer});
     wants = service("divisi_wants", builder.getI32Type(), {pointer, builder.getI32Type()});
-    copy = service("divisi_copy", none, {pointer, pointer, pointer});
   }
 
   Value word(int64_t value) { return LLVM::ConstantOp::create(builder, loc, i64, builder.getI64IntegerAttr(value)); }
@@ -164,7 +165,7 @@ private:
   }
 
   /// Straight-line code: one call per operation.
-  void emitTask(func::FuncOp task) {
+  LogicalResult emitTask(func::FuncOp task) {
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     builder.setInsertionPointToEnd(module.getBody());
     auto function = LLVM::LLVMFuncOp::create(builder, loc, ("divisi_task_" + task.getName()).str(),
@@ -184,19 +185,21 @@ private:
     }
     builder.setInsertionPointToStart(entry);
     Value slots = LLVM::AllocaOp::create(builder, loc, pointer, pointer, word(most), 8);
-    for (Operation &op : task.getBody().front()) {
-      if (!isa<exec::KernelOp, exec::CallOp, exec::CopyOp, exec::AwaitOp>(op) || followsInBatch(&op))
+    for (auto item : task.getBody().front().getOps<exec::ItemInterface>()) {
+      if (followsInBatch(item))
         continue;
       Block *after = nullptr;
-      if (auto when = op.getAttrOfType<IntegerAttr>(exec::names::when))
-        after = beginWhen(function, context, when.getInt());
-      emitCall(op, context, slots);
+      if (auto when = item.getWhen())
+        after = beginWhen(function, context, *when);
+      if (failed(emitItem(item, context, slots)))
+        return failure();
       if (after) {
         LLVM::BrOp::create(builder, loc, after);
         builder.setInsertionPointToStart(after);
       }
     }
     LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return success();
   }
 
   /// Branches around what follows unless it is wanted; returns the block to go on in.
@@ -220,15 +223,18 @@ private:
     }
   }
 
-  void emitCall(Operation &op, Value context, Value slots) {
-    if (auto await = dyn_cast<exec::AwaitOp>(op)) {
-      auto callee = service("divisi_await", LLVM::LLVMVoidType::get(builder.getContext()), {pointer, pointer, pointer});
-      LLVM::CallOp::create(builder, loc, callee, ValueRange{context, address(params((int64_t)await.getId())), slots});
-      return;
-    }
-    SmallVector<int64_t> all = places.ofAll(&op);
+  LogicalResult emitItem(Operation *op, Value context, Value slots) {
+    auto callService = [&](StringRef name, ArrayRef<int64_t> words) {
+      Type none = LLVM::LLVMVoidType::get(builder.getContext());
+      auto callee = service(name, none, {pointer, pointer, pointer});
+      LLVM::CallOp::create(builder, loc, callee, ValueRange{context, address(params(words)), slots});
+      return success();
+    };
+    if (auto await = dyn_cast<exec::AwaitOp>(op))
+      return callService("divisi_await", (int64_t)await.getId());
+    SmallVector<int64_t> all = places.ofAll(op);
     if (auto first = dyn_cast<exec::KernelOp>(op)) {
-      const Launchable &kernel = kernels.all()[kernels.numberOf(&op)];
+      const Launchable &kernel = kernels.all()[kernels.numberOf(op)];
       auto together = batchFrom(first);
       for (exec::KernelOp member : llvm::drop_begin(together))
         llvm::append_range(all, places.ofAll(member));
@@ -237,17 +243,14 @@ private:
         distinct.push_back(all[value]);
       storeSlots(distinct, slots);
       LLVM::CallOp::create(builder, loc, launch, ValueRange{context, address(kernel.name + "_description"), slots});
-      return;
+      return success();
     }
     storeSlots(all, slots);
-    Type none = LLVM::LLVMVoidType::get(builder.getContext());
-    if (auto call = dyn_cast<exec::CallOp>(op)) {
-      auto callee = service(call.getService(), none, {pointer, pointer, pointer});
-      LLVM::CallOp::create(builder, loc, callee, ValueRange{context, address(params(call.getParams())), slots});
-      return;
-    }
-    int64_t bytes = graph::bytesOf(op.getResult(0).getType());
-    LLVM::CallOp::create(builder, loc, copy, ValueRange{context, address(params(bytes)), slots});
+    auto call = dyn_cast<exec::CallOp>(op);
+    if (!call)
+      return callService("divisi_copy", graph::bytesOf(op->getResult(0).getType()));
+    auto wanted = serviceOf(call);
+    return failed(wanted) ? failure() : callService(wanted->service, wanted->params);
   }
 
   /// The initial value of a global: fields one after the other.
@@ -308,7 +311,7 @@ private:
   KernelTable kernels;
   Places places;
   Type pointer, i64;
-  LLVM::LLVMFuncOp launch, wants, copy;
+  LLVM::LLVMFuncOp launch, wants;
   Value arena, slot, constants; // of the task that is emitted
   std::vector<std::string> taskNames, deviceCode;
   int64_t globals = 0;

@@ -41,7 +41,7 @@ public:
                     (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // where no report is looked for
       if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
-        auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value, DenseI64ArrayAttr());
+        auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value);
         terminator->setOperand(i, copy.getOutput());
         buffer = copy.getOutput();
       }
@@ -83,13 +83,14 @@ public:
   void write() {
     Builder builder(task);
     Block &block = task.getBody().front();
-    for (Operation &op : block)
-      if (isa<exec::KernelOp, exec::CallOp, exec::CopyOp>(op)) {
-        SmallVector<int64_t> offsets;
-        for (Value result : op.getResults())
-          offsets.push_back(places.lookup(result));
-        op.setAttr("offsets", builder.getDenseI64ArrayAttr(offsets));
-      }
+    for (auto item : block.getOps<exec::ItemInterface>()) {
+      if (item->getNumResults() == 0)
+        continue;
+      SmallVector<int64_t> offsets;
+      for (Value result : item->getResults())
+        offsets.push_back(places.lookup(result));
+      item.setOffsetsAttr(builder.getDenseI64ArrayAttr(offsets));
+    }
     for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
       if (!bufferOf(value).getDefiningOp<graph::ConstantOp>())
         task.setResultAttr(i, exec::names::offset, builder.getI64IntegerAttr(places.lookup(bufferOf(value))));

@@ -22,7 +22,7 @@ static bool isOfElements(exec::KernelOp kernel) {
 }
 
 bool Batch::takes(exec::KernelOp kernel) const {
-  if (!isOfElements(kernel) || kernel->hasAttr(exec::names::when) || members.size() >= mostMembers ||
+  if (!isOfElements(kernel) || kernel.getWhen() || members.size() >= mostMembers ||
       buffers + kernel->getNumOperands() + kernel->getNumResults() > mostBuffers)
     return false;
   return llvm::none_of(kernel.getInputs(), [&](Value input) {
@@ -43,8 +43,8 @@ void Batch::add(exec::KernelOp kernel) {
 static bool isNeutral(Operation &op) { return isa<graph::ConstantOp, graph::ReshapeOp>(op); }
 
 static std::optional<int64_t> numberOf(Operation *op) {
-  auto number = isa<exec::KernelOp>(op) ? op->getAttrOfType<IntegerAttr>(exec::names::batch) : IntegerAttr();
-  return number ? std::optional(number.getInt()) : std::nullopt;
+  auto kernel = dyn_cast<exec::KernelOp>(op);
+  return kernel ? kernel.getBatch() : std::nullopt;
 }
 
 bool areTogether(Operation *a, Operation *b) { return numberOf(a) && numberOf(a) == numberOf(b); }
@@ -79,13 +79,12 @@ LogicalResult checkBatches(ModuleOp module) {
       Batch batch;
       for (exec::KernelOp member : batchFrom(kernel)) {
         if (!batch.takes(member))
-          return member.emitOpError("cannot run at once with the others of '")
-                 << exec::names::batch << "' " << *numberOf(kernel);
+          return member.emitOpError("cannot run at once with the others of batch ") << *numberOf(kernel);
         batch.add(member);
       }
       for (auto other : task.getOps<exec::KernelOp>())
         if (areTogether(kernel, other) && !llvm::is_contained(batch.all(), other))
-          return other.emitOpError("is not beside the others of '") << exec::names::batch << "' " << *numberOf(kernel);
+          return other.emitOpError("is not beside the others of batch ") << *numberOf(kernel);
     }
   }
   return success();
@@ -98,13 +97,12 @@ struct BatchKernelsPass : impl::BatchKernelsPassBase<BatchKernelsPass> {
   void runOnOperation() final {
     if (getOperation().isDeclaration())
       return;
-    Builder builder(&getContext());
     Batch batch;
     int64_t next = 0;
     auto close = [&] {
       if (batch.all().size() > 1) {
         for (exec::KernelOp kernel : batch.all())
-          kernel->setAttr(exec::names::batch, builder.getI64IntegerAttr(next));
+          kernel.setBatch(next);
         ++next;
       }
       batch = {};

@@ -19,7 +19,7 @@ private:
   size_t buffers = 0;
 };
 
-/// A kernel, and those behind it that are launched with it (`exec.batch`).
+/// A kernel, and those behind it that are launched with it (`batch`).
 llvm::SmallVector<exec::KernelOp> batchFrom(exec::KernelOp kernel);
 /// Whether two operations are launched at once.
 bool areTogether(mlir::Operation *a, mlir::Operation *b);

@@ -6,8 +6,6 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 
-int64_t codegen::roundUp(int64_t bytes) { return (bytes + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
-
 static std::string groupOf(const dist::ScheduledTask &task) { return dist::groupOf(task.symbol).str(); }
 static bool isOnce(const dist::ScheduledTask &task) {
   auto kind = dist::kindOf(task.symbol);
@@ -60,13 +58,13 @@ std::optional<int64_t> FixedPlaces::ofResult(func::FuncOp task, unsigned result)
 
 void FixedPlaces::add(const std::string &name, Type type) {
   if (places.try_emplace(name, bytes).second)
-    bytes += roundUp(graph::bytesOf(type));
+    bytes += llvm::alignTo(graph::bytesOf(type), DIVISI_ALIGNMENT);
 }
 
 void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type type) {
   int64_t &end = slotBytes[dist::groupOf(task.getName())];
   places[name] = end | exec::slotBit;
-  end += roundUp(graph::bytesOf(type));
+  end += llvm::alignTo(graph::bytesOf(type), DIVISI_ALIGNMENT);
 }
 
 /// A microbatch has a slot of its stage from its first to its last task there; tasks that run once have none. Writes

@@ -9,9 +9,6 @@
 
 namespace divisi::codegen {
 
-/// A size in the arena: a multiple of the alignment of buffers.
-int64_t roundUp(int64_t bytes);
-
 /// What has the same place in all tasks of a device: state, inputs, scalars, and what tasks pass on. What a
 /// microbatch's forward task leaves for its backward task lies in a slot; each stage has as many as its schedule uses
 /// at once.

@@ -179,7 +179,7 @@ private:
     for (Operation &op : block.without_terminator())
       operations.push_back(&op);
     for (Operation *op : llvm::reverse(operations))
-      if (op->use_empty() && op->getNumResults() > 0) // what has no result is there for its effect
+      if (isOpTriviallyDead(op))
         op->erase();
   }
 
@@ -197,9 +197,9 @@ private:
     }
     Location loc = locations.size() == 1 ? locations[0] : FusedLoc::get(builder.getContext(), locations);
     auto kernel = exec::KernelOp::create(builder, loc, TypeRange(ValueRange(outputs)), chooseRows(body),
-                                         body.inputs.getArrayRef(), DenseI64ArrayAttr());
+                                         body.inputs.getArrayRef(), /*batch=*/nullptr, /*when=*/nullptr, /*offsets=*/nullptr);
     if (body.kernel->when)
-      kernel->setAttr(exec::names::when, builder.getI64IntegerAttr(body.kernel->when));
+      kernel.setWhen(body.kernel->when);
     Block &region = kernel.getBody().emplaceBlock();
     IRMapping mapping;
     for (Value input : body.inputs)
@@ -221,24 +221,14 @@ private:
   }
 
   static LogicalResult buildCall(LibraryInterface op, int64_t when, bool forGpu) {
-    auto call = op.getLibraryCall();
-    if (failed(call))
+    auto service = op.getLibraryCall();
+    if (failed(service))
       return failure();
     OpBuilder builder(op);
-    auto types = llvm::to_vector(op->getResultTypes());
-    if (forGpu && call->workspace > 0) {
-      call->params.back() = call->workspace;
-      types.push_back(RankedTensorType::get({call->workspace}, builder.getI8Type()));
-    }
-    auto exec = exec::CallOp::create(builder, op.getLoc(), types, call->service, call->params, op->getOperands(),
-                                     DenseI64ArrayAttr());
-    if (types.size() > op->getNumResults())
-      exec->setAttr(exec::names::workspace, builder.getUnitAttr());
+    auto call = exec::CallOp::create(builder, op.getLoc(), op.getOperation(), forGpu ? service->workspace : 0);
     if (when)
-      exec->setAttr(exec::names::when, builder.getI64IntegerAttr(when));
-    if (!call->collective.empty())
-      exec->setAttr(exec::names::collective, builder.getStringAttr(call->collective));
-    op->replaceAllUsesWith(exec->getResults().take_front(op->getNumResults()));
+      call.setWhen(when);
+    op->replaceAllUsesWith(call.getOutputs());
     op->erase();
     return success();
   }

@@ -5,13 +5,12 @@
 namespace divisi::codegen {
 
 /// Decides, for a straight-line block of simple graph operations, which values are computed once (stages) and which are
-/// recomputed at every use, and which stages share a kernel. It changes nothing but the order-neutral cloning of cheap
-/// values (see `recomputeFarUses`).
+/// recomputed at every use, and which stages share a kernel. It clones cheap values where they are used (see
+/// `recomputeFarUses`), and on GPUs what is cheaper to recompute than to read (Traffic.h).
 ///
 /// A value is a stage if a library call, a serial operation's neighbour or the function's result needs it whole, if it
 /// is a reduction, or if recomputing it would cost more than keeping it. Stages join the kernel of their producers
-/// while a common number of rows exists for which no row needs another (RowSets.h). On GPUs a kernel computes again
-/// what would take longer to bring there (Traffic.h).
+/// while a common number of rows exists for which no row needs another (RowSets.h).
 class FusionPlan {
 public:
   struct Kernel {
@@ -32,23 +31,31 @@ public:
   /// One result, and each of its elements is computed alone.
   static bool isPointwise(mlir::Operation *op);
 
-private:
-  friend class Traffic;
+  /// What an operation reads of a stage, and with which numbers of rows.
   struct Edge {
     mlir::Operation *producer;
     RowSet rows;
   };
+  /// Stages and outside values that computing the operation reads, through what is recomputed.
+  void collectInputs(mlir::Operation *op, RowSet rows, llvm::SmallVectorImpl<Edge> &edges,
+                     llvm::SmallVectorImpl<mlir::Value> &outside) const;
+  RowSet ownRows(mlir::Operation *op) const;
+  bool mustBeWhole(mlir::Operation *op) const;
+  mlir::Block &getBlock() const { return block; }
+  /// The number of a stage's kernel; -1 without one.
+  int getKernelOf(mlir::Operation *op) const { return kernelOf.lookup_or(op, -1); }
+  /// Whether an operation becomes a stage only where it must be whole: from the next decision on.
+  void setRecomputed(mlir::Operation *op, bool isRecomputed) {
+    isRecomputed ? (void)recomputed.insert(op) : (void)recomputed.erase(op);
+  }
+
+private:
 
   void decide();
   void countEvaluations();
   void chooseStages();
   void recomputeFarUses();
   void formKernels();
-  bool mustBeWhole(mlir::Operation *op) const;
-  /// Stages and outside values that computing the operation reads, through what is recomputed.
-  void collectInputs(mlir::Operation *op, RowSet rows, llvm::SmallVectorImpl<Edge> &edges,
-                     llvm::SmallVectorImpl<mlir::Value> &outside) const;
-  RowSet ownRows(mlir::Operation *op) const;
   /// Whether a kernel is open to an operation that is wanted as often.
   bool mayTake(const Kernel &kernel, mlir::Operation *op) const;
   bool join(mlir::Operation *op, llvm::ArrayRef<Edge> edges);

@@ -85,7 +85,7 @@ def BatchKernelsPass : Pass<"batch-kernels", "::mlir::func::FuncOp"> {
   let summary = "Says which kernels a GPU launches at once";
   let description = [{
     After place-awaits. Kernels that follow each other, each element by element, that need nothing of each other and share only
-    scalars (an optimizer's updates of many parameters) get the same `exec.batch`: they are one launch, each with blocks of its own.
+    scalars (an optimizer's updates of many parameters) get the same `batch`: they are one launch, each with blocks of its own.
     assign-buffers lets their values live at the same time.
   }];
   let dependentDialects = ["::divisi::exec::ExecDialect"];
@@ -94,7 +94,7 @@ def BatchKernelsPass : Pass<"batch-kernels", "::mlir::func::FuncOp"> {
 def PlaceAwaitsPass : Pass<"place-awaits", "::mlir::ModuleOp"> {
   let summary = "Numbers the collectives and waits for each as late as possible";
   let description = [{
-    Input: tasks after form-kernels, in which a collective is a call that starts it. Output: each has a number and a name, and an
+    Input: tasks after form-kernels, in which a collective is a call that starts it. Output: each has an id and a label, and an
     exec.await before the first operation that needs its result, or before the fourth collective after it, so that few are under
     way at a time; until then it runs beside the computation.
   }];

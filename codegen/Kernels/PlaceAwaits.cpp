@@ -12,11 +12,11 @@ namespace divisi::codegen {
 
 namespace {
 
-/// What a collective is, for messages: "all_reduce of fc1.weight, fc1.bias".
-std::string describe(exec::CallOp call, StringRef kind) {
+/// What a collective or message is about, for diagnostics: "all_reduce of fc1.weight, fc1.bias".
+std::string describe(exec::CallOp call) {
   SmallVector<StringRef> names;
   addNames(call.getLoc(), names);
-  std::string text = kind.str();
+  std::string text = call.getPayload()->getName().stripDialect().str();
   for (size_t i = 0; i < names.size() && i < 3; ++i)
     text += (i ? ", " : " of ") + names[i].str();
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
@@ -27,42 +27,40 @@ constexpr size_t mostUnderWay = 4;
 
 struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   void runOnOperation() final {
-    int64_t next = 0; // behind the numbers of messages, which both sides know
+    int64_t next = 0; // behind the ids of messages, which both sides know
     getOperation().walk([&](exec::CallOp call) {
-      if (isMessage(call))
-        next = std::max(next, call.getParams()[0] + 1);
+      if (!call.communicates())
+        return;
+      call.setLabel(describe(call));
+      if (auto id = idOfMessage(call)) {
+        call.setId(*id);
+        next = std::max(next, *id + 1);
+      }
     });
     for (auto task : getOperation().getOps<func::FuncOp>())
       if (!task.isDeclaration()) {
-        SmallVector<exec::CallOp> calls;
+        SmallVector<exec::CallOp> collectives;
         for (auto call : task.getBody().front().getOps<exec::CallOp>())
-          if (call.getService() == "divisi_send")
-            setName(call);
-          else if (call.getService() ==
-                   "divisi_receive") // never before somebody needs it: it may depend on what is sent until then
-            place(call, call.getParams()[0], nullptr);
-          else if (call->hasAttr(exec::names::collective) && !call.getParams().empty())
-            calls.push_back(call);
-        for (auto [i, call] : llvm::enumerate(calls))
-          place(call, next++, i + mostUnderWay < calls.size() ? calls[i + mostUnderWay] : exec::CallOp());
+          if (isa<dist::ReceiveOp>(call.getPayload())) // only where it is needed: it may depend on what is sent until then
+            place(call, nullptr);
+          else if (call.communicates() && !call.isMessage())
+            collectives.push_back(call);
+        for (auto [i, call] : llvm::enumerate(collectives)) {
+          call.setId(next++);
+          place(call, i + mostUnderWay < collectives.size() ? collectives[i + mostUnderWay] : exec::CallOp());
+        }
       }
   }
 
 private:
-  static bool isMessage(exec::CallOp call) {
-    return call.getService() == "divisi_send" || call.getService() == "divisi_receive";
-  }
-  static void setName(exec::CallOp call) {
-    auto kind = call->getAttrOfType<StringAttr>(exec::names::collective);
-    call->setAttr(exec::names::collective, StringAttr::get(call.getContext(), describe(call, kind.getValue())));
+  static std::optional<int64_t> idOfMessage(exec::CallOp call) {
+    if (!call.isMessage())
+      return std::nullopt;
+    return call.getPayload()->getAttrOfType<IntegerAttr>("id").getInt();
   }
 
   /// Before the first user, or before `last` if that comes earlier.
-  static void place(exec::CallOp call, int64_t id, Operation *last) {
-    SmallVector<int64_t> params(call.getParams());
-    params[0] = id;
-    call.setParams(params);
-    setName(call);
+  static void place(exec::CallOp call, Operation *last) {
     Operation *first = call->getUsers().empty() ? call->getNextNode() : nullptr;
     for (Operation *user : call->getUsers())
       if (!first || user->isBeforeInBlock(first))
@@ -72,9 +70,7 @@ private:
     SmallVector<Value> held(call.getInputs());
     llvm::append_range(held, call.getOutputs());
     OpBuilder builder(first);
-    auto await = exec::AwaitOp::create(builder, call.getLoc(), id, held);
-    if (auto when = call->getAttr(exec::names::when))
-      await->setAttr(exec::names::when, when);
+    exec::AwaitOp::create(builder, call.getLoc(), *call.getId(), held, call.getWhenAttr());
   }
 };
 } // namespace

@@ -14,8 +14,8 @@ static constexpr size_t mostCopied = 128;
 static int64_t bytesOf(Value value) { return graph::bytesOf(value.getType()); }
 static bool isInlined(Operation *op) { return op && FusionPlan::isPointwise(op); }
 
-Traffic::Traffic(FusionPlan &plan) : plan(plan), reads(plan.kernels.size()), copies(plan.kernels.size()) {
-  for (auto [k, kernel] : llvm::enumerate(plan.kernels))
+Traffic::Traffic(FusionPlan &plan) : plan(plan), reads(plan.getKernels().size()), copies(plan.getKernels().size()) {
+  for (auto [k, kernel] : llvm::enumerate(plan.getKernels()))
     for (Operation *stage : kernel.stages) {
       SmallVector<FusionPlan::Edge> edges;
       SmallVector<Value> outside;
@@ -23,7 +23,7 @@ Traffic::Traffic(FusionPlan &plan) : plan(plan), reads(plan.kernels.size()), cop
       reads[k].insert(outside.begin(), outside.end());
       llvm::SmallPtrSet<Operation *, 8> seen;
       for (const FusionPlan::Edge &edge : edges)
-        if (plan.kernelOf.lookup_or(edge.producer, -1) != (int)k && seen.insert(edge.producer).second) {
+        if (plan.getKernelOf(edge.producer) != (int)k && seen.insert(edge.producer).second) {
           reads[k].insert(edge.producer->result_begin(), edge.producer->result_end());
           readersOf[edge.producer].push_back({stage, (int)k});
         }
@@ -40,7 +40,7 @@ bool Traffic::mustStay(Operation *stage) const {
 /// Whether a kernel would read a value rather than compute it.
 bool Traffic::isLeaf(Value value, int kernel) const {
   Operation *producer = value.getDefiningOp();
-  if (!isInlined(producer) || reads[kernel].contains(value) || plan.kernelOf.lookup_or(producer, -1) == kernel)
+  if (!isInlined(producer) || reads[kernel].contains(value) || plan.getKernelOf(producer) == kernel)
     return true;
   return !isa<graph::ReshapeOp>(producer) && plan.isStage(producer) && mustStay(producer);
 }
@@ -78,10 +78,10 @@ bool Traffic::pays(Operation *op, ArrayRef<Reader> readers) {
     llvm::SmallPtrSet<Operation *, 16> inside;
     if (!collectLeaves(op, reader.kernel, leaves, inside))
       return false;
-    bool always = plan.kernels[reader.kernel].when == 0;
+    bool always = plan.getKernels()[reader.kernel].when == 0;
     saved += always ? bytes : 0;
     for (Value leaf : leaves) {
-      auto own = leaf.getDefiningOp() ? plan.kernelOf.lookup_or(leaf.getDefiningOp(), -1) : -1;
+      auto own = leaf.getDefiningOp() ? plan.getKernelOf(leaf.getDefiningOp()) : -1;
       if (reads[reader.kernel].contains(leaf) || own == reader.kernel)
         continue;
       kept.insert(leaf);
@@ -115,7 +115,7 @@ Value Traffic::copy(Operation *op, const Reader &reader) {
       mapping.map(operand, copy(operand.getDefiningOp(), reader));
   OpBuilder builder(reader.stage);
   Operation *made = builder.clone(*op, mapping);
-  plan.recomputed.insert(made);
+  plan.setRecomputed(made, true);
   copies[reader.kernel][op] = made;
   return made->getResult(0);
 }
@@ -137,7 +137,7 @@ void Traffic::replaceIn(Operation *op, Operation *old, const Reader &reader) {
 
 bool Traffic::recomputeAcross() {
   SmallVector<Operation *> values;
-  for (Operation &op : plan.block)
+  for (Operation &op : plan.getBlock())
     if (plan.isStage(&op) && isInlined(&op) && readersOf.count(&op) && !plan.getWhen(&op) && !mustStay(&op))
       values.push_back(&op);
   bool changed = false;
@@ -160,16 +160,16 @@ bool Traffic::recomputeAcross() {
 }
 
 void Traffic::eraseUnused() {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(plan.block)))
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(plan.getBlock())))
     if (op.use_empty() && isInlined(&op)) {
-      plan.recomputed.erase(&op);
+      plan.setRecomputed(&op, false);
       op.erase();
     }
 }
 
 bool Traffic::recomputeWithin() {
   bool changed = false;
-  for (const FusionPlan::Kernel &kernel : plan.kernels) {
+  for (const FusionPlan::Kernel &kernel : plan.getKernels()) {
     SmallVector<Operation *> kept;
     int64_t bytes = 0, rows = kernel.rows.back();
     for (Operation *stage : kernel.stages) {
@@ -181,7 +181,8 @@ bool Traffic::recomputeWithin() {
     }
     if (bytes <= sharedBytes)
       continue;
-    plan.recomputed.insert(kept.begin(), kept.end());
+    for (Operation *stage : kept)
+      plan.setRecomputed(stage, true);
     changed |= !kept.empty();
   }
   return changed;

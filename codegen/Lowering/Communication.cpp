@@ -15,20 +15,19 @@ DivisiPart partOf(RankedTensorType type, int64_t dim) {
   return {llvm::product_of(shape.take_front(dim)), shape[dim], 1, 1, llvm::product_of(shape.drop_front(dim + 1))};
 }
 
-/// The block of a collective; its id is given later.
+/// The block of a collective; its id stands in the call.
 FailureOr<LibraryCall> collective(Operation *op, int64_t kind, ArrayAttr axes, ArrayRef<DivisiPart> parts,
                                   int64_t reduction = 0, int64_t backward = 0, int64_t shift = 0) {
   Type element = tensorType(op->getOperand(0)).getElementType();
   auto type = typeCode(element);
-  auto attr = op->getParentOp()->getAttrOfType<MeshAttr>(dist::names::partitioned);
+  auto task = op->getParentOfType<func::FuncOp>();
+  auto attr = task ? task->getAttrOfType<MeshAttr>(dist::names::partitioned) : MeshAttr();
   if (!type)
     return op->emitError("'") << op->getName() << "' cannot communicate elements of type " << element;
   if (!attr || axes.size() > DIVISI_MAX_AXES)
     return op->emitError("'") << op->getName() << "' is not in a partitioned function, or has too many axes";
   Mesh mesh = toMesh(attr);
-  LibraryCall call{"divisi_collective",
-                   {0, kind, reduction, *type, backward, shift, (int64_t)axes.size()},
-                   op->getName().stripDialect().str()};
+  LibraryCall call{"divisi_collective", {0, kind, reduction, *type, backward, shift, (int64_t)axes.size()}};
   for (auto axis : axes.getAsRange<StringAttr>())
     call.params.push_back(*mesh.find(axis.getValue()));
   call.params.append(DIVISI_MAX_AXES - axes.size(), 0);
@@ -85,11 +84,8 @@ struct Permute : LibraryInterface::ExternalModel<Permute, PermuteOp> {
   }
 };
 
-/// A message: its id is given already.
 template <typename OpT> LibraryCall message(OpT op, StringRef service, RankedTensorType type) {
-  return {service.str(),
-          {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type)},
-          op->getName().stripDialect().str()};
+  return {service.str(), {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type)}};
 }
 
 struct Send : LibraryInterface::ExternalModel<Send, SendOp> {

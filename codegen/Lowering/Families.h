@@ -3,6 +3,8 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Graph/Graph.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace divisi::codegen {
 
 /// The DivisiType of elements in parameter blocks (a boolean is one byte); nothing if there is none.

@@ -33,13 +33,12 @@ struct LoopDomain {
   llvm::SmallVector<mlir::Value> resultIndex(mlir::ValueRange point) const;
 };
 
-/// A service of the runtime and its parameters: the words of its parameter block, of which the last is the workspace's
-/// bytes if there is one.
+/// A service of the runtime and its parameters: the words of its parameter block, of which the first is the id of a
+/// collective, and the last the workspace's bytes if a library has one.
 struct LibraryCall {
   std::string service;
   llvm::SmallVector<int64_t> params;
-  std::string collective = ""; // of communication: its kind
-  int64_t workspace = 0;       // bytes that a GPU's library may use: its last buffer
+  int64_t workspace = 0; // bytes that a GPU's library may use
 };
 
 /// Builds scalar arithmetic, folding what is constant: with constant inputs whole elements fold, which is how constants

@@ -1,12 +1,12 @@
 #include "dialects/Exec/ArenaLayout.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 using namespace divisi::exec;
-
-static int64_t roundUp(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 ArenaLayout ArenaLayout::plan(const std::vector<BufferLife> &buffers, int64_t alignment) {
   ArenaLayout layout;
@@ -17,14 +17,14 @@ ArenaLayout ArenaLayout::plan(const std::vector<BufferLife> &buffers, int64_t al
   std::vector<size_t> placed; // by offset
   for (size_t i : order) {
     const BufferLife &buffer = buffers[i];
-    int64_t size = roundUp(buffer.bytes, alignment), offset = 0;
+    int64_t size = (int64_t)llvm::alignTo(buffer.bytes, alignment), offset = 0;
     for (size_t j : placed) {
       const BufferLife &other = buffers[j];
       if (other.last < buffer.first || buffer.last < other.first)
         continue;
       if (offset + size <= layout.offsets[j])
         break; // fits before this one
-      offset = std::max(offset, layout.offsets[j] + roundUp(other.bytes, alignment));
+      offset = std::max(offset, layout.offsets[j] + (int64_t)llvm::alignTo(other.bytes, alignment));
     }
     layout.offsets[i] = offset;
     layout.bytes = std::max(layout.bytes, offset + size);
@@ -38,8 +38,8 @@ ArenaLayout ArenaLayout::plan(const std::vector<BufferLife> &buffers, int64_t al
 int64_t divisi::exec::peakBytes(const std::vector<BufferLife> &buffers, int64_t alignment) {
   std::map<int64_t, int64_t> change;
   for (const BufferLife &buffer : buffers) {
-    change[buffer.first] += roundUp(buffer.bytes, alignment);
-    change[buffer.last + 1] -= roundUp(buffer.bytes, alignment);
+    change[buffer.first] += (int64_t)llvm::alignTo(buffer.bytes, alignment);
+    change[buffer.last + 1] -= (int64_t)llvm::alignTo(buffer.bytes, alignment);
   }
   int64_t now = 0, peak = 0;
   for (auto [step, bytes] : change)

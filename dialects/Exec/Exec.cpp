@@ -3,11 +3,26 @@
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
+using namespace divisi;
 using namespace divisi::exec;
 
 #include "dialects/Exec/ExecDialect.cpp.inc"
+#include "dialects/Exec/ItemInterface.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/Exec/ExecOps.cpp.inc"
+
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+namespace {
+/// The memory in which placed values lie.
+struct Arena : SideEffects::Resource::Base<Arena> {
+  StringRef getName() final { return "arena"; }
+};
+/// What the other ranks see of a rank: its collectives and messages, in their order.
+struct Communication : SideEffects::Resource::Base<Communication> {
+  StringRef getName() final { return "communication"; }
+};
+} // namespace
 
 void ExecDialect::initialize() {
   addOperations<
@@ -15,6 +30,24 @@ void ExecDialect::initialize() {
 #include "dialects/Exec/ExecOps.cpp.inc"
       >();
 }
+
+static void addArena(ItemInterface item, Effects &effects) {
+  if (!item.getOffsetsAttr())
+    return;
+  effects.emplace_back(MemoryEffects::Read::get(), Arena::get());
+  effects.emplace_back(MemoryEffects::Write::get(), Arena::get());
+}
+
+static LogicalResult verifyOffsets(ItemInterface item) {
+  DenseI64ArrayAttr offsets = item.getOffsetsAttr();
+  if (offsets && offsets.size() != item->getNumResults())
+    return item.emitOpError("expected 'offsets' with a place for each of ")
+           << item->getNumResults() << " results, got " << offsets.size();
+  return success();
+}
+
+//===- kernel
+//-------------------------------------------------------------------------------------------------------===//
 
 LogicalResult KernelOp::verify() {
   Block &block = getBody().front();
@@ -28,5 +61,154 @@ LogicalResult KernelOp::verify() {
       return emitOpError("expected exec.yield of values of operations with 'exec.stage': others are not stored");
   if (getRows() == 0)
     return emitOpError("expected at least one row");
+  return verifyOffsets(*this);
+}
+
+void KernelOp::getEffects(Effects &effects) { addArena(*this, effects); }
+
+int64_t KernelOp::getFlops() {
+  int64_t flops = 0;
+  for (auto op : getBody().getOps<graph::CostInterface>())
+    flops += op.getFlops();
+  return flops;
+}
+int64_t KernelOp::getBytes() { return graph::bytesOfTypes(*this); }
+
+//===- call
+//---------------------------------------------------------------------------------------------------------===//
+
+void CallOp::build(OpBuilder &builder, OperationState &state, Operation *operation, int64_t workspaceBytes) {
+  state.addOperands(operation->getOperands());
+  state.addTypes(operation->getResultTypes());
+  if (workspaceBytes > 0)
+    state.addTypes(RankedTensorType::get({workspaceBytes}, builder.getI8Type()));
+  auto &properties = state.getOrAddProperties<Properties>();
+  properties.resultSegmentSizes = {(int32_t)operation->getNumResults(), workspaceBytes > 0};
+  Block &block = state.addRegion()->emplaceBlock();
+  for (Value operand : operation->getOperands()) // one argument for each operand, also where two are the same value
+    block.addArgument(operand.getType(), operand.getLoc());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&block);
+  Operation *payload = builder.clone(*operation);
+  payload->setOperands(block.getArguments());
+  YieldOp::create(builder, operation->getLoc(), payload->getResults());
+}
+
+Operation *CallOp::getPayload() { return &getBody().front().front(); }
+bool CallOp::communicates() { return isa<dist::DistDialect>(getPayload()->getDialect()); }
+bool CallOp::isMessage() { return isa<dist::SendOp, dist::ReceiveOp>(getPayload()); }
+
+LogicalResult CallOp::verify() {
+  Block &block = getBody().front();
+  if (block.getOperations().size() != 2 || !isa<YieldOp>(block.back()) ||
+      !isa_and_present<dist::DistDialect, graph::GraphDialect>(block.front().getDialect()))
+    return emitOpError("expected one operation of graph or dist, and a yield of its results");
+  Operation *payload = getPayload();
+  auto yield = cast<YieldOp>(block.getTerminator());
+  if (payload->getOperands() != ValueRange(block.getArguments()) || yield.getValues() != payload->getResults())
+    return emitOpError("expected its operation to have the block's arguments in their order, and the yield its results");
+  if (block.getArgumentTypes() != getInputs().getTypes() || payload->getResultTypes() != getOutputs().getTypes())
+    return emitOpError("expected operands and results of the types of its operation's");
+  if (getId() && !communicates())
+    return emitOpError("has an id, but is no collective or message");
+  auto number = payload->getAttrOfType<IntegerAttr>("id"); // of a message
+  if (getIdAttr() && number && number != getIdAttr())
+    return emitOpError("has the id ") << *getId() << ", but its message has " << number.getInt();
+  if (Value workspace = getWorkspace()) {
+    auto type = graph::tensorType(workspace);
+    if (type.getRank() != 1 || !type.getElementType().isInteger(8))
+      return emitOpError("expected a workspace of one dimension of i8, got ") << type;
+  }
+  return verifyOffsets(*this);
+}
+
+void CallOp::getEffects(Effects &effects) {
+  addArena(*this, effects);
+  if (!communicates())
+    return;
+  effects.emplace_back(MemoryEffects::Read::get(), Communication::get());
+  effects.emplace_back(MemoryEffects::Write::get(), Communication::get());
+}
+
+int64_t CallOp::getFlops() {
+  auto cost = dyn_cast<graph::CostInterface>(getPayload());
+  return cost ? cost.getFlops() : 0;
+}
+int64_t CallOp::getBytes() {
+  return graph::bytesOfTypes(*this) - (getWorkspace() ? graph::bytesOf(getWorkspace().getType()) : 0);
+}
+
+void CallOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  if (getWorkspace())
+    setName(getWorkspace(), "workspace");
+}
+
+void CallOp::print(OpAsmPrinter &printer) {
+  Operation *payload = getPayload();
+  printer << " " << payload->getName();
+  printer.printOptionalAttrDict(payload->getAttrDictionary().getValue());
+  printer << " (" << getInputs() << ")";
+  if (getWorkspace())
+    printer << " workspace";
+  printer.printOptionalAttrDict((*this)->getAttrDictionary().getValue(), getResultSegmentSizeAttr());
+  printer << " : ";
+  printer.printFunctionalType(getInputs().getTypes(), (*this)->getResultTypes());
+}
+
+ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
+  auto where = parser.getCurrentLocation();
+  FailureOr<OperationName> name = parser.parseCustomOperationName();
+  if (failed(name))
+    return failure();
+  if (!name->isRegistered())
+    return parser.emitError(where, "unknown operation '") << name->getStringRef() << "'";
+  NamedAttrList attributes;
+  SmallVector<OpAsmParser::UnresolvedOperand> inputs;
+  FunctionType type;
+  auto fault = [&] { return parser.emitError(where) << "'" << name->getStringRef() << "': "; };
+  if (parser.parseOptionalAttrDict(attributes) || failed(name->verifyInherentAttrs(attributes, fault)) ||
+      parser.parseOperandList(inputs, OpAsmParser::Delimiter::Paren))
+    return failure();
+  bool hasWorkspace = succeeded(parser.parseOptionalKeyword("workspace"));
+  if (parser.parseOptionalAttrDict(state.attributes) || parser.parseColonType(type) ||
+      parser.resolveOperands(inputs, type.getInputs(), where, state.operands))
+    return failure();
+  if (hasWorkspace && type.getNumResults() == 0)
+    return parser.emitError(where, "expected a workspace as last result");
+  state.addTypes(type.getResults());
+  ArrayRef<Type> outputs = type.getResults().drop_back(hasWorkspace);
+  state.getOrAddProperties<Properties>().resultSegmentSizes = {(int32_t)outputs.size(), hasWorkspace};
+  Location loc = parser.getEncodedSourceLoc(where);
+  Block &block = state.addRegion()->emplaceBlock();
+  for (Type input : type.getInputs())
+    block.addArgument(input, loc);
+  OperationState payload(loc, *name);
+  payload.addOperands(block.getArguments());
+  payload.addTypes(outputs);
+  payload.addAttributes(attributes);
+  OpBuilder builder(parser.getContext());
+  builder.setInsertionPointToEnd(&block);
+  Operation *made = builder.create(payload);
+  YieldOp::create(builder, loc, made->getResults());
   return success();
 }
+
+//===- await, copy
+//--------------------------------------------------------------------------------------------------===//
+
+void AwaitOp::getEffects(Effects &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), Arena::get());
+  effects.emplace_back(MemoryEffects::Write::get(), Arena::get());
+  effects.emplace_back(MemoryEffects::Write::get(), Communication::get());
+}
+int64_t AwaitOp::getFlops() { return 0; }
+int64_t AwaitOp::getBytes() { return 0; }
+
+LogicalResult CopyOp::verify() {
+  if (!graph::sameShapes(getInput().getType(), getOutput().getType()))
+    return emitOpError("expected a result of the operand's type");
+  return verifyOffsets(*this);
+}
+void CopyOp::getEffects(Effects &effects) { addArena(*this, effects); }
+int64_t CopyOp::getFlops() { return 0; }
+int64_t CopyOp::getBytes() { return graph::bytesOfTypes(*this); }

@@ -1,13 +1,11 @@
 #pragma once
-#include "mlir/Bytecode/BytecodeOpInterface.h"
-#include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Dialect.h"
-#include "mlir/IR/OpDefinition.h"
-#include "mlir/IR/OpImplementation.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/Graph/Graph.h"
+
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/Exec/ExecDialect.h.inc"
+#include "dialects/Exec/ItemInterface.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Exec/ExecOps.h.inc"
 
@@ -16,12 +14,9 @@ namespace divisi::exec {
 inline constexpr int64_t slotBit = int64_t(1) << 62;
 } // namespace divisi::exec
 
+/// Attributes of what belongs to other dialects: graph operations, functions, the module, a schedule.
 namespace divisi::exec::names {
-inline constexpr llvm::StringLiteral stage = "exec.stage";           // in a kernel: a value that is computed once
-inline constexpr llvm::StringLiteral when = "exec.when";             // on an operation: DivisiWhen bits
-inline constexpr llvm::StringLiteral batch = "exec.batch";           // on kernels in a row: those launched at once
-inline constexpr llvm::StringLiteral collective = "exec.collective"; // on a call: what it is, for people
-inline constexpr llvm::StringLiteral workspace = "exec.workspace";   // on a call: the last result is its workspace
+inline constexpr llvm::StringLiteral stage = "exec.stage";       // in a kernel: a value that is computed once
 inline constexpr llvm::StringLiteral offset = "exec.offset";     // on a task's argument or result: bytes in the arena
 inline constexpr llvm::StringLiteral arena = "exec.arena_bytes"; // on the module: the most of any stage
 inline constexpr llvm::StringLiteral arenas =

@@ -186,10 +186,14 @@ template <typename OpT> static LogicalResult verifyConv(OpT op) {
                                      << " output channels in " << groups << " groups";
   if (x.getDimSize(0) != y.getDimSize(0))
     return op.emitOpError("batch sizes differ");
+  constexpr int64_t most = 1 << 30; // of a number along a dimension: sums and products of such fit into 64 bits
   for (int64_t s = 0; s < spatial; ++s) {
     int64_t stride = op.getStrides()[s], dilation = op.getDilations()[s];
     if (stride < 1 || dilation < 1)
       return op.emitOpError("strides and dilations must be positive");
+    for (int64_t number : {stride, dilation, op.getPadsLow()[s], op.getPadsHigh()[s], filter.getDimSize(s + 2)})
+      if (number > most || number < -most)
+        return op.emitOpError("strides, dilations, pads and filters must not be larger than 2^30, got ") << number;
     int64_t window = dilation * (filter.getDimSize(s + 2) - 1) + 1;
     int64_t padded = x.getDimSize(first + s) + op.getPadsLow()[s] + op.getPadsHigh()[s];
     int64_t size = padded < window ? 0 : (padded - window) / stride + 1;

@@ -9,18 +9,13 @@ only when somebody looks is left out, as is @evaluate.
 """
 
 import collections
+import pathlib
 import re
 import sys
 
-WIDTHS = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2, "i16": 2}
-
-
-def bytes_of(tensor):
-    *dims, element = tensor.split("x")
-    count = 1
-    for dim in dims:
-        count *= int(dim)
-    return count * WIDTHS.get(element, 1)
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"))
+from tensors import bytes_of  # noqa: E402
 
 
 def calls(path):
@@ -29,13 +24,13 @@ def calls(path):
     for line in open(path):
         if "func.func" in line:
             counts = "@evaluate" not in line
-        match = re.search(r'= exec\.(kernel|copy|call "divisi_(\w+)")', line)
-        if counts and match and "exec.when" not in line:
+        match = re.search(r"= exec\.(kernel|copy|call \w+\.(\w+))", line)
+        if counts and match and "when = " not in line:
             types = re.findall(r"tensor<([^>]*)>", line[line.rindex(" : ") :])
-            number = re.search(r"exec\.batch = (\d+)", line)
+            number = re.search(r"batch = (\d+)", line)
             together = number is not None and number[1] == batch
             batch = number and number[1]
-            yield match[2] or match[1], sum(map(bytes_of, types[: -1 if "exec.workspace" in line else None])), together
+            yield match[2] or match[1], sum(map(bytes_of, types[: -1 if ") workspace" in line else None])), together
 
 
 def main():

@@ -1,16 +1,16 @@
 // Layers whose products have every epilogue: relu of 128 columns, the tanh approximation of gelu, none; weights that lie both ways.
 // RUN: divisi compile %s --target cuda --precision bf16 --emit exec | FileCheck %s
 
-// The eighth parameter: relu, gelu, relu, a bias; then backwards the bias's gradient from either operand, and those of the activations.
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 40, 0, 1, 2, 0, 1, 1, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 0, 2, 0, 2, 1, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 0, 2, 0, 1, 1, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 8, 128, 0, 1, 2, 0, 0, 1, 0,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [8, 8, 24, 1, 0, 2, 0, 6, 0, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [8, 128, 24, 1, 0, 2, 0, 5, 0, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 8, 0, 0, 2, 0, 3, 1, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 1, 2, 0, 4, 1, 1,
-// CHECK: "divisi_gemm_epilogue"({{.*}}) [24, 128, 128, 0, 1, 2, 0, 3, 1, 1,
+// Relu, gelu, relu, a bias; then backwards the bias's gradient from either operand, and those of the activations.
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue relu>, transpose_rhs} ({{.*}}) workspace {{.*}} : (tensor<24x40xbf16>, tensor<128x40xbf16>, tensor<128xbf16>) -> (tensor<24x128xbf16>, tensor<24x16xi8>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue gelu>} ({{.*}}) workspace {{.*}} : (tensor<24x128xbf16>, tensor<128x128xbf16>, tensor<128xbf16>) -> (tensor<24x128xbf16>, tensor<24x128xbf16>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue relu>} ({{.*}}) workspace {{.*}} : (tensor<24x128xbf16>, tensor<128x128xbf16>, tensor<128xbf16>) -> (tensor<24x128xbf16>, tensor<24x16xi8>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue bias>, transpose_rhs} ({{.*}}) workspace {{.*}} : (tensor<24x128xbf16>, tensor<8x128xbf16>, tensor<8xbf16>) -> (tensor<24x8xbf16>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue sum_rhs>, transpose_lhs} ({{.*}}) workspace {{.*}} : (tensor<24x8xbf16>, tensor<24x8xbf16>) -> (tensor<8x8xbf16>, tensor<8xbf16>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue sum_lhs>, transpose_lhs} ({{.*}}) workspace {{.*}} : (tensor<24x8xbf16>, tensor<24x128xbf16>) -> (tensor<8x128xbf16>, tensor<8xbf16>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue relu_grad>} ({{.*}}) workspace {{.*}} : (tensor<24x8xbf16>, tensor<8x128xbf16>, tensor<24x16xi8>) -> (tensor<24x128xbf16>, tensor<128xbf16>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue gelu_grad>, transpose_rhs} ({{.*}}) workspace {{.*}} : (tensor<24x128xbf16>, tensor<128x128xbf16>, tensor<24x128xbf16>) -> (tensor<24x128xbf16>, tensor<128xbf16>, tensor<
+// CHECK: graph.matmul_epilogue {epilogue = #graph<epilogue relu_grad>, transpose_rhs} ({{.*}}) workspace {{.*}} : (tensor<24x128xbf16>, tensor<128x128xbf16>, tensor<24x16xi8>) -> (tensor<24x128xbf16>, tensor<128xbf16>, tensor<
 !x = tensor<24x40xf32>
 !h = tensor<24x128xf32>
 module attributes {graph.model = "wide"} {

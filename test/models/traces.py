@@ -18,6 +18,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import lines  # noqa: E402
+from tensors import bytes_of  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCHEDULES = ("1f1b", "gpipe", "naive", "zb-h1", "interleaved --chunks 2")
@@ -43,9 +44,9 @@ class Dump:
         for line in text.splitlines():
             if found := re.match(r"\s*func\.func @(\S+?)\(", line):
                 task = found[1]
-            elif found := re.search(r'exec\.call "divisi_send"\(\S+\) \[\d+, (\d+), (\d+)\]', line):
-                self.sends[task].append((int(found[1]), int(found[2])))
-            elif '"divisi_collective"' in line and "exec.when" not in line:  # others only if somebody looks
+            elif found := re.search(r"exec\.call dist\.send {.*stage = (\d+) .* : \(tensor<([^>]*)>\)", line):
+                self.sends[task].append((int(found[1]), bytes_of(found[2])))
+            elif re.search(r"exec\.call dist\.(?!send|receive)", line) and "when = " not in line:  # others only for reports
                 self.collectives[task] += 1
         rows = re.search(r'dist\.schedule "train" "\S+" microbatches \d+ \[(.*)\] \{', text)[1]
         self.rows = [[("train." + task, int(number)) for task, number in re.findall(r'"(\S+) (-?\d+)"', row)]

@@ -241,6 +241,13 @@ typedef struct DivisiAwait {
 } DivisiAwait;
 void divisi_await(DivisiContext *context, const DivisiAwait *params, void *const *buffers);
 
+/* All services, for who links them by name. */
+#define DIVISI_SERVICES(service)                                                                                       \
+  service(divisi_wants) service(divisi_launch) service(divisi_copy) service(divisi_gemm)                               \
+  service(divisi_gemm_epilogue) service(divisi_conv_forward) service(divisi_conv_input_grad)                           \
+  service(divisi_conv_filter_grad) service(divisi_attention) service(divisi_attention_grad) service(divisi_top_k)      \
+  service(divisi_collective) service(divisi_send) service(divisi_receive) service(divisi_await)
+
 #ifdef __cplusplus
 }
 #endif

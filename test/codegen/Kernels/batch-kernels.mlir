@@ -4,9 +4,9 @@
 
 // Updates of two parameters share the learning rate alone: one launch. What follows needs the first, and a row kernel has rows.
 // CHECK-LABEL: @updates
-// CHECK: exec.kernel {{.*}}exec.batch = 0
-// CHECK: exec.kernel {{.*}}exec.batch = 0
-// CHECK-NOT: exec.batch
+// CHECK: exec.kernel {{.*}}batch = 0
+// CHECK: exec.kernel {{.*}}batch = 0
+// CHECK-NOT: batch
 // CHECK: return
 func.func @updates(%p: tensor<8192xf32>, %q: tensor<1024x8xf32>, %g: tensor<8192xf32>, %h: tensor<1024x8xf32>, %rate: tensor<f32>) -> (tensor<8192xf32>, tensor<1024x8xf32>, tensor<128xf32>) {
   %r = graph.broadcast %rate {dims = array<i64>} : (tensor<f32>) -> tensor<8192xf32>
@@ -24,14 +24,14 @@ func.func @updates(%p: tensor<8192xf32>, %q: tensor<1024x8xf32>, %g: tensor<8192
 
 // The second kernel takes the memory of what the first reads last, unless they are launched at once.
 // CHECK-LABEL: @places
-// CHECK-COUNT-2: exec.kernel {{.*}}exec.batch = 0
+// CHECK-COUNT-2: exec.kernel {{.*}}batch = 0
 // TOGETHER-LABEL: @places
-// TOGETHER: exec.call "divisi_gemm"(%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
-// TOGETHER: exec.kernel {{.*}}exec.batch = 0 : i64, offsets = array<i64: {{[0-9]+}}>} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+// TOGETHER: exec.call graph.matmul (%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
+// TOGETHER: exec.kernel {{.*}}batch = 0 : i64, offsets = array<i64: {{[0-9]+}}>} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
 // TOGETHER-NOT: exec.kernel {{.*}}array<i64: [[A]]>
 // TOGETHER: exec.call
 // ALONE-LABEL: @places
-// ALONE: exec.call "divisi_gemm"(%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
+// ALONE: exec.call graph.matmul (%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
 // ALONE: exec.kernel {{.*}} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
 // ALONE: exec.kernel {{.*}}offsets = array<i64: [[A]]>} : (tensor<64x64xbf16>) -> tensor<64x64xf32>
 func.func @places(%x: tensor<64x64xf32>, %y: tensor<64x64xbf16>) -> (tensor<64x64xbf16>, tensor<64x64xf32>) {
@@ -48,15 +48,15 @@ func.func @places(%x: tensor<64x64xf32>, %y: tensor<64x64xbf16>) -> (tensor<64x6
 
 // A view between the two changes nothing.
 // TOGETHER-LABEL: @views
-// TOGETHER: exec.call "divisi_gemm"(%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
-// TOGETHER: exec.kernel {{.*}}exec.batch = 0 : i64, offsets = array<i64: {{[0-9]+}}>} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+// TOGETHER: exec.call graph.matmul (%arg0, %arg0){{.*}}offsets = array<i64: [[A:[0-9]+]], {{[0-9]+}}>
+// TOGETHER: exec.kernel {{.*}}batch = 0 : i64, offsets = array<i64: {{[0-9]+}}>} : (tensor<64x64xf32>) -> tensor<64x64xbf16>
 // TOGETHER: graph.reshape
 // TOGETHER-NOT: exec.kernel {{.*}}array<i64: [[A]]>
 // TOGETHER: exec.call
 // CHECK-LABEL: @views
-// CHECK: exec.kernel {{.*}}exec.batch = 0
+// CHECK: exec.kernel {{.*}}batch = 0
 // CHECK: graph.reshape
-// CHECK: exec.kernel {{.*}}exec.batch = 0
+// CHECK: exec.kernel {{.*}}batch = 0
 func.func @views(%x: tensor<64x64xf32>, %y: tensor<64x64xbf16>, %z: tensor<128x64xbf16>) -> (tensor<32x64xbf16>, tensor<64x64xf32>) {
   %b = graph.matmul %y, %y : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
   %a = graph.matmul %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

@@ -2,14 +2,14 @@
 // RUN: divisi-opt %s --form-kernels --place-awaits --assign-buffers --split-input-file \
 // RUN:   | FileCheck %s --check-prefix=PLACES
 
-// A collective is started where its operands are there, and awaited before the first who needs a result; its number is
-// the first word of its parameters, its name says which parameters it is about.
+// A collective is started where its operands are there, and awaited before the first use of a result; its label says which
+// parameters it is about.
 // CHECK-LABEL: func.func @train
-// CHECK: %[[R:.*]]:2 = exec.call "divisi_collective"(%arg0, %arg1) [0, {{.*}}exec.collective = "all_reduce of w, v"}
-// CHECK-NEXT: %[[G:.*]] = exec.call "divisi_gemm"(%arg0, %arg0)
+// CHECK: %[[R:.*]]:2 = exec.call dist.all_reduce {axes = ["data"], kind = #dist<reduction sum>} (%arg0, %arg1) {id = 0 : i64, label = "all_reduce of w, v"}
+// CHECK-NEXT: %[[G:.*]] = exec.call graph.matmul (%arg0, %arg0)
 // CHECK-NEXT: exec.await 0(%arg0, %arg1, %[[R]]#0, %[[R]]#1) :
 // CHECK-SAME: tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64xf32>
-// CHECK-NEXT: exec.call "divisi_gemm"(%[[G]], %[[R]]#0)
+// CHECK-NEXT: exec.call graph.matmul (%[[G]], %[[R]]#0)
 // CHECK-NEXT: exec.kernel rows 64(%[[R]]#1)
 // CHECK-NOT: exec.await
 // CHECK: return
@@ -27,9 +27,9 @@ func.func @train(%x: tensor<64x64xf32> {graph.input = "x"}, %b: tensor<64xf32> {
 
 // Numbers go on in the next task; who is returned at once is awaited at the end; a chain waits link by link.
 // CHECK-LABEL: func.func @evaluate
-// CHECK: %[[A:.*]] = exec.call "divisi_collective"(%arg0) [1, {{.*}}exec.collective = "all_reduce"}
+// CHECK: %[[A:.*]] = exec.call dist.all_reduce {{.*}}(%arg0) {id = 1 : i64, label = "all_reduce"}
 // CHECK-NEXT: exec.await 1(%arg0, %[[A]]) : tensor<64xf32>, tensor<64xf32>
-// CHECK-NEXT: %[[B:.*]] = exec.call "divisi_collective"(%[[A]]) [2, {{.*}}exec.collective = "permute"}
+// CHECK-NEXT: %[[B:.*]] = exec.call dist.permute {{.*}}(%[[A]]) {id = 2 : i64, label = "permute"}
 // CHECK-NEXT: exec.await 2(%[[A]], %[[B]]) : tensor<64xf32>, tensor<64xf32>
 // CHECK-NEXT: return %[[B]]
 func.func @evaluate(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {graph.output = "y"})
@@ -43,10 +43,10 @@ func.func @evaluate(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {
 
 // What runs only when somebody looks is awaited only then, too.
 // CHECK-LABEL: func.func @train
-// CHECK: %[[G:.*]] = exec.call "divisi_collective"(%arg0) [0, {{.*}} = "all_gather", exec.when = 1 : i64}
-// CHECK: exec.await 0(%arg0, %[[G]]) {exec.when = 1 : i64} : tensor<64xf32>, tensor<128xf32>
-// CHECK-NEXT: %[[S:.*]] = exec.call "divisi_collective"(%[[G]]) [1, {{.*}}exec.when = 1 : i64}
-// CHECK-NEXT: exec.await 1(%[[G]], %[[S]]) {exec.when = 1 : i64}
+// CHECK: %[[G:.*]] = exec.call dist.all_gather {{.*}}(%arg0) {id = 0 : i64, label = "all_gather", when = 1 : i64}
+// CHECK: exec.await 0(%arg0, %[[G]]) {when = 1 : i64} : tensor<64xf32>, tensor<128xf32>
+// CHECK-NEXT: %[[S:.*]] = exec.call dist.reduce_scatter {{.*}}(%[[G]]) {id = 1 : i64, {{.*}}when = 1 : i64}
+// CHECK-NEXT: exec.await 1(%[[G]], %[[S]]) {when = 1 : i64}
 #mesh = #dist.mesh<"data" = 2>
 func.func @train(%b: tensor<64xf32> {graph.input = "b"})
     -> (tensor<64xf32> {graph.result = {kind = "grad_norm", when = 1}}) attributes {dist.partitioned = #mesh} {
@@ -59,7 +59,7 @@ func.func @train(%b: tensor<64xf32> {graph.input = "b"})
 
 // More than three names are counted.
 // CHECK-LABEL: func.func @train
-// CHECK: exec.collective = "all_reduce of a, b, c and 2 more"
+// CHECK: label = "all_reduce of a, b, c and 2 more"
 #mesh = #dist.mesh<"data" = 2>
 func.func @train(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {graph.output = "y"})
     attributes {dist.partitioned = #mesh} {
@@ -73,7 +73,7 @@ func.func @train(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {gra
 // While a collective is under way nobody writes over what it reads: the new state, which could lie over the old one, is
 // computed apart.
 // PLACES: func.func @train(%arg0: tensor<64x64xf32> {exec.offset = [[W:[0-9]+]] : i64, graph.state = {name = "w"
-// PLACES: %[[G:.*]] = exec.call "divisi_collective"(%arg0) [0,
+// PLACES: %[[G:.*]] = exec.call dist.all_gather {{.*}}(%arg0) {id = 0 : i64,
 // PLACES-NEXT: %[[N:.*]] = exec.kernel
 // PLACES-NOT: offsets = array<i64: [[W]]>
 // PLACES: exec.await 0(%arg0, %[[G]])

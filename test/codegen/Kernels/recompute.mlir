@@ -7,11 +7,11 @@
 // CPU: graph.tanh
 // CPU-NOT: graph.tanh
 // GPU-LABEL: func.func @backward
-// GPU: %[[H:.*]]:2 = exec.call "divisi_gemm"{{.*}} 16777216] {exec.workspace} {{.*}} -> (tensor<256x512xf32>, tensor<16777216xi8>)
-// GPU: %[[A:.*]] = exec.kernel {{.*}}(%[[H]]#0) {{.*}} -> tensor<256x512xf32> {
+// GPU: %[[H:.*]], %{{.*}} = exec.call graph.matmul {{.*}} workspace : {{.*}} -> (tensor<256x512xf32>, tensor<16777216xi8>)
+// GPU: %[[A:.*]] = exec.kernel {{.*}}(%[[H]]) {{.*}} -> tensor<256x512xf32> {
 // GPU: graph.tanh
-// GPU: %[[G:.*]]:2 = exec.call "divisi_gemm"(%[[A]],
-// GPU: exec.kernel {{.*}}(%[[G]]#0, %[[H]]#0) {{.*}} -> tensor<256x512xf32> {
+// GPU: %[[G:.*]], %{{.*}} = exec.call graph.matmul (%[[A]],
+// GPU: exec.kernel {{.*}}(%[[G]], %[[H]]) {{.*}} -> tensor<256x512xf32> {
 // GPU: graph.tanh
 func.func @backward(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>) -> tensor<256x512xf32> {
   %h = graph.matmul %x, %w : (tensor<256x512xf32>, tensor<512x512xf32>) -> tensor<256x512xf32>
