@@ -122,10 +122,9 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   if (std::string wrong = schedule.invalid(); !wrong.empty())
     return module->get().emitError(wrong);
   auto stages = costs->of(placement, options.stages, options.remat);
-  std::string error;
-  auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network(), error);
+  auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network());
   if (!run)
-    return module->get().emitError(error);
+    return module->get().emitError(llvm::toString(run.takeError()));
   PipelineCandidate candidate;
   candidate.options = options;
   candidate.options.cuts = placement.cuts;

@@ -34,8 +34,8 @@ void LLVMInitializeNVPTXTargetMC();
 void LLVMInitializeNVPTXAsmPrinter();
 }
 
-/// Null if this LLVM has no code generator for GPUs; `error` says so.
-static std::unique_ptr<llvm::TargetMachine> createMachine(int architecture, std::string &error) {
+/// An error if this LLVM has no code generator for GPUs.
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(int architecture) {
   static const bool initialized = [] {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
@@ -45,9 +45,10 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(int architecture, std:
   }();
   (void)initialized;
   llvm::Triple triple("nvptx64-nvidia-cuda");
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  std::string why;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, why);
   if (!target)
-    return nullptr;
+    return llvm::createStringError(why);
   // The first version of PTX that has the architecture; below 9.0 all have what is used.
   const char *version = architecture == 120   ? "+ptx87"
                         : architecture == 103 ? "+ptx88"
@@ -73,94 +74,86 @@ static std::string findLibdevice() {
 }
 
 /// Links what kernels call of libdevice.
-static bool linkLibdevice(llvm::Module &module, std::string &error) {
+static llvm::Error linkLibdevice(llvm::Module &module) {
   std::string wanted;
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
       wanted = function.getName().str();
   if (wanted.empty())
-    return true;
+    return llvm::Error::success();
   std::string path = findLibdevice();
-  if (path.empty()) {
-    error = "a kernel needs '" + wanted +
-            "' of the CUDA Toolkit's libdevice.10.bc: install the Toolkit, or set CUDA_HOME to where it is";
-    return false;
-  }
+  if (path.empty())
+    return llvm::createStringError("a kernel needs '" + wanted +
+                                   "' of the CUDA Toolkit's libdevice.10.bc: install the Toolkit, or set CUDA_HOME to "
+                                   "where it is");
   llvm::SMDiagnostic diagnostic;
   auto library = llvm::parseIRFile(path, diagnostic, module.getContext());
-  if (!library) {
-    error = "cannot read '" + path + "': " + diagnostic.getMessage().str();
-    return false;
-  }
+  if (!library)
+    return llvm::createStringError("cannot read '" + path + "': " + diagnostic.getMessage().str());
   library->setTargetTriple(module.getTargetTriple());
   library->setDataLayout(module.getDataLayout());
-  if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded)) {
-    error = "cannot link '" + path + "'";
-    return false;
-  }
+  if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded))
+    return llvm::createStringError("cannot link '" + path + "'");
   for (llvm::Function &function : module) {
     if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
-        function.getName() != "__nvvm_reflect") {
-      error = "a kernel needs '" + function.getName().str() + "', which '" + path + "' does not have";
-      return false;
-    }
+        function.getName() != "__nvvm_reflect")
+      return llvm::createStringError("a kernel needs '" + function.getName().str() + "', which '" + path +
+                                     "' does not have");
     if (!function.isDeclaration() && function.getName().starts_with("__nv"))
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
   }
-  return true;
+  return llvm::Error::success();
 }
 
-/// The PTX of LLVM IR in bitcode; empty if something failed.
-static std::string compile(StringRef bitcode, int architecture, std::string &error) {
+/// The PTX of LLVM IR in bitcode.
+static llvm::Expected<std::string> compile(StringRef bitcode, int architecture) {
   llvm::LLVMContext context;
   auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(bitcode, "kernels"), context);
-  if (!module) {
-    error = llvm::toString(module.takeError());
-    return "";
-  }
-  auto machine = createMachine(architecture, error);
-  if (!machine)
-    return "";
+  if (!module)
+    return module.takeError();
+  auto found = createMachine(architecture);
+  if (!found)
+    return found.takeError();
+  llvm::TargetMachine *machine = found->get();
   (*module)->setTargetTriple(machine->getTargetTriple());
   (*module)->setDataLayout(machine->createDataLayout());
-  if (!linkLibdevice(**module, error))
-    return "";
+  if (llvm::Error error = linkLibdevice(**module))
+    return error;
   codegen::optimize(**module, *machine);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
-    error = "LLVM cannot write PTX";
-    return "";
-  }
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return llvm::createStringError("LLVM cannot write PTX");
   passes.run(**module);
   return std::string(text.begin(), text.end());
 }
 
-std::vector<std::string> codegen::emitPtx(ModuleOp kernels, ArrayRef<int> architectures, std::string &error) {
+llvm::Expected<std::vector<std::string>> codegen::emitPtx(ModuleOp kernels, ArrayRef<int> architectures) {
   registerBuiltinDialectTranslation(*kernels.getContext());
   registerLLVMDialectTranslation(*kernels.getContext());
   registerNVVMDialectTranslation(*kernels.getContext());
   llvm::LLVMContext context;
   auto module = translateModuleToLLVMIR(kernels, context, "kernels");
-  if (!module) {
-    error = "translation of GPU kernels to LLVM IR failed";
-    return {};
-  }
+  if (!module)
+    return llvm::createStringError("translation of GPU kernels to LLVM IR failed");
   llvm::SmallVector<char, 0> bitcode;
   llvm::raw_svector_ostream stream(bitcode);
   llvm::WriteBitcodeToFile(*module, stream);
-  std::vector<std::string> texts(architectures.size()), errors(architectures.size());
+  std::vector<std::string> texts(architectures.size()), problems(architectures.size());
   std::vector<std::thread> workers; // contexts are not shared between threads
   for (size_t i = 0; i < texts.size(); ++i)
-    workers.emplace_back(
-        [&, i] { texts[i] = compile(StringRef(bitcode.data(), bitcode.size()), architectures[i], errors[i]); });
+    workers.emplace_back([&, i] {
+      auto text = compile(StringRef(bitcode.data(), bitcode.size()), architectures[i]);
+      if (text)
+        texts[i] = std::move(*text);
+      else
+        problems[i] = llvm::toString(text.takeError());
+    });
   for (std::thread &worker : workers)
     worker.join();
-  for (const std::string &problem : errors)
-    if (!problem.empty()) {
-      error = problem;
-      return {};
-    }
+  for (const std::string &problem : problems)
+    if (!problem.empty())
+      return llvm::createStringError(problem);
   return texts;
 }

@@ -13,7 +13,7 @@ inline constexpr int cudaArchitectures[] = {80, 90, 100};
 mlir::LogicalResult lowerCudaKernels(mlir::ModuleOp kernels, llvm::ArrayRef<Launchable> launchables);
 
 /// The PTX of lowered kernels for each architecture. Functions that have no polynomial (double precision) come from the
-/// CUDA Toolkit's libdevice. Empty if something failed; `error` says what.
-std::vector<std::string> emitPtx(mlir::ModuleOp kernels, llvm::ArrayRef<int> architectures, std::string &error);
+/// CUDA Toolkit's libdevice.
+llvm::Expected<std::vector<std::string>> emitPtx(mlir::ModuleOp kernels, llvm::ArrayRef<int> architectures);
 
 } // namespace divisi::codegen

@@ -27,12 +27,11 @@ static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
   for (int64_t place : places)
     text << numbers.try_emplace(place, numbers.size()).first->second << ' ';
   auto offsets = kernel.getOffsetsAttr();
-  auto when = kernel->removeAttr(exec::names::when);
+  auto when = kernel.removeWhenAttr();
   kernel.removeOffsetsAttr();
   kernel->print(text, OpPrintingFlags().useLocalScope());
   kernel.setOffsetsAttr(offsets);
-  if (when)
-    kernel->setAttr(exec::names::when, when);
+  kernel.setWhenAttr(cast_if_present<IntegerAttr>(when));
   return key;
 }
 
@@ -126,11 +125,8 @@ FailureOr<std::vector<std::string>> KernelTable::lowerForCuda() {
   auto kernels = takeCudaKernels();
   if (failed(kernels))
     return failure();
-  std::string error;
-  auto texts = emitPtx(**kernels, targets.cuda, error);
-  if (texts.empty()) {
-    program.emitError(error);
-    return failure();
-  }
-  return texts;
+  auto texts = emitPtx(**kernels, targets.cuda);
+  if (!texts)
+    return program.emitError(llvm::toString(texts.takeError()));
+  return std::move(*texts);
 }

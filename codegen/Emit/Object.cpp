@@ -45,13 +45,13 @@ bool divisi::codegen::isKnownCpu(StringRef cpu) {
   return subtarget && subtarget->isCPUStringValid(cpu);
 }
 
-/// Null (and `error` says why) if LLVM has no such processor.
-static std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuTarget &target, std::string &error) {
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const CpuTarget &target) {
   initializeTarget();
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
-  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, error);
+  std::string why;
+  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, why);
   if (!found)
-    return nullptr;
+    return llvm::createStringError(why);
   bool native = target.cpu == "native";
   std::string cpu = native ? llvm::sys::getHostCPUName().str() : target.cpu, features;
   if (native)
@@ -84,21 +84,19 @@ static std::unique_ptr<llvm::MemoryBuffer> compile(llvm::Module &module, llvm::T
   return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), "divisi.o", false);
 }
 
-std::vector<std::unique_ptr<llvm::MemoryBuffer>> divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target,
-                                                                              unsigned threads, std::string &error) {
+llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
+divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target, unsigned threads) {
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
-  auto machine = createTargetMachine(target, error);
+  auto machine = createTargetMachine(target);
   if (!machine)
-    return {};
+    return machine.takeError();
   llvm::LLVMContext context;
   auto whole = translateModuleToLLVMIR(module, context, "divisi");
-  if (!whole) {
-    error = "translation to LLVM IR failed";
-    return {};
-  }
-  whole->setTargetTriple(machine->getTargetTriple());
-  whole->setDataLayout(machine->createDataLayout());
+  if (!whole)
+    return llvm::createStringError("translation to LLVM IR failed");
+  whole->setTargetTriple((*machine)->getTargetTriple());
+  whole->setDataLayout((*machine)->createDataLayout());
   // Contexts are not shared between threads: each piece goes to its own as bitcode.
   std::vector<llvm::SmallVector<char, 0>> pieces;
   llvm::SplitModule(*whole, std::max(1u, threads), [&](std::unique_ptr<llvm::Module> piece) {
@@ -110,8 +108,7 @@ std::vector<std::unique_ptr<llvm::MemoryBuffer>> divisi::codegen::emitObjects(Mo
   for (size_t i = 0; i < pieces.size(); ++i)
     workers.emplace_back([&, i] {
       llvm::LLVMContext own;
-      std::string ignored;
-      auto ownMachine = createTargetMachine(target, ignored);
+      auto ownMachine = llvm::cantFail(createTargetMachine(target)); // as there was one before
       llvm::MemoryBufferRef bitcode(StringRef(pieces[i].data(), pieces[i].size()), "piece");
       auto piece = llvm::parseBitcodeFile(bitcode, own);
       if (!piece)
@@ -120,9 +117,7 @@ std::vector<std::unique_ptr<llvm::MemoryBuffer>> divisi::codegen::emitObjects(Mo
     });
   for (std::thread &worker : workers)
     worker.join();
-  if (llvm::is_contained(objects, nullptr)) {
-    error = "code generation failed";
-    return {};
-  }
+  if (llvm::is_contained(objects, nullptr))
+    return llvm::createStringError("code generation failed");
   return objects;
 }

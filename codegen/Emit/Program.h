@@ -2,6 +2,8 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/Support/Error.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,8 +58,8 @@ struct CudaKernels {
 mlir::FailureOr<CudaKernels> lowerToCuda(mlir::ModuleOp module);
 
 /// LLVM dialect to object files, optimized and compiled on up to `threads` threads: as many files as there are pieces.
-/// How the module is cut depends on `threads` alone. Empty if something failed; `error` says what.
-std::vector<std::unique_ptr<llvm::MemoryBuffer>> emitObjects(mlir::ModuleOp module, const CpuTarget &target,
-                                                             unsigned threads, std::string &error);
+/// How the module is cut depends on `threads` alone.
+llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
+emitObjects(mlir::ModuleOp module, const CpuTarget &target, unsigned threads);
 
 } // namespace divisi::codegen

@@ -24,20 +24,15 @@ static constexpr size_t mostBytes = 256 << 20;
 /// Deeper than these nest.
 static constexpr int mostNesting = 16;
 
-static std::unique_ptr<llvm::MemoryBuffer> readText(const std::string &file, std::string &error) {
-  if (llvm::sys::fs::exists(file) && !llvm::sys::fs::is_regular_file(file)) {
-    error = "cannot read '" + file + "': it is not a file";
-    return nullptr;
-  }
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(const std::string &file) {
+  if (llvm::sys::fs::exists(file) && !llvm::sys::fs::is_regular_file(file))
+    return llvm::createStringError("cannot read '" + file + "': it is not a file");
   auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
-  if (!buffer || (*buffer)->getBufferSize() > mostBytes) {
-    error = "cannot read '" + file + "': " + (buffer ? "it is too large" : buffer.getError().message());
-    return nullptr;
-  }
-  if (divisi::nestsTooDeep((*buffer)->getBuffer(), mostNesting)) {
-    error = "'" + file + "' is no profile: it nests too deep";
-    return nullptr;
-  }
+  if (!buffer || (*buffer)->getBufferSize() > mostBytes)
+    return llvm::createStringError("cannot read '" + file +
+                                   "': " + (buffer ? "it is too large" : buffer.getError().message()));
+  if (divisi::nestsTooDeep((*buffer)->getBuffer(), mostNesting))
+    return llvm::createStringError("'" + file + "' is no profile: it nests too deep");
   return std::move(*buffer);
 }
 
@@ -55,38 +50,33 @@ std::string ProfileDatabase::defaultFile() {
   return path.str().str();
 }
 
-std::optional<ProfileDatabase> ProfileDatabase::read(const std::string &file, std::string &error) {
+llvm::Expected<ProfileDatabase> ProfileDatabase::read(const std::string &file) {
   ProfileDatabase result;
   if (!llvm::sys::fs::exists(file))
     return result;
-  auto text = readText(file, error);
+  auto text = readText(file);
   if (!text)
-    return std::nullopt;
-  auto parsed = json::parse(text->getBuffer());
-  if (!parsed) {
-    error = "'" + file + "' is no profile: " + llvm::toString(parsed.takeError());
-    return std::nullopt;
-  }
+    return text.takeError();
+  auto parsed = json::parse((*text)->getBuffer());
+  if (!parsed)
+    return llvm::createStringError("'" + file + "' is no profile: " + llvm::toString(parsed.takeError()));
   const json::Object *top = parsed->getAsObject();
   const json::Object *times = top ? top->getObject("microseconds") : nullptr;
-  if (!times || top->getInteger("divisi_profile") != 1) {
-    error = "'" + file + "' is no profile: expected {\"divisi_profile\": 1, \"microseconds\": {...}}";
-    return std::nullopt;
-  }
+  if (!times || top->getInteger("divisi_profile") != 1)
+    return llvm::createStringError("'" + file +
+                                   "' is no profile: expected {\"divisi_profile\": 1, \"microseconds\": {...}}");
   for (const auto &[key, value] : *times) {
     const json::Array *list = value.getAsArray();
     if (!list || list->empty() ||
-        !llvm::all_of(*list, [](const json::Value &time) { return isTime(time.getAsNumber()); })) {
-      error = "'" + file + "': '" + StringRef(key).str() + "' has no times in microseconds";
-      return std::nullopt;
-    }
+        !llvm::all_of(*list, [](const json::Value &time) { return isTime(time.getAsNumber()); }))
+      return llvm::createStringError("'" + file + "': '" + StringRef(key).str() + "' has no times in microseconds");
     for (const json::Value &time : *list)
       result.entries[StringRef(key).str()].push_back(*time.getAsNumber());
   }
   return result;
 }
 
-std::string ProfileDatabase::write(const std::string &file) const {
+llvm::Error ProfileDatabase::write(const std::string &file) const {
   json::Object times;
   for (const auto &[key, values] : entries)
     times[key] = json::Array(values);
@@ -94,28 +84,31 @@ std::string ProfileDatabase::write(const std::string &file) const {
       llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
   llvm::StringRef folder = llvm::sys::path::parent_path(file);
   if (auto code = folder.empty() ? std::error_code() : llvm::sys::fs::create_directories(folder))
-    return "cannot make the folder of '" + file + "': " + code.message();
+    return llvm::createStringError("cannot make the folder of '" + file + "': " + code.message());
   auto error = llvm::writeToOutput(file, [&](llvm::raw_ostream &out) {
     out << text;
     return llvm::Error::success();
   });
-  return error ? "cannot write '" + file + "': " + llvm::toString(std::move(error)) : "";
+  if (error)
+    return llvm::createStringError("cannot write '" + file + "': " + llvm::toString(std::move(error)));
+  return llvm::Error::success();
 }
 
-std::string ProfileDatabase::fold(const std::string &runFile) {
-  std::string error;
-  auto text = readText(runFile, error);
+llvm::Error ProfileDatabase::fold(const std::string &runFile) {
+  auto text = readText(runFile);
   if (!text)
-    return error;
+    return text.takeError();
   RunSetting setting;
   std::map<std::string, double> fresh;
   bool headed = false;
-  for (llvm::line_iterator line(*text); !line.is_at_end(); ++line) {
+  for (llvm::line_iterator line(**text); !line.is_at_end(); ++line) {
     auto parsed = json::parse(*line);
     const json::Object *object = parsed ? parsed->getAsObject() : nullptr;
     if (!parsed)
       llvm::consumeError(parsed.takeError());
-    auto complain = [&](const char *what) { return runFile + ":" + std::to_string(line.line_number()) + ": " + what; };
+    auto complain = [&](const char *what) {
+      return llvm::createStringError(runFile + ":" + std::to_string(line.line_number()) + ": " + what);
+    };
     if (!object)
       return complain("is no line of a profile (what a program's --profile writes)");
     if (!headed) {
@@ -138,14 +131,14 @@ std::string ProfileDatabase::fold(const std::string &runFile) {
       fresh[setting.text() + key->str()] = *time;
   }
   if (!headed)
-    return "'" + runFile + "' is empty";
+    return llvm::createStringError("'" + runFile + "' is empty");
   for (const auto &[key, time] : fresh) {
     std::vector<double> &values = entries[key];
     values.push_back(time);
     if (values.size() > kept)
       values.erase(values.begin(), values.end() - kept);
   }
-  return "";
+  return llvm::Error::success();
 }
 
 std::optional<double> ProfileDatabase::microseconds(const RunSetting &setting, StringRef key) const {

@@ -1,5 +1,6 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 
 #include <map>
 #include <optional>
@@ -24,14 +25,14 @@ inline std::string feedKey(int64_t inputBytes) { return "feed " + std::to_string
 class ProfileDatabase {
 public:
   /// An empty database if there is no file; an error if it cannot be read as one.
-  static std::optional<ProfileDatabase> read(const std::string &file, std::string &error);
-  /// Writes it whole or not at all. The error, or nothing.
-  std::string write(const std::string &file) const;
+  static llvm::Expected<ProfileDatabase> read(const std::string &file);
+  /// Writes it whole or not at all.
+  llvm::Error write(const std::string &file) const;
   /// $DIVISI_PROFILE, or profile.json in the user's cache folder (XDG_CACHE_HOME/divisi).
   static std::string defaultFile();
 
-  /// Takes what a program's --profile wrote. What is wrong with the file, or nothing.
-  std::string fold(const std::string &runFile);
+  /// Takes what a program's --profile wrote.
+  llvm::Error fold(const std::string &runFile);
 
   std::optional<double> microseconds(const RunSetting &setting, llvm::StringRef key) const;
   bool empty() const { return entries.empty(); }

@@ -71,13 +71,10 @@ private:
 };
 } // namespace
 
-std::optional<LayerProfile> compiler::layerTimes(const Problem &problem, const std::string &runFile,
-                                                 std::string &error) {
+llvm::Expected<LayerProfile> compiler::layerTimes(const Problem &problem, const std::string &runFile) {
   auto text = llvm::MemoryBuffer::getFile(runFile, /*IsText=*/true);
-  if (!text) {
-    error = "cannot read '" + runFile + "': " + text.getError().message();
-    return std::nullopt;
-  }
+  if (!text)
+    return llvm::createStringError("cannot read '" + runFile + "': " + text.getError().message());
   Layers layers(problem);
   LayerProfile profile = layers.sizes();
   for (LayerProfile::Layer &layer : profile.layers)
@@ -91,10 +88,8 @@ std::optional<LayerProfile> compiler::layerTimes(const Problem &problem, const s
       llvm::consumeError(parsed.takeError());
     auto name = call ? call->getString("name") : std::nullopt;
     auto time = call ? call->getNumber("us") : std::nullopt;
-    if (!call || (line.line_number() > 1 && (!name || !time))) {
-      error = runFile + ":" + std::to_string(line.line_number()) + ": is no line of a profile";
-      return std::nullopt;
-    }
+    if (!call || (line.line_number() > 1 && (!name || !time)))
+      return llvm::createStringError(runFile + ":" + std::to_string(line.line_number()) + ": is no line of a profile");
     if (line.line_number() == 1)
       continue;
     int layer = layers.layerOf(*name);

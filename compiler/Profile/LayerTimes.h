@@ -8,7 +8,6 @@ namespace divisi::compiler {
 /// problem, times from what the program wrote with --profile (`runFile`). A kernel of several nodes counts for the
 /// first of them; calls before the loss are forward, those after it backward, and the update counts for nobody.
 /// Nothing, with an error, if the file is no profile.
-std::optional<planning::LayerProfile> layerTimes(const planning::Problem &problem, const std::string &runFile,
-                                                 std::string &error);
+llvm::Expected<planning::LayerProfile> layerTimes(const planning::Problem &problem, const std::string &runFile);
 
 } // namespace divisi::compiler

@@ -406,8 +406,7 @@ private:
   void writeSchedule() {
     Builder b(function);
     SmallVector<Attribute> rows;
-    std::string ignored; // the options are valid
-    auto schedule = *planning::pipeline::makeSchedule(options, ignored);
+    auto schedule = llvm::cantFail(planning::pipeline::makeSchedule(options)); // (valid options)
     for (int device = 0; device < devices(); ++device) {
       SmallVector<Attribute> row;
       auto add = [&](Kind kind, int number, int microbatch) {

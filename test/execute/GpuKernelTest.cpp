@@ -5,6 +5,7 @@
 #include "dialects/Graph/Graph.h"
 #include "test/execute/GpuEmulator.h"
 #include "test/execute/JitContext.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::test;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -80,13 +82,13 @@ protected:
   /// For test/gpu/ptx.py.
   void writePtx(ModuleOp kernels, const std::string &folder) {
     std::string error, name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    auto texts = codegen::emitPtx(kernels, codegen::cudaArchitectures, error);
-    if (texts.empty() && error.find("libdevice") != std::string::npos)
+    auto texts = unwrap(codegen::emitPtx(kernels, codegen::cudaArchitectures), error);
+    if (!texts && error.find("libdevice") != std::string::npos)
       return; // (needs the CUDA Toolkit, which may not be there)
-    ASSERT_FALSE(texts.empty()) << error;
+    ASSERT_TRUE(texts) << error;
     std::replace(name.begin(), name.end(), '/', '_');
-    for (size_t i = 0; i < texts.size(); ++i)
-      std::ofstream(folder + "/" + name + "." + std::to_string(codegen::cudaArchitectures[i]) + ".ptx") << texts[i];
+    for (size_t i = 0; i < texts->size(); ++i)
+      std::ofstream(folder + "/" + name + "." + std::to_string(codegen::cudaArchitectures[i]) + ".ptx") << (*texts)[i];
   }
 
   /// Kernels for GPUs against those for CPUs, which share other values.

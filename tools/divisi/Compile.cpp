@@ -7,9 +7,9 @@
 #include "divisi/Session.h"
 
 #include "codegen/Cuda/Ptx.h"
-#include "codegen/Emit/CheckCalls.h"
 #include "codegen/Emit/CheckPlaces.h"
 #include "codegen/Emit/Program.h"
+#include "codegen/Emit/Services.h"
 #include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Kernels/CheckTasks.h"
 #include "compiler/Import/Import.h"
@@ -97,7 +97,7 @@ public:
       checkSeal(*model.module);
     bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module)) ||
-                   failed(codegen::checkBatches(*model.module)) || failed(codegen::checkCalls(*model.module))))
+                   failed(codegen::checkBatches(*model.module)) || failed(codegen::checkServices(*model.module))))
       return 1;
     if (microbatches.microbatches == 0 && failed(chooseMicrobatches()))
       return 1;
@@ -232,23 +232,21 @@ private:
     if (failed(session.run(addSimplify)))
       return failure();
     hash = planning::hashOfModel(*model.module);
-    auto cluster = planning::parseCluster(plan.cluster, planning::thisMachine(), error);
-    auto database = ProfileDatabase::read(ProfileDatabase::defaultFile(), error);
+    auto cluster = llvm::cantFail(planning::parseCluster(plan.cluster, planning::thisMachine())); // (as are the cluster and the pins)
+    auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     planning::PlannerOptions options;
     options.pins = *planning::parsePins(plan.pins, error); // (checked with the flags)
     options.alone = plan.mesh.empty();
     options.remat = plan.remat;
     options.wider = options.alone && plan.devices > 1;
     if (options.wider)
-      options.meshes = planning::enumerateMeshes(*cluster, plan.devices);
+      options.meshes = planning::enumerateMeshes(cluster, plan.devices);
     else if (!options.alone)
       options.meshes = {*planning::parseMesh(plan.mesh, error)};
-    if (!database) {
-      fail(error);
-      return failure();
-    }
+    if (!database)
+      return failure(fail(llvm::toString(database.takeError())));
     if (flags.devices.pipelines) {
-      auto piped = searchPipelines(*cluster);
+      auto piped = searchPipelines(cluster);
       if (failed(piped))
         return failure();
       if (!piped->empty())
@@ -256,16 +254,16 @@ private:
       fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
       return failure();
     }
-    if (cluster->device.kind == "cuda" && !flags.hasTarget("cuda") && flags.emit.empty())
+    if (cluster.device.kind == "cuda" && !flags.hasTarget("cuda") && flags.emit.empty())
       llvm::errs() << "note: the plan is for the GPUs of --cluster, the program for CPUs: --target says so\n";
-    if (cluster->device.kind != "cuda" && !flags.hasTarget("cpu") && flags.emit.empty())
+    if (cluster.device.kind != "cuda" && !flags.hasTarget("cpu") && flags.emit.empty())
       llvm::errs()
           << "note: the program is for GPUs, the plan for CPUs: --cluster 4xh100 or a file says what GPUs there are\n";
     const bool free = options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any();
     OwningOpRef<ModuleOp> whole; // as plan files of pipelines will meet it: ranking plans changes the module
     if (free)
       whole = model.module->clone();
-    auto candidates = rankPlans(*model.module, *cluster, options, *database, error);
+    auto candidates = rankPlans(*model.module, cluster, options, *database, error);
     if (failed(candidates)) {
       if (!error.empty())
         fail(error);
@@ -275,7 +273,7 @@ private:
       PipelineRequest request = flags.devices.request;
       if (plan.remat)
         request.remat = *plan.remat > 0;
-      if (auto piped = betterPipeline(*whole, *cluster, request, candidates->front())) {
+      if (auto piped = betterPipeline(*whole, cluster, request, candidates->front())) {
         model.module = std::move(whole);
         return applyPipeline(std::move(*piped));
       }
@@ -359,12 +357,9 @@ private:
 
   /// What the step should take on this machine, as far as profiles tell.
   FailureOr<Expectation> expect() {
-    std::string error;
-    auto database = ProfileDatabase::read(ProfileDatabase::defaultFile(), error);
-    if (!database) {
-      fail(error);
-      return failure();
-    }
+    auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
+    if (!database)
+      return failure(fail(llvm::toString(database.takeError())));
     int64_t ranks = 1;
     for (auto task : model.module->getOps<func::FuncOp>())
       if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
@@ -373,8 +368,8 @@ private:
         ranks = dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh);
       }
     RunSetting setting = settingFor(ranks);
-    auto cluster = planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine(), error);
-    return expectStep(*model.module, *cluster, setting, *database);
+    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine()));
+    return expectStep(*model.module, cluster, setting, *database);
   }
 
   /// What --emit asks for goes to the output, or to the standard one.
@@ -399,26 +394,24 @@ private:
     auto kernels = codegen::lowerToCuda(*model.module);
     if (failed(kernels))
       return 1;
-    std::string error;
-    auto texts = codegen::emitPtx(*kernels->module, flags.architectures, error);
-    if (texts.empty())
-      return fail(error);
+    auto texts = codegen::emitPtx(*kernels->module, flags.architectures);
+    if (!texts)
+      return fail(llvm::toString(texts.takeError()));
     return write([&](raw_ostream &out) {
-      for (const std::string &text : texts)
+      for (const std::string &text : *texts)
         out << text;
     });
   }
 
   int writeProgram() {
-    std::string error;
     auto code = model.module->lookupSymbol<LLVM::GlobalOp>("device_code");
     LinkOptions libraries{manyRanks, code && cast<LLVM::LLVMArrayType>(code.getType()).getNumElements() > 0};
     for (StringRef service : {"divisi_collective", "divisi_send", "divisi_receive"}) // of a dump, too
       libraries.mpi |= model.module->lookupSymbol(service) != nullptr;
-    auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads, error);
-    if (objects.empty())
-      return fail(error);
-    if (auto problem = linkProgram(objects, flags.output, installation.libraryFolder, libraries))
+    auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads);
+    if (!objects)
+      return fail(llvm::toString(objects.takeError()));
+    if (auto problem = linkProgram(*objects, flags.output, installation.libraryFolder, libraries))
       return fail(llvm::toString(std::move(problem)));
     return 0;
   }

@@ -52,9 +52,9 @@ std::string DeviceFlags::chooseSearch() {
   bool given = !cluster.empty();
   if (!given)
     cluster = "cpu:" + std::to_string(mesh ? mesh->devices() : devices);
-  auto known = planning::parseCluster(cluster, planning::thisMachine(), error);
+  auto known = planning::parseCluster(cluster, planning::thisMachine());
   if (!known)
-    return "--cluster: " + error;
+    return "--cluster: " + llvm::toString(known.takeError());
   int64_t wants = mesh ? mesh->devices() : devices ? devices : known->devices();
   if (std::string wrong = checkDevices(plan.mesh, wants, devices); !wrong.empty())
     return wrong;
@@ -65,7 +65,7 @@ std::string DeviceFlags::chooseSearch() {
     return wrong;
   if (onlyPipelines && wants < 2)
     return "--strategy " + strategy + " needs at least 2 devices";
-  if (wants > 1 || (given && !mesh)) { // one device of a cluster may need parts computed again
+  if (wants > 1 || (given && !mesh)) { // one device of a cluster may need rematerialization
     plan.cluster = cluster;
     plan.devices = wants;
     pipelines = onlyPipelines;
@@ -146,7 +146,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--microbatches auto is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage "
            "(pipedream has none)";
   if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
-    return "--remat is not for --schedule pipedream: what is computed again might have other weights";
+    return "--remat is not for --schedule pipedream: what is recomputed might have other weights";
   if (piped) // parts of stages, once these are known
     microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
   if (!piped && command.count("--stage-axes"))
@@ -172,7 +172,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
            "gradients at once: take --precision bf16, or another schedule";
   if (piped && !asynchronous && microbatches.microbatches == 1)
-    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into so many parts that pass "
+    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
            "through the stages one after the other";
   return "";
 }
@@ -232,7 +232,7 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
   group
       .add_option_function<std::string>(
           "--remat", take,
-          "parts of the forward pass whose values are not kept but computed again: none, all, the N best, or auto "
+          "segments of the forward pass that are recomputed in the backward pass (rematerialization): none, all, the N best, or auto "
           "(default): as many as a search for a --cluster finds necessary for its memory")
       ->type_name("none|all|N|auto")
       ->check(CLI::Validator(check, ""));
@@ -250,7 +250,7 @@ void DeviceFlags::addTo(CLI::App &command) {
   group->add_option("--cluster", cluster,
                     "what auto plans for: cpu:4 (this machine, default), 8xh100, 2x8xh100, or a .toml file");
   group->add_option("--mesh", plan.mesh,
-                    "a grid of devices instead: data=2,model=4; the axis stage makes a pipeline: stage=2,data=2");
+                    "a device mesh instead: data=2,model=4; the axis stage makes a pipeline: stage=2,data=2");
   group->add_option("--pin", plan.pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
   group
@@ -268,12 +268,12 @@ void DeviceFlags::addTo(CLI::App &command) {
                   "parts of the batch that run one after the other and are summed; batch norm then uses the "
                   "statistics of each part; auto, for pipelines: about four for each stage, or what a search finds");
   time->add_option("--accumulate", accumulate,
-                   "so many batches make one step: multiplies a named batch dimension, and --microbatches")
+                   "gradients of N batches are accumulated into one step: multiplies a named batch dimension, and --microbatches")
       ->check(CLI::Range(1, 65536));
   time->add_option("--schedule", microbatches.schedule,
                    "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; pipedream is asynchronous: it "
                    "updates with every batch "
-                   "and does not wait for the pipeline to run empty")
+                   "and does not drain the pipeline")
       ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"}));
   time->add_option("--staleness", microbatches.staleness,
                    "weights of pipedream: stashed (default: the backward pass has those of the forward pass), "

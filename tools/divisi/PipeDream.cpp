@@ -9,33 +9,30 @@ using namespace divisi::planning;
 
 namespace {
 
-/// What the plan is for; nothing but an error if the flags do not say it.
-std::optional<std::vector<PipeLevel>> levelsOf(const tools::PipeDreamFlags &flags, std::string &error) {
+/// `what`, in front of an error.
+llvm::Error within(const char *what, llvm::Error error) {
+  return llvm::createStringError(what + (": " + llvm::toString(std::move(error))));
+}
+
+/// What the plan is for; an error if the flags do not say it.
+llvm::Expected<std::vector<PipeLevel>> levelsOf(const tools::PipeDreamFlags &flags) {
   if (!flags.cluster.empty()) {
-    if (!flags.bandwidth.empty()) {
-      error = "--bandwidth and --cluster exclude each other";
-      return std::nullopt;
-    }
-    auto cluster = parseCluster(flags.cluster, thisMachine(), error);
-    if (!cluster) {
-      error = "--cluster: " + error;
-      return std::nullopt;
-    }
-    auto levels = pipeLevels(*cluster, flags.devices ? flags.devices : cluster->devices(), error);
+    if (!flags.bandwidth.empty())
+      return llvm::createStringError("--bandwidth and --cluster exclude each other");
+    auto cluster = parseCluster(flags.cluster, thisMachine());
+    if (!cluster)
+      return within("--cluster", cluster.takeError());
+    auto levels = pipeLevels(*cluster, flags.devices ? flags.devices : cluster->devices());
     if (!levels)
-      error = "--devices: " + error;
+      return within("--devices", levels.takeError());
     return levels;
   }
-  if (flags.devices < 1 || flags.devices > Cluster::mostDevices || flags.bandwidth.empty()) {
-    error = "--objective pipedream needs --cluster, or --devices (1 to " + std::to_string(Cluster::mostDevices) +
-            ") and --bandwidth";
-    return std::nullopt;
-  }
+  if (flags.devices < 1 || flags.devices > Cluster::mostDevices || flags.bandwidth.empty())
+    return llvm::createStringError("--objective pipedream needs --cluster, or --devices (1 to " +
+                                   std::to_string(Cluster::mostDevices) + ") and --bandwidth");
   auto bandwidth = parseQuantity(flags.bandwidth, Unit::bytesPerSecond);
-  if (!bandwidth || !inRange(Unit::bytesPerSecond, *bandwidth)) {
-    error = "--bandwidth: expected " + expectation(Unit::bytesPerSecond).str();
-    return std::nullopt;
-  }
+  if (!bandwidth || !inRange(Unit::bytesPerSecond, *bandwidth))
+    return llvm::createStringError("--bandwidth: expected " + expectation(Unit::bytesPerSecond).str());
   return std::vector<PipeLevel>{{flags.devices, *bandwidth}};
 }
 
@@ -46,16 +43,15 @@ int tools::planPipeDream(const PipeDreamFlags &flags) {
     llvm::errs() << "error: " << message << "\n";
     return code;
   };
-  std::string error;
-  auto levels = levelsOf(flags, error);
+  auto levels = levelsOf(flags);
   if (!levels)
-    return fail(error, 2);
-  auto profile = readLayerProfile(flags.profile, error);
+    return fail(llvm::toString(levels.takeError()), 2);
+  auto profile = readLayerProfile(flags.profile);
   if (!profile)
-    return fail(error, 1);
-  auto plan = planning::planPipeDream(*profile, *levels, error);
+    return fail(llvm::toString(profile.takeError()), 1);
+  auto plan = planning::planPipeDream(*profile, *levels);
   if (!plan)
-    return fail(flags.profile + ": " + error, 1);
+    return fail(flags.profile + ": " + llvm::toString(plan.takeError()), 1);
   int64_t devices = 1;
   for (const PipeLevel &level : *levels)
     devices *= level.size;

@@ -50,8 +50,12 @@ struct Attempt {
     compiler::TrainOptions train = flags.train;
     train.splitProjections = !options.meshes.empty();
     train.forGpu = cluster.device.kind == "cuda";
-    auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile(), error);
-    if (!database || failed(toTrain(train, error)))
+    auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
+    if (!database) {
+      error = llvm::toString(database.takeError());
+      return failure();
+    }
+    if (failed(toTrain(train, error)))
       return failure();
     auto ranked = compiler::rankPlans(module, cluster, options, *database, error);
     if (failed(ranked))
@@ -162,9 +166,9 @@ public:
     std::string error;
     if (flags.cluster.empty())
       flags.cluster = "cpu:" + std::to_string(flags.devices ? flags.devices : thisMachine().cores);
-    auto cluster = parseCluster(flags.cluster, thisMachine(), error);
+    auto cluster = parseCluster(flags.cluster, thisMachine());
     if (!cluster)
-      return fail("--cluster: " + error, 2);
+      return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
     if (flags.devices > cluster->devices())
       return fail("--cluster " + flags.cluster + " has " + std::to_string(cluster->devices()) + " devices, " +
                       std::to_string(flags.devices) + " are asked for",
@@ -378,7 +382,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
   addRemat(*where, flags->remat);
-  command->add_flag("--json", flags->json, "for programs");
+  command->add_flag("--json", flags->json, "machine-readable output");
   if (!explain)
     where
         ->add_option("--plan", flags->plan,

@@ -44,18 +44,18 @@ public:
   explicit Profiling(const ProfileFlags &flags) : flags(flags) {}
 
   int run() {
-    std::string file = flags.database.empty() ? ProfileDatabase::defaultFile() : flags.database, error;
-    auto database = ProfileDatabase::read(file, error);
+    std::string file = flags.database.empty() ? ProfileDatabase::defaultFile() : flags.database;
+    auto database = ProfileDatabase::read(file);
     if (!database)
-      return fail(error);
+      return fail(llvm::toString(database.takeError()));
     if (!flags.from.empty()) {
-      if (error = database->fold(flags.from); !error.empty())
-        return fail(error);
+      if (auto error = database->fold(flags.from))
+        return fail(llvm::toString(std::move(error)));
     } else if (int code = measure(*database)) {
       return code;
     }
-    if (error = database->write(file); !error.empty())
-      return fail(error);
+    if (auto error = database->write(file))
+      return fail(llvm::toString(std::move(error)));
     llvm::outs() << file << ": " << database->size() << " times\n";
     return 0;
   }
@@ -94,10 +94,9 @@ private:
       if (int code = execute(compile))
         return code;
       std::vector<std::string> data;
-      std::string error;
       int64_t ranks = 1;
-      if (!writeRandomData(program, folder.path.str().str(), data, ranks, error))
-        return fail(error);
+      if (auto error = writeRandomData(program, folder.path.str().str(), data, ranks))
+        return fail(llvm::toString(std::move(error)));
       std::vector<std::string> train = {program};
       if (ranks > 1)
         train = {self, "run", "--devices", std::to_string(ranks), program};
@@ -106,8 +105,8 @@ private:
                                  "--quiet", "--profile", times});
       if (int code = execute(train))
         return code;
-      if (error = database.fold(times); !error.empty())
-        return fail(error);
+      if (auto error = database.fold(times))
+        return fail(llvm::toString(std::move(error)));
       if (!flags.layers.empty())
         if (int code = writeLayers(times))
           return code;
@@ -135,9 +134,11 @@ private:
       return error.empty() ? 1 : fail(error);
     planning::separateScalars(*session.model.module);
     auto problem = planning::ModuleProblem::build(*session.model.module);
-    auto profile = succeeded(problem) ? compiler::layerTimes(problem->problem, times, error) : std::nullopt;
+    if (failed(problem))
+      return 1;
+    auto profile = compiler::layerTimes(problem->problem, times);
     if (!profile)
-      return error.empty() ? 1 : fail(error);
+      return fail(llvm::toString(profile.takeError()));
     error = writeOutput(flags.layers, [&](llvm::raw_ostream &out) { planning::writeLayerProfile(*profile, out); });
     return error.empty() ? 0 : fail(error);
   }

@@ -62,26 +62,26 @@ bool writeNpy(const std::string &file, StringRef type, const std::vector<int64_t
 }
 } // namespace
 
-bool tools::writeRandomData(const std::string &program, const std::string &folder, std::vector<std::string> &flags,
-                            int64_t &ranks, std::string &error) {
+llvm::Error tools::writeRandomData(const std::string &program, const std::string &folder, std::vector<std::string> &flags,
+                                   int64_t &ranks) {
   std::string description = folder + "/description.json";
   llvm::sys::fs::remove(description); // a redirection does not shorten a file
   std::optional<StringRef> redirects[] = {std::nullopt, StringRef(description), std::nullopt};
-  error = "'" + program + "' does not describe itself";
+  auto silent = [&] { return llvm::createStringError("'" + program + "' does not describe itself"); };
   if (llvm::sys::ExecuteAndWait(program, {program, "--describe", "json"}, std::nullopt, redirects))
-    return false;
+    return silent();
   auto text = llvm::MemoryBuffer::getFile(description);
   if (!text)
-    return false;
+    return silent();
   auto parsed = json::parse((*text)->getBuffer());
   if (!parsed) {
     llvm::consumeError(parsed.takeError());
-    return false;
+    return silent();
   }
   const json::Object *top = parsed->getAsObject();
   const json::Array *inputs = top ? top->getArray("inputs") : nullptr;
   if (!inputs)
-    return false;
+    return silent();
   ranks = 1;
   if (const json::Object *mesh = top->getObject("mesh"))
     for (const auto &[name, size] : *mesh)
@@ -92,17 +92,13 @@ bool tools::writeRandomData(const std::string &program, const std::string &folde
     for (const json::Value &size : *object.getArray("shape"))
       shape.push_back(size.getAsInteger().value_or(1));
     StringRef type = object.getString("dtype").value_or("");
-    if (shape.empty() || numpyType(type).second == 0) {
-      error = "no random data for an input of type " + type.str();
-      return false;
-    }
+    if (shape.empty() || numpyType(type).second == 0)
+      return llvm::createStringError("no random data for an input of type " + type.str());
     shape[0] *= 4; // batches, so that loading moves
     std::string file = folder + "/input" + std::to_string(i) + ".npy";
-    if (!writeNpy(file, type, shape)) {
-      error = "cannot write '" + file + "'";
-      return false;
-    }
+    if (!writeNpy(file, type, shape))
+      return llvm::createStringError("cannot write '" + file + "'");
     flags.insert(flags.end(), {"--data", object.getString("name").value_or("").str() + "=" + file});
   }
-  return true;
+  return llvm::Error::success();
 }

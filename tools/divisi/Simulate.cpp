@@ -49,10 +49,9 @@ public:
   int run() {
     if (std::string wrong = read(); !wrong.empty())
       return fail(wrong, 2);
-    std::string error;
-    auto simulation = simulate(options, edges, stages, network, error);
+    auto simulation = simulate(options, edges, stages, network);
     if (!simulation)
-      return fail(error, 2);
+      return fail(llvm::toString(simulation.takeError()), 2);
     Names names{flags.title, {}};
     if (names.title.empty())
       names.title = llvm::formatv("{0}: {1} stages, {2} {3}batches", nameOf(options.kind), options.stages(),
@@ -180,7 +179,7 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
   output->add_option("--html", flags->html, "write a page for a browser");
   output->add_option("--trace", flags->trace, "write a trace for chrome://tracing or Perfetto");
   output->add_option("--title", flags->title, "of the picture and the page");
-  output->add_flag("--json", flags->json, "for programs");
+  output->add_flag("--json", flags->json, "machine-readable output");
   command->footer(
       "Examples:\n"
       "  divisi simulate --schedule 1f1b --stages 4 --microbatches 8 --html pipeline.html\n"

@@ -1,5 +1,6 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 
 #include <array>
 #include <cstdint>
@@ -71,12 +72,12 @@ std::string gpuPresetNames();
 
 /// A cluster by text: "cpu:4" (ranks on the machine), "h100", "8xh100" (one node), "2x8xh100" (nodes on their usual
 /// network), or the path of a .toml file. On failure an error of one line.
-std::optional<Cluster> parseCluster(llvm::StringRef text, const Machine &machine, std::string &error);
+llvm::Expected<Cluster> parseCluster(llvm::StringRef text, const Machine &machine);
 
 /// A cluster from the text of a TOML file (its format: examples/clusters). The text may be anything; on failure an
 /// error `FILE:LINE: KEY: what is expected`.
-std::optional<Cluster> parseClusterFile(llvm::StringRef text, llvm::StringRef file, std::string &error);
+llvm::Expected<Cluster> parseClusterFile(llvm::StringRef text, llvm::StringRef file);
 /// The same from disk.
-std::optional<Cluster> readClusterFile(const std::string &file, std::string &error);
+llvm::Expected<Cluster> readClusterFile(const std::string &file);
 
 } // namespace divisi::planning

@@ -51,7 +51,10 @@ std::optional<toml::parse_result> parseToml(StringRef text) {
 /// Reads the tables of a file. Each step says whether it went well; the first that does not leaves the error.
 class Reader {
 public:
-  Reader(StringRef file, std::string &error) : file(file), error(error) {}
+  explicit Reader(StringRef file) : file(file) {}
+
+  /// Of the first step that did not go well.
+  llvm::Error takeError() const { return llvm::createStringError(error); }
 
   bool fail(size_t line, const std::string &what) {
     error = file.str() + ":" + std::to_string(std::max<size_t>(line, 1)) + ": " + what;
@@ -196,23 +199,23 @@ private:
   }
 
   StringRef file;
-  std::string &error;
+  std::string error;
 };
 
 } // namespace
 
-std::optional<Cluster> planning::parseClusterFile(StringRef text, StringRef file, std::string &error) {
-  Reader reader(file, error);
+llvm::Expected<Cluster> planning::parseClusterFile(StringRef text, StringRef file) {
+  Reader reader(file);
   if (text.size() > mostBytes) {
     reader.fail(1, "expected at most " + std::to_string(mostBytes) + " bytes");
-    return std::nullopt;
+    return reader.takeError();
   }
   llvm::SmallVector<StringRef> lines;
   text.split(lines, '\n');
   for (auto [i, line] : llvm::enumerate(lines))
     if (line.count('.') > mostDotsInLine) {
       reader.fail(i + 1, "expected at most " + std::to_string(mostDotsInLine) + " dots in a line");
-      return std::nullopt;
+      return reader.takeError();
     }
 
   auto result = parseToml(text);
@@ -222,28 +225,26 @@ std::optional<Cluster> planning::parseClusterFile(StringRef text, StringRef file
       return parseToml(text.take_front(line.end() - text.begin())).has_value();
     });
     reader.fail(line - lines.begin() + 1, "not TOML");
-    return std::nullopt;
+    return reader.takeError();
   }
   if (!*result) {
     reader.fail(result->error().source().begin.line, shown(result->error().description()));
-    return std::nullopt;
+    return reader.takeError();
   }
   Cluster cluster;
   if (!reader.readCluster(result->table(), cluster))
-    return std::nullopt;
+    return reader.takeError();
   return cluster;
 }
 
-std::optional<Cluster> planning::readClusterFile(const std::string &file, std::string &error) {
+llvm::Expected<Cluster> planning::readClusterFile(const std::string &file) {
   std::error_code code;
   std::string text(mostBytes + 1, '\0'); // one more than is allowed, for the error
   std::ifstream stream;
   if (std::filesystem::is_regular_file(file, code)) // (opening a pipe would wait for its writer)
     stream.open(file, std::ios::binary);
-  if (!stream.is_open() || (stream.read(text.data(), (std::streamsize)text.size()), stream.bad())) {
-    error = file + ": cannot be read";
-    return std::nullopt;
-  }
+  if (!stream.is_open() || (stream.read(text.data(), (std::streamsize)text.size()), stream.bad()))
+    return llvm::createStringError(file + ": cannot be read");
   text.resize((size_t)stream.gcount());
-  return parseClusterFile(text, file, error);
+  return parseClusterFile(text, file);
 }

@@ -109,12 +109,11 @@ std::string planning::gpuPresetNames() {
   return names;
 }
 
-std::optional<Cluster> planning::parseCluster(StringRef text, const Machine &machine, std::string &error) {
+llvm::Expected<Cluster> planning::parseCluster(StringRef text, const Machine &machine) {
   if (text.ends_with(".toml"))
-    return readClusterFile(text.str(), error);
+    return readClusterFile(text.str());
   auto fail = [&](const std::string &what) {
-    error = "cluster '" + text.take_front(80).str() + "': " + what;
-    return std::nullopt;
+    return llvm::createStringError("cluster '" + text.take_front(80).str() + "': " + what);
   };
   StringRef ranks = text;
   if (ranks.consume_front("cpu:")) {

@@ -11,16 +11,15 @@ Cuts::Cuts(const LayerProfile &profile) : profile(&profile), consumers(profile.l
       consumers[input].push_back(static_cast<int>(i));
 }
 
-std::optional<Cuts> Cuts::of(const LayerProfile &profile, std::string &error) {
+llvm::Expected<Cuts> Cuts::of(const LayerProfile &profile) {
   Cuts cuts(profile);
   int begin = 0;
   for (int end : cuts.separators()) {
-    if (!cuts.addBlock(begin, end)) {
-      error = "too many ways to cut the layers from '" + shownName(profile.layers[begin].name) + "' to '" +
-              shownName(profile.layers[end - 1].name) + "' (more than " + std::to_string(mostInBlock) +
-              "): too many branches side by side; join layers of theirs";
-      return std::nullopt;
-    }
+    if (!cuts.addBlock(begin, end))
+      return llvm::createStringError("too many ways to cut the layers from '" + shownName(profile.layers[begin].name) +
+                                     "' to '" + shownName(profile.layers[end - 1].name) + "' (more than " +
+                                     std::to_string(mostInBlock) +
+                                     "): too many branches side by side; join layers of theirs");
     begin = end;
   }
   return cuts;

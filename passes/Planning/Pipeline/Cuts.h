@@ -22,7 +22,7 @@ public:
   static constexpr size_t mostWords = 1 << 24; // of all sets
 
   /// The profile must outlive it. Nothing but an error if there are more cuts than the limits.
-  static std::optional<Cuts> of(const LayerProfile &profile, std::string &error);
+  static llvm::Expected<Cuts> of(const LayerProfile &profile);
 
   struct Cut {
     double ms = 0;             // forward and backward of the layers inside

@@ -44,7 +44,10 @@ constexpr Figure figures[] = {
 /// Each step says whether it went well; the first that does not leaves the error.
 class Reader {
 public:
-  Reader(StringRef file, std::string &error) : file(file), error(error) {}
+  explicit Reader(StringRef file) : file(file) {}
+
+  /// Of the first step that did not go well.
+  llvm::Error takeError() const { return llvm::createStringError(error); }
 
   bool fail(const std::string &what) {
     error = file.str() + ": " + what;
@@ -189,7 +192,7 @@ private:
   }
 
   StringRef file;
-  std::string &error;
+  std::string error;
   std::vector<LayerProfile::Layer> layers; // in the order of the file
   llvm::StringMap<size_t> byName;
 };
@@ -203,29 +206,24 @@ std::string planning::shownName(StringRef name) {
   return result + (name.size() > mostShown ? "..." : "");
 }
 
-std::optional<LayerProfile> planning::parseLayerProfile(StringRef text, StringRef file, std::string &error) {
+llvm::Expected<LayerProfile> planning::parseLayerProfile(StringRef text, StringRef file) {
   LayerProfile profile;
-  if (!Reader(file, error).read(text, profile))
-    return std::nullopt;
+  Reader reader(file);
+  if (!reader.read(text, profile))
+    return reader.takeError();
   return profile;
 }
 
-std::optional<LayerProfile> planning::readLayerProfile(const std::string &file, std::string &error) {
+llvm::Expected<LayerProfile> planning::readLayerProfile(const std::string &file) {
   std::error_code code;
-  if (!std::filesystem::is_regular_file(file, code)) { // (opening a pipe would wait for its writer)
-    error = file + ": cannot be read";
-    return std::nullopt;
-  }
-  if (std::filesystem::file_size(file, code) > mostFileBytes) {
-    error = file + ": expected at most " + std::to_string(mostFileBytes) + " bytes";
-    return std::nullopt;
-  }
+  if (!std::filesystem::is_regular_file(file, code)) // (opening a pipe would wait for its writer)
+    return llvm::createStringError(file + ": cannot be read");
+  if (std::filesystem::file_size(file, code) > mostFileBytes)
+    return llvm::createStringError(file + ": expected at most " + std::to_string(mostFileBytes) + " bytes");
   auto buffer = llvm::MemoryBuffer::getFile(file);
-  if (!buffer) {
-    error = file + ": " + buffer.getError().message();
-    return std::nullopt;
-  }
-  return parseLayerProfile((*buffer)->getBuffer(), file, error);
+  if (!buffer)
+    return llvm::createStringError(file + ": " + buffer.getError().message());
+  return parseLayerProfile((*buffer)->getBuffer(), file);
 }
 
 void planning::writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os) {

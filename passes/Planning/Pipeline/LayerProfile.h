@@ -1,5 +1,6 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <optional>
@@ -27,9 +28,9 @@ struct LayerProfile {
 /// All keys of a layer must be there except "inputs": without it, the layer before it in the file is the only input; []
 /// is a layer without any. The layers may come in any order. The text may be anything; on failure an error of one line,
 /// `FILE: layer I ('NAME'): KEY: what is expected`, where I counts from 0.
-std::optional<LayerProfile> parseLayerProfile(llvm::StringRef text, llvm::StringRef file, std::string &error);
+llvm::Expected<LayerProfile> parseLayerProfile(llvm::StringRef text, llvm::StringRef file);
 /// The same from disk.
-std::optional<LayerProfile> readLayerProfile(const std::string &file, std::string &error);
+llvm::Expected<LayerProfile> readLayerProfile(const std::string &file);
 
 /// The profile as such JSON, one layer a line; reading it again gives the same numbers.
 void writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os);

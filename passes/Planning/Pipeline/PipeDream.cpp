@@ -34,11 +34,10 @@ int64_t PipeDreamPlan::devices() const {
   return sum;
 }
 
-std::optional<PipeDreamPlan> planning::planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels,
-                                                     std::string &error) {
-  std::optional<Cuts> cuts = Cuts::of(profile, error);
+llvm::Expected<PipeDreamPlan> planning::planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels) {
+  llvm::Expected<Cuts> cuts = Cuts::of(profile);
   if (!cuts)
-    return std::nullopt;
+    return cuts.takeError();
   PipeDreamPlan plan;
   plan.cuts = plan.considered = cuts->count();
   std::vector<Hierarchy::Stage> stages;
@@ -64,22 +63,17 @@ std::optional<PipeDreamPlan> planning::planPipeDream(const LayerProfile &profile
   return plan;
 }
 
-std::optional<std::vector<PipeLevel>> planning::pipeLevels(const Cluster &cluster, int64_t devices,
-                                                           std::string &error) {
-  if (devices < 1 || devices > cluster.devices()) {
-    error = "the cluster has " + std::to_string(cluster.devices()) + " devices, " + std::to_string(devices) +
-            " are asked for";
-    return std::nullopt;
-  }
+llvm::Expected<std::vector<PipeLevel>> planning::pipeLevels(const Cluster &cluster, int64_t devices) {
+  if (devices < 1 || devices > cluster.devices())
+    return llvm::createStringError("the cluster has " + std::to_string(cluster.devices()) + " devices, " +
+                                   std::to_string(devices) + " are asked for");
   std::vector<PipeLevel> levels;
   int64_t left = devices;
   for (const Cluster::Level &level : cluster.levels) {
     int64_t size = std::min(level.size, left);
-    if (left % size != 0) {
-      error = std::to_string(devices) + " devices are not whole units of " + std::to_string(level.size) +
-              " on level '" + level.name + "'";
-      return std::nullopt;
-    }
+    if (left % size != 0)
+      return llvm::createStringError(std::to_string(devices) + " devices are not whole units of " +
+                                     std::to_string(level.size) + " on level '" + level.name + "'");
     left /= size;
     if (size > 1)
       levels.push_back({size, level.bandwidth});

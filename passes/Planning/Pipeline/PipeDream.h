@@ -49,11 +49,10 @@ struct PipeDreamPlan {
 /// the network is divided into equal parts of compute and parameters, and of each part the cut with the fewest crossing
 /// bytes is kept (`considered` says how many).
 /// No levels: one device. On failure (too many branches side by side) an error of one line.
-std::optional<PipeDreamPlan> planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels,
-                                           std::string &error);
+llvm::Expected<PipeDreamPlan> planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels);
 
 /// The levels that the first `devices` of a cluster make up, without those of size 1. Latencies do not count. An error
 /// of one line if the devices are not whole units of a level.
-std::optional<std::vector<PipeLevel>> pipeLevels(const Cluster &cluster, int64_t devices, std::string &error);
+llvm::Expected<std::vector<PipeLevel>> pipeLevels(const Cluster &cluster, int64_t devices);
 
 } // namespace divisi::planning

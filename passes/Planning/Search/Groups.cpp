@@ -1,5 +1,7 @@
 #include "passes/Planning/Search/Groups.h"
 
+#include "llvm/ADT/IntEqClasses.h"
+
 #include <map>
 #include <set>
 
@@ -17,28 +19,7 @@ bool planning::contracts(const Problem::Op &op) {
 
 namespace {
 
-/// Union-find with the least member as representative.
-class Classes {
-public:
-  explicit Classes(size_t size) : parent(size) {
-    for (size_t i = 0; i < size; ++i)
-      parent[i] = i;
-  }
-  int find(int i) {
-    while (parent[i] != i)
-      i = parent[i] = parent[parent[i]];
-    return i;
-  }
-  void join(int a, int b) {
-    a = find(a), b = find(b);
-    parent[std::max(a, b)] = std::min(a, b);
-  }
-
-private:
-  std::vector<int> parent;
-};
-
-/// Values that take so many operations per element are not computed again for a second reader.
+/// Operations per element from which on a value is not recomputed for a second reader.
 constexpr double expensiveFlops = 8;
 
 class Grouping {
@@ -57,7 +38,7 @@ public:
       for (int tensor : std::set<int>(op.operands.begin(), op.operands.end()))
         users[tensor].push_back(i);
     }
-    this->factors = Classes(factors);
+    this->factors.grow(factors);
   }
 
   void run() {
@@ -200,7 +181,7 @@ private:
             depth[a] != depth[b] || result.late[a] != result.late[b] || (a <= result.loss) != ((int)b <= result.loss))
           continue;
         auto pairs = match(a, b, tensor);
-        if (!pairs || members.find(a) == members.find(b))
+        if (!pairs || members.findLeader(a) == members.findLeader(b))
           continue; // (in one group already: what this edge costs is priced in the group)
         members.join(a, b);
         for (auto [f, g] : *pairs)
@@ -214,7 +195,7 @@ private:
     for (size_t i = 0; i < problem.ops.size(); ++i) {
       if (!inSearch[i])
         continue;
-      auto [it, fresh] = numbers.try_emplace(members.find(i), result.groups.size());
+      auto [it, fresh] = numbers.try_emplace(members.findLeader(i), result.groups.size());
       if (fresh)
         result.groups.emplace_back().sums = sums[i];
       result.groupOf[i] = it->second;
@@ -226,7 +207,7 @@ private:
       for (int op : group.ops) {
         auto &list = group.factorOf.emplace_back();
         for (size_t f = 0; f < problem.ops[op].rule.factors.size(); ++f) {
-          auto [it, fresh] = known.try_emplace(factors.find(first[op] + f), group.factors);
+          auto [it, fresh] = known.try_emplace(factors.findLeader(first[op] + f), group.factors);
           group.factors += fresh;
           list.push_back(it->second);
         }
@@ -256,7 +237,7 @@ private:
   std::vector<int> producer;
   std::vector<llvm::SmallVector<int, 4>> users;
   std::vector<int> first, depth; // by operation: the number of its first factor; contractions before it
-  Classes members, factors{0};
+  llvm::IntEqClasses members, factors; // of operations, of their factors; a class is known by its least member
 };
 } // namespace
 

@@ -136,10 +136,9 @@ std::string ScheduleOptions::invalid() const {
   return "";
 }
 
-std::optional<Schedule> pipeline::makeSchedule(const ScheduleOptions &options, std::string &error) {
-  error = options.invalid();
-  if (!error.empty())
-    return std::nullopt;
+llvm::Expected<Schedule> pipeline::makeSchedule(const ScheduleOptions &options) {
+  if (std::string wrong = options.invalid(); !wrong.empty())
+    return llvm::createStringError(wrong);
   Schedule schedule{options, {}};
   for (int device = 0; device < options.devices; ++device)
     schedule.devices.push_back(Writer(options, device).write());

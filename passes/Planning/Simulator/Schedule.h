@@ -1,5 +1,6 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 
 #include <cstdint>
 #include <optional>
@@ -82,6 +83,6 @@ struct Schedule {
 };
 
 /// The schedule with these options. On failure an error of one line.
-std::optional<Schedule> makeSchedule(const ScheduleOptions &options, std::string &error);
+llvm::Expected<Schedule> makeSchedule(const ScheduleOptions &options);
 
 } // namespace divisi::planning::pipeline

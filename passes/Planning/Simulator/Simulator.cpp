@@ -267,20 +267,23 @@ std::string checkCosts(const Program &program, const std::vector<StageCost> &sta
 }
 } // namespace
 
-std::optional<Simulation> pipeline::simulate(const Program &program, const std::vector<StageCost> &stages,
-                                             const Network &network, std::string &error) {
-  error = checkProgram(program);
-  if (error.empty())
-    error = checkCosts(program, stages, network);
-  if (!error.empty())
-    return std::nullopt;
+llvm::Expected<Simulation> pipeline::simulate(const Program &program, const std::vector<StageCost> &stages,
+                                              const Network &network) {
+  std::string wrong = checkProgram(program);
+  if (wrong.empty())
+    wrong = checkCosts(program, stages, network);
+  if (!wrong.empty())
+    return llvm::createStringError(wrong);
   return Run(program, stages, network).run();
 }
 
-std::optional<Simulation> pipeline::simulate(const ScheduleOptions &options, const std::vector<Edge> &edges,
-                                             const std::vector<StageCost> &stages, const Network &network,
-                                             std::string &error) {
-  auto schedule = makeSchedule(options, error);
-  auto program = schedule ? addTransfers(*schedule, edges, error) : std::nullopt;
-  return program ? simulate(*program, stages, network, error) : std::nullopt;
+llvm::Expected<Simulation> pipeline::simulate(const ScheduleOptions &options, const std::vector<Edge> &edges,
+                                              const std::vector<StageCost> &stages, const Network &network) {
+  auto schedule = makeSchedule(options);
+  if (!schedule)
+    return schedule.takeError();
+  auto program = addTransfers(*schedule, edges);
+  if (!program)
+    return program.takeError();
+  return simulate(*program, stages, network);
 }

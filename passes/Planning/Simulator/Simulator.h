@@ -79,10 +79,10 @@ struct Simulation {
 
 /// Runs the program; `stages` has one entry for each. Deterministic. On failure (a program that checkProgram refuses,
 /// times or sizes that are negative or not finite) an error of one line.
-std::optional<Simulation> simulate(const Program &program, const std::vector<StageCost> &stages, const Network &network,
-                                   std::string &error);
+llvm::Expected<Simulation> simulate(const Program &program, const std::vector<StageCost> &stages,
+                                    const Network &network);
 /// The schedule with these options, its transfers and their run.
-std::optional<Simulation> simulate(const ScheduleOptions &options, const std::vector<Edge> &edges,
-                                   const std::vector<StageCost> &stages, const Network &network, std::string &error);
+llvm::Expected<Simulation> simulate(const ScheduleOptions &options, const std::vector<Edge> &edges,
+                                    const std::vector<StageCost> &stages, const Network &network);
 
 } // namespace divisi::planning::pipeline

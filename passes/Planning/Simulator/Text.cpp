@@ -86,7 +86,7 @@ std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
   if (o.asynchronous())
     figures.push_back({"time per minibatch", secondsText(simulation.steadySeconds), "once the pipeline is full"});
   figures.push_back({o.asynchronous() ? "time in all" : "step time", secondsText(simulation.seconds), count});
-  figures.push_back({"utilisation", percentText(simulation.utilisation()), "busy cells of all cells"});
+  figures.push_back({"utilisation", percentText(simulation.utilisation()), "share of device time"});
   figures.push_back({"bubble", percentText(simulation.bubble()),
                      "idle over busy time; " + secondsText(idle / o.devices) + " idle on each"});
   figures.push_back({"activations held", std::to_string(held),

@@ -109,15 +109,13 @@ private:
 };
 } // namespace
 
-std::optional<Program> pipeline::addTransfers(const Schedule &schedule, std::vector<Edge> edges, std::string &error) {
-  error = checkTasks(schedule);
-  if (!error.empty())
-    return std::nullopt;
+llvm::Expected<Program> pipeline::addTransfers(const Schedule &schedule, std::vector<Edge> edges) {
+  if (std::string wrong = checkTasks(schedule); !wrong.empty())
+    return llvm::createStringError(wrong);
   for (const Edge &edge : edges)
-    if (edge.producer < 0 || edge.producer >= edge.consumer || edge.consumer >= schedule.options.stages()) {
-      error = "edge " + std::to_string(edge.producer) + " -> " + std::to_string(edge.consumer) +
-              ": it has to lead from a stage to a later one of " + std::to_string(schedule.options.stages());
-      return std::nullopt;
-    }
+    if (edge.producer < 0 || edge.producer >= edge.consumer || edge.consumer >= schedule.options.stages())
+      return llvm::createStringError("edge " + std::to_string(edge.producer) + " -> " + std::to_string(edge.consumer) +
+                                     ": it has to lead from a stage to a later one of " +
+                                     std::to_string(schedule.options.stages()));
   return Transfers(schedule, std::move(edges)).run();
 }

@@ -63,6 +63,6 @@ struct Program {
 /// earlier where the sender's order asks for it, so that every pair of devices sends and receives in the same order. On
 /// failure (a schedule that checkTasks refuses, edges of no stage or against the direction of the model) an error of
 /// one line.
-std::optional<Program> addTransfers(const Schedule &schedule, std::vector<Edge> edges, std::string &error);
+llvm::Expected<Program> addTransfers(const Schedule &schedule, std::vector<Edge> edges);
 
 } // namespace divisi::planning::pipeline

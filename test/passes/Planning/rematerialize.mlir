@@ -89,7 +89,7 @@
 
 // What they are is explained.
 // RUN: divisi explain %s --cluster h100 --remat 1 | FileCheck %s --check-prefix=EXPLAIN
-// EXPLAIN: Computed again in the backward pass, not kept
+// EXPLAIN: Recomputed in the backward pass (rematerialization, activation checkpointing)
 // EXPLAIN-NEXT: {{a1 to a3|b1 to b3}}
 
 // RUN: divisi compile %s --emit graph > %t/nameless.mlir

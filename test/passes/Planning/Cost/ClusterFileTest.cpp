@@ -1,4 +1,5 @@
 #include "passes/Planning/Cost/Cluster.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <sstream>
 
 using namespace divisi::planning;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -16,7 +18,7 @@ const std::string device = "[device]\nkind = \"cpu\"\nname = \"d\"\nmemory = 1e9
 const std::string level = "[[level]]\nname = \"l\"\nsize = 4\nbandwidth = 1e9\nlatency = 1e-6\n";
 
 std::optional<Cluster> parse(const std::string &text, std::string &error) {
-  auto cluster = parseClusterFile(text, "c.toml", error);
+  auto cluster = unwrap(parseClusterFile(text, "c.toml"), error);
   EXPECT_EQ(cluster.has_value(), error.empty()) << error;
   return cluster;
 }
@@ -35,7 +37,7 @@ std::string exampleText() {
 
 TEST(ClusterFile, Example) {
   std::string error;
-  auto cluster = parseCluster(CLUSTER_EXAMPLE, thisMachine(), error);
+  auto cluster = unwrap(parseCluster(CLUSTER_EXAMPLE, thisMachine()), error);
   ASSERT_TRUE(cluster) << error;
   EXPECT_EQ(cluster->invalid(), "");
   EXPECT_EQ(cluster->name, "two-nodes");
@@ -154,7 +156,7 @@ TEST(ClusterFile, HostileText) {
 TEST(ClusterFile, UnreadablePaths) {
   for (const char *path : {"/", "/dev/zero", "/no/such.toml", ""}) {
     std::string error;
-    EXPECT_FALSE(readClusterFile(path, error));
+    EXPECT_FALSE(unwrap(readClusterFile(path), error));
     EXPECT_EQ(error, std::string(path) + ": cannot be read");
   }
 }

@@ -1,11 +1,13 @@
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Cost/Quantity.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 using namespace divisi::planning;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -13,14 +15,14 @@ const Machine machine{64e9, 16};
 
 std::optional<Cluster> parse(const std::string &text) {
   std::string error;
-  auto cluster = parseCluster(text, machine, error);
+  auto cluster = unwrap(parseCluster(text, machine), error);
   EXPECT_EQ(cluster.has_value(), error.empty()) << text << ": " << error;
   return cluster;
 }
 
 std::string errorOf(const std::string &text) {
   std::string error;
-  EXPECT_FALSE(parseCluster(text, machine, error)) << text;
+  EXPECT_FALSE(unwrap(parseCluster(text, machine), error)) << text;
   return error;
 }
 

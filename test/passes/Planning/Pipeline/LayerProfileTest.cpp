@@ -1,11 +1,13 @@
 // Profiles in and out, and what must be said of those that are none.
 #include "Networks.h"
 #include "passes/Planning/Pipeline/PipeDream.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
 using namespace divisi::planning;
 using namespace divisi::planning::test;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -17,7 +19,7 @@ std::string layer(const std::string &name, const std::string &more = "") {
 std::string file(const std::string &layers) { return R"({"layers": [)" + layers + "]}"; }
 
 std::optional<LayerProfile> parse(const std::string &text, std::string &error) {
-  auto profile = parseLayerProfile(text, "p.json", error);
+  auto profile = unwrap(parseLayerProfile(text, "p.json"), error);
   EXPECT_EQ(profile.has_value(), error.empty()) << error;
   EXPECT_EQ(error.find('\n'), std::string::npos) << error;
   return profile;
@@ -148,9 +150,9 @@ TEST(LayerProfile, Hostile) {
   EXPECT_EQ(profile->layers.size(), LayerProfile::mostLayers);
   EXPECT_EQ(errorOf(file(many + "," + layer("more"))), "p.json: layers: expected an array of 1 to 100000 layers");
 
-  EXPECT_FALSE(readLayerProfile("/", error));
+  EXPECT_FALSE(unwrap(readLayerProfile("/"), error));
   EXPECT_EQ(error, "/: cannot be read");
-  EXPECT_FALSE(readLayerProfile("no/such.json", error));
+  EXPECT_FALSE(unwrap(readLayerProfile("no/such.json"), error));
   EXPECT_EQ(error, "no/such.json: cannot be read");
 }
 
@@ -208,7 +210,7 @@ TEST(LayerProfile, Fuzz) {
     if (!profile)
       continue;
     ++read;
-    auto plan = planPipeDream(*profile, PipeLevel{4, 1e9}, error);
+    auto plan = unwrap(planPipeDream(*profile, PipeLevel{4, 1e9}), error);
     ASSERT_TRUE(plan) << error;
     EXPECT_GE(plan->speedup, 1);
   }

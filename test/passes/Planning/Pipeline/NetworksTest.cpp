@@ -2,6 +2,7 @@
 #include "Networks.h"
 #include "passes/Planning/Pipeline/Cuts.h"
 #include "passes/Planning/Pipeline/PipeDream.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 
 using namespace divisi::planning;
 using namespace divisi::planning::test;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -19,7 +21,7 @@ constexpr double tenGigabit = 1.25e9; // bytes/s
 PipeDreamPlan planOf(const char *name, const LayerProfile &profile, const std::vector<PipeLevel> &levels) {
   std::string error;
   auto begin = std::chrono::steady_clock::now();
-  auto plan = planPipeDream(profile, levels, error);
+  auto plan = unwrap(planPipeDream(profile, levels), error);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_TRUE(plan) << error;
   if (!plan)
@@ -139,7 +141,7 @@ TEST(Networks, TooManyBranches) {
   for (int i = 0; i < 40; ++i)
     profile.layers.push_back({"b" + std::to_string(i), 1, 1, 1, 1, {0}});
   std::string error;
-  EXPECT_FALSE(planPipeDream(profile, PipeLevel{4, 1e9}, error));
+  EXPECT_FALSE(unwrap(planPipeDream(profile, PipeLevel{4, 1e9}), error));
   EXPECT_EQ(error, "too many ways to cut the layers from 'b0' to 'b39' (more than 16384): too many branches side by "
                    "side; join layers of theirs");
 
@@ -147,7 +149,7 @@ TEST(Networks, TooManyBranches) {
   LayerProfile two;
   for (int i = 0; i < 100000; ++i)
     two.layers.push_back({"l" + std::to_string(i), 1, 1, 1, 1, i < 2 ? std::vector<int>{} : std::vector<int>{i - 2}});
-  EXPECT_FALSE(planPipeDream(two, PipeLevel{4, 1e9}, error));
+  EXPECT_FALSE(unwrap(planPipeDream(two, PipeLevel{4, 1e9}), error));
 }
 
 } // namespace

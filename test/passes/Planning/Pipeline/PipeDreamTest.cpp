@@ -2,6 +2,7 @@
 #include "Networks.h"
 #include "passes/Planning/Pipeline/Hierarchy.h"
 #include "passes/Planning/Pipeline/PipeDreamReport.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 
 using namespace divisi::planning;
 using namespace divisi::planning::test;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -150,7 +152,7 @@ void check(const LayerProfile &profile, const PipeDreamPlan &plan, const std::ve
 
 PipeDreamPlan planOf(const LayerProfile &profile, const std::vector<PipeLevel> &levels) {
   std::string error;
-  auto plan = planPipeDream(profile, levels, error);
+  auto plan = unwrap(planPipeDream(profile, levels), error);
   EXPECT_TRUE(plan) << error;
   return plan.value_or(PipeDreamPlan());
 }
@@ -203,7 +205,7 @@ TEST(PipeDream, BothSearchesAgreeOnOneLevel) {
     LayerProfile profile = randomProfile(random, 14);
     PipeLevel level{1 + random.below(24), 1e8 * (1 + random.upTo(60))};
     std::string error;
-    auto cuts = Cuts::of(profile, error);
+    auto cuts = unwrap(Cuts::of(profile), error);
     ASSERT_TRUE(cuts) << error;
     Hierarchy hierarchy(*cuts, level);
     if (hierarchy.considered() < cuts->count())
@@ -275,7 +277,7 @@ TEST(PipeDream, CrossingBytes) {
   LayerProfile profile{
       {{"a", 1, 1, 8, 0, {}}, {"b", 1, 1, 4, 0, {0}}, {"c", 1, 1, 2, 0, {0}}, {"d", 1, 1, 1, 0, {0, 1, 2}}}};
   std::string error;
-  auto cuts = Cuts::of(profile, error);
+  auto cuts = unwrap(Cuts::of(profile), error);
   ASSERT_TRUE(cuts);
   std::map<std::vector<int>, double> crossing;
   for (int i = 0; i < cuts->count(); ++i)
@@ -287,10 +289,10 @@ TEST(PipeDream, CrossingBytes) {
 
 TEST(PipeDream, Levels) {
   std::string error;
-  Cluster cluster = *parseCluster("2x8xh100", thisMachine(), error);
+  Cluster cluster = *unwrap(parseCluster("2x8xh100", thisMachine()), error);
   auto sizes = [&](int64_t devices) {
     std::vector<int64_t> result;
-    if (auto levels = pipeLevels(cluster, devices, error))
+    if (auto levels = unwrap(pipeLevels(cluster, devices), error))
       for (const PipeLevel &level : *levels)
         result.push_back(level.size);
     return result;

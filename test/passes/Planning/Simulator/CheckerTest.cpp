@@ -1,18 +1,20 @@
 // Programs that run, and programs of which the checker has to say why they do not.
 #include "passes/Planning/Simulator/Checker.h"
 #include "RandomSchedules.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
 using namespace divisi::planning::pipeline;
 using namespace divisi::planning::pipeline::test;
+using divisi::test::unwrap;
 
 namespace {
 
 Program make(const ScheduleOptions &options, std::vector<Edge> edges) {
   std::string error;
-  auto schedule = makeSchedule(options, error);
-  auto program = schedule ? addTransfers(*schedule, std::move(edges), error) : std::nullopt;
+  auto schedule = unwrap(makeSchedule(options), error);
+  auto program = schedule ? unwrap(addTransfers(*schedule, std::move(edges)), error) : std::nullopt;
   EXPECT_TRUE(program) << error;
   return program ? *program : Program();
 }
@@ -56,9 +58,9 @@ TEST(Checker, LongSkips) {
 
 TEST(Checker, RefusesEdges) {
   std::string error;
-  auto schedule = makeSchedule({ScheduleKind::f1b1, 2, 2}, error);
+  auto schedule = unwrap(makeSchedule({ScheduleKind::f1b1, 2, 2}), error);
   for (Edge edge : {Edge{1, 0}, Edge{0, 2}, Edge{-1, 1}, Edge{1, 1}})
-    EXPECT_FALSE(addTransfers(*schedule, {edge}, error));
+    EXPECT_FALSE(unwrap(addTransfers(*schedule, {edge}), error));
   EXPECT_EQ(error, "edge 1 -> 1: it has to lead from a stage to a later one of 2");
 }
 
@@ -81,7 +83,7 @@ TEST(Checker, Cycle) {
       {{{Task::forward, 0}, {Task::backward, 0}, {Task::forward, 1}, {Task::backward, 1}, {Task::update, 1}},
        {{Task::forward, 1}, {Task::forward, 0}, {Task::backward, 0}, {Task::backward, 1}, {Task::update, 1}}}};
   std::string error;
-  std::string wrong = checkProgram(*addTransfers(schedule, chainEdges(2), error));
+  std::string wrong = checkProgram(*unwrap(addTransfers(schedule, chainEdges(2)), error));
   EXPECT_TRUE(contains(wrong, "deadlock: ")) << wrong;
   EXPECT_TRUE(contains(wrong, "device 0's backward of microbatch 0")) << wrong;
   EXPECT_TRUE(contains(wrong, "device 1's forward of microbatch 1 waits for device 1's receive of activation 0 -> 1, "
@@ -99,7 +101,7 @@ TEST(Checker, CycleOfOneDevice) {
                       {Task::update, 0, 0},
                       {Task::update, 0, 1}}}};
   std::string error;
-  EXPECT_TRUE(contains(checkProgram(*addTransfers(schedule, chainEdges(2), error)),
+  EXPECT_TRUE(contains(checkProgram(*unwrap(addTransfers(schedule, chainEdges(2)), error)),
                        "device 0's forward of microbatch 0 (chunk 1) waits for device 0's forward of microbatch 0"));
 }
 
@@ -154,7 +156,7 @@ TEST(Checker, RandomOrders) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     RandomSchedule random(seed);
     std::string error;
-    auto program = addTransfers(random.schedule, random.edges, error);
+    auto program = unwrap(addTransfers(random.schedule, random.edges), error);
     ASSERT_TRUE(program) << error;
     ASSERT_EQ(checkProgram(*program), "") << seed;
     std::vector<std::pair<Action *, Action *>> pairs;

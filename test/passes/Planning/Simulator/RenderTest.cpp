@@ -1,15 +1,17 @@
 // What people and programs get to see.
 #include "passes/Planning/Simulator/Render.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
 using namespace divisi::planning::pipeline;
+using divisi::test::unwrap;
 
 namespace {
 
 Simulation run(const ScheduleOptions &options, std::vector<StageCost> stages) {
   std::string error;
-  auto simulation = simulate(options, chainEdges(options.stages(), 1e6), stages, uniformNetwork(1e-4, 1e10), error);
+  auto simulation = unwrap(simulate(options, chainEdges(options.stages(), 1e6), stages, uniformNetwork(1e-4, 1e10)), error);
   EXPECT_TRUE(simulation) << error;
   return simulation ? *simulation : Simulation();
 }
@@ -97,7 +99,7 @@ TEST(Render, Table) {
 /// Nothing takes any time: no division by it.
 TEST(Render, Empty) {
   std::string error;
-  auto simulation = simulate({ScheduleKind::gpipe, 2, 2}, {}, std::vector<StageCost>(2), {}, error);
+  auto simulation = unwrap(simulate({ScheduleKind::gpipe, 2, 2}, {}, std::vector<StageCost>(2), {}), error);
   ASSERT_TRUE(simulation);
   for (auto print : {printTable, printSwimlane, printPage, printTrace}) {
     std::string result = text(print, *simulation);

@@ -1,16 +1,18 @@
 // The orders of tasks, what they keep in memory, and which weights they read.
 #include "passes/Planning/Simulator/Checker.h"
 #include "passes/Planning/Simulator/WeightVersions.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
 using namespace divisi::planning::pipeline;
+using divisi::test::unwrap;
 
 namespace {
 
 Schedule make(const ScheduleOptions &options) {
   std::string error;
-  auto schedule = makeSchedule(options, error);
+  auto schedule = unwrap(makeSchedule(options), error);
   EXPECT_TRUE(schedule) << error;
   return schedule ? *schedule : Schedule();
 }
@@ -51,7 +53,7 @@ TEST(Schedule, Orders) {
 TEST(Schedule, Invalid) {
   auto wrong = [](const ScheduleOptions &options) {
     std::string error;
-    EXPECT_FALSE(makeSchedule(options, error));
+    EXPECT_FALSE(unwrap(makeSchedule(options), error));
     return error;
   };
   EXPECT_EQ(wrong({ScheduleKind::f1b1, 0, 1}), "stages: at least 1 is needed, not 0");

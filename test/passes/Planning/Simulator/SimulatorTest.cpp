@@ -1,6 +1,7 @@
 // Times against the arithmetic of the papers, and against longest paths found another way.
 #include "passes/Planning/Simulator/Simulator.h"
 #include "RandomSchedules.h"
+#include "test/passes/Planning/Unwrap.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 
 using namespace divisi::planning::pipeline;
 using namespace divisi::planning::pipeline::test;
+using divisi::test::unwrap;
 
 namespace {
 
@@ -21,7 +23,7 @@ Simulation run(const ScheduleOptions &options, const std::vector<StageCost> &sta
   if (edges.empty())
     edges = chainEdges(options.stages(), 1);
   std::string error;
-  auto simulation = simulate(options, edges, stages, network, error);
+  auto simulation = unwrap(simulate(options, edges, stages, network), error);
   EXPECT_TRUE(simulation) << error;
   return simulation ? *simulation : Simulation();
 }
@@ -162,13 +164,13 @@ TEST(Simulator, Memory) {
 
 TEST(Simulator, Refuses) {
   std::string error;
-  EXPECT_FALSE(simulate({ScheduleKind::f1b1, 2, 2}, chainEdges(2), uniform(3), {}, error));
+  EXPECT_FALSE(unwrap(simulate({ScheduleKind::f1b1, 2, 2}, chainEdges(2), uniform(3), {}), error));
   EXPECT_EQ(error, "costs of 3 stages for a schedule of 2");
   auto stages = uniform(2);
   stages[1].forward = NAN;
-  EXPECT_FALSE(simulate({ScheduleKind::f1b1, 2, 2}, chainEdges(2), stages, {}, error));
+  EXPECT_FALSE(unwrap(simulate({ScheduleKind::f1b1, 2, 2}, chainEdges(2), stages, {}), error));
   EXPECT_EQ(error, "stage 1: times and sizes have to be finite and not negative");
-  EXPECT_FALSE(simulate({ScheduleKind::f1b1, 2, 2}, chainEdges(2, 1), uniform(2), uniformNetwork(0, 0), error));
+  EXPECT_FALSE(unwrap(simulate({ScheduleKind::f1b1, 2, 2}, chainEdges(2, 1), uniform(2), uniformNetwork(0, 0)), error));
   EXPECT_EQ(error, "edge 0 -> 1: bytes and seconds have to be finite and not negative");
 }
 
@@ -259,8 +261,8 @@ TEST(Simulator, LongestPath) {
     Network network{[&](int from, int to, double bytes) { return link[from * o.devices + to] * bytes; },
                     random.below(2) == 0};
     std::string error;
-    auto program = addTransfers(random.schedule, random.edges, error);
-    auto simulation = simulate(*program, stages, network, error);
+    auto program = unwrap(addTransfers(random.schedule, random.edges), error);
+    auto simulation = unwrap(simulate(*program, stages, network), error);
     ASSERT_TRUE(simulation) << error;
     EXPECT_EQ(simulation->seconds, LongestPath(random, stages, network).run()) << seed;
   }
