@@ -42,11 +42,11 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
   if (candidate.prediction.seconds <= best.prediction.seconds)
     return candidate.mesh.devices() > best.mesh.devices() ? "the same time on more devices" : "the same time";
   std::string text = compute >= waited ? inMilliseconds(compute) + " more computation"
-                                       : inMilliseconds(waited) + " more waiting for communication";
+                                       : inMilliseconds(waited) + " more exposed communication";
   if (compute < 0)
     text += ", " + inMilliseconds(-compute) + " less computation";
   if (waited < 0)
-    text += ", " + inMilliseconds(-waited) + " less waiting";
+    text += ", " + inMilliseconds(-waited) + " less exposed communication";
   return text;
 }
 
@@ -55,7 +55,7 @@ std::string utf8(const std::string &name) { return json::isUTF8(name) ? name : j
 
 json::Object describeMemory(const Prediction::Memory &memory, const Problem &problem) {
   return json::Object{{"parameters", memory.parameters},
-                      {"moments", memory.moments},
+                      {"optimizer_state", memory.moments},
                       {"others", memory.others},
                       {"inputs", memory.inputs},
                       {"transient", memory.transient},
@@ -88,14 +88,14 @@ json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
                                          {"axes", std::move(axes)},
                                          {"bytes", collective.bytes},
                                          {"ms", collective.seconds * 1e3},
-                                         {"shown_ms", collective.waited * 1e3},
+                                         {"exposed_ms", collective.waited * 1e3},
                                          {"reason", utf8(reasonOf(problem, candidate, collective))}});
     }
     layers.push_back(json::Object{{"name", utf8(layer.name)},
                                   {"forward_ms", layer.forward * 1e3},
                                   {"backward_ms", layer.backward * 1e3},
-                                  {"shown_ms", layer.shown * 1e3},
-                                  {"hidden_ms", std::max(0.0, layer.hidden) * 1e3},
+                                  {"exposed_ms", layer.shown * 1e3},
+                                  {"overlapped_ms", std::max(0.0, layer.hidden) * 1e3},
                                   {"parameter_bytes", layer.parameters},
                                   {"weights", std::move(weights)},
                                   {"collectives", std::move(collectives)}});
@@ -182,13 +182,13 @@ json::Object PlanReport::plans() const {
                        {"name", candidate.name},
                        {"mesh", nameOf(candidate.mesh)},
                        {"devices", candidate.mesh.devices()},
-                       {"forms", listOf(candidate.forms)},
+                       {"parallelism", listOf(candidate.forms)},
                        {"fits", candidate.fits},
                        {"step_ms", p.seconds * 1e3},
                        {"compute_ms", p.compute * 1e3},
                        {"communication_ms", p.communication * 1e3},
-                       {"shown_ms", p.waited * 1e3},
-                       {"hidden_ms", std::max(0.0, p.communication - p.waited) * 1e3},
+                       {"exposed_ms", p.waited * 1e3},
+                       {"overlapped_ms", std::max(0.0, p.communication - p.waited) * 1e3},
                        {"collectives", (int64_t)p.collectives.size()},
                        {"bytes_sent", p.bytesSent},
                        {"memory", describeMemory(p.memory, candidate.planner->problem)}};

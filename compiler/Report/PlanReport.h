@@ -24,7 +24,7 @@ struct PlanReport {
   /// The ranked plans.
   llvm::json::Object plans() const;
   /// The same, and for the best plan: its layers, collectives, parameters with what other shardings of them would cost,
-  /// at which figures another plan wins, and which parts are computed again.
+  /// at which figures another plan wins, and which segments are recomputed.
   llvm::json::Object explanation() const;
 };
 

@@ -101,7 +101,7 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
     out << "\nstages of the best begin at " << cuts << "\n";
 }
 
-/// A table of the plans, what would fit if nothing does, and how near the best is to the optimum.
+/// A table of the plans, what would fit if nothing does, and the optimality gap of the best.
 static void printRanking(const json::Object &report, size_t most, llvm::raw_ostream &out) {
   out << "\n";
   row(out, {{"#", -2},
@@ -109,10 +109,10 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
             {"step ms", -9},
             {"compute", -9},
             {"comm", -9},
-            {"waiting", -9},
+            {"exposed", -9},
             {"sent", -8},
             {"memory", -8},
-            {"form", 0}});
+            {"parallelism", 0}});
   const json::Object &cluster = *report.getObject("cluster");
   const json::Array &plans = list(report, "plans");
   for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(most, plans.size()))) {
@@ -123,10 +123,10 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
               {milliseconds(number(plan, "step_ms")), -9},
               {milliseconds(number(plan, "compute_ms")), -9},
               {milliseconds(number(plan, "communication_ms")), -9},
-              {milliseconds(number(plan, "shown_ms")), -9},
+              {milliseconds(number(plan, "exposed_ms")), -9},
               {scaled(number(plan, "bytes_sent"), "B"), -8},
               {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8},
-              {joined(list(plan, "forms")) + (fits ? "" : " (does not fit)") + measured(plan), 0}});
+              {joined(list(plan, "parallelism")) + (fits ? "" : " (does not fit)") + measured(plan), 0}});
   }
   const json::Object &best = *plans[0].getAsObject();
   if (!best.getBoolean("fits").value_or(true)) {
@@ -134,7 +134,7 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     double has = number(cluster, "memory"), needs = number(memory, "total");
     out << "\nNothing fits. '" << text(best, "name") << "' comes nearest: " << scaled(needs - has, "B") << " of "
         << scaled(needs, "B") << " are too much for a device: parameters " << scaled(number(memory, "parameters"), "B")
-        << ", moments " << scaled(number(memory, "moments"), "B") << ", activations and gradients "
+        << ", optimizer state " << scaled(number(memory, "optimizer_state"), "B") << ", activations and gradients "
         << scaled(number(memory, "transient"), "B") << " in the " << text(memory, "worst_phase") << " part at '"
         << text(memory, "worst_node") << "'\n";
     for (const json::Value &suggestion : list(report, "suggestions"))
@@ -146,7 +146,7 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     if (const json::Object *search = value.getAsObject()->getObject("search"))
       out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than "
           << share(number(*search, "gap")) << " less (pairwise cost " << milliseconds(number(*search, "cost_ms"))
-          << " ms, certified bound " << milliseconds(number(*search, "bound_ms")) << " ms)\n";
+          << " ms, bound " << milliseconds(number(*search, "bound_ms")) << " ms)\n";
 }
 
 void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
@@ -166,7 +166,7 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min<size_t>(6, plans.size())).drop_front())
     out << "  " << text(*value.getAsObject(), "name") << ": " << text(*value.getAsObject(), "why_not") << "\n";
   if (const json::Array &parts = list(report, "remat"); !parts.empty()) {
-    out << "\nComputed again in the backward pass, not kept\n";
+    out << "\nRecomputed in the backward pass (rematerialization, activation checkpointing)\n";
     for (const json::Value &part : parts)
       out << "  " << text(*part.getAsObject(), "first") << " to " << text(*part.getAsObject(), "last") << "\n";
   }
@@ -200,21 +200,21 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
     }
   }
   out << "\nLayers (ms)\n";
-  row(out, {{"layer", 40}, {"forward", -9}, {"backward", -9}, {"waiting", -9}, {"hidden", -9}, {"weights", -9}});
+  row(out, {{"layer", 40}, {"forward", -9}, {"backward", -9}, {"exposed", -9}, {"overlapped", -10}, {"weights", -9}});
   for (const json::Value &value : list(report, "layers")) {
     const json::Object &layer = *value.getAsObject();
     std::string name = text(layer, "name");
     row(out, {{name.empty() ? "(losses and update)" : name, 40},
               {milliseconds(number(layer, "forward_ms")), -9},
               {milliseconds(number(layer, "backward_ms")), -9},
-              {milliseconds(number(layer, "shown_ms")), -9},
-              {milliseconds(number(layer, "hidden_ms")), -9},
+              {milliseconds(number(layer, "exposed_ms")), -9},
+              {milliseconds(number(layer, "overlapped_ms")), -10},
               {scaled(number(layer, "parameter_bytes"), "B"), -9}});
     for (const json::Value &entry : list(layer, "collectives")) {
       const json::Object &collective = *entry.getAsObject();
       out << "    " << text(collective, "kind") << " over " << joined(list(collective, "axes")) << ", "
           << scaled(number(collective, "bytes"), "B") << ", " << milliseconds(number(collective, "ms")) << " ms ("
-          << milliseconds(number(collective, "shown_ms")) << " waited for): " << text(collective, "reason") << "\n";
+          << milliseconds(number(collective, "exposed_ms")) << " exposed): " << text(collective, "reason") << "\n";
     }
   }
 }

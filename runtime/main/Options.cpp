@@ -103,7 +103,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->capture_default_str();
   app.add_flag("--quiet", o.quiet, "print errors only");
   app.add_flag("--info", o.info, "print inputs, parameters and memory, then exit");
-  app.add_option("--describe", raw.describe, "print the same for programs, then exit")
+  app.add_option("--describe", raw.describe, "print the same as JSON, then exit")
       ->type_name("json")
       ->check(CLI::IsMember({"json"}));
 }

@@ -4,7 +4,7 @@
     planning.py --divisi PATH [--rounds 5] [--only WORD] [--out FOLDER]
 
 One fresh process for each row, the cases in turn. Prints and writes the median, the fastest and the slowest run, the
-processor's time (of all cores: what a busy machine does not change), the highest memory, the certified gap and the best plan.
+processor's time (of all cores: what a busy machine does not change), the highest memory, the optimality gap and the best plan.
 Exit code 1 if a case is slower or less certain than it must be, or if the processor's time grows faster than the layers
 (by more than a tenth), on devices with memory enough for all depths: what is short of memory takes more searches.
 Needs the package onnx.
@@ -103,13 +103,13 @@ def main():
         best, of = plans[0], lambda i: [r[i] for r in runs[name]]
         row = dict(case=name, median_s=round(statistics.median(seconds), 3), least_s=round(min(seconds), 3),
                    most_s=round(max(seconds), 3), limit_s=limit, processor_s=round(statistics.median(of(2)), 3),
-                   memory_mb=round(max(of(1))), **search, best=best["name"], forms=best["forms"], fits=best["fits"],
+                   memory_mb=round(max(of(1))), **search, best=best["name"], parallelism=best["parallelism"], fits=best["fits"],
                    step_ms=best["step_ms"])
         rows.append(row)
         if limit and row["median_s"] > limit:
             bad.append(f"{name}: {row['median_s']} s, at most {limit} are allowed")
         if limit and (row["gap"] is None or row["gap"] > GAP):
-            bad.append(f"{name}: certified gap {percent(row['gap'])}, at most {percent(GAP)} are allowed")
+            bad.append(f"{name}: optimality gap {percent(row['gap'])}, at most {percent(GAP)} are allowed")
         if any(r[3] != plans for r in runs[name]):
             bad.append(f"{name}: the runs' answers differ")
     depths = [(int(row["case"].split()[0]), row) for row in rows if "layers" in row["case"]]
@@ -117,11 +117,11 @@ def main():
         if after["processor_s"] > GROWTH * before["processor_s"] * many / few:
             bad.append(f"{few} to {many} layers: {before['processor_s']} to {after['processor_s']} s of the processor")
     lines = [f"`divisi plan`, whole command, {o.rounds} runs each", "",
-             "| case | s, median [least-most] | at most | processor, s | memory, MB | certified gap | best plan |",
+             "| case | s, median [least-most] | at most | processor, s | memory, MB | optimality gap | best plan |",
              "|---|---|---|---|---|---|---|"]
     for r in rows:
         lines.append(f"| {r['case']} | {r['median_s']:.2f} [{r['least_s']:.2f}-{r['most_s']:.2f}] | {r['limit_s'] or ''} | "
-                     f"{r['processor_s']:.2f} | {r['memory_mb']:,} | {percent(r['gap'])} | {r['best']} ({' '.join(r['forms'])}), "
+                     f"{r['processor_s']:.2f} | {r['memory_mb']:,} | {percent(r['gap'])} | {r['best']} ({' '.join(r['parallelism'])}), "
                      f"{r['step_ms']:.0f} ms |")
     if o.out:
         o.out.mkdir(parents=True, exist_ok=True)

@@ -113,6 +113,11 @@ class LintTest(unittest.TestCase):
     def test_untracked_files_count(self):
         self.assert_bad(self.findings({"tools/a.cpp": "\n// XX" + "X\n"}, tracked=False), "tools/a.cpp", 2)
 
+    def test_words(self):
+        self.assert_bad(self.findings({"docs/plans.md": "\nIt is Computed again.\n"}), "docs/plans.md", 2)
+        self.assert_bad(self.findings({"tools/divisi/Plan.cpp": 'help("a grid of devices")\n'}), "tools/divisi/Plan.cpp", 1)
+        self.assertEqual(self.findings({"docs/decisions.md": "computed again\n", "passes/A.cpp": "// computed again\n"}), [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -59,4 +59,4 @@ class Planner:
 
 
 def told(plan):
-    return f"{plan['name']} ({' '.join(plan['forms'])}), {plan['step_ms']:.4g} ms, {plan['memory']['total'] / GB:.3g} GB"
+    return f"{plan['name']} ({' '.join(plan['parallelism'])}), {plan['step_ms']:.4g} ms, {plan['memory']['total'] / GB:.3g} GB"

@@ -78,14 +78,14 @@ def zero_when_memory_is_short(p):
     words = [model, "--dim", "batch=65536", "--optimizer", "adamw", "--cluster"]
     roomy = p.plans(*words, p.cluster(PCIE))
     data = row(roomy, "data=8")
-    yield "with enough memory data parallelism is the best", roomy[0]["forms"] == ["data"], told(roomy[0])
+    yield "with enough memory data parallelism is the best", roomy[0]["parallelism"] == ["data"], told(roomy[0])
     for memory, forms in ("3GB", {"ZeRO-1"}), ("2.4GB", {"ZeRO-1"}), ("2GB", {"ZeRO-3"}):
         plans = p.plans(*words, p.cluster(PCIE, memory=memory))
         best, whole = plans[0], row(plans, "data=8")
         yield f"{memory}: the replicated state does not fit", not whole["fits"], told(whole)
-        yield f"{memory}: {' '.join(forms)} is chosen and fits", best["fits"] and forms <= set(best["forms"]), told(best)
-        moments = best["memory"]["moments"], data["memory"]["moments"]
-        yield f"{memory}: fewer moments on each device", moments[0] < 0.7 * moments[1], f"{moments[0]:.3g} of {moments[1]:.3g} B"
+        yield f"{memory}: {' '.join(forms)} is chosen and fits", best["fits"] and forms <= set(best["parallelism"]), told(best)
+        states = best["memory"]["optimizer_state"], data["memory"]["optimizer_state"]
+        yield f"{memory}: less optimizer state on each device", states[0] < 0.7 * states[1], f"{states[0]:.3g} of {states[1]:.3g} B"
 
 
 def zero_for_gpt2(p):
@@ -94,7 +94,7 @@ def zero_for_gpt2(p):
     words = [model, "--dim", "batch=16", "--optimizer", "adamw", "--cluster", p.cluster(PCIE, memory="5GB")]
     plans = p.plans(*words)
     yield "the replicated state does not fit", not row(plans, "data=8")["fits"], told(row(plans, "data=8"))
-    good = plans[0]["fits"] and any(form.startswith("ZeRO") for form in plans[0]["forms"])
+    good = plans[0]["fits"] and any(form.startswith("ZeRO") for form in plans[0]["parallelism"])
     yield "a ZeRO form is chosen", good, told(plans[0])
 
 
@@ -103,14 +103,14 @@ def columns_and_rows(p):
     model = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024")
     for words in ["--mesh", "model=8"], ["--mesh", "data=8"]:
         report = p.explain(model, "--cluster", "8xh100", "--dim", "batch=1", *words)
-        yield f"{words[1]}: tensor parallelism", report["plans"][0]["forms"] == ["tensor"], told(report["plans"][0])
+        yield f"{words[1]}: tensor parallelism", report["plans"][0]["parallelism"] == ["tensor"], told(report["plans"][0])
         for layer in 0, 1:
             for name, dim in ("attn.qkv", 1), ("attn.proj", 1), ("mlp.fc", 0), ("mlp.proj", 1):
                 weight = f"blocks.{layer}.{name}.weight"
                 side = "inputs" if name.endswith("proj") else "outputs"
                 yield f"{words[1]}: {weight} by its {side}", splits(report, weight) == [dim], shardings(report)[weight]
     plans = p.plans(model, "--cluster", "8xh100", "--dim", "batch=1")
-    yield "without a mesh of the user's, too", "tensor" in plans[0]["forms"], told(plans[0])
+    yield "without a mesh of the user's, too", "tensor" in plans[0]["parallelism"], told(plans[0])
     tiny = p.explain(HERE / "gpt_tiny/model.onnx", "--cluster", "4xh100", "--mesh", "model=4", "--pin", "idx=_,_",
                      "--pin", "targets=_,_")
     for name in "h.0.c_fc.weight", "h.1.c_fc.weight":
@@ -123,12 +123,12 @@ def wide_layers(p):
     cluster = p.cluster(ETHERNET)
     for batch in 1, 2, 4, 8:
         plans = p.plans(model, "--cluster", cluster, "--dim", f"batch={batch}")
-        yield f"batch {batch}: operators are split", plans[0]["forms"] == ["tensor"], told(plans[0])
+        yield f"batch {batch}: operators are split", plans[0]["parallelism"] == ["tensor"], told(plans[0])
         whole = row(plans, "one device")["memory"]["parameters"]
         share = plans[0]["memory"]["parameters"] / whole
         yield f"batch {batch}: an eighth of the parameters on each device", share < 0.13, f"{share:.3f}"
     plans = p.plans(model, "--cluster", cluster, "--dim", "batch=262144")
-    yield "batch 262144: the batch is split", not {"tensor", "sequence"} & set(plans[0]["forms"]), told(plans[0])
+    yield "batch 262144: the batch is split", not {"tensor", "sequence"} & set(plans[0]["parallelism"]), told(plans[0])
 
 
 def convolutions(p):
@@ -137,7 +137,7 @@ def convolutions(p):
     for cluster in "8xv100", p.cluster(PCIE):
         plans = p.plans(model, "--cluster", cluster, "--dim", "batch=256")
         pure = row(plans, "data=8")
-        good = "data" in plans[0]["forms"] and pure["step_ms"] <= 1.05 * plans[0]["step_ms"]
+        good = "data" in plans[0]["parallelism"] and pure["step_ms"] <= 1.05 * plans[0]["step_ms"]
         yield f"ResNet on {pathlib.Path(cluster).name}: data parallelism, alone within 5 % of the best", good, told(plans[0])
         beside = row(plans, "model=8")
         yield "  and splitting the weights is slower", beside["step_ms"] > 1.5 * plans[0]["step_ms"], told(beside)
@@ -217,7 +217,7 @@ def other_batches(p):
     """What explain says of other batches is what plan says of them."""
     words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 32000 --seq 512"), "--cluster", "8xh100"]
     report = p.explain(*words, "--dim", "batch=64")
-    chosen = lambda plan: (plan["mesh"], plan["forms"])
+    chosen = lambda plan: (plan["mesh"], plan["parallelism"])
     now = chosen(report["plans"][0])
     found = {flip["then"]: flip["plan"] for flip in report["flips"] if flip["figure"] == "batch"}
     for direction in (16, 32), (256, 128):
@@ -282,7 +282,7 @@ def never_worse(p):
 
 
 def bounds(p):
-    """The certified bound is below the cost, and near to it (small models are the hard ones; see benchmark/planning.py)."""
+    """The proven bound is below the cost, and near to it (small models are the hard ones; see benchmark/planning.py)."""
     for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
         for cluster in "cpu:4", "8xh100":
             plans = p.plans(case / "model.onnx", *loss_flags(case), "--cluster", cluster)

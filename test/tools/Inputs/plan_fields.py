@@ -4,10 +4,10 @@ import json
 import sys
 
 plan, explain = (json.load(open(path)) for path in sys.argv[1:])
-TIMES = {"step_ms", "compute_ms", "communication_ms", "shown_ms", "hidden_ms"}
-PLAN = {"rank", "name", "mesh", "devices", "forms", "fits", "collectives", "bytes_sent", "memory"} | TIMES
-LAYER = {"name", "forward_ms", "backward_ms", "shown_ms", "hidden_ms", "parameter_bytes", "weights", "collectives"}
-MEMORY = {"parameters", "moments", "others", "inputs", "transient", "total", "worst_phase", "worst_node"}
+TIMES = {"step_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms"}
+PLAN = {"rank", "name", "mesh", "devices", "parallelism", "fits", "collectives", "bytes_sent", "memory"} | TIMES
+LAYER = {"name", "forward_ms", "backward_ms", "exposed_ms", "overlapped_ms", "parameter_bytes", "weights", "collectives"}
+MEMORY = {"parameters", "optimizer_state", "others", "inputs", "transient", "total", "worst_phase", "worst_node"}
 
 for report in plan, explain:
     assert set(report["cluster"]) == {"name", "device", "devices", "memory"}, report["cluster"]
@@ -16,9 +16,9 @@ for report in plan, explain:
         assert ("why_not" in entry) == (rank > 1), entry
         memory = entry["memory"]
         assert set(memory) == MEMORY and memory["worst_phase"] in {"forward", "backward", "update"}, memory
-        parts = sum(memory[key] for key in ("parameters", "moments", "others", "inputs", "transient"))
+        parts = sum(memory[key] for key in ("parameters", "optimizer_state", "others", "inputs", "transient"))
         assert abs(parts - memory["total"]) < 1, memory
-        assert abs(entry["shown_ms"] + entry["hidden_ms"] - entry["communication_ms"]) < 1e-9, entry
+        assert abs(entry["exposed_ms"] + entry["overlapped_ms"] - entry["communication_ms"]) < 1e-9, entry
         search = entry.get("search", {"cost_ms": 1, "bound_ms": 1, "gap": 0})
         assert set(search) == {"cost_ms", "bound_ms", "gap"} and search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9), search
 assert sum("search" in entry for entry in plan["plans"]) == 1
@@ -27,7 +27,7 @@ assert set(explain) == set(plan) | {"layers", "parameters", "flips", "remat"}, s
 for layer in explain["layers"]:
     assert set(layer) == LAYER, layer
     for collective in layer["collectives"]:
-        assert set(collective) == {"kind", "axes", "bytes", "ms", "shown_ms", "reason"} and collective["reason"], collective
+        assert set(collective) == {"kind", "axes", "bytes", "ms", "exposed_ms", "reason"} and collective["reason"], collective
 assert [p["name"] for p in explain["parameters"]] == ["fc1.weight", "fc2.weight"]
 for parameter in explain["parameters"]:
     assert set(parameter) == {"name", "shape", "sharding", "local_bytes", "alternatives"}, parameter
