@@ -2,6 +2,7 @@
 
 #include "codegen/Kernels/Passes.h"
 #include "codegen/Lowering/ScalarBuilder.h"
+#include "passes/Identity/Passes.h"
 #include "passes/Layout/Layouts.h"
 #include "passes/Layout/Passes.h"
 #include "passes/Partitioning/Passes.h"
@@ -71,6 +72,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   }
   if (small)
     pm.addPass(training::createReducePrecisionPass({type}));
+  pm.addPass(identity::createNameNodesPass());
   pm.addPass(training::createMakeEvaluatePass());
   training::MakeTrainPassOptions train;
   train.optimizer = options.optimizer;
@@ -91,6 +93,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(training::createUseTf32Pass());
   if (options.forGpu && (small || options.precision == "tf32"))
     pm.addPass(training::createKeepGeluPass());
+  pm.addPass(identity::createNameNodesPass());
 }
 
 /// `all`: what waited for fuse-epilogues, too.
@@ -98,7 +101,8 @@ static void addDecompose(OpPassManager &pm, bool all) {
   OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createDecomposePass({all}));
   function.addPass(createCanonicalizerPass());
-  function.addPass(createCSEPass());
+  function.addPass(identity::createCseAcrossNodesPass());
+  pm.addPass(identity::createNameNodesPass());
 }
 
 void compiler::addSimplify(OpPassManager &pm) { addDecompose(pm, /*all=*/false); }
@@ -116,6 +120,8 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   plan.zero = options.zero;
   plan.remat = options.remat.value_or(0);
   plan.file = options.file;
+  plan.target = options.target;
+  plan.model = options.model;
   pm.addPass(planning::createPlanPass(plan));
 }
 
@@ -142,12 +148,13 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
   pm.addPass(partitioning::createPartitionPass());
   OpPassManager &simplify = pm.nest<func::FuncOp>();
   simplify.addPass(createCanonicalizerPass());
-  simplify.addPass(createCSEPass());
+  simplify.addPass(identity::createCseAcrossNodesPass());
   addTaskPipeline(pm, microbatches);
   OpPassManager &function = pm.nest<func::FuncOp>();
   partitioning::BucketGradientsPassOptions bucket;
   bucket.bucketBytes = options.bucketBytes;
   function.addPass(partitioning::createBucketGradientsPass(bucket));
+  pm.addPass(identity::createNameNodesPass());
 }
 
 void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
@@ -160,12 +167,13 @@ void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
   if (forGpu)
     function.addPass(codegen::createExpandTopKPass());
   function.addPass(codegen::createSplitReductionsPass());
-  function.addPass(createCSEPass());
+  function.addPass(identity::createCseAcrossNodesPass());
   function.addPass(codegen::createFormKernelsPass({forGpu}));
   pm.addPass(codegen::createPlaceAwaitsPass());
   if (forGpu)
     pm.nest<func::FuncOp>().addPass(codegen::createBatchKernelsPass());
   pm.addPass(codegen::createAssignBuffersPass());
+  pm.addPass(identity::createNameNodesPass());
 }
 
 void compiler::registerAll(DialectRegistry &registry) {

@@ -50,6 +50,8 @@ struct PlanOptions {
   int zero = 0;
   std::optional<int64_t> remat; // parts that are computed again; nothing: as many as a search finds necessary
   std::string file;             // a plan to follow instead
+  std::string target = "cpu";   // cpu or cuda: what plans are made for
+  std::string model;            // the hash that stands in a plan's text; empty: that of the module that is planned
   std::string cluster;          // search for the cheapest plan on `devices` of it (on `mesh`, if there is one)
   int64_t devices = 1;
   bool many() const { return !mesh.empty() || !file.empty() || !cluster.empty(); }

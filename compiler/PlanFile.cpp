@@ -6,13 +6,14 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 
-void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, const std::string &hash) {
+void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, const planning::PlanSubject &subject) {
   MLIRContext *context = module.getContext();
   if (module.getOps<dist::PlanOp>().empty()) {
     auto builder = OpBuilder::atBlockBegin(module.getBody());
     dist::Mesh alone;
     alone.axes.push_back({"data", 1});
-    auto written = dist::PlanOp::create(builder, module.getLoc(), hash, dist::toAttr(alone, context));
+    auto written = dist::PlanOp::create(builder, module.getLoc(), dist::planFormat, subject.target, subject.model,
+                                        dist::toAttr(alone, context));
     written.getBody().emplaceBlock();
   }
   Builder b(context);

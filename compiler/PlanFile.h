@@ -1,6 +1,6 @@
 #pragma once
 #include "compiler/Pipeline.h"
-#include "dialects/Dist/Plan.h"
+#include "passes/Planning/PlanText.h"
 
 namespace divisi::compiler {
 
@@ -8,9 +8,9 @@ namespace divisi::compiler {
 inline constexpr llvm::StringLiteral splitProjections = "split_projections";
 
 /// Writes how a step runs in microbatches and stages as the attribute `pipeline` of the plan at the head of a module
-/// with microbatches; of stages of one device, with a plan that splits nothing for the model of this hash. `cuts` may
-/// be empty: stages that take equally long.
-void writePipeline(mlir::ModuleOp module, const MicrobatchOptions &options, const std::string &hash);
+/// with microbatches; of stages of one device, with a plan that splits nothing. `cuts` may be empty: stages that take
+/// equally long.
+void writePipeline(mlir::ModuleOp module, const MicrobatchOptions &options, const planning::PlanSubject &subject);
 
 /// What writePipeline has written; one microbatch on one stage, if nothing. Fails with an error at the plan.
 mlir::FailureOr<MicrobatchOptions> readPipeline(dist::PlanOp plan);

@@ -1,6 +1,7 @@
 #include "compiler/ProgramMeaning.h"
 
 #include "dialects/Graph/Graph.h"
+#include "dialects/Graph/Nodes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
@@ -15,6 +16,7 @@ static constexpr llvm::StringLiteral attribute = "graph.program", seal = "dump";
 
 /// Of everything in the module: the generic form names values by their position.
 static std::string hashOf(ModuleOp module) {
+  graph::HiddenNodes hidden(module);
   std::string text;
   llvm::raw_string_ostream out(text);
   for (Operation &op : *module.getBody()) {

@@ -24,7 +24,7 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
                                   ModuleCandidate &candidate) {
   candidate.planner->complete(candidate);
   OwningOpRef<ModuleOp> copy = module.clone();
-  if (failed(applyCandidate(*copy, candidate, "")))
+  if (failed(applyCandidate(*copy, candidate, {})))
     return failure();
   PassManager manager(module.getContext());
   if (candidate.mesh.devices() > 1)

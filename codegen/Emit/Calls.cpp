@@ -6,6 +6,7 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
+#include "dialects/Graph/Nodes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -36,7 +37,9 @@ ProgramCall describe(exec::KernelOp kernel) {
   for (Type type : kernel->getOperandTypes())
     out << type << ",";
   for (Operation &op : kernel.getBody().front()) {
-    out << op.getName() << op.getAttrDictionary();
+    NamedAttrList attributes(op.getAttrDictionary());
+    attributes.erase(graph::names::node);
+    out << op.getName() << attributes.getDictionary(op.getContext());
     for (Type type : op.getResultTypes())
       out << type;
     for (Value operand : op.getOperands()) {

@@ -4,6 +4,7 @@
 #include "codegen/Emit/KernelEmitter.h"
 #include "codegen/Emit/MathLowering.h"
 #include "codegen/Kernels/BatchKernels.h"
+#include "dialects/Graph/Nodes.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -26,6 +27,7 @@ static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
   llvm::DenseMap<int64_t, int64_t> numbers;
   for (int64_t place : places)
     text << numbers.try_emplace(place, numbers.size()).first->second << ' ';
+  graph::HiddenNodes hidden(kernel);
   auto offsets = kernel.getOffsetsAttr();
   auto when = kernel.removeWhenAttr();
   kernel.removeOffsetsAttr();

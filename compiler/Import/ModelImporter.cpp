@@ -2,6 +2,7 @@
 #include "codegen/Evaluate.h"
 #include "compiler/Import/Operators.h"
 #include "compiler/Import/Raise.h"
+#include "dialects/Graph/Nodes.h"
 
 #include "llvm/Support/Path.h"
 
@@ -70,6 +71,7 @@ ImportedModel ModelImporter::run() {
   if (failed(mlir::verify(*module)))
     fail("the imported model does not verify: ", lastError);
 
+  graph::nameNodes(*module);
   ImportedModel result;
   result.weights = takeWeights();
   result.skeleton = takeSkeleton(result.weights);

@@ -1,4 +1,5 @@
 #include "passes/Pipelining/AssignStages.h"
+#include "dialects/Graph/Nodes.h"
 #include "passes/Pipelining/StageCuts.h"
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
@@ -25,7 +26,7 @@ struct Layers {
     return it == seconds.end() ? -1 : (int)(it - seconds.begin());
   }
   static StringAttr nameOf(Operation *op) {
-    return StringAttr::get(op->getContext(), planning::nameOfLocation(op->getLoc()));
+    return StringAttr::get(op->getContext(), graph::pathOf(op));
   }
 
   Layers(func::FuncOp function, const StepParts &parts, const StageWeights &weights) {

@@ -1,5 +1,6 @@
 #include "dialects/Dist/Plan.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Nodes.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "passes/Pipelining/TaskWriter.h"
 #include "passes/Planning/ModuleProblem.h"
@@ -343,7 +344,7 @@ private:
       return pass(entry, key, value);
     }
     if (asynchronous() && from.once())
-      fail("the update of one stage needs '" + planning::nameOfLocation(value.getLoc()) +
+      fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
            "' of the update of another one (--clip-norm is such): use a synchronous schedule");
     Value source = get(from, value);
     OpBuilder builder(function);

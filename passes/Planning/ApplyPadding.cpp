@@ -1,6 +1,7 @@
 #include "passes/Planning/ApplyPadding.h"
 
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Nodes.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -245,4 +246,5 @@ void planning::applyPadding(ModuleOp module, const ModuleProblem &problem, const
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isDeclaration())
       Padder(function, problem, pads).run();
+  nameNodes(module);
 }

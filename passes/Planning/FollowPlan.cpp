@@ -41,9 +41,9 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
 /// The padding that an operation of a plan asks for; none if it is another decision.
 static std::optional<NamedPad> padOf(Operation &op) {
   if (auto pad = dyn_cast<dist::PadOp>(op))
-    return NamedPad{{"", "", pad.getName().str()}, 0, (int64_t)pad.getDim(), (int64_t)pad.getParts()};
+    return NamedPad{{"", pad.getName().str()}, 0, (int64_t)pad.getDim(), (int64_t)pad.getParts()};
   if (auto pad = dyn_cast<dist::PadResultOp>(op))
-    return NamedPad{{pad.getFunction().str(), pad.getKind().str(), pad.getName().str(), (int64_t)pad.getIndex()},
+    return NamedPad{{pad.getFunction().str(), pad.getNode().str()},
                     (int64_t)pad.getNumber(),
                     (int64_t)pad.getDim(),
                     (int64_t)pad.getParts()};
@@ -60,9 +60,12 @@ static LogicalResult followPad(ModuleOp module, Operation &decision, const Named
   NamedPad first = pad;
   first.dim = 0, first.parts = 1;
   if (!request && !requestOf(*problem, first) && pad.of.function.empty())
-    return decision.emitError("there is no input or state '") << pad.of.name << "'";
+    return decision.emitError("there is no input or state '") << pad.of.node << "'";
+  if (auto keys = keysOf(*problem);
+      !pad.of.function.empty() && llvm::none_of(keys, [&](auto &key) { return key.text() == pad.of.text(); }))
+    return decision.emitError(noOperation(keys, pad.of));
   if (!request)
-    return decision.emitError("'") << pad.of.name << "' has no dimension " << pad.dim
+    return decision.emitError("'") << pad.of.node << "' has no dimension " << pad.dim
                                    << " that could grow to a multiple of " << pad.parts;
   PadClass grown(problem->problem, *request);
   if (grown.size() == grown.paddedSize())
@@ -72,9 +75,20 @@ static LogicalResult followPad(ModuleOp module, Operation &decision, const Named
   return success();
 }
 
-FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text, StringRef hash) {
-  if (text.getModel() != hash)
-    return text.emitError("the plan was made for another model, or with other flags: this one is ") << hash;
+LogicalResult planning::checkSubject(dist::PlanOp text, const PlanSubject &subject) {
+  if (text.getTarget() != subject.target)
+    return text.emitError("the plan was made for the target ")
+           << text.getTarget() << ", this is for " << subject.target << ": make one with --target " << subject.target
+           << " --emit plan";
+  if (text.getModel() != subject.model)
+    return text.emitError("the plan was made for another model, or with other flags of the training: it is for ")
+           << text.getModel() << ", this one is " << subject.model << "; make one with --emit plan";
+  return success();
+}
+
+FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text, const PlanSubject &subject) {
+  if (failed(checkSubject(text, subject)))
+    return failure();
   separateScalars(module);
   FollowedPlan followed;
   followed.mesh = dist::toMesh(text.getMesh());

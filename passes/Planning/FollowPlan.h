@@ -15,8 +15,11 @@ struct FollowedPlan {
 /// parsed to.
 dist::PlanOp parsePlan(mlir::OwningOpRef<mlir::ModuleOp> &file, const std::string &path, mlir::MLIRContext *context);
 
-/// Prepares the module as the plan says and reads its decisions. `hash` is that of the module before (hashOfModel).
-/// Fails with an error at the decision that cannot hold.
-mlir::FailureOr<FollowedPlan> followPlan(mlir::ModuleOp module, dist::PlanOp text, llvm::StringRef hash);
+/// Fails with an error at the plan if it was made for something else. (The target comes first: another one is another
+/// model, too.)
+mlir::LogicalResult checkSubject(dist::PlanOp text, const PlanSubject &subject);
+
+/// Prepares the module as the plan says and reads its decisions. Fails with an error at the decision that cannot hold.
+mlir::FailureOr<FollowedPlan> followPlan(mlir::ModuleOp module, dist::PlanOp text, const PlanSubject &subject);
 
 } // namespace divisi::planning

@@ -1,5 +1,6 @@
 #include "passes/Planning/ModulePlanner.h"
 
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/NarrowPlan.h"
@@ -33,6 +34,7 @@ void planning::separateScalars(ModuleOp module) {
     for (size_t i = 1; i < uses.size(); ++i)
       uses[i]->set(OpBuilder(op).clone(*op)->getResult(0));
   }
+  graph::nameNodes(module);
 }
 
 FailureOr<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const dist::Mesh &mesh,
@@ -204,7 +206,7 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
   return result;
 }
 
-LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &candidate, const std::string &hash) {
+LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &candidate, const PlanSubject &subject) {
   const std::vector<NamedRemat> &remats = candidate.preparation.remats;
   if (std::string error; !remats.empty() && failed(rematerialize(module, remats, error)))
     return module.emitError(error);
@@ -220,7 +222,7 @@ LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &c
   if (failed(problem))
     return failure();
   Plan plan = narrow(module, *problem, candidate.mesh, candidate.plan);
-  writePlan(module, hash, *problem, plan, candidate.mesh, candidate.preparation);
+  writePlan(module, subject, *problem, plan, candidate.mesh, candidate.preparation);
   applyPlan(module, *problem, plan, candidate.mesh);
   return success();
 }

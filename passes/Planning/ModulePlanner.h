@@ -19,7 +19,7 @@ mlir::FailureOr<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, 
 
 /// Prepares and plans a module as a candidate says, and puts the plan's text at its head. One device: nothing
 /// is planned.
-mlir::LogicalResult applyCandidate(mlir::ModuleOp module, const ModuleCandidate &candidate, const std::string &hash);
+mlir::LogicalResult applyCandidate(mlir::ModuleOp module, const ModuleCandidate &candidate, const PlanSubject &subject);
 
 /// One line for people: what was chosen, and what the nearest other choice takes.
 std::string describeChoice(const std::vector<ModuleCandidate> &candidates);

@@ -1,5 +1,7 @@
 #include "passes/Planning/ModuleProblem.h"
 
+#include "dialects/Graph/Nodes.h"
+
 #include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -123,7 +125,7 @@ private:
       entry.flops = cost.getFlops();
     entry.tf32 = op.hasAttr(graph::names::tf32);
     entry.fp16 = llvm::any_of(op.getOperandTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
-    entry.name = nameOfLocation(op.getLoc());
+    entry.name = graph::pathOf(&op);
     entry.kind = op.getName().getStringRef().str();
     bool weight = true;
     for (Value operand : op.getOperands()) {
@@ -169,18 +171,6 @@ llvm::DenseSet<Operation *> planning::reportedOps(func::FuncOp function) {
         work.push_back(producer);
   }
   return result;
-}
-
-std::string planning::nameOfLocation(Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().str();
-  if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    std::string text;
-    for (Location part : fused.getLocations())
-      text += (text.empty() ? "" : " ") + nameOfLocation(part);
-    return text;
-  }
-  return "";
 }
 
 FailureOr<ModuleProblem> ModuleProblem::build(ModuleOp module) {

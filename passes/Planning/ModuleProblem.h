@@ -23,7 +23,4 @@ struct ModuleProblem {
 /// computed from.
 llvm::DenseSet<mlir::Operation *> reportedOps(mlir::func::FuncOp function);
 
-/// The user's name of an operation: that of its ONNX node, or of several.
-std::string nameOfLocation(mlir::Location loc);
-
 } // namespace divisi::planning

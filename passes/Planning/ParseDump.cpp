@@ -1,6 +1,7 @@
 #include "passes/Planning/ParseDump.h"
 
 #include "dialects/Graph/Arguments.h"
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Nesting.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -59,5 +60,6 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(context, /*verifyAfterParse=*/false));
   if (!module || failed(checkStatic(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
     return nullptr;
+  divisi::graph::adoptNodes(*module);
   return module;
 }

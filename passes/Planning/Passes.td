@@ -40,6 +40,8 @@ def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
     Option<"mesh", "mesh", "std::string", "", "axes and sizes: data=2,model=4">,
     Option<"pins", "pins", "std::string", "", "shardings to keep: NAME=_,model;NAME=data,_">,
     Option<"file", "file", "std::string", "", "a plan file (dist.plan) to follow instead">,
+    Option<"target", "target", "std::string", "\"cpu\"", "what the plan is for: cpu or cuda">,
+    Option<"model", "model", "std::string", "", "the hash of the model in the plan's text; nothing: of the module">,
     Option<"zero", "zero", "int", "0", "ZeRO: 1, 2: moments and update split over data; 3: parameters, too">,
     Option<"remat", "remat", "int64_t", "0", "how many parts are computed again, as rematerialize does">
   ];

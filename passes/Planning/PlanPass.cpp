@@ -47,7 +47,7 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
   using PlanPassBase::PlanPassBase;
 
   void runOnOperation() final {
-    hash = hashOfModel(getOperation());
+    subject = {model.empty() ? hashOfModel(getOperation()) : model, target};
     if (failed(file.empty() ? followStrategy() : followFile()))
       signalPassFailure();
   }
@@ -92,12 +92,13 @@ private:
     dist::PlanOp plan = parsePlan(text, file, &getContext());
     if (!plan)
       return failure();
-    if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline) &&
-        plan.getModel() == hash) {
+    if (failed(checkSubject(plan, subject)))
+      return failure();
+    if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline)) {
       OpBuilder::atBlockBegin(getOperation().getBody()).clone(*plan); // a stage is one device: nothing is to be split
       return success();
     }
-    auto followed = followPlan(getOperation(), plan, hash);
+    auto followed = followPlan(getOperation(), plan, subject);
     if (succeeded(followed))
       if (std::string name = narrowedAway(followed->problem, followed->plan, followed->mesh,
                                           [](const Problem::Tensor &tensor) { return tensor.named(); });
@@ -136,14 +137,14 @@ private:
   LogicalResult apply(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid,
                       const Preparation &preparation) {
     Plan narrowed = narrow(getOperation(), problem, grid, plan);
-    writePlan(getOperation(), hash, problem, narrowed, grid, preparation);
+    writePlan(getOperation(), subject, problem, narrowed, grid, preparation);
     applyPlan(getOperation(), problem, narrowed, grid);
     return success();
   }
 
   LogicalResult fail(const std::string &message) { return emitError(UnknownLoc::get(&getContext()), message); }
 
-  std::string hash;
+  PlanSubject subject;
 };
 } // namespace
 } // namespace divisi::planning

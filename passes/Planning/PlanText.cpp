@@ -1,10 +1,12 @@
 #include "passes/Planning/PlanText.h"
 
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Propagation.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/SHA256.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -12,12 +14,14 @@ using namespace divisi::dist;
 using namespace divisi::planning;
 
 std::vector<OpKey> planning::keysOf(const ModuleProblem &problem) {
-  llvm::StringMap<int64_t> seen;
+  llvm::StringMap<int64_t> unnamed;
   std::vector<OpKey> keys;
   for (Operation *op : problem.ops) {
-    OpKey key{op->getParentOfType<func::FuncOp>().getName().str(), op->getName().getStringRef().str(),
-              nameOfLocation(op->getLoc())};
-    key.index = seen[key.text()]++;
+    OpKey key{op->getParentOfType<func::FuncOp>().getName().str(), graph::nodeOf(op).str()};
+    if (key.node.empty()) {
+      key.node = op->getName().getStringRef().str();
+      key.node += ":" + std::to_string(unnamed[key.text()]++);
+    }
     keys.push_back(std::move(key));
   }
   return keys;
@@ -40,30 +44,76 @@ static Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, 
   return propagation;
 }
 
-std::string planning::hashOfModel(ModuleOp module) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  auto add = [&](const Twine &text) {
-    for (unsigned char c : text.str())
-      hash = (hash ^ c) * 0x100000001b3u;
-  };
-  auto addType = [&](Type type) {
-    std::string text;
-    llvm::raw_string_ostream(text) << type;
-    add(text + ";");
-  };
-  for (auto function : module.getOps<func::FuncOp>()) {
-    add(function.getName());
-    for (Type type : function.getArgumentTypes())
-      addType(type);
-    if (function.isDeclaration())
-      continue;
-    for (Operation &op : function.getBody().front()) {
-      add(op.getName().getStringRef() + "@" + nameOfLocation(op.getLoc()));
-      for (Type type : op.getResultTypes())
-        addType(type);
+namespace {
+/// Writes what a program computes as a text: attributes and types in full where they first occur, then by number.
+class ModelText {
+public:
+  explicit ModelText(llvm::raw_ostream &out) : out(out) {}
+
+  void add(func::FuncOp function) {
+    out << function.getName() << '\n';
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+      addOnce(type);
+      addAll(function_interface_impl::getArgAttrs(function, i));
+    }
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
+      addOnce(type);
+      addAll(function_interface_impl::getResultAttrs(function, i));
+    }
+    if (!function.isDeclaration())
+      add(function.getBody());
+  }
+
+private:
+  void add(Region &region) {
+    for (Block &block : region) {
+      for (Value argument : block.getArguments())
+        values.try_emplace(argument, values.size());
+      for (Operation &op : block) {
+        out << op.getName();
+        for (Value operand : op.getOperands())
+          out << ' ' << values.lookup(operand);
+        addAll(op.getAttrs());
+        for (Value result : op.getResults()) {
+          values.try_emplace(result, values.size());
+          addOnce(result.getType());
+        }
+        for (Region &inner : op.getRegions())
+          add(inner);
+        out << '\n';
+      }
     }
   }
-  return "fnv1a64:" + llvm::utohexstr(hash, /*LowerCase=*/true, 16);
+
+  void addAll(ArrayRef<NamedAttribute> attributes) {
+    for (NamedAttribute attribute : attributes)
+      if (StringRef name = attribute.getName(); name != graph::names::node && !name.starts_with("dist.")) {
+        out << name << '=';
+        addOnce(attribute.getValue());
+      }
+  }
+
+  template <typename T> void addOnce(T value) {
+    auto [it, fresh] = known.try_emplace(value.getAsOpaquePointer(), known.size());
+    out << '#' << it->second << ' ';
+    if (fresh)
+      out << value << ' ';
+  }
+
+  llvm::raw_ostream &out;
+  llvm::DenseMap<Value, size_t> values;
+  llvm::DenseMap<const void *, size_t> known; // attributes and types
+};
+} // namespace
+
+std::string planning::hashOfModel(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  ModelText model(out);
+  for (auto function : module.getOps<func::FuncOp>())
+    model.add(function);
+  auto hash = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
+  return "sha256:" + llvm::toHex(ArrayRef<uint8_t>(hash).take_front(16), /*LowerCase=*/true);
 }
 
 NamedPad planning::nameOf(const ModuleProblem &problem, const PadRequest &request) {
@@ -71,7 +121,7 @@ NamedPad planning::nameOf(const ModuleProblem &problem, const PadRequest &reques
   for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors))
     if (tensor.named())
       for (int dim : pads.dimsOf(t))
-        return {{"", "", tensor.name}, 0, dim, request.parts};
+        return {{"", tensor.name}, 0, dim, request.parts};
   for (auto [op, key] : llvm::zip(problem.problem.ops, keysOf(problem)))
     for (auto [i, tensor] : llvm::enumerate(op.results))
       for (int dim : pads.dimsOf(tensor))
@@ -83,7 +133,7 @@ std::optional<PadRequest> planning::requestOf(const ModuleProblem &problem, cons
   int found = -1;
   if (pad.of.function.empty()) {
     const auto &tensors = problem.problem.tensors;
-    auto it = llvm::find_if(tensors, [&](const auto &tensor) { return tensor.named() && tensor.name == pad.of.name; });
+    auto it = llvm::find_if(tensors, [&](const auto &tensor) { return tensor.named() && tensor.name == pad.of.node; });
     found = it == tensors.end() ? -1 : it - tensors.begin();
   } else {
     for (auto [op, key] : llvm::zip(problem.problem.ops, keysOf(problem)))
@@ -96,21 +146,20 @@ std::optional<PadRequest> planning::requestOf(const ModuleProblem &problem, cons
   return PadRequest{found, (int)pad.dim, pad.parts};
 }
 
-void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleProblem &problem, const Plan &plan,
+void planning::writePlan(ModuleOp module, const PlanSubject &subject, const ModuleProblem &problem, const Plan &plan,
                          const Mesh &mesh, const Preparation &preparation) {
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   Location loc = UnknownLoc::get(context);
-  auto text = PlanOp::create(builder, loc, hash, toAttr(mesh, context));
+  auto text = PlanOp::create(builder, loc, planFormat, subject.target, subject.model, toAttr(mesh, context));
   builder.setInsertionPointToStart(&text.getBody().emplaceBlock());
   for (const NamedRemat &part : preparation.remats)
     dist::RematOp::create(builder, loc, part.first, part.last);
   for (const NamedPad &pad : preparation.pads)
     if (pad.of.function.empty())
-      dist::PadOp::create(builder, loc, pad.of.name, pad.dim, pad.parts);
+      dist::PadOp::create(builder, loc, pad.of.node, pad.dim, pad.parts);
     else
-      dist::PadResultOp::create(builder, loc, pad.of.function, pad.of.kind, pad.of.name, pad.of.index, pad.result,
-                                pad.dim, pad.parts);
+      dist::PadResultOp::create(builder, loc, pad.of.function, pad.of.node, pad.result, pad.dim, pad.parts);
   llvm::StringSet<> placed;
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
@@ -129,9 +178,23 @@ void planning::writePlan(ModuleOp module, const std::string &hash, const ModuleP
     for (auto [factor, axes] : llvm::zip(problem.problem.ops[i].rule.factors, plan.ops[i]))
       if (!axes.empty())
         factors.push_back(builder.getNamedAttr(factor.name, axisNames(axes, mesh, context)));
-    dist::SplitOp::create(builder, loc, key.function, key.kind, key.name, key.index,
-                          builder.getDictionaryAttr(factors));
+    dist::SplitOp::create(builder, loc, key.function, key.node, builder.getDictionaryAttr(factors));
   }
+}
+
+std::string planning::noOperation(ArrayRef<OpKey> keys, const OpKey &wanted) {
+  std::string text = "there is no operation '" + wanted.node + "' in @" + wanted.function;
+  StringRef path = StringRef(wanted.node).rsplit(':').first;
+  std::vector<std::string> others;
+  for (const OpKey &key : keys)
+    if (key.function == wanted.function && StringRef(key.node).rsplit(':').first == path)
+      others.push_back("'" + key.node + "'");
+  constexpr size_t shown = 4;
+  if (others.empty())
+    return text + ", and no other of that node: --emit train shows the identities (graph.node) of all operations";
+  text += "; of that node there " + std::string(others.size() == 1 ? "is " : "are ");
+  text += llvm::join(ArrayRef(others).take_front(shown), ", ");
+  return text + (others.size() > shown ? " and others" : "");
 }
 
 FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, const Mesh &mesh) {
@@ -165,15 +228,14 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
   }
   Plan plan = spreadPlaces(problem, mesh, places).take();
   llvm::StringMap<int> numbers;
-  for (auto [i, key] : llvm::enumerate(keysOf(problem)))
+  std::vector<OpKey> keys = keysOf(problem);
+  for (auto [i, key] : llvm::enumerate(keys))
     numbers[key.text()] = i;
   for (auto split : text.getOps<dist::SplitOp>()) {
-    OpKey key{split.getFunction().str(), split.getKind().str(), split.getName().str(), (int64_t)split.getIndex()};
+    OpKey key{split.getFunction().str(), split.getNode().str()};
     auto it = numbers.find(key.text());
     if (it == numbers.end())
-      return split.emitError("there is no such operation: number ")
-             << key.index << " of '" << split.getKind() << "' at '" << split.getName() << "' in @"
-             << split.getFunction();
+      return split.emitError(noOperation(keys, key));
     const ShardingRule &rule = problem.problem.ops[it->second].rule;
     FactorAxes factors(rule.factors.size());
     for (NamedAttribute entry : split.getFactors()) {
@@ -193,7 +255,7 @@ FailureOr<Plan> planning::readPlan(PlanOp text, const ModuleProblem &problem, co
     if (!isValid(mesh, rule, factors))
       return split.emitError("the operation's sharding rule does not allow this split");
     if (!seen.insert("split " + key.text()).second)
-      return split.emitError("this operation is split twice");
+      return split.emitError("'") << key.node << "' is split by a line before this one: keep one of the two";
     plan.ops[it->second] = factors;
   }
   return plan;

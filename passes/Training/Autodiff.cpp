@@ -1,5 +1,7 @@
 #include "passes/Training/Autodiff.h"
 
+#include "dialects/Graph/Nodes.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::graph;
@@ -27,7 +29,7 @@ SmallVector<Value> training::buildGradients(OpBuilder &builder, Value loss, Valu
       break;
   }
   llvm::DenseMap<Value, Value> gradients;
-  GraphBuilder b(builder, loss.getLoc());
+  GraphBuilder b(builder, withRole(loss.getLoc(), "grad"));
   gradients[loss] = b.splatLike(loss, 1);
   for (Operation *op : llvm::reverse(forward)) {
     auto differentiable = dyn_cast<GradientInterface>(op);
@@ -36,7 +38,7 @@ SmallVector<Value> training::buildGradients(OpBuilder &builder, Value loss, Valu
       incoming.push_back(gradients.lookup(result));
     if (!differentiable || llvm::none_of(incoming, [](Value v) { return (bool)v; }))
       continue;
-    b.setLoc(op->getLoc());
+    b.setLoc(withRole(op->getLoc(), "grad"));
     SmallVector<Value> outgoing = differentiable.buildGradient(b, incoming);
     for (auto [operand, gradient] : llvm::zip_first(op->getOperands(), outgoing)) {
       Operation *producer = operand.getDefiningOp();

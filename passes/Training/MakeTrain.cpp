@@ -1,3 +1,4 @@
+#include "dialects/Graph/Nodes.h"
 #include "passes/Training/Autodiff.h"
 #include "passes/Training/LossScaling.h"
 #include "passes/Training/Optimizer.h"
@@ -123,7 +124,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       step.addResult(scaling ? scaling->choose(b, renewed, before) : renewed, names::renews, name);
     };
     for (Trained &t : trained) {
-      b.setLoc(t.parameter.getLoc());
+      b.setLoc(withRole(t.parameter.getLoc(), "update"));
       for (StringRef moment : rule.moments()) {
         SmallVector<NamedAttribute> more = t.ofMoments;
         more.push_back(builder.getNamedAttr("moment", builder.getStringAttr(moment)));

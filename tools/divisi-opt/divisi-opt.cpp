@@ -1,6 +1,7 @@
 // Runs single passes on IR, for tests and for looking: divisi-opt --help.
 #include "codegen/Kernels/Passes.h"
 #include "compiler/Pipeline.h"
+#include "passes/Identity/Passes.h"
 #include "passes/Layout/Passes.h"
 #include "passes/Partitioning/Passes.h"
 #include "passes/Pipelining/Passes.h"
@@ -14,6 +15,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   divisi::compiler::registerAll(registry);
   mlir::registerTransformsPasses();
+  divisi::identity::registerIdentityPasses();
   divisi::layout::registerLayoutPasses();
   divisi::partitioning::registerPartitioningPasses();
   divisi::pipelining::registerPipeliningPasses();

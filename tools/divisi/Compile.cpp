@@ -103,6 +103,7 @@ public:
       return 1;
     TrainOptions train = flags.model.train;
     train.forGpu = flags.hasTarget("cuda") || ptx;
+    plan.target = train.forGpu ? "cuda" : "cpu";
     if (failed(applyMesh(train)))
       return 1;
     model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
@@ -116,11 +117,10 @@ public:
       level = Level::train;
     }
     bool search = !plan.cluster.empty();
-    std::string hash; // of the step in microbatches
     if (level < Level::planned && target >= Level::planned && microbatches.any() && !flags.devices.pipelines) {
       if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
         return 1;
-      hash = planning::hashOfModel(*model.module);
+      plan.model = planning::hashOfModel(*model.module);
     }
     if (level < Level::planned && target >= Level::planned && plan.many()) {
       if (!microbatches.axes.empty() && failed(chooseCuts()))
@@ -135,10 +135,10 @@ public:
     if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
       if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
         return 1;
-    if (flags.emit == "plan" && !hash.empty()) {
+    if (flags.emit == "plan" && !plan.model.empty()) {
       if (failed(chooseCuts()))
         return 1;
-      writePipeline(*model.module, microbatches, hash);
+      writePipeline(*model.module, microbatches, subjectOf(plan.model));
     }
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
@@ -195,6 +195,9 @@ private:
       train.batchNormGroups *= mesh->axes[*data].size;
     return success();
   }
+
+  /// What the program's plan is made for: a training step of this hash.
+  planning::PlanSubject subjectOf(const std::string &hash) const { return {hash, plan.target}; }
 
   LogicalResult lower() {
     WeightsReference weights;
@@ -279,7 +282,7 @@ private:
       }
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-    if (failed(planning::applyCandidate(*model.module, candidates->front(), hash)))
+    if (failed(planning::applyCandidate(*model.module, candidates->front(), subjectOf(hash))))
       return failure();
     for (auto written : model.module->getOps<dist::PlanOp>())
       written->setAttr(splitProjections, UnitAttr::get(&session.context));
@@ -309,12 +312,12 @@ private:
           failed(pipelining::assignNarrowStages(*model.module, microbatches.stages, microbatches.cuts,
                                                 pipelining::StageWeights::nominal(), microbatches.axes)))
         return failure();
-      if (failed(planning::applyCandidate(*model.module, best.plan, best.hash)))
+      if (failed(planning::applyCandidate(*model.module, best.plan, subjectOf(best.hash))))
         return failure();
     } else if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); }))) {
       return failure(); // nothing is split: as if the plan had been given
     }
-    writePipeline(*model.module, best.options, best.hash);
+    writePipeline(*model.module, best.options, subjectOf(best.hash));
     for (auto written : model.module->getOps<dist::PlanOp>())
       written->setAttr(splitProjections, UnitAttr::get(&session.context));
     return success();
@@ -417,7 +420,7 @@ private:
   }
 
   const CompileFlags &flags;
-  const PlanOptions &plan;
+  PlanOptions plan;
   MicrobatchOptions microbatches; // of the flags, or chosen by a search
   const tools::Installation &installation;
   tools::Session session;

@@ -8,7 +8,10 @@
 using namespace mlir;
 
 static void printLocation(llvm::raw_ostream &out, Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc)) {
+  auto name = dyn_cast<NameLoc>(loc);
+  if (name && !isa<UnknownLoc>(name.getChildLoc())) { // of a dump
+    printLocation(out, name.getChildLoc());
+  } else if (name) {
     out << "node '" << name.getName().getValue() << "': ";
   } else if (auto file = dyn_cast<FileLineColLoc>(loc)) {
     out << file.getFilename().getValue();

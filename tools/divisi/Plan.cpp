@@ -80,20 +80,20 @@ struct Attempt {
               std::to_string(cluster.devices());
       return failure();
     }
-    // In 16 bits, or with convolutions, programs for GPUs and for CPUs are two models: the file says by its hash which
-    // one it is for.
+    if (text.getTarget() != cluster.device.kind) {
+      error = path + " was made for the target " + text.getTarget().str() + ", the devices of --cluster are of the kind " +
+              cluster.device.kind + ": make it with divisi compile --target " + cluster.device.kind + " --emit plan";
+      return failure();
+    }
     train.forGpu = cluster.device.kind == "cuda";
     const Cluster used = cluster.used(devices);
     auto met = meet(train, *options, used, error);
-    if (succeeded(met) && met->hash != text.getModel()) {
-      train.forGpu = !train.forGpu;
-      met = meet(train, *options, used, error);
-    }
     if (failed(met))
       return failure();
+    const PlanSubject subject{met->hash, cluster.device.kind};
     std::string name = llvm::sys::path::filename(path).str();
     if (!met->step) {
-      auto followed = followPlan(*session.model.module, text, met->hash);
+      auto followed = followPlan(*session.model.module, text, subject);
       if (failed(followed))
         return failure();
       auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
@@ -101,7 +101,7 @@ struct Attempt {
       return success();
     }
     compiler::StepInParts &step = *met->step;
-    auto followed = followPlan(**step.module, text, met->hash);
+    auto followed = followPlan(**step.module, text, subject);
     if (failed(followed))
       return failure();
     if (!followed->preparation.pads.empty()) {

@@ -1,6 +1,7 @@
 #include "passes/Planning/Remat/Rematerialize.h"
 
 #include "dialects/Dist/Tasks.h"
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
@@ -40,7 +41,7 @@ public:
       before &= &op != loss;
       if (!forward.contains(&op) || llvm::none_of(op.getOperands(), [&](Value value) { return isOfBatch(value); }))
         continue;
-      auto [it, fresh] = nodes.try_emplace(nameOfLocation(op.getLoc()));
+      auto [it, fresh] = nodes.try_emplace(graph::pathOf(&op));
       it->second.push_back(&op);
       numbers[&op] = it - nodes.begin();
     }
@@ -172,7 +173,8 @@ private:
         barriers[operand] = barrier;
         mapping.map(operand, barrier.getResult());
       }
-    builder.clone(*op, mapping);
+    Operation *copy = builder.clone(*op, mapping);
+    copy->setLoc(graph::withRole(op->getLoc(), "recomputed"));
   }
 
   const ForwardPart &part;
@@ -266,6 +268,7 @@ LogicalResult planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segm
       return failure();
     }
   }
+  graph::nameNodes(train);
   return success();
 }
 

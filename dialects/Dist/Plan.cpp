@@ -1,0 +1,28 @@
+#include "dialects/Dist/Plan.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::dist;
+
+ParseResult dist::parsePlanFormat(OpAsmParser &parser, IntegerAttr &format) {
+  static constexpr llvm::StringLiteral advice = "; make the plan again with --emit plan, or ask for the same by --mesh, "
+                                                "--zero and --pin";
+  auto loc = parser.getCurrentLocation();
+  int64_t number = 1;
+  if (std::string hash; failed(parser.parseOptionalString(&hash))) { // which stood first in format 1
+    if (parser.parseKeyword("format"))
+      return failure();
+    loc = parser.getCurrentLocation();
+    if (parser.parseInteger(number))
+      return failure();
+  }
+  if (number != planFormat)
+    return parser.emitError(loc) << "this is a plan of format " << number << ", and this divisi reads format "
+                                 << planFormat << advice;
+  format = parser.getBuilder().getI64IntegerAttr(number);
+  return success();
+}
+
+void dist::printPlanFormat(OpAsmPrinter &printer, PlanOp, IntegerAttr format) {
+  printer << "format " << format.getInt();
+}

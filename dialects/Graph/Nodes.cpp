@@ -1,0 +1,155 @@
+#include "dialects/Graph/Nodes.h"
+
+#include "dialects/Graph/Arguments.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::graph;
+
+static StringAttr attributeOf(Operation *op) { return op->getAttrOfType<StringAttr>(names::node); }
+
+/// What operations at a location are derived from: the identity or role that the location holds, or a path and a colon;
+/// empty if it names nothing.
+static std::string originOf(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return (name.getName().getValue() + ":").str();
+  auto fused = dyn_cast<FusedLoc>(loc);
+  if (!fused)
+    return "";
+  if (auto held = dyn_cast_or_null<StringAttr>(fused.getMetadata()))
+    return held.str();
+  for (Location part : fused.getLocations())
+    if (std::string origin = originOf(part); !origin.empty())
+      return origin;
+  return "";
+}
+
+/// The location that holds an identity or a role beside what it says already.
+static Location holding(StringAttr text, Location loc) {
+  auto fused = dyn_cast<FusedLoc>(loc);
+  if (fused && isa_and_nonnull<StringAttr>(fused.getMetadata()))
+    loc = fused.getLocations().front();
+  return FusedLoc::get({loc}, text, text.getContext());
+}
+
+static std::string below(StringRef origin, const Twine &part) {
+  return (origin + (origin.ends_with(":") ? "" : ".") + part).str();
+}
+
+/// Whether a text that a location holds is the identity of an operation, not a role.
+static bool isIdentity(StringRef text) {
+  StringRef local = text.rsplit(':').second;
+  size_t dot = local.rfind('.');
+  StringRef last = dot == StringRef::npos ? local : local.substr(dot + 1);
+  return !last.empty() && llvm::all_of(last, llvm::isDigit);
+}
+
+StringRef graph::nodeOf(Operation *op) {
+  StringAttr node = attributeOf(op);
+  return node ? node.getValue() : "";
+}
+
+std::string graph::pathOf(Operation *op) {
+  if (StringAttr node = attributeOf(op))
+    return node.getValue().rsplit(':').first.str();
+  return pathOf(op->getLoc());
+}
+
+std::string graph::pathOf(Location loc) { return StringRef(originOf(loc)).rsplit(':').first.str(); }
+
+Location graph::withRole(Location loc, StringRef role) {
+  std::string origin = originOf(loc);
+  return origin.empty() ? loc : holding(StringAttr::get(loc.getContext(), below(origin, role)), loc);
+}
+
+/// The identity of a constant's first user in its block, as the role of its constants; empty if there is none.
+static std::string originOfConstant(Operation *constant) {
+  Operation *first = nullptr;
+  for (Operation *user : constant->getUsers())
+    if (user->getBlock() == constant->getBlock() && attributeOf(user) && (!first || user->isBeforeInBlock(first)))
+      first = user;
+  return first ? below(nodeOf(first), "constant") : "";
+}
+
+void graph::nameNodes(Operation *function) {
+  struct Derived {
+    Operation *op;
+    std::string origin;
+  };
+  llvm::DenseSet<StringAttr> taken;
+  SmallVector<Derived> derived;
+  SmallVector<Operation *> constants;
+  function->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op == function || op->hasTrait<OpTrait::IsTerminator>())
+      return;
+    StringAttr node = attributeOf(op);
+    if (node && taken.insert(node).second)
+      return;
+    std::string origin = originOf(op->getLoc());
+    if (origin.empty() && node)
+      origin = node.str();
+    if (!origin.empty())
+      derived.push_back({op, std::move(origin)});
+    else if (matchPattern(op, m_Constant()))
+      constants.push_back(op);
+  });
+  llvm::StringMap<Operation *> last;
+  llvm::StringMap<int64_t> numbers;
+  auto name = [&](Operation *op, StringRef origin) {
+    auto text = [&](const Twine &identity) { return StringAttr::get(op->getContext(), identity); };
+    StringAttr node = text(origin);
+    if (!isIdentity(origin) || last.lookup(origin) != op || !taken.insert(node).second)
+      do
+        node = text(below(origin, Twine(numbers[origin]++)));
+      while (!taken.insert(node).second);
+    op->setAttr(names::node, node);
+    op->setLoc(holding(node, op->getLoc()));
+  };
+  for (const Derived &entry : derived)
+    last[entry.origin] = entry.op;
+  for (const Derived &entry : derived)
+    name(entry.op, entry.origin);
+  for (Operation *op : constants)
+    if (std::string origin = originOfConstant(op); !origin.empty())
+      name(op, origin);
+}
+
+void graph::nameNodes(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    nameNodes(function);
+}
+
+void graph::adoptNodes(ModuleOp module) {
+  auto named = [&](StringRef path, Location loc) {
+    return NameLoc::get(StringAttr::get(module.getContext(), path), loc);
+  };
+  module.walk([&](Operation *op) {
+    if (StringAttr node = attributeOf(op); node && originOf(op->getLoc()).empty())
+      op->setLoc(holding(node, named(node.getValue().rsplit(':').first, op->getLoc())));
+  });
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments())
+      if (StringRef name = nameOfArgument(argument); !name.empty() && originOf(argument.getLoc()).empty())
+        argument.setLoc(named(name, argument.getLoc()));
+}
+
+HiddenNodes::HiddenNodes(Operation *root) : root(root) {
+  root->walk([&](Operation *op) {
+    if (Attribute node = op->removeDiscardableAttr(names::node))
+      nodes[op] = node;
+  });
+}
+
+HiddenNodes::~HiddenNodes() {
+  root->walk([&](Operation *op) {
+    if (Attribute node = nodes.lookup(op))
+      op->setDiscardableAttr(names::node, node);
+  });
+}
