@@ -5,8 +5,6 @@ using namespace divisi;
 using namespace divisi::dist;
 
 ParseResult dist::parsePlanFormat(OpAsmParser &parser, IntegerAttr &format) {
-  static constexpr llvm::StringLiteral advice = "; make the plan again with --emit plan, or ask for the same by --mesh, "
-                                                "--zero and --pin";
   auto loc = parser.getCurrentLocation();
   int64_t number = 1;
   if (std::string hash; failed(parser.parseOptionalString(&hash))) { // which stood first in format 1
@@ -17,8 +15,8 @@ ParseResult dist::parsePlanFormat(OpAsmParser &parser, IntegerAttr &format) {
       return failure();
   }
   if (number != planFormat)
-    return parser.emitError(loc) << "this is a plan of format " << number << ", and this divisi reads format "
-                                 << planFormat << advice;
+    return parser.emitError(loc) << " is a plan of format " << number << ", this divisi reads format " << planFormat
+                                 << ": make the plan again with --emit plan";
   format = parser.getBuilder().getI64IntegerAttr(number);
   return success();
 }

@@ -1,5 +1,6 @@
 #include "passes/Planning/ApplyPlan.h"
 
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Expansion.h"
 
 using namespace mlir;
@@ -100,4 +101,5 @@ private:
 
 void planning::applyPlan(ModuleOp module, const ModuleProblem &problem, const Plan &plan, const Mesh &mesh) {
   Writer(module, problem, expand(problem.problem, mesh, plan), mesh).run();
+  graph::nameNodes(module);
 }

@@ -61,5 +61,6 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   if (!module || failed(checkStatic(*module)) || failed(verify(*module)) || failed(checkArguments(*module)))
     return nullptr;
   divisi::graph::adoptNodes(*module);
+  divisi::graph::nameNodes(*module);
   return module;
 }

@@ -21,6 +21,8 @@ import tempfile
 
 sys.dont_write_bytecode = True
 import pipeline_plans  # noqa: E402
+import plan_files  # noqa: E402
+from plan_files import loss_flags  # noqa: E402
 from planner import GB, HAND_PLANS, HERE, NVLINK, Planner, told  # noqa: E402
 
 PCIE = ("pcie", 8, "20GB/s", "5us")
@@ -41,11 +43,6 @@ HAND_MESHES = [("data=4", ["data"]), ("model=4", ["model"]), ("data=2,model=2", 
 
 def row(plans, name):
     return next((plan for plan in plans if plan["name"] == name), None)
-
-
-def loss_flags(case):
-    loss = json.loads((case / "reference.json").read_text()).get("loss")
-    return ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
 
 
 def axes_of(sharding):
@@ -401,7 +398,7 @@ def memory_foreseen(p):
     file, words = p.folder / "memory.mlir", [small, "--dim", "batch=64"]
     for mesh, remat in itertools.product(["stage=4 --microbatches 16", "stage=4 --microbatches 8", "stage=2,data=2 --microbatches 4",
                                           "stage=2,model=2 --microbatches 4", "stage=2,data=2 --zero 3 --microbatches 16"], ["none", "all"]):
-        p.run("compile", *words, "--mesh", *mesh.split(), "--remat", remat, "--emit", "plan", "-o", file)
+        p.run("compile", *words, "--mesh", *mesh.split(), "--remat", remat, "--target", "cuda", "--emit", "plan", "-o", file)
         priced = p.run("plan", *words, "--cluster", "4xh100", "--plan", file, "--json").stdout
         expected = json.loads(priced)["pipelines"][0]["memory_bytes"]
         dump = p.run("compile", *words, "--plan", file, "--target", "cuda", "--emit", "exec").stdout
@@ -410,7 +407,8 @@ def memory_foreseen(p):
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, *pipeline_plans.CASES,
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES,
+         *pipeline_plans.CASES,
          never_worse]
 
 

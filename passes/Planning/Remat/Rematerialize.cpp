@@ -274,7 +274,7 @@ LogicalResult planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segm
 
 void planning::warnOfNoParts(ModuleOp module) {
   emitWarning(UnknownLoc::get(module.getContext())) << "no part of the forward pass is computed again: none saves "
-                                                       "memory, or the nodes have lost their names in a dump";
+                                                       "memory, or the operations have no graph.node";
 }
 
 std::vector<NamedRemat> planning::rematerializeBest(ModuleOp module, int64_t count) {

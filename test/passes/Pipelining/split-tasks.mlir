@@ -40,7 +40,7 @@
 // ZB-LABEL: func.func @train.1.backward
 // ZB-NOT: transpose_lhs
 // ZB-LABEL: func.func @train.1.weight
-// ZB: graph.matmul {{.*}} {transpose_lhs}
+// ZB: graph.matmul {{.*}}transpose_lhs}
 func.func @train(%a: tensor<3x4xf32> {graph.state = {name = "a", role = "parameter"}},
                  %b: tensor<4x5xf32> {graph.state = {name = "b", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})
     -> (tensor<3x4xf32> {graph.renews = "a"}, tensor<4x5xf32> {graph.renews = "b"}, tensor<f32> {graph.result = {kind = "loss"}}) {

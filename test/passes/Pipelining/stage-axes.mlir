@@ -17,9 +17,9 @@
 // PLANNED: dist.place "a" : tensor<3x4xf32>
 // PLANNED: func.func @train
 // PLANNED-SAME: dist.stage_axes = {{\[\["data"\], \[\]\]}}
-// PLANNED: %[[H:.*]] = graph.tanh {{.*}} {dist.stage = 0 : i64} : tensor<2x4xf32, #data-_>
-// PLANNED: %[[WHOLE:.*]] = dist.reshard %[[H]] : tensor<2x4xf32, #data-_> -> tensor<2x4xf32>
-// PLANNED: graph.matmul %[[WHOLE]], %{{.*}} {dist.stage = 1 : i64} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+// PLANNED: %[[H:.*]] = graph.tanh {{.*}} {dist.stage = 0 : i64, graph.node = "first:1"} : tensor<2x4xf32, #data-_>
+// PLANNED: %[[WHOLE:.*]] = dist.reshard %[[H]] {{.*}}: tensor<2x4xf32, #data-_> -> tensor<2x4xf32>
+// PLANNED: graph.matmul %[[WHOLE]], %{{.*}} {dist.stage = 1 : i64, graph.node = "second:0"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
 
 // The first stage joins the rows before it sends them, and takes its own of the gradient.
 // CHECK-LABEL: func.func @train.0.forward

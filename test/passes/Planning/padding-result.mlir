@@ -6,12 +6,12 @@
 // RUN: divisi compile %s --emit=planned --mesh data=2,model=2 -o %t/planned
 // RUN: divisi compile %s --emit=planned --plan %t/plan | diff - %t/planned
 // RUN: divisi compile %s --emit=plan --plan %t/plan | diff - %t/plan
-// CHECK: dist.pad_result @evaluate "graph.slice" "halves" 0 result 0 dim 0 parts 2
+// CHECK: dist.pad_result @evaluate "halves:0" result 0 dim 0 parts 2
 
 // A result that is not there is refused by name.
-// RUN: sed 's/dist.pad_result @evaluate "graph.slice" "halves" 0/dist.pad_result @evaluate "graph.slice" "halves" 9/' %t/plan > %t/absent
+// RUN: sed 's/dist.pad_result @evaluate "halves:0"/dist.pad_result @evaluate "halves:9"/' %t/plan > %t/absent
 // RUN: not divisi compile %s --emit=planned --plan %t/absent 2>&1 | FileCheck %s --check-prefix=ABSENT
-// ABSENT: error: {{.*}}absent:{{[0-9:]+}} 'halves' has no dimension 0 that could grow to a multiple of 2
+// ABSENT: error: {{.*}}absent:{{[0-9:]+}} there is no operation 'halves:9' in @evaluate; of that node there is 'halves:0'
 
 // The search pads in the same way, on any number of devices; it used to lose such paddings, and to abort.
 // RUN: divisi compile %s --emit=dist --devices 2 -o %t/dist

@@ -28,28 +28,47 @@
 // PADNEGATIVE: edited:2:1: error: 'w' has no dimension
 // RUN: sed '1a dist.pad "w" dim 0 parts 0' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PADPARTS
 // PADPARTS: edited:2:1: error: 'w' has no dimension
-// RUN: sed '1a dist.split @nothing "graph.matmul" "/fc" 0 {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FUNCTION
-// FUNCTION: edited:2:1: error: there is no such operation: number 0 of 'graph.matmul' at '/fc' in @nothing
-// RUN: sed '1a dist.split @evaluate "graph.conv" "/fc" 0 {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=KIND
-// KIND: edited:2:1: error: there is no such operation: number 0 of 'graph.conv' at '/fc' in @evaluate
-// RUN: sed '1a dist.split @evaluate "graph.matmul" "/fc2" 0 {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PLACE
-// PLACE: edited:2:1: error: there is no such operation: number 0 of 'graph.matmul' at '/fc2' in @evaluate
-// RUN: sed '1a dist.split @evaluate "graph.matmul" "/fc" 1 {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=NUMBER
-// NUMBER: edited:2:1: error: there is no such operation: number 1 of 'graph.matmul' at '/fc' in @evaluate
-// RUN: sed '1a dist.split @evaluate "graph.matmul" "/fc" 0 {z = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FACTOR
+// RUN: sed '1a dist.split @nothing "/fc:0" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FUNCTION
+// FUNCTION: edited:2:1: error: there is no operation '/fc:0' in @nothing, and no other of that node: --emit train shows the identities
+// RUN: sed '1a dist.split @evaluate "/fc2:0" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PLACE
+// PLACE: edited:2:1: error: there is no operation '/fc2:0' in @evaluate, and no other of that node
+// RUN: sed '1a dist.split @evaluate "/fc:1" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=NUMBER
+// NUMBER: edited:2:1: error: there is no operation '/fc:1' in @evaluate; of that node there is '/fc:0'
+// RUN: sed '1a dist.split @evaluate "/fc:0" {z = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FACTOR
 // FACTOR: edited:2:1: error: the operation has no factor "z"
-// RUN: sed '1a dist.split @evaluate "graph.matmul" "/fc" 0 {m = ["pipeline"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FACTORAXIS
+// RUN: sed '1a dist.split @evaluate "/fc:0" {m = ["pipeline"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FACTORAXIS
 // FACTORAXIS: edited:2:1: error: the mesh has no axis "pipeline"
-// RUN: sed '1a dist.split @evaluate "graph.matmul" "/fc" 0 {m = ["data"], n = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: sed '1a dist.split @evaluate "/fc:0" {m = ["data"], n = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: edited:2:1: error: the operation's sharding rule does not allow this split
-// RUN: sed '1a dist.split @evaluate "graph.matmul" "/fc" 0 {k = ["data", "model"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=UNEVEN
+// RUN: sed '1a dist.split @evaluate "/fc:0" {k = ["data", "model"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=UNEVEN
 // UNEVEN: edited:2:1: error: the operation's sharding rule does not allow this split
-// RUN: sed '1a dist.split @evaluate "graph.cumsum" "/cumsum" 0 {d1 = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=WHOLE
+// RUN: sed '1a dist.split @evaluate "/cumsum:0" {d1 = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=WHOLE
 // WHOLE: edited:2:1: error: the operation's sharding rule does not allow this split
 
-// RUN: sed 's/fnv1a64:[0-9a-f]*/fnv1a64:0/' %t/plan > %t/edited
+// Twice the same.
+// RUN: sed -e '1a dist.split @evaluate "/fc:0" {m = ["data"]}' -e '1a dist.split @evaluate "/fc:0" {n = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=AGAIN
+// AGAIN: edited:3:1: error: '/fc:0' is split by a line before this one: keep one of the two
+// RUN: sed -e '1a dist.place "w" : tensor<8x6xf32>' -e '1a dist.place "w" : tensor<8x6xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PLACED
+// PLACED: edited:3:1: error: 'w' has a place already
+
+// Made for something else: another model (here by its operands alone, by an attribute, by a type), another target, another version of the
+// format, and the format before versions.
+// RUN: sed 's/sha256:[0-9a-f]*/sha256:0/' %t/plan > %t/edited
 // RUN: not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=HASH
-// HASH: edited:1:1: error: the plan was made for another model, or with other flags: this one is fnv1a64:
+// HASH: edited:1:1: error: the plan was made for another model, or with other flags of the training: it is for sha256:0, this one is sha256:{{[0-9a-f]+}}; make one with --emit plan
+// RUN: sed '/graph.add/s/%w, %w/%w, %v/' %s > %t/operand && not divisi-opt %t/operand --plan="file=%t/plan" 2>&1 | FileCheck %s --check-prefix=MODEL
+// RUN: sed '/graph.cumsum/s/dim = 1/dim = 0/' %s > %t/attribute && not divisi-opt %t/attribute --plan="file=%t/plan" 2>&1 | FileCheck %s --check-prefix=MODEL
+// RUN: sed 's/4x/2x/g' %s > %t/type && not divisi-opt %t/type --plan="file=%t/plan" 2>&1 | FileCheck %s --check-prefix=MODEL
+// MODEL: plan:1:1: error: the plan was made for another model
+// Names of nodes are no part of the model.
+// RUN: sed 's|loc("/cumsum")|loc("/sums")|' %s > %t/renamed && divisi-opt %t/renamed --plan="file=%t/bare" > %t/opt
+// RUN: not divisi-opt %s --plan="file=%t/plan target=cuda" 2>&1 | FileCheck %s --check-prefix=TARGET
+// TARGET: plan:1:1: error: the plan was made for the target cpu, this is for cuda: make one with --target cuda --emit plan
+// RUN: sed 's/format 2/format 3/' %t/plan > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FORMAT
+// FORMAT: edited:1:18: error: {{.*}}is a plan of format 3, this divisi reads format 2: make the plan again with --emit plan
+// RUN: echo 'dist.plan "fnv1a64:0123456789abcdef" <"data" = 2> {' > %t/edited && echo '}' >> %t/edited
+// RUN: not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=OLD
+// OLD: edited:1:11: error: {{.*}}is a plan of format 1, this divisi reads format 2: make the plan again with --emit plan
 // RUN: cat %t/plan %t/plan > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo 'module {}' > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=ONE
@@ -65,6 +84,7 @@
 // NONE: error: could not open input file
 
 func.func @train(%w: tensor<8x6xf32> {graph.state = {name = "w", role = "parameter", trainable = true}},
+    %v: tensor<8x6xf32> {graph.state = {name = "v", role = "buffer"}},
     %x: tensor<4x6xf32> {graph.input = "x"}) -> (tensor<8x6xf32> {graph.renews = "w"}) {
   %n = graph.add %w, %w : tensor<8x6xf32>
   return %n : tensor<8x6xf32>

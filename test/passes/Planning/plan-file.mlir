@@ -8,13 +8,13 @@
 // RUN: divisi-opt %s --plan="mesh=data=2,model=2" > %t/opt
 // RUN: divisi-opt %s --plan="file=%t/plan" | diff - %t/opt
 // RUN: FileCheck %s --check-prefix=PADS < %t/plan
-// PADS: dist.plan "fnv1a64:{{[0-9a-f]+}}" <"data" = 2, "model" = 2> {
+// PADS: dist.plan format 2 target "cpu" model "sha256:{{[0-9a-f]+}}" mesh <"data" = 2, "model" = 2> {
 // PADS-NEXT: dist.pad "x" dim 0 parts 2
 // PADS-NEXT: dist.pad "w" dim 0 parts 2
 // PADS-NEXT: dist.place "w" : tensor<54x7xf32, #dist.shard<"model", _>>
 // PADS-NEXT: dist.place "v" : tensor<4x54xf32, #dist.shard<_, "model">>
 // PADS-NEXT: dist.place "x" : tensor<15x7xf32>
-// PADS: dist.split @train "graph.matmul" "/fc1/Gemm" 0 {m = ["data"], n = ["model"]}
+// PADS: dist.split @train "/fc1/Gemm:0" {m = ["data"], n = ["model"]}
 
 // RUN: divisi-opt %s --plan="mesh=data=2,model=2 pins=w=_,_;v=model,_;x=_,_" > %t/opt
 // RUN: divisi compile %s --emit=plan --mesh data=2,model=2 --pin w=_,_ --pin v=model,_ --pin x=_,_ -o %t/pinned
@@ -34,7 +34,7 @@
 // NONE-LABEL: func.func @evaluate
 // NONE-SAME: (%arg0: tensor<53x7xf32> {{.*}}dist.mesh = #dist.mesh<"data" = 2, "model" = 2>
 // NONE-NOT: dist.shard
-// NONE: graph.matmul %arg2, %arg0 {transpose_rhs} : (tensor<15x7xf32>, tensor<53x7xf32>) -> tensor<15x53xf32>
+// NONE: graph.matmul %arg2, %arg0 {graph.node = "/fc1/Gemm:0", transpose_rhs} : (tensor<15x7xf32>, tensor<53x7xf32>) -> tensor<15x53xf32>
 
 // Another place: what does not have one follows.
 // RUN: sed -e '/pad\|place\|split/d' -e '1a dist.place "v" : tensor<4x53xf32, #dist.shard<"data", _>>' %t/plan > %t/rows
@@ -44,7 +44,7 @@
 // ROWS: graph.matmul %{{.*}}, %arg1 {{.*}} -> tensor<15x4xf32, #_-data>
 
 // One operation split, its neighbours not.
-// RUN: sed -e '/pad\|place\|split/d' -e '1a dist.split @evaluate "graph.matmul" "/fc2/Gemm" 0 {n = ["model", "data"]}' %t/plan > %t/one
+// RUN: sed -e '/pad\|place\|split/d' -e '1a dist.split @evaluate "/fc2/Gemm:0" {n = ["model", "data"]}' %t/plan > %t/one
 // RUN: divisi-opt %s --plan="file=%t/one" | FileCheck %s --check-prefix=ONE
 // ONE-LABEL: func.func @train
 // ONE-NOT: dist.reshard

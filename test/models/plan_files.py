@@ -1,0 +1,57 @@
+"""Cases of plans.py about plan files: given back they make the same program, and they are refused for anything else."""
+
+import json
+import sys
+
+sys.dont_write_bytecode = True
+from planner import HERE  # noqa: E402
+
+WAYS = ["--mesh data=2,model=2", "--mesh data=3", "--mesh data=2 --zero 3", "--mesh model=4 --remat 2", "--mesh data=2 --precision bf16",
+        "--mesh stage=2,data=2 --microbatches 2", "--devices 4"]  # fmt: skip
+
+
+def loss_flags(case):
+    loss = json.loads((case / "reference.json").read_text()).get("loss")
+    return ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
+
+
+def round_trips(p):
+    """Every reference model's plan, given back, makes the same program and the same plan, for either target; the other target refuses it."""
+    file = p.folder / "plan.mlir"
+    for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
+        model = ["compile", case / "model.onnx", *loss_flags(case)]
+        for target, other in ("cpu", "cuda"), ("cuda", "cpu"):
+            given, wrong = 0, []
+            for way in WAYS:
+                words = [*model, "--target", target, *way.split()]
+                plan = p.run(*words, "--emit", "plan", codes=(0, 1))
+                if plan.returncode:
+                    assert "there is no plan for one device" in plan.stderr, plan.stderr
+                    continue
+                file.write_text(plan.stdout)
+                again = [*model, *(["--precision", "bf16"] if "bf16" in way else []), "--plan", file]
+                for level in "plan", "exec":
+                    made, followed = p.run(*words, "--emit", level), p.run(*again, "--target", target, "--emit", level, codes=(0, 1))
+                    if made.stdout != followed.stdout:
+                        wrong.append(f"{way}, {level}: {followed.stderr.strip()[-200:]}")
+                refused = p.run(*again, "--target", other, "--emit", "plan", codes=(1,)).stderr
+                if f"the plan was made for the target {target}, this is for {other}" not in refused:
+                    wrong.append(f"{way}, for {other}: {refused.strip()[-200:]}")
+                given += 1
+            yield f"{case.name}, {target}: {given} plans", given >= len(WAYS) - 1 and not wrong, "; ".join(wrong)
+
+
+def other_models(p):
+    """No plan of a reference model is taken for another one, or for other constants of the optimizer."""
+    file = p.folder / "plan.mlir"
+    cases = sorted(f.parent for f in HERE.glob("*/reference.json"))
+    for case, another in zip(cases, [*cases[1:], cases[0]]):
+        words = [case / "model.onnx", *loss_flags(case)]
+        file.write_text(p.run("compile", *words, "--mesh", "data=2", "--optimizer", "adamw", "--emit", "plan").stdout)
+        for what, others in ((another.name, [another / "model.onnx", *loss_flags(another), "--optimizer", "adamw"]),
+                             ("another beta2", [*words, "--optimizer", "adamw", "--beta2", "0.5"]), ("sgd", words)):  # fmt: skip
+            refused = p.run("compile", *others, "--plan", file, "--emit", "plan", codes=(1,)).stderr
+            yield f"{case.name}'s for {what}: refused", "the plan was made for another model" in refused, refused.strip()[-200:]
+
+
+CASES = [round_trips, other_models]
