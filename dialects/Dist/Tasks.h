@@ -13,6 +13,17 @@ namespace divisi::dist {
 int64_t stageOf(mlir::Operation *op);
 int64_t stageOf(mlir::BlockArgument argument);
 
+/// While it listens to a builder, new operations are on a stage; without one, on none yet.
+struct StageListener : mlir::OpBuilder::Listener {
+  mlir::Attribute stage;
+  /// That of an operation; none of null.
+  void follow(mlir::Operation *op) { stage = op ? op->getAttr(names::stage) : mlir::Attribute(); }
+  void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
+    if (stage)
+      op->setAttr(names::stage, stage);
+  }
+};
+
 /// Kinds of tasks, in the order in which a device runs them for a microbatch; the first and the last once in a step.
 enum class TaskKind { start, stash, step, forward, backward, weight, finish };
 llvm::StringRef nameOf(TaskKind kind);

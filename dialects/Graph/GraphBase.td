@@ -15,7 +15,7 @@ def Graph_Dialect : Dialect {
   let description = [{
     Pure value semantics, static shapes. The importer inserts these operations, the training passes add the gradient and
     the update, and code generation removes them. Parameters are function arguments with a name; every operation has
-    its ONNX node's name as its location.
+    an identity, the attribute `graph.node`: which operation of which ONNX node it is (dialects/Graph/Nodes.h).
   }];
   let dependentDialects = ["::divisi::dist::DistDialect"];
   let hasConstantMaterializer = 1;

@@ -131,25 +131,26 @@ void graph::adoptNodes(ModuleOp module) {
     return NameLoc::get(StringAttr::get(module.getContext(), path), loc);
   };
   module.walk([&](Operation *op) {
-    if (StringAttr node = attributeOf(op); node && originOf(op->getLoc()).empty())
+    if (StringAttr node = attributeOf(op); node && isa<FileLineColRange, UnknownLoc>(op->getLoc()))
       op->setLoc(holding(node, named(node.getValue().rsplit(':').first, op->getLoc())));
   });
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
-      if (StringRef name = nameOfArgument(argument); !name.empty() && originOf(argument.getLoc()).empty())
+      if (StringRef name = nameOfArgument(argument); !name.empty() && isa<FileLineColRange, UnknownLoc>(argument.getLoc()))
         argument.setLoc(named(name, argument.getLoc()));
 }
 
 HiddenNodes::HiddenNodes(Operation *root) : root(root) {
   root->walk([&](Operation *op) {
-    if (Attribute node = op->removeDiscardableAttr(names::node))
-      nodes[op] = node;
+    DictionaryAttr before = op->getDiscardableAttrDictionary();
+    if (op->removeDiscardableAttr(names::node))
+      attributes[op] = before;
   });
 }
 
 HiddenNodes::~HiddenNodes() {
   root->walk([&](Operation *op) {
-    if (Attribute node = nodes.lookup(op))
-      op->setDiscardableAttr(names::node, node);
+    if (DictionaryAttr before = attributes.lookup(op))
+      op->setDiscardableAttrs(before);
   });
 }

@@ -52,7 +52,7 @@ public:
 
 private:
   mlir::Operation *root;
-  llvm::DenseMap<mlir::Operation *, mlir::Attribute> nodes;
+  llvm::DenseMap<mlir::Operation *, mlir::DictionaryAttr> attributes; // as they were
 };
 
 } // namespace divisi::graph

@@ -2,6 +2,7 @@
 #include "dialects/Dist/Plan.h"
 #include "dialects/Dist/Reshard.h"
 #include "dialects/Dist/StageAxes.h"
+#include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Partitioning/Passes.h"
 
@@ -83,7 +84,9 @@ class Partitioner {
 public:
   explicit Partitioner(func::FuncOp function)
       : function(function), mesh(toMesh(function->getAttrOfType<MeshAttr>(dist::names::mesh))),
-        stageAxes(StageAxes::of(function)), indices(function, mesh), builder(function) {}
+        stageAxes(StageAxes::of(function)), indices(function, mesh), builder(function) {
+    builder.setListener(&stages);
+  }
 
   void run() {
     Block &block = function.getBody().front();
@@ -145,11 +148,8 @@ private:
   void adapt(const Before &before) {
     builder.setInsertionPoint(before.op);
     Local local(builder, mesh, indices, before);
-    Operation *previous = before.op->getPrevNode();
+    stages.follow(before.op);
     Value replacement = cast<ShardingRuleInterface>(before.op).makeLocal(local);
-    if (Attribute stage = before.op->getAttr(dist::names::stage)) // of a plan for stages that differ
-      for (Operation *op = before.op->getPrevNode(); op != previous; op = op->getPrevNode())
-        op->setAttr(dist::names::stage, stage);
     if (replacement) {
       before.op->getResult(0).replaceAllUsesWith(replacement);
       before.op->erase();
@@ -216,7 +216,7 @@ private:
   /// One sharding to another, by operations of a stage (-1: not decided here).
   Value change(ReshardOp reshard, Value value, const Sharding &from, const Sharding &to, int64_t stage) {
     using Kind = ReshardStep::Kind;
-    Operation *previous = reshard->getPrevNode();
+    stages.stage = stage >= 0 ? builder.getI64IntegerAttr(stage) : Attribute();
     Location loc = reshard.getLoc();
     MLIRContext *context = builder.getContext();
     for (const ReshardStep &step : planReshard(from, to)) {
@@ -245,9 +245,6 @@ private:
         break;
       }
     }
-    if (stage >= 0)
-      for (Operation *op = reshard->getPrevNode(); op != previous; op = op->getPrevNode())
-        op->setAttr(dist::names::stage, builder.getI64IntegerAttr(stage));
     return value;
   }
 
@@ -265,6 +262,7 @@ private:
   const StageAxes stageAxes;
   PieceIndices indices;
   OpBuilder builder;
+  StageListener stages; // of a plan for stages that differ
 };
 
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {

@@ -1,7 +1,10 @@
 #include "passes/Planning/ApplyPadding.h"
 
+#include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
+
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -16,7 +19,9 @@ namespace {
 class Padder {
 public:
   Padder(func::FuncOp function, const ModuleProblem &problem, const PadClass &pads)
-      : function(function), problem(problem), pads(pads), builder(function) {}
+      : function(function), problem(problem), pads(pads), builder(function) {
+    builder.setListener(&stages);
+  }
 
   void run() {
     Block &block = function.getBody().front();
@@ -26,12 +31,8 @@ public:
     for (BlockArgument argument : block.getArguments())
       padArgument(argument);
     for (Operation *op : operations) {
-      Operation *before = op->getPrevNode(), *after = op->getNextNode();
+      stages.follow(op);
       padOperation(op);
-      for (Operation *added = op; (added = added->getPrevNode()) != before;)
-        setStage(added, op);
-      for (Operation *added = op; (added = added->getNextNode()) != after;)
-        setStage(added, op);
     }
     padReturn(block.getTerminator());
     auto types = block.getTerminator()->getOperandTypes();
@@ -39,11 +40,6 @@ public:
   }
 
 private:
-  /// What is added for an operation is where that is, if stages are known.
-  static void setStage(Operation *added, Operation *of) {
-    if (Attribute stage = of ? of->getAttr(dist::names::stage) : Attribute())
-      added->setAttr(dist::names::stage, stage);
-  }
   SmallVector<int> dimsOf(Value value) const {
     auto it = problem.tensorOf.find(value);
     return it == problem.tensorOf.end() ? SmallVector<int>() : pads.dimsOf(it->second);
@@ -98,11 +94,12 @@ private:
     Value &known = cuts[{old, mask}];
     if (!known) {
       OpBuilder::InsertionGuard guard(builder);
+      llvm::SaveAndRestore stage(stages.stage);
+      stages.follow(value.getDefiningOp());
       builder.setInsertionPointAfterValue(value);
       GraphBuilder b(builder, old.getLoc());
       SmallVector<int64_t> starts(tensorType(value).getRank(), 0);
       known = b.slice(value, starts, resized(tensorType(value), dims, pads.size()).getShape());
-      setStage(known.getDefiningOp(), value.getDefiningOp());
     }
     return known;
   }
@@ -224,10 +221,8 @@ private:
       else if (SmallVector<int> dims = dimsOf(old); zero.contains(it->second))
         operand.set(it->second);
       else {
-        Operation *before = terminator->getPrevNode();
+        stages.follow(it->second.getDefiningOp());
         operand.set(masked(it->second, dims, neutral(Reduction::sum, it->second)));
-        for (Operation *added = terminator; (added = added->getPrevNode()) != before;)
-          setStage(added, it->second.getDefiningOp());
       }
     }
   }
@@ -236,6 +231,7 @@ private:
   const ModuleProblem &problem;
   const PadClass &pads;
   OpBuilder builder;
+  dist::StageListener stages;
   llvm::DenseMap<Value, Value> now;                       // by the model's value: with its dimensions grown
   llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // and cut again along some dimensions
   llvm::DenseSet<Value> zero;                             // zero beyond the model's size

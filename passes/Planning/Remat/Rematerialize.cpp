@@ -128,9 +128,13 @@ public:
       return;
     llvm::sort(operations, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     OpBuilder builder(before);
+    dist::StageListener stages;
+    builder.setListener(&stages);
     for (Operation *op : operations)
-      if (needed.contains(op))
+      if (needed.contains(op)) {
+        stages.follow(op);
         cloneOf(op, builder);
+      }
     for (Value value : wanted)
       value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand &use) {
         return part.isLate(use.getOwner()) && use.getOwner() != barriers.lookup(value);
@@ -168,8 +172,6 @@ private:
     for (Value operand : op->getOperands())
       if (!mapping.contains(operand) && part.isOfBatch(operand)) {
         auto barrier = graph::ReshapeOp::create(builder, op->getLoc(), operand.getType(), operand, /*barrier=*/true);
-        if (Attribute stage = op->getAttr(dist::names::stage))
-          barrier->setAttr(dist::names::stage, stage);
         barriers[operand] = barrier;
         mapping.map(operand, barrier.getResult());
       }
