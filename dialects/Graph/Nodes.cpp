@@ -126,17 +126,20 @@ void graph::nameNodes(ModuleOp module) {
     nameNodes(function);
 }
 
+/// Whether a location says no more than where in a text something stands.
+static bool isParsed(Location loc) { return isa<FileLineColRange, UnknownLoc>(loc); }
+
 void graph::adoptNodes(ModuleOp module) {
   auto named = [&](StringRef path, Location loc) {
     return NameLoc::get(StringAttr::get(module.getContext(), path), loc);
   };
   module.walk([&](Operation *op) {
-    if (StringAttr node = attributeOf(op); node && isa<FileLineColRange, UnknownLoc>(op->getLoc()))
+    if (StringAttr node = attributeOf(op); node && isParsed(op->getLoc()))
       op->setLoc(holding(node, named(node.getValue().rsplit(':').first, op->getLoc())));
   });
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
-      if (StringRef name = nameOfArgument(argument); !name.empty() && isa<FileLineColRange, UnknownLoc>(argument.getLoc()))
+      if (StringRef name = nameOfArgument(argument); !name.empty() && isParsed(argument.getLoc()))
         argument.setLoc(named(name, argument.getLoc()));
 }
 

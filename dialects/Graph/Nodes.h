@@ -7,8 +7,8 @@
 
 namespace divisi::graph {
 
-/// The identity of an operation: the attribute `graph.node` = "PATH:LOCAL". PATH is the name of the ONNX node, parameter
-/// or other thing that the operation was made for; LOCAL tells the operations of one path apart and has no colon:
+/// The identity of an operation: the attribute `graph.node` = "PATH:LOCAL". PATH is the name of the ONNX node, or of
+/// the parameter, that the operation was made for; LOCAL tells the operations of one path apart and has no colon:
 ///   "/fc1/Gemm:0"          the first operation of the node
 ///   "/fc1/Gemm:0.grad.1"   the second operation of its gradient
 ///   "/softmax:2.0"         an operation that the third one of the node was decomposed into

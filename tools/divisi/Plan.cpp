@@ -81,8 +81,10 @@ struct Attempt {
       return failure();
     }
     if (text.getTarget() != cluster.device.kind) {
-      error = path + " was made for the target " + text.getTarget().str() + ", the devices of --cluster are of the kind " +
-              cluster.device.kind + ": make it with divisi compile --target " + cluster.device.kind + " --emit plan";
+      const std::string &kind = cluster.device.kind;
+      error = path + " was made for the target " + text.getTarget().str() +
+              ", the devices of --cluster are of the kind " + kind + ": make it with divisi compile --target " + kind +
+              " --emit plan";
       return failure();
     }
     train.forGpu = cluster.device.kind == "cuda";
