@@ -13,7 +13,8 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
+
+import cases
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 MLP, RESNET = str(MODELS / "mlp" / "model.onnx"), str(MODELS / "resnet_tiny" / "model.onnx")
@@ -135,17 +136,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
-    passed, failed = 0, 0
-    for case in (same, different, batch_norm, resumed):
-        with tempfile.TemporaryDirectory() as work:
-            try:
-                print(f"ok   {case.__name__}: {case(o.divisi, pathlib.Path(work))}", flush=True)
-                passed += 1
-            except (AssertionError, subprocess.CalledProcessError, KeyError, ValueError) as error:
-                print(f"FAIL {case.__name__}: {error}", flush=True)
-                failed += 1
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return cases.run((same, different, batch_norm, resumed), lambda case, work: case(o.divisi, work))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ import pathlib
 import random
 import re
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
+import cases
 from strangers import RANKS, Job, compiled, listening, wait_for
 
 TIMEOUT = 12  # seconds
@@ -155,21 +155,9 @@ def main():
     p.add_argument("--count", type=int, default=12, help="cuts (default 12)")
     p.add_argument("--seed", default="1")
     o = p.parse_args()
-    passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder).resolve()
-        program = compiled(o.divisi, work)
-        for case in (slow, cuts, vanished):
-            (work / case.__name__).mkdir()
-            try:
-                for said in case(program, work / case.__name__, o):
-                    print(f"ok   {case.__name__}: {said}", flush=True)
-                    passed += 1
-            except (AssertionError, OSError, subprocess.SubprocessError) as error:
-                print(f"FAIL {case.__name__}: {error}", flush=True)
-                failed += 1
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        program = compiled(o.divisi, pathlib.Path(folder).resolve())
+        return cases.run((slow, cuts, vanished), lambda case, work: case(program, work, o))
 
 
 if __name__ == "__main__":

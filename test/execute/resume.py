@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Kills training runs at random moments, resumes them, and compares every loss with an undisturbed run: bit by bit.
 
-    resume.py --divisi PATH [--kills N] [--seed S]
+    resume.py --divisi PATH [--kills N] [--seed S] [--case mlp]
 
-On one rank and on two, of which one is killed or both, half of the times while a checkpoint is written. Each resumed run
+On one rank and on two, of which one is killed or both: while a checkpoint is written, while ranks start, or anywhere. Each resumed run
 starts at the last checkpoint that was complete when its predecessor was killed, or at a later one, and passes none over.
 N kills of each case. Needs only Python. Ends with `N passed, N failed`.
 """
@@ -15,9 +15,10 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
+import cases
+from hangs import outcome
 from ranks import losses, ranks_of
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
@@ -54,7 +55,8 @@ def hidden(folder):
 
 def kill(process, program, ranks, folder, duration, draw):
     """Kills one rank, or all, at some moment; what was to be seen before."""
-    if draw.random() < 0.5:  # while one is written
+    when = draw.random()
+    if when < 0.4:  # while one is written
         before, deadline = hidden(folder), time.monotonic() + duration
         skipped = draw.randrange(20)
         while time.monotonic() < deadline and process.poll() is None:
@@ -64,6 +66,11 @@ def kill(process, program, ranks, folder, duration, draw):
                 if skipped < 0:
                     break
         time.sleep(draw.uniform(0, 0.002))
+    elif when < 0.6 and ranks > 1:  # while ranks meet
+        wanted = draw.randrange(1, ranks + 1)
+        while process.poll() is None and len(ranks_of(program)) < wanted:
+            pass
+        time.sleep(draw.uniform(0, 0.15))
     else:
         time.sleep(duration * draw.uniform(0.05, 0.6))
     step = newest(folder)
@@ -76,7 +83,8 @@ def kill(process, program, ranks, folder, duration, draw):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-    said = process.communicate(timeout=120)[0]
+    said = outcome(process, 120, "the job, of which ranks were killed,")
+    assert "launcher hangs" not in said, said
     return step, process.returncode != 0, said
 
 
@@ -105,7 +113,7 @@ def check(divisi, case, kills, work, draw):
                 killed += was
                 ended = not was
             else:
-                said, step = process.communicate()[0], 0
+                said, step = outcome(process, 60 + 10 * duration, "the job"), 0
                 ended = True
                 assert process.returncode == 0, said
             assert "passing over" not in said, said
@@ -126,18 +134,11 @@ def main():
     p.add_argument("--divisi", required=True)
     p.add_argument("--kills", type=int, default=20)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--case", default="", choices=CASES, help="one case alone")
     o = p.parse_args()
-    draw, passed, failed = random.Random(o.seed), 0, 0
-    for case in CASES:
-        with tempfile.TemporaryDirectory() as work:
-            try:
-                print(f"ok   {case}: {check(o.divisi, case, o.kills, pathlib.Path(work), draw)}", flush=True)
-                passed += 1
-            except (AssertionError, subprocess.SubprocessError, KeyError) as error:
-                print(f"FAIL {case}: {error}", flush=True)
-                failed += 1
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    draw = random.Random(o.seed)
+    chosen = [case for case in CASES if o.case in (case, "")]
+    return cases.run(chosen, lambda case, work: check(o.divisi, case, o.kills, work, draw))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ import tempfile
 import threading
 import time
 
+import cases
+
 TEST = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TEST / "gpu"))
 from launch import free_port, variables  # noqa: E402
@@ -332,21 +334,9 @@ def main():
     p.add_argument("--seed", default="1")
     p.add_argument("--seconds", type=float, default=10, help="after which nobody waits in silence any more (default 10)")
     o = p.parse_args()
-    passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder).resolve()
-        program = compiled(o.divisi, work)
-        for case in (disturbed, impostor, closed):
-            (work / case.__name__).mkdir()
-            try:
-                for said in case(program, work / case.__name__, o):
-                    print(f"ok   {case.__name__}: {said}", flush=True)
-                    passed += 1
-            except (AssertionError, OSError, subprocess.SubprocessError) as error:
-                print(f"FAIL {case.__name__}: {error}", flush=True)
-                failed += 1
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        program = compiled(o.divisi, pathlib.Path(folder).resolve())
+        return cases.run((disturbed, impostor, closed), lambda case, work: case(program, work, o))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // divisi run: a program for many devices, one process for each.
 #include "tools/divisi/Run.h"
 #include "runtime/comm/tcp/Secret.h"
+#include "tools/divisi/Processes.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -103,6 +104,9 @@ Words launcherWords(const Request &request, std::string &note) {
   }
   for (const std::string &word : words)
     note += word + " ";
+  // By default mpirun shares memory with starting ranks, and locks in it, which one that is killed leaves locked for ever.
+  if (request.launcher == "mpirun")
+    setenv("PMIX_MCA_gds", "hash", 0);
   setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // what mpirun hides from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
     int threads = std::max(1, coresAllowed() / request.devices);
@@ -136,6 +140,29 @@ private:
   std::string path;
 };
 
+/// Waits for the launcher's end, which is forced when none of its processes has been there for a while: Open MPI's can hang
+/// when ranks are killed while they meet.
+int waitFor(pid_t launcher) {
+  constexpr int patience = 20; // seconds
+  sigset_t ended;
+  sigemptyset(&ended);
+  sigaddset(&ended, SIGCHLD);
+  int status = 0;
+  for (int alone = 0; waitpid(launcher, &status, WNOHANG) == 0;) {
+    timespec second = {1, 0};
+    if (sigtimedwait(&ended, nullptr, &second) >= 0 || errno == EINTR)
+      continue;
+    alone = direct || divisi::tools::hasLivingChildren(launcher) ? 0 : alone + 1;
+    if (alone < patience)
+      continue;
+    std::cerr << "divisi run: the launcher hangs: none of its processes is left" << std::endl;
+    kill(-launcher, SIGKILL);
+    waitpid(launcher, &status, 0);
+    break;
+  }
+  return status;
+}
+
 /// Starts it, passes signals on and waits for its end.
 Ending execute(const Words &words) {
   std::vector<char *> argv;
@@ -145,8 +172,14 @@ Ending execute(const Words &words) {
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0)
     return {1, false};
+  std::signal(SIGCHLD, SIG_DFL); // who started us may have ignored it
+  sigset_t ended, before;        // waited for by waitFor
+  sigemptyset(&ended);
+  sigaddset(&ended, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &ended, &before);
   pid_t pid = fork();
   if (pid == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     // In a group of its own: a terminal's Ctrl-C reaches it through us alone.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM); // the job ends with us
@@ -167,9 +200,12 @@ Ending execute(const Words &words) {
   child = started ? pid : 0;
   if (started && asked) // before there was a child to pass it on to
     kill(pid, SIGTERM);
-  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (started)
+    status = waitFor(pid);
+  else if (pid > 0)
+    waitpid(pid, &status, 0);
   child = 0;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   if (!started) {
     std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(pid < 0 ? errno : error) << std::endl;
     return {1, false};

@@ -1,0 +1,26 @@
+"""The cases of a test: each is called with a folder of its own, and what it returns is printed."""
+
+import pathlib
+import subprocess
+import tempfile
+
+FAILURES = (AssertionError, OSError, subprocess.SubprocessError, KeyError, ValueError)
+
+
+def run(cases, call):
+    """Calls `call` with each case, a function or a name, and a folder: it returns a text, or yields several that count each.
+    Prints `N passed, N failed`; the exit code."""
+    passed, failed = 0, 0
+    for case in cases:
+        name = getattr(case, "__name__", case)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                said = call(case, pathlib.Path(folder).resolve())
+                for text in [said] if isinstance(said, str) else said:
+                    print(f"ok   {name}: {text}", flush=True)
+                    passed += 1
+            except FAILURES as error:
+                print(f"FAIL {name}: {error}", flush=True)
+                failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
