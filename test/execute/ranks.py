@@ -175,14 +175,13 @@ def secret(divisi, work):
 
 def hanging_launcher(divisi, work):
     launcher = work / "mpirun"
-    launcher.write_text("#!/bin/sh\necho memory of ranks: $PMIX_MCA_gds\nsleep 1 &\nwait\nexec sleep 1000\n")
+    launcher.write_text("#!/bin/sh\nsleep 1 &\nwait\nexec sleep 1000\n")
     launcher.chmod(0o755)
     start = time.monotonic()
     done = subprocess.run([divisi, "run", "--devices", "2", "/bin/true"], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "PATH": f"{work}:{os.environ['PATH']}"})
     seconds = time.monotonic() - start
     assert done.returncode == 137 and "launcher hangs" in done.stderr and "a rank was lost" in done.stderr, done
-    assert "memory of ranks: hash" in done.stdout, done.stdout
     return f"ended after {seconds:.0f} s"
 
 

@@ -104,9 +104,6 @@ Words launcherWords(const Request &request, std::string &note) {
   }
   for (const std::string &word : words)
     note += word + " ";
-  // By default mpirun shares memory with starting ranks, and locks in it, which one that is killed leaves locked for ever.
-  if (request.launcher == "mpirun")
-    setenv("PMIX_MCA_gds", "hash", 0);
   setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // what mpirun hides from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
     int threads = std::max(1, coresAllowed() / request.devices);
@@ -140,20 +137,24 @@ private:
   std::string path;
 };
 
-/// Waits for the launcher's end, which is forced when none of its processes has been there for a while: Open MPI's can hang
-/// when ranks are killed while they meet.
+/// Waits for the launcher's end, which is forced when none of its processes is left: mpirun waits for ever where a rank was
+/// killed while it said hello (PMIx 4.2.2 and later free its description twice).
 int waitFor(pid_t launcher) {
-  constexpr int patience = 20; // seconds
+  constexpr int before = 300, after = 50; // tenths of a second without a process: before there was one, and after
   sigset_t ended;
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
+  bool seen = false;
   int status = 0;
   for (int alone = 0; waitpid(launcher, &status, WNOHANG) == 0;) {
-    timespec second = {1, 0};
-    if (sigtimedwait(&ended, nullptr, &second) >= 0 || errno == EINTR)
+    bool often = !seen || alone > 0;
+    timespec pause = {often ? 0 : 1, often ? 100'000'000 : 0};
+    if (sigtimedwait(&ended, nullptr, &pause) >= 0 || errno == EINTR)
       continue;
-    alone = direct || divisi::tools::hasLivingChildren(launcher) ? 0 : alone + 1;
-    if (alone < patience)
+    bool living = direct || divisi::tools::hasLivingChildren(launcher);
+    seen = seen || living;
+    alone = living ? 0 : alone + 1;
+    if (alone < (seen ? after : before))
       continue;
     std::cerr << "divisi run: the launcher hangs: none of its processes is left" << std::endl;
     kill(-launcher, SIGKILL);
