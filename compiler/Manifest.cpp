@@ -314,7 +314,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     manifest["expected_us"] = expectation->step;
   }
   if (!weights.file.empty())
-    manifest["weights"] = json::Object{{"file", weights.file}, {"hash", weights.hash}};
+    manifest["weights"] = json::Object{{"file", weights.file}, {"hashes", weights.hashes}};
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(manifest));
   return text;

@@ -15,7 +15,7 @@ struct RunDefaults {
 
 /// The file of initial weights beside the program; no name if there is none.
 struct WeightsReference {
-  std::string file, hash;
+  std::string file, hashes; ///< of every MiB, FNV-1a, 16 digits each
 };
 
 struct Expectation;

@@ -2,6 +2,7 @@
 
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -10,12 +11,41 @@ using namespace mlir;
 using namespace divisi::compiler;
 namespace json = llvm::json;
 
-/// FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv).
-static uint64_t hash(StringRef bytes, uint64_t seed = 0xcbf29ce484222325ull) {
-  for (unsigned char byte : bytes)
-    seed = (seed ^ byte) * 0x100000001b3ull;
-  return seed;
-}
+namespace {
+/// FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv), of every MiB, so that a rank checks only what it reads.
+class Hashes {
+public:
+  void add(StringRef bytes) {
+    while (!bytes.empty()) {
+      StringRef part = bytes.take_front(chunk - filled);
+      for (unsigned char byte : part)
+        state = (state ^ byte) * 0x100000001b3ull;
+      filled += part.size();
+      bytes = bytes.drop_front(part.size());
+      if (filled == chunk)
+        spell();
+    }
+  }
+  std::string text() {
+    if (filled > 0)
+      spell();
+    return std::move(digits);
+  }
+
+private:
+  static constexpr size_t chunk = size_t(1) << 20;
+  static constexpr uint64_t start = 0xcbf29ce484222325ull;
+
+  void spell() {
+    llvm::raw_string_ostream(digits) << llvm::format_hex_no_prefix(std::exchange(state, start), 16);
+    filled = 0;
+  }
+
+  std::string digits;
+  uint64_t state = start;
+  size_t filled = 0; // bytes of the last chunk
+};
+} // namespace
 
 llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, ArrayRef<Weight> weights) {
   json::Object header;
@@ -42,15 +72,16 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
   };
   if (!temporary)
     return failed(temporary.takeError());
-  uint64_t state = hash(StringRef(length, sizeof length));
+  Hashes hashes;
   llvm::raw_fd_ostream out(temporary->FD, /*shouldClose=*/false);
-  out.write(length, sizeof length);
-  out << text;
-  state = hash(text, state);
-  for (const Weight &weight : weights) {
-    out.write(weight.bytes.data(), weight.bytes.size());
-    state = hash(StringRef(weight.bytes.data(), weight.bytes.size()), state);
-  }
+  auto put = [&](StringRef bytes) {
+    out << bytes;
+    hashes.add(bytes);
+  };
+  put(StringRef(length, sizeof length));
+  put(text);
+  for (const Weight &weight : weights)
+    put(StringRef(weight.bytes.data(), weight.bytes.size()));
   out.flush();
   if (out.has_error()) {
     auto code = out.error();
@@ -60,7 +91,5 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
   }
   if (auto error = temporary->keep(path))
     return failed(std::move(error));
-  char digits[32];
-  snprintf(digits, sizeof digits, "fnv1a64:%016llx", (unsigned long long)state);
-  return WeightsReference{llvm::sys::path::filename(path).str(), digits};
+  return WeightsReference{llvm::sys::path::filename(path).str(), hashes.text()};
 }

@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/CheckpointReader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 using namespace divisi::runtime;
@@ -41,7 +40,7 @@ Result<CheckpointReader> CheckpointReader::open(const std::string &folder, const
       return failure("cannot read '", path, "': ", error.message());
     if (bytes != static_cast<uint64_t>(listed.bytes))
       return damaged(path);
-    reader.files.push_back({path, &listed, nullptr, {}});
+    reader.files.push_back({path, &listed, nullptr});
   }
   return reader;
 }
@@ -49,31 +48,20 @@ Result<CheckpointReader> CheckpointReader::open(const std::string &folder, const
 Status CheckpointReader::openContents(File &file) {
   if (file.contents)
     return {};
-  Result<SafetensorsFile> opened = SafetensorsFile::open(file.path);
+  Result<CheckedFile> opened = CheckedFile::open(file.path, file.listed->hashes, damaged(file.path));
   if (!opened.ok())
     return opened.status();
-  file.contents = std::make_unique<SafetensorsFile>(std::move(*opened));
-  std::string_view all = file.contents->contents();
-  if (all.size() != static_cast<size_t>(file.listed->bytes))
+  if (opened->file().contents().size() != static_cast<size_t>(file.listed->bytes))
     return damaged(file.path);
-  file.checked.resize((all.size() + ChunkHasher::chunk - 1) / ChunkHasher::chunk);
-  uint64_t header = 0; // of which tensors, their places and types come
-  std::memcpy(&header, all.data(), sizeof(header));
-  return check(file, all.data(), sizeof(header) + header);
+  file.contents = std::make_unique<CheckedFile>(std::move(*opened));
+  return {};
 }
 
-Status CheckpointReader::check(File &file, const char *data, size_t bytes) {
-  constexpr size_t chunk = ChunkHasher::chunk;
-  std::string_view all = file.contents->contents();
-  auto begin = static_cast<size_t>(data - all.data());
-  for (size_t i = begin / chunk; i * chunk < begin + bytes; ++i) {
-    if (file.checked[i])
-      continue;
-    if (!ChunkHasher::matches(file.listed->hashes, i, all.data() + i * chunk, std::min(chunk, all.size() - i * chunk)))
-      return damaged(file.path);
-    file.checked[i] = true;
-  }
-  return {};
+const SafetensorsFile::Entry *CheckpointReader::find(const File &file, const CheckpointTensor &tensor, const Shape &shape) {
+  const auto &entries = file.contents->file().entries();
+  auto it = entries.find(tensor.name);
+  bool fits = it != entries.end() && it->second.dtype == tensor.dtype && it->second.shape == shape;
+  return fits ? &it->second : nullptr;
 }
 
 Status CheckpointReader::read(const CheckpointTensor &tensor, const Slice &slice, char *to) {
@@ -91,20 +79,15 @@ Status CheckpointReader::read(const CheckpointTensor &tensor, const Slice &slice
     forEachCommonRun({tensor.pieced, piece.shape, piece.start}, wanted, [&](int64_t from, int64_t at, int64_t count) {
       if (!entry && status.ok()) {
         status = openContents(file);
-        auto it = status.ok() ? file.contents->entries().find(tensor.name) : decltype(file.contents->entries().end())();
-        if (status.ok() && (it == file.contents->entries().end() || it->second.dtype != tensor.dtype ||
-                            it->second.shape != piece.shape))
-          status = failure("'", file.path, "' is damaged: its piece of '", tensor.name, "' is not as listed");
         if (status.ok())
-          entry = &it->second;
+          entry = find(file, tensor, piece.shape);
+        if (status.ok() && !entry)
+          status = failure("'", file.path, "' is damaged: its piece of '", tensor.name, "' is not as listed");
       }
       if (!status.ok())
         return;
-      const char *data = entry->data + static_cast<size_t>(from) * width;
-      size_t bytes = static_cast<size_t>(count) * width;
-      status = check(file, data, bytes);
-      if (status.ok())
-        std::memcpy(to + static_cast<size_t>(at) * width, data, bytes);
+      status = file.contents->copy(entry->data + static_cast<size_t>(from) * width, static_cast<size_t>(count) * width,
+                                   to + static_cast<size_t>(at) * width);
       missing -= count;
       found.push_back({from, at, count});
     });

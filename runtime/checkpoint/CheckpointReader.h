@@ -2,8 +2,8 @@
 #ifndef DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
 
+#include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/checkpoint/CheckpointManifest.h"
-#include "runtime/checkpoint/Safetensors.h"
 #include "runtime/core/Arena.h"
 
 #include <memory>
@@ -25,12 +25,12 @@ private:
   struct File {
     std::string path;
     const CheckpointFile *listed = nullptr;
-    std::unique_ptr<SafetensorsFile> contents; ///< null: not needed until now
-    std::vector<bool> checked;                 ///< chunks
+    std::unique_ptr<CheckedFile> contents; ///< null: not needed until now
   };
   CheckpointReader() = default;
   static Status openContents(File &file);
-  static Status check(File &file, const char *data, size_t bytes);
+  /// A tensor's piece with this shape; null where the file lacks it.
+  static const SafetensorsFile::Entry *find(const File &file, const CheckpointTensor &tensor, const Shape &shape);
 
   std::vector<File> files;
 };

@@ -25,6 +25,8 @@ public:
   const std::string &path() const { return file.path(); }
   /// The whole file, for hashing.
   std::string_view contents() const { return file.text(); }
+  /// Takes this range of it out of the process's memory until it is read again.
+  void release(size_t offset, size_t bytes) const { file.release(offset, bytes); }
   const std::map<std::string, Entry> &entries() const { return table; }
   const std::map<std::string, std::string> &metadata() const { return notes; }
 

@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/Weights.h"
+#include "runtime/checkpoint/CheckedFile.h"
 #include "runtime/core/Hash.h"
 
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 using namespace divisi::runtime;
@@ -49,36 +49,33 @@ Status divisi::runtime::checkState(const Manifest &manifest, const StateFilter &
                       : failure(what, " lacks ", missing, " of the model's tensors, '", first, "' first");
 }
 
-Status divisi::runtime::readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file,
-                                  const StateFilter &wanted) {
-  Status same = checkState(manifest, wanted, concat("'", file.path(), "'"), [&](const std::string &name) {
-    auto it = file.entries().find(name);
-    return it == file.entries().end() ? std::nullopt : std::optional(std::pair(it->second.dtype, it->second.shape));
-  });
-  if (!same.ok())
-    return same;
-  for (const State &state : manifest.state)
-    if (wanted(state) && state.here) {
-      const char *whole = file.entries().at(state.name).data;
-      int64_t width = widthOf(state.dtype);
-      manifest.sliceOf(state).forEachRun([&](int64_t there, int64_t here, int64_t count) {
-        std::memcpy(arena.at(state) + here * width, whole + there * width, static_cast<size_t>(count * width));
-      });
-    }
-  return {};
-}
-
 Status divisi::runtime::loadWeights(const Manifest &manifest, const Arena &arena, const std::string &path,
-                                    const std::string &hash, const StateFilter &wanted) {
-  Result<SafetensorsFile> file = SafetensorsFile::open(path);
+                                    const std::string &hashes, const StateFilter &wanted) {
+  Status changed = failure("'", path,
+                           "' is not the weights file that this program was compiled with: its contents have changed "
+                           "(--weights ",
+                           path, " uses it all the same)");
+  Result<CheckedFile> file = CheckedFile::open(path, hashes.empty() ? std::nullopt : std::optional(hashes), changed);
   if (!file.ok())
     return file.status();
-  if (!hash.empty() && fnv1a64(file->contents().data(), file->contents().size()) != hash)
-    return failure("'", path,
-                   "' is not the weights file that this program was compiled with: its contents have changed "
-                   "(--weights ",
-                   path, " uses it all the same)");
-  return readState(manifest, arena, *file, wanted);
+  const auto &entries = file->file().entries();
+  Status status = checkState(manifest, wanted, concat("'", path, "'"), [&](const std::string &name) {
+    auto it = entries.find(name);
+    return it == entries.end() ? std::nullopt : std::optional(std::pair(it->second.dtype, it->second.shape));
+  });
+  for (const State &state : manifest.state) {
+    if (!status.ok())
+      break;
+    if (!wanted(state) || !state.here)
+      continue;
+    const char *whole = entries.at(state.name).data;
+    int64_t width = widthOf(state.dtype);
+    manifest.sliceOf(state).forEachRun([&](int64_t there, int64_t here, int64_t count) {
+      if (status.ok())
+        status = file->copy(whole + there * width, static_cast<size_t>(count * width), arena.at(state) + here * width);
+    });
+  }
+  return status;
 }
 
 void divisi::runtime::initialize(const Manifest &manifest, const Arena &arena, uint64_t seed) {

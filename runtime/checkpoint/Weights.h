@@ -14,12 +14,9 @@ using TensorLookup = std::function<std::optional<std::pair<DataType, Shape>>(con
 Status checkState(const Manifest &manifest, const StateFilter &wanted, const std::string &what,
                   const TensorLookup &find);
 
-/// Reads the state that `wanted` selects from a file, which must have each under its name, type and whole shape; this
-/// rank's piece of what is here goes to the arena.
-Status readState(const Manifest &manifest, const Arena &arena, const SafetensorsFile &file, const StateFilter &wanted);
-
-/// Reads parameters, buffers and constants. A `hash` that is not empty must be that of the file.
-Status loadWeights(const Manifest &manifest, const Arena &arena, const std::string &path, const std::string &hash,
+/// Reads the state that `wanted` selects from a file, which must have each under its name, type and whole shape: this
+/// rank's piece of what is here goes to the arena. `hashes` (ChunkHasher's; or empty) must be those of what is read.
+Status loadWeights(const Manifest &manifest, const Arena &arena, const std::string &path, const std::string &hashes,
                    const StateFilter &wanted);
 
 /// Fills what has an `init` with random numbers: the same for the same seed, names and whole shapes.

@@ -6,9 +6,7 @@
 using namespace divisi::runtime;
 
 namespace {
-constexpr uint64_t start = 0xcbf29ce484222325u;
-
-uint64_t fnv(const void *data, size_t bytes, uint64_t hash = start) {
+uint64_t fnv(const void *data, size_t bytes, uint64_t hash = ChunkHasher::start) {
   const auto *p = static_cast<const unsigned char *>(data);
   for (size_t i = 0; i < bytes; ++i)
     hash = (hash ^ p[i]) * 0x100000001b3u;

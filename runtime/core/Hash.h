@@ -16,6 +16,7 @@ std::string fnv1a64(const void *data, size_t bytes);
 class ChunkHasher {
 public:
   static constexpr size_t chunk = size_t(1) << 20;
+  static constexpr uint64_t start = 0xcbf29ce484222325u; ///< of FNV-1a
 
   void add(const void *data, size_t bytes);
   int64_t bytes() const { return static_cast<int64_t>(hashes.size() / 16 * chunk + filled); }
@@ -26,7 +27,7 @@ public:
 
 private:
   std::string hashes;
-  uint64_t hash = 0xcbf29ce484222325u;
+  uint64_t hash = start;
   size_t filled = 0; ///< bytes of the last chunk
 };
 

@@ -114,7 +114,7 @@ using Table = std::vector<Row>;
 struct Manifest {
   std::string model;
   int64_t batch = 1;
-  std::string weightsFile, weightsHash;
+  std::string weightsFile, weightsHashes;
   /// What the training computes, in parts (model, optimizer, numerics), whatever devices compute it.
   std::map<std::string, std::string> program;
   std::vector<Input> inputs;

@@ -41,7 +41,7 @@ public:
       top.fail("has a batch of less than one row");
     JsonReader weights(top.object("weights"), "the manifest's weights");
     manifest.weightsFile = weights.text("file", "");
-    manifest.weightsHash = weights.text("hash", "");
+    manifest.weightsHashes = weights.text("hashes", "");
     for (const auto &[part, text] : top.object("program").items())
       if (text.is_string())
         manifest.program[part] = text.get<std::string>();

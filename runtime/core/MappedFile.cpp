@@ -47,10 +47,14 @@ MappedFile::~MappedFile() {
     munmap(const_cast<char *>(data_), size_);
 }
 
-void MappedFile::willNeed(size_t offset, size_t bytes) const {
+void MappedFile::willNeed(size_t offset, size_t bytes) const { advise(offset, bytes, MADV_WILLNEED); }
+
+void MappedFile::release(size_t offset, size_t bytes) const { advise(offset, bytes, MADV_DONTNEED); }
+
+void MappedFile::advise(size_t offset, size_t bytes, int advice) const {
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_t begin = offset / page * page;
-  madvise(const_cast<char *>(data_) + begin, offset + bytes - begin, MADV_WILLNEED);
+  madvise(const_cast<char *>(data_) + begin, offset + bytes - begin, advice);
 }
 
 void divisi::runtime::explainBusErrors() {

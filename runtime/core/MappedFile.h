@@ -22,9 +22,13 @@ public:
   std::string_view text() const { return {data_, size_}; }
   /// Asks the system to read this range soon.
   void willNeed(size_t offset, size_t bytes) const;
+  /// Takes this range out of the process's memory until it is read again.
+  void release(size_t offset, size_t bytes) const;
 
 private:
   MappedFile() = default;
+  void advise(size_t offset, size_t bytes, int advice) const;
+
   std::string path_;
   const char *data_ = nullptr;
   size_t size_ = 0;

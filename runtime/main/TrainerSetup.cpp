@@ -170,7 +170,7 @@ Status Trainer::startWeights() {
   if (!std::filesystem::exists(path, error))
     return failure("there is no weights file '", path,
                    "': put it back, or give --weights FILE.safetensors or --init SEED");
-  return loadWeights(manifest, program->arena(), path, manifest.weightsHash, wanted);
+  return loadWeights(manifest, program->arena(), path, manifest.weightsHashes, wanted);
 }
 
 Status Trainer::openCheckpoints() {

@@ -6,7 +6,7 @@
 namespace divisi::test {
 
 const char *const fakeManifest = R"({"abi": 6, "model": "line", "batch": 4,
- "weights": {"file": "line.safetensors", "hash": ""},
+ "weights": {"file": "line.safetensors", "hashes": ""},
  "inputs": [
   {"name": "x", "dtype": "F32", "shape": [4, 3], "offset": 0, "bytes": 48},
   {"name": "label", "dtype": "I64", "shape": [4], "offset": 64, "bytes": 32, "label": true, "padding": -100, "range": [-50, 50]}],

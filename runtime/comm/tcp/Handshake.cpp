@@ -96,5 +96,8 @@ Socket divisi::runtime::greet(Socket socket, int rank, Hello hello, const Secret
     return Socket();
   }
   Digest proof = proofOf(secret, coming, hello, challenge);
-  return sendAll(socket, proof.data(), proof.size(), until) ? std::move(socket) : Socket();
+  if (sendAll(socket, proof.data(), proof.size(), until))
+    return socket;
+  why = concat("rank ", rank, " answers there, and goes away");
+  return Socket();
 }

@@ -8,10 +8,10 @@
 namespace divisi::fuzz {
 
 constexpr uint64_t modelArena = 1024;
-constexpr std::string_view model = R"({"abi": 6, "model": "line", "batch": 4, "weights": {"file": "", "hash": ""},
+constexpr std::string_view model = R"({"abi": 6, "model": "line", "batch": 4, "weights": {"file": "", "hashes": ""},
  "inputs": [{"name": "x", "dtype": "F32", "shape": [4, 3], "offset": 0, "bytes": 48},
             {"name": "y", "dtype": "I64", "shape": [4], "offset": 64, "bytes": 32, "range": [0, 9], "padding": -100}],
- "state": [{"name": "w", "role": "parameter", "dtype": "F32", "shape": [3], "offset": 128, "bytes": 12},
+ "state": [{"name": "w", "role": "parameter", "dtype": "F32", "shape": [4], "offset": 128, "bytes": 16},
            {"name": "divisi.step", "role": "step", "dtype": "I64", "shape": [], "offset": 192, "bytes": 8},
            {"name": "divisi.seed", "role": "seed", "dtype": "I64", "shape": [], "offset": 256, "bytes": 8}],
  "scalars": [{"name": "learning_rate", "dtype": "F32", "offset": 320}, {"name": "rows", "dtype": "I64", "offset": 384}],

@@ -1,9 +1,9 @@
 // Saving checkpoints while every call on files fails in turn, in every way: the one before it must stay usable.
 #include "runtime/checkpoint/CheckpointSaver.h"
 #include "runtime/main/RunProgram.h"
-#include "test/runtime/FakeProgram.h"
 #include "test/runtime/RunFixture.h"
 #include "test/runtime/checkpoint/FaultyFiles.h"
+#include "test/runtime/checkpoint/SavedState.h"
 
 #include <csignal>
 
@@ -13,34 +13,13 @@ using namespace divisi::test;
 namespace {
 using Fault = FaultyFiles::Fault;
 
-class FaultTest : public RunFixture, public testing::WithParamInterface<Fault> {
+class FaultTest : public RunFixture, public testing::WithParamInterface<Fault>, protected SavedState {
 protected:
-  FaultTest() : manifest(*parseManifest(fakeProgram())), arena(*Arena::create(fakeArenaBytes)) {}
-  void fill(unsigned seed) {
-    std::mt19937 random(seed);
-    for (const State &s : manifest.state)
-      for (int64_t i = 0; i < s.bytes; ++i)
-        arena.at(s)[i] = static_cast<char>(random());
-  }
-  std::string stateBytes() const {
-    std::string bytes;
-    for (const State &s : manifest.state)
-      bytes.append(arena.at(s), static_cast<size_t>(s.bytes));
-    return bytes;
-  }
   Status save(int64_t step) {
     fill(static_cast<unsigned>(step));
     return saveCheckpoint(*CheckpointFolder::open(folder / "ck"), manifest, arena, {step, {0, step}, 1, true, 99});
   }
-  std::vector<std::string> names() {
-    std::vector<std::string> all;
-    for (const auto &entry : std::filesystem::directory_iterator(folder / "ck"))
-      all.push_back(entry.path().filename().string());
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-  Manifest manifest;
-  Arena arena;
+  std::vector<std::string> names() { return namesIn(folder / "ck"); }
 };
 
 TEST_P(FaultTest, TheCheckpointBeforeIsUsable) {

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/Safetensors.h"
+#include "runtime/checkpoint/CheckedFile.h"
 #include "test/runtime/Util.h"
 
 #include <cstring>
@@ -50,6 +50,46 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
     EXPECT_TRUE(tensor.bytes == 0 || std::memcmp(entry.data, tensor.data, tensor.bytes) == 0);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(entry.data) % static_cast<uintptr_t>(widthOf(entry.dtype)), 0u);
   }
+}
+
+/// Memory of this process that files back, in MiB.
+int64_t mappedMemory() {
+  std::string status = readFile("/proc/self/status");
+  return std::stoll(status.substr(status.find("RssFile:") + 8)) / 1024;
+}
+
+TEST_F(SafetensorsTest, WhatIsReadIsCheckedAndNotKept) {
+  constexpr size_t half = size_t(32) << 20;
+  std::string large(half, 'x'), read(half, 0);
+  ChunkHasher hasher;
+  ASSERT_TRUE(succeeded(writeSafetensors(path,
+                                         {{"a", DataType::U8, {half}, large.data(), half},
+                                          {"b", DataType::U8, {half}, large.data(), half}},
+                                         {}, {}, &hasher)));
+  std::string hashes = std::move(hasher).text();
+  auto data = [](const CheckedFile &file, const char *name) { return file.file().entries().at(name).data; };
+  {
+    Result<CheckedFile> file = CheckedFile::open(path, hashes, failure("changed"));
+    ASSERT_TRUE(succeeded(file));
+    int64_t before = mappedMemory();
+    for (const char *name : {"a", "b"}) {
+      ASSERT_TRUE(succeeded(file->copy(data(*file, name), half, read.data())));
+      EXPECT_EQ(read, large);
+    }
+    EXPECT_LT(mappedMemory() - before, 16);
+  }
+  std::string damaged = readFile(path);
+  damaged[damaged.size() - 1] = 'y';
+  writeBytes(path, damaged);
+  Result<CheckedFile> file = CheckedFile::open(path, hashes, failure("changed"));
+  ASSERT_TRUE(succeeded(file));
+  EXPECT_TRUE(succeeded(file->copy(data(*file, "a"), half, read.data())));
+  EXPECT_TRUE(succeeded(file->copy(data(*file, "b"), half / 2, read.data())));
+  EXPECT_TRUE(failsWith(file->copy(data(*file, "b") + half - 4, 4, read.data()), "changed"));
+  EXPECT_TRUE(succeeded(CheckedFile::open(path, std::nullopt, {})->copy(data(*file, "b"), half, read.data())));
+  damaged[20] ^= 1; // of the header
+  writeBytes(path, damaged);
+  EXPECT_FALSE(CheckedFile::open(path, hashes, failure("changed")).ok());
 }
 
 TEST_F(SafetensorsTest, SaysWhatIsWrong) {

@@ -9,7 +9,7 @@ std::string divisi::test::fakeRanksManifest(int data, int model) {
   };
   return concat(
       R"({"abi": 6, "model": "line", "batch": 4, "mesh": [{"name": "data", "size": )", data,
-      R"(}, {"name": "model", "size": )", model, R"(}], "weights": {"file": "", "hash": ""},
+      R"(}, {"name": "model", "size": )", model, R"(}], "weights": {"file": "", "hashes": ""},
  "inputs": [{"name": "x", "dtype": "F32", "shape": [)",
       rows, ", ", features, R"(], "global_shape": [4, 4], "split": [[0], [1]], "offset": 0},
   {"name": "label", "dtype": "I64", "shape": [)",

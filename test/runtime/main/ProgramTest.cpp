@@ -353,7 +353,7 @@ TEST_F(ProgramTest, WeightsLieBesideTheProgram) {
   manifest.replace(manifest.find("line.safetensors"), 16, "divisi-program-test.safetensors");
   program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
   EXPECT_EQ(run("--lr 0"), 0) << error;
-  manifest.replace(manifest.find("\"hash\": \"\""), 10, "\"hash\": \"fnv1a64:1\"");
+  manifest.replace(manifest.find("\"hashes\": \"\""), 12, "\"hashes\": \"0123456789abcdef\"");
   program.manifest = manifest.c_str(), program.manifest_bytes = manifest.size();
   EXPECT_EQ(run("--lr 0"), 1);
   expectError("is not the weights file that this program was compiled with");
