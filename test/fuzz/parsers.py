@@ -22,7 +22,7 @@ ROOT = HERE.parent.parent
 MOST_BYTES = 4096  # of an input: every limit of a format is reached with fewer
 # What each fuzzer is there to cover.
 FILES = {
-    "checkpoint": ["runtime/checkpoint/Checkpoint.cpp"],
+    "checkpoint": ["runtime/checkpoint/CheckpointManifest.cpp", "runtime/checkpoint/CheckpointReader.cpp", "runtime/checkpoint/CheckedFile.cpp"],
     "environment": [],  # a function of Rendezvous.cpp, whose rest is conversations
     "frames": ["runtime/comm/tcp/TcpTransport.cpp"],
     "handshake": ["runtime/comm/tcp/Handshake.cpp"],

@@ -1,5 +1,7 @@
-// A checkpoint's manifest beside a state that is sound: what is restored from it, or why not.
+// A checkpoint's manifest beside files that are sound, of one rank and of two: what is restored and exported from it, or why not.
+#include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/checkpoint/CheckpointSaver.h"
+#include "runtime/checkpoint/Shards.h"
 #include "runtime/core/Hash.h"
 #include "runtime/core/Json.h"
 #include "test/fuzz/parsers/Input.h"
@@ -13,21 +15,59 @@ using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
-/// A folder of one checkpoint.
+std::string readText(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+/// A folder of one checkpoint, which has the files of one rank and of two, and a manifest of either.
 struct Folder {
   Folder() {
     auto folder = CheckpointFolder::open(path);
-    if (!folder.ok() || !saveCheckpoint(*folder, manifest, arena, {5, {1, 2}, 3, true, 9}).ok())
+    if (!folder.ok() || !saveCheckpoint(*folder, manifest, arena, point).ok())
       std::abort();
-    file = path + "/" + folder->list()->front() + "/manifest.json";
-    std::stringstream text;
-    text << std::ifstream(file).rdbuf();
-    sound = text.str();
+    step = path + "/" + folder->list()->front();
+    file = step + "/manifest.json";
+    sound = readText(file);
+    shard();
   }
 
+  /// Writes what two ranks would write, of which each has a half of `w`.
+  void shard() {
+    std::string text(fuzz::model);
+    text = replaced(text, "{\"abi\"", R"({"mesh": [{"name": "model", "size": 2}], "abi")");
+    text = replaced(text, R"("shape": [4], "offset": 128, "bytes": 16)",
+                    R"("shape": [2], "offset": 128, "bytes": 8, "global_shape": [4], "split": [[0]])");
+    text = replaced(text, R"({"name": "rows")", R"({"name": "axis_index.model", "dtype": "I64", "offset": 512}, {"name": "rows")");
+    auto program = parseManifest(text, fuzz::modelArena);
+    if (!program.ok())
+      std::abort();
+    std::vector<CheckpointFile> files;
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      std::vector<NamedTensor> tensors;
+      for (const Shard &shard : shardsOf(*program, rank))
+        tensors.push_back({shard.state->name, shard.state->dtype, shard.shape(), arena.at(*shard.state), static_cast<size_t>(shard.state->bytes)});
+      std::string name = concat("state-", rank, ".safetensors");
+      ChunkHasher hasher;
+      if (!writeSafetensors(step + "/" + name, tensors, {}, {}, &hasher).ok())
+        std::abort();
+      int64_t bytes = hasher.bytes();
+      files.push_back({name, bytes, std::move(hasher).text()});
+    }
+    if (!CheckpointManifest::of(*program, point, files).write(file).ok())
+      std::abort();
+    sharded = readText(file);
+  }
+
+  TrainingPoint point = {5, {1, 2}, 3, true, 9};
   Manifest manifest = *parseManifest(fuzz::model, fuzz::modelArena);
   Arena arena = *Arena::create(fuzz::modelArena);
-  std::string path = fuzz::temporary(), file, sound;
+  std::string path = fuzz::temporary(), step, file, sound, sharded;
 };
 
 Folder &folder() {
@@ -43,6 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                    ->restore(folder().manifest, folder().arena, name, [](const std::string &) {});
   if (point.ok() && (point->step < 0 || point->cursor.epoch < 0 || point->cursor.batch < 0))
     std::abort(); // accepted, and nonsense
+  (void)exportCheckpoint(folder().step, folder().path + "/exported", size % 2 == 0);
   return 0;
 }
 
@@ -60,7 +101,7 @@ static size_t seal(uint8_t *data, size_t size, size_t most) {
 
 /// Begins with what a program has written.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
-  if (const std::string &sound = folder().sound; (size < 8 || seed % 512 == 0) && sound.size() <= most)
+  if (const std::string &sound = seed & 1 ? folder().sound : folder().sharded; (size < 8 || seed % 512 < 2) && sound.size() <= most)
     return sound.copy(reinterpret_cast<char *>(data), sound.size());
   size = fuzz::mutateJson(data, size, most, seed);
   return seed % 8 == 0 ? size : seal(data, size, most);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/socket.h>
+#include <thread>
 
 using namespace divisi;
 using namespace divisi::runtime;
@@ -23,8 +24,8 @@ std::string_view take(std::string_view &input, size_t most) {
 
 void say(const Socket &to, std::string_view words) { (void)::send(to.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }
 
-/// A stranger comes to rank 0.
-void visit(Socket here, Socket there, std::string_view input, bool honest) {
+/// A stranger comes to rank 0, and may be deaf: what it is told cannot be sent.
+void visit(Socket here, Socket there, std::string_view input, bool honest, bool deaf) {
   Visitor visitor(std::move(here), secret, 0);
   Hello hello;
   std::string_view said = take(input, sizeof hello);
@@ -32,6 +33,8 @@ void visit(Socket here, Socket there, std::string_view input, bool honest) {
   say(there, said.substr(0, said.size() / 2));
   visitor.listen();
   say(there, said.substr(said.size() / 2));
+  if (deaf)
+    there = Socket();
   if (visitor.state() == Visitor::State::Speaks)
     visitor.listen();
   Challenge challenge;
@@ -39,7 +42,7 @@ void visit(Socket here, Socket there, std::string_view input, bool honest) {
   if (asked && honest) {
     Digest proof = proofOf(secret, "coming", hello, challenge);
     say(there, {reinterpret_cast<const char *>(proof.data()), proof.size()});
-  } else {
+  } else if (!deaf) {
     say(there, input);
   }
   there = Socket();
@@ -51,14 +54,32 @@ void visit(Socket here, Socket there, std::string_view input, bool honest) {
     std::abort();
 }
 
-/// Rank 1 comes to a stranger, who has answered before it was asked.
-void meet(Socket here, Socket there, std::string_view input) {
-  say(there, input);
-  ::shutdown(there.get(), SHUT_WR);
+/// Rank 1 comes to a stranger, who has answered before it was asked, or to a rank, which may be another than the one that it wants.
+void meet(Socket here, Socket there, std::string_view input, bool honest) {
   std::string why;
   Hello hello;
   hello.rank = 1;
-  if (greet(std::move(here), 0, hello, secret, Clock::now() + std::chrono::seconds(1), why))
+  Challenge challenge;
+  challenge.magic = Hello::known;
+  challenge.rank = honest && !input.empty() && input[0] % 2 ? 2 : 0;
+  std::thread rank;
+  if (honest) {
+    rank = std::thread([&] {
+      Hello said;
+      if (::recv(there.get(), &said, sizeof said, MSG_WAITALL) != sizeof said)
+        return;
+      challenge.proof = proofOf(secret, "waiting", said, challenge);
+      say(there, {reinterpret_cast<const char *>(&challenge), sizeof challenge});
+    });
+  } else {
+    say(there, input);
+    ::shutdown(there.get(), SHUT_WR);
+  }
+  Secret own{secret.text, input.size() % 2 == 0};
+  Socket known = greet(std::move(here), 0, hello, own, Clock::now() + std::chrono::seconds(1), why);
+  if (rank.joinable())
+    rank.join();
+  if (static_cast<bool>(known) != (honest && challenge.rank == 0) || static_cast<bool>(known) == !why.empty())
     std::abort();
 }
 } // namespace
@@ -69,9 +90,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   Socket here(ends[0]), there(ends[1]);
   if (data[0] & 1)
-    meet(std::move(here), std::move(there), fuzz::text(data + 1, size - 1));
+    meet(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] % 32 == 5); // (a thread costs much)
   else
-    visit(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] & 2);
+    visit(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] & 2, data[0] % 16 == 8);
   return 0;
 }
 
