@@ -208,9 +208,8 @@ private:
     options.thorough = false;
     Cluster roomy = cluster; // a stage has a part of what the planner thinks that all of the model needs
     roomy.device.memory *= stages;
-    std::string ignored;
     auto planner = std::make_shared<const Planner>(step.problem.problem, roomy);
-    std::vector<Candidate> candidates = planner->candidates(options, ignored);
+    std::vector<Candidate> candidates = llvm::cantFail(planner->candidates(options)); // (without pins)
     llvm::stable_sort(candidates, planning::isBetter);
     for (Candidate &plan : candidates)
       if (plan.mesh.devices() == devices &&
@@ -340,9 +339,7 @@ private:
     std::vector<std::optional<PipelineCandidate>> results(forms.size());
     llvm::parallelFor(0, forms.size(), [&](size_t i) {
       const NarrowForm &form = forms[i];
-      std::string ignored;
-      std::optional<PadRequest> pad;
-      auto plan = planByStrategy(form.step->problem.problem, form.mesh, {}, ignored, pad);
+      auto plan = llvm::cantFail(planByStrategy(form.step->problem.problem, form.mesh, {})).plan; // (without pins)
       if (!plan)
         return;
       auto candidate =

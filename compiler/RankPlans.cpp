@@ -41,11 +41,11 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
   return success();
 }
 
-FailureOr<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, const Cluster &cluster,
-                                                            const PlannerOptions &options,
-                                                            const ProfileDatabase &database, std::string &error) {
-  auto candidates = planModule(module, cluster, options, error);
-  if (failed(candidates) || cluster.device.kind != "cpu" ||
+llvm::Expected<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, const Cluster &cluster,
+                                                                 const PlannerOptions &options,
+                                                                 const ProfileDatabase &database) {
+  auto candidates = planModule(module, cluster, options);
+  if (!candidates || cluster.device.kind != "cpu" ||
       (*candidates)[0].planner->problem.ops.size() > mostOperations)
     return candidates;
   size_t compiled = 0;
@@ -55,7 +55,7 @@ FailureOr<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, con
     if (compiled >= mostCompiled && !alone)
       continue;
     if (failed(compileTasks(module, cluster, database, candidate)))
-      return failure();
+      return llvm::createStringError(""); // a diagnostic has told
     compiled += !alone;
     comparable &= candidate.measured > 0;
   }

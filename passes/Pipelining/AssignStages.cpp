@@ -244,10 +244,16 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
     if (stages < 2)
       return;
     std::string error;
-    auto grid = axes.empty() ? dist::Mesh() : planning::parseMesh(mesh, error);
+    dist::Mesh grid;
+    if (!axes.empty()) {
+      if (auto parsed = planning::parseMesh(mesh))
+        grid = std::move(*parsed);
+      else
+        error = llvm::toString(parsed.takeError());
+    }
     auto narrow = axes.empty() ? dist::StageAxes() : dist::StageAxes::parse(axes);
-    if (grid && error.empty())
-      error = narrow.invalid(narrow.size(), *grid);
+    if (error.empty())
+      error = narrow.invalid(narrow.size(), grid);
     if (error.empty() && !narrow.empty() && stages % narrow.size())
       error = "expected an entry for each of " + std::to_string(stages) + " stages";
     if (!error.empty()) {
@@ -256,7 +262,7 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
     }
     if (failed(narrow.empty() ? assignStages(getOperation(), stages, names, StageWeights::nominal())
                               : assignNarrowStages(getOperation(), stages, names,
-                                                   StageWeights::nominal().sharedBy(narrow, *grid, stages), narrow)))
+                                                   StageWeights::nominal().sharedBy(narrow, grid, stages), narrow)))
       signalPassFailure();
   }
 };

@@ -157,9 +157,8 @@ private:
         options.pins.push_back({tensor.name, std::vector<std::vector<std::string>>(tensor.shape.size())});
     dist::Mesh mesh;
     mesh.axes.push_back({"data", count});
-    std::string error;
-    std::optional<planning::PadRequest> pad;
-    auto plan = planning::planByStrategy(problem->problem, mesh, options, error, pad);
+    auto found = llvm::expectedToOptional(planning::planByStrategy(problem->problem, mesh, options));
+    auto plan = found ? std::move(found->plan) : std::nullopt;
     if (!plan || problem->problem.batchDims.empty())
       return getOperation().emitError("the batch cannot be split into ") << (int64_t)count << " microbatches";
     mesh.axes[0].name = timeAxis.str();

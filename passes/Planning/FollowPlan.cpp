@@ -96,10 +96,9 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
     return text.emitError("a mesh has at most 6 axes and 4096 devices");
   Preparation &preparation = followed.preparation;
   for (auto part : text.getOps<dist::RematOp>()) {
-    std::string error;
     preparation.remats.push_back({part.getFirst().str(), part.getLast().str()});
-    if (failed(rematerialize(module, preparation.remats.back(), error)))
-      return part.emitError(error);
+    if (llvm::Error error = rematerialize(module, preparation.remats.back()))
+      return part.emitError(llvm::toString(std::move(error)));
   }
   for (Operation &decision : text.getBody().front())
     if (auto pad = padOf(decision); pad && failed(followPad(module, decision, *pad, preparation.pads)))

@@ -37,35 +37,43 @@ void planning::separateScalars(ModuleOp module) {
   graph::nameNodes(module);
 }
 
-FailureOr<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const dist::Mesh &mesh,
-                                                          const StrategyOptions &options, std::string &error) {
+/// Of what a diagnostic has told.
+static llvm::Error told() { return llvm::createStringError(""); }
+
+llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const dist::Mesh &mesh,
+                                                               const StrategyOptions &options) {
   std::vector<NamedPad> pads;
   for (;;) { // each turn pads one size: there are finitely many
     auto problem = ModuleProblem::build(module);
     if (failed(problem))
-      return failure();
-    std::optional<PadRequest> pad;
-    if (planByStrategy(problem->problem, mesh, options, error, pad))
+      return told();
+    auto found = planByStrategy(problem->problem, mesh, options);
+    if (!found)
+      return found.takeError();
+    if (found->plan)
       return pads;
-    if (!pad)
-      return failure();
-    pads.push_back(nameOf(*problem, *pad));
-    applyPadding(module, *problem, PadClass(problem->problem, *pad));
+    pads.push_back(nameOf(*problem, *found->pad));
+    applyPadding(module, *problem, PadClass(problem->problem, *found->pad));
   }
 }
 
 namespace {
 
 /// Plans a module as it is, but for padding.
-FailureOr<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Cluster &cluster,
-                                                      const PlannerOptions &options, std::string &error) {
+llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Cluster &cluster,
+                                                           const PlannerOptions &options) {
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
-    return failure();
+    return told();
   std::vector<ModuleCandidate> result;
+  std::string wrong = "pins need several devices";
   auto planner = std::make_shared<Planner>(std::move(problem->problem), cluster);
-  for (Candidate &candidate : planner->candidates(options, error))
-    result.push_back({std::move(candidate), {}, planner});
+  auto found = planner->candidates(options);
+  if (!found)
+    wrong = llvm::toString(found.takeError());
+  else
+    for (Candidate &candidate : *found)
+      result.push_back({std::move(candidate), {}, planner});
   std::vector<dist::Mesh> meshes = options.meshes;
   if (!meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") { // the strategy operator
     dist::Mesh &operators = meshes.emplace_back(meshes[0]);
@@ -74,30 +82,27 @@ FailureOr<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Clu
   for (const dist::Mesh &mesh : meshes) {
     if (mesh.axes.size() > 1 && meshes.size() > 1 && planner->problem.ops.size() > mostThorough)
       continue;
-    std::optional<PadRequest> pad;
-    std::string ignored;
-    if (planByStrategy(planner->problem, mesh, {options.pins}, ignored, pad) || !pad)
+    auto strategy = llvm::expectedToOptional(planByStrategy(planner->problem, mesh, {options.pins}));
+    if (!strategy || strategy->plan)
       continue;
     OwningOpRef<ModuleOp> copy = module.clone();
-    auto pads = padForStrategy(*copy, mesh, {options.pins}, ignored);
+    auto pads = llvm::expectedToOptional(padForStrategy(*copy, mesh, {options.pins}));
     auto padded = ModuleProblem::build(*copy);
-    if (failed(pads) || failed(padded))
+    if (!pads || failed(padded))
       continue;
     PlannerOptions only = options;
     only.meshes = {mesh};
     only.alone = false;
     only.wider = false;
     auto second = std::make_shared<Planner>(std::move(padded->problem), cluster);
-    for (Candidate &candidate : second->candidates(only, ignored)) {
+    auto more = llvm::expectedToOptional(second->candidates(only));
+    for (Candidate &candidate : more ? *more : std::vector<Candidate>()) {
       candidate.name += " padded";
       result.push_back({std::move(candidate), {{}, *pads}, second});
     }
   }
-  if (result.empty() && error.empty())
-    error = "pins need several devices";
   if (result.empty())
-    return failure();
-  error.clear();
+    return llvm::createStringError(wrong);
   llvm::stable_sort(result, isBetter);
   // The bound of the best search, by the whole problem.
   auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
@@ -119,19 +124,19 @@ bool isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster
   });
 }
 
-/// Plans with so many parts computed again.
+/// Plans with a number of segments recomputed.
 class RematPlans {
 public:
-  RematPlans(ModuleOp module, const Cluster &cluster, const PlannerOptions &options, std::string &error)
-      : module(module), cluster(cluster), options(options), error(error), segments(rematSegments(module)) {}
+  RematPlans(ModuleOp module, const Cluster &cluster, const PlannerOptions &options)
+      : module(module), cluster(cluster), options(options), segments(rematSegments(module)) {}
 
   size_t most() const { return segments.size(); }
 
-  FailureOr<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
+  llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
 
   /// The plans for the least number of parts, about, for which one fits that is better than those without (`whole`); on
   /// the meshes that are best without.
-  FailureOr<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
+  llvm::Expected<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
     PlannerOptions promising = options;
     promising.wider = false;
     if (!options.meshes.empty())
@@ -141,8 +146,8 @@ public:
     size_t low = 0, high = most(), step = std::max<size_t>(1, most() / rematSteps);
     for (size_t count = most(); high - low > step || count == most(); count = low + (high - low) / 2) {
       auto found = plan(count, quick);
-      if (failed(found))
-        return failure();
+      if (!found)
+        return found;
       bool good = found->front().fits && isBetter(found->front(), whole.front());
       if (!good && count == most())
         break;
@@ -161,15 +166,15 @@ private:
     return result;
   }
 
-  FailureOr<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
+  llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
     if (count == 0)
-      return planUnchanged(module, cluster, options, error);
+      return planUnchanged(module, cluster, options);
     OwningOpRef<ModuleOp> copy = module.clone();
     std::vector<NamedRemat> chosen(segments.begin(), segments.begin() + count);
-    if (failed(rematerialize(*copy, chosen, error)))
-      return failure();
-    auto result = planUnchanged(*copy, cluster, options, error);
-    if (succeeded(result))
+    if (llvm::Error error = rematerialize(*copy, chosen))
+      return error;
+    auto result = planUnchanged(*copy, cluster, options);
+    if (result)
       for (ModuleCandidate &candidate : *result) {
         candidate.name += " remat=" + std::to_string(count);
         candidate.preparation.remats = chosen;
@@ -180,27 +185,26 @@ private:
   ModuleOp module;
   const Cluster &cluster;
   const PlannerOptions &options;
-  std::string &error;
   const std::vector<NamedRemat> segments;
 };
 } // namespace
 
-FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, const Cluster &cluster,
-                                                             const PlannerOptions &options, std::string &error) {
+llvm::Expected<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, const Cluster &cluster,
+                                                                  const PlannerOptions &options) {
   separateScalars(module);
   if (options.remat == 0)
-    return planUnchanged(module, cluster, options, error);
-  RematPlans plans(module, cluster, options, error);
+    return planUnchanged(module, cluster, options);
+  RematPlans plans(module, cluster, options);
   if (options.remat && plans.most() == 0)
     warnOfNoParts(module);
   if (options.remat)
     return plans.plan(std::min<size_t>(plans.most(), *options.remat));
   auto result = plans.plan(0);
-  if (failed(result) || plans.most() == 0 || !isMemoryShort(*result, cluster))
+  if (!result || plans.most() == 0 || !isMemoryShort(*result, cluster))
     return result;
   auto again = plans.search(*result);
-  if (failed(again))
-    return failure();
+  if (!again)
+    return again;
   std::move(again->begin(), again->end(), std::back_inserter(*result));
   llvm::stable_sort(*result, isBetter);
   return result;
@@ -208,8 +212,9 @@ FailureOr<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, co
 
 LogicalResult planning::applyCandidate(ModuleOp module, const ModuleCandidate &candidate, const PlanSubject &subject) {
   const std::vector<NamedRemat> &remats = candidate.preparation.remats;
-  if (std::string error; !remats.empty() && failed(rematerialize(module, remats, error)))
-    return module.emitError(error);
+  if (!remats.empty())
+    if (llvm::Error error = rematerialize(module, remats))
+      return module.emitError(llvm::toString(std::move(error)));
   if (candidate.mesh.devices() == 1)
     return success();
   for (const NamedPad &pad : candidate.preparation.pads) {

@@ -11,8 +11,8 @@ namespace divisi::planning {
 #define GEN_PASS_REGISTRATION
 #include "passes/Planning/Passes.h.inc"
 
-/// "data=2,model=4"; what is wrong with the text in `error`.
-std::optional<dist::Mesh> parseMesh(llvm::StringRef text, std::string &error);
+/// "data=2,model=4", or what is wrong with the text.
+llvm::Expected<dist::Mesh> parseMesh(llvm::StringRef text);
 /// More axes and devices than anybody has are not: few enough to compute with.
 bool isReasonable(const dist::Mesh &mesh);
 

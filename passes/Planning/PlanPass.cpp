@@ -14,27 +14,21 @@ using namespace divisi::planning;
 
 bool planning::isReasonable(const dist::Mesh &mesh) { return mesh.axes.size() <= 6 && mesh.devices() <= 4096; }
 
-std::optional<dist::Mesh> planning::parseMesh(StringRef text, std::string &error) {
+llvm::Expected<dist::Mesh> planning::parseMesh(StringRef text) {
   dist::Mesh mesh;
   SmallVector<StringRef> entries;
   text.split(entries, ',');
   for (StringRef entry : entries) {
     auto [name, size] = entry.split('=');
     int64_t number;
-    if (name.trim().empty() || size.trim().getAsInteger(10, number) || number < 1 || number > 4096) {
-      error = "expected AXIS=SIZE,..., such as data=2,model=4, got '" + text.str() + "'";
-      return std::nullopt;
-    }
-    if (mesh.find(name.trim())) {
-      error = "the axis '" + name.trim().str() + "' is named twice";
-      return std::nullopt;
-    }
+    if (name.trim().empty() || size.trim().getAsInteger(10, number) || number < 1 || number > 4096)
+      return llvm::createStringError("expected AXIS=SIZE,..., such as data=2,model=4, got '" + text.str() + "'");
+    if (mesh.find(name.trim()))
+      return llvm::createStringError("the axis '" + name.trim().str() + "' is named twice");
     mesh.axes.push_back({name.trim().str(), number});
   }
-  if (!isReasonable(mesh)) {
-    error = "a mesh has at most 6 axes and 4096 devices, got '" + text.str() + "'";
-    return std::nullopt;
-  }
+  if (!isReasonable(mesh))
+    return llvm::createStringError("a mesh has at most 6 axes and 4096 devices, got '" + text.str() + "'");
   return mesh;
 }
 
@@ -54,10 +48,9 @@ struct PlanPass : impl::PlanPassBase<PlanPass> {
 
 private:
   LogicalResult followStrategy() {
-    std::string error;
-    auto grid = parseMesh(mesh, error);
+    auto grid = parseMesh(mesh);
     if (!grid)
-      return fail("mesh: " + error);
+      return fail("mesh: " + llvm::toString(grid.takeError()));
     StrategyOptions options;
     options.zero = zero;
     for (StringRef text : llvm::split(StringRef(pins), ';')) {
@@ -70,12 +63,13 @@ private:
     }
     separateScalars(getOperation());
     Preparation preparation{rematerializeBest(getOperation(), remat), {}};
-    auto pads = padForStrategy(getOperation(), *grid, options, error);
-    if (failed(pads))
-      return error.empty() ? failure() : fail(error);
+    auto pads = padForStrategy(getOperation(), *grid, options);
+    if (!pads)
+      return report(pads.takeError());
     auto problem = ModuleProblem::build(getOperation());
-    std::optional<PadRequest> none;
-    auto plan = planByStrategy(problem->problem, *grid, options, error, none);
+    if (failed(problem))
+      return failure();
+    auto plan = llvm::cantFail(planByStrategy(problem->problem, *grid, options)).plan;
     warnOfIdleAxes(*plan, *grid);
     preparation.pads = *pads;
     std::set<std::string> pinned;
@@ -140,6 +134,11 @@ private:
     writePlan(getOperation(), subject, problem, narrowed, grid, preparation);
     applyPlan(getOperation(), problem, narrowed, grid);
     return success();
+  }
+
+  LogicalResult report(llvm::Error error) {
+    std::string message = llvm::toString(std::move(error));
+    return message.empty() ? failure() : fail(message);
   }
 
   LogicalResult fail(const std::string &message) { return emitError(UnknownLoc::get(&getContext()), message); }

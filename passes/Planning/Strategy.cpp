@@ -32,14 +32,13 @@ std::optional<Pin> planning::parsePin(StringRef text) {
   return pin;
 }
 
-std::optional<std::vector<Pin>> planning::parsePins(ArrayRef<std::string> texts, std::string &error) {
+llvm::Expected<std::vector<Pin>> planning::parsePins(ArrayRef<std::string> texts) {
   std::vector<Pin> pins;
   for (const std::string &text : texts) {
     auto pin = parsePin(text);
-    if (!pin) {
-      error = "expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + text + "'";
-      return std::nullopt;
-    }
+    if (!pin)
+      return llvm::createStringError(
+          "expects NAME=AXES,AXES,... with one entry per dimension, such as fc1.weight=_,model; got '" + text + "'");
     pins.push_back(std::move(*pin));
   }
   return pins;
@@ -55,10 +54,10 @@ public:
   Planner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
       : problem(problem), mesh(mesh), options(options), propagation(problem, mesh) {}
 
-  std::optional<Plan> run(std::string &error) {
+  llvm::Expected<StrategyPlan> run() {
     for (const Pin &pin : options.pins)
-      if (error = apply(pin); !error.empty())
-        return std::nullopt;
+      if (std::string wrong = apply(pin); !wrong.empty())
+        return llvm::createStringError(wrong);
     propagation.spread();
     auto data = mesh.find("data"), model = mesh.find("model");
     if (data)
@@ -66,10 +65,10 @@ public:
     if (model && !pad)
       splitWeights(*model);
     if (pad)
-      return std::nullopt;
+      return StrategyPlan{{}, std::move(pad)};
     if (data && options.zero > 0)
       splitStates(*data);
-    return propagation.take();
+    return StrategyPlan{propagation.take(), {}};
   }
 
 private:
@@ -232,16 +231,11 @@ private:
   const Mesh &mesh;
   const StrategyOptions &options;
   Propagation propagation;
-
-public:
   std::optional<PadRequest> pad; // the first size that does not divide
 };
 } // namespace
 
-std::optional<Plan> planning::planByStrategy(const Problem &problem, const Mesh &mesh, const StrategyOptions &options,
-                                             std::string &error, std::optional<PadRequest> &pad) {
-  Planner planner(problem, mesh, options);
-  auto plan = planner.run(error);
-  pad = planner.pad;
-  return plan;
+llvm::Expected<StrategyPlan> planning::planByStrategy(const Problem &problem, const Mesh &mesh,
+                                                      const StrategyOptions &options) {
+  return Planner(problem, mesh, options).run();
 }

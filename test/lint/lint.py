@@ -148,6 +148,16 @@ def check_readmes(root, files):
             yield Finding(folder, 0, "error", "no README.md")
 
 
+def check_errors(root, files):
+    """The compiler has one error channel: diagnostics, and llvm::Error where there is no IR."""
+    for path in files:
+        if not path.endswith((".cpp", ".h")) or path.startswith(("runtime/", "test/")):
+            continue
+        for number, line in enumerate((text_of(root, path) or "").splitlines(), 1):
+            if "std::string &error" in line:
+                yield Finding(path, number, "error", "an error as a text beside a result: return llvm::Expected or llvm::Error")
+
+
 def check_words(root, files):
     """What users read has one word for each thing: the field's."""
     for path in filter(READ_BY_USERS.match, files):
@@ -159,7 +169,7 @@ def check_words(root, files):
                     yield Finding(path, number, "error", f"'{match[0]}': the field says {right}")
 
 
-CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes, check_words)
+CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes, check_errors, check_words)
 
 
 def lint(root):

@@ -113,6 +113,11 @@ class LintTest(unittest.TestCase):
     def test_untracked_files_count(self):
         self.assert_bad(self.findings({"tools/a.cpp": "\n// XX" + "X\n"}, tracked=False), "tools/a.cpp", 2)
 
+    def test_errors(self):
+        bad = "#pragma once\nbool read(std::string &error);\n"
+        self.assert_bad(self.findings({"compiler/Read.h": bad}), "compiler/Read.h", 2)
+        self.assertEqual(self.findings({"test/Read.h": bad}), [])
+
     def test_words(self):
         self.assert_bad(self.findings({"docs/plans.md": "\nIt is Computed again.\n"}), "docs/plans.md", 2)
         self.assert_bad(self.findings({"tools/divisi/Plan.cpp": 'help("a grid of devices")\n'}), "tools/divisi/Plan.cpp", 1)

@@ -172,11 +172,10 @@ private:
   /// What the training step depends on of the mesh: that of the flags, or of the plan file.
   LogicalResult applyMesh(TrainOptions &train) {
     std::optional<dist::Mesh> mesh;
-    std::string error;
     train.splitProjections = !plan.cluster.empty();
     follow(microbatches, train);
     if (!plan.mesh.empty())
-      mesh = planning::parseMesh(plan.mesh, error);
+      mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // (checked with the flags, here and below)
     if (!plan.file.empty()) {
       OwningOpRef<ModuleOp> file;
       dist::PlanOp text = planning::parsePlan(file, plan.file, &session.context);
@@ -230,22 +229,21 @@ private:
 
   /// Follows the best plan for the cluster, by measured times where there are some.
   LogicalResult searchPlan() {
-    std::string error;
     std::string hash; // of the module as a plan file will meet it again
     if (failed(session.run(addSimplify)))
       return failure();
     hash = planning::hashOfModel(*model.module);
-    auto cluster = llvm::cantFail(planning::parseCluster(plan.cluster, planning::thisMachine())); // (as are the cluster and the pins)
+    auto cluster = llvm::cantFail(planning::parseCluster(plan.cluster, planning::thisMachine()));
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     planning::PlannerOptions options;
-    options.pins = *planning::parsePins(plan.pins, error); // (checked with the flags)
+    options.pins = llvm::cantFail(planning::parsePins(plan.pins));
     options.alone = plan.mesh.empty();
     options.remat = plan.remat;
     options.wider = options.alone && plan.devices > 1;
     if (options.wider)
       options.meshes = planning::enumerateMeshes(cluster, plan.devices);
     else if (!options.alone)
-      options.meshes = {*planning::parseMesh(plan.mesh, error)};
+      options.meshes = {llvm::cantFail(planning::parseMesh(plan.mesh))};
     if (!database)
       return failure(fail(llvm::toString(database.takeError())));
     if (flags.devices.pipelines) {
@@ -266,9 +264,9 @@ private:
     OwningOpRef<ModuleOp> whole; // as plan files of pipelines will meet it: ranking plans changes the module
     if (free)
       whole = model.module->clone();
-    auto candidates = rankPlans(*model.module, cluster, options, *database, error);
-    if (failed(candidates)) {
-      if (!error.empty())
+    auto candidates = rankPlans(*model.module, cluster, options, *database);
+    if (!candidates) {
+      if (std::string error = llvm::toString(candidates.takeError()); !error.empty())
         fail(error);
       return failure();
     }
@@ -325,8 +323,7 @@ private:
 
   /// --microbatches auto for the stages of a mesh.
   LogicalResult chooseMicrobatches() {
-    std::string error;
-    auto mesh = planning::parseMesh(plan.mesh, error);
+    auto mesh = llvm::expectedToOptional(planning::parseMesh(plan.mesh)); // (none: stages of one device)
     auto data = mesh ? mesh->find("data") : std::nullopt;
     int64_t batch = batchOf(*model.module), devices = microbatches.stages / microbatches.chunks;
     int64_t count = microbatchesNear(batch, usualMicrobatchesPerStage * (double)devices,
@@ -348,9 +345,8 @@ private:
     if (failed(parts))
       return failure();
     auto weights = pipelining::StageWeights::nominal();
-    std::string error;
     if (!microbatches.axes.empty())
-      weights = weights.sharedBy(microbatches.axes, *planning::parseMesh(meshOfStage, error), microbatches.stages);
+      weights = weights.sharedBy(microbatches.axes, llvm::cantFail(planning::parseMesh(meshOfStage)), microbatches.stages);
     auto placement = placeStages(train, *parts, microbatches.stages, microbatches.cuts, weights);
     if (failed(placement))
       return failure();

@@ -20,8 +20,8 @@ std::string tools::checkDevices(const std::string &mesh, int64_t ofMesh, int64_t
 }
 
 std::string DeviceFlags::checkPins() const {
-  std::string error;
-  return planning::parsePins(plan.pins, error) ? "" : "--pin " + error;
+  auto pins = planning::parsePins(plan.pins);
+  return pins ? "" : "--pin " + llvm::toString(pins.takeError());
 }
 
 /// Whether a search is to choose the plan: by --strategy auto, which is what --devices or --cluster mean alone.
@@ -40,10 +40,13 @@ std::string DeviceFlags::chooseSearch() {
     return "--zero is for --strategy data or --mesh: a search chooses it by itself";
   if (batchNormStats == "local")
     return "--batch-norm-stats=local needs --strategy data or --mesh: a search does not choose other numbers";
-  std::string error;
-  auto mesh = planning::parseMesh(plan.mesh, error);
-  if (!plan.mesh.empty() && !mesh)
-    return "--mesh: " + error;
+  std::optional<dist::Mesh> mesh;
+  if (!plan.mesh.empty()) {
+    auto parsed = planning::parseMesh(plan.mesh);
+    if (!parsed)
+      return "--mesh: " + llvm::toString(parsed.takeError());
+    mesh = std::move(*parsed);
+  }
   if (mesh && mesh->find(dist::stageAxis))
     return "--mesh with an axis stage is not searched: leave out --cluster and --strategy auto, or take --strategy "
            "hybrid without --mesh";
@@ -91,10 +94,9 @@ std::string DeviceFlags::chooseMesh() {
       return "--strategy, --pin, --zero and --batch-norm-stats need --devices N or --mesh AXIS=N,...";
     return "";
   }
-  std::string error;
-  auto mesh = planning::parseMesh(plan.mesh, error);
+  auto mesh = planning::parseMesh(plan.mesh);
   if (!mesh)
-    return "--mesh: " + error;
+    return "--mesh: " + llvm::toString(mesh.takeError());
   if (std::string wrong = checkPins(); !wrong.empty())
     return wrong;
   auto data = mesh->find("data");

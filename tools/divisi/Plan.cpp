@@ -42,30 +42,29 @@ struct PlanFlags {
 struct Attempt {
   explicit Attempt(const ModelFlags &flags) : flags(flags) {}
 
-  LogicalResult plan(const Cluster &cluster, const PlannerOptions &options, std::string &error) {
+  /// Errors have no text where a diagnostic has told already.
+  llvm::Error plan(const Cluster &cluster, const PlannerOptions &options) {
     if (failed(session.read(flags.input, flags.import)))
-      return failure();
+      return told();
     ModuleOp module = *session.model.module;
     module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     compiler::TrainOptions train = flags.train;
     train.splitProjections = !options.meshes.empty();
     train.forGpu = cluster.device.kind == "cuda";
     auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
-    if (!database) {
-      error = llvm::toString(database.takeError());
-      return failure();
-    }
-    if (failed(toTrain(train, error)))
-      return failure();
-    auto ranked = compiler::rankPlans(module, cluster, options, *database, error);
-    if (failed(ranked))
-      return failure();
+    if (!database)
+      return database.takeError();
+    if (llvm::Error error = toTrain(train))
+      return error;
+    auto ranked = compiler::rankPlans(module, cluster, options, *database);
+    if (!ranked)
+      return ranked.takeError();
     candidates = std::move(*ranked);
-    return success();
+    return llvm::Error::success();
   }
 
   /// What the plan of a file costs.
-  LogicalResult price(const Cluster &cluster, const std::string &path, std::string &error) {
+  llvm::Error price(const Cluster &cluster, const std::string &path) {
     OwningOpRef<ModuleOp> file;
     dist::PlanOp text = parsePlan(file, path, &session.context);
     compiler::TrainOptions train = flags.train;
@@ -73,53 +72,48 @@ struct Attempt {
     if (text)
       options = compiler::follow(text, train);
     if (failed(options))
-      return failure();
+      return told();
     int64_t devices = options->axes.devicesBefore(options->stages / options->chunks, dist::toMesh(text.getMesh()));
-    if (devices > cluster.devices()) {
-      error = "the plan is for " + std::to_string(devices) + " devices, the cluster has " +
-              std::to_string(cluster.devices());
-      return failure();
-    }
+    if (devices > cluster.devices())
+      return llvm::createStringError("the plan is for " + std::to_string(devices) + " devices, the cluster has " +
+                                     std::to_string(cluster.devices()));
     if (text.getTarget() != cluster.device.kind) {
       const std::string &kind = cluster.device.kind;
-      error = path + " was made for the target " + text.getTarget().str() +
-              ", the devices of --cluster are of the kind " + kind + ": make it with divisi compile --target " + kind +
-              " --emit plan";
-      return failure();
+      return llvm::createStringError(path + " was made for the target " + text.getTarget().str() +
+                                     ", the devices of --cluster are of the kind " + kind +
+                                     ": make it with divisi compile --target " + kind + " --emit plan");
     }
     train.forGpu = cluster.device.kind == "cuda";
     const Cluster used = cluster.used(devices);
-    auto met = meet(train, *options, used, error);
-    if (failed(met))
-      return failure();
+    auto met = meet(train, *options, used);
+    if (!met)
+      return met.takeError();
     const PlanSubject subject{met->hash, cluster.device.kind};
     std::string name = llvm::sys::path::filename(path).str();
     if (!met->step) {
       auto followed = followPlan(*session.model.module, text, subject);
       if (failed(followed))
-        return failure();
+        return told();
       auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
       candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
-      return success();
+      return llvm::Error::success();
     }
     compiler::StepInParts &step = *met->step;
     auto followed = followPlan(**step.module, text, subject);
     if (failed(followed))
-      return failure();
-    if (!followed->preparation.pads.empty()) {
-      error = "a plan for microbatches that pads sizes cannot be priced";
-      return failure();
-    }
+      return told();
+    if (!followed->preparation.pads.empty())
+      return llvm::createStringError("a plan for microbatches that pads sizes cannot be priced");
     if (!followed->preparation.remats.empty() && failed(step.analyse(used)))
-      return failure();
+      return told();
     auto pipeline =
         options->axes.empty()
             ? step.simulate(*step.price(used, followed->mesh, followed->plan, name), *options, used)
             : step.simulateNarrow(followed->mesh, followed->plan, name, *step.priceAlone(used), *options, used);
     if (failed(pipeline))
-      return failure();
+      return told();
     pipelines.push_back(std::move(*pipeline));
-    return success();
+    return llvm::Error::success();
   }
 
   /// The model as a plan file meets it, and in microbatches if the plan has some.
@@ -127,31 +121,35 @@ struct Attempt {
     std::string hash;
     std::optional<compiler::StepInParts> step;
   };
-  FailureOr<Met> meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
-                      const Cluster &cluster, std::string &error) {
-    if (failed(session.read(flags.input, flags.import)) || failed(toTrain(train, error)))
-      return failure();
+  llvm::Expected<Met> meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
+                           const Cluster &cluster) {
+    if (failed(session.read(flags.input, flags.import)))
+      return told();
+    if (llvm::Error error = toTrain(train))
+      return error;
     ModuleOp module = *session.model.module;
     if (!options.any())
       return Met{hashOfModel(module), std::nullopt};
     auto step = compiler::StepInParts::make(module, options, cluster);
     if (failed(step))
-      return failure();
+      return told();
     return Met{step->hash, std::move(*step)};
   }
 
-  LogicalResult toTrain(const compiler::TrainOptions &train, std::string &error) {
+  llvm::Error toTrain(const compiler::TrainOptions &train) {
     compiler::Level level = compiler::levelOf(*session.model.module);
-    if (level >= compiler::Level::planned) {
-      error = "'" + flags.input + "' is planned already";
-      return failure();
-    }
-    return session.run([&](OpPassManager &pm) {
+    if (level >= compiler::Level::planned)
+      return llvm::createStringError("'" + flags.input + "' is planned already");
+    LogicalResult done = session.run([&](OpPassManager &pm) {
       if (level < compiler::Level::train)
         compiler::addTrainPipeline(pm, train);
       compiler::addSimplify(pm);
     });
+    return succeeded(done) ? llvm::Error::success() : told();
   }
+
+  static llvm::Error told() { return llvm::createStringError(""); }
+
 
   bool hasBatchNorm = false;
   ModelFlags flags;
@@ -165,7 +163,6 @@ public:
   Planning(PlanFlags &flags, bool explain) : flags(flags), explain(explain) {}
 
   int run() {
-    std::string error;
     if (flags.cluster.empty())
       flags.cluster = "cpu:" + std::to_string(flags.devices ? flags.devices : thisMachine().cores);
     auto cluster = parseCluster(flags.cluster, thisMachine());
@@ -178,22 +175,24 @@ public:
     flags.model.import.weightsOptional = true;
     Attempt first(flags.model);
     if (!flags.plan.empty()) {
-      if (failed(first.price(*cluster, flags.plan, error)))
-        return error.empty() ? 1 : fail(error, 1);
+      if (llvm::Error error = first.price(*cluster, flags.plan))
+        return report(std::move(error));
       return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
                     first.pipelines);
     }
     PlannerOptions options;
-    auto pins = parsePins(flags.pins, error);
+    auto pins = parsePins(flags.pins);
     if (!pins)
-      return fail("--pin " + error, 2);
+      return fail("--pin " + llvm::toString(pins.takeError()), 2);
     options.pins = *pins;
     options.remat = flags.remat;
     int64_t devices = flags.devices ? flags.devices : cluster->devices();
     if (!flags.mesh.empty()) {
-      auto mesh = parseMesh(flags.mesh, error);
-      if (!mesh || mesh->devices() > cluster->devices())
-        return fail("--mesh: " + (mesh ? "more devices than the cluster has" : error), 2);
+      auto mesh = parseMesh(flags.mesh);
+      if (!mesh)
+        return fail("--mesh: " + llvm::toString(mesh.takeError()), 2);
+      if (mesh->devices() > cluster->devices())
+        return fail("--mesh: more devices than the cluster has", 2);
       if (mesh->find(dist::stageAxis))
         return fail("--mesh is searched without stages: --pipelines ranks pipelines, and --plan FILE prices one that "
                     "divisi compile --mesh stage=N,... --emit plan has written",
@@ -207,8 +206,8 @@ public:
     }
     if (devices == 1 && !options.pins.empty())
       return fail("--pin needs several devices", 2);
-    if (failed(first.plan(*cluster, options, error)))
-      return error.empty() ? 1 : fail(error, 1);
+    if (llvm::Error error = first.plan(*cluster, options))
+      return report(std::move(error));
     if (flags.pipelines && devices > 1) {
       if (first.hasBatchNorm)
         return fail(
@@ -241,6 +240,14 @@ private:
     llvm::errs() << "error: " << message << "\n";
     return code;
   }
+
+  int report(llvm::Error error) {
+    std::string message = llvm::toString(std::move(error));
+    return message.empty() ? 1 : fail(message, 1);
+  }
+
+  /// Of suggestions, which are left out where they fail.
+  static bool succeeds(llvm::Error error) { return !llvm::errorToBool(std::move(error)); }
 
   int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
     std::string wrong = tools::writeOutput(file, print);
@@ -284,7 +291,6 @@ private:
 
   /// The least changes after which a plan fits: more machines of the kind, a smaller batch, or 16 bits.
   void suggest(const Cluster &cluster, const PlannerOptions &options, int64_t devices) {
-    std::string ignored;
     PlannerOptions quick = options;
     quick.thorough = false;
     for (int64_t times = 2; times <= mostTimes && flags.mesh.empty(); times *= 2) {
@@ -295,7 +301,7 @@ private:
       PlannerOptions wider = quick;
       wider.meshes = enumerateMeshes(larger, devices * times);
       Attempt attempt(flags.model);
-      if (!larger.invalid().empty() || failed(attempt.plan(larger, wider, ignored)))
+      if (!larger.invalid().empty() || !succeeds(attempt.plan(larger, wider)))
         break;
       if (attempt.candidates[0].fits) {
         suggestions.push_back(std::to_string(devices * times) + " such devices: " + describeChoice(attempt.candidates));
@@ -306,7 +312,7 @@ private:
       Attempt attempt(flags.model);
       ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
       int64_t smaller = attempt.flags.import.dims[batch()->first] /= part;
-      if (failed(attempt.plan(cluster, quick, ignored)))
+      if (!succeeds(attempt.plan(cluster, quick)))
         break;
       if (attempt.candidates[0].fits) {
         suggestions.push_back("--dim " + batch()->first + "=" + std::to_string(smaller) + ": " +
@@ -322,9 +328,8 @@ private:
     attempt.flags.train.precision = "bf16";
     PlannerOptions quick = options;
     quick.thorough = false;
-    std::string ignored;
     if (cluster.device.kind == "cuda" && flags.model.train.precision == "fp32" &&
-        succeeded(attempt.plan(cluster, quick, ignored)) && attempt.candidates[0].fits)
+        succeeds(attempt.plan(cluster, quick)) && attempt.candidates[0].fits)
       suggestions.push_back("--precision bf16: " + describeChoice(attempt.candidates));
   }
 
@@ -341,14 +346,13 @@ private:
   std::vector<compiler::PlanReport::Flip> otherBatches(const ModuleCandidate &best, const Cluster &cluster,
                                                        const PlannerOptions &options) {
     std::vector<compiler::PlanReport::Flip> flips;
-    std::string ignored;
     for (bool larger : {false, true})
       for (int64_t times = 2; batch() && times <= mostFlips && (larger || batch()->second % times == 0); times *= 2) {
         Attempt attempt(flags.model);
         ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
         int64_t &size = attempt.flags.import.dims[batch()->first];
         size = larger ? size * times : size / times;
-        if (failed(attempt.plan(cluster, options, ignored)))
+        if (!succeeds(attempt.plan(cluster, options)))
           break;
         const ModuleCandidate &other = attempt.candidates[0];
         if (other.fits == best.fits && nameOf(other.mesh) == nameOf(best.mesh) && other.forms == best.forms)

@@ -246,12 +246,10 @@ std::vector<RematEffect> planning::rematEffects(func::FuncOp train, StageOf stag
   return result;
 }
 
-LogicalResult planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segments, std::string &error) {
+llvm::Error planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segments) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
-  if (!train) {
-    error = "there is no function @train";
-    return failure();
-  }
+  if (!train)
+    return llvm::createStringError("there is no function @train");
   ForwardPart part(train, stageByAttribute); // clones are of the backward part, as whatever it does not know
   for (const NamedRemat &segment : segments) {
     int begin = part.numberOf(segment.first), last = part.numberOf(segment.last);
@@ -265,17 +263,15 @@ LogicalResult planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segm
       wrong = "'" + segment.first + "' and '" + segment.last + "' are in different stages";
     else
       Rematerialization(part, begin, last + 1).apply();
-    if (!wrong.empty()) {
-      error = wrong;
-      return failure();
-    }
+    if (!wrong.empty())
+      return llvm::createStringError(wrong);
   }
   graph::nameNodes(train);
-  return success();
+  return llvm::Error::success();
 }
 
 void planning::warnOfNoParts(ModuleOp module) {
-  emitWarning(UnknownLoc::get(module.getContext())) << "no part of the forward pass is computed again: none saves "
+  emitWarning(UnknownLoc::get(module.getContext())) << "no segment of the forward pass is recomputed: none saves "
                                                        "memory, or the operations have no graph.node";
 }
 
@@ -284,9 +280,8 @@ std::vector<NamedRemat> planning::rematerializeBest(ModuleOp module, int64_t cou
   if (count > 0 && segments.empty())
     warnOfNoParts(module);
   segments.resize(std::min<size_t>(segments.size(), std::max<int64_t>(0, count)));
-  std::string none;
   if (!segments.empty())
-    (void)rematerialize(module, segments, none); // whose nodes there are
+    llvm::cantFail(rematerialize(module, segments)); // (whose nodes there are)
   return segments;
 }
 

@@ -18,9 +18,9 @@ std::vector<NamedRemat> rematSegments(mlir::ModuleOp module);
 
 /// Computes such parts again: their operations are cloned before the first operation of the backward part that reads a
 /// value of it, from values of earlier parts behind barriers (graph.reshape), so that clones and originals stay two.
-/// What is much smaller than the rest, and what later parts of the forward part read, is kept. Fails, with what is
-/// wrong in `error`, if there are no such nodes.
-mlir::LogicalResult rematerialize(mlir::ModuleOp module, llvm::ArrayRef<NamedRemat> segments, std::string &error);
+/// What is much smaller than the rest, and what later parts of the forward part read, is kept. An error if
+/// there are no such nodes.
+llvm::Error rematerialize(mlir::ModuleOp module, llvm::ArrayRef<NamedRemat> segments);
 
 /// What computing such a part again changes: values that are no longer kept, what they are computed from (values of
 /// earlier parts), and what with, in the order of the program.

@@ -101,32 +101,40 @@ std::vector<std::vector<Pin>> withSplitInputs(const Problem &problem, const Mesh
 }
 
 /// The shardings that pins ask for; an error if one cannot hold.
-std::optional<std::map<int, Sharding>> placesOf(const Problem &problem, const Mesh &mesh, const std::vector<Pin> &pins,
-                                                std::string &error) {
+llvm::Expected<std::map<int, Sharding>> placesOf(const Problem &problem, const Mesh &mesh,
+                                                 const std::vector<Pin> &pins) {
   std::map<int, Sharding> result;
   if (pins.empty())
     return result;
   StrategyOptions options;
   options.pins = pins;
   Mesh silent = mesh; // without the axes that strategies split over
-  std::optional<PadRequest> pad;
   for (auto &axis : silent.axes)
     axis.name = "pinned." + axis.name;
   for (Pin &pin : options.pins)
     for (auto &axes : pin.dims)
       for (std::string &axis : axes)
         axis = "pinned." + axis;
-  auto plan = planByStrategy(problem, silent, options, error, pad);
-  if (!plan) {
+  auto found = planByStrategy(problem, silent, options);
+  if (!found) {
+    std::string error = llvm::toString(found.takeError());
     if (size_t prefix = error.find("pinned."); prefix != std::string::npos)
       error.erase(prefix, 7);
-    return std::nullopt;
+    return llvm::createStringError(error);
   }
+  if (!found->plan)
+    return llvm::createStringError("the sizes of what is pinned do not divide over the mesh");
   for (auto [t, tensor] : llvm::enumerate(problem.tensors))
     for (const Pin &pin : pins)
       if (tensor.name == pin.name)
-        result[t] = plan->tensors[t];
+        result[t] = found->plan->tensors[t];
   return result;
+}
+
+/// The plan of a strategy, if its pins hold and all sizes divide.
+std::optional<Plan> planIfAny(const Problem &problem, const Mesh &mesh, const StrategyOptions &options) {
+  auto found = llvm::expectedToOptional(planByStrategy(problem, mesh, options));
+  return found ? std::move(found->plan) : std::nullopt;
 }
 
 /// Whether a search finds the same as on another of the meshes, where the names of the axes are exchanged.
@@ -269,10 +277,11 @@ SolveOptions Planner::firstEffort() const {
   return effort;
 }
 
-std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::string &error) const {
-  std::vector<Candidate> result = firstCandidates(options, error);
-  if (!options.thorough || result.empty())
-    return result;
+llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions &options) const {
+  auto first = firstCandidates(options);
+  if (!first || !options.thorough || first->empty())
+    return first;
+  std::vector<Candidate> result = std::move(*first);
   auto best = [&] { return *std::min_element(result.begin(), result.end(), isBetter); };
   auto addClearlyBetter = [&](std::vector<Candidate> others) {
     const Candidate before = best();
@@ -294,16 +303,15 @@ std::vector<Candidate> Planner::candidates(const PlannerOptions &options, std::s
   return result;
 }
 
-std::vector<Candidate> Planner::firstCandidates(const PlannerOptions &options, std::string &error) const {
+llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options) const {
   std::vector<Task> tasks;
+  std::string wrong; // with the pins, on one of the meshes
   if (options.alone && options.pins.empty())
     tasks.push_back([&] { return std::vector{price(cluster, meshOf("data", 1), unsplit(problem), "one device")}; });
   bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   auto follow = [&](Mesh mesh, int zero) {
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
-      std::optional<PadRequest> pad;
-      std::string ignored;
-      auto plan = planByStrategy(problem, mesh, {options.pins, zero}, ignored, pad);
+      auto plan = planIfAny(problem, mesh, {options.pins, zero});
       if (!plan)
         return {};
       std::vector<Candidate> found = {
@@ -318,9 +326,11 @@ std::vector<Candidate> Planner::firstCandidates(const PlannerOptions &options, s
     bool exchanged = hasNamesExchanged(mesh, options);
     if (exchanged && !thorough)
       continue;
-    auto places = placesOf(problem, mesh, options.pins, error);
-    if (!places)
-      continue; // pins may name axes that only other meshes have
+    auto places = placesOf(problem, mesh, options.pins);
+    if (!places) { // pins may name axes that only other meshes have
+      wrong = llvm::toString(places.takeError());
+      continue;
+    }
     if (!exchanged || !options.pins.empty())
       tasks.push_back([&, places = *places] { return std::vector{search(mesh, places)}; });
     if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
@@ -332,6 +342,8 @@ std::vector<Candidate> Planner::firstCandidates(const PlannerOptions &options, s
       follow(meshOf("model", mesh.devices()), 0);
   }
   std::vector<Candidate> result = inParallel(tasks);
+  if (result.empty() && !wrong.empty())
+    return llvm::createStringError(wrong);
   keepBestSearches(result);
   return result;
 }
@@ -351,8 +363,7 @@ std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
   std::vector<Task> tasks;
   for (const Mesh &mesh : meshes)
     tasks.push_back([&]() -> std::vector<Candidate> {
-      std::string ignored;
-      auto places = placesOf(problem, mesh, options.pins, ignored);
+      auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
       return places ? std::vector{search(mesh, *places)} : std::vector<Candidate>();
     });
   return inParallel(tasks);
@@ -370,10 +381,10 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     PlannerOptions fewer = options;
     fewer.meshes = enumerateMeshes(cluster, devices);
     fewer.alone = false;
-    std::string ignored;
-    for (Candidate &found : firstCandidates(fewer, ignored))
-      if (isBetter(found, best))
-        result.push_back(std::move(found));
+    auto found = llvm::expectedToOptional(firstCandidates(fewer));
+    for (Candidate &candidate : found ? *found : std::vector<Candidate>())
+      if (isBetter(candidate, best))
+        result.push_back(std::move(candidate));
   }
   return result;
 }
@@ -381,8 +392,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
 std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) const {
   std::vector<Task> tasks;
   for (const Mesh &mesh : options.meshes) {
-    std::string ignored;
-    auto places = placesOf(problem, mesh, options.pins, ignored);
+    auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
     if (!places || hasNamesExchanged(mesh, options))
       continue;
     tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
@@ -396,10 +406,8 @@ std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) c
 
 std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<Pin> &pins) const {
   std::vector<Candidate> found;
-  std::string ignored;
   for (int zero : {0, 1, 3}) {
-    std::optional<PadRequest> pad;
-    auto plan = planByStrategy(problem, mesh, {pins, zero}, ignored, pad);
+    auto plan = planIfAny(problem, mesh, {pins, zero});
     if (!plan)
       continue;
     found.push_back(price(cluster, mesh, *plan, "auto " + nameOf(mesh)));
@@ -417,9 +425,8 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
   for (const Candidate *candidate : searched)
     for (double share : moreShares)
       tasks.push_back([&, candidate, share] {
-        std::string ignored;
-        auto places = placesOf(problem, candidate->mesh, pins, ignored);
-        return std::vector{search(candidate->mesh, *places, share, uncertified())};
+        auto places = llvm::cantFail(placesOf(problem, candidate->mesh, pins)); // (which held there before)
+        return std::vector{search(candidate->mesh, places, share, uncertified())};
       });
   for (Candidate &other : inParallel(tasks))
     candidates.push_back(std::move(other));
@@ -427,9 +434,8 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
 }
 
 void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const {
-  std::string ignored;
-  auto places = placesOf(problem, candidate.mesh, pins, ignored);
-  Candidate found = search(candidate.mesh, *places, candidate.hidden, SolveOptions());
+  auto places = llvm::cantFail(placesOf(problem, candidate.mesh, pins)); // (which held there before)
+  Candidate found = search(candidate.mesh, places, candidate.hidden, SolveOptions());
   if (isBetter(candidate, found)) {
     candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
     candidate.bound = found.bound;

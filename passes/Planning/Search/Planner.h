@@ -48,8 +48,8 @@ public:
   Planner(Problem problem, Cluster cluster);
 
   /// Every plan worth naming: the searched one of every mesh, the strategies data and operator with the levels of ZeRO,
-  /// and one device. Empty, with an error, where the pins hold on no mesh.
-  std::vector<Candidate> candidates(const PlannerOptions &options, std::string &error) const;
+  /// and one device. An error where the pins hold on no mesh.
+  llvm::Expected<std::vector<Candidate>> candidates(const PlannerOptions &options) const;
   /// The best plan on a mesh with these arguments (by tensor) laid so.
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places) const;
   /// Searches a candidate's mesh again, now with a bound for the whole problem; keeps the better plan.
@@ -72,7 +72,7 @@ private:
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;
   /// The strategies, and searches of the given meshes.
-  std::vector<Candidate> firstCandidates(const PlannerOptions &options, std::string &error) const;
+  llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options) const;
   /// The best meshes of two axes with one of them split in two.
   std::vector<Candidate> withThirdAxis(const PlannerOptions &options, const std::vector<Candidate> &found) const;
   /// Plans for fewer devices that are better than the best so far.
