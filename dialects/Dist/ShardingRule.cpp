@@ -1,7 +1,5 @@
 #include "dialects/Dist/ShardingRule.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 #include "dialects/Dist/ShardingRuleInterface.cpp.inc"
 
 using namespace mlir;
@@ -24,32 +22,6 @@ int ShardingRule::indexOf(StringRef name) const {
 int ShardingRule::find(StringRef name) {
   int known = indexOf(name);
   return known >= 0 ? known : addFactor(name, 1);
-}
-
-ShardingRule::ShardingRule(StringRef text, Operation *op) {
-  auto [ins, outs] = text.split("->");
-  auto parse = [&](StringRef side, ValueRange values, SmallVector<Dims> &list) {
-    SmallVector<StringRef> tensors;
-    if (!values.empty())
-      side.split(tensors, ',');
-    for (auto [tensor, value] : llvm::zip(tensors, values)) {
-      ArrayRef<int64_t> shape = shapeOf(value);
-      Dims &dims = list.emplace_back(shape.size());
-      SmallVector<StringRef> names;
-      tensor.split(names, ' ', -1, /*KeepEmpty=*/false);
-      if (names.size() == 1 && names[0] == "*")
-        continue;
-      for (auto [d, name] : llvm::enumerate(names)) {
-        if (name == "." || d >= dims.size())
-          continue;
-        int factor = find(name);
-        factors[factor].size = shape[d];
-        dims[d].push_back(factor);
-      }
-    }
-  };
-  parse(ins, op->getOperands(), operands);
-  parse(outs, op->getResults(), results);
 }
 
 ShardingRule ShardingRule::elementwise(Operation *op, Linear linear) {

@@ -38,9 +38,13 @@ struct ShardingRule {
   bool zero = false;
 
   ShardingRule() = default;
-  /// "m k, k n -> m n" for the operation `op`, from whose types the sizes come. "." is a dimension without factor,
-  /// and "*" a tensor none of whose dimensions has one.
+  /// "m k, k n -> m n" for the operation `op`, from whose types the sizes come unless the text has them. "." is a dimension
+  /// without factor, "g*i" one of several, "()" a scalar, and "*" a tensor none of whose dimensions has a factor. Clauses may follow:
+  /// " | m=4 k=8" sizes, " | sum k" contracted factors (or max, min), " | whole k", " | indexed k", " | windowed k",
+  /// " | least k=2", " | linear each" (or all, movement), " | accumulates #0", " | zero".
   ShardingRule(llvm::StringRef text, mlir::Operation *op);
+  /// The rule in that form, with all sizes and every clause that holds; the constructor makes the same rule of it.
+  std::string str() const;
   /// The same factors d0, d1, ... through every operand and result.
   static ShardingRule elementwise(mlir::Operation *op, Linear linear = Linear::no);
   /// Each result dimension d comes from operand dimension `source[d]` (-1: from none), for operands of one shape.
@@ -64,8 +68,7 @@ struct ShardingRule {
   int addFactor(llvm::StringRef name, int64_t size);
   /// The position of a factor, or -1.
   int indexOf(llvm::StringRef name) const;
-
-private:
+  /// The position of a factor, which is added if there is none of the name.
   int find(llvm::StringRef name);
 };
 

@@ -47,4 +47,15 @@ def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
   ];
 }
 
+def PrintShardingRulesPass : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
+  let summary = "Prints the sharding rule of every operation, in order";
+  let description = [{
+    One line for each operation that has a rule, in the form that dialects/Dist/ShardingRule.h describes:
+
+    ```
+    graph.matmul: m k, k n -> m n | m=4 k=8 n=2 | sum k | linear each
+    ```
+  }];
+}
+
 #endif

@@ -64,6 +64,13 @@ TEST_F(Facets, EveryRegisteredOperationHasASample) {
         << "no sample of " << op.getStringRef().str();
 }
 
+TEST_F(Facets, RulesAreReadFromTheirText) {
+  forEachSample([&](Operation *op) {
+    auto rule = cast<dist::ShardingRuleInterface>(op).getShardingRule();
+    EXPECT_EQ(dist::ShardingRule(rule.str(), op).str(), rule.str());
+  });
+}
+
 TEST_F(Facets, RulesFitTheirOperations) {
   forEachSample([&](Operation *op) {
     auto rule = cast<dist::ShardingRuleInterface>(op).getShardingRule();

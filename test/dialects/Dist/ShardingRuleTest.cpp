@@ -4,8 +4,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -26,40 +24,15 @@ protected:
   }
   std::string rule(const std::string &arguments, const std::string &body) {
     Operation *op = parse(arguments, body);
-    return op ? describe(cast<dist::ShardingRuleInterface>(op).getShardingRule()) : "does not parse";
+    if (!op)
+      return "does not parse";
+    std::string text = cast<dist::ShardingRuleInterface>(op).getShardingRule().str();
+    EXPECT_EQ(ShardingRule(text, op).str(), text);
+    return text;
   }
   std::string reshape(const std::string &from, const std::string &to) {
     return rule("%x: tensor<" + from + "xf32>",
                 "%0 = graph.reshape %x : (tensor<" + from + "xf32>) -> tensor<" + to + "xf32>");
-  }
-
-  /// "m k, k n -> m n | m=4 k=8 n=2 | sum k": dimensions, sizes, and what else is known of a factor.
-  static std::string describe(const ShardingRule &rule) {
-    auto tensors = [&](ArrayRef<ShardingRule::Dims> list) {
-      std::vector<std::string> texts;
-      for (const auto &dims : list) {
-        std::vector<std::string> names;
-        for (const auto &factors : dims) {
-          std::vector<std::string> parts;
-          for (int factor : factors)
-            parts.push_back(rule.factors[factor].name);
-          names.push_back(parts.empty() ? "." : llvm::join(parts, "*"));
-        }
-        texts.push_back(llvm::join(names, " "));
-      }
-      return llvm::join(texts, ", ");
-    };
-    std::string text = tensors(rule.operands) + " -> " + tensors(rule.results) + " |";
-    for (const auto &factor : rule.factors)
-      text += " " + factor.name + "=" + std::to_string(factor.size);
-    static const char *kinds[] = {"sum", "max", "min"};
-    for (const auto &factor : rule.factors) {
-      if (factor.reduction)
-        text += std::string(" | ") + kinds[(int)*factor.reduction] + " " + factor.name;
-      if (factor.whole)
-        text += " | whole " + factor.name;
-    }
-    return text;
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
@@ -71,17 +44,37 @@ TEST_F(ShardingRules, ReadsText) {
                         "%0 = graph.matmul %x, %y : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>");
   ASSERT_TRUE(op);
   ShardingRule rule("m k, k n -> m n", op);
-  EXPECT_EQ(describe(rule), "m k, k n -> m n | m=4 k=8 n=2");
-  EXPECT_EQ(describe(rule.contract("k", dist::Reduction::sum)), "m k, k n -> m n | m=4 k=8 n=2 | sum k");
-  EXPECT_EQ(describe(rule.whole("n")), "m k, k n -> m n | m=4 k=8 n=2 | sum k | whole n");
-  EXPECT_EQ(describe(ShardingRule("m ., * -> m .", op)), "m ., . . -> m . | m=4");
+  EXPECT_EQ(rule.str(), "m k, k n -> m n | m=4 k=8 n=2");
+  EXPECT_EQ(rule.contract("k", dist::Reduction::sum).str(), "m k, k n -> m n | m=4 k=8 n=2 | sum k");
+  EXPECT_EQ(rule.whole("n").str(), "m k, k n -> m n | m=4 k=8 n=2 | sum k | whole n");
+  EXPECT_EQ(ShardingRule("m ., * -> m .", op).str(), "m ., . . -> m . | m=4");
+}
+
+/// What the text of a rule can say, beside what operations have.
+TEST_F(ShardingRules, ReadsClauses) {
+  Operation *op = parse("%x: tensor<4x8xf32>, %y: tensor<4x8xf32>", "%0 = graph.add %x, %y : tensor<4x8xf32>");
+  ASSERT_TRUE(op);
+  ShardingRule rule(
+      "m g*k, m . -> m g*k | m=4 g=2 k=4 | max m | whole g | indexed k | windowed m | least m=2 | linear all"
+      " | accumulates #1 | zero",
+      op);
+  EXPECT_EQ(rule.operands[0], (ShardingRule::Dims{{0}, {1, 2}}));
+  EXPECT_EQ(rule.operands[1], (ShardingRule::Dims{{0}, {}}));
+  EXPECT_EQ(rule.factors[0].size, 4);
+  EXPECT_EQ(rule.factors[0].reduction, dist::Reduction::max);
+  EXPECT_TRUE(rule.factors[0].windowed && rule.factors[0].least == 2 && !rule.factors[0].whole);
+  EXPECT_TRUE(rule.factors[1].whole && !rule.factors[1].indexed && rule.factors[1].size == 2);
+  EXPECT_TRUE(rule.factors[2].indexed && !rule.factors[2].windowed && rule.factors[2].least == 1);
+  EXPECT_EQ(rule.linear, dist::Linear::all);
+  EXPECT_EQ(rule.accumulator, 1);
+  EXPECT_TRUE(rule.zero);
 }
 
 TEST_F(ShardingRules, Matmul) {
   EXPECT_EQ(rule("%x: tensor<3x8x4xf32>, %y: tensor<3x2x8xf32>",
                  "%0 = graph.matmul %x, %y {transpose_lhs, transpose_rhs} : (tensor<3x8x4xf32>, tensor<3x2x8xf32>) "
                  "-> tensor<3x4x2xf32>"),
-            "b0 k m, b0 n k -> b0 m n | b0=3 k=8 m=4 n=2 | sum k");
+            "b0 k m, b0 n k -> b0 m n | b0=3 k=8 m=4 n=2 | sum k | linear each");
 }
 
 TEST_F(ShardingRules, Convolution) {
@@ -94,14 +87,16 @@ TEST_F(ShardingRules, Convolution) {
     return rule(std::string("%x: tensor<2x4x8x8xf32>, %f: tensor<") + filter + ">",
                 "%0 = graph.conv %x, %f " + with + " : " + types);
   };
-  EXPECT_EQ(conv("6x4x3x3xf32", "1"), "n g*i h0 h1, g*o i . . -> n g*o h0 h1 | n=2 g=1 i=4 o=6 h0=8 h1=8 | sum i");
-  EXPECT_EQ(conv("6x2x3x3xf32", "2"), "n g*i h0 h1, g*o i . . -> n g*o h0 h1 | n=2 g=2 i=2 o=3 h0=8 h1=8 | sum i");
+  EXPECT_EQ(conv("6x4x3x3xf32", "1"),
+            "n g*i h0 h1, g*o i . . -> n g*o h0 h1 | n=2 g=1 i=4 o=6 h0=8 h1=8 | sum i | windowed h0 h1 | linear each");
+  EXPECT_EQ(conv("6x2x3x3xf32", "2"),
+            "n g*i h0 h1, g*o i . . -> n g*o h0 h1 | n=2 g=2 i=2 o=3 h0=8 h1=8 | sum i | windowed h0 h1 | linear each");
 }
 
 TEST_F(ShardingRules, Reductions) {
   std::string x = "%x: tensor<4x6x5xf32>", types = " : (tensor<4x6x5xf32>) -> tensor<4x5xf32>";
   EXPECT_EQ(rule(x, "%0 = graph.reduce_sum %x {dims = array<i64: 1>}" + types),
-            "d0 d1 d2 -> d0 d2 | d0=4 d1=6 d2=5 | sum d1");
+            "d0 d1 d2 -> d0 d2 | d0=4 d1=6 d2=5 | sum d1 | linear all");
   EXPECT_EQ(rule(x, "%0 = graph.reduce_max %x {dims = array<i64: 1>}" + types),
             "d0 d1 d2 -> d0 d2 | d0=4 d1=6 d2=5 | max d1");
   EXPECT_EQ(rule(x, "%0 = graph.reduce_prod %x {dims = array<i64: 1>}" + types),
@@ -111,27 +106,28 @@ TEST_F(ShardingRules, Reductions) {
 TEST_F(ShardingRules, MovementOfDimensions) {
   EXPECT_EQ(rule("%x: tensor<4x6x5xf32>", "%0 = graph.transpose %x {permutation = array<i64: 2, 0, 1>} : "
                                           "(tensor<4x6x5xf32>) -> tensor<5x4x6xf32>"),
-            "d1 d2 d0 -> d0 d1 d2 | d0=5 d1=4 d2=6");
+            "d1 d2 d0 -> d0 d1 d2 | d0=5 d1=4 d2=6 | linear movement");
   EXPECT_EQ(rule("%x: tensor<6x1xf32>", "%0 = graph.broadcast %x {dims = array<i64: 1, 2>} : "
                                         "(tensor<6x1xf32>) -> tensor<4x6x5xf32>"),
-            "d1 . -> d0 d1 d2 | d0=4 d1=6 d2=5");
+            "d1 . -> d0 d1 d2 | d0=4 d1=6 d2=5 | linear movement");
   EXPECT_EQ(rule("%x: tensor<4x6xf32>", "%0 = graph.slice %x {starts = array<i64: 0, 5>, steps = array<i64: 1, -1>} : "
                                         "(tensor<4x6xf32>) -> tensor<4x6xf32>"),
-            "d0 d1 -> d0 d1 | d0=4 d1=6 | whole d1");
+            "d0 d1 -> d0 d1 | d0=4 d1=6 | whole d1 | linear movement");
   EXPECT_EQ(rule("%x: tensor<4x6xf32>", "%0 = graph.slice %x {starts = array<i64: 0, 2>, steps = array<i64: 1, 1>} : "
                                         "(tensor<4x6xf32>) -> tensor<4x3xf32>"),
-            "d0 . -> d0 . | d0=4");
+            "d0 . -> d0 . | d0=4 | linear movement");
 }
 
 TEST_F(ShardingRules, FactorsOfReshape) {
-  EXPECT_EQ(reshape("8x6", "48"), "f0 f1 -> f0*f1 | f0=8 f1=6");
-  EXPECT_EQ(reshape("48", "8x6"), "f0*f1 -> f0 f1 | f0=8 f1=6");
-  EXPECT_EQ(reshape("8x6", "4x2x6"), "f0*f1 f2 -> f0 f1 f2 | f0=4 f1=2 f2=6");
-  EXPECT_EQ(reshape("4x6", "12x2"), "f0 f1*f2 -> f0*f1 f2 | f0=4 f1=3 f2=2");
-  EXPECT_EQ(reshape("1x8x1x6", "8x6x1"), ". f0 . f1 -> f0 f1 . | f0=8 f1=6");
-  EXPECT_EQ(reshape("4x6", "6x4"), ". . -> . . |");                // neither nests in the other
-  EXPECT_EQ(reshape("5x4x6", "5x6x4"), "f0 . . -> f0 . . | f0=5"); // what comes before is still a factor
-  EXPECT_EQ(reshape("8x3", "4x3x2"), "f0 . -> f0 . . | f0=4");     // the major part of 8
+  EXPECT_EQ(reshape("8x6", "48"), "f0 f1 -> f0*f1 | f0=8 f1=6 | linear movement");
+  EXPECT_EQ(reshape("48", "8x6"), "f0*f1 -> f0 f1 | f0=8 f1=6 | linear movement");
+  EXPECT_EQ(reshape("8x6", "4x2x6"), "f0*f1 f2 -> f0 f1 f2 | f0=4 f1=2 f2=6 | linear movement");
+  EXPECT_EQ(reshape("4x6", "12x2"), "f0 f1*f2 -> f0*f1 f2 | f0=4 f1=3 f2=2 | linear movement");
+  EXPECT_EQ(reshape("1x8x1x6", "8x6x1"), ". f0 . f1 -> f0 f1 . | f0=8 f1=6 | linear movement");
+  EXPECT_EQ(reshape("4x6", "6x4"), ". . -> . . | linear movement"); // neither nests in the other
+  EXPECT_EQ(reshape("5x4x6", "5x6x4"),
+            "f0 . . -> f0 . . | f0=5 | linear movement");                        // what comes before is still a factor
+  EXPECT_EQ(reshape("8x3", "4x3x2"), "f0 . -> f0 . . | f0=4 | linear movement"); // the major part of 8
 }
 
 /// Each factor means the same digit of an element's index on both sides.
