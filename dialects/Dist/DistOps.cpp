@@ -27,18 +27,18 @@ static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(valu
 LogicalResult ReshardOp::verify() {
   auto from = typeOf(getInput()), to = typeOf(getResult());
   if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType())
-    return emitOpError("changes more than the sharding: ") << from << " to " << to;
+    return emitOpError("constraint 1: changes more than the sharding: ") << from << " to " << to;
   MeshAttr attr = meshOf(*this);
   if (!attr)
-    return emitOpError("is not in a function with a mesh ('dist.mesh')");
+    return emitOpError("constraint 2: is not in a function with a mesh ('dist.mesh')");
   Mesh mesh = toMesh(attr);
   for (auto type : {from, to})
-    if (failed(localType(type, mesh, [&] { return emitOpError(); })))
+    if (failed(localType(type, mesh, [&] { return emitOpError("constraint 3: "); })))
       return failure();
   Sharding before = toSharding(from, mesh), after = toSharding(to, mesh);
   for (int axis : after.pending)
     if (!llvm::is_contained(before.pending, axis) || before.kind != after.kind)
-      return emitOpError("cannot make a value pending over \"") << mesh.axes[axis].name << "\"";
+      return emitOpError("constraint 4: cannot make a value pending over \"") << mesh.axes[axis].name << "\"";
   return success();
 }
 
@@ -52,11 +52,11 @@ static constexpr int64_t mostInFlight = 4096;
 
 LogicalResult ScheduleOp::verify() {
   if (getMicrobatches() < 1)
-    return emitOpError("expected at least one microbatch");
+    return emitOpError("constraint 1: expected at least one microbatch");
   for (Attribute row : getRows()) {
     auto entries = dyn_cast<ArrayAttr>(row);
     if (!entries)
-      return emitOpError("expected rows of texts such as \"0.forward 1\"");
+      return emitOpError("constraint 2: expected rows of texts such as \"0.forward 1\"");
     for (Attribute entry : entries) {
       auto text = dyn_cast<StringAttr>(entry);
       auto [task, number] = text ? text.getValue().split(' ') : std::pair<StringRef, StringRef>();
@@ -64,7 +64,9 @@ LogicalResult ScheduleOp::verify() {
       bool isNumber = !task.empty() && !number.getAsInteger(10, microbatch);
       if (!isNumber || (isAsynchronous() ? std::abs(microbatch) > mostInFlight
                                          : microbatch < 0 || microbatch >= (int64_t)getMicrobatches()))
-        return emitOpError("expected a task and the number of a microbatch, such as \"0.forward 1\", got ") << entry;
+        return emitOpError(
+                   "constraint 3: expected a task and the number of a microbatch, such as \"0.forward 1\", got ")
+               << entry;
     }
   }
   return success();
@@ -79,17 +81,17 @@ static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {
   while (function && !function->hasAttr(names::partitioned))
     function = function->getParentOp();
   if (!function)
-    return op->emitOpError("is not in a partitioned function ('dist.partitioned')");
+    return op->emitOpError("constraint 1: is not in a partitioned function ('dist.partitioned')");
   Mesh mesh = toMesh(function->getAttrOfType<MeshAttr>(names::partitioned));
   Axes list;
   for (auto axis : axes.getAsRange<StringAttr>()) {
     auto position = mesh.find(axis.getValue());
     if (!position || llvm::is_contained(list, *position))
-      return op->emitOpError("the mesh has no axis ") << axis << ", or it is named twice";
+      return op->emitOpError("constraint 2: the mesh has no axis ") << axis << ", or it is named twice";
     list.push_back(*position);
   }
   if (list.empty())
-    return op->emitOpError("needs at least one axis");
+    return op->emitOpError("constraint 2: needs at least one axis");
   return mesh.parts(list);
 }
 
@@ -98,22 +100,23 @@ static LogicalResult verifyScaled(Operation *op, RankedTensorType from, RankedTe
                                   int64_t by) {
   SmallVector<int64_t> shape(from.getShape());
   if (dim < 0 || dim >= from.getRank())
-    return op->emitOpError("dim ") << dim << " is out of range for " << from;
+    return op->emitOpError("constraint 3: dim ") << dim << " is out of range for " << from;
   if (shape[dim] % by)
-    return op->emitOpError("dimension ") << dim << " of " << from << " does not divide into " << by << " parts";
+    return op->emitOpError("constraint 5: dimension ")
+           << dim << " of " << from << " does not divide into " << by << " parts";
   shape[dim] = shape[dim] * times / by;
   if (ArrayRef<int64_t>(shape) != to.getShape() || from.getElementType() != to.getElementType())
-    return op->emitOpError("expected a result of shape ")
+    return op->emitOpError("constraint 4: expected a result of shape ")
            << RankedTensorType::get(shape, from.getElementType()) << ", got " << to;
   return success();
 }
 
 LogicalResult AllReduceOp::verify() {
   if (getInputs().empty() || getInputs().size() != getResults().size())
-    return emitOpError("expected as many results as operands, at least one");
+    return emitOpError("constraint 3: expected as many results as operands, at least one");
   for (auto [in, out] : llvm::zip(getInputs(), getResults()))
     if (in.getType() != out.getType() || typeOf(in).getElementType() != typeOf(getInputs()[0]).getElementType())
-      return emitOpError("expected results of the operands' types, and one element type");
+      return emitOpError("constraint 4: expected results of the operands' types, and one element type");
   return success(succeeded(groupSize(*this, getAxes())));
 }
 LogicalResult AllGatherOp::verify() {
@@ -131,7 +134,7 @@ LogicalResult AllToAllOp::verify() {
   auto from = typeOf(getInput());
   int64_t gathered = getGatherDim();
   if (gathered < 0 || gathered >= from.getRank() || gathered == (int64_t)getSplitDim())
-    return emitOpError("expected two different dimensions of ") << from;
+    return emitOpError("constraint 3: expected two different dimensions of ") << from;
   SmallVector<int64_t> shape(from.getShape());
   shape[gathered] *= *size;
   return verifyScaled(*this, RankedTensorType::get(shape, from.getElementType()), typeOf(getResult()), getSplitDim(), 1,
@@ -139,6 +142,6 @@ LogicalResult AllToAllOp::verify() {
 }
 LogicalResult PermuteOp::verify() {
   if (getInput().getType() != getResult().getType())
-    return emitOpError("expected a result of the operand's type");
+    return emitOpError("constraint 3: expected a result of the operand's type");
   return success(succeeded(groupSize(*this, getAxes())));
 }

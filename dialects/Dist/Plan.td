@@ -2,63 +2,115 @@
 #define DIVISI_DIALECTS_DIST_PLAN
 
 include "dialects/Dist/DistBase.td"
+include "dialects/Dist/Documentation.td"
 
-def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionArguments]> {
+def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionArguments]>, Documented {
   let summary = "the decisions of a planner: what the plan file holds";
-  let description = [{
-    Inserted by the pass plan at the head of the module, removed by partition; `divisi compile --emit=plan` writes it alone, and
-    `--plan FILE` gives it back, as it is or edited. What it does not name follows by propagation. `format` is the version of this
-    text, `target` what the program is compiled for (cpu or cuda), `model` a hash of the training step that it was made for. Operations
-    are named by their identity (`graph.node`).
-
-    ```mlir
+  let description = documentation;
+  let semantics = [{
+    `planned module = decisions(module)`: the decisions hold in their order, first rematerialization, then padding, then
+    the places of states and inputs and the splits of operations. What they do not name follows by propagation.}];
+  let tensors = [{
+    None. `format`: the version of this text. `target`: what the program is compiled for (cpu or cuda). `model`: a hash of
+    the training step that the plan was made for. `mesh`: the device mesh of one stage. `body`: the decisions. Operations
+    are named by their identity (`graph.node`).}];
+  let constraints = [{
+    1. The body has one block without arguments.
+    2. The block holds dist.remat, dist.pad, dist.pad_result, dist.place and dist.split only (checked when a plan file
+       is read).
+    3. The mesh has no axis "stage" (checked when a plan file is read).
+    4. `format` is the one that this version of the compiler reads (checked by the parser).
+    5. `target` and `model` are those of the program that the plan is applied to (checked then).}];
+  let example = [{
     dist.plan format 2 target "cpu" model "sha256:0123456789abcdef0123456789abcdef" mesh <"data" = 2, "model" = 2> {
       dist.remat "/h.0/ln_1/Norm" to "/h.0/mlp/Add"
       dist.pad "fc1.weight" dim 0 parts 2
       dist.place "fc1.weight" : tensor<54x37xf32, #dist.shard<"model", _>>
       dist.split @train "/fc1/Gemm:0" {m = ["data"], n = ["model"]}
-    }
-    ```
-  }];
+    } }];
+  let insertedBy = [{
+    plan at the head of the module; `divisi compile --emit=plan` writes it alone, and `--plan FILE` reads it back, as it
+    is or edited}];
+  let removedBy = "partition";
   let arguments = (ins I64Attr:$format, StrAttr:$target, StrAttr:$model, Dist_MeshAttr:$mesh);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "custom<PlanFormat>($format) `target` $target `model` $model `mesh` $mesh attr-dict-with-keyword $body";
 }
 
-class Dist_DecisionOp<string mnemonic> : Op<Dist_Dialect, mnemonic, [HasParent<"PlanOp">]>;
+class Dist_DecisionOp<string mnemonic, string line> : Op<Dist_Dialect, mnemonic, [HasParent<"PlanOp">]>, Documented {
+  string common = [{
+    1. The operation is in a dist.plan.}];
+  string operation = "`function` and `node`: the operation in the function with this identity (`graph.node`)";
+  let description = documentation;
+  let example = [{
+    dist.plan format 2 target "cpu" model "sha256:0123456789abcdef0123456789abcdef" mesh <"data" = 2, "model" = 2> {
+      }] # line # [{
+    } }];
+  let insertedBy = "plan";
+  let removedBy = "partition, with the plan that it is in";
+}
 
-def Dist_RematOp : Dist_DecisionOp<"remat"> {
-  let summary = "the forward part's values from one node to another are not kept: the backward part computes them again";
+def Dist_RematOp : Dist_DecisionOp<"remat", "dist.remat \"/h.0/ln_1/Norm\" to \"/h.0/mlp/Add\""> {
+  let summary = "rematerialization: the values of a segment of the forward pass are recomputed in the backward pass";
+  let semantics = [{
+    `backward(values of segment) = backward(segment(its inputs))`: the backward pass reads what it recomputes instead of
+    what the forward pass would have to keep (activation checkpointing).}];
+  let tensors = "None. `first` and `last`: the nodes that the segment of the forward pass begins and ends with.";
+  let constraints = common # [{
+    2. @train has such a segment (checked when a plan is followed).}];
   let arguments = (ins StrAttr:$first, StrAttr:$last);
   let assemblyFormat = "$first `to` $last attr-dict";
 }
-def Dist_PadOp : Dist_DecisionOp<"pad"> {
-  let summary = "a dimension of a state or an input grows until it divides into `parts`, and what depends on it";
+def Dist_PadOp : Dist_DecisionOp<"pad", "dist.pad \"fc1.weight\" dim 0 parts 2"> {
+  let summary = "a dimension of a state or an input is padded, and what depends on it";
+  let semantics = [{
+    `size' = ceil(size / parts) * parts` of dimension `dim`, and of each dimension that has the same factor.}];
+  let tensors = [{
+    None. `name`: that of the state or input. `dim`: the dimension that is padded. `parts`: what its size becomes
+    divisible by.}];
+  let constraints = common # [{
+    2. There is a state or an input `name`, and it has a dimension `dim` that can be padded (checked when a plan is
+       followed).
+    3. `parts` is from 1 to 4096 (checked when a plan is followed).}];
   let arguments = (ins StrAttr:$name, I64Attr:$dim, I64Attr:$parts);
   let assemblyFormat = "$name `dim` $dim `parts` $parts attr-dict";
 }
-def Dist_PadResultOp : Dist_DecisionOp<"pad_result"> {
-  let summary = "the same for a dimension of an operation's result, where no state or input depends on it";
-  let description = [{
-    Stands among `dist.pad` in the order in which dimensions are padded. The operation is named as by `dist.split`, in the module as
-    the decisions before this one leave it.
-    ```mlir
-    dist.pad_result @train "/cell/Split:2" result 0 dim 1 parts 3
-    ```
-  }];
+def Dist_PadResultOp : Dist_DecisionOp<"pad_result",
+    "dist.pad_result @train \"/cell/Split:2\" result 0 dim 1 parts 3"> {
+  let summary = "a dimension of an operation's result is padded, where no state or input depends on it";
+  let semantics = [{
+    `size' = ceil(size / parts) * parts` of dimension `dim`, and of each dimension that has the same factor. The
+    operation is that of the module as the decisions before this one leave it: the order of dist.pad and dist.pad_result
+    is that of the padding.}];
+  let tensors = "None. " # operation # ". `number`: that of the result. `dim`: the dimension that is padded. `parts`: what its size becomes divisible by.";
+  let constraints = common # [{
+    2. There is such an operation, with such a result and dimension (checked when a plan is followed).
+    3. `parts` is from 1 to 4096 (checked when a plan is followed).}];
   let arguments = (ins FlatSymbolRefAttr:$function, StrAttr:$node, I64Attr:$number, I64Attr:$dim, I64Attr:$parts);
   let assemblyFormat = "$function $node `result` $number `dim` $dim `parts` $parts attr-dict";
 }
-def Dist_PlaceOp : Dist_DecisionOp<"place"> {
-  let summary = "how a state or an input lies";
+def Dist_PlaceOp : Dist_DecisionOp<"place", "dist.place \"fc1.weight\" : tensor<54x37xf32, #dist.shard<\"model\", _>>"> {
+  let summary = "the sharding of a state or an input";
+  let semantics = "`type(name) = type`, with its sharding, in each function that has the state or input.";
+  let tensors = "None. `name`: that of the state or input. `type`: its type; without an encoding it is replicated.";
+  let constraints = common # [{
+    2. There is a state or an input `name`, of that shape and element type, and no other place for it (checked when a
+       plan is read).
+    3. `type` is sharded over axes of the plan's mesh, whose sizes divide the dimensions, and is not pending (checked
+       when a plan is read).}];
   let arguments = (ins StrAttr:$name, TypeAttr:$type);
   let assemblyFormat = "$name attr-dict `:` $type";
 }
-def Dist_SplitOp : Dist_DecisionOp<"split"> {
-  let summary = "what an operation splits, where it does not follow from the rest";
-  let description = [{
-    The operation is the one in the function with this identity.
-  }];
+def Dist_SplitOp : Dist_DecisionOp<"split",
+    "dist.split @train \"/fc1/Gemm:0\" {m = [\"data\"], n = [\"model\"]}"> {
+  let summary = "the axes that split an operation's factors, where they do not follow from the rest";
+  let semantics = [{
+    `axes(factor) = factors[factor]` for each factor of the operation's sharding rule; factors that are not named are
+    whole.}];
+  let tensors = "None. " # operation # ". `factors`: for each factor that is split, its axes, major to minor.";
+  let constraints = common # [{
+    2. There is such an operation, and `factors` names factors of its sharding rule and axes of the plan's mesh (checked
+       when a plan is read).}];
   let arguments = (ins FlatSymbolRefAttr:$function, StrAttr:$node, DictionaryAttr:$factors);
   let assemblyFormat = "$function $node $factors attr-dict";
 }

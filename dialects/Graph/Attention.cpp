@@ -22,16 +22,16 @@ void GraphDialect::addAttention() {
 template <typename OpT> static LogicalResult verifyAttention(OpT op) {
   auto q = tensorType(op.getQ()), k = tensorType(op.getK()), stats = tensorType(op.getStats());
   if (q.getRank() != 4 || k.getRank() != 4 || !isa<FloatType>(q.getElementType()))
-    return op.emitOpError("expected q, k and v with four dimensions of floats");
+    return op.emitOpError("constraint 1: expected q, k and v with four dimensions of floats");
   int64_t batch = q.getDimSize(0), queries = q.getDimSize(1), heads = q.getDimSize(2), keys = k.getDimSize(1);
   if (k.getDimSize(0) != batch || k.getDimSize(2) != heads || k.getDimSize(3) != q.getDimSize(3))
-    return op.emitOpError("keys ") << k << " do not fit queries " << q;
+    return op.emitOpError("constraint 2: keys ") << k << " do not fit queries " << q;
   if (!sameShapes({op.getV().getType(), op.getResult().getType()}, {k, q}) || k.getElementType() != q.getElementType())
-    return op.emitOpError("expected v like k, and a result like q");
+    return op.emitOpError("constraint 3: expected v like k, and a result like q");
   bool wide = q.getElementType().isF64();
   auto isSum = [&](RankedTensorType of) { return wide ? of.getElementType().isF64() : of.getElementType().isF32(); };
   if (stats.getShape() != ArrayRef<int64_t>{batch, heads, queries} || !isSum(stats))
-    return op.emitOpError("expected stats in ")
+    return op.emitOpError("constraint 4: expected stats in ")
            << (wide ? "f64" : "f32") << " for each of batch, heads and queries, got " << stats;
   if (!op.getBias())
     return success();
@@ -40,7 +40,7 @@ template <typename OpT> static LogicalResult verifyAttention(OpT op) {
   const int64_t sizes[] = {batch, heads, queries};
   for (auto [d, size] : llvm::enumerate(sizes))
     fits = fits && (bias.getDimSize(d) == 1 || bias.getDimSize(d) == size);
-  return fits ? success() : op.emitOpError("bias ") << bias << " does not fit the scores";
+  return fits ? success() : op.emitOpError("constraint 5: bias ") << bias << " does not fit the scores";
 }
 
 LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
@@ -49,7 +49,7 @@ LogicalResult AttentionGradOp::verify() {
     return failure();
   bool same = sameShapes({getGradient().getType(), getDq().getType(), getDk().getType(), getDv().getType()},
                          {getQ().getType(), getQ().getType(), getK().getType(), getV().getType()});
-  return same ? success() : emitOpError("expected gradients like their values");
+  return same ? success() : emitOpError("constraint 6: expected gradients like their values");
 }
 
 /// The scores' gradient of all heads in 16 bits, in tiles (sums have a fixed order then), and a sum for each query. As

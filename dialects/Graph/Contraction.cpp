@@ -26,16 +26,18 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   auto lhs = tensorType(adaptor.getLhs()), rhs = tensorType(adaptor.getRhs());
   int64_t rank = lhs.getRank();
   if (rank < 2 || rhs.getRank() != rank)
-    return emitOptionalError(loc, "matmul expects two operands of one rank of at least 2, got ", lhs, " and ", rhs);
+    return emitOptionalError(loc, "constraint 1: matmul expects two operands of one rank of at least 2, got ", lhs,
+                             " and ", rhs);
   if (lhs.getElementType() != rhs.getElementType())
-    return emitOptionalError(loc, "matmul operands differ in element type: ", lhs, " and ", rhs);
+    return emitOptionalError(loc, "constraint 2: matmul operands differ in element type: ", lhs, " and ", rhs);
   SmallVector<int64_t> shape(lhs.getShape());
   for (int64_t d = 0; d < rank - 2; ++d)
     if (lhs.getDimSize(d) != rhs.getDimSize(d))
-      return emitOptionalError(loc, "matmul operands differ in batch dimension ", d, ": ", lhs, " and ", rhs);
+      return emitOptionalError(loc, "constraint 3: matmul operands differ in batch dimension ", d, ": ", lhs, " and ",
+                               rhs);
   bool ta = adaptor.getTransposeLhs(), tb = adaptor.getTransposeRhs();
   if (lhs.getDimSize(ta ? rank - 2 : rank - 1) != rhs.getDimSize(tb ? rank - 1 : rank - 2))
-    return emitOptionalError(loc, "matmul contracts dimensions of different size: ", lhs, " and ", rhs);
+    return emitOptionalError(loc, "constraint 4: matmul contracts dimensions of different size: ", lhs, " and ", rhs);
   shape[rank - 2] = lhs.getDimSize(ta ? rank - 1 : rank - 2);
   shape[rank - 1] = rhs.getDimSize(tb ? rank - 2 : rank - 1);
   types.push_back(RankedTensorType::get(shape, lhs.getElementType()));
@@ -76,11 +78,11 @@ LogicalResult MatmulEpilogueOp::verify() {
   auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs()), result = tensorType(getResult());
   Type element = lhs.getElementType();
   if (lhs.getRank() != 2 || rhs.getRank() != 2 || !isa<FloatType>(element))
-    return emitOpError("expected matrices of floats");
+    return emitOpError("constraint 1: expected matrices of floats");
   int64_t m = lhs.getDimSize(getTransposeLhs()), k = lhs.getDimSize(!getTransposeLhs());
   int64_t n = rhs.getDimSize(!getTransposeRhs());
   if (rhs.getDimSize(getTransposeRhs()) != k || rhs.getElementType() != element)
-    return emitOpError("operands do not fit: ") << lhs << " and " << rhs;
+    return emitOpError("constraint 2: operands do not fit: ") << lhs << " and " << rhs;
   Epilogue kind = getEpilogue();
   bool bits = kind == Epilogue::relu || kind == Epilogue::relu_grad;
   auto vector = [&](int64_t size) { return RankedTensorType::get({size}, element); };
@@ -93,14 +95,18 @@ LogicalResult MatmulEpilogueOp::verify() {
     second = isGradient() || kind == Epilogue::sum_rhs ? vector(n) : kind == Epilogue::sum_lhs ? vector(m) : saved;
   auto differ = [](Type actual, Type expected) { return !expected || !sameShapes({expected}, {actual}); };
   if (differ(result, RankedTensorType::get({m, n}, element)))
-    return emitOpError("expected a result of ") << m << " x " << n << " " << element << ", got " << result;
+    return emitOpError("constraint 3: expected a result of ")
+           << m << " x " << n << " " << element << ", got " << result;
   bool needsOperand = kind == Epilogue::bias || isGradient();
   if (getOperand() ? differ(getOperand().getType(), operand) : needsOperand)
-    return operand ? emitOpError("expected a third operand ") << operand : emitOpError("expected no third operand");
+    return operand ? emitOpError("constraint 4: expected a third operand ") << operand
+                   : emitOpError("constraint 4: expected no third operand");
   if (getSecond() ? differ(getSecond().getType(), second) : sumsOperand())
-    return second ? emitOpError("expected a second result ") << second : emitOpError("expected no second result");
+    return second ? emitOpError("constraint 5: expected a second result ") << second
+                  : emitOpError("constraint 5: expected no second result");
   if (bits && (isGradient() || getSecond()) && (n % 128 != 0 || element.isF64()))
-    return emitOpError("expected a multiple of 128 columns of at most 32 bits for relu's bits, got ") << result;
+    return emitOpError("constraint 6: expected a multiple of 128 columns of at most 32 bits for relu's bits, got ")
+           << result;
   return success();
 }
 
@@ -170,35 +176,36 @@ static ConvShapes shapesOf(ConvFilterGradOp op) {
 template <typename OpT> static LogicalResult verifyConv(OpT op) {
   auto [x, y, filter] = shapesOf(op);
   if (x.getElementType() != y.getElementType() || x.getElementType() != filter.getElementType())
-    return op.emitOpError("expected one element type");
+    return op.emitOpError("constraint 1: expected one element type");
   int64_t rank = x.getRank(), spatial = rank - 2;
   if (spatial < 1 || spatial > 3 || y.getRank() != rank || filter.getRank() != rank)
-    return op.emitOpError("expected tensors of one rank from 3 to 5");
+    return op.emitOpError("constraint 2: expected tensors of one rank from 3 to 5");
   for (auto attr : {op.getStrides(), op.getDilations(), op.getPadsLow(), op.getPadsHigh()})
     if ((int64_t)attr.size() != spatial)
-      return op.emitOpError("expected attributes with ") << spatial << " entries";
+      return op.emitOpError("constraint 3: expected attributes with ") << spatial << " entries";
   int64_t channel = op.getChannelsLast() ? rank - 1 : 1, first = op.getChannelsLast() ? 1 : 2;
   int64_t groups = op.getGroups(), in = x.getDimSize(channel), out = y.getDimSize(channel);
   if (groups < 1 || in % groups || out % groups)
-    return op.emitOpError("channels ") << in << " and " << out << " do not divide into " << groups << " groups";
+    return op.emitOpError("constraint 4: channels ")
+           << in << " and " << out << " do not divide into " << groups << " groups";
   if (filter.getDimSize(0) != out || filter.getDimSize(1) != in / groups)
-    return op.emitOpError("filter ") << filter << " does not fit " << in << " input and " << out
-                                     << " output channels in " << groups << " groups";
+    return op.emitOpError("constraint 5: filter ")
+           << filter << " does not fit " << in << " input and " << out << " output channels in " << groups << " groups";
   if (x.getDimSize(0) != y.getDimSize(0))
-    return op.emitOpError("batch sizes differ");
+    return op.emitOpError("constraint 6: batch sizes differ");
   constexpr int64_t most = 1 << 30; // of a number along a dimension: sums and products of such fit into 64 bits
   for (int64_t s = 0; s < spatial; ++s) {
     int64_t stride = op.getStrides()[s], dilation = op.getDilations()[s];
     if (stride < 1 || dilation < 1)
-      return op.emitOpError("strides and dilations must be positive");
+      return op.emitOpError("constraint 7: strides and dilations must be positive");
     for (int64_t number : {stride, dilation, op.getPadsLow()[s], op.getPadsHigh()[s], filter.getDimSize(s + 2)})
       if (number > most || number < -most)
-        return op.emitOpError("strides, dilations, pads and filters must not be larger than 2^30, got ") << number;
+        return op.emitOpError("constraint 8: strides, dilations, pads and filters must not be larger than 2^30, got ") << number;
     int64_t window = dilation * (filter.getDimSize(s + 2) - 1) + 1;
     int64_t padded = x.getDimSize(first + s) + op.getPadsLow()[s] + op.getPadsHigh()[s];
     int64_t size = padded < window ? 0 : (padded - window) / stride + 1;
     if (y.getDimSize(first + s) != size)
-      return op.emitOpError("output size ")
+      return op.emitOpError("constraint 9: output size ")
              << y.getDimSize(first + s) << " in spatial dimension " << s << " should be " << size;
   }
   return success();

@@ -1,6 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 #include "llvm/ADT/Sequence.h"
 
@@ -22,7 +23,7 @@ void GraphDialect::addIndexing() {
 
 static LogicalResult checkDim(std::optional<Location> loc, int64_t dim, RankedTensorType type) {
   if (dim < 0 || dim >= type.getRank())
-    return emitOptionalError(loc, "dim ", dim, " is out of range for ", type);
+    return emitOptionalError(loc, "constraint 1: dim ", dim, " is out of range for ", type);
   return success();
 }
 static std::string factors(StringRef prefix, int64_t count) {
@@ -87,7 +88,7 @@ LogicalResult ScatterAddOp::verify() {
   llvm::append_range(shape, indices.getShape());
   llvm::append_range(shape, x.getShape().drop_front(getDim() + 1));
   if (shapeOf(getUpdates()) != ArrayRef<int64_t>(shape))
-    return emitOpError("updates do not have the shape of the rows that indices name");
+    return emitOpError("constraint 2: updates do not have the shape of the rows that indices name");
   return success();
 }
 Values ScatterAddOp::buildGradient(B &b, ArrayRef<Value> gradients) {
@@ -129,10 +130,10 @@ LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext *, std::optional<Lo
   if (failed(checkDim(loc, adaptor.getDim(), x)))
     return failure();
   if (indices.getRank() != x.getRank())
-    return emitOptionalError(loc, "gather_elements expects x and indices of one rank");
+    return emitOptionalError(loc, "constraint 2: gather_elements expects x and indices of one rank");
   for (int64_t d = 0; d < x.getRank(); ++d)
     if (d != (int64_t)adaptor.getDim() && indices.getDimSize(d) > x.getDimSize(d))
-      return emitOptionalError(loc, "indices are larger than x in dimension ", d);
+      return emitOptionalError(loc, "constraint 3: indices are larger than x in dimension ", d);
   types.push_back(RankedTensorType::get(indices.getShape(), x.getElementType()));
   return success();
 }
@@ -161,10 +162,10 @@ LogicalResult ScatterElementsOp::verify() {
   if (failed(checkDim(getLoc(), getDim(), tensorType(getX()))))
     return failure();
   if (shapeOf(getIndices()) != shapeOf(getUpdates()) || shapeOf(getIndices()).size() != shapeOf(getX()).size())
-    return emitOpError("expected indices and updates of one shape and of x's rank");
+    return emitOpError("constraint 2: expected indices and updates of one shape and of x's rank");
   for (auto [d, size] : llvm::enumerate(shapeOf(getIndices())))
     if ((int64_t)d != (int64_t)getDim() && size > shapeOf(getX())[d])
-      return emitOpError("indices are larger than x in dimension ") << d;
+      return emitOpError("constraint 3: indices are larger than x in dimension ") << d;
   return success();
 }
 
@@ -236,13 +237,13 @@ dist::ShardingRule ScatterElementsOp::getShardingRule() { return elementsRule(*t
 static FailureOr<SmallVector<int64_t>> slicesShape(std::optional<Location> loc, RankedTensorType x,
                                                    RankedTensorType indices, int64_t batch) {
   if (indices.getRank() < 1 || batch < 0 || batch >= indices.getRank() || batch > x.getRank())
-    return emitOptionalError(loc, "batch_dims ", batch, " does not fit ", x, " and ", indices);
+    return emitOptionalError(loc, "constraint 1: batch_dims ", batch, " does not fit ", x, " and ", indices);
   int64_t depth = indices.getShape().back();
   if (depth < 0 || batch + depth > x.getRank())
-    return emitOptionalError(loc, "index vectors of length ", depth, " are too long for ", x);
+    return emitOptionalError(loc, "constraint 2: index vectors of length ", depth, " are too long for ", x);
   for (int64_t d = 0; d < batch; ++d)
     if (x.getDimSize(d) != indices.getDimSize(d))
-      return emitOptionalError(loc, "x and indices differ in batch dimension ", d);
+      return emitOptionalError(loc, "constraint 3: x and indices differ in batch dimension ", d);
   SmallVector<int64_t> shape(indices.getShape().drop_back());
   llvm::append_range(shape, x.getShape().drop_front(batch + depth));
   return shape;
@@ -285,7 +286,7 @@ LogicalResult ScatterNdOp::verify() {
   if (failed(shape))
     return failure();
   if (shapeOf(getUpdates()) != ArrayRef<int64_t>(*shape))
-    return emitOpError("updates do not have the shape of the slices that indices name");
+    return emitOpError("constraint 4: updates do not have the shape of the slices that indices name");
   return success();
 }
 Values ScatterNdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
@@ -323,7 +324,7 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context, std::optional<Locat
     return failure();
   SmallVector<int64_t> shape(x.getShape());
   if (k < 0 || k > shape[adaptor.getDim()])
-    return emitOptionalError(loc, "k = ", k, " is larger than dimension ", adaptor.getDim(), " of ", x);
+    return emitOptionalError(loc, "constraint 2: k = ", k, " is larger than dimension ", adaptor.getDim(), " of ", x);
   shape[adaptor.getDim()] = k;
   types.push_back(RankedTensorType::get(shape, x.getElementType()));
   types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 64)));

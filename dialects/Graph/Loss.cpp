@@ -21,12 +21,12 @@ void GraphDialect::addLoss() {
 LogicalResult CrossEntropyOp::verify() {
   ArrayRef<int64_t> logits = shapeOf(getLogits()), labels = shapeOf(getLabels());
   if (logits.size() < 2 || !isa<FloatType>(tensorType(getLogits()).getElementType()))
-    return emitOpError("expected floating-point logits of rank 2 or more, got ") << getLogits().getType();
+    return emitOpError("constraint 1: expected floating-point logits of rank 2 or more, got ") << getLogits().getType();
   SmallVector<int64_t> expected(logits);
   expected.erase(expected.begin() + 1);
   if (ArrayRef<int64_t>(expected) != labels || labels != shapeOf(getResult()) ||
       tensorType(getResult()).getElementType() != tensorType(getLogits()).getElementType())
-    return emitOpError("expected labels and a result of the logits' shape without dimension 1, got ")
+    return emitOpError("constraint 2: expected labels and a result of the logits' shape without dimension 1, got ")
            << getLabels().getType() << " and " << getResult().getType();
   return success();
 }

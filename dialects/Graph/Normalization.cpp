@@ -55,16 +55,16 @@ static dist::ShardingRule normRule(Operation *op, ArrayRef<int64_t> dims, ArrayR
 template <typename OpT> static LogicalResult verifyDim(OpT op) {
   auto type = tensorType(op.getX());
   if ((int64_t)op.getDim() < 0 || (int64_t)op.getDim() >= type.getRank())
-    return op.emitOpError("dim ") << (int64_t)op.getDim() << " is out of range for " << type;
+    return op.emitOpError("constraint 1: dim ") << (int64_t)op.getDim() << " is out of range for " << type;
   if (!isa<FloatType>(type.getElementType()))
-    return op.emitOpError("expected floating-point elements, got ") << type;
+    return op.emitOpError("constraint 2: expected floating-point elements, got ") << type;
   return success();
 }
 /// Scale, bias and statistics: x's element type and this shape.
 template <typename OpT> static LogicalResult verifyParameters(OpT op, ArrayRef<int64_t> shape, ValueRange parameters) {
   for (Value parameter : parameters)
     if (shapeOf(parameter) != shape || tensorType(parameter).getElementType() != tensorType(op.getX()).getElementType())
-      return op.emitOpError("expected parameters of type ")
+      return op.emitOpError("constraint 3: expected parameters of type ")
              << RankedTensorType::get(shape, tensorType(op.getX()).getElementType()) << ", got " << parameter.getType();
   return success();
 }
@@ -84,10 +84,11 @@ LogicalResult BatchNormOp::verify() {
   if (failed(verifyDim(*this)))
     return failure();
   if (getRunning().size() != 0 && getRunning().size() != 2)
-    return emitOpError("needs both running mean and variance, or neither");
+    return emitOpError("constraint 4: needs both running mean and variance, or neither");
   int64_t groups = getGroups().value_or(1);
   if (groups < 1 || (groups > 1 && (getDim() == 0 || shapeOf(getX())[0] % groups)))
-    return emitOpError("the batch of ") << getX().getType() << " does not divide into " << groups << " groups";
+    return emitOpError("constraint 5: the batch of ")
+           << getX().getType() << " does not divide into " << groups << " groups";
   SmallVector<Value> parameters = {getScale(), getBias(), getMean(), getVariance()};
   llvm::append_range(parameters, getRunning());
   return verifyParameters(*this, shapeOf(getX()).slice(getDim(), 1), parameters);

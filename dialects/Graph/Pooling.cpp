@@ -1,5 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::graph;
@@ -20,15 +22,15 @@ void GraphDialect::addPooling() {
 template <typename OpT> static LogicalResult verifyPool(OpT op, Value big, Value small) {
   ArrayRef<int64_t> from = shapeOf(big), to = shapeOf(small);
   if (from.size() != to.size())
-    return op.emitOpError("expected tensors of one rank");
+    return op.emitOpError("constraint 1: expected tensors of one rank");
   for (auto attr : {op.getWindow(), op.getStrides(), op.getDilations(), op.getPadsLow()})
     if (attr.size() != from.size())
-      return op.emitOpError("expected attributes with ") << from.size() << " entries";
+      return op.emitOpError("constraint 2: expected attributes with ") << from.size() << " entries";
   for (size_t d = 0; d < from.size(); ++d) {
     if (op.getWindow()[d] < 1 || op.getStrides()[d] < 1 || op.getDilations()[d] < 1 || op.getPadsLow()[d] < 0)
-      return op.emitOpError("window, strides and dilations must be positive and pads not negative");
+      return op.emitOpError("constraint 3: window, strides and dilations must be positive and pads not negative");
     if (to[d] < 1 || (to[d] - 1) * op.getStrides()[d] - op.getPadsLow()[d] >= from[d])
-      return op.emitOpError("the last window lies outside of dimension ") << d;
+      return op.emitOpError("constraint 4: the last window lies outside of dimension ") << d;
   }
   return success();
 }
@@ -55,12 +57,12 @@ template <typename OpT> static dist::ShardingRule poolRule(OpT op, Value big, Va
 
 LogicalResult MaxPoolOp::verify() {
   if (shapeOf(getResult()) != shapeOf(getPosition()))
-    return emitOpError("expected results of one shape");
+    return emitOpError("constraint 5: expected results of one shape");
   return verifyPool(*this, getX(), getResult());
 }
 LogicalResult MaxPoolGradOp::verify() {
   if (shapeOf(getGradient()) != shapeOf(getPosition()))
-    return emitOpError("expected operands of one shape");
+    return emitOpError("constraint 5: expected operands of one shape");
   return verifyPool(*this, getResult(), getGradient());
 }
 LogicalResult SumPoolOp::verify() { return verifyPool(*this, getX(), getResult()); }

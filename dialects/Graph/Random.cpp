@@ -19,11 +19,11 @@ void GraphDialect::addRandom() {
 LogicalResult RandomUniformOp::verify() {
   for (Value operand : getOperands())
     if (tensorType(operand).getRank() != 0)
-      return emitOpError("expected scalar operands, got ") << operand.getType();
+      return emitOpError("constraint 1: expected scalar operands, got ") << operand.getType();
   if (auto strides = getStrides(); strides && (int64_t)strides->size() != tensorType(getResult()).getRank())
-    return emitOpError("expected one stride per dimension, got ") << strides->size();
+    return emitOpError("constraint 2: expected one stride per dimension, got ") << strides->size();
   if (!isa<FloatType>(tensorType(getResult()).getElementType()))
-    return emitOpError("draws floating-point numbers, got ") << getResult().getType();
+    return emitOpError("constraint 3: draws floating-point numbers, got ") << getResult().getType();
   return success();
 }
 Values RandomUniformOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
@@ -67,10 +67,10 @@ dist::ShardingRule RandomUniformOp::getShardingRule() {
 
 LogicalResult DropoutOp::verify() {
   if (getRandomness().size() != 0 && getRandomness().size() != 2)
-    return emitOpError("needs both seed and step, or neither");
+    return emitOpError("constraint 1: needs both seed and step, or neither");
   double ratio = getRatio().convertToDouble();
   if (!(ratio >= 0 && ratio < 1))
-    return emitOpError("ratio must be in [0, 1), got ") << ratio;
+    return emitOpError("constraint 2: ratio must be in [0, 1), got ") << ratio;
   return success();
 }
 

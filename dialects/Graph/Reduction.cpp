@@ -21,7 +21,8 @@ static LogicalResult inferReduction(std::optional<Location> loc, RankedTensorTyp
   llvm::SmallBitVector reduced(type.getRank());
   for (int64_t d : dims) {
     if (d < 0 || d >= type.getRank() || reduced.test(d))
-      return emitOptionalError(loc, "reduced dimension ", d, " is out of range or repeated for rank ", type.getRank());
+      return emitOptionalError(loc, "constraint 1: reduced dimension ", d, " is out of range or repeated for rank ",
+                               type.getRank());
     reduced.set(d);
   }
   SmallVector<int64_t> shape;

@@ -1,6 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 #include "llvm/ADT/Sequence.h"
 
@@ -49,7 +50,7 @@ Value ConstantOp::makeLocal(dist::LocalContext &context) {
 LogicalResult IotaOp::verify() {
   int64_t rank = tensorType(getResult()).getRank();
   if (getDim() >= (uint64_t)rank)
-    return emitOpError("dim ") << getDim() << " is out of range for rank " << rank;
+    return emitOpError("constraint 1: dim ") << getDim() << " is out of range for rank " << rank;
   return success();
 }
 Values IotaOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
@@ -72,15 +73,16 @@ Value IotaOp::makeLocal(dist::LocalContext &context) {
 LogicalResult BroadcastOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult()), dims = getDims();
   if (dims.size() != from.size())
-    return emitOpError("expected one dim per operand dimension, got ") << dims.size() << " for rank " << from.size();
+    return emitOpError("constraint 1: expected one dim per operand dimension, got ")
+           << dims.size() << " for rank " << from.size();
   for (auto [i, d] : llvm::enumerate(dims)) {
     if (d < 0 || d >= (int64_t)to.size() || (i && d <= dims[i - 1]))
-      return emitOpError("dims must be increasing and below the result's rank, got ") << d;
+      return emitOpError("constraint 2: dims must be increasing and below the result's rank, got ") << d;
     if (from[i] != 1 && from[i] != to[d])
-      return emitOpError("cannot broadcast size ") << from[i] << " to " << to[d];
+      return emitOpError("constraint 3: cannot broadcast size ") << from[i] << " to " << to[d];
   }
   if (tensorType(getX()).getElementType() != tensorType(getResult()).getElementType())
-    return emitOpError("may not change the element type");
+    return emitOpError("constraint 4: may not change the element type");
   return success();
 }
 
@@ -121,9 +123,10 @@ dist::ShardingRule BroadcastOp::getShardingRule() {
 LogicalResult ReshapeOp::verify() {
   auto from = tensorType(getX()), to = tensorType(getResult());
   if (from.getNumElements() != to.getNumElements())
-    return emitOpError("cannot reshape ") << from.getNumElements() << " elements to " << to.getNumElements();
+    return emitOpError("constraint 1: cannot reshape ")
+           << from.getNumElements() << " elements to " << to.getNumElements();
   if (from.getElementType() != to.getElementType())
-    return emitOpError("may not change the element type");
+    return emitOpError("constraint 2: may not change the element type");
   return success();
 }
 
@@ -153,12 +156,12 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   llvm::SmallBitVector seen(type.getRank());
   for (int64_t p : adaptor.getPermutation()) {
     if (p < 0 || p >= type.getRank() || seen.test(p))
-      return emitOptionalError(loc, "permutation must name each of ", type.getRank(), " dimensions once");
+      return emitOptionalError(loc, "constraint 1: permutation must name each of ", type.getRank(), " dimensions once");
     seen.set(p);
     shape.push_back(type.getDimSize(p));
   }
   if (!seen.all())
-    return emitOptionalError(loc, "permutation must name each of ", type.getRank(), " dimensions once");
+    return emitOptionalError(loc, "constraint 1: permutation must name each of ", type.getRank(), " dimensions once");
   types.push_back(RankedTensorType::get(shape, type.getElementType()));
   return success();
 }
@@ -194,16 +197,16 @@ dist::ShardingRule TransposeOp::getShardingRule() { return dist::ShardingRule::g
 static LogicalResult verifyWindow(Operation *op, ArrayRef<int64_t> inner, ArrayRef<int64_t> outer,
                                   ArrayRef<int64_t> starts, ArrayRef<int64_t> steps) {
   if (inner.size() != outer.size() || starts.size() != outer.size() || steps.size() != outer.size())
-    return op->emitOpError("expected attributes and shapes of one rank");
+    return op->emitOpError("constraint 1: expected attributes and shapes of one rank");
   for (auto [d, size] : llvm::enumerate(inner)) {
     if (steps[d] == 0)
-      return op->emitOpError("step must not be zero in dimension ") << d;
+      return op->emitOpError("constraint 2: step must not be zero in dimension ") << d;
     if (size == 0)
       continue;
     int64_t last;
     if (llvm::MulOverflow(size - 1, steps[d], last) || llvm::AddOverflow(last, starts[d], last) || starts[d] < 0 ||
         last < 0 || starts[d] >= outer[d] || last >= outer[d])
-      return op->emitOpError("reaches outside of dimension ") << d << " of size " << outer[d];
+      return op->emitOpError("constraint 3: reaches outside of dimension ") << d << " of size " << outer[d];
   }
   return success();
 }
@@ -272,20 +275,20 @@ dist::ShardingRule PadOp::getShardingRule() {
 LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
   if (adaptor.getInputs().empty())
-    return emitOptionalError(loc, "concat needs at least one input");
+    return emitOptionalError(loc, "constraint 1: concat needs at least one input");
   auto first = tensorType(adaptor.getInputs()[0]);
   SmallVector<int64_t> shape(first.getShape());
   int64_t dim = adaptor.getDim();
   if (dim < 0 || dim >= first.getRank())
-    return emitOptionalError(loc, "concat dim ", dim, " is out of range for rank ", first.getRank());
+    return emitOptionalError(loc, "constraint 2: concat dim ", dim, " is out of range for rank ", first.getRank());
   shape[dim] = 0;
   for (Value input : adaptor.getInputs()) {
     auto type = tensorType(input);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
-      return emitOptionalError(loc, "concat inputs differ in rank or element type");
+      return emitOptionalError(loc, "constraint 3: concat inputs differ in rank or element type");
     for (int64_t d = 0; d < type.getRank(); ++d)
       if (d != dim && type.getDimSize(d) != first.getDimSize(d))
-        return emitOptionalError(loc, "concat inputs differ in dimension ", d);
+        return emitOptionalError(loc, "constraint 4: concat inputs differ in dimension ", d);
     shape[dim] += type.getDimSize(dim);
   }
   types.push_back(RankedTensorType::get(shape, first.getElementType()));

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the rules of the house: who may include whom, file sizes, leftovers, paths, generated files, READMEs.
+"""Holds the rules of the house: who may include whom, file sizes, leftovers, paths, generated files, READMEs, and what
+the description of an operation says.
 
     lint.py [ROOT]
 
@@ -12,6 +13,8 @@ import posixpath
 import re
 import subprocess
 import sys
+
+import op_docs
 
 ABI = "runtime/include/divisi/abi.h"
 LAYERS = ("dialects", "passes", "codegen", "compiler", "tools", "runtime")
@@ -169,7 +172,22 @@ def check_words(root, files):
                     yield Finding(path, number, "error", f"'{match[0]}': the field says {right}")
 
 
-CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes, check_errors, check_words)
+def check_operations(root, files):
+    """The description of an operation has its six parts."""
+    for path in files:
+        if not (path.startswith(op_docs.DOCUMENTED) and path.endswith(".td")):
+            continue
+        if not op_docs.defines_operations(text_of(root, path) or ""):
+            continue
+        try:
+            for op in op_docs.operations(root, path):
+                for message in op_docs.missing(op):
+                    yield Finding(path, op.line, "error", f"{op.name}: {message}")
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            yield Finding(path, 0, "error", f"its operations cannot be read: {getattr(error, 'stderr', None) or error}")
+
+
+CHECKS = (check_layers, check_sizes, check_text, check_generated, check_readmes, check_errors, check_words, check_operations)
 
 
 def lint(root):

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import lint
+import op_docs
 
 
 class LintTest(unittest.TestCase):
@@ -109,6 +110,74 @@ class LintTest(unittest.TestCase):
     def test_readme(self):
         self.assert_bad(self.findings({"bare/a.cpp": ""}), "bare", 0)
         self.assertEqual(self.findings({".ci/run": ""}), [])
+
+    DOCUMENTED = """
+include "mlir/IR/OpBase.td"
+def G : Dialect { let name = "g"; let cppNamespace = "::g"; }
+def G_AddOp : Op<G, "add"> {
+  let summary = "x + y";
+  let arguments = (ins AnyType:$x, AnyType:$y);
+  let results = (outs AnyType:$sum);
+  let description = [{
+    **Semantics.** `sum = x + y`.
+
+    **Operands and results.** `x`, `y` and `sum`: any types.
+
+    **Constraints.**
+    1. They have one type.
+    2. It is a number.
+
+    **Example.**
+
+    ```mlir
+    %z = g.add %x, %y : i64
+    ```
+
+    **Inserted by** the importer. **Removed by** decompose.
+  }];
+}
+"""
+
+    def test_operations(self):
+        path = "dialects/Graph/G.td"
+        self.assertEqual(self.findings({path: self.DOCUMENTED}), [])
+        self.assertEqual(self.findings({"dialects/Other/G.td": self.DOCUMENTED.replace("*", "")}), [])
+        for part, instead in (
+            ("x + y\"", "\""),
+            ("**Semantics.** ", ""),
+            ("`sum = x + y`", "the sum"),
+            ("`y` and", "y and"),
+            ("and `sum`", "and the sum"),
+            ("1. They", "They"),
+            ("2. It", "3. It"),
+            ("g.add %x", "g.sub %x"),
+            ("```mlir", "```"),
+            (" the importer", ""),
+            (" decompose", ""),
+        ):
+            with self.subTest(part=part):
+                bad = self.DOCUMENTED.replace(part, instead)
+                self.assertNotEqual(bad, self.DOCUMENTED)
+                self.assert_bad(self.findings({path: bad}), path, 4)
+        self.assert_bad(self.findings({path: self.DOCUMENTED.replace("let results", "results")}), path, 0)
+
+    def test_examples(self):
+        def module(example, name="g.add"):
+            text = f"```mlir\n    {example}\n    ```"
+            return op_docs.module_of(op_docs.Operation("G.td", 1, name, "", text, []))
+
+        for example, arguments in (
+            ("%z = g.add %x, %y : i64", "%x: i64, %y: i64"),
+            ("%a, %b = g.add %x {k = 1 : i64} : (tensor<2x3xf32>) -> (i1, i2)", "%x: tensor<2x3xf32>"),
+            ("%z = g.add %x, %y : (t<4, !g<a, b>>, i1) -> i2", "%x: t<4, !g<a, b>>, %y: i1"),
+            ("%z = g.add %x dim 0 : i1 -> i2", "%x: i1"),
+            ("g.add %x : i1", "%x: i1"),
+            ("%z = g.add 1 : i1", ""),
+        ):
+            self.assertTrue(module(example).startswith(f"func.func @example({arguments}) {{\n"), module(example))
+        self.assertEqual(module('dist.plan "a" {\n}').strip(), 'dist.plan "a" {\n}')
+        with self.assertRaises(ValueError):
+            module("%z = g.add %x, %y : (i1) -> i2")
 
     def test_untracked_files_count(self):
         self.assert_bad(self.findings({"tools/a.cpp": "\n// XX" + "X\n"}, tracked=False), "tools/a.cpp", 2)

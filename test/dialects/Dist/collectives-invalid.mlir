@@ -2,7 +2,7 @@
 
 !x = tensor<8x4xf32>
 func.func @nowhere(%x: !x) {
-  // expected-error @+1 {{'dist.all_reduce' op is not in a partitioned function ('dist.partitioned')}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
   %y = dist.all_reduce sum over ["data"] %x : (!x) -> !x
   return
 }
@@ -12,7 +12,7 @@ func.func @nowhere(%x: !x) {
 !x = tensor<8x4xf32>
 !y = tensor<16x4xf32>
 func.func @nowhere_gather(%x: !x) {
-  // expected-error @+1 {{'dist.all_gather' op is not in a partitioned function ('dist.partitioned')}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
   %y = dist.all_gather %x dim 0 over ["data"] : !x -> !y
   return
 }
@@ -22,7 +22,7 @@ func.func @nowhere_gather(%x: !x) {
 !x = tensor<8x4xf32>
 !y = tensor<4x4xf32>
 func.func @nowhere_scatter(%x: !x) {
-  // expected-error @+1 {{'dist.reduce_scatter' op is not in a partitioned function ('dist.partitioned')}}
+  // expected-error @+1 {{'dist.reduce_scatter' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
   %y = dist.reduce_scatter sum dim 0 over ["data"] %x : !x -> !y
   return
 }
@@ -32,7 +32,7 @@ func.func @nowhere_scatter(%x: !x) {
 !x = tensor<8x4xf32>
 !y = tensor<16x2xf32>
 func.func @nowhere_all_to_all(%x: !x) {
-  // expected-error @+1 {{'dist.all_to_all' op is not in a partitioned function ('dist.partitioned')}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
   %y = dist.all_to_all %x dim 0 to 1 over ["data"] : !x -> !y
   return
 }
@@ -41,7 +41,7 @@ func.func @nowhere_all_to_all(%x: !x) {
 
 !x = tensor<8x4xf32>
 func.func @nowhere_permute(%x: !x) {
-  // expected-error @+1 {{'dist.permute' op is not in a partitioned function ('dist.partitioned')}}
+  // expected-error @+1 {{'dist.permute' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
   %y = dist.permute %x by 1 over ["data"] : !x -> !x
   return
 }
@@ -50,7 +50,7 @@ func.func @nowhere_permute(%x: !x) {
 
 !x = tensor<8x4xf32>
 func.func @reduce_unknown(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op the mesh has no axis "pipeline", or it is named twice}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 2: the mesh has no axis "pipeline", or it is named twice}}
   %y = dist.all_reduce sum over ["pipeline"] %x : (!x) -> !x
   return
 }
@@ -59,7 +59,7 @@ func.func @reduce_unknown(%x: !x) attributes {dist.partitioned = #dist.mesh<"dat
 
 !x = tensor<8x4xf32>
 func.func @reduce_twice(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op the mesh has no axis "data", or it is named twice}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 2: the mesh has no axis "data", or it is named twice}}
   %y = dist.all_reduce sum over ["data", "data"] %x : (!x) -> !x
   return
 }
@@ -68,7 +68,7 @@ func.func @reduce_twice(%x: !x) attributes {dist.partitioned = #dist.mesh<"data"
 
 !x = tensor<8x4xf32>
 func.func @reduce_nobody(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op needs at least one axis}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 2: needs at least one axis}}
   %y = dist.all_reduce sum over [] %x : (!x) -> !x
   return
 }
@@ -96,7 +96,7 @@ func.func @reduce_product(%x: !x) attributes {dist.partitioned = #dist.mesh<"dat
 
 !x = tensor<8x4xf32>
 func.func @reduce_nothing(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op expected as many results as operands, at least one}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 3: expected as many results as operands, at least one}}
   dist.all_reduce sum over ["data"] : () -> ()
   return
 }
@@ -105,7 +105,7 @@ func.func @reduce_nothing(%x: !x) attributes {dist.partitioned = #dist.mesh<"dat
 
 !x = tensor<8x4xf32>
 func.func @reduce_count(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op expected as many results as operands, at least one}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 3: expected as many results as operands, at least one}}
   %y = dist.all_reduce sum over ["data"] %x, %x : (!x, !x) -> !x
   return
 }
@@ -115,7 +115,7 @@ func.func @reduce_count(%x: !x) attributes {dist.partitioned = #dist.mesh<"data"
 !x = tensor<8x4xf32>
 !y = tensor<4x4xf32>
 func.func @reduce_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op expected results of the operands' types, and one element type}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 4: expected results of the operands' types, and one element type}}
   %y = dist.all_reduce sum over ["data"] %x : (!x) -> !y
   return
 }
@@ -125,7 +125,7 @@ func.func @reduce_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data"
 !x = tensor<8x4xf32>
 !z = tensor<4xf16>
 func.func @reduce_elements(%x: !x, %z: !z) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op expected results of the operands' types, and one element type}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 4: expected results of the operands' types, and one element type}}
   %y, %w = dist.all_reduce sum over ["data"] %x, %z : (!x, !z) -> (!x, !z)
   return
 }
@@ -135,7 +135,7 @@ func.func @reduce_elements(%x: !x, %z: !z) attributes {dist.partitioned = #dist.
 !x = tensor<8x4xf32>
 !y = tensor<8x8xf32>
 func.func @gather_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op expected a result of shape 'tensor<16x4xf32>', got 'tensor<8x8xf32>'}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 4: expected a result of shape 'tensor<16x4xf32>', got 'tensor<8x8xf32>'}}
   %y = dist.all_gather %x dim 0 over ["data"] : !x -> !y
   return
 }
@@ -145,7 +145,7 @@ func.func @gather_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data"
 !x = tensor<8x4xf32>
 !y = tensor<16x4xf32>
 func.func @gather_less(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op expected a result of shape 'tensor<64x4xf32>', got 'tensor<16x4xf32>'}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 4: expected a result of shape 'tensor<64x4xf32>', got 'tensor<16x4xf32>'}}
   %y = dist.all_gather %x dim 0 over ["data", "model"] : !x -> !y
   return
 }
@@ -154,7 +154,7 @@ func.func @gather_less(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" 
 
 !x = tensor<8x4xf32>
 func.func @gather_dim(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op dim 2 is out of range for 'tensor<8x4xf32>'}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 3: dim 2 is out of range for 'tensor<8x4xf32>'}}
   %y = dist.all_gather %x dim 2 over ["data"] : !x -> !x
   return
 }
@@ -163,7 +163,7 @@ func.func @gather_dim(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" =
 
 !x = tensor<8x4xf32>
 func.func @gather_negative(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op dim -1 is out of range for 'tensor<8x4xf32>'}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 3: dim -1 is out of range for 'tensor<8x4xf32>'}}
   %y = dist.all_gather %x dim -1 over ["data"] : !x -> !x
   return
 }
@@ -173,7 +173,7 @@ func.func @gather_negative(%x: !x) attributes {dist.partitioned = #dist.mesh<"da
 !x = tensor<8x4xf32>
 !y = tensor<16x4xf16>
 func.func @gather_element(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op expected a result of shape 'tensor<16x4xf32>', got 'tensor<16x4xf16>'}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 4: expected a result of shape 'tensor<16x4xf32>', got 'tensor<16x4xf16>'}}
   %y = dist.all_gather %x dim 0 over ["data"] : !x -> !y
   return
 }
@@ -183,7 +183,7 @@ func.func @gather_element(%x: !x) attributes {dist.partitioned = #dist.mesh<"dat
 !x = tensor<8x4xf32>
 !y = tensor<16x4xf32>
 func.func @gather_unknown(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op the mesh has no axis "rows", or it is named twice}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 2: the mesh has no axis "rows", or it is named twice}}
   %y = dist.all_gather %x dim 0 over ["rows"] : !x -> !y
   return
 }
@@ -192,7 +192,7 @@ func.func @gather_unknown(%x: !x) attributes {dist.partitioned = #dist.mesh<"dat
 
 !x = tensor<f32>
 func.func @gather_scalar(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_gather' op dim 0 is out of range for 'tensor<f32>'}}
+  // expected-error @+1 {{'dist.all_gather' op constraint 3: dim 0 is out of range for 'tensor<f32>'}}
   %y = dist.all_gather %x dim 0 over ["data"] : !x -> !x
   return
 }
@@ -202,7 +202,7 @@ func.func @gather_scalar(%x: !x) attributes {dist.partitioned = #dist.mesh<"data
 !x = tensor<8x4xf32>
 !y = tensor<8x1xf32>
 func.func @scatter_uneven(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reduce_scatter' op dimension 1 of 'tensor<8x4xf32>' does not divide into 8 parts}}
+  // expected-error @+1 {{'dist.reduce_scatter' op constraint 5: dimension 1 of 'tensor<8x4xf32>' does not divide into 8 parts}}
   %y = dist.reduce_scatter sum dim 1 over ["data", "model"] %x : !x -> !y
   return
 }
@@ -212,7 +212,7 @@ func.func @scatter_uneven(%x: !x) attributes {dist.partitioned = #dist.mesh<"dat
 !x = tensor<8x4xf32>
 !y = tensor<4x4xf32>
 func.func @scatter_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reduce_scatter' op expected a result of shape 'tensor<2x4xf32>', got 'tensor<4x4xf32>'}}
+  // expected-error @+1 {{'dist.reduce_scatter' op constraint 4: expected a result of shape 'tensor<2x4xf32>', got 'tensor<4x4xf32>'}}
   %y = dist.reduce_scatter sum dim 0 over ["model"] %x : !x -> !y
   return
 }
@@ -221,7 +221,7 @@ func.func @scatter_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data
 
 !x = tensor<8x4xf32>
 func.func @scatter_dim(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reduce_scatter' op dim 5 is out of range for 'tensor<8x4xf32>'}}
+  // expected-error @+1 {{'dist.reduce_scatter' op constraint 3: dim 5 is out of range for 'tensor<8x4xf32>'}}
   %y = dist.reduce_scatter max dim 5 over ["model"] %x : !x -> !x
   return
 }
@@ -231,7 +231,7 @@ func.func @scatter_dim(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" 
 !x = tensor<8x4xf32>
 !y = tensor<2x4xf32>
 func.func @scatter_twice(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reduce_scatter' op the mesh has no axis "data", or it is named twice}}
+  // expected-error @+1 {{'dist.reduce_scatter' op constraint 2: the mesh has no axis "data", or it is named twice}}
   %y = dist.reduce_scatter sum dim 0 over ["data", "data"] %x : !x -> !y
   return
 }
@@ -240,7 +240,7 @@ func.func @scatter_twice(%x: !x) attributes {dist.partitioned = #dist.mesh<"data
 
 !x = tensor<8x4xf32>
 func.func @all_to_all_same(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_to_all' op expected two different dimensions of 'tensor<8x4xf32>'}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 3: expected two different dimensions of 'tensor<8x4xf32>'}}
   %y = dist.all_to_all %x dim 0 to 0 over ["data"] : !x -> !x
   return
 }
@@ -250,7 +250,7 @@ func.func @all_to_all_same(%x: !x) attributes {dist.partitioned = #dist.mesh<"da
 !x = tensor<8x4xf32>
 !y = tensor<64x1xf32>
 func.func @all_to_all_uneven(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_to_all' op dimension 1 of 'tensor<64x4xf32>' does not divide into 8 parts}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 5: dimension 1 of 'tensor<64x4xf32>' does not divide into 8 parts}}
   %y = dist.all_to_all %x dim 0 to 1 over ["data", "model"] : !x -> !y
   return
 }
@@ -260,7 +260,7 @@ func.func @all_to_all_uneven(%x: !x) attributes {dist.partitioned = #dist.mesh<"
 !x = tensor<8x4xf32>
 !y = tensor<4x8xf32>
 func.func @all_to_all_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_to_all' op expected a result of shape 'tensor<16x2xf32>', got 'tensor<4x8xf32>'}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 4: expected a result of shape 'tensor<16x2xf32>', got 'tensor<4x8xf32>'}}
   %y = dist.all_to_all %x dim 0 to 1 over ["data"] : !x -> !y
   return
 }
@@ -269,7 +269,7 @@ func.func @all_to_all_shape(%x: !x) attributes {dist.partitioned = #dist.mesh<"d
 
 !x = tensor<8x4xf32>
 func.func @all_to_all_from(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_to_all' op expected two different dimensions of 'tensor<8x4xf32>'}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 3: expected two different dimensions of 'tensor<8x4xf32>'}}
   %y = dist.all_to_all %x dim 2 to 1 over ["data"] : !x -> !x
   return
 }
@@ -278,7 +278,7 @@ func.func @all_to_all_from(%x: !x) attributes {dist.partitioned = #dist.mesh<"da
 
 !x = tensor<8x4xf32>
 func.func @all_to_all_to(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_to_all' op dim 2 is out of range for 'tensor<16x4xf32>'}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 3: dim 2 is out of range for 'tensor<16x4xf32>'}}
   %y = dist.all_to_all %x dim 0 to 2 over ["data"] : !x -> !x
   return
 }
@@ -287,7 +287,7 @@ func.func @all_to_all_to(%x: !x) attributes {dist.partitioned = #dist.mesh<"data
 
 !x = tensor<8x4xf32>
 func.func @all_to_all_nobody(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_to_all' op needs at least one axis}}
+  // expected-error @+1 {{'dist.all_to_all' op constraint 2: needs at least one axis}}
   %y = dist.all_to_all %x dim 0 to 1 over [] : !x -> !x
   return
 }
@@ -297,7 +297,7 @@ func.func @all_to_all_nobody(%x: !x) attributes {dist.partitioned = #dist.mesh<"
 !x = tensor<8x4xf32>
 !y = tensor<4x4xf32>
 func.func @permute_type(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.permute' op expected a result of the operand's type}}
+  // expected-error @+1 {{'dist.permute' op constraint 3: expected a result of the operand's type}}
   %y = dist.permute %x by 1 over ["data"] : !x -> !y
   return
 }
@@ -306,7 +306,7 @@ func.func @permute_type(%x: !x) attributes {dist.partitioned = #dist.mesh<"data"
 
 !x = tensor<8x4xf32>
 func.func @permute_unknown(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.permute' op the mesh has no axis "rows", or it is named twice}}
+  // expected-error @+1 {{'dist.permute' op constraint 2: the mesh has no axis "rows", or it is named twice}}
   %y = dist.permute %x by 1 over ["rows"] : !x -> !x
   return
 }

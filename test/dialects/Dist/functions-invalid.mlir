@@ -4,7 +4,7 @@
 !x = tensor<8x8xf32, #dist.shard<"data", _>>
 !y = tensor<8x8xf32, #dist.shard<"data", _, sum "model">>
 func.func @new_pending(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reshard' op cannot make a value pending over "model"}}
+  // expected-error @+1 {{'dist.reshard' op constraint 4: cannot make a value pending over "model"}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -15,7 +15,7 @@ func.func @new_pending(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "m
 !y = tensor<8xf32, #dist.shard<_, sum "data" + "model">>
 func.func @more_pending() attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
   %x = graph.constant dense<0.0> : !x
-  // expected-error @+1 {{'dist.reshard' op cannot make a value pending over "model"}}
+  // expected-error @+1 {{'dist.reshard' op constraint 4: cannot make a value pending over "model"}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -26,7 +26,7 @@ func.func @more_pending() attributes {dist.mesh = #dist.mesh<"data" = 2, "model"
 !y = tensor<8xf32, #dist.shard<_, max "data">>
 func.func @other_kind() attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
   %x = graph.constant dense<0.0> : !x
-  // expected-error @+1 {{'dist.reshard' op cannot make a value pending over "data"}}
+  // expected-error @+1 {{'dist.reshard' op constraint 4: cannot make a value pending over "data"}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -36,7 +36,7 @@ func.func @other_kind() attributes {dist.mesh = #dist.mesh<"data" = 2, "model" =
 !x = tensor<8x8xf32, #dist.shard<"data", _>>
 !y = tensor<8x4xf32, #dist.shard<"data", _>>
 func.func @other_shape(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error-re @+1 {{changes more than the sharding: 'tensor<8x8xf32, {{.*}}' to 'tensor<8x4xf32, {{.*}}'}}
+  // expected-error-re @+1 {{constraint 1: changes more than the sharding: 'tensor<8x8xf32, {{.*}}' to 'tensor<8x4xf32, {{.*}}'}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -46,7 +46,7 @@ func.func @other_shape(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "m
 !x = tensor<8x8xf32, #dist.shard<"data", _>>
 !y = tensor<64xf32, #dist.shard<"data">>
 func.func @other_rank(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error-re @+1 {{changes more than the sharding: 'tensor<8x8xf32, {{.*}}' to 'tensor<64xf32, {{.*}}'}}
+  // expected-error-re @+1 {{constraint 1: changes more than the sharding: 'tensor<8x8xf32, {{.*}}' to 'tensor<64xf32, {{.*}}'}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -56,7 +56,7 @@ func.func @other_rank(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "mo
 !x = tensor<8x8xf32, #dist.shard<"data", _>>
 !y = tensor<8x8xf16>
 func.func @other_element(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error-re @+1 {{changes more than the sharding: 'tensor<8x8xf32, {{.*}}' to 'tensor<8x8xf16>'}}
+  // expected-error-re @+1 {{constraint 1: changes more than the sharding: 'tensor<8x8xf32, {{.*}}' to 'tensor<8x8xf16>'}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -66,7 +66,7 @@ func.func @other_element(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, 
 !x = tensor<8x8xf32, #dist.shard<"data", _>>
 !y = tensor<8x8xf32, #dist.shard<"pipeline", _>>
 func.func @to_unknown_axis(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reshard' op the mesh has no axis "pipeline"}}
+  // expected-error @+1 {{'dist.reshard' op constraint 3: the mesh has no axis "pipeline"}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -76,7 +76,7 @@ func.func @to_unknown_axis(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2
 !x = tensor<6x8xf32, #dist.shard<"data", _>>
 !y = tensor<6x8xf32, #dist.shard<"model", _>>
 func.func @to_uneven(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.reshard' op dimension 0 of size 6 does not divide into 4 parts over "model"}}
+  // expected-error @+1 {{'dist.reshard' op constraint 3: dimension 0 of size 6 does not divide into 4 parts over "model"}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -86,7 +86,7 @@ func.func @to_uneven(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "mod
 !x = tensor<8x8xf32>
 !y = tensor<8x8xf32, #dist.shard<"data", _>>
 func.func @reshard_outside(%x: !x) {
-  // expected-error @+1 {{'dist.reshard' op is not in a function with a mesh ('dist.mesh')}}
+  // expected-error @+1 {{'dist.reshard' op constraint 2: is not in a function with a mesh ('dist.mesh')}}
   %y = dist.reshard %x : !x -> !y
   return
 }
@@ -95,7 +95,7 @@ func.func @reshard_outside(%x: !x) {
 
 !x = tensor<8x8xf32>
 func.func @reshard_partitioned(%x: !x) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
-  // expected-error @+1 {{'dist.reshard' op is not in a function with a mesh ('dist.mesh')}}
+  // expected-error @+1 {{'dist.reshard' op constraint 2: is not in a function with a mesh ('dist.mesh')}}
   %y = dist.reshard %x : !x -> !x
   return
 }
@@ -214,7 +214,7 @@ func.func private @dynamic_declared(!x) attributes {dist.mesh = #dist.mesh<"data
 
 !x = tensor<?xf32, #dist.shard<"data">>
 func.func @dynamic_result(%x: tensor<?xf32>) attributes {dist.mesh = #dist.mesh<"data" = 2>} {
-  // expected-error-re @+1 {{'dist.reshard' op the size of a sharded tensor must be known: 'tensor<?xf32, {{.*}}>'}}
+  // expected-error-re @+1 {{'dist.reshard' op constraint 3: the size of a sharded tensor must be known: 'tensor<?xf32, {{.*}}>'}}
   %y = dist.reshard %x : tensor<?xf32> -> !x
   return
 }
@@ -296,7 +296,7 @@ func.func @loop(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" =
 
 !x = tensor<8xf32>
 func.func @collective_in_planned(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
-  // expected-error @+1 {{'dist.all_reduce' op is not in a partitioned function ('dist.partitioned')}}
+  // expected-error @+1 {{'dist.all_reduce' op constraint 1: is not in a partitioned function ('dist.partitioned')}}
   %y = dist.all_reduce sum over ["data"] %x : (!x) -> !x
   return
 }

@@ -1,7 +1,7 @@
 // RUN: divisi-opt %s --split-input-file --verify-diagnostics
 
 func.func @operands(%x: tensor<4x8xf32>, %w: tensor<4x16xf32>, %b: tensor<16xf32>) {
-  // expected-error@+1 {{operands do not fit: 'tensor<4x8xf32>' and 'tensor<4x16xf32>'}}
+  // expected-error@+1 {{constraint 2: operands do not fit: 'tensor<4x8xf32>' and 'tensor<4x16xf32>'}}
   %0 = graph.matmul_epilogue bias %x, %w, %b : (tensor<4x8xf32>, tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
   return
 }
@@ -9,7 +9,7 @@ func.func @operands(%x: tensor<4x8xf32>, %w: tensor<4x16xf32>, %b: tensor<16xf32
 // -----
 
 func.func @no_bias(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
-  // expected-error@+1 {{expected a third operand 'tensor<16xf32>'}}
+  // expected-error@+1 {{constraint 4: expected a third operand 'tensor<16xf32>'}}
   %0 = graph.matmul_epilogue bias %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   return
 }
@@ -17,7 +17,7 @@ func.func @no_bias(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) {
 // -----
 
 func.func @wide_bias(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xf32>) {
-  // expected-error@+1 {{expected a third operand 'tensor<16xbf16>'}}
+  // expected-error@+1 {{constraint 4: expected a third operand 'tensor<16xbf16>'}}
   %0 = graph.matmul_epilogue relu %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xf32>) -> tensor<4x16xbf16>
   return
 }
@@ -25,7 +25,7 @@ func.func @wide_bias(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16x
 // -----
 
 func.func @no_sum(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>) {
-  // expected-error@+1 {{expected a second result 'tensor<4xbf16>'}}
+  // expected-error@+1 {{constraint 5: expected a second result 'tensor<4xbf16>'}}
   %0 = graph.matmul_epilogue sum_lhs %x, %w : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
   return
 }
@@ -33,7 +33,7 @@ func.func @no_sum(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>) {
 // -----
 
 func.func @bits(%x: tensor<4x8xbf16>, %w: tensor<8x64xbf16>, %s: tensor<4x8xi8>) {
-  // expected-error@+1 {{expected a multiple of 128 columns of at most 32 bits for relu's bits, got 'tensor<4x64xbf16>'}}
+  // expected-error@+1 {{constraint 6: expected a multiple of 128 columns of at most 32 bits for relu's bits, got 'tensor<4x64xbf16>'}}
   %0 = graph.matmul_epilogue relu_grad %x, %w, %s : (tensor<4x8xbf16>, tensor<8x64xbf16>, tensor<4x8xi8>) -> tensor<4x64xbf16>
   return
 }
@@ -41,7 +41,7 @@ func.func @bits(%x: tensor<4x8xbf16>, %w: tensor<8x64xbf16>, %s: tensor<4x8xi8>)
 // -----
 
 func.func @result(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf16>) {
-  // expected-error@+1 {{expected a result of 4 x 16 'bf16', got 'tensor<4x16xf32>'}}
+  // expected-error@+1 {{constraint 3: expected a result of 4 x 16 'bf16', got 'tensor<4x16xf32>'}}
   %0 = graph.matmul_epilogue bias %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> tensor<4x16xf32>
   return
 }
@@ -49,7 +49,7 @@ func.func @result(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf1
 // -----
 
 func.func @rank(%x: tensor<2x4x8xbf16>, %b: tensor<8xbf16>) {
-  // expected-error@+1 {{expected matrices of floats}}
+  // expected-error@+1 {{constraint 1: expected matrices of floats}}
   %0 = graph.matmul_epilogue bias %x, %x, %b : (tensor<2x4x8xbf16>, tensor<2x4x8xbf16>, tensor<8xbf16>) -> tensor<2x4x8xbf16>
   return
 }
@@ -57,7 +57,7 @@ func.func @rank(%x: tensor<2x4x8xbf16>, %b: tensor<8xbf16>) {
 // -----
 
 func.func @no_third(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>, %b: tensor<16xbf16>) {
-  // expected-error@+1 {{expected no third operand}}
+  // expected-error@+1 {{constraint 4: expected no third operand}}
   %0:2 = graph.matmul_epilogue sum_lhs %x, %w, %b : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> (tensor<4x16xbf16>, tensor<4xbf16>)
   return
 }

@@ -2,7 +2,7 @@
 
 func.func @range(%x: tensor<4x6xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{reduced dimension 2 is out of range or repeated for rank 2}}
+  // expected-error @+1 {{constraint 1: reduced dimension 2 is out of range or repeated for rank 2}}
   %0 = graph.reduce_sum %x {dims = array<i64: 2>} : (tensor<4x6xf32>) -> tensor<4xf32>
   return
 }
@@ -11,7 +11,7 @@ func.func @range(%x: tensor<4x6xf32>) {
 
 func.func @repeated(%x: tensor<4x6xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{reduced dimension 1 is out of range or repeated for rank 2}}
+  // expected-error @+1 {{constraint 1: reduced dimension 1 is out of range or repeated for rank 2}}
   %0 = graph.reduce_prod %x {dims = array<i64: 1, 1>} : (tensor<4x6xf32>) -> tensor<4xf32>
   return
 }
@@ -29,7 +29,7 @@ func.func @kept(%x: tensor<4x6xf32>) {
 
 func.func @argmax(%x: tensor<4x6xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{reduced dimension -1 is out of range}}
+  // expected-error @+1 {{constraint 1: reduced dimension -1 is out of range}}
   %0 = graph.argmax %x {dim = -1 : i64} : (tensor<4x6xf32>) -> tensor<4xi64>
   return
 }
