@@ -105,6 +105,7 @@ def suites(build):
             Suite("pipelines-all", [*pipelines, "--all"]),
             Suite("fuzz-texts-all", [*texts, "--count", "500", "--seed", "1"]),
             Suite("indices-all", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi]),
+            Suite("tsan", [python, str(SOURCE / "test/runtime/races.py"), "--build", str(build / "tsan")]),
             Suite("fuzz-all", [*graphs, "--count", "300", "--seed", "1000000"]),
             Suite("pipelines-draws", [*pipelines, "--draws", "300", "--seed", "1"]),
         ],

@@ -1,14 +1,15 @@
 #include "runtime/main/Signals.h"
 
+#include <atomic>
 #include <csignal>
 
 using namespace divisi::runtime;
 
 namespace {
-volatile std::sig_atomic_t receivedSignal = 0;
-
-volatile std::sig_atomic_t actualSignal = 0;
-bool forwarding = false;
+// (Ranks may be threads of one process, which begin and end beside each other.)
+std::atomic<int> receivedSignal = 0, actualSignal = 0;
+std::atomic<bool> forwarding = false;
+static_assert(std::atomic<int>::is_always_lock_free); // as a signal's handler needs it
 
 int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
 
