@@ -114,7 +114,7 @@ struct MaxPool : LoopInterface::ExternalModel<MaxPool, MaxPoolOp> {
       lowest = s.integer(element, APInt::getSignedMinValue(element.getIntOrFloatBitWidth()).getSExtValue());
     return {lowest, s.integer(s.getBuilder().getI32Type(), -1)};
   }
-  /// The first maximum wins; NaN beats every number.
+  /// The first maximum wins; NaN beats every number, and no number beats it.
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange best, Load load) const {
     auto pool = cast<MaxPoolOp>(op);
     Windows windows = windowsOf(pool);
@@ -125,7 +125,8 @@ struct MaxPool : LoopInterface::ExternalModel<MaxPool, MaxPoolOp> {
     bool noSign = tensorType(pool.getX()).getElementType().isUnsignedInteger();
     Value none = s.op<arith::CmpIOp>(arith::CmpIPredicate::slt, best[1], s.integer(best[1].getType(), 0));
     if (isFloat)
-      better = s.op<arith::CmpFOp>(arith::CmpFPredicate::UGT, value, best[0]);
+      better = s.logicalAnd(s.op<arith::CmpFOp>(arith::CmpFPredicate::UGT, value, best[0]),
+                            s.op<arith::CmpFOp>(arith::CmpFPredicate::ORD, best[0], best[0]));
     else
       better = s.op<arith::CmpIOp>(noSign ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt, value, best[0]);
     better = s.op<arith::OrIOp>(better, none);

@@ -38,11 +38,11 @@ static void addArena(ItemInterface item, Effects &effects) {
   effects.emplace_back(MemoryEffects::Write::get(), Arena::get());
 }
 
-static LogicalResult verifyOffsets(ItemInterface item) {
+static LogicalResult verifyOffsets(ItemInterface item, int constraint) {
   DenseI64ArrayAttr offsets = item.getOffsetsAttr();
   if (offsets && offsets.size() != item->getNumResults())
-    return item.emitOpError("expected 'offsets' with a place for each of ")
-           << item->getNumResults() << " results, got " << offsets.size();
+    return item.emitOpError("constraint ")
+           << constraint << ": expected 'offsets' with a place for each of " << item->getNumResults() << " results, got " << offsets.size();
   return success();
 }
 
@@ -52,16 +52,16 @@ static LogicalResult verifyOffsets(ItemInterface item) {
 LogicalResult KernelOp::verify() {
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getInputs().getTypes())
-    return emitOpError("expected block arguments of the inputs' types");
+    return emitOpError("constraint 1: expected block arguments of the inputs' types");
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield || yield.getValues().getTypes() != getOutputs().getTypes())
-    return emitOpError("expected exec.yield of the outputs' types");
+    return emitOpError("constraint 2: expected exec.yield of the outputs' types");
   for (Value value : yield.getValues())
     if (!value.getDefiningOp() || !value.getDefiningOp()->hasAttr(names::stage))
-      return emitOpError("expected exec.yield of values of operations with 'exec.stage': others are not stored");
+      return emitOpError("constraint 3: expected exec.yield of values of operations with 'exec.stage': others are not stored");
   if (getRows() == 0)
-    return emitOpError("expected at least one row");
-  return verifyOffsets(*this);
+    return emitOpError("constraint 4: expected at least one row");
+  return verifyOffsets(*this, 5);
 }
 
 void KernelOp::getEffects(Effects &effects) { addArena(*this, effects); }
@@ -102,24 +102,24 @@ LogicalResult CallOp::verify() {
   Block &block = getBody().front();
   if (block.getOperations().size() != 2 || !isa<YieldOp>(block.back()) ||
       !isa_and_present<dist::DistDialect, graph::GraphDialect>(block.front().getDialect()))
-    return emitOpError("expected one operation of graph or dist, and a yield of its results");
+    return emitOpError("constraint 1: expected one operation of graph or dist, and a yield of its results");
   Operation *payload = getPayload();
   auto yield = cast<YieldOp>(block.getTerminator());
   if (payload->getOperands() != ValueRange(block.getArguments()) || yield.getValues() != payload->getResults())
-    return emitOpError("expected its operation to have the block's arguments in their order, and the yield its results");
+    return emitOpError("constraint 2: expected its operation to have the block's arguments in their order, and the yield its results");
   if (block.getArgumentTypes() != getInputs().getTypes() || payload->getResultTypes() != getOutputs().getTypes())
-    return emitOpError("expected operands and results of the types of its operation's");
+    return emitOpError("constraint 3: expected operands and results of the types of its operation's");
   if (getId() && !communicates())
-    return emitOpError("has an id, but is no collective or message");
+    return emitOpError("constraint 4: has an id, but is no collective or message");
   auto number = payload->getAttrOfType<IntegerAttr>("id"); // of a message
   if (getIdAttr() && number && number != getIdAttr())
-    return emitOpError("has the id ") << *getId() << ", but its message has " << number.getInt();
+    return emitOpError("constraint 5: has the id ") << *getId() << ", but its message has " << number.getInt();
   if (Value workspace = getWorkspace()) {
     auto type = graph::tensorType(workspace);
     if (type.getRank() != 1 || !type.getElementType().isInteger(8))
-      return emitOpError("expected a workspace of one dimension of i8, got ") << type;
+      return emitOpError("constraint 6: expected a workspace of one dimension of i8, got ") << type;
   }
-  return verifyOffsets(*this);
+  return verifyOffsets(*this, 7);
 }
 
 void CallOp::getEffects(Effects &effects) {
@@ -206,8 +206,8 @@ int64_t AwaitOp::getBytes() { return 0; }
 
 LogicalResult CopyOp::verify() {
   if (!graph::sameShapes(getInput().getType(), getOutput().getType()))
-    return emitOpError("expected a result of the operand's type");
-  return verifyOffsets(*this);
+    return emitOpError("constraint 1: expected a result of the operand's type");
+  return verifyOffsets(*this, 2);
 }
 void CopyOp::getEffects(Effects &effects) { addArena(*this, effects); }
 int64_t CopyOp::getFlops() { return 0; }

@@ -1,6 +1,7 @@
 #ifndef DIVISI_DIALECTS_EXEC_OPS
 #define DIVISI_DIALECTS_EXEC_OPS
 
+include "dialects/Dist/Documentation.td"
 include "dialects/Exec/ItemInterface.td"
 include "dialects/Graph/Interfaces.td"
 include "mlir/IR/OpAsmInterface.td"
@@ -22,7 +23,9 @@ def Exec_Dialect : Dialect {
   }];
 }
 
-class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
+class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>, Documented {
+  let description = documentation;
+}
 
 class Exec_Item<string mnemonic, list<Trait> traits = []>
     : Exec_Op<mnemonic, !listconcat(traits, [ItemInterface, CostInterface,
@@ -31,30 +34,38 @@ class Exec_Item<string mnemonic, list<Trait> traits = []>
     int64_t getFlops();
     int64_t getBytes();
   }];
+  string wanted = [{ `when`: bits of the reports for which alone it runs.}];
+  string placed = [{ `offsets`: where each result lies, in bytes.}];
   let extraClassDeclaration = costs;
+  let removedBy = "code generation";
 }
 
 def Exec_KernelOp : Exec_Item<"kernel", [IsolatedFromAbove, SingleBlock]> {
   let summary = "graph operations fused into one loop nest";
-  let description = [{
-    The region's graph operations are computed row by row: the leading dimensions of every value in `stages` multiply to
-    `rows`, and no row depends on another. Values that are not stages are recomputed wherever they are used. Kernels in a
-    row with one `batch` are launched at once. Inserted by form-kernels.
-
+  let semantics = [{
+    `outputs = body(inputs)`, row by row: the leading dimensions of every value of an operation with 'exec.stage' multiply to
+    `rows`, and no row depends on another. Other values are recomputed wherever they are used. Kernels in a row with one
+    `batch` are launched at once.}];
+  let tensors = [{
+    `inputs` and `outputs`: tensors. `body`: graph operations on the inputs, and exec.yield. `rows`: how many rows.
+    `batch`: the number of a launch.}] # wanted # placed;
+  let constraints = [{
     1. The block's arguments have the types of the inputs.
-    2. `exec.yield` has the outputs' types, and values of operations with 'exec.stage' only.
-    3. There is at least one row.
-    4. `offsets` has a place for each result.
-
-    ```mlir
-    %1 = exec.kernel rows 256 (%0, %b) : (tensor<256x10xf32>, tensor<10xf32>) -> tensor<256x10xf32> {
-    ^bb0(%x: tensor<256x10xf32>, %bias: tensor<10xf32>):
-      %2 = graph.broadcast %bias {dims = array<i64: 1>} : (tensor<10xf32>) -> tensor<256x10xf32>
-      %3 = graph.add %x, %2 {exec.stage} : tensor<256x10xf32>
-      exec.yield %3 : tensor<256x10xf32>
-    }
-    ```
-  }];
+    2. `exec.yield` has the outputs' types.
+    3. It has values of operations with 'exec.stage' only.
+    4. There is at least one row.
+    5. `offsets` has a place for each result.}];
+  let example = [{
+    func.func @f(%0: tensor<256x10xf32>, %b: tensor<10xf32>) -> tensor<256x10xf32> {
+      %1 = exec.kernel rows 256 (%0, %b) : (tensor<256x10xf32>, tensor<10xf32>) -> tensor<256x10xf32> {
+      ^bb0(%x: tensor<256x10xf32>, %bias: tensor<10xf32>):
+        %2 = graph.broadcast %bias {dims = array<i64: 1>} : (tensor<10xf32>) -> tensor<256x10xf32>
+        %3 = graph.add %x, %2 {exec.stage} : tensor<256x10xf32>
+        exec.yield %3 : tensor<256x10xf32>
+      }
+      return %1 : tensor<256x10xf32>
+    } }];
+  let insertedBy = "form-kernels";
   let arguments = (ins I64Attr:$rows, Variadic<AnyRankedTensor>:$inputs, OptionalAttr<I64Attr>:$batch,
                        OptionalAttr<I64Attr>:$when, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
@@ -67,6 +78,21 @@ def Exec_KernelOp : Exec_Item<"kernel", [IsolatedFromAbove, SingleBlock]> {
 
 def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["KernelOp", "CallOp"]>]> {
   let summary = "the results of a kernel or of a call";
+  let semantics = "`results of the operation around it = values`.";
+  let tensors = "`values`: tensors of the types of these results.";
+  let constraints = [{
+    1. It ends the block of an exec.kernel or an exec.call.}];
+  let example = [{
+    func.func @f(%0: tensor<4xf32>) -> tensor<4xf32> {
+      %1 = exec.kernel rows 4 (%0) : (tensor<4xf32>) -> tensor<4xf32> {
+      ^bb0(%x: tensor<4xf32>):
+        %2 = graph.tanh %x {exec.stage} : tensor<4xf32>
+        exec.yield %2 : tensor<4xf32>
+      }
+      return %1 : tensor<4xf32>
+    } }];
+  let insertedBy = "form-kernels";
+  let removedBy = "code generation, with the operation around it";
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
@@ -74,30 +100,30 @@ def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<[
 def Exec_CallOp : Exec_Item<"call", [IsolatedFromAbove, SingleBlock, AttrSizedResultSegments,
                                        DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "one operation that a library or the runtime computes: GEMM, convolution, top-k, a collective, a message";
-  let description = [{
-    outputs = operation(inputs). The operation is of the dialects graph and dist, with its own operands, attributes, verifier and
-    cost; it stands alone in the region, which is printed as the operation's name and attributes. Which service of the
-    runtime computes it, and with which parameters, code generation asks the operation (LibraryInterface).
-
-    `workspace` is memory that a GPU's library may use meanwhile. Collectives and messages have an `id`, equal on all ranks that
-    take part, and a `label`, by which diagnostics name them: place-awaits gives both, and `exec.await` waits for them.
-    They are never merged or removed, for the other ranks expect them.
-
-    Inserted by form-kernels.
-
-    1. The region holds one operation, of graph or dist, on the block's arguments in their order, and a yield of its results in theirs.
-    2. The block's arguments have the types of the inputs, the yielded values those of the outputs.
-    3. Only collectives and messages have an `id`; that of a message is the one of its operation.
-    4. The workspace is a one-dimensional tensor of i8.
-    5. `offsets` has a place for each result, the workspace's last.
-
-    ```mlir
-    %5 = exec.call graph.matmul {transpose_rhs} (%4, %w) {offsets = array<i64: 47232>}
-      : (tensor<32x32xf32>, tensor<10x32xf32>) -> tensor<32x10xf32>
-    %6 = exec.call dist.all_reduce {axes = ["data"], kind = #dist<reduction sum>} (%g) {id = 0 : i64, label = "all_reduce of fc1.bias"}
-      : (tensor<32xf32>) -> tensor<32xf32>
-    ```
-  }];
+  let semantics = [{
+    `outputs = operation(inputs)`. The operation is of the dialects graph and dist, with its own operands, attributes,
+    verifier and cost; it stands alone in the region, which is printed as the operation's name and attributes. Which service of
+    the runtime computes it, and with which parameters, code generation asks the operation (LibraryInterface). Collectives and
+    messages are never merged or removed: the other ranks expect them.}];
+  let tensors = [{
+    `inputs` and `outputs`: the operation's. `workspace`: [bytes] of i8 that a GPU's library may use meanwhile. `body`: the
+    operation and exec.yield. `id`, of collectives and messages: a number that is equal on all ranks that take part. `label`:
+    by which diagnostics name them.}] # wanted # placed;
+  let constraints = [{
+    1. The region holds one operation, of graph or dist, and exec.yield.
+    2. The operation has the block's arguments in their order, and the yield has its results.
+    3. The block's arguments have the types of the inputs, the operation's results those of the outputs.
+    4. Only collectives and messages have an `id`.
+    5. That of a message is the one of its operation.
+    6. The workspace is a one-dimensional tensor of i8.
+    7. `offsets` has a place for each result, the workspace's last.}];
+  let example = [{
+    func.func @f(%x: tensor<32x32xf32>, %w: tensor<10x32xf32>) -> tensor<32x10xf32> attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+      %0 = exec.call graph.matmul {transpose_rhs} (%x, %w) {offsets = array<i64: 47232>} : (tensor<32x32xf32>, tensor<10x32xf32>) -> tensor<32x10xf32>
+      %1 = exec.call dist.all_reduce {axes = ["data"], kind = #dist<reduction sum>} (%0) {id = 0 : i64, label = "all_reduce of y"} : (tensor<32x10xf32>) -> tensor<32x10xf32>
+      return %1 : tensor<32x10xf32>
+    } }];
+  let insertedBy = "form-kernels; place-awaits gives ids and labels";
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, OptionalAttr<I64Attr>:$id, OptionalAttr<StrAttr>:$label,
                        OptionalAttr<I64Attr>:$when, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<AnyRankedTensor>:$outputs, Optional<AnyRankedTensor>:$workspace);
@@ -118,19 +144,31 @@ def Exec_CallOp : Exec_Item<"call", [IsolatedFromAbove, SingleBlock, AttrSizedRe
 
 def Exec_AwaitOp : Exec_Item<"await"> {
   let summary = "waits until a collective or a message is complete";
-  let description = [{
-    `id` is that of the exec.call that started it; `held` are its operands and results, which keep their places until here.
-    Inserted by place-awaits.
-  }];
+  let semantics = "`held after it = operands and results of the completed call` with this `id`; they may be read and written over.";
+  let tensors = "`id`: that of the call. `held`: its operands and results, which keep their places until here." # wanted;
+  let constraints = [{
+    1. An exec.call with this `id` comes before it (not verified).}];
+  let example = [{
+    func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+      %0 = exec.call dist.permute {axes = ["data"], shift = 1 : i64} (%x) {id = 3 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+      exec.await 3(%x, %0) : tensor<4xf32>, tensor<4xf32>
+      return %0 : tensor<4xf32>
+    } }];
+  let insertedBy = "place-awaits";
   let arguments = (ins I64Attr:$id, Variadic<AnyRankedTensor>:$held, OptionalAttr<I64Attr>:$when);
   let assemblyFormat = "$id `(` $held `)` attr-dict `:` type($held)";
 }
 
 def Exec_CopyOp : Exec_Item<"copy"> {
   let summary = "copies a value to another place (a new state that could not be written over the old one)";
-  let description = [{
-    output = input. Inserted by assign-buffers, with its place.
-  }];
+  let semantics = "`output = input`.";
+  let tensors = "`input` and `output`: tensors of one shape and element type." # wanted # placed;
+  let constraints = [{
+    1. `output` has the shape and element type of `input`.
+    2. `offsets` has a place for it.}];
+  let example = [{
+    %0 = exec.copy %x {offsets = array<i64: 64>} : (tensor<4xf32>) -> tensor<4xf32>}];
+  let insertedBy = "assign-buffers";
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<I64Attr>:$when, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$input attr-dict `:` functional-type($input, $output)";

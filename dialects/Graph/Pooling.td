@@ -26,7 +26,7 @@ def Graph_MaxPoolOp : Graph_PoolOp<"max_pool", "x", "result", [AllElementTypesMa
   let summary = "maximum of each window, and the row-major position of the first maximum within its window";
   let semantics = [{
     `result[p..] = max over k.. in [0, window) of x[strides * p + dilations * k - pads_low]`, of the elements that x
-    has. A NaN takes the place of what is before it in the window, and gives it to what is behind it. `position[p..]` is
+    has. NaN is the maximum of a window that has one. `position[p..]` is
     the row-major number of the first such k.., and -1 if x has no element there.}];
   let tensors = "`x`: [d..], numbers. `result`: [p..] of x's element type. `position`: [p..] of i32." # attributes;
   let constraints = common # [{

@@ -5,6 +5,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include "llvm/Support/Error.h"
+
 namespace divisi::planning {
 #define GEN_PASS_DECL
 #include "passes/Planning/Passes.h.inc"

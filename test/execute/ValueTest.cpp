@@ -90,6 +90,22 @@ TEST_F(ValueTest, ExtremaAreAtTheFirstNan) {
   }
 }
 
+/// As PyTorch's max_pool1d(kernel_size=3): a NaN stays the maximum of its window, whatever comes behind it.
+TEST_F(ValueTest, MaxPoolKeepsNan) {
+  auto f = compile("func.func @forward(%x: tensor<9xf32>) -> (tensor<3xf32>, tensor<3xi32>) {\n"
+                   "  %y, %p = graph.max_pool %x {window = array<i64: 3>, strides = array<i64: 3>, dilations = array<i64: 1>, "
+                   "pads_low = array<i64: 0>} : (tensor<9xf32>) -> (tensor<3xf32>, tensor<3xi32>)\n"
+                   "  return %y, %p : tensor<3xf32>, tensor<3xi32>\n}",
+                   false);
+  ASSERT_TRUE(f);
+  fill<float>(f->inputs[0], {1, NAN, 5, NAN, 2, 1, 2, 3, 1});
+  f->run(&runtime);
+  std::vector<float> maxima = valuesOf<float>(f->outputs[0]);
+  EXPECT_TRUE(std::isnan(maxima[0]) && std::isnan(maxima[1])) << maxima[0] << " " << maxima[1];
+  EXPECT_EQ(maxima[2], 3);
+  EXPECT_EQ(valuesOf<int32_t>(f->outputs[1]), (std::vector<int32_t>{1, 0, 1}));
+}
+
 /// Long chains become several kernels: recursion and compilers have their limits.
 TEST_F(ValueTest, LongChains) {
   std::string text = "func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %c = graph.constant dense<1.0> : "

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 # Operations are described in these folders; each new dialect belongs here.
-DOCUMENTED = ("dialects/Dist/", "dialects/Graph/")
+DOCUMENTED = ("dialects/Dist/", "dialects/Exec/", "dialects/Graph/")
 TOOLS = "/usr/lib/llvm-22/bin"
 PARTS = re.compile(
     r"\*\*Semantics\.\*\*(?P<semantics>.*)\*\*Operands and results\.\*\*(?P<tensors>.*)\*\*Constraints\.\*\*"

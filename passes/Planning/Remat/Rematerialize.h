@@ -2,6 +2,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/Support/Error.h"
+
 #include <string>
 #include <vector>
 
