@@ -96,7 +96,7 @@
 
 // RUN: sed 's/ loc("[^"]*")//' %s > %t/nameless.mlir
 // RUN: divisi compile %t/nameless.mlir --remat all --emit exec 2>&1 >%t/exec | FileCheck %s --check-prefix=NONE
-// NONE: warning: no part of the forward pass is computed again
+// NONE: warning: no segment of the forward pass is recomputed
 // RUN: not divisi compile %s --remat some --emit dist 2>&1 | FileCheck %s --check-prefix=WORD
 // WORD: error: --remat: expected none, all, auto or a number of parts, got 'some'
 
