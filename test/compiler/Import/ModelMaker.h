@@ -1,5 +1,6 @@
 #pragma once
 #include "compiler/Import/Import.h"
+#include "dialects/Graph/Nodes.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -133,13 +134,14 @@ protected:
   mlir::FailureOr<ImportedModel> import(const ModelMaker &maker) {
     return importBytes(maker.model.SerializePartialAsString());
   }
-  /// The module's text, or "" after a failure.
+  /// The module's text without identities, or "" after a failure.
   std::string text(const ModelMaker &maker) {
     auto model = import(maker);
     EXPECT_TRUE(mlir::succeeded(model)) << error();
     std::string result;
     if (mlir::succeeded(model)) {
       llvm::raw_string_ostream stream(result);
+      divisi::graph::HiddenNodes hidden(*model->module);
       model->module->print(stream);
       warnings = model->warnings;
     }
