@@ -55,7 +55,7 @@ llvm::Expected<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module
     if (compiled >= mostCompiled && !alone)
       continue;
     if (failed(compileTasks(module, cluster, database, candidate)))
-      return llvm::createStringError(""); // a diagnostic has told
+      return told();
     compiled += !alone;
     comparable &= candidate.measured > 0;
   }

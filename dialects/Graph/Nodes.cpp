@@ -87,7 +87,8 @@ void graph::nameNodes(Operation *function) {
   SmallVector<Derived> derived;
   SmallVector<Operation *> constants;
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op == function || op->hasTrait<OpTrait::IsTerminator>())
+    // What is made of operations (kernels, calls) holds them, and has no identity of its own.
+    if (!isa_and_present<GraphDialect, dist::DistDialect>(op->getDialect()))
       return;
     StringAttr node = attributeOf(op);
     if (node && taken.insert(node).second)

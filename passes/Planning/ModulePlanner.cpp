@@ -37,9 +37,6 @@ void planning::separateScalars(ModuleOp module) {
   graph::nameNodes(module);
 }
 
-/// Of what a diagnostic has told.
-static llvm::Error told() { return llvm::createStringError(""); }
-
 llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const dist::Mesh &mesh,
                                                                const StrategyOptions &options) {
   std::vector<NamedPad> pads;

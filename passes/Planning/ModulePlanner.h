@@ -10,6 +10,9 @@ struct ModuleCandidate : Candidate {
   std::shared_ptr<const Planner> planner; // that made it, of the problem as it is padded
 };
 
+/// An error without text: of what a diagnostic has told.
+inline llvm::Error told() { return llvm::createStringError(""); }
+
 /// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete.
 /// Where sizes do not divide over a mesh, the module is also planned padded; where memory is short, also with parts of
 /// the forward pass recomputed (rematSegments), if `options.remat` leaves that open. An error says

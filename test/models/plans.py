@@ -371,7 +371,7 @@ def plans_given_back(p):
 def laid_out(dump):
     """Bytes that the compiler lays out: at most, and at least without the largest workspace of a library, which plans do not count."""
     arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
-    return arena, arena - max((int(size) for size in re.findall(r"(\d+)\] \{[^}]*exec\.workspace", dump)), default=0)
+    return arena, arena - max((int(size) for size in re.findall(r"\) workspace .*tensor<(\d+)xi8>\)$", dump, re.MULTILINE)), default=0)
 
 
 def is_foreseen(expected, dump, tolerance):

@@ -148,8 +148,6 @@ struct Attempt {
     return succeeded(done) ? llvm::Error::success() : told();
   }
 
-  static llvm::Error told() { return llvm::createStringError(""); }
-
 
   bool hasBatchNorm = false;
   ModelFlags flags;

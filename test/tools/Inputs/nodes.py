@@ -1,5 +1,5 @@
-"""Identities in a dump. `nodes.py strip` copies it without them; `nodes.py check FILE ...` exits with 1 if an operation has none, or a
-function one twice; `nodes.py same FILE FILE` if the files have different ones."""
+"""Identities in a dump. `nodes.py strip` copies it without them; `nodes.py check FILE ...` exits with 1 if an operation of graph or dist has
+none, or a function one twice; `nodes.py same FILE FILE` if the files have different ones."""
 import collections
 import re
 import sys
@@ -16,7 +16,7 @@ def check(text):
     wrong = []
     for function in re.split(r"^  func\.func ", text, flags=re.M)[1:]:
         for line in function.splitlines():
-            if re.search(r"= (graph|dist|exec)\.\w", line) and not re.search(NODE, line):
+            if re.search(r"(= |exec\.call )(graph|dist)\.\w", line) and not re.search(NODE, line):
                 wrong.append("no identity: " + line.strip()[:150])
         counts = collections.Counter(re.findall(NODE, function))
         wrong += [f"{count} times in @{function[1:30]}: {node}" for node, count in counts.items() if count > 1]
