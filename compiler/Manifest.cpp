@@ -170,7 +170,7 @@ static json::Object tablesOf(ModuleOp module) {
 /// A collective or message of a task.
 static json::Object collective(exec::CallOp call, const dist::Mesh &mesh) {
   json::Object entry{{"id", (int64_t)*call.getId()}, {"name", call.getLabel().value_or("")}};
-  auto names = call.getPayload()->getAttrOfType<ArrayAttr>("axes");
+  ArrayAttr names = call.getAxes();
   if (!names) // a message
     return entry;
   json::Array axes;

@@ -76,7 +76,7 @@ ProgramCall describe(exec::CallOp op, ArrayAttr axes, const dist::Mesh &mesh) {
 }
 
 ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
-  if (auto axes = op.communicates() ? op.getPayload()->getAttrOfType<ArrayAttr>("axes") : ArrayAttr())
+  if (ArrayAttr axes = op.getAxes())
     return describe(op, axes, mesh);
   if (op.isMessage()) // (no key: what a message takes depends on when the other side is ready)
     return {op.getPayload()->getName().stripDialect().str(), "", "", (int64_t)*op.getId()};

@@ -32,9 +32,9 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
       if (!call.communicates())
         return;
       call.setLabel(describe(call));
-      if (auto id = idOfMessage(call)) {
-        call.setId(*id);
-        next = std::max(next, *id + 1);
+      if (IntegerAttr id = call.getMessageId()) {
+        call.setIdAttr(id);
+        next = std::max(next, id.getInt() + 1);
       }
     });
     for (auto task : getOperation().getOps<func::FuncOp>())
@@ -53,12 +53,6 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   }
 
 private:
-  static std::optional<int64_t> idOfMessage(exec::CallOp call) {
-    if (!call.isMessage())
-      return std::nullopt;
-    return call.getPayload()->getAttrOfType<IntegerAttr>("id").getInt();
-  }
-
   /// Before the first user, or before `last` if that comes earlier.
   static void place(exec::CallOp call, Operation *last) {
     Operation *first = call->getUsers().empty() ? call->getNextNode() : nullptr;

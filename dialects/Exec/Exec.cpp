@@ -97,6 +97,12 @@ void CallOp::build(OpBuilder &builder, OperationState &state, Operation *operati
 Operation *CallOp::getPayload() { return &getBody().front().front(); }
 bool CallOp::communicates() { return isa<dist::DistDialect>(getPayload()->getDialect()); }
 bool CallOp::isMessage() { return isa<dist::SendOp, dist::ReceiveOp>(getPayload()); }
+IntegerAttr CallOp::getMessageId() {
+  return isMessage() ? getPayload()->getAttrOfType<IntegerAttr>("id") : IntegerAttr();
+}
+ArrayAttr CallOp::getAxes() {
+  return communicates() ? getPayload()->getAttrOfType<ArrayAttr>("axes") : ArrayAttr();
+}
 
 LogicalResult CallOp::verify() {
   Block &block = getBody().front();
@@ -111,7 +117,7 @@ LogicalResult CallOp::verify() {
     return emitOpError("constraint 3: expected operands and results of the types of its operation's");
   if (getId() && !communicates())
     return emitOpError("constraint 4: has an id, but is no collective or message");
-  auto number = payload->getAttrOfType<IntegerAttr>("id"); // of a message
+  IntegerAttr number = getMessageId();
   if (getIdAttr() && number && number != getIdAttr())
     return emitOpError("constraint 5: has the id ") << *getId() << ", but its message has " << number.getInt();
   if (Value workspace = getWorkspace()) {

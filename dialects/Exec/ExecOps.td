@@ -139,6 +139,10 @@ def Exec_CallOp : Exec_Item<"call", [IsolatedFromAbove, SingleBlock, AttrSizedRe
     bool communicates();
     /// A message to or from one other stage.
     bool isMessage();
+    /// The id that a message has on both sides; null of others.
+    ::mlir::IntegerAttr getMessageId();
+    /// The axes of the mesh along which a collective's group lies; null of others.
+    ::mlir::ArrayAttr getAxes();
   }];
 }
 

@@ -157,8 +157,7 @@ private:
         options.pins.push_back({tensor.name, std::vector<std::vector<std::string>>(tensor.shape.size())});
     dist::Mesh mesh;
     mesh.axes.push_back({"data", count});
-    auto found = llvm::expectedToOptional(planning::planByStrategy(problem->problem, mesh, options));
-    auto plan = found ? std::move(found->plan) : std::nullopt;
+    auto plan = planning::planIfAny(problem->problem, mesh, options);
     if (!plan || problem->problem.batchDims.empty())
       return getOperation().emitError("the batch cannot be split into ") << (int64_t)count << " microbatches";
     mesh.axes[0].name = timeAxis.str();

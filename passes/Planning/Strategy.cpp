@@ -239,3 +239,8 @@ llvm::Expected<StrategyPlan> planning::planByStrategy(const Problem &problem, co
                                                       const StrategyOptions &options) {
   return Planner(problem, mesh, options).run();
 }
+
+std::optional<Plan> planning::planIfAny(const Problem &problem, const Mesh &mesh, const StrategyOptions &options) {
+  auto found = llvm::expectedToOptional(planByStrategy(problem, mesh, options));
+  return found ? std::move(found->plan) : std::nullopt;
+}

@@ -33,5 +33,7 @@ struct StrategyPlan {
 /// says what is wrong with a pin.
 llvm::Expected<StrategyPlan> planByStrategy(const Problem &problem, const dist::Mesh &mesh,
                                             const StrategyOptions &options);
+/// Its plan, if the pins hold and all sizes divide.
+std::optional<Plan> planIfAny(const Problem &problem, const dist::Mesh &mesh, const StrategyOptions &options);
 
 } // namespace divisi::planning

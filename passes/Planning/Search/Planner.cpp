@@ -131,12 +131,6 @@ llvm::Expected<std::map<int, Sharding>> placesOf(const Problem &problem, const M
   return result;
 }
 
-/// The plan of a strategy, if its pins hold and all sizes divide.
-std::optional<Plan> planIfAny(const Problem &problem, const Mesh &mesh, const StrategyOptions &options) {
-  auto found = llvm::expectedToOptional(planByStrategy(problem, mesh, options));
-  return found ? std::move(found->plan) : std::nullopt;
-}
-
 /// Whether a search finds the same as on another of the meshes, where the names of the axes are exchanged.
 bool hasNamesExchanged(const Mesh &mesh, const PlannerOptions &options) {
   return mesh.axes[0].name == "model" && options.meshes.size() > 1;
