@@ -137,9 +137,9 @@ private:
   std::string path;
 };
 
-/// Waits for the launcher's end, which is forced when none of its processes is left: mpirun waits for ever where a rank was
-/// killed while it said hello (PMIx 4.2.2 and later free its description twice).
-int waitFor(pid_t launcher) {
+/// Waits for a process's end. That of mpirun is forced when none of its processes is left: it waits for ever where a rank was
+/// killed while it said hello (PMIx 4.2.2 and later free its description twice). Those of srun are not its children.
+int waitFor(pid_t launcher, bool isMpirun) {
   constexpr int before = 300, after = 50; // tenths of a second without a process: before there was one, and after
   sigset_t ended;
   sigemptyset(&ended);
@@ -151,7 +151,7 @@ int waitFor(pid_t launcher) {
     timespec pause = {often ? 0 : 1, often ? 100'000'000 : 0};
     if (sigtimedwait(&ended, nullptr, &pause) >= 0 || errno == EINTR)
       continue;
-    bool living = direct || divisi::tools::hasLivingChildren(launcher);
+    bool living = !isMpirun || divisi::tools::hasLivingChildren(launcher);
     seen = seen || living;
     alone = living ? 0 : alone + 1;
     if (alone < (seen ? after : before))
@@ -202,7 +202,7 @@ Ending execute(const Words &words) {
   if (started && asked) // before there was a child to pass it on to
     kill(pid, SIGTERM);
   if (started)
-    status = waitFor(pid);
+    status = waitFor(pid, words[0] == "mpirun");
   else if (pid > 0)
     waitpid(pid, &status, 0);
   child = 0;
