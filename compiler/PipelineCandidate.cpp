@@ -59,7 +59,8 @@ std::unique_ptr<StepInParts::Priced> StepInParts::price(const Cluster &cluster, 
   auto priced = std::make_unique<Priced>();
   priced->plan = {planner->price(cluster, mesh, plan, name, expansion), {}, planner};
   priced->costs =
-      std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, std::move(expansion), cluster);
+      std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, planner->items(),
+                                               std::move(expansion), cluster);
   return priced;
 }
 
@@ -101,8 +102,8 @@ FailureOr<PipelineCandidate> StepInParts::simulateNarrow(const dist::Mesh &mesh,
   Expansion expansion = expand(problem.problem, mesh, narrowed);
   Priced priced;
   priced.plan = {planner->price(cluster, mesh, narrowed, name, expansion), {}, planner};
-  priced.costs = std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced.plan, std::move(expansion),
-                                                          cluster, options.axes);
+  priced.costs = std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced.plan, planner->items(),
+                                                          std::move(expansion), cluster, options.axes);
   auto candidate = simulate(priced, options, cluster, *placement);
   if (succeeded(candidate))
     candidate->plan.plan = plan; // narrowed where it is applied

@@ -1,6 +1,6 @@
 #include "codegen/Cuda/Mapping.h"
 
-#include "codegen/Kernels/Traffic.h"
+#include "step/Traffic.h"
 #include "codegen/Lowering/ScalarBuilder.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -62,9 +62,9 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   mapping.count = rows;
   mapping.group = most >= longRow ? threadsOfRow : warp;
   mapping.perBlock = mapping.group == warp ? threadsOfWarps / warp : 1;
-  while (mapping.perBlock > 1 && mapping.perBlock * temporaryBytes > sharedBytes)
+  while (mapping.perBlock > 1 && mapping.perBlock * temporaryBytes > step::sharedBytes)
     mapping.perBlock /= 2;
-  mapping.scratch = mapping.perBlock * temporaryBytes > sharedBytes;
+  mapping.scratch = mapping.perBlock * temporaryBytes > step::sharedBytes;
   return mapping;
 }
 

@@ -1,6 +1,6 @@
 #include "codegen/Kernels/BatchKernels.h"
 
-#include "codegen/Kernels/FusionPlan.h"
+#include "codegen/Kernels/FusedBlock.h"
 #include "codegen/Kernels/Passes.h"
 
 using namespace mlir;
@@ -16,7 +16,7 @@ static constexpr size_t mostBuffers = 500, mostMembers = 64;
 static bool isOfElements(exec::KernelOp kernel) {
   return kernel.getRows() > 1 && llvm::all_of(kernel.getBody().front(), [&](Operation &op) {
            return !op.hasAttr(exec::names::stage) ||
-                  (FusionPlan::isPointwise(&op) &&
+                  (isPointwise(&op) &&
                    graph::tensorType(op.getResult(0)).getNumElements() == (int64_t)kernel.getRows());
          });
 }

@@ -1,4 +1,4 @@
-#include "codegen/Kernels/FusionPlan.h"
+#include "codegen/Kernels/FusedBlock.h"
 #include "codegen/Kernels/Passes.h"
 #include "dialects/Graph/GraphBuilder.h"
 
@@ -21,11 +21,11 @@ bool isInlinedConstant(Operation *op) {
 
 /// What one kernel holds: its stages and everything that is recomputed in it.
 struct Body {
-  const FusionPlan::Kernel *kernel;
+  const FusedBlock::Kernel *kernel;
   llvm::SetVector<Value> inputs;
   llvm::SmallPtrSet<Operation *, 16> members;
 
-  void add(Operation *op, const FusionPlan &plan) {
+  void add(Operation *op, const FusedBlock &plan) {
     if (!members.insert(op).second)
       return;
     for (Value operand : op->getOperands()) {
@@ -82,7 +82,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
     replaceEmpty(block);
     dropBarriers(block);
     dropDeadCode(block);
-    FusionPlan plan(block, forGpu);
+    FusedBlock plan(block, forGpu);
     SmallVector<Body> bodies;
     replacements.clear();
     llvm::DenseSet<Value> needed; // by another kernel or by something that is no kernel
@@ -110,7 +110,7 @@ private:
   SmallVector<std::pair<Value, Value>> replacements; // of stages by their kernels' results
 
   /// A reshape that is not recomputed in kernels but names a whole buffer.
-  static bool isView(Operation *op, const FusionPlan &plan) {
+  static bool isView(Operation *op, const FusedBlock &plan) {
     return isa<graph::ReshapeOp>(op) && !plan.isStage(op) &&
            llvm::any_of(op->getUsers(), [](Operation *user) { return !isa<LoopInterface, SerialInterface>(user); });
   }

@@ -75,7 +75,7 @@ def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
   let description = [{
     Input: simple graph operations (after decompose). Output: exec.kernel, exec.call, constants, and reshapes of whole
     buffers. Fails when an operation has no lowering. Which values are computed once and which are recomputed where they
-    are used: see FusionPlan.h. Barriers of reshapes are gone.
+    are used: see step/Fusion.h. Barriers of reshapes are gone.
   }];
   let options = [Option<"forGpu", "for-gpu", "bool", "false", "compute again in a kernel what would take longer to read">];
   let dependentDialects = ["::divisi::exec::ExecDialect", "::divisi::graph::GraphDialect"];

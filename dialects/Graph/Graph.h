@@ -1,5 +1,6 @@
 #pragma once
 #include "dialects/Dist/ShardingRule.h"
+#include "dialects/Graph/Form.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

@@ -17,6 +17,8 @@ class Graph_ScatterFamily<string mnemonic>
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  code serial = [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::serial; } }];
+  let extraClassDeclaration = serial;
 }
 
 def Graph_GatherOp : Graph_GatherFamily<"gather"> {
@@ -52,7 +54,7 @@ def Graph_ScatterAddOp : Graph_ScatterFamily<"scatter_add"> {
     %y = graph.scatter_add %x, %i, %u {dim = 0 : i64} : (tensor<4x6xf32>, tensor<3xi64>, tensor<3x6xf32>) -> tensor<4x6xf32>}];
   let insertedBy = "make-train (the gradient of graph.gather)";
   let arguments = (ins AnyRankedTensor:$x, RankedTensorOf<[I64]>:$indices, AnyRankedTensor:$updates, I64Attr:$dim);
-  let extraClassDeclaration = [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
+  let extraClassDeclaration = serial # [{ ::mlir::Value makeLocal(::divisi::dist::LocalContext &context); }];
 }
 
 def Graph_GatherElementsOp : Graph_GatherFamily<"gather_elements"> {
@@ -152,6 +154,7 @@ def Graph_CumsumOp : Graph_Op<"cumsum", [CostInterface, AllTypesMatch<["x", "res
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::serial; } }];
 }
 
 def Graph_TopKOp : Graph_InferredOp<"top_k", [CostInterface]> {
@@ -173,6 +176,7 @@ def Graph_TopKOp : Graph_InferredOp<"top_k", [CostInterface]> {
   let removedBy = "expand-top-k for GPUs and at most 512 elements, else form-kernels, which makes an exec.call of it";
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$k, I64Attr:$dim, UnitAttr:$smallest);
   let results = (outs AnyRankedTensor:$values, RankedTensorOf<[I64]>:$indices);
+  let extraClassDeclaration = inferred # [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; } }];
 }
 
 #endif

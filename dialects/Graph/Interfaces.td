@@ -22,14 +22,16 @@ def GradientInterface : OpInterface<"GradientInterface"> {
 def CostInterface : OpInterface<"CostInterface"> {
   let cppNamespace = "::divisi::graph";
   let description = [{
-    Facet 4 of an operation: its arithmetic and its traffic on one device. Both follow from the factors of its sharding
-    rule unless the operation says otherwise.
+    Facet 4 of an operation: its arithmetic and its traffic on one device, and how they come about. Arithmetic and traffic
+    follow from the factors of its sharding rule unless the operation says otherwise.
   }];
   let methods = [
     InterfaceMethod<"Floating-point operations per point of the iteration space (the product of all factors).",
       "int64_t", "getFlopsPerPoint", (ins), "", [{ return 1; }]>,
     InterfaceMethod<"Floating-point operations of the whole operation.",
       "int64_t", "getFlops", (ins), "", [{ return ::divisi::graph::flopsFromRule($_op); }]>,
+    InterfaceMethod<"How a program computes the operation.",
+      "::divisi::graph::Form", "getForm", (ins), "", [{ return ::divisi::graph::Form::elementwise; }]>,
     InterfaceMethod<"Bytes that a GPU's library may use beside operands and results while it computes the operation.",
       "int64_t", "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Bytes of all operands and results, each once.",

@@ -20,6 +20,8 @@ class Graph_PoolOp<string mnemonic, string large, string small, list<Trait> trai
       pads_low = array<i64: 0, 0, 1, 0>} }];
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  code reduction = [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::reduction; } }];
+  let extraClassDeclaration = reduction;
 }
 
 def Graph_MaxPoolOp : Graph_PoolOp<"max_pool", "x", "result", [AllElementTypesMatch<["x", "result"]>]> {
@@ -59,7 +61,7 @@ def Graph_MaxPoolGradOp : Graph_PoolOp<"max_pool_grad", "result", "gradient", [A
   let arguments = (ins AnyRankedTensor:$gradient, RankedTensorOf<[I32]>:$position, DenseI64ArrayAttr:$window,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads_low);
   let results = (outs AnyRankedTensor:$result);
-  let extraClassDeclaration = [{ bool hasGradient() { return false; } }];
+  let extraClassDeclaration = reduction # [{ bool hasGradient() { return false; } }];
 }
 
 def Graph_SumPoolOp : Graph_PoolOp<"sum_pool", "x", "result", [AllElementTypesMatch<["x", "result"]>]> {

@@ -17,6 +17,7 @@ class Graph_Reduction<string mnemonic, string text, string equation, string from
   let insertedBy = from;
   let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$dims);
   let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = inferred # [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::reduction; } }];
 }
 def Graph_ReduceSumOp : Graph_Reduction<"reduce_sum", "sum over dims, which the result lacks",
     "sum over j.. of x[i.., j..]", [{the importer (ReduceSum and its kin, losses, Einsum), gradients (of graph.broadcast and of
@@ -49,6 +50,7 @@ def Graph_AccumulateOp : Graph_InferredOp<"accumulate", [CostInterface]> {
   let removedBy = "split-tasks";
   let arguments = (ins AnyRankedTensor:$x);
   let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = inferred # [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; } }];
 }
 
 class Graph_ArgReduction<string mnemonic, string text, string extremum, string from>
@@ -67,6 +69,7 @@ class Graph_ArgReduction<string mnemonic, string text, string extremum, string f
   let insertedBy = from;
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$dim, UnitAttr:$last);
   let results = (outs RankedTensorOf<[I64]>:$result);
+  let extraClassDeclaration = inferred # [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::scan; } }];
 }
 def Graph_ArgMaxOp : Graph_ArgReduction<"argmax", "index of the maximum along a dimension", "max",
     "the importer (ArgMax, Hardmax), and make-train and make-evaluate (accuracy)">;

@@ -20,6 +20,7 @@ def Graph_ConstantOp : Graph_Op<"constant", [ConstantLike, AllTypesMatch<["value
   let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
   let extraClassDeclaration = [{
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::constant; }
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
     void growResult(unsigned result, ::mlir::RankedTensorType type);
   }];
@@ -83,6 +84,7 @@ def Graph_ReshapeOp : Graph_Op<"reshape", [CostInterface]> {
     buffer; a view stays, and assign-buffers gives it the place of x}];
   let arguments = (ins AnyRankedTensor:$x, UnitAttr:$barrier);
   let results = (outs AnyRankedTensor:$result);
+  let extraClassDeclaration = [{ ::divisi::graph::Form getForm() { return ::divisi::graph::Form::view; } }];
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let hasFolder = 1;

@@ -12,9 +12,9 @@ using namespace divisi::pipelining;
 using namespace divisi::planning;
 
 StageCosts::StageCosts(func::FuncOp train, const StepParts &parts, const ModuleProblem &problem, const Candidate &plan,
-                       Expansion expansion, const Cluster &cluster, dist::StageAxes axes)
+                       const FusedProblem &fused, Expansion expansion, const Cluster &cluster, dist::StageAxes axes)
     : train(train), parts(parts), problem(problem), plan(plan), cluster(cluster), expansion(std::move(expansion)),
-      axes(std::move(axes)), groups(problem.problem, /*evaluation=*/false), computing(plan.prediction.operations),
+      axes(std::move(axes)), fused(fused), computing(plan.prediction.operations),
       communicating(problem.ops.size(), 0) {
   for (Operation &op : train.getBody().front().without_terminator())
     position.try_emplace(&op, position.size());
@@ -112,7 +112,7 @@ std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation 
       continue;
     Part part = parts.at(&op);
     for (Value value : op.getResults()) {
-      if (!groups.stored[problem.tensorOf.lookup(value)])
+      if (!fused.stored[problem.tensorOf.lookup(value)])
         continue;
       auto live = [&](int first, int last) {
         change[stageOf(&op)][first] += bytesOf(value);

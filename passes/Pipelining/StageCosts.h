@@ -12,8 +12,8 @@ public:
   /// `parts` are those of @train. `problem` is that of the module; the prediction of `plan` is for a step of one
   /// microbatch, and `expansion` is the plan's. `axes`: of the plan's mesh that stages have, if these differ.
   StageCosts(mlir::func::FuncOp train, const StepParts &parts, const planning::ModuleProblem &problem,
-             const planning::Candidate &plan, planning::Expansion expansion, const planning::Cluster &cluster,
-             dist::StageAxes axes = {});
+             const planning::Candidate &plan, const planning::FusedProblem &fused, planning::Expansion expansion,
+             const planning::Cluster &cluster, dist::StageAxes axes = {});
 
   /// For cutting the model where the slowest stage is fastest.
   StageWeights weights() const;
@@ -51,7 +51,7 @@ private:
   const planning::Cluster &cluster;
   planning::Expansion expansion;
   dist::StageAxes axes;
-  planning::Groups groups;                         // which values are stored
+  const planning::FusedProblem &fused;             // which values are stored
   llvm::DenseMap<mlir::Operation *, int> position; // in the program
   std::vector<double> computing, communicating;    // by operation of the problem, seconds
 };

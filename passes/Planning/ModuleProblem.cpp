@@ -122,7 +122,7 @@ private:
       return failure();
     Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
     if (auto cost = dyn_cast<graph::CostInterface>(op))
-      entry.flops = cost.getFlops();
+      entry.flops = cost.getFlops(), entry.form = cost.getForm(), entry.pointFlops = cost.getFlopsPerPoint();
     entry.tf32 = op.hasAttr(graph::names::tf32);
     entry.fp16 = llvm::any_of(op.getOperandTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
     entry.name = graph::pathOf(&op);

@@ -1,5 +1,6 @@
 #pragma once
 #include "dialects/Dist/FactorAxes.h"
+#include "dialects/Graph/Form.h"
 
 namespace divisi::planning {
 
@@ -32,6 +33,8 @@ struct Problem {
     int64_t flops = 0;                        // of the whole operation
     bool tf32 = false, fp16 = false;          // of products: in TF32; of operands in fp16 (other 16 bits are bf16)
     std::string name, kind;                   // of the ONNX node, and of the operation
+    graph::Form form = graph::Form::elementwise;
+    int64_t pointFlops = 0; // of a point of its iteration space
   };
   /// What a function returns: renews the state (a tensor, split alike if that is possible), or is read whole (-1).
   struct Output {

@@ -120,6 +120,26 @@ TEST_F(Facets, CostsAreSensible) {
   EXPECT_EQ(cast<graph::CostInterface>(matmul).getFlops(), 2 * 4 * 8 * 2);
 }
 
+/// What planning is told of a lowering is true of it.
+TEST_F(Facets, FormsAreThoseOfTheLowerings) {
+  using graph::Form;
+  forEachSample([&](Operation *op) {
+    Form form = cast<graph::CostInterface>(op).getForm();
+    if (auto loop = dyn_cast<codegen::LoopInterface>(op)) {
+      bool reduces = loop.getLoopDomain().hasReduction();
+      EXPECT_EQ(form, reduces                    ? Form::reduction
+                      : isa<graph::ReshapeOp>(op) ? Form::view
+                                                  : Form::elementwise);
+    } else if (auto serial = dyn_cast<codegen::SerialInterface>(op)) {
+      EXPECT_EQ(form, serial.readsOnce() ? Form::scan : Form::serial);
+    } else if (isa<codegen::LibraryInterface>(op)) {
+      EXPECT_EQ(form, Form::call);
+    } else {
+      EXPECT_EQ(form, isa<graph::ConstantOp>(op) ? Form::constant : Form::elementwise); // what is decomposed
+    }
+  });
+}
+
 TEST_F(Facets, GradientsHaveTheTypesOfTheirOperands) {
   std::set<std::string> without;
   forEachSample([&](Operation *op) {

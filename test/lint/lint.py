@@ -17,15 +17,16 @@ import sys
 import op_docs
 
 ABI = "runtime/include/divisi/abi.h"
-LAYERS = ("dialects", "passes", "codegen", "compiler", "tools", "runtime")
+LAYERS = ("dialects", "step", "passes", "codegen", "compiler", "tools", "runtime")
 # By the longest prefix of a file's path: the prefixes of what it may include among our own files.
 MAY_INCLUDE = {
     "dialects/": ("dialects/",),
     "dialects/Dist/": ("dialects/Dist/",),
-    "passes/": ("dialects/", "passes/"),
-    "codegen/": ("dialects/", "codegen/", ABI),
-    "compiler/": ("dialects/", "passes/", "codegen/", "compiler/", ABI),
-    "tools/": ("dialects/", "passes/", "codegen/", "compiler/", "tools/", "runtime/"),
+    "step/": ("dialects/", "step/"),
+    "passes/": ("dialects/", "step/", "passes/"),
+    "codegen/": ("dialects/", "step/", "codegen/", ABI),
+    "compiler/": ("dialects/", "step/", "passes/", "codegen/", "compiler/", ABI),
+    "tools/": ("dialects/", "step/", "passes/", "codegen/", "compiler/", "tools/", "runtime/"),
     "runtime/": ("runtime/",),
 }
 FOREIGN_TO_RUNTIME = ("llvm/", "llvm-c/", "mlir/", "mlir-c/", "clang/")

@@ -16,10 +16,14 @@ CostModel::CostModel(const Cluster &cluster, const Mesh &mesh) : cluster(cluster
   }
 }
 
-double CostModel::compute(double flops, double bytes, Precision precision) const {
+double CostModel::item(double flops, double bytes, Precision precision, bool launches) const {
   const Cluster::Device &device = cluster.device;
   return std::max({flops / (device.flops[precision] * device.computeEfficiency),
-                   bytes / (device.bandwidth * device.memoryEfficiency), flops > 0 ? device.launch : 0});
+                   bytes / (device.bandwidth * device.memoryEfficiency), flops > 0 && launches ? device.launch : 0});
+}
+
+double CostModel::compute(double flops, double bytes, Precision precision) const {
+  return item(flops, bytes, precision, /*launches=*/true);
 }
 
 double CostModel::step(const ReshardStep &step, int64_t bytes) const {
@@ -50,9 +54,8 @@ double planning::localFlops(const Problem::Op &op, const Mesh &mesh, const Facto
 Precision planning::precisionOf(const Problem &problem, const Problem::Op &op) {
   if (op.tf32)
     return Cluster::Device::tf32;
-  for (int tensor : op.operands)
-    if (problem.tensors[tensor].elementBytes != 2)
-      return Cluster::Device::fp32;
+  if (op.operands.empty() || problem.tensors[op.operands[0]].elementBytes != 2)
+    return Cluster::Device::fp32;
   return op.fp16 ? Cluster::Device::fp16 : Cluster::Device::bf16;
 }
 

@@ -9,13 +9,22 @@ using Role = Problem::Role;
 
 namespace {
 
+/// A kernel or a call of a device, or what a reshard in its middle leaves of one.
+struct Piece {
+  llvm::SmallVector<int, 4> ops, reads, writes; // operations; versions
+  double flops = 0, bytes = 0;
+  bool call = false, elements = false;
+  int at = -1;
+  double seconds = 0;
+};
+
 class Step {
 public:
-  Step(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
+  Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs, const Plan &plan,
        const Expansion &expansion)
-      : problem(problem), groups(groups), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
+      : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
         ready(all.versions.size()), from(all.versions.size()), onDemand(problem.ops.size()),
-        follows(all.versions.size()) {}
+        follows(all.versions.size()), made(problem.ops.size()), sent(all.versions.size()) {}
 
   Prediction run() {
     result.operations.assign(problem.ops.size(), 0);
@@ -23,13 +32,15 @@ public:
     for (auto [v, version] : llvm::enumerate(all.versions))
       if (version.source >= 0 && needed[v])
         (version.user >= 0 ? onDemand[version.user] : follows[version.source]).push_back(v);
-    timeGroups();
+    for (const FusedProblem::Item &item : fused.items)
+      addPieces(item);
+    llvm::stable_sort(pieces, [](const Piece &a, const Piece &b) { return a.at < b.at; });
+    timePieces();
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       if (groups.maker[t] < 0)
         spread(all.produced[t], -1);
-    for (size_t i = 0; i < problem.ops.size(); ++i)
-      if (groups.groupOf[i] >= 0)
-        execute(i);
+    for (const Piece &piece : pieces)
+      execute(piece);
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0 && !output.seldom)
         await(version);
@@ -54,28 +65,83 @@ private:
         needed[all.versions[v].source] = true;
   }
 
-  /// The time of every group, at its first operation.
-  void timeGroups() {
-    std::vector<int> readBy(problem.tensors.size(), -1); // the last group that counted it
-    for (auto [g, group] : llvm::enumerate(groups.groups)) {
-      double flops = 0, bytes = 0;
-      for (int i : group.ops) {
-        const Problem::Op &op = problem.ops[i];
-        flops += localFlops(op, mesh, plan.ops[i]);
-        for (auto [t, version] : llvm::zip(op.operands, all.operands[i])) {
-          bool inside = groups.maker[t] >= 0 && groups.groupOf[groups.maker[t]] == (int)g;
-          if (inside || problem.tensors[t].splat || readBy[t] == (int)g)
-            continue;
-          readBy[t] = g;
-          bytes += localBytes(problem.tensors[t], mesh, all.versions[version].sharding);
-        }
-        for (int t : op.results)
-          if (groups.outside[t])
-            bytes += localBytes(problem.tensors[t], mesh, all.versions[all.produced[t]].sharding);
+  double bytesOf(int version) const {
+    const auto &entry = all.versions[version];
+    const Problem::Tensor &tensor = problem.tensors[entry.tensor];
+    return tensor.splat ? 0 : localBytes(tensor, mesh, entry.sharding);
+  }
+
+  /// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
+  void addPieces(const FusedProblem::Item &item) {
+    std::map<int, int> number; // by operation: its piece
+    std::vector<Piece> parts(1);
+    auto part = [&](int piece) -> Piece & {
+      if (piece >= (int)parts.size())
+        parts.resize(piece + 1);
+      return parts[piece];
+    };
+    for (int op : item.ops) {
+      int piece = 0;
+      llvm::SmallVector<int, 2> resharded;
+      for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
+        auto producer = number.find(groups.maker[t]);
+        if (producer == number.end())
+          continue;
+        bool same = version == all.produced[t];
+        piece = std::max(piece, producer->second + !same);
+        if (!same)
+          resharded.push_back(t);
       }
-      double seconds = costs.compute(flops, bytes, precisionOf(problem, problem.ops[group.ops[0]]));
-      result.operations[group.ops[0]] = seconds;
-      result.compute += seconds;
+      number[op] = piece;
+      part(piece).ops.push_back(op);
+      part(piece).flops += localFlops(problem.ops[op], mesh, plan.ops[op]);
+      for (int t : resharded) {
+        addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
+        for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
+          if (operand == t)
+            addUnique(part(piece).reads, version);
+      }
+    }
+    for (const FusedProblem::Read &read : item.reads) {
+      int version = all.operands[read.op][read.operand];
+      addUnique(part(number.at(read.op)).reads, version);
+      if (all.versions[version].source < 0) // else it has a memory of its own
+        memory[version].push_back(all.produced[read.memory]);
+    }
+    for (int t : item.writes)
+      if (auto maker = number.find(groups.maker[t]); maker != number.end())
+        addUnique(part(maker->second).writes, all.produced[t]);
+    for (auto [p, piece] : llvm::enumerate(parts)) {
+      if (piece.ops.empty())
+        continue;
+      piece.call = item.call;
+      piece.elements = item.elements;
+      piece.at = p + 1 == parts.size() ? item.at : *llvm::max_element(piece.ops);
+      for (int v : piece.reads)
+        piece.bytes += bytesOf(v);
+      for (int v : piece.writes)
+        piece.bytes += bytesOf(v);
+      pieces.push_back(std::move(piece));
+    }
+  }
+  static void addUnique(llvm::SmallVectorImpl<int> &list, int entry) {
+    if (!llvm::is_contained(list, entry))
+      list.push_back(entry);
+  }
+
+  /// The time of every piece; that of its last operation is all of it. Updates of parameters that follow each other are
+  /// one launch.
+  void timePieces() {
+    bool launched = false;
+    for (Piece &piece : pieces) {
+      int home = *llvm::max_element(piece.ops);
+      bool update = piece.elements && groups.late[home];
+      piece.seconds = costs.item(piece.flops, piece.bytes,
+                                 piece.call ? precisionOf(problem, problem.ops[home]) : Cluster::Device::fp32,
+                                 /*launches=*/!(update && launched));
+      launched = update;
+      result.operations[home] += piece.seconds;
+      result.compute += piece.seconds;
     }
   }
 
@@ -121,51 +187,41 @@ private:
       }
   }
 
-  void execute(int number) {
-    for (int version : onDemand[number]) {
-      ready[all.versions[version].source] = std::max(ready[all.versions[version].source], now);
-      communicate(version, number);
+  void execute(const Piece &piece) {
+    for (int op : piece.ops) {
+      for (int version : onDemand[op])
+        if (!sent[version]) {
+          sent[version] = true;
+          ready[all.versions[version].source] = std::max(ready[all.versions[version].source], now);
+          communicate(version, op);
+        }
     }
-    for (int version : all.operands[number])
+    for (int version : piece.reads)
       await(version);
-    now += result.operations[number];
-    for (int tensor : problem.ops[number].results) {
-      ready[all.produced[tensor]] = now;
-      spread(all.produced[tensor], number);
-    }
-  }
-
-  /// Which versions lie in memory; what others are computed from lives until those are read.
-  std::vector<bool> keepSources(std::vector<int> &dies) const {
-    std::vector<bool> stored(all.versions.size(), true);
-    for (size_t t = 0; t < problem.tensors.size(); ++t)
-      if (groups.maker[t] >= 0)
-        stored[all.produced[t]] = groups.stored[t];
-    for (auto [v, version] : llvm::enumerate(all.versions))
-      if (version.source >= 0 && needed[v])
-        stored[version.source] = true; // what is sent
-    for (size_t i = problem.ops.size(); i-- > 0;) { // what reads a value comes behind it
-      const Problem::Op &op = problem.ops[i];
-      for (int t : op.results)
-        if (int made = all.produced[t]; groups.groupOf[i] >= 0 && !stored[made])
-          for (auto [u, version] : llvm::zip(op.operands, all.operands[i]))
-            if (isLarge(problem, u, t))
-              dies[version] = std::max(dies[version], dies[made]);
-    }
-    return stored;
+    now += piece.seconds;
+    for (int op : piece.ops)
+      if (!made[op]) {
+        made[op] = true;
+        for (int tensor : problem.ops[op].results) {
+          ready[all.produced[tensor]] = now;
+          spread(all.produced[tensor], op);
+        }
+      }
   }
 
   /// Arguments stay; everything else lives from where it is made to its last reader.
   void measureMemory() {
     size_t end = problem.ops.size();
     std::vector<int> born(all.versions.size(), -1), dies(all.versions.size(), -1);
-    for (size_t i = 0; i < end; ++i) {
-      if (groups.groupOf[i] < 0)
-        continue;
-      for (int t : problem.ops[i].results)
-        born[all.produced[t]] = i;
-      for (int v : all.operands[i])
-        dies[v] = i;
+    std::vector<bool> stored(all.versions.size());
+    for (const Piece &piece : pieces) {
+      for (int v : piece.writes)
+        stored[v] = true, born[v] = piece.at;
+      for (int v : piece.reads) {
+        dies[v] = piece.at;
+        for (int source : memory[v])
+          dies[source] = std::max(dies[source], piece.at);
+      }
     }
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0)
@@ -173,11 +229,11 @@ private:
     // A version is made with its source or for its user, and its source lives until then.
     for (auto [v, version] : llvm::enumerate(all.versions))
       if (version.source >= 0 && needed[v]) {
+        stored[v] = true;
         born[v] = version.user >= 0 ? version.user : std::max(born[version.source], 0);
         if (dies[v] >= 0)
           dies[version.source] = std::max(dies[version.source], born[v]);
       }
-    std::vector<bool> stored = keepSources(dies);
     std::vector<bool> renews(problem.tensors.size());
     for (const Problem::Output &output : problem.outputs)
       renews[output.tensor] = output.state >= 0;
@@ -185,22 +241,20 @@ private:
     for (auto [v, version] : llvm::enumerate(all.versions)) {
       const Problem::Tensor &tensor = problem.tensors[version.tensor];
       double bytes = localBytes(tensor, mesh, version.sharding);
-      if (tensor.splat || dies[v] < 0)
-        continue;
       if (version.source < 0 && tensor.named()) {
-        if (counted.insert(tensor.name).second)
+        if (needed[v] && counted.insert(tensor.name).second)
           (tensor.role == Role::parameter ? result.memory.parameters
            : tensor.role == Role::moment  ? result.memory.moments
            : tensor.role == Role::input   ? result.memory.inputs
                                           : result.memory.others) += bytes;
         continue;
       }
-      if (!stored[v] || (version.source < 0 && !groups.outside[version.tensor]))
+      if (tensor.splat || dies[v] < 0 || !stored[v])
         continue; // lives in kernels
       if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0)
         dies[v] = born[v]; // takes the place of the old state
       change[std::max(born[v], 0)] += bytes;
-      change[dies[v] + 1] -= bytes;
+      change[std::max(dies[v], born[v]) + 1] -= bytes;
     }
     double live = 0;
     for (size_t i = 0; i < end; ++i) {
@@ -217,6 +271,7 @@ private:
 
   const Problem &problem;
   const Groups &groups;
+  const FusedProblem &fused;
   const CostModel &costs;
   const Mesh &mesh;
   const Plan &plan;
@@ -225,17 +280,17 @@ private:
   std::vector<double> ready;                   // by version
   std::vector<llvm::SmallVector<int, 2>> from; // by version: its collectives
   std::vector<llvm::SmallVector<int, 2>> onDemand, follows;
+  std::vector<bool> made; // by operation
+  std::vector<bool> sent; // by version: made for its user
+  std::vector<Piece> pieces;
+  std::map<int, llvm::SmallVector<int, 1>> memory; // by version that is read: that of the tensor that it is a view of
   std::set<std::string> counted;
   double now = 0, network = 0;
   Prediction result;
 };
 } // namespace
 
-Prediction planning::predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan) {
-  return predict(problem, groups, costs, plan, expand(problem, costs.mesh, plan));
-}
-
-Prediction planning::predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
-                             const Expansion &expansion) {
-  return Step(problem, groups, costs, plan, expansion).run();
+Prediction planning::predict(const Problem &problem, const Groups &groups, const FusedProblem &fused,
+                             const CostModel &costs, const Plan &plan, const Expansion &expansion) {
+  return Step(problem, groups, fused, costs, plan, expansion).run();
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
 #include "passes/Planning/Expansion.h"
+#include "passes/Planning/FuseProblem.h"
 #include "passes/Planning/Search/Groups.h"
 
 namespace divisi::planning {
@@ -27,15 +28,13 @@ struct Prediction {
     double total() const { return parameters + moments + others + inputs + transient; }
   } memory;
 
-  std::vector<double> operations; // compute time by operation of the problem; that of a group stands at its first
+  std::vector<double> operations; // compute time by operation of the problem; that of a kernel stands at its last
   std::vector<Collective> collectives;
 };
 
 /// Runs the step in program order on one stream of computation and one of communication: a collective starts when its
 /// value is there and the stream is free, and who needs the result waits. Memory is what is live between kernels.
-Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan);
-/// The same with the plan's expansion, if it is known.
-Prediction predict(const Problem &problem, const Groups &groups, const CostModel &costs, const Plan &plan,
-                   const Expansion &expansion);
+Prediction predict(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
+                   const Plan &plan, const Expansion &expansion);
 
 } // namespace divisi::planning

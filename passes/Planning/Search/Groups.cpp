@@ -9,18 +9,11 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-bool planning::isLarge(const Problem &problem, int operand, int result) {
-  return !problem.tensors[operand].splat && 2 * problem.tensors[operand].bytes() > problem.tensors[result].bytes();
-}
-
 bool planning::contracts(const Problem::Op &op) {
   return llvm::any_of(op.rule.factors, [](const auto &f) { return f.reduction || f.indexed || f.windowed; });
 }
 
 namespace {
-
-/// Operations per element from which on a value is not recomputed for a second reader.
-constexpr double expensiveFlops = 8;
 
 class Grouping {
 public:
@@ -43,7 +36,6 @@ public:
 
   void run() {
     findPhases();
-    findStored();
     findSums();
     joinNeighbours();
     collect();
@@ -75,59 +67,6 @@ private:
           if (!result.late[user] || !light(user))
             result.late[i] = false;
       }
-  }
-
-  /// Whether an operation is a call of a library, which reads whole tensors.
-  bool readsWhole(const Problem::Op &op) const {
-    auto sums = [](const auto &factor) { return factor.reduction.has_value(); };
-    return llvm::any_of(op.rule.factors, [](const auto &f) { return f.windowed; }) ||
-           (op.operands.size() > 1 && llvm::any_of(op.rule.factors, sums));
-  }
-
-  /// What takes little and is computed from one tensor of its size, or is read once, code generation computes where it
-  /// is read (codegen/Kernels/FusionPlan); that tensor must then be there.
-  void findStored() {
-    size_t count = problem.tensors.size();
-    std::vector<std::set<int>> from(count); // of what is not stored: two stored tensors of about its size, or one
-    result.stored.assign(count, true);
-    std::vector<double> flops(count); // of an element, from what is stored
-    std::vector<bool> late(count), read(count);
-    for (const Problem::Output &output : problem.outputs)
-      read[output.tensor] = true;
-    for (auto [i, op] : llvm::enumerate(problem.ops)) {
-      if (!inSearch[i] || !light(i))
-        continue;
-      for (int t : op.results) {
-        for (int u : op.operands)
-          if (isLarge(problem, u, t)) {
-            if (result.stored[u])
-              from[t].insert(u);
-            else
-              from[t].insert(from[u].begin(), from[u].end());
-            while (from[t].size() > 2)
-              from[t].erase(std::prev(from[t].end()));
-            flops[t] += flops[u];
-          }
-        flops[t] += op.flops * problem.tensors[t].elementBytes / double(problem.tensors[t].bytes());
-        bool whole = read[t] || llvm::any_of(users[t], [&](int user) { return readsWhole(problem.ops[user]); });
-        result.stored[t] = whole || (users[t].size() > 1 && (from[t].size() > 1 || flops[t] >= expensiveFlops));
-        if (result.stored[t])
-          flops[t] = 0;
-      }
-    }
-    for (size_t t = 0; t < count; ++t)
-      late[t] = llvm::any_of(users[t], [&](int user) { return user > result.loss && inSearch[user]; });
-    for (size_t i = problem.ops.size(); i-- > 0;)
-      if (const Problem::Op &op = problem.ops[i]; inSearch[i] && light(i))
-        for (int t : op.results)
-          if (late[t] && !result.stored[t])
-            for (int u : op.operands)
-              if (isLarge(problem, u, t))
-                late[u] = true;
-    result.kept.assign(count, false);
-    for (size_t t = 0; t < count; ++t)
-      if (int p = producer[t]; p >= 0 && p <= result.loss && !problem.tensors[t].splat)
-        result.kept[t] = late[t] && result.stored[t];
   }
 
   /// Sums that may stay pending: of contractions, and what linear operations make of them alone.

@@ -19,17 +19,11 @@ struct Groups {
   std::vector<bool> late;    // by operation: only renewed states depend on it, through no contraction (the update)
   std::vector<int> maker;    // by tensor: the operation of these groups that makes it; -1: none
   std::vector<bool> outside; // by tensor: read by other groups than the one that makes it, or by the runtime
-  std::vector<bool>
-      stored;             // by tensor: lies in memory between kernels; others are computed again wherever they are read
-  std::vector<bool> kept; // by tensor: made in the forward part, and stored for the backward part
   int loss = -1;          // the last operation of the forward part
 
   /// Groups of the operations of every training step, or of the rest: the evaluation's, and those of some steps.
   Groups(const Problem &problem, bool evaluation);
 };
-
-/// Whether an operand is of about the size of a result, so that computing the result again needs it in memory.
-bool isLarge(const Problem &problem, int operand, int result);
 
 /// Whether an operation combines elements over a factor, or reaches through indices or windows.
 bool contracts(const Problem::Op &op);

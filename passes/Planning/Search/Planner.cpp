@@ -207,7 +207,8 @@ bool planning::isBetter(const Candidate &a, const Candidate &b) {
 
 Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
-      rest(problem, /*evaluation=*/true) {}
+      rest(problem, /*evaluation=*/true), stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step.loss),
+      restItems(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest.loss) {}
 
 double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
@@ -222,7 +223,7 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
                          const Expansion &expansion) const {
   Candidate result{std::move(name), mesh, std::move(plan), {}};
   const Cluster used = on.used(mesh.devices());
-  result.prediction = predict(problem, step, CostModel(used, mesh), result.plan, expansion);
+  result.prediction = predict(problem, step, stepItems, CostModel(used, mesh), result.plan, expansion);
   result.fits = result.prediction.memory.total() <= used.device.memory;
   return result;
 }
@@ -231,7 +232,7 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
                           const SolveOptions &effort) const {
   CostModel costs(cluster.used(mesh.devices()), mesh);
   const double memory = costs.cluster.device.memory;
-  SearchSpace space(problem, step, costs, places);
+  SearchSpace space(problem, step, stepItems, costs, places);
   std::optional<Candidate> best;
   double unforeseen = 0; // memory that predictions need beyond what the search counts
   for (double hidden : shares) {
@@ -442,6 +443,6 @@ void Planner::complete(Candidate &candidate) const {
   if (!candidate.searched)
     return;
   CostModel costs(cluster.used(candidate.mesh.devices()), candidate.mesh);
-  SearchSpace space(problem, rest, costs, placesOf(problem, candidate.mesh, candidate.plan));
+  SearchSpace space(problem, rest, restItems, costs, placesOf(problem, candidate.mesh, candidate.plan));
   space.decide(solve(space.pairwise, uncertified()).choice, candidate.plan);
 }

@@ -63,6 +63,9 @@ public:
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
                   const Expansion &expansion) const;
 
+  /// The kernels and calls of every step.
+  const FusedProblem &items() const { return stepItems; }
+
   const Problem problem; // what the numbers of plans mean
   const Cluster cluster;
 
@@ -86,6 +89,7 @@ private:
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 
   Groups step, rest; // of every step; of the evaluation and of some steps
+  FusedProblem stepItems, restItems;
 };
 
 } // namespace divisi::planning

@@ -59,6 +59,7 @@ struct SearchSpace::Impl {
     std::vector<Sharding> shardings;
   };
   const Groups &groups;
+  const FusedProblem &fused;
   std::vector<Meaning> meanings; // by variable
   std::map<Text, Template> templates;
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
@@ -66,7 +67,7 @@ struct SearchSpace::Impl {
   std::vector<std::pair<int, std::vector<double>>>
       hideable; // matrices of gradients' reshards, and what they cost in full
 
-  explicit Impl(const Groups &groups) : groups(groups) {}
+  Impl(const Groups &groups, const FusedProblem &fused) : groups(groups), fused(fused) {}
 };
 
 class SearchSpace::Builder {
@@ -131,7 +132,7 @@ private:
     for (const Problem::Output &output : problem.outputs)
       facts[output.tensor].whole |= output.state < 0;
     for (auto [t, f] : llvm::enumerate(facts))
-      f.persists |= impl.groups.kept[t];
+      f.persists |= impl.fused.kept[t];
   }
 
   /// Whether it is made before the update.
@@ -186,6 +187,8 @@ private:
       key.push_back((int)(problem.ops[op].flops >> 31));
       key.push_back((int)(problem.ops[op].flops & 0x7fffffff));
       key.insert(key.end(), group.factorOf[m].begin(), group.factorOf[m].end());
+      key.push_back(-6);
+      key.insert(key.end(), impl.fused.readsOf[op].begin(), impl.fused.readsOf[op].end());
       for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
         for (int t : *list) {
           const Problem::Tensor &tensor = problem.tensors[t];
@@ -193,7 +196,7 @@ private:
           key.push_back(it->second);
           if (fresh) {
             key.push_back((int)tensor.elementBytes | tensor.splat << 8 | tensor.zero << 9 |
-                          impl.groups.outside[t] << 10 | facts[t].whole << 11);
+                          impl.groups.outside[t] << 10 | facts[t].whole << 11 | impl.fused.stored[t] << 12);
             key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
           }
         }
@@ -210,7 +213,6 @@ private:
     std::map<std::pair<int, int>, std::vector<Sharding>> operands, results;
     for (auto [s, strategy] : llvm::enumerate(result.strategies)) {
       std::map<int, Sharding> made;
-      std::set<int> read;
       double flops = 0, bytes = 0, internal = 0;
       auto precision = precisionOf(problem, problem.ops[group.ops[0]]);
       for (auto [m, op] : llvm::enumerate(group.ops)) {
@@ -221,20 +223,20 @@ private:
           if (problem.tensors[t].splat)
             continue;
           Sharding want = operandSharding(entry, mesh, factors, i, strategy.passed);
+          bytes += llvm::count(impl.fused.readsOf[op], (int)i) * localBytes(problem.tensors[t], mesh, want);
           if (auto it = made.find(t); it != made.end()) {
             internal += costs.reshard(problem.tensors[t].bytes(), it->second, want);
             continue;
           }
-          if (read.insert(t).second)
-            bytes += localBytes(problem.tensors[t], mesh, want);
           operands[{(int)m, (int)i}].push_back(std::move(want));
         }
         for (auto [i, t] : llvm::enumerate(entry.results)) {
           Sharding have = resultSharding(entry, mesh, factors, i, strategy.passed);
           made[t] = have;
+          if (impl.fused.stored[t])
+            bytes += localBytes(problem.tensors[t], mesh, have);
           if (!impl.groups.outside[t])
             continue;
-          bytes += localBytes(problem.tensors[t], mesh, have);
           if (facts[t].whole)
             internal += costs.reshard(problem.tensors[t].bytes(), have, Sharding(have.dims.size()));
           results[{(int)m, (int)i}].push_back(std::move(have));
@@ -401,9 +403,9 @@ private:
   llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices;
 };
 
-SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs,
-                         const std::map<int, Sharding> &pins)
-    : impl(std::make_unique<Impl>(groups)) {
+SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused,
+                         const CostModel &costs, const std::map<int, Sharding> &pins)
+    : impl(std::make_unique<Impl>(groups, fused)) {
   impl->rootOf.resize(problem.tensors.size());
   for (size_t t = 0; t < problem.tensors.size(); ++t)
     impl->rootOf[t] = t;

@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/Planning/Cost/CostModel.h"
+#include "passes/Planning/FuseProblem.h"
 #include "passes/Planning/Search/Groups.h"
 #include "passes/Planning/Search/PairwiseProblem.h"
 
@@ -15,7 +16,7 @@ namespace divisi::planning {
 class SearchSpace {
 public:
   /// `pins` are arguments (and values that other groups make) whose shardings are decided, by tensor.
-  SearchSpace(const Problem &problem, const Groups &groups, const CostModel &costs,
+  SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
               const std::map<int, dist::Sharding> &pins);
   ~SearchSpace();
 

@@ -1,0 +1,220 @@
+#include "passes/Planning/FuseProblem.h"
+
+#include "step/Fusion.h"
+
+#include <set>
+
+using namespace divisi;
+using namespace divisi::planning;
+using graph::Form;
+using step::Block;
+
+namespace {
+
+/// What only some steps look at.
+constexpr int64_t someSteps = 1;
+
+class Fuser {
+public:
+  Fuser(const Problem &problem, bool evaluation, FusedProblem &result)
+      : problem(problem), evaluation(evaluation), result(result), valueOf(problem.tensors.size(), -1) {}
+
+  void run(bool forGpu, int loss) {
+    step::Fusion fusion(describe(), forGpu);
+    const Block &block = fusion.getBlock();
+    tensorOf.resize(lastValue(block) + 1, -1); // of copies' results, too
+    for (int op : block.order())
+      for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results))
+        tensorOf[copy] = tensorOf[original];
+    result.stored.assign(problem.tensors.size(), false);
+    result.readsOf.resize(problem.ops.size());
+    collect(fusion);
+    findKept(loss);
+  }
+
+private:
+  Block describe() {
+    Block block;
+    for (size_t i = 0; i < problem.ops.size(); ++i)
+      if (problem.ops[i].forward == evaluation)
+        add(block, i);
+    for (const Problem::Output &output : problem.outputs)
+      if (int value = valueOf[output.tensor]; value >= 0)
+        block.addOutput(value, output.seldom ? someSteps : 0);
+    return block;
+  }
+
+  int valueFor(Block &block, int tensor) {
+    int &value = valueOf[tensor];
+    if (value < 0) {
+      const Problem::Tensor &t = problem.tensors[tensor];
+      value = block.addValue(t.bytes() / std::max<int64_t>(1, t.elementBytes), t.bytes());
+      tensorOf.push_back(tensor);
+    }
+    return value;
+  }
+
+  void add(Block &block, int number) {
+    const Problem::Op &op = problem.ops[number];
+    Block::Op entry;
+    entry.form = op.form;
+    entry.flops = op.operands.empty() ? 0 : op.pointFlops;
+    for (int t : op.operands)
+      entry.operands.push_back(valueFor(block, t));
+    for (int t : op.results)
+      entry.results.push_back(valueFor(block, t));
+    if (!op.results.empty()) {
+      const auto &shape = problem.tensors[op.results[0]].shape;
+      iterate(op, entry);
+      if (op.form != Form::call && op.form != Form::constant)
+        for (auto [i, t] : llvm::enumerate(op.operands))
+          entry.rows.push_back(step::rowsThrough(op.rule, i, problem.tensors[t].shape, shape));
+    }
+    numberOf.push_back(number);
+    block.addOp(std::move(entry));
+  }
+
+  /// The iteration space: that of the result; of a reduction also what it sums over.
+  void iterate(const Problem::Op &op, Block::Op &entry) const {
+    const auto &shape = problem.tensors[op.results[0]].shape;
+    bool windowed = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.windowed; });
+    if (op.form != Form::reduction || windowed || op.operands.empty()) {
+      entry.extents.assign(shape.begin(), shape.end());
+      entry.reduced.assign(shape.size(), false);
+      if (op.form == Form::reduction) { // windows
+        int64_t points = llvm::product_of(entry.extents);
+        entry.extents.push_back(std::max<int64_t>(1, op.flops / std::max<int64_t>(1, points)));
+        entry.reduced.push_back(true);
+      }
+      return;
+    }
+    std::set<int> free; // factors of the result
+    for (const auto &factors : op.rule.results[0])
+      free.insert(factors.begin(), factors.end());
+    for (auto [factors, size] : llvm::zip(op.rule.operands[0], problem.tensors[op.operands[0]].shape)) {
+      entry.extents.push_back(size);
+      entry.reduced.push_back(!factors.empty() && !free.count(factors[0]));
+    }
+  }
+
+  static int lastValue(const Block &block) {
+    int last = -1;
+    for (int op : block.order()) {
+      for (int value : block.op(op).results)
+        last = std::max(last, value);
+      for (int value : block.op(op).operands)
+        last = std::max(last, value);
+    }
+    return last;
+  }
+
+  void collect(const step::Fusion &fusion) {
+    const Block &block = fusion.getBlock();
+    std::vector<int> order = block.order(), at(block.size(), -1);
+    int next = problem.ops.size() - 1; // the operation of the problem at or behind each one
+    for (int op : llvm::reverse(order)) {
+      if (op < (int)numberOf.size())
+        next = numberOf[op];
+      at[op] = next;
+    }
+    needed.resize(tensorOf.size());
+    for (const step::Fusion::Kernel &kernel : fusion.getKernels())
+      if (!kernel.when) {
+        std::set<int> members;
+        for (int stage : kernel.stages)
+          addMembers(fusion, kernel, stage, members);
+        addItem(block, kernel.stages, members, false, at[kernel.stages.back()]);
+      }
+    for (int op : order)
+      if (block.op(op).form == Form::call && !fusion.getWhen(op))
+        addItem(block, {op}, {op}, true, at[op]);
+    for (const Problem::Output &output : problem.outputs)
+      need(block, valueOf[output.tensor]);
+    for (auto [item, stages] : llvm::zip(result.items, stagesOf))
+      for (int stage : stages)
+        for (int value : block.op(stage).results)
+          if (needed[value]) {
+            item.writes.push_back(tensorOf[value]);
+            result.stored[tensorOf[value]] = true;
+          }
+    llvm::stable_sort(result.items, [](const auto &a, const auto &b) { return a.at < b.at; });
+  }
+
+  /// What an item that comes with the backward part reads and the forward part made.
+  void findKept(int loss) {
+    std::vector<int> maker(problem.tensors.size(), -1);
+    for (auto [i, op] : llvm::enumerate(problem.ops))
+      for (int t : op.results)
+        maker[t] = i;
+    result.kept.assign(problem.tensors.size(), false);
+    for (const FusedProblem::Item &item : result.items)
+      for (const FusedProblem::Read &read : item.reads)
+        if (int made = maker[read.memory]; item.at > loss && made >= 0 && made <= loss)
+          result.kept[read.memory] = !problem.tensors[read.memory].splat;
+  }
+
+  /// An operation of a kernel, and what is recomputed for it.
+  void addMembers(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, int op, std::set<int> &members) const {
+    if (!members.insert(op).second)
+      return;
+    const Block &block = fusion.getBlock();
+    for (int operand : block.op(op).operands) {
+      int producer = block.producer(operand);
+      if (producer >= 0 && (llvm::is_contained(kernel.stages, producer) ||
+                            (!fusion.isStage(producer) && block.op(producer).isLoop())))
+        addMembers(fusion, kernel, producer, members);
+    }
+  }
+
+  void addItem(const Block &block, llvm::ArrayRef<int> stages, const std::set<int> &members, bool call, int at) {
+    FusedProblem::Item item;
+    item.call = call;
+    item.at = at;
+    item.elements = !call && llvm::all_of(stages, [&](int op) { return block.op(op).isPointwise(); });
+    std::vector<int> sorted(members.begin(), members.end());
+    llvm::sort(sorted, [&](int a, int b) { return block.isBefore(a, b); });
+    std::set<int> seen; // tensors
+    for (int op : sorted) {
+      int number = numberOf[block.op(op).origin];
+      if (!llvm::is_contained(item.ops, number))
+        item.ops.push_back(number);
+      for (auto [i, operand] : llvm::enumerate(block.op(op).operands)) {
+        int producer = block.producer(operand);
+        if ((producer >= 0 && (members.count(producer) || block.isConstant(producer))) ||
+            !seen.insert(tensorOf[operand]).second)
+          continue;
+        item.reads.push_back({number, (int)i, tensorOf[sourceOf(block, operand)]});
+        result.readsOf[number].push_back(i);
+        need(block, operand);
+      }
+    }
+    result.items.push_back(std::move(item));
+    stagesOf.push_back(llvm::to_vector(stages));
+  }
+
+  /// What a value is a view of, or the value itself.
+  static int sourceOf(const Block &block, int value) {
+    int producer = block.producer(value);
+    return producer >= 0 && block.op(producer).form == Form::view ? sourceOf(block, block.op(producer).operands[0]) : value;
+  }
+
+  /// A value that is read from memory lies there, or what it is a view of.
+  void need(const Block &block, int value) {
+    if (value >= 0)
+      needed[sourceOf(block, value)] = true;
+  }
+
+  const Problem &problem;
+  const bool evaluation;
+  FusedProblem &result;
+  std::vector<int> valueOf;  // by tensor
+  std::vector<int> tensorOf; // by value
+  std::vector<int> numberOf; // by operation of the block: the problem's
+  std::vector<bool> needed;  // by value: in memory
+  std::vector<llvm::SmallVector<int>> stagesOf; // by item
+};
+} // namespace
+
+FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, int loss) {
+  Fuser(problem, evaluation, *this).run(forGpu, loss);
+}

@@ -1,0 +1,17 @@
+#pragma once
+#include "dialects/Dist/ShardingRule.h"
+
+namespace divisi::step {
+
+/// Numbers of rows into which a loop nest may be cut: increasing products of leading dimensions, beginning with 1.
+using RowSet = llvm::SmallVector<int64_t, 6>;
+
+/// All products of leading dimensions of a shape.
+RowSet rowsOfShape(llvm::ArrayRef<int64_t> shape);
+/// The numbers of rows for which row r of the first result needs row r of this operand only: the common leading factors
+/// of the two in the operation's sharding rule.
+RowSet rowsThrough(const dist::ShardingRule &rule, unsigned operand, llvm::ArrayRef<int64_t> operandShape,
+                   llvm::ArrayRef<int64_t> resultShape);
+RowSet intersect(const RowSet &a, const RowSet &b);
+
+} // namespace divisi::step
