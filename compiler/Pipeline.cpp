@@ -66,7 +66,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   pm.addPass(createCanonicalizerPass());
   bool half = options.precision == "fp16", small = half || options.precision == "bf16";
   const std::string type = half ? "f16" : "bf16";
-  if (small && options.forGpu) {
+  if (small && options.forGpu && options.fusedAttention) {
     pm.addPass(training::createFormAttentionPass({type}));
     pm.addPass(createCanonicalizerPass());
   }

@@ -36,6 +36,7 @@ struct TrainOptions {
   bool splitProjections = false; // for plans that split weights
   int64_t batchNormGroups = 1;   // parts of the batch with statistics of their own
   bool forGpu = false;           // layouts and precisions as GPUs' libraries like them
+  bool fusedAttention = true;    // on GPUs and in 16 bits, attention by a library, without its scores in memory
   bool markGradients = false;    // for an asynchronous schedule
 };
 

@@ -133,7 +133,7 @@ void Fusion::recomputeFarUses() {
   int64_t calls = 0;
   for (int op : order) {
     position[op] = calls;
-    calls += block.op(op).form == Form::call;
+    calls += graph::isCall(block.op(op).form);
   }
   for (int op : llvm::reverse(order)) {
     if (!stages.contains(op) || !block.op(op).isPointwise() || mustBeWhole(op) || when[op])
@@ -184,7 +184,7 @@ void Fusion::collectInputs(int op, const RowSet &rows, SmallVectorImpl<Edge> &ed
     int producer = block.producer(operand);
     if (producer >= 0 && block.isConstant(producer))
       continue;
-    if (producer < 0 || block.op(producer).form == Form::call) {
+    if (producer < 0 || graph::isCall(block.op(producer).form)) {
       outside.push_back(operand);
       continue;
     }

@@ -55,8 +55,8 @@ ProgramCall describe(exec::KernelOp kernel) {
 /// A kernel that is launched with the one before it.
 void addTo(ProgramCall &call, exec::KernelOp kernel) {
   ProgramCall more = describe(kernel);
-  call.flops += kernel.getFlops();
-  call.bytes += kernel.getBytes();
+  call.work.flops += kernel.getFlops();
+  call.work.bytes += kernel.getBytes();
   call.key = keyOfKernel(call.key + more.key);
 }
 
@@ -65,12 +65,14 @@ ProgramCall describe(exec::CallOp op, ArrayAttr axes, const dist::Mesh &mesh) {
   ProgramCall call{op.getPayload()->getName().stripDialect().str()};
   call.collective = true;
   call.id = *op.getId();
-  for (auto axis : axes.getAsRange<StringAttr>())
-    call.group *= mesh.axes[*mesh.find(axis.getValue())].size;
+  for (auto axis : axes.getAsRange<StringAttr>()) {
+    call.axes.push_back(*mesh.find(axis.getValue()));
+    call.group *= mesh.axes[call.axes.back()].size;
+  }
   call.key = call.kind + " of " + std::to_string(call.group) + " ranks:";
   for (Value operand : op.getInputs()) {
     call.key += " " + std::to_string(graph::bytesOf(operand.getType()));
-    call.bytes += graph::bytesOf(operand.getType());
+    call.work.bytes += graph::bytesOf(operand.getType());
   }
   return call;
 }
@@ -88,6 +90,19 @@ ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
   for (int64_t word : service->params)
     call.key += " " + std::to_string(word);
   return call;
+}
+
+void shape(step::Work &work, Operation *payload) {
+  auto cost = dyn_cast<graph::CostInterface>(payload);
+  auto rule = dyn_cast<dist::ShardingRuleInterface>(payload);
+  if (!cost || !rule)
+    return;
+  work.form = cost.getForm();
+  dist::ShardingRule factors = rule.getShardingRule();
+  SmallVector<double> sizes;
+  for (const auto &factor : factors.factors)
+    sizes.push_back(factor.size);
+  work.shapeBy(factors, sizes, graph::tensorType(payload->getResult(0)).getNumElements());
 }
 
 ProgramCall describe(exec::ItemInterface item, const dist::Mesh &mesh) {
@@ -118,8 +133,10 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
     if (call.collective)
       continue;
     auto cost = cast<graph::CostInterface>(*item);
-    call.flops = cost.getFlops();
-    call.bytes = cost.getBytes();
+    call.work.flops = cost.getFlops();
+    call.work.bytes = cost.getBytes();
+    if (auto library = dyn_cast<exec::CallOp>(*item))
+      shape(call.work, library.getPayload());
   }
   return calls;
 }

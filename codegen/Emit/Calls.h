@@ -1,4 +1,6 @@
 #pragma once
+#include "step/Work.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace divisi::codegen {
@@ -9,9 +11,10 @@ struct ProgramCall {
   std::string name; // of the model's nodes
   std::string key;  // equal for calls that take equally long on equal machines
   int64_t id = -1;  // of a collective, or the one that an await waits for
-  double flops = 0, bytes = 0;
-  bool collective = false; // bytes are then those of the operands, and `group` ranks take part
-  int64_t group = 1;
+  step::Work work;          // of a collective or message: the bytes of the operands
+  bool collective = false;
+  std::vector<int> axes; // of the task's mesh, that a collective spans
+  int64_t group = 1;     // ranks that take part in it
 };
 
 /// The calls of a task at the exec level that run in every step, in order: those that Program.cpp emits without a

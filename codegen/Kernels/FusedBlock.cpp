@@ -23,7 +23,8 @@ static Form formOf(Operation *op) {
     return loop.getLoopDomain().hasReduction() ? Form::reduction : Form::elementwise;
   if (auto serial = dyn_cast<SerialInterface>(op))
     return serial.readsOnce() ? Form::scan : Form::serial;
-  return Form::call;
+  auto cost = dyn_cast<graph::CostInterface>(op);
+  return cost ? cost.getForm() : Form::call;
 }
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include "compiler/Profile/Timeline.h"
 #include "dialects/Dist/Tasks.h"
+#include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Cost/Prices.h"
 
 #include "dialects/Graph/Graph.h"
 
@@ -15,35 +17,48 @@ using codegen::ProgramCall;
 
 namespace {
 
-/// Latency in seconds and bytes/s between any two ranks: those of the outermost level.
-std::pair<double, double> linkOf(const planning::Cluster &cluster) {
-  double bandwidth = 1e9, latency = 1e-5;
-  for (const auto &level : cluster.levels)
-    bandwidth = level.bandwidth, latency = level.latency;
-  return {latency, bandwidth};
-}
-
 /// From the end of a send's copy until the other side has it, in microseconds.
 double messageTime(const ProgramCall &call, const planning::Cluster &cluster) {
-  auto [latency, bandwidth] = linkOf(cluster);
-  return 1e6 * (latency + call.bytes / bandwidth);
+  double latency = 1e-5, bandwidth = 1e9; // those of the outermost level: any two ranks
+  for (const auto &level : cluster.levels)
+    bandwidth = level.bandwidth, latency = level.latency;
+  return 1e6 * (latency + call.work.bytes / bandwidth);
 }
 
-/// Roofline for computation, a ring for collectives; in microseconds.
-double byFormula(const ProgramCall &call, const planning::Cluster &cluster) {
-  const auto &device = cluster.device;
-  if (call.kind == "await" || call.kind == "receive")
-    return 0;
-  if (call.collective) {
-    double n = call.group;
-    auto [latency, bandwidth] = linkOf(cluster);
-    double rounds = call.kind == "all_reduce" ? 2 : 1;
-    return 1e6 * (rounds * (n - 1) * latency + rounds * (n - 1) / n * call.bytes / bandwidth);
+/// The price list's time of a call, in microseconds.
+class Formula {
+public:
+  Formula(const planning::Cluster &cluster, dist::Mesh mesh)
+      : cluster(cluster), mesh(std::move(mesh)), prices(cluster.device) {}
+
+  double operator()(const ProgramCall &call) const {
+    if (call.kind == "await" || call.kind == "receive")
+      return 0;
+    if (call.collective)
+      return 1e6 * collective(call);
+    return 1e6 * prices.seconds(call.work, planning::Cluster::Device::fp32);
   }
-  double arithmetic = call.flops / (device.flops[planning::Cluster::Device::fp32] * device.computeEfficiency);
-  double traffic = call.bytes / (device.bandwidth * device.memoryEfficiency);
-  return 1e6 * std::max({arithmetic, traffic, device.launch});
-}
+
+private:
+  double collective(const ProgramCall &call) const {
+    using Kind = dist::ReshardStep::Kind;
+    dist::Mesh alone{{{"group", call.group}}}; // where stages lack axes, the mesh has more devices than there are
+    bool whole = mesh.devices() <= cluster.devices();
+    planning::Link link = whole ? planning::linkOf(cluster, mesh, call.axes) : planning::linkOf(cluster, alone, {0});
+    if (call.kind == "permute")
+      return planning::permuteSeconds(link, call.work.bytes);
+    if (call.kind == "all_gather") // whose price is by the bytes of the result
+      return planning::stepSeconds(link, Kind::allGather, call.work.bytes * call.group);
+    Kind kind = call.kind == "all_reduce"       ? Kind::allReduce
+                : call.kind == "reduce_scatter" ? Kind::reduceScatter
+                                                : Kind::allToAll;
+    return planning::stepSeconds(link, kind, call.work.bytes);
+  }
+
+  const planning::Cluster &cluster;
+  const dist::Mesh mesh;
+  const planning::Prices prices;
+};
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -53,13 +68,13 @@ double median(std::vector<double> values) {
 /// The times of all calls, and what is known of them.
 class Estimator {
 public:
-  Estimator(const planning::Cluster &cluster, const RunSetting &setting, const ProfileDatabase &database,
+  Estimator(const Formula &formula, const RunSetting &setting, const ProfileDatabase &database,
             llvm::ArrayRef<ProgramCall> calls)
-      : cluster(cluster), setting(setting), database(database) {
+      : formula(formula), setting(setting), database(database) {
     std::map<std::string, std::vector<double>> all; // measured over formula, by kind
     for (const ProgramCall &call : calls)
       if (auto known = measured(call))
-        all[call.kind].push_back(*known / std::max(1e-3, byFormula(call, cluster)));
+        all[call.kind].push_back(*known / std::max(1e-3, formula(call)));
     for (auto &[kind, list] : all)
       ratios[kind] = median(list);
   }
@@ -71,11 +86,11 @@ public:
     if (auto known = measured(call))
       return *known;
     auto ratio = ratios.find(call.kind);
-    return byFormula(call, cluster) * (ratio == ratios.end() ? 1 : ratio->second);
+    return formula(call) * (ratio == ratios.end() ? 1 : ratio->second);
   }
 
 private:
-  const planning::Cluster &cluster;
+  const Formula &formula;
   const RunSetting &setting;
   const ProfileDatabase &database;
   std::map<std::string, double> ratios;
@@ -111,6 +126,13 @@ int64_t stagesInFlight(mlir::ModuleOp module) {
       return schedule.getRows().size();
   return 0;
 }
+/// The mesh that the tasks are partitioned over; one without axes if they are not.
+dist::Mesh meshOf(mlir::ModuleOp module) {
+  for (auto task : module.getOps<mlir::func::FuncOp>())
+    if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
+      return dist::toMesh(attr);
+  return {};
+}
 } // namespace
 
 Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster &cluster, const RunSetting &setting,
@@ -135,7 +157,8 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
   }
   for (auto &[name, bytes] : inputs)
     fed += bytes;
-  Estimator estimator(cluster, setting, database, result.calls);
+  Formula formula(cluster, meshOf(module));
+  Estimator estimator(formula, setting, database, result.calls);
   for (const ProgramCall &call : result.calls)
     result.microseconds.push_back(estimator.time(call));
   double sum = 0, known = 0;

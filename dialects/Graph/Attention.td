@@ -40,7 +40,7 @@ def Graph_AttentionOp : Graph_AttentionOp_<"attention"> {
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$stats);
   let extraClassDeclaration = [{
     int64_t getFlopsPerPoint() { return getCausal() ? 2 : 4; }
-    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; }
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::attention; }
     int64_t getWorkspaceBytes() { return 1024; }
   }];
 }
@@ -69,7 +69,7 @@ def Graph_AttentionGradOp : Graph_AttentionOp_<"attention_grad"> {
   let extraClassDeclaration = [{
     bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return getCausal() ? 5 : 10; }
-    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; }
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::attention; }
     int64_t getWorkspaceBytes();
   }];
 }

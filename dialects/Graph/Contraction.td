@@ -31,7 +31,7 @@ def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
   let results = (outs AnyRankedTensor:$result);
   let extraClassDeclaration = inferred # [{
     int64_t getFlopsPerPoint() { return 2; }
-    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; }
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
     int64_t getWorkspaceBytes();
   }];
 }
@@ -75,7 +75,7 @@ def Graph_MatmulEpilogueOp
   let extraClassDeclaration = [{
     bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return 2; }
-    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; }
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
     int64_t getWorkspaceBytes();
     bool isGradient() { return getEpilogue() == Epilogue::relu_grad || getEpilogue() == Epilogue::gelu_grad; }
     bool sumsOperand() { return getEpilogue() == Epilogue::sum_lhs || getEpilogue() == Epilogue::sum_rhs; }
@@ -111,7 +111,7 @@ class Graph_ConvOp_<string mnemonic, string shapes, string sample> : Graph_Op<mn
   let hasVerifier = 1;
   code flops = [{
     int64_t getFlopsPerPoint() { return 2; }
-    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::call; }
+    ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
     int64_t getFlops();
     int64_t getWorkspaceBytes();
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);

@@ -19,7 +19,7 @@ public:
   Fuser(const Problem &problem, bool evaluation, FusedProblem &result)
       : problem(problem), evaluation(evaluation), result(result), valueOf(problem.tensors.size(), -1) {}
 
-  void run(bool forGpu, int loss) {
+  void run(bool forGpu, const Groups &groups) {
     step::Fusion fusion(describe(), forGpu);
     const Block &block = fusion.getBlock();
     tensorOf.resize(lastValue(block) + 1, -1); // of copies' results, too
@@ -29,7 +29,8 @@ public:
     result.stored.assign(problem.tensors.size(), false);
     result.readsOf.resize(problem.ops.size());
     collect(fusion);
-    findKept(loss);
+    findKept(groups.loss);
+    findLaunches(groups);
   }
 
 private:
@@ -66,7 +67,7 @@ private:
     if (!op.results.empty()) {
       const auto &shape = problem.tensors[op.results[0]].shape;
       iterate(op, entry);
-      if (op.form != Form::call && op.form != Form::constant)
+      if (!graph::isCall(op.form) && op.form != Form::constant)
         for (auto [i, t] : llvm::enumerate(op.operands))
           entry.rows.push_back(step::rowsThrough(op.rule, i, problem.tensors[t].shape, shape));
     }
@@ -126,7 +127,7 @@ private:
         addItem(block, kernel.stages, members, false, at[kernel.stages.back()]);
       }
     for (int op : order)
-      if (block.op(op).form == Form::call && !fusion.getWhen(op))
+      if (graph::isCall(block.op(op).form) && !fusion.getWhen(op))
         addItem(block, {op}, {op}, true, at[op]);
     for (const Problem::Output &output : problem.outputs)
       need(block, valueOf[output.tensor]);
@@ -151,6 +152,16 @@ private:
       for (const FusedProblem::Read &read : item.reads)
         if (int made = maker[read.memory]; item.at > loss && made >= 0 && made <= loss)
           result.kept[read.memory] = !problem.tensors[read.memory].splat;
+  }
+
+  void findLaunches(const Groups &groups) {
+    result.launches.assign(problem.ops.size(), 0);
+    bool before = false;
+    for (const FusedProblem::Item &item : result.items) {
+      bool update = item.elements && groups.late[item.home()];
+      result.launches[item.home()] += !(update && before);
+      before = update;
+    }
   }
 
   /// An operation of a kernel, and what is recomputed for it.
@@ -215,6 +226,6 @@ private:
 };
 } // namespace
 
-FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, int loss) {
-  Fuser(problem, evaluation, *this).run(forGpu, loss);
+FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups) {
+  Fuser(problem, evaluation, *this).run(forGpu, groups);
 }

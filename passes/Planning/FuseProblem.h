@@ -1,5 +1,5 @@
 #pragma once
-#include "passes/Planning/Problem.h"
+#include "passes/Planning/Search/Groups.h"
 
 namespace divisi::planning {
 
@@ -17,6 +17,9 @@ struct FusedProblem {
     bool call = false;
     bool elements = false; // each element alone: kernels of this kind are launched together where they follow each other
     int at = -1;           // the operation of the problem with which it is there
+
+    /// Its time is that operation's.
+    int home() const { return *llvm::max_element(ops); }
   };
   std::vector<Item> items;  // of every step, in order
   std::vector<bool> stored; // by tensor: an item writes it
@@ -24,9 +27,13 @@ struct FusedProblem {
   std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: the operands that an item reads for it, as often as it does
 
   FusedProblem() = default;
-  /// Of the training step (without what only some steps look at), or of the evaluation. `loss` is the last operation of
-  /// the forward part.
-  FusedProblem(const Problem &problem, bool evaluation, bool forGpu, int loss);
+  /// By operation: items whose home it is and that have a launch of their own. Updates of parameters that follow each
+  /// other share one.
+  std::vector<int> launches;
+
+  /// Of the training step (without what only some steps look at), or of the evaluation. `groups` say what the
+  /// forward part and the update are.
+  FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups);
 };
 
 } // namespace divisi::planning

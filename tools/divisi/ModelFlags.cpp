@@ -38,6 +38,9 @@ void ModelFlags::addTo(CLI::App &command) {
   training->add_option("--warmup-steps", defaults.warmupSteps, "steps in which the learning rate grows to --lr");
 
   training
+      ->add_flag("!--no-fused-attention", train.fusedAttention,
+                 "on GPUs in 16 bits, attention as products and a softmax, with its scores in memory");
+  training
       ->add_option("--precision", train.precision,
                    "fp32 (default); bf16 or fp16: products of 16 bits, sums in fp32, with loss scaling for fp16; "
                    "tf32: products of TF32 on GPUs")

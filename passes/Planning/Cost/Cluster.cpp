@@ -41,9 +41,10 @@ std::string Cluster::invalid() const {
   };
   std::vector<Figure> figures = {{"device.memory", Unit::bytes, device.memory},
                                  {"device.bandwidth", Unit::bytesPerSecond, device.bandwidth},
-                                 {"device.compute-efficiency", Unit::share, device.computeEfficiency},
                                  {"device.memory-efficiency", Unit::share, device.memoryEfficiency},
                                  {"device.launch", Unit::seconds, device.launch}};
+  for (double share : device.computeEfficiency)
+    figures.push_back({"device.compute-efficiency", Unit::share, share});
   for (double flops : device.flops)
     figures.push_back({"device.flops", Unit::flopsPerSecond, flops});
   for (const Level &level : levels) {

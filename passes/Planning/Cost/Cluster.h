@@ -22,7 +22,8 @@ struct Cluster {
     double memory = 0;                         // bytes that a program may use
     std::array<double, precisions> flops = {}; // peak of dense products, flop/s, by Precision
     double bandwidth = 0;                      // of the memory, bytes/s
-    double computeEfficiency = 0.7;            // the share of the peak that products reach
+    std::array<double, precisions> computeEfficiency = {0.7, 0.7, 0.7, 0.7}; // the share of it that large products reach
+    int64_t processors = 0;                    // multiprocessors of a GPU; 0: the shape of a product is of no account
     double memoryEfficiency = 0.7;             // the share of the bandwidth that the other kernels reach
     double launch = 0;                         // the least time of a kernel or library call, seconds
 

@@ -126,9 +126,13 @@ private:
       return fail(lineOf(*table.get("kind")), "device.kind: expected \"cpu\" or \"cuda\"");
     if ((!preset || table.contains("name")) && !name(table, "device.", "name", device.name))
       return false;
+    double share = device.computeEfficiency[0];
+    if (!figure(table, "device.", "compute-efficiency", Unit::share, false, share))
+      return false;
+    if (table.contains("compute-efficiency"))
+      device.computeEfficiency.fill(share);
     return figure(table, "device.", "memory", Unit::bytes, !preset, device.memory) &&
            figure(table, "device.", "bandwidth", Unit::bytesPerSecond, !preset, device.bandwidth) &&
-           figure(table, "device.", "compute-efficiency", Unit::share, false, device.computeEfficiency) &&
            figure(table, "device.", "memory-efficiency", Unit::share, false, device.memoryEfficiency) &&
            figure(table, "device.", "launch", Unit::seconds, !preset, device.launch) &&
            readFlops(table, preset, device);

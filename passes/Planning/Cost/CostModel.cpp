@@ -6,7 +6,8 @@ using namespace divisi::planning;
 using llvm::ArrayRef;
 using Precision = Cluster::Device::Precision;
 
-CostModel::CostModel(const Cluster &cluster, const Mesh &mesh) : cluster(cluster), mesh(mesh) {
+CostModel::CostModel(const Cluster &cluster, const Mesh &mesh)
+    : cluster(cluster), mesh(mesh), prices(cluster.device) {
   for (size_t set = 1; set < size_t{1} << mesh.axes.size(); ++set) {
     std::vector<int> axes;
     for (size_t a = 0; a < mesh.axes.size(); ++a)
@@ -14,16 +15,6 @@ CostModel::CostModel(const Cluster &cluster, const Mesh &mesh) : cluster(cluster
         axes.push_back(a);
     links.emplace(axes, linkOf(cluster, mesh, axes));
   }
-}
-
-double CostModel::item(double flops, double bytes, Precision precision, bool launches) const {
-  const Cluster::Device &device = cluster.device;
-  return std::max({flops / (device.flops[precision] * device.computeEfficiency),
-                   bytes / (device.bandwidth * device.memoryEfficiency), flops > 0 && launches ? device.launch : 0});
-}
-
-double CostModel::compute(double flops, double bytes, Precision precision) const {
-  return item(flops, bytes, precision, /*launches=*/true);
 }
 
 double CostModel::step(const ReshardStep &step, int64_t bytes) const {
@@ -44,11 +35,27 @@ double CostModel::reshard(int64_t whole, const Sharding &from, const Sharding &t
   return seconds;
 }
 
-double planning::localFlops(const Problem::Op &op, const Mesh &mesh, const FactorAxes &factors) {
-  double pieces = 1;
-  for (const Axes &axes : factors)
-    pieces *= mesh.parts(axes);
-  return op.flops / pieces;
+step::Work planning::localWork(const Problem &problem, const Problem::Op &op, const Mesh &mesh,
+                               const FactorAxes &factors) {
+  step::Work work;
+  work.form = op.form;
+  work.flops = op.flops;
+  llvm::SmallVector<double> sizes;
+  for (auto [factor, axes] : llvm::zip(op.rule.factors, factors)) {
+    double parts = mesh.parts(axes);
+    work.flops /= parts;
+    sizes.push_back(factor.size / parts);
+  }
+  double elements = 1;
+  if (!op.results.empty()) {
+    const Problem::Tensor &result = problem.tensors[op.results[0]];
+    elements = (double)result.bytes() / result.elementBytes;
+    for (const auto &list : op.rule.results[0])
+      for (int factor : list)
+        elements /= mesh.parts(factors[factor]);
+  }
+  work.shapeBy(op.rule, sizes, elements);
+  return work;
 }
 
 Precision planning::precisionOf(const Problem &problem, const Problem::Op &op) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/Reshard.h"
 #include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/Cost/Prices.h"
 #include "passes/Planning/Problem.h"
 
 #include <map>
@@ -12,11 +13,6 @@ class CostModel {
 public:
   CostModel(const Cluster &cluster, const dist::Mesh &mesh);
 
-  /// A kernel on one device by its arithmetic and traffic: the longer of the two at the rates that the cluster says are
-  /// reached (roofline, Williams et al. 2009), and no less than a launch if it computes anything.
-  double compute(double flops, double bytes, Cluster::Device::Precision precision) const;
-  /// The same without a launch of its own, if it has none.
-  double item(double flops, double bytes, Cluster::Device::Precision precision, bool launches) const;
   /// One step of a reshard; `bytes` as dist::bytesOfStep counts them.
   double step(const dist::ReshardStep &step, int64_t bytes) const;
   /// All steps; `whole` are the bytes of the whole tensor.
@@ -24,13 +20,15 @@ public:
 
   const Cluster cluster;
   const dist::Mesh mesh;
+  const Prices prices;
 
 private:
   std::map<std::vector<int>, Link> links; // by axes, sorted
 };
 
-/// The floating-point operations of one device under a split, of the precision that its operands have.
-double localFlops(const Problem::Op &op, const dist::Mesh &mesh, const dist::FactorAxes &factors);
+/// What one device does of an operation under a split, but for the bytes.
+step::Work localWork(const Problem &problem, const Problem::Op &op, const dist::Mesh &mesh,
+                     const dist::FactorAxes &factors);
 /// Of a product or attention: that of its first operand (statistics beside it may be wider).
 Cluster::Device::Precision precisionOf(const Problem &problem, const Problem::Op &op);
 /// Bytes of a device's piece.

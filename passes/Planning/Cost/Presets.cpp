@@ -1,5 +1,6 @@
 #include "passes/Planning/Cost/Cluster.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
@@ -18,34 +19,43 @@ struct Gpu {
   std::array<double, Cluster::Device::precisions> flops; // flop/s, dense: fp32, tf32, bf16, fp16
   double bandwidth;                                      // bytes/s
   double nvlink, adapter; // bytes/s one way: all NVLinks of a GPU, its part of the node's network
+  int64_t processors;
+  double tensorShare; // of the tensor cores' peak, that large products reach
 };
 
 // Memory: the data sheet's gigabytes as decimal ones. The chips hold 2^30 each, 7% more: that is left to the CUDA
 // context and to the workspaces of libraries. NVLink: links x what one carries one way after protocol (20.0, 20.0, 20.6
 // of 25 GB/s: NCCL, src/graph/topo.h, SM70/SM80/SM90_NVLINK_BW). Bus bandwidths of nccl-tests' all_reduce on eight GPUs
-// agree: A100 230-250 GB/s. Network: InfiniBand adapters of the DGX, at line rate, in equal parts to its eight GPUs.
+// agree: A100 230-250 GB/s. Multiprocessors: the same sheets. Tensor cores hold less than their peak under a GPU's power
+// limit: 271.2 of 312 Tflop/s on A100 SXM and 794.5 of 989 on H100 SXM in bf16 at the best shape ("Maximum Achievable
+// Matmul FLOPS", stas00/ml-engineering, compute/accelerator); 83 of 112.7 on V100 (Markidis et al., arXiv 1803.04014).
+// Network: InfiniBand adapters of the DGX, at line rate, in equal parts to its eight GPUs.
 constexpr Gpu gpus[] = {
     // "NVIDIA V100 Tensor Core GPU" data sheet, SXM2 32 GB: 15.7 single, 125 tensor, 900 GB/s, 6 links. No tensor cores
     // for tf32 and bf16. "NVIDIA DGX-1 with Tesla V100 System Architecture" white paper: 4 x EDR (100 Gb/s).
-    {"v100", "Tesla V100 SXM2 32GB", 32e9, {15.7e12, 15.7e12, 15.7e12, 125e12}, 900e9, 6 * 20e9, 4 * 12.5e9 / 8},
+    {"v100", "Tesla V100 SXM2 32GB", 32e9, {15.7e12, 15.7e12, 15.7e12, 125e12}, 900e9, 6 * 20e9, 4 * 12.5e9 / 8, 80, 0.74},
     // "NVIDIA A100 Tensor Core GPU" data sheet, SXM: 19.5 / 156 / 312 / 312, 2,039 and 1,555 GB/s, 12 links. "NVIDIA
     // DGX
     // A100" data sheet: 8 x ConnectX-6 (200 Gb/s).
-    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9},
-    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9},
+    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9, 108, 0.869},
+    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9, 108, 0.869},
     // "NVIDIA H100 Tensor Core GPU" data sheet, SXM: 67 / 989 / 1,979 / 1,979, the last three with sparsity, that is
     // twice
     // the dense peak; 3.35 TB/s, 18 links. "NVIDIA DGX H100" data sheet: 8 x ConnectX-7 (400 Gb/s).
-    {"h100", "H100 SXM5 80GB", 80e9, {67e12, 494.5e12, 989e12, 989e12}, 3.35e12, 18 * 20.6e9, 50e9},
+    {"h100", "H100 SXM5 80GB", 80e9, {67e12, 494.5e12, 989e12, 989e12}, 3.35e12, 18 * 20.6e9, 50e9, 132, 0.803},
     // "NVIDIA H200 Tensor Core GPU" data sheet: an H100 with 141 GB at 4.8 TB/s. "NVIDIA DGX H200" data sheet.
-    {"h200", "H200 SXM5 141GB", 141e9, {67e12, 494.5e12, 989e12, 989e12}, 4.8e12, 18 * 20.6e9, 50e9},
+    {"h200", "H200 SXM5 141GB", 141e9, {67e12, 494.5e12, 989e12, 989e12}, 4.8e12, 18 * 20.6e9, 50e9, 132, 0.803},
 };
 constexpr int64_t gpusPerNode = 8;
 // Of one step of a ring with NCCL's LL128 protocol: 1.9 and 4.0 us (NCCL, src/graph/tuning.cc, hwLat).
 constexpr double nvlinkLatency = 1.9e-6, networkLatency = 4e-6;
-// The least time of a kernel in AutoParallel's cost model (meta-pytorch/autoparallel), which has 0.7 for both
-// efficiencies.
-constexpr double gpuLaunch = 7e-6;
+// Of a short kernel in a replayed graph: 3.4 us on V100 (NVIDIA, "Getting Started with CUDA Graphs", 2019).
+constexpr double gpuLaunch = 3.4e-6;
+// Products in fp32, without tensor cores: cuBLAS's sgemm comes to 90 % of the peak and more (the same arXiv 1803.04014).
+constexpr double vectorShare = 0.9;
+// Of the bandwidth, that kernels over large tensors reach: BabelStream's triad has 85 to 92 % on these GPUs; kernels that
+// reduce rows beside come short of it.
+constexpr double gpuMemoryShare = 0.85;
 
 const Gpu *findGpu(StringRef name) {
   const Gpu *found = std::find_if(std::begin(gpus), std::end(gpus), [&](const Gpu &gpu) { return gpu.name == name; });
@@ -99,6 +109,10 @@ std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {
   device.flops = gpu->flops;
   device.bandwidth = gpu->bandwidth;
   device.launch = gpuLaunch;
+  device.memoryEfficiency = gpuMemoryShare;
+  device.processors = gpu->processors;
+  for (auto [precision, share] : llvm::enumerate(device.computeEfficiency))
+    share = device.flops[precision] > device.flops[Cluster::Device::fp32] ? gpu->tensorShare : vectorShare;
   return device;
 }
 

@@ -12,8 +12,8 @@ namespace {
 /// A kernel or a call of a device, or what a reshard in its middle leaves of one.
 struct Piece {
   llvm::SmallVector<int, 4> ops, reads, writes; // operations; versions
-  double flops = 0, bytes = 0;
-  bool call = false, elements = false;
+  step::Work work;
+  int launches = 1;
   int at = -1;
   double seconds = 0;
 };
@@ -94,7 +94,11 @@ private:
       }
       number[op] = piece;
       part(piece).ops.push_back(op);
-      part(piece).flops += localFlops(problem.ops[op], mesh, plan.ops[op]);
+      step::Work own = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
+      if (!item.call)
+        own.form = graph::Form::elementwise;
+      own.flops += part(piece).work.flops;
+      part(piece).work = own;
       for (int t : resharded) {
         addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
         for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
@@ -114,13 +118,13 @@ private:
     for (auto [p, piece] : llvm::enumerate(parts)) {
       if (piece.ops.empty())
         continue;
-      piece.call = item.call;
-      piece.elements = item.elements;
-      piece.at = p + 1 == parts.size() ? item.at : *llvm::max_element(piece.ops);
+      bool last = p + 1 == parts.size();
+      piece.launches = last && fused.launches[item.home()] == 0 ? 0 : 1;
+      piece.at = last ? item.at : *llvm::max_element(piece.ops);
       for (int v : piece.reads)
-        piece.bytes += bytesOf(v);
+        piece.work.bytes += bytesOf(v);
       for (int v : piece.writes)
-        piece.bytes += bytesOf(v);
+        piece.work.bytes += bytesOf(v);
       pieces.push_back(std::move(piece));
     }
   }
@@ -129,17 +133,12 @@ private:
       list.push_back(entry);
   }
 
-  /// The time of every piece; that of its last operation is all of it. Updates of parameters that follow each other are
-  /// one launch.
+  /// The time of every piece; that of its last operation is all of it.
   void timePieces() {
-    bool launched = false;
     for (Piece &piece : pieces) {
       int home = *llvm::max_element(piece.ops);
-      bool update = piece.elements && groups.late[home];
-      piece.seconds = costs.item(piece.flops, piece.bytes,
-                                 piece.call ? precisionOf(problem, problem.ops[home]) : Cluster::Device::fp32,
-                                 /*launches=*/!(update && launched));
-      launched = update;
+      auto precision = graph::isCall(piece.work.form) ? precisionOf(problem, problem.ops[home]) : Cluster::Device::fp32;
+      piece.seconds = costs.prices.seconds(piece.work, precision, piece.launches);
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds;
     }

@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  bool light(int op) const { return !contracts(problem.ops[op]); }
+  bool light(int op) const { return !contracts(problem.ops[op]) && !graph::isCall(problem.ops[op].form); }
 
   /// Where the forward part ends, what only the update is, and how many contractions lie before each operation.
   void findPhases() {

@@ -207,8 +207,8 @@ bool planning::isBetter(const Candidate &a, const Candidate &b) {
 
 Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
-      rest(problem, /*evaluation=*/true), stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step.loss),
-      restItems(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest.loss) {}
+      rest(problem, /*evaluation=*/true), stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step),
+      restItems(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest) {}
 
 double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;

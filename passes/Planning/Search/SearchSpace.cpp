@@ -188,6 +188,7 @@ private:
       key.push_back((int)(problem.ops[op].flops & 0x7fffffff));
       key.insert(key.end(), group.factorOf[m].begin(), group.factorOf[m].end());
       key.push_back(-6);
+      key.push_back(impl.fused.launches[op] << 3 | graph::isCall(problem.ops[op].form) << 2 | problem.ops[op].tf32 << 1 | problem.ops[op].fp16);
       key.insert(key.end(), impl.fused.readsOf[op].begin(), impl.fused.readsOf[op].end());
       for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
         for (int t : *list) {
@@ -213,12 +214,18 @@ private:
     std::map<std::pair<int, int>, std::vector<Sharding>> operands, results;
     for (auto [s, strategy] : llvm::enumerate(result.strategies)) {
       std::map<int, Sharding> made;
-      double flops = 0, bytes = 0, internal = 0;
-      auto precision = precisionOf(problem, problem.ops[group.ops[0]]);
+      step::Work work;
+      double bytes = 0, internal = 0;
+      const Problem::Op &first = problem.ops[group.ops[0]];
+      auto precision = graph::isCall(first.form) ? precisionOf(problem, first) : Cluster::Device::fp32;
+      int launches = 0;
       for (auto [m, op] : llvm::enumerate(group.ops)) {
         const Problem::Op &entry = problem.ops[op];
         FactorAxes factors = memberFactors(group, m, strategy);
-        flops += localFlops(entry, mesh, factors);
+        launches += impl.fused.launches[op];
+        step::Work own = localWork(problem, entry, mesh, factors);
+        own.flops += work.flops;
+        work = own;
         for (auto [i, t] : llvm::enumerate(entry.operands)) {
           if (problem.tensors[t].splat)
             continue;
@@ -242,7 +249,10 @@ private:
           results[{(int)m, (int)i}].push_back(std::move(have));
         }
       }
-      result.cost[s] = 1e6 * (internal + costs.compute(flops, bytes, precision));
+      if (group.ops.size() > 1)
+        work.form = graph::Form::elementwise;
+      work.bytes = bytes;
+      result.cost[s] = 1e6 * (internal + costs.prices.seconds(work, precision, launches));
     }
     for (auto &[position, list] : operands)
       result.operands[position] = slot(list);

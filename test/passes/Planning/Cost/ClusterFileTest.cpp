@@ -45,7 +45,7 @@ TEST(ClusterFile, Example) {
   Cluster::Device expected = *gpuPreset("a100");
   expected.memory = 76e9;
   expected.flops[Cluster::Device::tf32] = 140e12;
-  expected.computeEfficiency = 0.65;
+  expected.computeEfficiency.fill(0.65);
   EXPECT_EQ(cluster->device, expected);
   std::vector<Cluster::Level> levels = {{"nvlink", 8, 240e9, 2e-6}, {"infiniband", 2, 100e9, 5e-6}};
   EXPECT_EQ(cluster->levels, levels);

@@ -151,7 +151,7 @@ TEST(Cluster, Invalid) {
   expect("device.memory", [](Cluster &c) { c.device.memory = NAN; });
   expect("device.bandwidth", [](Cluster &c) { c.device.bandwidth = 0; });
   expect("device.flops", [](Cluster &c) { c.device.flops[2] = -1; });
-  expect("device.compute-efficiency", [](Cluster &c) { c.device.computeEfficiency = 1.5; });
+  expect("device.compute-efficiency", [](Cluster &c) { c.device.computeEfficiency[2] = 1.5; });
   expect("device.launch", [](Cluster &c) { c.device.launch = INFINITY; });
   expect("device.kind", [](Cluster &c) { c.device.kind = "tpu"; });
   expect("level.bandwidth", [](Cluster &c) { c.levels[1].bandwidth = -1; });

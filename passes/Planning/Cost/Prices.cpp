@@ -1,0 +1,67 @@
+#include "passes/Planning/Cost/Prices.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace divisi;
+using namespace divisi::planning;
+using graph::Form;
+
+namespace {
+
+/// Output tiles of GPUs' libraries, and the share of a multiprocessor's best rate that each reaches with tensor cores and
+/// without: smaller ones load more of their operands for each product. By NVIDIA's "Matrix Multiplication Background"
+/// guide (tile efficiency: 256x128 and 128x256 are the best, 64x64 comes to little more than half of their rate).
+struct Tile {
+  double m, n, share, vectorShare;
+};
+constexpr Tile tiles[] = {{256, 128, 1, 1},   {128, 256, 1, 1},    {128, 128, 0.93, 1},
+                          {128, 64, 0.8, 0.95}, {64, 128, 0.8, 0.95}, {64, 64, 0.6, 0.85}};
+/// What a tile takes beside its products: the first loads come from memory one after the other (0.5 us each on these GPUs,
+/// Jia et al., arXiv 1804.06826: indices, then operands), and the result is written at the end, over the processor's part
+/// of the bandwidth; with two tiles on a processor half of that is hidden behind the other's products.
+constexpr double tileFill = 1e-6, shownWrites = 0.5;
+/// Parts of k that different multiprocessors may sum (split-k, stream-k).
+constexpr double mostSplits = 64;
+
+/// Fused attention reaches this share of the tensor cores' peak, forward and backward together, and half of it at so
+/// many keys: FlashAttention-2 (arXiv 2307.08691, figure 5, on A100: 176 of 312 Tflop/s at a depth of 64 and 203 at 128,
+/// of 16 k keys; 132 and 153 at 512 and 1 k).
+constexpr double attentionShare = 0.56, deepAttentionShare = 0.65, deep = 128, attentionHalf = 160;
+} // namespace
+
+double Prices::shareOfShape(const step::Work &work, Precision precision) const {
+  if (device.processors <= 0)
+    return 1;
+  const bool tensorCores = device.flops[precision] > device.flops[Cluster::Device::fp32];
+  const double rate = device.flops[precision] * device.computeEfficiency[precision] / (double)device.processors;
+  const double bytes = precision == Cluster::Device::bf16 || precision == Cluster::Device::fp16 ? 2 : 4;
+  double best = 0;
+  for (const Tile &tile : tiles)
+    for (double splits = 1; splits <= mostSplits; splits *= 2) {
+      double count = work.batch * std::ceil(work.m / tile.m) * std::ceil(work.n / tile.n);
+      double used = work.batch * work.m * work.n / (count * tile.m * tile.n); // of the tiles' area
+      double waves = std::ceil(count * splits / (double)device.processors);
+      double busy = count * splits / (waves * (double)device.processors);
+      double share = tensorCores ? tile.share : tile.vectorShare;
+      double products = 2 * tile.m * tile.n * work.k / splits / (rate * share); // seconds
+      double written = tile.m * tile.n * bytes * (double)device.processors / device.bandwidth;
+      best = std::max(best, share * used * busy * products / (products + tileFill + shownWrites * written));
+    }
+  return best;
+}
+
+double Prices::efficiency(const step::Work &work, Precision precision) const {
+  double share = device.computeEfficiency[precision];
+  if (work.form == Form::product)
+    return share * shareOfShape(work, precision);
+  if (work.form == Form::attention && device.processors > 0 && precision != Cluster::Device::fp32)
+    return (work.depth >= deep ? deepAttentionShare : attentionShare) * work.keys / (work.keys + attentionHalf);
+  return share;
+}
+
+double Prices::seconds(const step::Work &work, Precision precision, int launches) const {
+  double arithmetic = work.flops > 0 ? work.flops / (device.flops[precision] * efficiency(work, precision)) : 0;
+  double traffic = work.bytes / (device.bandwidth * device.memoryEfficiency);
+  return std::max({arithmetic, traffic, launches * device.launch});
+}

@@ -1,0 +1,28 @@
+#pragma once
+#include "passes/Planning/Cost/Cluster.h"
+#include "step/Work.h"
+
+namespace divisi::planning {
+
+/// The price list of a device: what kernels and calls take on it, in seconds. Every constant has its source in
+/// Prices.cpp or Presets.cpp.
+class Prices {
+public:
+  using Precision = Cluster::Device::Precision;
+
+  explicit Prices(const Cluster::Device &device) : device(device) {}
+
+  /// The longer of arithmetic and traffic, each at the rate that this work reaches (roofline, Williams et al. 2009), and
+  /// no less than its launches. The precision is that of the operands of products and attention.
+  double seconds(const step::Work &work, Precision precision, int launches = 1) const;
+
+private:
+  /// The share of the peak that the arithmetic reaches.
+  double efficiency(const step::Work &work, Precision precision) const;
+  /// What its shape leaves of the largest share that products reach: tiles and waves that are not full, short sums.
+  double shareOfShape(const step::Work &work, Precision precision) const;
+
+  Cluster::Device device;
+};
+
+} // namespace divisi::planning

@@ -1,0 +1,26 @@
+#include "step/Work.h"
+
+using namespace divisi;
+using namespace divisi::step;
+
+static bool has(const dist::ShardingRule::Dims &dims, int factor) {
+  return llvm::any_of(dims, [&](const auto &factors) { return llvm::is_contained(factors, factor); });
+}
+
+void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes, double elements) {
+  if (form == graph::Form::attention) { // queries [b, s, h, d], keys [b, t, h, d]
+    auto size = [&](const auto &factors) { return factors.empty() ? 1 : sizes[factors[0]]; };
+    keys = size(rule.operands[1][1]);
+    depth = size(rule.operands[0][3]);
+  }
+  if (form != graph::Form::product || rule.operands.size() < 2)
+    return;
+  batch = n = 1;
+  for (auto [f, size] : llvm::enumerate(sizes)) {
+    bool left = has(rule.operands[0], f), right = has(rule.operands[1], f);
+    if (right && has(rule.results[0], f))
+      (left ? batch : n) *= size;
+  }
+  m = std::max(1.0, elements / (batch * n)); // with the window of a filter's gradient
+  k = std::max(1.0, flops / (2 * batch * m * n)); // of a convolution with its window
+}

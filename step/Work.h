@@ -1,0 +1,19 @@
+#pragma once
+#include "dialects/Dist/ShardingRule.h"
+#include "dialects/Graph/Form.h"
+
+namespace divisi::step {
+
+/// What a kernel or a call does on one device, as far as its time follows from it.
+struct Work {
+  graph::Form form = graph::Form::elementwise; // product and attention: one operation; else a kernel, or another call
+  double flops = 0, bytes = 0;                 // that it computes; that it reads and writes
+  double batch = 1, m = 1, n = 1, k = 1;       // of a product: so many of [m, k] by [k, n]; a convolution as such a product
+  double keys = 0, depth = 0;                  // of attention
+
+  /// The shape of one operation with this rule; `sizes` are those of its factors on the device, `elements` those of its
+  /// first result there.
+  void shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes, double elements);
+};
+
+} // namespace divisi::step
