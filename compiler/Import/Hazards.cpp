@@ -10,8 +10,7 @@ static std::string describeAt(const onnx::NodeProto &node, int index) {
   return describe(node, node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
 }
 
-//===- Batch norm that is folded away
-//-------------------------------------------------------------------------------===//
+//===- Batch norm that is folded away -------------------------------------===//
 
 void ModelImporter::refuseFoldedBatchNorm() {
   std::vector<std::string> folded;
@@ -27,8 +26,7 @@ void ModelImporter::refuseFoldedBatchNorm() {
   warn(what + ": the folded weights are trained, and batch norm is not");
 }
 
-//===- Warnings
-//-----------------------------------------------------------------------------------------------------===//
+//===- Warnings -----------------------------------------------------------===//
 
 /// What PyTorch drops out inside of scaled_dot_product_attention(query, key, value, mask, dropout_p, ...).
 static double dropoutOfAttention(const CallNotes &call) {

@@ -9,8 +9,7 @@ using namespace divisi::graph;
 /// The largest initializer that is not a parameter and becomes a constant in the module, in bytes.
 static constexpr int64_t maxInlineBytes = 1 << 16;
 
-//===- Inputs and symbolic dimensions
-//-------------------------------------------------------------------------------===//
+//===- Inputs and symbolic dimensions -------------------------------------===//
 
 RankedTensorType ModelImporter::inputType(const onnx::ValueInfoProto &input) {
   const std::string &name = input.name();
@@ -123,8 +122,7 @@ void ModelImporter::importInputs(Scope &scope) {
   }
 }
 
-//===- Initializers
-//-------------------------------------------------------------------------------------------------===//
+//===- Initializers -------------------------------------------------------===//
 
 void ModelImporter::importInitializers(Scope &scope) {
   if (model->graph().sparse_initializer_size())

@@ -152,8 +152,7 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
   fail(text);
 }
 
-//===- Nodes
-//--------------------------------------------------------------------------------------------------------===//
+//===- Nodes --------------------------------------------------------------===//
 
 void ModelImporter::importGraph(const onnx::GraphProto &graph, Scope &scope) {
   importConstants(graph, scope);
@@ -281,8 +280,7 @@ Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   return results;
 }
 
-//===- Values that are known while importing
-//------------------------------------------------------------------------===//
+//===- Values that are known while importing ------------------------------===//
 
 /// The largest value that is evaluated, and the most elements on the way to it.
 static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26;

@@ -79,8 +79,7 @@ bool divisi::compiler::isRearrangement(StringRef name) {
   return pattern.match(name);
 }
 
-//===- Numbers
-//------------------------------------------------------------------------------------------------------===//
+//===- Numbers ------------------------------------------------------------===//
 
 /// How an element of the file is read: the value for the few that masks are made of, any other number otherwise.
 static double elementAt(const TensorData &data, int64_t index) {

@@ -99,8 +99,7 @@ void ModelImporter::addOutputs(const Scope &scope) {
   addCheckResults();
 }
 
-//===- Losses that are not in the model
-//-----------------------------------------------------------------------------===//
+//===- Losses that are not in the model -----------------------------------===//
 
 /// Mean of `each` over the rows that count, which is a run-time scalar, since the last batch of an evaluation is
 /// padded.

@@ -7,8 +7,7 @@
 using namespace mlir;
 using namespace divisi::graph;
 
-//===- Values and products
-//------------------------------------------------------------------------------------------===//
+//===- Values and products ------------------------------------------------===//
 
 static bool isNear(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b); }
 
@@ -52,8 +51,7 @@ static Value plusConstant(Value sum, double constant) {
   return {};
 }
 
-//===- Gelu
-//---------------------------------------------------------------------------------------------------------===//
+//===- Gelu ---------------------------------------------------------------===//
 
 /// x if `value` is sqrt(2/pi) * (x + 0.044715 x^3).
 static Value tanhArgument(Value value) {
@@ -99,8 +97,7 @@ static Value raiseGelu(GraphBuilder &b, MulOp root) {
   return {};
 }
 
-//===- RMS normalization
-//--------------------------------------------------------------------------------------------===//
+//===- RMS normalization --------------------------------------------------===//
 
 namespace {
 struct Rms {

@@ -66,8 +66,7 @@ int64_t divisi::compiler::storedBytes(RankedTensorType type) {
   return checkedElements(type.getShape()) * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
-//===- Reading
-//------------------------------------------------------------------------------------------------------===//
+//===- Reading ------------------------------------------------------------===//
 
 TensorReader::TensorReader(MLIRContext *context, llvm::StringRef modelPath, bool dataOptional)
     : context(context), folder(std::filesystem::path(modelPath.str()).parent_path()), dataOptional(dataOptional) {
@@ -210,8 +209,7 @@ DenseElementsAttr TensorReader::attribute(const TensorData &data) {
   return DenseElementsAttr::get(data.type, ArrayRef<bool>(values));
 }
 
-//===- Values
-//-------------------------------------------------------------------------------------------------------===//
+//===- Values -------------------------------------------------------------===//
 
 llvm::SmallVector<int64_t> divisi::compiler::integersOf(DenseElementsAttr values) {
   if (!isa<IntegerType>(values.getElementType()))

@@ -20,8 +20,7 @@ Trains::Trains(const onnx::GraphProto &graph, StringRef producer, const ImportOp
     verdicts[tensor.name] = decide(tensor);
 }
 
-//===- What the graph says
-//------------------------------------------------------------------------------------------===//
+//===- What the graph says ------------------------------------------------===//
 
 void Trains::findUses(const onnx::GraphProto &graph) {
   for (const auto &node : graph.node()) {
@@ -115,8 +114,7 @@ void Trains::findLost(const onnx::GraphProto &graph) {
   }
 }
 
-//===- Flags
-//--------------------------------------------------------------------------------------------------------===//
+//===- Flags --------------------------------------------------------------===//
 
 /// A name against a pattern with * and ?.
 static bool matches(StringRef pattern, StringRef name) {
@@ -164,8 +162,7 @@ void Trains::readFlags() {
     apply("--train", pattern, TensorRole::parameter);
 }
 
-//===- Decisions
-//----------------------------------------------------------------------------------------------------===//
+//===- Decisions ----------------------------------------------------------===//
 
 /// Inputs of operators that say how they work.
 static bool isOption(const onnx::NodeProto &node, int input) {
@@ -348,8 +345,7 @@ Trains::Verdict Trains::decideMadeUp(const Initializer &tensor) const {
   return {TensorRole::parameter, "a weight that the exporter computed and named", true};
 }
 
-//===- Answers
-//------------------------------------------------------------------------------------------------------===//
+//===- Answers ------------------------------------------------------------===//
 
 StringRef divisi::compiler::nameOf(TensorRole role) {
   switch (role) {

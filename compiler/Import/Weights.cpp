@@ -38,8 +38,7 @@ void ModelImporter::foldSmallConstants() {
   builder.setInsertionPointToEnd(builder.getInsertionBlock());
 }
 
-//===- Weights and skeleton
-//-----------------------------------------------------------------------------------------===//
+//===- Weights and skeleton -----------------------------------------------===//
 
 std::vector<Weight> ModelImporter::takeWeights() {
   std::vector<Weight> weights;

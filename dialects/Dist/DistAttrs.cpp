@@ -18,8 +18,7 @@ void DistDialect::registerAttributes() {
       >();
 }
 
-//===- #dist.mesh
-//---------------------------------------------------------------------------------------------------===//
+//===- #dist.mesh ---------------------------------------------------------===//
 
 /// Devices that a mesh may have: far more than a machine has, and products stay small.
 static constexpr int64_t mostDevices = 1 << 20;
@@ -62,8 +61,7 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> error, ArrayRe
   return success();
 }
 
-//===- #dist.shard
-//--------------------------------------------------------------------------------------------------===//
+//===- #dist.shard --------------------------------------------------------===//
 
 static ParseResult parseAxes(AsmParser &p, SmallVectorImpl<Attribute> &axes) {
   do {

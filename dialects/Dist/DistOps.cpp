@@ -21,8 +21,7 @@ void DistDialect::registerOperations() {
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-//===- reshard
-//------------------------------------------------------------------------------------------------------===//
+//===- reshard ------------------------------------------------------------===//
 
 LogicalResult ReshardOp::verify() {
   auto from = typeOf(getInput()), to = typeOf(getResult());
@@ -44,8 +43,7 @@ LogicalResult ReshardOp::verify() {
 
 OpFoldResult ReshardOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
-//===- pipelines
-//----------------------------------------------------------------------------------------------------===//
+//===- pipelines ----------------------------------------------------------===//
 
 /// Minibatches of an asynchronous schedule.
 static constexpr int64_t mostInFlight = 4096;
@@ -72,8 +70,7 @@ LogicalResult ScheduleOp::verify() {
   return success();
 }
 
-//===- collectives
-//--------------------------------------------------------------------------------------------------===//
+//===- collectives --------------------------------------------------------===//
 
 /// The number of devices of the group, or an error.
 static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {

@@ -46,8 +46,7 @@ static LogicalResult verifyOffsets(ItemInterface item, int constraint) {
   return success();
 }
 
-//===- kernel
-//-------------------------------------------------------------------------------------------------------===//
+//===- kernel -------------------------------------------------------------===//
 
 LogicalResult KernelOp::verify() {
   Block &block = getBody().front();
@@ -74,8 +73,7 @@ int64_t KernelOp::getFlops() {
 }
 int64_t KernelOp::getBytes() { return graph::bytesOfTypes(*this); }
 
-//===- call
-//---------------------------------------------------------------------------------------------------------===//
+//===- call ---------------------------------------------------------------===//
 
 void CallOp::build(OpBuilder &builder, OperationState &state, Operation *operation, int64_t workspaceBytes) {
   state.addOperands(operation->getOperands());
@@ -199,8 +197,7 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
   return success();
 }
 
-//===- await, copy
-//--------------------------------------------------------------------------------------------------===//
+//===- await, copy --------------------------------------------------------===//
 
 void AwaitOp::getEffects(Effects &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), Arena::get());

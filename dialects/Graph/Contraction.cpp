@@ -18,8 +18,7 @@ void GraphDialect::addContraction() {
       >();
 }
 
-//===- matmul
-//-------------------------------------------------------------------------------------------------------===//
+//===- matmul -------------------------------------------------------------===//
 
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
@@ -71,8 +70,7 @@ dist::ShardingRule MatmulOp::getShardingRule() {
   return rule.contract("k", dist::Reduction::sum).linearIn(dist::Linear::each);
 }
 
-//===- matmul_epilogue
-//----------------------------------------------------------------------------------------------===//
+//===- matmul_epilogue ----------------------------------------------------===//
 
 LogicalResult MatmulEpilogueOp::verify() {
   auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs()), result = tensorType(getResult());
@@ -153,8 +151,7 @@ dist::ShardingRule MatmulEpilogueOp::getShardingRule() {
   return bits && (isGradient() || getSecond()) ? rule.whole("s") : rule;
 }
 
-//===- convolutions
-//-------------------------------------------------------------------------------------------------===//
+//===- convolutions -------------------------------------------------------===//
 
 namespace {
 /// The three tensors of a convolution: input x, output y, filter.

@@ -23,8 +23,7 @@ void GraphDialect::addElementwise() {
 
 static bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
 
-//===- Gradients of one operand: g is the result's gradient, x the operand, y the result
-//---------------------------===//
+//===- Gradients of one operand: g is the result's gradient, x the operand, y the result -===//
 
 #define UNARY_GRADIENT(OP, EXPRESSION)                                                                                 \
   Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \
@@ -120,8 +119,7 @@ Values GeluGradOp::decompose(B &b) {
   return {b.mul(g, b.add(cdf, b.mul(x, pdf)))};
 }
 
-//===- Two and three operands
-//---------------------------------------------------------------------------------------===//
+//===- Two and three operands ---------------------------------------------===//
 
 #define BINARY_GRADIENT(OP, LEFT, RIGHT)                                                                               \
   Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \

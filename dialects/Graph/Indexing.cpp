@@ -33,8 +33,7 @@ static std::string factors(StringRef prefix, int64_t count) {
   return text;
 }
 
-//===- gather, scatter_add
-//------------------------------------------------------------------------------------------===//
+//===- gather, scatter_add ------------------------------------------------===//
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
@@ -121,8 +120,7 @@ Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
   return b.op<ScatterAddOp>(getX(), local, getUpdates(), getDim());
 }
 
-//===- gather_elements, scatter_elements
-//----------------------------------------------------------------------------===//
+//===- gather_elements, scatter_elements ----------------------------------===//
 
 LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                                  SmallVectorImpl<Type> &types) {
@@ -230,8 +228,7 @@ Values ScatterElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule ScatterElementsOp::getShardingRule() { return elementsRule(*this, getDim()); }
 
-//===- gather_nd, scatter_nd
-//----------------------------------------------------------------------------------------===//
+//===- gather_nd, scatter_nd ----------------------------------------------===//
 
 /// The shape of the slices that `indices` names in x, or a failure with its reason.
 static FailureOr<SmallVector<int64_t>> slicesShape(std::optional<Location> loc, RankedTensorType x,
@@ -301,8 +298,7 @@ Values ScatterNdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule ScatterNdOp::getShardingRule() { return ndRule(*this, getBatchDims(), true); }
 
-//===- cumsum, top_k
-//------------------------------------------------------------------------------------------------===//
+//===- cumsum, top_k ------------------------------------------------------===//
 
 LogicalResult CumsumOp::verify() { return checkDim(getLoc(), getDim(), tensorType(getX())); }
 Values CumsumOp::buildGradient(B &b, ArrayRef<Value> gradients) {

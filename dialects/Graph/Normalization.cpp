@@ -94,8 +94,7 @@ LogicalResult BatchNormOp::verify() {
   return verifyParameters(*this, shapeOf(getX()).slice(getDim(), 1), parameters);
 }
 
-//===- softmax
-//------------------------------------------------------------------------------------------------------===//
+//===- softmax ------------------------------------------------------------===//
 
 static Value shifted(B &b, Value x, int64_t dim) { return b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim})); }
 
@@ -128,8 +127,7 @@ Values LogSoftmaxOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule LogSoftmaxOp::getShardingRule() { return normRule(*this, {(int64_t)getDim()}, {}); }
 
-//===- layer_norm, rms_norm
-//-----------------------------------------------------------------------------------------===//
+//===- layer_norm, rms_norm -----------------------------------------------===//
 
 /// Gradient through y = (x - mean) * rstd with respect to x, given n = y and the gradient of y (arXiv 1607.06450, eq.
 /// 4, differentiated): rstd * (g - mean(g) - n * mean(g * n)).
@@ -197,8 +195,7 @@ dist::ShardingRule RmsNormOp::getShardingRule() {
   return normRule(*this, dims, dims);
 }
 
-//===- batch_norm
-//---------------------------------------------------------------------------------------------------===//
+//===- batch_norm ---------------------------------------------------------===//
 
 static Value perChannel(B &b, Value value, Value x, int64_t dim) { return b.broadcast(value, shapeOf(x), {dim}); }
 

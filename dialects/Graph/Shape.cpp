@@ -23,8 +23,7 @@ void GraphDialect::addShape() {
 
 static SmallVector<int64_t> allDims(int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(0, rank)); }
 
-//===- constant, iota
-//-----------------------------------------------------------------------------------------------===//
+//===- constant, iota -----------------------------------------------------===//
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 Values ConstantOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
@@ -67,8 +66,7 @@ Value IotaOp::makeLocal(dist::LocalContext &context) {
   return b.add(local, b.broadcast(b.cast(first, type.getElementType()), type.getShape(), {}));
 }
 
-//===- broadcast
-//----------------------------------------------------------------------------------------------------===//
+//===- broadcast ----------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult()), dims = getDims();
@@ -117,8 +115,7 @@ dist::ShardingRule BroadcastOp::getShardingRule() {
   return dist::ShardingRule::gather(*this, source);
 }
 
-//===- reshape, transpose
-//-------------------------------------------------------------------------------------------===//
+//===- reshape, transpose -------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
   auto from = tensorType(getX()), to = tensorType(getResult());
@@ -190,8 +187,7 @@ Values TransposeOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule TransposeOp::getShardingRule() { return dist::ShardingRule::gather(*this, getPermutation()); }
 
-//===- slice, pad, concat
-//-------------------------------------------------------------------------------------------===//
+//===- slice, pad, concat -------------------------------------------------===//
 
 /// Checks that `inner[i]` at start + i * step lies in `outer`.
 static LogicalResult verifyWindow(Operation *op, ArrayRef<int64_t> inner, ArrayRef<int64_t> outer,

@@ -10,8 +10,7 @@ using namespace divisi::test;
 using namespace divisi::graph;
 using llvm::ArrayRef;
 
-//===- contractions
-//-------------------------------------------------------------------------------------------------===//
+//===- contractions -------------------------------------------------------===//
 
 Value RandomModel::linear(Value x) {
   int64_t rank = rankOf(x);
@@ -112,8 +111,7 @@ Value RandomModel::pooling(Value x) {
                          strides, dilations, low);
 }
 
-//===- reductions
-//---------------------------------------------------------------------------------------------------===//
+//===- reductions ---------------------------------------------------------===//
 
 Value RandomModel::reduction(Value x) {
   int64_t rank = rankOf(x);
@@ -171,8 +169,7 @@ Value RandomModel::topK(Value x) {
   return b.op<GatherElementsOp>(partner(x), top.getIndices(), d);
 }
 
-//===- normalization
-//------------------------------------------------------------------------------------------------===//
+//===- normalization ------------------------------------------------------===//
 
 Value RandomModel::normalize(Value x) {
   int64_t d = dimOf(x);
@@ -217,8 +214,7 @@ Value RandomModel::dropout(Value x) {
   return b.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(0.3), (uint64_t)streams++);
 }
 
-//===- shape
-//--------------------------------------------------------------------------------------------------------===//
+//===- shape --------------------------------------------------------------===//
 
 Value RandomModel::reshape(Value x) {
   Shape shape(shapeOf(x));
@@ -298,8 +294,7 @@ Value RandomModel::repeat(Value x) {
   return rankOf(x) < 4 ? b.broadcast(x, shape, dims) : Value();
 }
 
-//===- indexing
-//-----------------------------------------------------------------------------------------------------===//
+//===- indexing -----------------------------------------------------------===//
 
 Value RandomModel::gather(Value x) {
   if (draw.chance(0.4)) { // a table, indexed by what the values say

@@ -62,8 +62,7 @@ OwningOpRef<ModuleOp> RandomModel::build() {
   return std::move(module);
 }
 
-//===- arguments
-//----------------------------------------------------------------------------------------------------===//
+//===- arguments ----------------------------------------------------------===//
 
 Value RandomModel::argument(ArrayRef<int64_t> shape, Type element, ArrayRef<NamedAttribute> attributes) {
   unsigned last = function.getNumArguments();
@@ -108,8 +107,7 @@ Value RandomModel::distinct(Value x) {
   return x;
 }
 
-//===- first and last
-//-----------------------------------------------------------------------------------------------===//
+//===- first and last -----------------------------------------------------===//
 
 Value RandomModel::stem() {
   switch (draw.below(4)) {
@@ -165,8 +163,7 @@ void RandomModel::head(Value x) {
   function.setAllResultAttrs(attributes);
 }
 
-//===- elementwise
-//--------------------------------------------------------------------------------------------------===//
+//===- elementwise --------------------------------------------------------===//
 
 Value RandomModel::unary(Value x) {
   auto aboveOne = [&] { return b.addConst(b.mul(x, x), 1); };

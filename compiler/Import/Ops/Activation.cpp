@@ -79,8 +79,7 @@ static Results importSoftsign(N &n) {
   return {n.div(x, n.addConst(n.op<AbsOp>(x), 1))};
 }
 
-//===- Softmax and its kin
-//------------------------------------------------------------------------------------------===//
+//===- Softmax and its kin ------------------------------------------------===//
 
 /// Along one axis, by default the last.
 template <typename OpT> static Results softmax(N &n) {
@@ -136,8 +135,7 @@ static constexpr Operator rows[] = {
 };
 llvm::ArrayRef<Operator> divisi::compiler::activationOperators() { return rows; }
 
-//===- Dropout
-//------------------------------------------------------------------------------------------------------===//
+//===- Dropout ------------------------------------------------------------===//
 
 static Value drop(N &n, Value x, double ratio, int64_t stream) {
   return n.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(ratio), stream);

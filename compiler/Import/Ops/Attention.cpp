@@ -12,8 +12,7 @@ using Shape = CheckedBuilder::Shape;
 
 static constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
 
-//===- Heads
-//--------------------------------------------------------------------------------------------------------===//
+//===- Heads --------------------------------------------------------------===//
 
 /// [batch, length, heads * size] as [batch, heads, length, size]; tensors of rank 4 are so already.
 static Value splitHeads(N &n, Value x, llvm::StringRef countAttr) {
@@ -41,8 +40,7 @@ static Value repeatHeads(N &n, Value x, int64_t heads) {
   return n.reshape(repeated, {shape[0], heads, shape[2], shape[3]});
 }
 
-//===- Masks
-//--------------------------------------------------------------------------------------------------------===//
+//===- Masks --------------------------------------------------------------===//
 
 namespace {
 /// What is added to the logits, and whether it may leave a query without any key.
@@ -110,8 +108,7 @@ static Bias biasOf(N &n, const Lengths &l, Type element) {
   return bias;
 }
 
-//===- Attention
-//----------------------------------------------------------------------------------------------------===//
+//===- Attention ----------------------------------------------------------===//
 
 /// softmax of the biased logits; queries without any key attend to nothing.
 static Value probabilities(N &n, Value logits, const Bias &bias) {
@@ -161,8 +158,7 @@ static Results importAttention(N &n) {
   return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, y) : y, presentKey, presentValue, exposed[mode]};
 }
 
-//===- RotaryEmbedding
-//----------------------------------------------------------------------------------------------===//
+//===- RotaryEmbedding ----------------------------------------------------===//
 
 /// Cosines or sines for each position, [batch, 1, length, half].
 static Value rotation(N &n, Value cache, int64_t batch, int64_t length, int64_t half) {

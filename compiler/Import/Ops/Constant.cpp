@@ -90,8 +90,7 @@ static Results importNonZero(N &n) {
   return {integerVector(n, all, {(int64_t)shape.size(), shape.empty() ? 0 : (int64_t)columns[0].size()})};
 }
 
-//===- Windows
-//------------------------------------------------------------------------------------------------------===//
+//===- Windows ------------------------------------------------------------===//
 
 /// a0 - a1 * cos(2 pi i / size) + a2 * cos(4 pi i / size).
 static Value cosineWindow(N &n, double a0, double a1, double a2) {

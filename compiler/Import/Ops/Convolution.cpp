@@ -47,8 +47,7 @@ static Results importConv(N &n) {
   return {addBias(n, y)};
 }
 
-//===- ConvTranspose
-//------------------------------------------------------------------------------------------------===//
+//===- ConvTranspose ------------------------------------------------------===//
 
 namespace {
 /// The result's spatial dimensions and what is cut off the full ones at either end.

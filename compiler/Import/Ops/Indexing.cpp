@@ -6,8 +6,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-//===- Gather
-//-------------------------------------------------------------------------------------------------------===//
+//===- Gather -------------------------------------------------------------===//
 
 static Results importGather(N &n) {
   Value x = n.in(0);
@@ -37,8 +36,7 @@ static Results importGatherNd(N &n) {
   return {n.op<GatherNdOp>(x, indexVectors(n, n.in(1), x, batch), batch)};
 }
 
-//===- Scatter
-//------------------------------------------------------------------------------------------------------===//
+//===- Scatter ------------------------------------------------------------===//
 
 static Combine combineOf(N &n) {
   std::string reduction = n.text("reduction", "none");
@@ -60,8 +58,7 @@ static Results importScatterNd(N &n) {
   return {n.op<ScatterNdOp>(x.getType(), x, indexVectors(n, n.in(1), x, 0), n.in(2), 0, combineOf(n))};
 }
 
-//===- OneHot, TopK, CumSum
-//-----------------------------------------------------------------------------------------===//
+//===- OneHot, TopK, CumSum -----------------------------------------------===//
 
 /// The class index along an axis against a counter: values[1] where they agree, else values[0]. Any index is valid.
 static Results importOneHot(N &n) {
@@ -95,8 +92,7 @@ static Results importCumSum(N &n) {
   return {n.op<CumsumOp>(x.getType(), x, axis, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0)};
 }
 
-//===- Compress, ReverseSequence, TensorScatter
-//---------------------------------------------------------------------===//
+//===- Compress, ReverseSequence, TensorScatter ---------------------------===//
 
 /// Keeps the slices whose condition, which must be known, holds.
 static Results importCompress(N &n) {

@@ -21,8 +21,7 @@ static Results importMean(N &n) {
   return {n.div(sum, n.splatLike(sum, n.numInputs()))};
 }
 
-//===- Pow, Mod
-//-----------------------------------------------------------------------------------------------------===//
+//===- Pow, Mod -----------------------------------------------------------===//
 
 /// x to a power that is known; null if it has no shorter form than graph.pow.
 static Value knownPower(N &n, Value x, double power) {
@@ -71,8 +70,7 @@ static Results importMod(N &n) {
   return {n.select(fix, n.add(r, divisor), r)};
 }
 
-//===- Bits
-//---------------------------------------------------------------------------------------------------------===//
+//===- Bits ---------------------------------------------------------------===//
 
 /// Fills with zeros, or with the sign of a signed integer.
 static Value shiftRight(N &n, Value x, Value by) {
@@ -94,8 +92,7 @@ static Results importBitShift(N &n) {
   fail("direction '", direction, "' is neither LEFT nor RIGHT");
 }
 
-//===- Cast, Clip, IsInf
-//--------------------------------------------------------------------------------------------===//
+//===- Cast, Clip, IsInf --------------------------------------------------===//
 
 static Results importCast(N &n) { return {n.cast(n.in(0), n.elementAttr("to", n.elementOf(n.in(0))))}; }
 static Results importCastLike(N &n) { return {n.cast(n.in(0), n.elementOf(n.in(1)))}; }

@@ -8,8 +8,7 @@ using Shape = CheckedBuilder::Shape;
 
 Results importBatchNormalization(NodeImporter &n); // BatchNormalization.cpp
 
-//===- Over trailing dimensions
-//-------------------------------------------------------------------------------------===//
+//===- Over trailing dimensions -------------------------------------------===//
 
 /// An optional factor or summand with the shape of x from `axis` on.
 static Value trailing(N &n, Value value, Value x, int64_t axis, double missing) {
@@ -68,8 +67,7 @@ static Results importRmsNormalization(N &n) {
   return {n.cast(y, n.elementOf(n.in(0)))};
 }
 
-//===- Over channels and space
-//--------------------------------------------------------------------------------------===//
+//===- Over channels and space --------------------------------------------===//
 
 /// A vector with one entry per channel, which is dimension 1.
 static Value perChannel(N &n, Value vector, Value x) {
@@ -111,8 +109,7 @@ static Results importGroupNormalization(N &n) {
   return {n.cast(n.add(n.mul(y, channels(n.in(1))), channels(n.in(2))), element)};
 }
 
-//===- Others
-//-------------------------------------------------------------------------------------------------------===//
+//===- Others -------------------------------------------------------------===//
 
 static Results importLpNormalization(N &n) {
   Value x = n.in(0);

@@ -29,8 +29,7 @@ static Value sumPool(N &n, Value x, const Window &w) {
                          whole(w.dilations, 1), whole(w.low, 0));
 }
 
-//===- MaxPool
-//------------------------------------------------------------------------------------------------------===//
+//===- MaxPool ------------------------------------------------------------===//
 
 /// The flat index into x of the element at a position within each window.
 static Value flatIndex(N &n, Value x, Value position, const Window &w, bool columnMajor) {
@@ -64,8 +63,7 @@ static Results importMaxPool(N &n) {
   return {op->getResult(0), flatIndex(n, x, op->getResult(1), w, n.integer("storage_order", 0))};
 }
 
-//===- AveragePool, LpPool
-//------------------------------------------------------------------------------------------===//
+//===- AveragePool, LpPool ------------------------------------------------===//
 
 /// The most windows whose sizes are counted.
 static constexpr int64_t maxCounts = 1 << 24;
@@ -121,8 +119,7 @@ static Results importLpPool(N &n) {
   return {lpNorm(n, x, n.integer("p", 2), [&](Value v) { return sumPool(n, v, w); })};
 }
 
-//===- Global pooling
-//-----------------------------------------------------------------------------------------------===//
+//===- Global pooling -----------------------------------------------------===//
 
 template <typename Reduce> static Results global(N &n, Reduce reduce) {
   Value x = n.in(0);

@@ -6,8 +6,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-//===- Pad
-//----------------------------------------------------------------------------------------------------------===//
+//===- Pad ----------------------------------------------------------------===//
 
 namespace {
 /// What is added (or, if negative, cut) at either end of each dimension.
@@ -119,8 +118,7 @@ static Results importCenterCropPad(N &n) {
   return {padConstant(n, x, pads, 0)};
 }
 
-//===- Blocks of space and depth
-//------------------------------------------------------------------------------------===//
+//===- Blocks of space and depth ------------------------------------------===//
 
 static int64_t blockOf(N &n, Value x) {
   int64_t block = n.integer("blocksize", 0);
@@ -151,8 +149,7 @@ static Results importSpaceToDepth(N &n) {
   return {n.reshape(y, {batch, c * b * b, h, w})};
 }
 
-//===- Trilu
-//--------------------------------------------------------------------------------------------------------===//
+//===- Trilu --------------------------------------------------------------===//
 
 static Results importTrilu(N &n) {
   Value x = n.in(0);

@@ -26,8 +26,7 @@ struct Settings {
 /// Larger interpolation tables are refused.
 static constexpr int64_t maxTable = 1 << 24;
 
-//===- Coordinates
-//--------------------------------------------------------------------------------------------------===//
+//===- Coordinates --------------------------------------------------------===//
 
 /// The position on the original dimension of position i on the resized one.
 static double original(const Axis &a, const std::string &transformation, int64_t i) {
@@ -89,8 +88,7 @@ static void addWeights(const Axis &a, const Settings &s, double x, llvm::Mutable
     row[std::clamp<int64_t>(left + offset, 0, a.from - 1)] += weight(offset) / total;
 }
 
-//===- One dimension
-//------------------------------------------------------------------------------------------------===//
+//===- One dimension ------------------------------------------------------===//
 
 /// Repeating each element is a broadcast, any other choice a gather.
 static Value pick(N &n, Value x, int64_t dim, ArrayRef<int64_t> from) {
@@ -165,8 +163,7 @@ static Value resize(N &n, Value x, ArrayRef<Axis> axes, const Settings &s) {
   return n.cast(result, element);
 }
 
-//===- Resize, Upsample
-//---------------------------------------------------------------------------------------------===//
+//===- Resize, Upsample ---------------------------------------------------===//
 
 static int64_t scaledSize(int64_t from, double scale) {
   double to = std::floor(from * scale);
@@ -241,8 +238,7 @@ static Results importUpsample(N &n) {
   return {resize(n, x, axes, {n.text("mode", "nearest"), "asymmetric", "floor", -0.75, 0, false, false})};
 }
 
-//===- AffineGrid
-//---------------------------------------------------------------------------------------------------===//
+//===- AffineGrid ---------------------------------------------------------===//
 
 /// The product of homogeneous coordinates in [-1, 1], minor dimension first, with each matrix of a batch.
 static Results importAffineGrid(N &n) {

@@ -12,8 +12,7 @@ static Results importIdentity(N &n) {
   return {n.item(0)};
 }
 
-//===- Reshape and its kin
-//------------------------------------------------------------------------------------------===//
+//===- Reshape and its kin ------------------------------------------------===//
 
 static Results importReshape(N &n) {
   Value x = n.in(0);
@@ -85,8 +84,7 @@ static Results importTranspose(N &n) {
   return {n.transpose(x, permutation)};
 }
 
-//===- Expand, Tile
-//-------------------------------------------------------------------------------------------------===//
+//===- Expand, Tile -------------------------------------------------------===//
 
 static Results importExpand(N &n) {
   Value x = n.in(0);
@@ -113,8 +111,7 @@ static Results importTile(N &n) {
   return {n.reshape(n.broadcast(x, wide, dims), shape)};
 }
 
-//===- Concat, Split, Slice
-//-----------------------------------------------------------------------------------------===//
+//===- Concat, Split, Slice -----------------------------------------------===//
 
 static Results importConcat(N &n) {
   auto inputs = n.all();
@@ -186,8 +183,7 @@ static Results importSlice1(N &n) {
   return {slice(n, n.in(0), starts, ends, axes, Shape(starts.size(), 1))};
 }
 
-//===- Shape, Size
-//--------------------------------------------------------------------------------------------------===//
+//===- Shape, Size --------------------------------------------------------===//
 
 static Results importShape(N &n) {
   auto shape = shapeOf(n.in(0));

@@ -69,8 +69,7 @@ void call(onnx::NodeProto &node, const std::string &target, const std::string &a
 
 } // namespace
 
-//===- What the exporter wrote down
-//---------------------------------------------------------------------------------===//
+//===- What the exporter wrote down ---------------------------------------===//
 
 TEST_F(TrainsTest, theSignatureDecides) {
   ModelMaker m = product("weird.weight");
@@ -163,8 +162,7 @@ TEST_F(TrainsTest, nodesAreNamedWithTheirModule) {
   EXPECT_HAS(failure(m), "node '/Mul' (Mul in layers.3): ");
 }
 
-//===- Names and numbers
-//--------------------------------------------------------------------------------------------===//
+//===- Names and numbers --------------------------------------------------===//
 
 TEST_F(TrainsTest, namesDecideWithAWarning) {
   EXPECT_HAS(verdict(product("encoder.pe"), "encoder.pe"), "frozen: ");
@@ -250,8 +248,7 @@ TEST_F(TrainsTest, sharedNormalizationsOfOneModuleAreMeant) {
   EXPECT_HAS(warnings[0], "shared by 2 normalizations");
 }
 
-//===- Flags
-//--------------------------------------------------------------------------------------------------------===//
+//===- Flags --------------------------------------------------------------===//
 
 TEST_F(TrainsTest, flagsWinOverTheFile) {
   ModelMaker m = product("table");
@@ -270,8 +267,7 @@ TEST_F(TrainsTest, flagsThatContradictOrMatchNothing) {
   EXPECT_HAS(failure(product("pe")), "--train nothing names no parameter of the model, which has these: fc.weight, pe");
 }
 
-//===- Batch norm and dropout
-//---------------------------------------------------------------------------------------===//
+//===- Batch norm and dropout ---------------------------------------------===//
 
 static ModelMaker convolution(const std::string &weight, const std::string &bias) {
   ModelMaker m;
