@@ -55,9 +55,8 @@ static LogicalResult checkSlots(dist::ScheduleOp schedule, int64_t arena) {
     return schedule.emitOpError("needs '") << exec::names::slots << "' with a row for each of its own";
   for (auto [row, attr] : llvm::enumerate(slots)) {
     auto numbers = dyn_cast<DenseI64ArrayAttr>(attr);
-    size_t each =
-        // each entry is the slot, or the first slot, the bytes of a slot, and the number of slots
-        schedule.isAsynchronous() ? 3 : 1;
+    // A task's entries: its slot; in an asynchronous schedule the first slot, the bytes of a slot, the number of slots.
+    size_t each = schedule.isAsynchronous() ? 3 : 1;
     if (!numbers || numbers.size() != (int64_t)(each * dist::tasksOf(schedule, row).size()))
       return schedule.emitOpError("expected ")
              << each << " numbers for each entry in '" << exec::names::slots << "', got " << attr;

@@ -38,8 +38,8 @@ public:
       auto place = fixed.ofResult(task, i);
       Value buffer = bufferOf(value);
       auto argument = dyn_cast<BlockArgument>(buffer);
-      bool inSlot = argument &&
-                    (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // no place for a report
+      bool inSlot =
+          argument && (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // no place for a report
       if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value);

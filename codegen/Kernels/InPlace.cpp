@@ -23,9 +23,8 @@ bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, uns
   if (sourceType.getElementType() != target.getElementType() || sourceType.getNumElements() != target.getNumElements())
     return false;
   bool eachAlone = (int64_t)kernel.getRows() == target.getNumElements(); // each row is one element
-  llvm::DenseSet<Value> dependent = {
-      // the input, and values that depend on it or are materialized: reading these at another index needs another pass
-      source};
+  // The input, and values that depend on it or are materialized: reading these at another index needs another pass.
+  llvm::DenseSet<Value> dependent = {source};
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto loop = dyn_cast<LoopInterface>(op);
     if (!isa<graph::ConstantOp>(op) && (!loop || loop.getLoopDomain().hasReduction()))

@@ -41,7 +41,7 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
       if (!task.isDeclaration()) {
         SmallVector<exec::CallOp> collectives;
         for (auto call : task.getBody().front().getOps<exec::CallOp>())
-          // only before its first use: it may depend on messages that this device sends until then
+          // A receive is awaited before its first use only: it may depend on messages that this device sends before.
           if (isa<dist::ReceiveOp>(call.getPayload()))
             place(call, nullptr);
           else if (call.communicates() && !call.isMessage())

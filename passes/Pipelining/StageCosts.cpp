@@ -181,8 +181,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     if (part != Part::forward && part != Part::backward)
       continue;
     if (number != problem.opOf.end())
-      for (int v :
-           expansion.operands[number->second]) // a resharded parameter is stored once for all microbatches
+      for (int v : expansion.operands[number->second]) // a resharded parameter is stored once for all microbatches
         if (const auto &version = expansion.versions[v];
             version.source >= 0 && problem.problem.tensors[version.tensor].role == Problem::Role::parameter &&
             remade.insert({stageOf(&op), v}).second)

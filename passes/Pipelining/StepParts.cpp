@@ -160,7 +160,7 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
     bool needed = early.contains(&op) || result.isTimed(&op);
     if (part == Part::start && !needed)
       part = Part::finish;
-    // an accumulate adds in every microbatch even a value that none of them changes
+    // An accumulate adds in every microbatch, even a value that none of them changes.
     if (needed || isa<graph::AccumulateOp>(op))
       for (Value operand : op.getOperands())
         if (Operation *producer = operand.getDefiningOp())

@@ -23,7 +23,7 @@ public:
     std::set<int> somewhere;
     for (size_t stage = 0; stage < axes.size(); ++stage)
       somewhere.merge(lackingAt(stage));
-    // outputs that belong to no stage may be used on any stage
+    // Outputs that belong to no stage may be used on any stage.
     for (const Problem::Output &output : problem.outputs)
       tensors[output.tensor].merge(output.state < 0 || stages.tensors[output.state] < 0
                                        ? std::set<int>(somewhere)

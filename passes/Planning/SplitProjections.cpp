@@ -132,9 +132,9 @@ private:
   func::FuncOp function;
   Value fused;
   int64_t dim, size;
-  llvm::MapVector<Value, int64_t> parameters;              // and the dimension that is sliced
-  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached; // by value and dimension
-  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf; // the model's shape of a reshaped parameter
+  llvm::MapVector<Value, int64_t> parameters;                       // and the dimension that is sliced
+  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached;          // by value and dimension
+  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf;          // the model's shape of a reshaped parameter
   llvm::DenseMap<std::tuple<Value, int64_t, int64_t>, Value> parts; // by value, dimension and start
 };
 

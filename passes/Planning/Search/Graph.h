@@ -57,8 +57,8 @@ struct Reduction {
   std::vector<int> expand(const std::vector<int> &choice) const;
 
   Graph graph;
-  std::vector<int> variable;                // by larger variable: its representative; -1: one strategy is left
-  std::vector<std::vector<int>> strategies; // by larger variable, by strategy of the smaller one
+  std::vector<int> variable;                   // by larger variable: its representative; -1: one strategy is left
+  std::vector<std::vector<int>> strategies;    // by larger variable, by strategy of the smaller one
   std::vector<std::pair<int, int>> edgeOrigin; // by smaller edge: a larger edge, the number of larger edges
 };
 

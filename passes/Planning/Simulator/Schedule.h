@@ -25,7 +25,7 @@ enum class Staleness {
   stashed,      // forward: the newest; backward: those of the forward
   verticalSync, // forward and backward, on every stage: the version that stage 0 had when the minibatch entered it
   latest,       // the newest in both passes: the gradient belongs to no single version of the weights
-  predicted, // the newest, extrapolated by the momentum over the updates that come meanwhile (arXiv 1809.02839)
+  predicted,    // the newest, extrapolated by the momentum over the updates that come meanwhile (arXiv 1809.02839)
 };
 
 /// "naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream".

@@ -75,7 +75,7 @@ public:
 private:
   static constexpr double left = 116, right = 28, top = 8, lane = 30, communication = 8, memory = 18, gap = 11;
   static constexpr double box = 18, narrowest = 1148, widest = 12000; // pixels
-  static constexpr size_t mostHints = 20000; // with more events, boxes have no texts on hover
+  static constexpr size_t mostHints = 20000;                          // with more events, boxes have no texts on hover
 
   /// A coordinate: two decimals at most.
   static std::string number(double value) {
