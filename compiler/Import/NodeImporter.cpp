@@ -47,7 +47,7 @@ const onnx::AttributeProto *NodeImporter::find(StringRef attribute) const {
   return nullptr;
 }
 
-/// Files by old exporters leave the type out: then the field that is set counts.
+/// Files by old exporters have no attribute types. Every type then matches.
 static bool isType(const onnx::AttributeProto &attribute, onnx::AttributeProto::AttributeType type) {
   return attribute.type() == type || attribute.type() == onnx::AttributeProto::UNDEFINED;
 }

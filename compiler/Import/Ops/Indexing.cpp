@@ -20,7 +20,7 @@ static Results importGatherElements(N &n) {
   return {n.op<GatherElementsOp>(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
 }
 
-/// Index vectors with negative components counted from the end of their dimensions of x.
+/// Index vectors; negative components count from the end of the dimensions of x.
 static Value indexVectors(N &n, Value indices, Value x, int64_t batch) {
   if (!isa<IntegerType>(n.elementOf(indices)) || n.rankOf(indices) < 1)
     fail("its indices are not vectors of integers");
@@ -60,7 +60,7 @@ static Results importScatterNd(N &n) {
 
 //===- OneHot, TopK, CumSum -----------------------------------------------===//
 
-/// The class index along an axis against a counter: values[1] where they agree, else values[0]. Any index is valid.
+/// Compares indices with a counter along an axis: values[1] where they are equal, else values[0]. Any index is valid.
 static Results importOneHot(N &n) {
   Value indices = n.in(0), values = n.in(2);
   int64_t depth = n.integerInput(1, "depth"), rank = n.rankOf(indices) + 1, axis = n.axisAttr(-1, rank);
@@ -94,7 +94,7 @@ static Results importCumSum(N &n) {
 
 //===- Compress, ReverseSequence, TensorScatter ---------------------------===//
 
-/// Keeps the slices whose condition, which must be known, holds.
+/// Keeps the slices for which the condition is true. It must be known during import.
 static Results importCompress(N &n) {
   Value x = n.in(0);
   Shape condition = n.integersInput(1, "condition"), kept;
@@ -107,7 +107,7 @@ static Results importCompress(N &n) {
   return {n.gather(x, n.indices(kept), axis)};
 }
 
-/// The first `length` elements along time in reverse, the rest as they are; each batch entry has its own length.
+/// Reverses the first `length` elements along time and keeps the others; each batch entry has its own length.
 static Results importReverseSequence(N &n) {
   Value x = n.in(0), lengths = n.in(1);
   int64_t time = n.axis(n.integer("time_axis", 0), n.rankOf(x)),
