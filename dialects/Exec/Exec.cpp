@@ -14,11 +14,11 @@ using namespace divisi::exec;
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 namespace {
-/// The memory in which placed values lie.
+/// The memory of values with offsets.
 struct Arena : SideEffects::Resource::Base<Arena> {
   StringRef getName() final { return "arena"; }
 };
-/// What the other ranks see of a rank: its collectives and messages, in their order.
+/// The effects of a rank that other ranks see: its collectives and messages, in order.
 struct Communication : SideEffects::Resource::Base<Communication> {
   StringRef getName() final { return "communication"; }
 };
@@ -83,7 +83,7 @@ void CallOp::build(OpBuilder &builder, OperationState &state, Operation *operati
   auto &properties = state.getOrAddProperties<Properties>();
   properties.resultSegmentSizes = {(int32_t)operation->getNumResults(), workspaceBytes > 0};
   Block &block = state.addRegion()->emplaceBlock();
-  for (Value operand : operation->getOperands()) // one argument for each operand, also where two are the same value
+  for (Value operand : operation->getOperands()) // one argument for each operand, even if two are the same value
     block.addArgument(operand.getType(), operand.getLoc());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&block);
