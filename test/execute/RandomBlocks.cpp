@@ -135,7 +135,7 @@ Value RandomModel::reduction(Value x) {
   }
 }
 
-/// A reduction and what it was computed from.
+/// A reduction of a value and the value itself.
 Value RandomModel::centered(Value x) {
   SmallVector<int64_t> dims;
   for (int64_t d = 0; d < rankOf(x); ++d)
@@ -151,7 +151,7 @@ Value RandomModel::cumsum(Value x) {
   return tame(b.scale(b.op<CumsumOp>(x.getType(), x, (uint64_t)dimOf(x), draw.chance(0.5), draw.chance(0.5)), 0.5));
 }
 
-/// The place of an extreme, as one-hot weights and as an index.
+/// The position of an extremum, as one-hot weights and as an index.
 Value RandomModel::extreme(Value x) {
   x = distinct(x);
   int64_t d = dimOf(x);
@@ -297,7 +297,7 @@ Value RandomModel::repeat(Value x) {
 //===- indexing -----------------------------------------------------------===//
 
 Value RandomModel::gather(Value x) {
-  if (draw.chance(0.4)) { // a table, indexed by what the values say
+  if (draw.chance(0.4)) { // a table, indexed by the values
     int64_t d = dimOf(x);
     return b.gather(parameter({shapeOf(x)[d], size()}), b.op<ArgMaxOp>(distinct(x), d, false), 0);
   }
