@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --partition --split-input-file | FileCheck %s
 
-// Pieces of a spatial dimension: borders of the neighbours before a convolution, sums of them after its transpose.
+// Shards of a spatial dimension: borders of the neighbours before a convolution, sums of them after its transpose.
 
 // A window of 3: one row of each neighbour, zeros at the border.
 // CHECK-LABEL: func.func @forward
