@@ -6,7 +6,7 @@ namespace divisi::planning {
 /// A node of the forward pass, for rematerialization.
 struct RematNode {
   double seconds = 0;  // of its forward operations
-  double kept = 0;     // bytes of its values that the backward part reads
+  double kept = 0;     // bytes of its values that the backward pass reads
   double crossing = 0; // bytes of earlier nodes' values that it or later ones read: the live bytes at a cut before it
 };
 

@@ -16,9 +16,9 @@ static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &pl
   return false;
 }
 
-/// Bytes of parameters that contractions of the update-free backward part read sharded along the axis without a gather;
-/// and whether the sharded factor also occurs in the other operand and the result (experts, as opposed to rows or
-/// columns of one matrix).
+/// Bytes of parameters that contractions of the backward pass and the update read sharded along the axis without a
+/// gather; and whether the sharded factor also occurs in the other operand and the result (experts, as opposed to rows
+/// or columns of one matrix).
 static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
   double bytes = 0;
   bool experts = false;
