@@ -187,7 +187,7 @@ void Communicator::work() {
   if (mesh_.stageAxis()) // only for messages: it would delay collectives, which compute
     takeShortTurns();
   constexpr int yields = 200, longest = 100; // microseconds
-  int idle = 0;                              // polls in a row without news
+  int idle = 0;                              // consecutive polls without news
   std::unique_lock lock(mutex);
   while (true) {
     auto isNew = [&] { return ends || !jobs.empty() || !posted.empty(); };

@@ -65,8 +65,8 @@ public:
     (void)from;
     return 0;
   }
-  /// A lock for several calls in a row; null if threads need none. On a busy machine each time that it is taken delays
-  /// other threads.
+  /// A lock for several consecutive calls; null if threads need none. On a busy machine each time that it is taken
+  /// delays other threads.
   virtual Turns *turns() { return nullptr; }
   /// Sets the function that `wait` calls while it waits; null: none.
   void setBackground(std::function<void()> work) { background = std::move(work); }

@@ -4,7 +4,7 @@
     loss_scaling.py --divisi PATH
 
 LeNet's first gradients overflow at the first factor of 65,536: such steps change nothing but the factor, which they halve, on one
-device and on several. 2,000 finite steps in a row double it. Ends with `N passed, N failed`.
+device and on several. 2,000 consecutive finite steps double it. Ends with `N passed, N failed`.
 """
 
 import argparse
