@@ -1,4 +1,4 @@
-# cmake -DINPUT=file -DOUTPUT=file -P EmbedText.cmake: a text file as a C++ string literal, in pieces that every compiler takes.
+# cmake -DINPUT=file -DOUTPUT=file -P EmbedText.cmake: a text file as C++ string literals, short enough for every compiler.
 # (file(READ) with LIMIT ends every piece with a newline of its own.)
 file(READ "${INPUT}" text)
 string(LENGTH "${text}" size)

@@ -102,7 +102,7 @@ private:
     return DenseElementsAttr::get(type, elements);
   }
 
-  /// Signless bits as the tensor's (perhaps unsigned) type.
+  /// The bits of a signless integer as the tensor's type, which may be unsigned.
   static Attribute retyped(Attribute element, Type type) {
     if (auto integer = dyn_cast<IntegerAttr>(element))
       return IntegerAttr::get(type, integer.getValue());

@@ -3,7 +3,7 @@
 
 namespace divisi::codegen {
 
-/// Adds the nodes' names in a location, each once.
+/// Adds the nodes' names in a location; each occurs once.
 void addNames(mlir::Location loc, llvm::SmallVectorImpl<llvm::StringRef> &names);
 
 } // namespace divisi::codegen

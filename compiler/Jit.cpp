@@ -26,7 +26,7 @@ JitProgram::~JitProgram() = default;
 
 static llvm::Error problem(const llvm::Twine &text) { return llvm::createStringError(text); }
 
-/// The services of the runtime that code may call; everything else comes from the process (the C library).
+/// The runtime's services that code may call; all other symbols come from the process (the C library).
 static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   llvm::orc::SymbolMap map;
   auto add = [&](StringRef name, auto *function) {
@@ -38,7 +38,8 @@ static llvm::orc::SymbolMap services(llvm::orc::LLJIT &jit) {
   return map;
 }
 
-/// Finds the program in a library of the process, with the services that it calls. `add` puts its code there.
+/// Finds the program in a new library of the process, with the services that it calls. `add` adds its code to the
+/// library.
 static llvm::Expected<const DivisiProgram *> load(std::unique_ptr<llvm::orc::LLJIT> &result,
                                                   llvm::function_ref<llvm::Error(llvm::orc::LLJIT &)> add) {
   llvm::InitializeNativeTarget();
@@ -67,7 +68,7 @@ static llvm::Expected<const DivisiProgram *> load(std::unique_ptr<llvm::orc::LLJ
   return program->toPtr<const DivisiProgram *>();
 }
 
-/// What comes after the level exec, as programs are compiled.
+/// Lowers a module at the level exec like a compiled program, with optimization.
 static llvm::Expected<const DivisiProgram *> loadOptimized(ModuleOp module, std::unique_ptr<llvm::orc::LLJIT> &jit) {
   if (failed(codegen::lowerToLlvm(module, {})))
     return problem("lowering failed");
@@ -82,7 +83,7 @@ static llvm::Expected<const DivisiProgram *> loadOptimized(ModuleOp module, std:
   });
 }
 
-/// The same in less time: nothing is optimized.
+/// The same without optimization, in less time.
 static llvm::Expected<const DivisiProgram *> loadQuickly(ModuleOp module, std::unique_ptr<llvm::orc::LLJIT> &jit) {
   if (failed(codegen::lowerToLlvm(module, {})))
     return problem("lowering failed");
@@ -98,7 +99,7 @@ static llvm::Expected<const DivisiProgram *> loadQuickly(ModuleOp module, std::u
   });
 }
 
-/// The bytes of a result that is a constant; empty for another.
+/// The bytes of a value that is a constant; empty for others.
 static std::vector<char> constantOf(Value value) {
   auto constant = graph::withoutReshape(value).getDefiningOp<graph::ConstantOp>();
   return constant ? codegen::bytesOf(cast<DenseElementsAttr>(constant.getValue())) : std::vector<char>();

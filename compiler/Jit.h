@@ -17,8 +17,8 @@ class LLJIT;
 
 namespace divisi::compiler {
 
-/// One function of a module compiled into this process, through the very pipeline that makes programs: for tests of
-/// operators. Whoever links this links the runtime, whose services the code calls.
+/// One function of a module, compiled into this process by the same pipeline as programs, for tests of operators. A
+/// user of this class must link the runtime, whose services the code calls.
 class JitFunction {
 public:
   /// An argument or a result: its name (`graph.input`, `graph.output`), type and bytes.
@@ -28,15 +28,15 @@ public:
     std::vector<char> bytes;
   };
 
-  /// Compiles @forward of a graph-level module, which is changed. Diagnostics go to the module's context. `look` sees
-  /// the module at the level exec.
+  /// Compiles @forward of a graph-level module, which is changed. Diagnostics go to the module's context. `look` is
+  /// called with the module at the level exec.
   static llvm::Expected<std::unique_ptr<JitFunction>>
   compile(mlir::ModuleOp module, llvm::function_ref<void(mlir::ModuleOp)> look = nullptr, bool forGpu = false);
   ~JitFunction();
 
-  /// To be filled before `run`.
+  /// To be filled in before `run`.
   std::vector<Tensor> inputs;
-  /// What `run` computes.
+  /// Computed by `run`.
   std::vector<Tensor> outputs;
   void run(DivisiContext *context);
 
@@ -48,28 +48,28 @@ private:
   std::vector<std::vector<char>> constants; // of outputs that are constants; empty for the others
 };
 
-/// A whole program compiled into this process, without optimizing: for tests that run it on several arenas, one for
+/// A whole program, compiled into this process without optimization, for tests that run it on several arenas, one for
 /// each rank.
 class JitProgram {
 public:
-  /// Where an argument or a result lies in the arena.
+  /// The place of an argument or a result in the arena.
   struct Place {
     mlir::RankedTensorType type;
     mlir::DictionaryAttr attributes;
     int64_t offset;             // -1: a constant
-    std::vector<char> constant; // its bytes
+    std::vector<char> constant; // the constant's bytes
   };
 
-  /// Compiles the tasks of a module at the level train or dist, which is changed.
+  /// Compiles the tasks of a module at the level train or dist; the module is changed.
   static llvm::Expected<std::unique_ptr<JitProgram>> compile(mlir::ModuleOp module);
   ~JitProgram();
 
   const DivisiProgram &get() const { return *program; }
   /// @train or @evaluate; null if there is none.
   DivisiTask task(llvm::StringRef name) const;
-  /// States, inputs and scalars by name. A state is renewed where it lies.
+  /// State, inputs and scalars by name. State is renewed in its place.
   std::map<std::string, Place> arguments;
-  /// What the tasks report: by task, kind and name ("train grad_norm fc.weight").
+  /// The reports of all tasks: by task, kind and name ("train grad_norm fc.weight").
   std::map<std::string, Place> results;
 
 private:

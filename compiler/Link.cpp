@@ -46,7 +46,7 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
   std::string runtime = (libraryFolder + "/libdivisi_runtime.a").str();
   if (!sys::fs::exists(runtime))
     return createStringError("cannot link: '" + runtime + "' is missing");
-  // (The driver takes "@file" for a file of arguments, and "-x" for a flag.)
+  // The driver takes "@file" for a file of arguments, and "-x" for a flag.
   std::string program = (output.starts_with("@") || output.starts_with("-") ? "./" + output : output).str();
   SmallVector<StringRef> arguments = {*driver, "-o", program};
   StringRef(DIVISI_LINK_OPTIONS).split(arguments, ' ', -1, /*KeepEmpty=*/false);
@@ -66,7 +66,7 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
   if (options.mpi)
     arguments.push_back("-lmpi");
   std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};
-  // Three times faster than the usual linker, which is the last resort.
+  // These linkers are three times faster than the default one, which is the last resort.
   for (StringRef linker : {"lld", "gold"})
     if (sys::findProgramByName(("ld." + linker).str())) {
       std::string option = ("-fuse-ld=" + linker).str();

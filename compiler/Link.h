@@ -8,14 +8,14 @@
 
 namespace divisi::compiler {
 
-/// What a program needs besides the static runtime.
+/// The libraries of a program beside the static runtime.
 struct LinkOptions {
-  bool mpi = false;  // for many ranks: libdivisi_mpi.a
+  bool mpi = false;  // for several ranks: libdivisi_mpi.a
   bool cuda = false; // for GPUs: libdivisi_cuda.a
 };
 
 /// Links a program's objects with the static runtime into an executable, by the system's C++ compiler. `libraryFolder`
-/// holds libdivisi_runtime.a and what the options name. Fails with the linker's words.
+/// contains libdivisi_runtime.a and the libraries of the options. An error has the linker's output.
 llvm::Error linkProgram(llvm::ArrayRef<std::unique_ptr<llvm::MemoryBuffer>> objects, llvm::StringRef output,
                         llvm::StringRef libraryFolder, const LinkOptions &options);
 

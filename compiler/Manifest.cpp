@@ -37,7 +37,7 @@ StringRef compiler::typeName(Type element) {
   return width == 8 ? "I8" : width == 16 ? "I16" : width == 32 ? "I32" : "I64";
 }
 
-/// dtype, shape, bytes and offset of a value.
+/// The dtype, shape, bytes and offset of a value.
 static json::Object describe(Type type, IntegerAttr offset) {
   auto tensor = cast<RankedTensorType>(type);
   json::Array shape;
@@ -49,7 +49,7 @@ static json::Object describe(Type type, IntegerAttr offset) {
                       {"bytes", graph::bytesOf(type)}};
 }
 
-/// How `--init` fills a parameter: PyTorch's defaults for linear layers and norms.
+/// How `--init` initialises a parameter: PyTorch's defaults for linear layers and norms.
 static json::Object initial(StringRef name, RankedTensorType type) {
   if (type.getRank() >= 2) {
     double fanIn = (double)type.getNumElements() / std::max<int64_t>(1, type.getDimSize(0));
@@ -64,7 +64,7 @@ static dist::Mesh meshOf(func::FuncOp task) {
   return attr ? dist::toMesh(attr) : dist::Mesh();
 }
 
-/// The whole tensor of which an argument is a piece: its shape, and the axes of each dimension.
+/// Adds the global tensor of which an argument is a shard: its shape, and the axes of each dimension.
 static json::Object withSplit(json::Object entry, func::FuncOp task, unsigned argument) {
   auto global = task.getArgAttrOfType<TypeAttr>(argument, dist::names::global);
   auto unpadded = task.getArgAttrOfType<DenseI64ArrayAttr>(argument, names::unpadded);
@@ -87,7 +87,7 @@ static json::Object withSplit(json::Object entry, func::FuncOp task, unsigned ar
   return entry;
 }
 
-/// The type of a parameter in the model.
+/// The type that a parameter has in the model.
 static RankedTensorType modelType(DictionaryAttr attrs, RankedTensorType type) {
   auto shape = attrs.getAs<DenseI64ArrayAttr>("shape");
   return shape ? RankedTensorType::get(shape.asArrayRef(), type.getElementType()) : type;
@@ -105,14 +105,14 @@ static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
   auto trainable = attrs.getAs<BoolAttr>("trainable");
   if (trainable)
     entry["trainable"] = trainable.getValue();
-  if (role == "parameter" && (!trainable || trainable.getValue())) // what does not train keeps the file's value
+  if (role == "parameter" && (!trainable || trainable.getValue())) // a frozen parameter keeps the value of the file
     entry["init"] = initial(name, modelType(attrs, cast<RankedTensorType>(type)));
   if (role == "buffer")
     entry["init"] = json::Object{{"kind", "constant"}, {"scale", name.ends_with("var") ? 1.0 : 0.0}};
   return entry;
 }
 
-/// A list of integers, which dumps may spell in two ways.
+/// A list of integers; dumps may spell it in two ways.
 static json::Array integers(Attribute list) {
   json::Array numbers;
   if (auto dense = dyn_cast<DenseI64ArrayAttr>(list))
@@ -137,8 +137,8 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   return entry;
 }
 
-/// What runs when, by function and stage: [task, microbatch, offset of its slot]; of an asynchronous schedule [task,
-/// minibatch, offset of the first slot, bytes of one, slots].
+/// The tables of the schedules, by function and stage: [task, microbatch, offset of its buffer slot]; of an
+/// asynchronous schedule [task, minibatch, offset of the first slot, bytes of a slot, number of slots].
 static json::Object tablesOf(ModuleOp module) {
   llvm::StringMap<int64_t> numbers;
   json::Object tables;
@@ -167,7 +167,7 @@ static json::Object tablesOf(ModuleOp module) {
   return tables;
 }
 
-/// A collective or message of a task.
+/// Describes a collective or message of a task.
 static json::Object collective(exec::CallOp call, const dist::Mesh &mesh) {
   json::Object entry{{"id", (int64_t)*call.getId()}, {"name", call.getLabel().value_or("")}};
   ArrayAttr names = call.getAxes();
@@ -184,13 +184,13 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                                     const WeightsReference &weights, const Expectation *expectation) {
   json::Array inputs, states, scalars, results, mesh, collectives, tasks;
   llvm::StringSet<> seen;
-  std::set<int64_t> known;                                 // collectives and transfers
-  std::map<std::pair<int64_t, int64_t>, int64_t> messages; // from one stage to another: the most bytes of one
+  std::set<int64_t> known;                                 // ids of collectives and transfers
+  std::map<std::pair<int64_t, int64_t>, int64_t> messages; // by sending and receiving stage: the largest
   int64_t batch = 0;
   auto arenas = module->getAttrOfType<DenseI64ArrayAttr>(exec::names::arenas);
   for (auto task : module.getOps<func::FuncOp>()) {
     tasks.push_back(task.getName());
-    std::string stage; // whose arena this is, as part of a key
+    std::string stage; // the stage of this arena, as part of a key
     auto located = [&](json::Object entry) {
       if (!stage.empty())
         entry["stage"] = dist::stageOf(task);
@@ -249,7 +249,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     }
   }
   if (auto order =
-          module->getAttrOfType<ArrayAttr>(pipelining::stateOrder)) { // checkpoints know the order of the model
+          // checkpoints have the model's order
+      module->getAttrOfType<ArrayAttr>(pipelining::stateOrder)) {
     llvm::StringMap<size_t> position;
     for (auto name : order.getAsRange<StringAttr>())
       position.try_emplace(name.getValue(), position.size());
@@ -279,7 +280,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     json::Array stages;
     for (int64_t bytes : arenas.asArrayRef())
       stages.push_back(json::Object{{"arena", bytes}});
-    auto task = *module.getOps<func::FuncOp>().begin(); // all are of one mesh
+    auto task = *module.getOps<func::FuncOp>().begin(); // all tasks have the same mesh
     if (dist::StageAxes axes = dist::StageAxes::of(task); !axes.empty())
       for (auto [stage, entry] : llvm::enumerate(stages)) {
         json::Array lacking;

@@ -5,7 +5,7 @@
 
 namespace divisi::compiler {
 
-/// Defaults of what the program's own flags may override.
+/// Defaults that a program's own flags may override.
 struct RunDefaults {
   double lr = 0.01;
   std::string schedule = "constant";
@@ -13,15 +13,15 @@ struct RunDefaults {
   double gamma = 0.1;
 };
 
-/// The file of initial weights beside the program; no name if there is none.
+/// The file of initial weights beside the program; an empty name if there is none.
 struct WeightsReference {
   std::string file, hashes; ///< of every MiB, FNV-1a, 16 digits each
 };
 
 struct Expectation;
 
-/// Describes planned tasks (after assign-buffers) to the runtime: JSON as in runtime/README.md. With an expectation,
-/// what each call of a step is and should take.
+/// Describes planned tasks (after assign-buffers) for the runtime, as JSON (runtime/README.md). With an expectation, it
+/// includes the calls of a step and their expected times.
 std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
                           const WeightsReference &weights, const Expectation *expectation = nullptr);
 

@@ -96,7 +96,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   pm.addPass(identity::createNameNodesPass());
 }
 
-/// `all`: what waited for fuse-epilogues, too.
+/// `all`: also decomposes the operations that were kept for fuse-epilogues.
 static void addDecompose(OpPassManager &pm, bool all) {
   OpPassManager &function = pm.nest<func::FuncOp>();
   function.addPass(codegen::createDecomposePass({all}));

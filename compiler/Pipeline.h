@@ -9,11 +9,11 @@
 
 namespace divisi::compiler {
 
-/// The levels of the one module on its way to a program, in order. Each can be dumped and read back.
+/// The levels of the module on its way to a program, in order. Each can be dumped and read back.
 enum class Level {
   graph,   // tensors and named operations of the model, its loss
-  train,   // the training step and the evaluation over one state
-  planned, // for several devices: the same, every type with its sharding
+  train,   // the training step and the evaluation over the same state
+  planned, // for several devices: the same, with a sharding for every type
   dist,    // for several devices: local shapes and collectives
   exec,    // tasks over buffers at fixed offsets
   llvm,    // LLVM dialect
@@ -25,70 +25,70 @@ struct LevelInfo {
 };
 llvm::ArrayRef<LevelInfo> allLevels();
 std::optional<Level> levelByName(llvm::StringRef name);
-/// The level of a module that was read back, judged by its functions and operations.
+/// The level of a module that was read back, as its functions and operations show.
 Level levelOf(mlir::ModuleOp module);
 
-/// What the training step is made with: the options of the pass make-train, as text for the pass manager.
+/// The options of the pass make-train, as text for the pass manager.
 struct TrainOptions {
   std::string optimizer = "sgd", precision = "fp32"; // precision: fp32, tf32, bf16 or fp16
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0;
   bool nesterov = false;
-  bool splitProjections = false; // for plans that split weights
-  int64_t batchNormGroups = 1;   // parts of the batch with statistics of their own
-  bool forGpu = false;           // layouts and precisions as GPUs' libraries like them
-  bool fusedAttention = true;    // on GPUs and in 16 bits, attention by a library, without its scores in memory
+  bool splitProjections = false; // for plans that shard weights
+  int64_t batchNormGroups = 1;   // groups of the batch with statistics of their own
+  bool forGpu = false;           // layouts and precisions that GPU libraries prefer
+  bool fusedAttention = true;    // on GPUs in 16 bits: attention in one library call, without its scores in memory
   bool markGradients = false;    // for an asynchronous schedule
 };
 
-/// Composite operations become simple ones: what plans are made for.
+/// Decomposes composite operations into the simple ones for which plans are made.
 void addSimplify(mlir::OpPassManager &pm);
-/// graph to train.
+/// From the level graph to train.
 void addTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
-/// How the step is split over devices: the options of the pass plan, and what a search (rankPlans) is for.
+/// How the step is partitioned: the options of the pass plan, and those of a search (rankPlans).
 struct PlanOptions {
   std::string mesh; // data=2,model=4; empty: one device
   std::vector<std::string> pins;
   int zero = 0;
-  std::optional<int64_t> remat; // parts that are computed again; nothing: as many as a search finds necessary
+  std::optional<int64_t> remat; // segments that are recomputed; null: as many as the search finds necessary
   std::string file;             // a plan to follow instead
-  std::string target = "cpu";   // cpu or cuda: what plans are made for
-  std::string model;            // the hash that stands in a plan's text; empty: that of the module that is planned
-  std::string cluster;          // search for the cheapest plan on `devices` of it (on `mesh`, if there is one)
+  std::string target = "cpu";   // cpu or cuda: the target for which a plan is made
+  std::string model;            // hash of the model in a plan's text; empty: that of the planned module
+  std::string cluster;          // search for the best plan on `devices` of it (on `mesh`, if given)
   int64_t devices = 1;
   bool many() const { return !mesh.empty() || !file.empty() || !cluster.empty(); }
-  int64_t bucketBytes = 1 << 20; // of gradients that are reduced together: small, so that the first travel early
+  int64_t bucketBytes = 1 << 20; // of gradients reduced together: small, so that the first reduction starts early
 };
 
-/// How a step runs in microbatches, on one device or in a pipeline: the options of the passes of Pipelining.
+/// How a step runs in microbatches, on one device or in a pipeline: the options of the passes in Pipelining.
 struct MicrobatchOptions {
   int64_t microbatches = 1, stages = 1;
   int64_t chunks = 1;                // stages of a device
   std::string schedule = "1f1b";     // gpipe, ...
-  std::string staleness = "stashed"; // of the weights of pipedream
+  std::string staleness = "stashed"; // of the weights in an asynchronous pipeline
   std::vector<std::string> cuts;     // first nodes of stages
-  dist::StageAxes axes;              // of a stage's mesh that stages have
-  int64_t remat = 0;                 // with stages: parts of them that are computed again; allParts: all
+  dist::StageAxes axes;              // axes of the stages' mesh that each stage has
+  int64_t remat = 0;                 // with stages: segments that are recomputed; allParts: all
 
   static constexpr int64_t allParts = 65536;
 
-  /// An update for every batch, without waiting for the end of the one before.
+  /// Whether there is an update for every minibatch, without a pipeline flush in between.
   bool asynchronous() const { return schedule == "pipedream" && stages > 1; }
   bool any() const { return microbatches > 1 || asynchronous(); }
 };
 
-/// train to train: the batch split over time.
+/// From train to train: splits the batch into microbatches.
 void addMicrobatchPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
-/// A module with microbatches, for one device or partitioned, to tasks and their schedule.
+/// From a module with microbatches, for one device or partitioned, to tasks and their schedule.
 void addTaskPipeline(mlir::OpPassManager &pm, const MicrobatchOptions &options);
-/// train to train, for one device: so many parts of the forward part are computed again.
+/// From train to train, for one device: recomputes `count` segments of the forward pass.
 void addRemat(mlir::OpPassManager &pm, int64_t count);
-/// Before the plan of a module with microbatches: says which operations are on stages that lack axes of the mesh.
+/// Before a module with microbatches is planned: assigns stages, some of which lack axes of the mesh.
 void addNarrowStages(mlir::OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options);
-/// train to planned.
+/// From train to planned.
 void addPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);
-/// planned to dist.
+/// From planned to dist.
 void addDistPipeline(mlir::OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches = {});
-/// train (one device) or dist to exec. Kernels for GPUs share less through memory.
+/// From train (one device) or dist to exec. Kernels for GPUs share fewer values through memory.
 void addExecPipeline(mlir::OpPassManager &pm, bool forGpu, bool epilogues = true);
 
 /// Registers the dialects and their lowerings.

@@ -9,8 +9,8 @@ using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
 
-/// So many minibatches for each stage of an asynchronous pipeline are simulated to see what one takes when the pipeline
-/// is full.
+/// The number of minibatches for each stage of an asynchronous pipeline that are simulated, to measure the time of a
+/// minibatch when the pipeline is full.
 static constexpr int steadyMinibatches = 8;
 
 std::string PipelineCandidate::name() const {
@@ -29,7 +29,7 @@ FailureOr<StepInParts> StepInParts::make(ModuleOp module, const MicrobatchOption
   StepInParts step;
   step.module = std::make_shared<OwningOpRef<ModuleOp>>(module.clone());
   PassManager manager(module.getContext());
-  manager.enableVerifier(false); // what comes of it is verified when it is compiled
+  manager.enableVerifier(false); // the result is verified when it is compiled
   addMicrobatchPipeline(manager, options);
   if (failed(manager.run(**step.module)))
     return failure();

@@ -14,7 +14,7 @@ using namespace divisi::compiler;
 
 static constexpr llvm::StringLiteral attribute = "graph.program", seal = "dump";
 
-/// Of everything in the module: the generic form names values by their position.
+/// A hash of everything in the module: the generic form names values by their position.
 static std::string hashOf(ModuleOp module) {
   graph::HiddenNodes hidden(module);
   std::string text;
@@ -27,7 +27,7 @@ static std::string hashOf(ModuleOp module) {
   return "sha256:" + llvm::toHex(ArrayRef<uint8_t>(hash).take_front(16), /*LowerCase=*/true);
 }
 
-/// The shortest text that is read as this number.
+/// The shortest text that parses as this number.
 static std::string exactly(double number) {
   char text[32];
   return {text, std::to_chars(text, std::end(text), number).ptr};

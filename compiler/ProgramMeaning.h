@@ -5,19 +5,19 @@
 
 namespace divisi::compiler {
 
-/// Notes in a module of level graph what its training will compute, whatever devices, plan or target it gets: the
+/// Notes in a module of level graph what its training will compute, independent of devices, plan and target: the
 /// attribute graph.program, a dictionary of texts. `model` is a hash of the functions (operations, operands,
 /// attributes, types, constants; no names of values, no locations); `optimizer` and `numerics` are spelled out.
 void noteProgram(mlir::ModuleOp module, const TrainOptions &train, const MicrobatchOptions &microbatches);
 
-/// Adds to a module that is written as a dump what it takes to see whether the dump was edited.
+/// Adds to a module that is dumped what checkSeal needs to detect that the dump was edited.
 void sealDump(mlir::ModuleOp module);
 
-/// Of a module of level train to exec that was read back: if it was edited, or does not say what it computes, its own
-/// contents become its `model`.
+/// For a module of level train to exec that was read back: if it was edited, or does not say what it computes, a hash
+/// of its own contents becomes its `model`.
 void checkSeal(mlir::ModuleOp module);
 
-/// What the manifest says of the program; empty if nobody noted it.
+/// The program's meaning for the manifest; empty if it was not noted.
 llvm::json::Object meaningOf(mlir::ModuleOp module);
 
 } // namespace divisi::compiler

@@ -13,23 +13,24 @@ using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
 
-/// Of the plans of a stage's devices, so many are simulated under 1F1B, and the best of them under other schedules: the
-/// best by the sum of all stages need not be the best by stage.
+/// The number of plans of a stage's devices that are simulated under 1F1B, and the number of the best of them that are
+/// simulated under other schedules: the best plan by the sum of all stages need not be the best by stage.
 static constexpr size_t mostPlans = 4, mostScheduled = 2;
-/// A pipeline keeps busy with a few microbatches for each stage; more make each one small, until starting kernels takes
-/// longer.
+/// Numbers of microbatches for each stage that are tried. A few keep a pipeline busy; with more, each becomes so small
+/// that launching kernels takes longer.
 static constexpr double microbatchesPerStage[] = {0.5, 1, 2, 4, 8};
-static constexpr size_t refined = 2; // numbers of stages
+static constexpr size_t refined = 2; // numbers of stages that are tried with other numbers of microbatches
 static constexpr int64_t mostStages = 64;
-/// Cuts of so many of the best pipelines of each kind are moved; so many times, in a step of so many operations.
+/// The number of the best pipelines of each kind whose cuts are moved, the number of moves, and its product with the
+/// number of operations.
 static constexpr size_t mostMoved = 2;
 static constexpr int64_t moves = 400, movesTimesOperations = 200'000;
-/// Of all parts that may be computed again; how finely their number is searched.
+/// The number of recomputed segments is searched in steps of 1 / rematSteps of all segments.
 static constexpr int64_t rematSteps = 32;
-/// Beside plans that split operations: the share over the ideal time from which pipelines are looked for, and the share
-/// by which they must be faster.
+/// Pipelines are searched if the best other plan is slower than the ideal time by this share, and chosen if they are
+/// faster than it by that share.
 static constexpr double mostOverIdeal = 0.1, clearlyFaster = 0.05;
-/// Stages of different numbers of devices are tried for so many devices and operations at most.
+/// Stages with different numbers of devices are tried up to this number of devices and of operations.
 static constexpr int64_t mostNarrow = 8;
 static constexpr size_t mostNarrowOperations = 6000;
 /// Stages of a device under an interleaved schedule.
@@ -41,10 +42,10 @@ bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
   return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
 }
 
-/// One pipeline made better, step by step.
+/// Improves one pipeline step by step.
 class Refinement {
 public:
-  /// `alone`: what one device takes, for stages that differ.
+  /// `alone`: the costs of one device, for stages that differ.
   Refinement(const StepInParts &step, const StepInParts::Priced *alone, const Cluster &cluster,
              PipelineCandidate &candidate)
       : step(step), alone(alone), cluster(cluster), candidate(candidate) {
@@ -54,8 +55,8 @@ public:
     priced->plan.searched = candidate.plan.searched;
   }
 
-  /// The cuts where the slowest stage is fastest need not make the fastest step: moves one after the other while that
-  /// helps.
+  /// Moves cuts, one after the other, while this helps: the cuts for which the slowest stage is fastest need not give
+  /// the fastest step.
   void moveCuts() {
     std::vector<std::string> nodes = pipelining::nodesOf(step.train(), *step.parts);
     std::map<std::string, int64_t> numbers;
@@ -79,7 +80,7 @@ public:
     }
   }
 
-  /// Where all parts of the stages are computed again, about as few as the memory needs.
+  /// If all segments of the stages are recomputed: reduces their number to about the least that fits into memory.
   void keepMore() {
     if (candidate.options.remat == 0 || !candidate.fits)
       return;
@@ -92,7 +93,7 @@ public:
   }
 
 private:
-  /// Whether these options are better; the candidate then has them.
+  /// Simulates these options; if they are better, they become the candidate's.
   bool take(const MicrobatchOptions &options) {
     auto other = alone ? step.simulateNarrow(candidate.plan.mesh, candidate.plan.plan, candidate.plan.name, *alone,
                                              options, cluster)
@@ -115,10 +116,10 @@ public:
   Search(ModuleOp module, const Cluster &cluster, const PipelineRequest &request)
       : module(module), cluster(cluster.used(request.devices)), request(request), batch(batchOf(module)) {}
 
-  /// Every number of stages with a few microbatches for each; then other numbers of microbatches for the best.
+  /// Tries every number of stages with its usual number of microbatches, then other numbers of microbatches for the
+  /// best.
   std::vector<PipelineCandidate> run() {
-    // That some node needs the whole batch, or that there are more stages than nodes, is no error here: there are other
-    // plans.
+    // It is no error if some node needs the whole batch, or if there are more stages than nodes: there are other plans.
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
     std::map<int64_t, std::vector<int64_t>> counts; // of microbatches, by stages
     for (int64_t stages = 2; stages <= std::min(request.devices, mostStages); ++stages)
@@ -139,7 +140,7 @@ public:
     }
     tryNarrow();
     llvm::stable_sort(found, isBetter);
-    std::vector<PipelineCandidate *> best; // of those with stages that are alike, and of the others
+    std::vector<PipelineCandidate *> best; // of those with equal stages, and of the others
     for (bool narrow : {false, true}) {
       size_t before = best.size();
       for (PipelineCandidate &candidate : found)
@@ -159,12 +160,12 @@ public:
   }
 
 private:
-  /// Four microbatches for a stage, or about as many.
+  /// About usualMicrobatchesPerStage microbatches for each stage.
   int64_t usualCount(int64_t stages) const { return countNear(usualMicrobatchesPerStage * stages); }
   int64_t countNear(double wanted, int64_t rows = 1) const { return microbatchesNear(batch, wanted, rows); }
 
-  /// Numbers of microbatches by stages. The steps in so many parts are made first, then all numbers of stages tried at
-  /// once.
+  /// Tries the numbers of microbatches for each number of stages. First the steps are split into microbatches, then all
+  /// numbers of stages are tried in parallel.
   void tryAll(const std::map<int64_t, std::vector<int64_t>> &counts) {
     std::vector<std::pair<int64_t, FailureOr<StepInParts>>> made;
     std::set<int64_t> missing;
@@ -193,8 +194,8 @@ private:
     llvm::stable_sort(found, isBetter);
   }
 
-  /// Plans of the devices of a stage, searched for one number of microbatches: those for others are the same operation
-  /// by operation, where the operations are.
+  /// Plans of the devices of a stage. They are searched for one number of microbatches and reused for others with the
+  /// same operations.
   const std::vector<ModuleCandidate> &plansOf(const StepInParts &step, int64_t stages) {
     std::vector<std::vector<ModuleCandidate>> &known = plans.at(stages);
     for (const auto &list : known)
@@ -206,19 +207,20 @@ private:
     options.meshes = enumerateMeshes(cluster, devices);
     options.alone = devices == 1;
     options.thorough = false;
-    Cluster roomy = cluster; // a stage has a part of what the planner thinks that all of the model needs
+    Cluster roomy = cluster; // the planner compares the memory of the whole model, of which a stage has a part
     roomy.device.memory *= stages;
     auto planner = std::make_shared<const Planner>(step.problem.problem, roomy);
-    std::vector<Candidate> candidates = llvm::cantFail(planner->candidates(options)); // (without pins)
+    std::vector<Candidate> candidates = llvm::cantFail(planner->candidates(options)); // without pins
     llvm::stable_sort(candidates, planning::isBetter);
     for (Candidate &plan : candidates)
       if (plan.mesh.devices() == devices &&
-          list.size() < (devices == 1 ? 1 : mostPlans)) // (one device has one plan by several names)
+          // a plan for one device has several names
+          list.size() < (devices == 1 ? 1 : mostPlans))
         list.push_back({std::move(plan), {}, planner});
     return list;
   }
 
-  /// Whether a plan of one problem says something of the other: the same operations on tensors of the same ranks.
+  /// Whether plans of one problem apply to the other: the same operations on tensors of the same ranks.
   static bool isAlike(const Problem &a, const Problem &b) {
     auto sameOp = [](const Problem::Op &x, const Problem::Op &y) {
       return x.kind == y.kind && x.operands == y.operands && x.results == y.results &&
@@ -232,7 +234,7 @@ private:
            std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), sameTensor);
   }
 
-  /// Whether a plan is one of this problem: it was made for microbatches of another size.
+  /// Whether a plan that was made for microbatches of another size is valid for this problem.
   static bool isPlanOf(const Problem &problem, const dist::Mesh &mesh, const Plan &plan) {
     for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
       if (!dist::isValid(mesh, op.rule, factors))
@@ -274,7 +276,7 @@ private:
     for (size_t i = 0; request.schedule.empty() && i < std::min(tried.size(), mostScheduled); ++i)
       for (StringRef schedule : {"interleaved", "zb-h1"}) {
         if (schedule == "zb-h1" && request.remat.value_or(false))
-          continue; // holds what is computed again until the weights' gradients
+          continue; // it keeps recomputed values until the gradients of weights
         if (auto candidate = simulate(*tried[i].plan, schedule); succeeded(candidate))
           results.push_back(std::move(*candidate));
       }
@@ -282,8 +284,8 @@ private:
       results.push_back(std::move(entry.simulated));
   }
 
-  /// Stages of several devices before or behind stages of one, as PipeDream replicates the first layers of a
-  /// convolutional network: also where no number of stages divides the devices.
+  /// Tries stages of several devices before or after stages of one device, as PipeDream replicates the first layers of
+  /// a convolutional network, also if no number of stages divides the devices.
   void tryNarrow() {
     if (request.stages || request.devices > mostNarrow || request.schedule == "interleaved")
       return;
@@ -310,7 +312,7 @@ private:
   }
 
   struct NarrowForm {
-    dist::Mesh mesh; // of one axis
+    dist::Mesh mesh; // with one axis
     MicrobatchOptions options;
     const StepInParts *step;
   };
@@ -334,12 +336,12 @@ private:
     forms.push_back({mesh, options, step});
   }
 
-  /// Those that can be, best first.
+  /// Simulates these pipelines; returns the possible ones, best first.
   std::vector<PipelineCandidate> simulateForms(const std::vector<NarrowForm> &forms) const {
     std::vector<std::optional<PipelineCandidate>> results(forms.size());
     llvm::parallelFor(0, forms.size(), [&](size_t i) {
       const NarrowForm &form = forms[i];
-      auto plan = llvm::cantFail(planByStrategy(form.step->problem.problem, form.mesh, {})).plan; // (without pins)
+      auto plan = llvm::cantFail(planByStrategy(form.step->problem.problem, form.mesh, {})).plan; // without pins
       if (!plan)
         return;
       auto candidate =
@@ -356,7 +358,7 @@ private:
     return made;
   }
 
-  /// The step in so many microbatches, which is made if it is not there; null if that cannot be.
+  /// The step in `count` microbatches, which is split now unless it was before; null if that is impossible.
   const StepInParts *stepOf(int64_t count) {
     if (count < 2 || batch % count)
       return nullptr;
@@ -371,7 +373,7 @@ private:
   const PipelineRequest &request;
   int64_t batch;
   std::map<int64_t, FailureOr<StepInParts>> steps;                    // by microbatches
-  std::map<int64_t, std::unique_ptr<StepInParts::Priced>> alone;      // what they take on one device
+  std::map<int64_t, std::unique_ptr<StepInParts::Priced>> alone;      // costs on one device
   std::map<int64_t, std::vector<std::vector<ModuleCandidate>>> plans; // by stages
   std::vector<PipelineCandidate> found;
 };
@@ -400,7 +402,8 @@ std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cl
 }
 
 bool compiler::mayPipelinesWin(const Cluster &cluster, const ModuleCandidate &best, int64_t devices) {
-  if (!best.fits || best.measured > 0) // by measured times there are no pipelines to compare with
+  // the times of pipelines are not measured, so they cannot be compared with measured ones
+  if (!best.fits || best.measured > 0)
     return !best.fits;
   double ideal = best.planner->computation(cluster.used(devices)) / static_cast<double>(devices);
   return best.prediction.seconds > (1 + mostOverIdeal) * ideal;
@@ -420,7 +423,7 @@ std::optional<PipelineCandidate> compiler::betterPipeline(ModuleOp module, const
 llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {
   llvm::json::Array result;
   for (const PipelineCandidate &candidate : candidates) {
-    llvm::json::Array links; // of a step: an asynchronous one has one minibatch
+    llvm::json::Array links; // for a step: an asynchronous one has one minibatch
     double steps = candidate.options.asynchronous() ? candidate.run.options.microbatches : 1;
     for (const auto &[pair, traffic] : candidate.run.links)
       links.push_back(llvm::json::Object{{"from", pair.first},

@@ -11,15 +11,15 @@ using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::planning;
 
-/// How many plans are compiled, and of how large programs (operations).
+/// The number of plans that are compiled, and the largest number of operations of a program for that.
 static constexpr size_t mostCompiled = 5, mostOperations = 6000;
 
-/// The share of a step that must have been measured for its sum to count as measured.
+/// The share of a step's time that must be measured for its sum to count as measured.
 static constexpr double leastMeasured = 0.5;
 
 RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t>(1, thisMachine().cores / ranks)}; }
 
-/// Compiles a candidate to tasks; adds its arena and what a step should take.
+/// Compiles a candidate to tasks; sets its arena and the expected time of a step.
 static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
                                   ModuleCandidate &candidate) {
   candidate.planner->complete(candidate);
@@ -49,7 +49,7 @@ llvm::Expected<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module
       (*candidates)[0].planner->problem.ops.size() > mostOperations)
     return candidates;
   size_t compiled = 0;
-  bool comparable = true; // whether there are times for all that compete
+  bool comparable = true; // whether all competing candidates have measured times
   for (ModuleCandidate &candidate : *candidates) {
     bool alone = candidate.mesh.devices() == 1;
     if (compiled >= mostCompiled && !alone)

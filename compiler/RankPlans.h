@@ -4,15 +4,15 @@
 
 namespace divisi::compiler {
 
-/// The plans of planModule. Those that may be the best on this machine (a "cpu" cluster) are compiled as far as tasks
-/// over buffers: the arena is then known exactly, and where the database has times measured with so many ranks, they
-/// are ranked by these. The module is simplified (addSimplify).
+/// The plans of planModule. Those that may be the best on this machine (a "cpu" cluster) are compiled to tasks over
+/// buffers: the arena is then known exactly, and if the database has times measured with this number of ranks, the
+/// plans are ordered by these. The module is simplified (addSimplify).
 llvm::Expected<std::vector<planning::ModuleCandidate>> rankPlans(mlir::ModuleOp module,
                                                                   const planning::Cluster &cluster,
                                                                   const planning::PlannerOptions &options,
                                                                   const ProfileDatabase &database);
 
-/// Threads of each of so many ranks on this machine, as `divisi run` divides its cores.
+/// The ranks and threads of a run on this machine, as `divisi run` divides its cores among `ranks`.
 RunSetting settingFor(int64_t ranks);
 
 } // namespace divisi::compiler

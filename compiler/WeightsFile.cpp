@@ -62,7 +62,7 @@ llvm::Expected<WeightsReference> divisi::compiler::writeWeights(StringRef path, 
   }
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(header));
-  text.resize((text.size() + 7) / 8 * 8, ' '); // data begin aligned
+  text.resize((text.size() + 7) / 8 * 8, ' '); // so that the data begins aligned
   char length[8];
   llvm::support::endian::write64le(length, text.size());
 

@@ -4,8 +4,8 @@
 
 namespace divisi::compiler {
 
-/// Writes initial weights as safetensors, whole or not at all, and says how the manifest refers to them. Fails with a
-/// message that names the file.
+/// Writes initial weights as safetensors, atomically, and returns the manifest's reference to them. Fails with an error
+/// that names the file.
 llvm::Expected<WeightsReference> writeWeights(llvm::StringRef path, llvm::ArrayRef<Weight> weights);
 
 } // namespace divisi::compiler

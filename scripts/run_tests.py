@@ -3,7 +3,7 @@
 
     run_tests.py --build DIR [quick|slow|all|nightly|SUITE ...]
 
-`all` is quick and slow: what takes longer is asked for by name.
+`all` is quick and slow; groups that take longer must be named.
 
 Prints what each suite prints, then a table, then `N passed, N failed`; exit code 1 if anything failed or nothing ran.
 A suite that ends badly without naming a failure counts as one. Suites that keep one core busy run beside each other, as
@@ -30,7 +30,7 @@ class Suite:
     name: str
     command: list
     report: pathlib.Path | None = None  # JUnit XML that the command writes; else its last line says the numbers
-    quiet: bool = False  # show the output of tests that fail, from the report, and nothing else
+    quiet: bool = False  # shows only the output of failed tests, from the report
     alone: bool = False  # keeps all cores busy
 
 
@@ -168,7 +168,7 @@ def main():
     p.add_argument("wanted", nargs="*", default=["all"], help="quick, slow, all, nightly, or names of suites")
     o = p.parse_args()
     o.build = o.build.resolve()
-    os.environ["DIVISI_PROFILE"] = str(o.build / "test/no-profile.json")  # no times that were measured here
+    os.environ["DIVISI_PROFILE"] = str(o.build / "test/no-profile.json")  # without times measured on this machine
     # Of a sanitized build: LLVM and MPI keep memory until the end; LLVM's headers poison what its library, built without, then uses.
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0:allow_user_poisoning=0")
     groups = suites(o.build)

@@ -22,7 +22,7 @@ public:
   using ElementEmitter::addBuffers;
   using ElementEmitter::bind;
 
-  /// Decides how threads share the work. The kernel's values are bound to arguments of the function.
+  /// Decides how threads share the work, and binds the kernel's values to arguments of the function.
   void plan(func::FuncOp function) {
     name = function.getName();
     module = function->getParentOfType<ModuleOp>();
@@ -36,7 +36,7 @@ public:
   int64_t blocks() const { return mapping.blocks(); }
   int64_t threads() const { return mapping.threads(); }
 
-  /// What a thread of a block does. In 32 bits, so that what is divided has no more.
+  /// Emits the code of a thread of a block. Thread indices are 32-bit, so that divisions of them are, too.
   void emitThread(Value blockNumber) {
     Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), builder.getI32Type());
     Value inBlock = s.op<arith::DivUIOp>(thread, word(mapping.group));
@@ -62,9 +62,9 @@ public:
     });
   }
 
-  /// In the blocks [first, first + blocks()) of a launch of several kernels.
+  /// Emits the kernel into the blocks [first, first + blocks()) of a launch of several kernels.
   void emitWithin(Value blockNumber, int64_t first) {
-    Value own = first == 0 ? blockNumber : s.op<arith::SubIOp>(blockNumber, word(first)); // (below: a large number)
+    Value own = first == 0 ? blockNumber : s.op<arith::SubIOp>(blockNumber, word(first)); // wraps around below `first`
     s.when(s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, own, word(mapping.blocks())), [&] { emitThread(own); });
   }
 
@@ -85,12 +85,12 @@ private:
     emitSerialLoops(serial, of);
   }
 
-  /// Once for each piece.
+  /// Runs `then` on one thread of the piece's group.
   void once(llvm::function_ref<void()> then) {
     s.when(mapping.group == 1 ? Value() : s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.index(0)), then);
   }
 
-  /// What the threads of a group have written, all of them may read.
+  /// Makes what the threads of a group have written visible to all of them.
   void sync() {
     if (mapping.group > warp)
       NVVM::Barrier0Op::create(builder, kernel.getLoc());
@@ -99,7 +99,7 @@ private:
   }
   Value word(int64_t value) { return s.integer(builder.getI32Type(), value); }
 
-  /// Memory of a block, or of the whole GPU.
+  /// Declares memory of a block (shared) or of the GPU (global).
   Value allocate(Type element, int64_t count, int64_t space) {
     auto type = MemRefType::get({count}, element, AffineMap(), builder.getI64IntegerAttr(space));
     std::string symbol = (name + "_memory" + Twine(allocated++)).str();
@@ -112,7 +112,7 @@ private:
     return memref::GetGlobalOp::create(builder, kernel.getLoc(), type, symbol);
   }
 
-  /// Calls body(value, elements of a row, their type) for stages of which a row is kept.
+  /// Calls use(value, elements of a row, their type) for each materialized value of which a row is kept in memory.
   void forEachTemporary(llvm::function_ref<void(Value, int64_t, Type)> use) {
     for (const Cluster &cluster : clusters)
       for (Operation *stage : cluster.stages)
@@ -131,7 +131,8 @@ private:
     return bytes;
   }
 
-  /// Some consecutive elements: loads and arithmetic first, so that both loads and stores can be one each.
+  /// Emits some consecutive elements: first all loads and the arithmetic, then all stores, so that loads and stores can
+  /// be vectorized.
   void emitElements(Value piece) {
     struct Store {
       Value value, element, linear;
@@ -172,7 +173,8 @@ private:
 
   Values zeros(const Cluster &cluster) { return Values(cluster.extents.size(), s.index(0)); }
 
-  /// All stages of a cluster at one point; their elements are known from then on. A reduction has one step.
+  /// Emits all materialized values of a cluster at one point, which makes their elements known. A reduction has one
+  /// step here.
   void emitPoint(const Cluster &cluster, ValueRange inner, llvm::function_ref<void(Value, Value)> store) {
     for (Operation *stage : cluster.stages) {
       auto loop = cast<LoopInterface>(stage);
@@ -225,7 +227,7 @@ private:
     forget();
   }
 
-  /// Pointwise stages and reductions of a whole row: the threads share its points.
+  /// Emits pointwise values and reductions of a whole row: the threads share the row's points.
   void emitPass(const Cluster &cluster) {
     auto loop = [&](Value i, ValueRange accumulators) {
       return passPoint(cluster, s.delinearize(i, cluster.extents), accumulators, [&] { return i; });
@@ -246,7 +248,7 @@ private:
       }
   }
 
-  /// Reductions with results within the row: each thread has results of its own.
+  /// Emits reductions with several results in a row: each thread computes whole results.
   void emitKept(const Cluster &cluster) {
     KeptAndReduced points = keptAndReduced(cluster, rows);
     auto loop = [&](Value i, ValueRange) -> Values {
@@ -257,7 +259,7 @@ private:
     s.loop(lane, s.index(points.keptPoints), {}, loop, mapping.group);
   }
 
-  /// One result of a reduction, by one thread or a warp.
+  /// Emits one result of a reduction, by one thread or a warp.
   void emitResult(Value piece) {
     const Cluster &cluster = clusters.front();
     KeptAndReduced points = keptAndReduced(cluster, rows);
@@ -273,7 +275,7 @@ private:
     once([&] { storeResults(cluster, results, linear); });
   }
 
-  /// The accumulators of a cluster's stages over the reduced points first, first + stride, ...
+  /// The accumulators of a cluster's reductions over the reduced points first, first + stride, ...
   Values reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept, Value first, int64_t stride) {
     auto body = [&](ValueRange reduced, ValueRange accumulators) {
       forget();
@@ -291,8 +293,8 @@ private:
     return results;
   }
 
-  /// The threads' partial accumulators in one, which all of them get: within warps by shuffles, always in the same
-  /// order.
+  /// Combines the threads' partial accumulators; every thread gets the result. Within warps it is done by shuffles, in
+  /// an order that is always the same.
   Values combineLanes(Operation *stage, Values mine) {
     auto combine = [&](ValueRange a, ValueRange b) { return cast<LoopInterface>(stage).emitCombine(s, a, b); };
     for (int64_t distance = warp / 2; distance > 0; distance /= 2) {
@@ -325,7 +327,7 @@ private:
     return mine;
   }
 
-  /// The value of the lane whose number differs in one bit.
+  /// The value of the lane whose number differs in one bit (`distance`).
   Value shuffle(Value value, int64_t distance) {
     Type type = value.getType(), i32 = builder.getI32Type(), f32 = builder.getF32Type();
     unsigned width = type.getIntOrFloatBitWidth();
@@ -339,7 +341,7 @@ private:
     Value bits = type == integer ? value : s.op<arith::BitcastOp>(integer, value);
     if (width < 32) {
       bits = s.op<arith::TruncIOp>(integer, one(s.op<arith::ExtUIOp>(i32, bits)));
-    } else { // halves of 64 bits
+    } else { // 64 bits, in two halves
       Value half = s.integer(integer, 32);
       Value low = one(s.op<arith::TruncIOp>(i32, bits));
       Value high = one(s.op<arith::TruncIOp>(i32, s.op<arith::ShRUIOp>(bits, half)));
@@ -364,7 +366,7 @@ CudaKernel codegen::emitCudaKernel(OpBuilder &builder, ArrayRef<exec::KernelOp> 
   std::vector<std::unique_ptr<CudaKernelEmitter>> emitters;
   SmallVector<Type> types;
   SmallVector<unsigned> firsts;
-  unsigned before = 0; // inputs and outputs of the kernels before
+  unsigned before = 0; // inputs and outputs of the previous kernels
   for (auto [kernel, places] : llvm::zip(kernels, buffers)) {
     emitters.push_back(std::make_unique<CudaKernelEmitter>(builder, kernel));
     firsts.push_back(types.size());
@@ -387,7 +389,7 @@ CudaKernel codegen::emitCudaKernel(OpBuilder &builder, ArrayRef<exec::KernelOp> 
     emitter->plan(result.function);
     kernels.size() == 1 ? emitter->emitThread(block) : emitter->emitWithin(block, result.blocks);
     result.blocks += emitter->blocks();
-    result.threads = emitter->threads(); // those that are launched at once have the same
+    result.threads = emitter->threads(); // all kernels of a batch have the same number
   }
   func::ReturnOp::create(builder, loc);
   return result;

@@ -5,16 +5,16 @@
 
 namespace divisi::codegen {
 
-/// A kernel as a function of one GPU thread over buffers.
+/// A kernel as a function of one GPU thread, over buffers.
 struct CudaKernel {
   mlir::func::FuncOp function;        // (memref<..>..)
-  llvm::SmallVector<unsigned> values; // as EmittedKernel has them
+  llvm::SmallVector<unsigned> values; // as in EmittedKernel
   int64_t blocks = 1, threads = 1;
 };
 
-/// Emits what a thread does; which piece of the work is its own follows from its indices (Mapping.h). Memory that
-/// threads share is declared as globals of the module that the builder is in. A kernel, or some that are launched at
-/// once (BatchKernels.h): one after the other in their arguments and blocks.
+/// Emits the code of a thread. Its piece of the work follows from its indices (Mapping.h). Memory that threads share is
+/// declared as globals of the builder's module. Several kernels are one launch (BatchKernels.h): their arguments and
+/// blocks follow each other.
 CudaKernel emitCudaKernel(mlir::OpBuilder &builder, llvm::ArrayRef<exec::KernelOp> kernels, llvm::StringRef name,
                           llvm::ArrayRef<llvm::SmallVector<int64_t>> buffers);
 

@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 
-/// Of a processor of a GPU, at least.
+/// Threads that a multiprocessor of a GPU runs at a time, at least.
 static constexpr int32_t threadsAtOnce = 1024;
 
 static bool computesIn64Bits(LLVM::LLVMFuncOp function) {
@@ -30,7 +30,7 @@ static bool computesIn64Bits(LLVM::LLVMFuncOp function) {
 
 namespace {
 
-/// Functions that the processor lacks and that have no polynomial become calls of libdevice.
+/// Replaces functions that the GPU lacks and that have no polynomial by calls of libdevice.
 struct CallLibdevice : PassWrapper<CallLibdevice, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallLibdevice)
   StringRef getArgument() const final { return "call-libdevice"; }
@@ -63,11 +63,12 @@ LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> l
     auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(launchable.name);
     function.setLinkage(LLVM::Linkage::External);
     function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) // as all buffers are: several elements at a time
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) // as all buffers are: for vector accesses
       function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(DIVISI_ALIGNMENT));
     function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                       builder.getDenseI32ArrayAttr({(int32_t)launchable.threads}));
-    // Doubles take two registers: the assembler would rather spill than give up threads beyond these.
+    // Doubles take two registers. Without this hint, the assembler uses so many registers that fewer threads run at a
+    // time.
     if (computesIn64Bits(function))
       function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                         builder.getI32IntegerAttr(std::max<int32_t>(1, threadsAtOnce / (int32_t)launchable.threads)));

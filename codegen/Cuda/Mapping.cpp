@@ -11,13 +11,13 @@ using namespace divisi::codegen;
 
 namespace {
 constexpr int64_t threadsOfElements = 256, threadsOfWarps = 128, threadsOfRow = 256;
-/// From this many points on a row is worth a whole block.
+/// From this number of points on, a row gets a whole block.
 constexpr int64_t longRow = 1024;
-/// From this many points on a reduction is worth a warp.
+/// From this number of points on, a reduction gets a warp.
 constexpr int64_t longReduction = 64;
-/// Blocks that take rows in turn: more than run at a time on any GPU of today.
+/// Blocks when they take rows in turn: more than run at a time on any current GPU.
 constexpr int64_t blocksInTurn = 528;
-/// Elements of a thread, where there are enough for all threads.
+/// Elements of a thread if there are enough for all threads, and the number that is enough.
 constexpr int64_t vector = 4, manyElements = 1 << 16;
 
 bool hasReduction(const Cluster &cluster) {

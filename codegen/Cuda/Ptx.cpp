@@ -34,7 +34,7 @@ void LLVMInitializeNVPTXTargetMC();
 void LLVMInitializeNVPTXAsmPrinter();
 }
 
-/// An error if this LLVM has no code generator for GPUs.
+/// Fails if this LLVM has no code generator for GPUs.
 static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(int architecture) {
   static const bool initialized = [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -49,7 +49,8 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(int ar
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, why);
   if (!target)
     return llvm::createStringError(why);
-  // The first version of PTX that has the architecture; below 9.0 all have what is used.
+  // The first version of PTX that supports the architecture. Below 9.0, all versions have the instructions that are
+  // used.
   const char *version = architecture == 120   ? "+ptx87"
                         : architecture == 103 ? "+ptx88"
                         : architecture >= 100 ? "+ptx86"
@@ -73,7 +74,7 @@ static std::string findLibdevice() {
   return "";
 }
 
-/// Links what kernels call of libdevice.
+/// Links the functions of libdevice that kernels call.
 static llvm::Error linkLibdevice(llvm::Module &module) {
   std::string wanted;
   for (const llvm::Function &function : module)
@@ -105,7 +106,7 @@ static llvm::Error linkLibdevice(llvm::Module &module) {
   return llvm::Error::success();
 }
 
-/// The PTX of LLVM IR in bitcode.
+/// Compiles LLVM IR in bitcode to PTX.
 static llvm::Expected<std::string> compile(StringRef bitcode, int architecture) {
   llvm::LLVMContext context;
   auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(bitcode, "kernels"), context);
@@ -141,7 +142,7 @@ llvm::Expected<std::vector<std::string>> codegen::emitPtx(ModuleOp kernels, Arra
   llvm::raw_svector_ostream stream(bitcode);
   llvm::WriteBitcodeToFile(*module, stream);
   std::vector<std::string> texts(architectures.size()), problems(architectures.size());
-  std::vector<std::thread> workers; // contexts are not shared between threads
+  std::vector<std::thread> workers; // LLVM contexts are not shared between threads
   for (size_t i = 0; i < texts.size(); ++i)
     workers.emplace_back([&, i] {
       auto text = compile(StringRef(bitcode.data(), bitcode.size()), architectures[i]);

@@ -17,7 +17,7 @@ using namespace divisi::codegen;
 
 namespace {
 
-/// The nodes that an operation, or what is inside of it, comes from.
+/// The names of the nodes from which an operation, or the operations inside of it, were made.
 std::string nameOf(Operation &op) {
   SmallVector<StringRef> names;
   op.walk([&](Operation *inner) { addNames(inner->getLoc(), names); });
@@ -30,7 +30,7 @@ std::string keyOfKernel(StringRef text) {
 
 ProgramCall describe(exec::KernelOp kernel) {
   ProgramCall call{"kernel"};
-  // What it computes, without places and names.
+  // The computation as a text, without places and names.
   std::string text;
   llvm::raw_string_ostream out(text);
   llvm::DenseMap<Operation *, int64_t> numbers;
@@ -52,7 +52,7 @@ ProgramCall describe(exec::KernelOp kernel) {
   return call;
 }
 
-/// A kernel that is launched with the one before it.
+/// Adds a kernel that is launched together with the one before it.
 void addTo(ProgramCall &call, exec::KernelOp kernel) {
   ProgramCall more = describe(kernel);
   call.work.flops += kernel.getFlops();
@@ -60,7 +60,7 @@ void addTo(ProgramCall &call, exec::KernelOp kernel) {
   call.key = keyOfKernel(call.key + more.key);
 }
 
-/// A collective; its bytes are those of the operands.
+/// Describes a collective; its bytes are those of the operands.
 ProgramCall describe(exec::CallOp op, ArrayAttr axes, const dist::Mesh &mesh) {
   ProgramCall call{op.getPayload()->getName().stripDialect().str()};
   call.collective = true;
@@ -80,7 +80,7 @@ ProgramCall describe(exec::CallOp op, ArrayAttr axes, const dist::Mesh &mesh) {
 ProgramCall describe(exec::CallOp op, const dist::Mesh &mesh) {
   if (ArrayAttr axes = op.getAxes())
     return describe(op, axes, mesh);
-  if (op.isMessage()) // (no key: what a message takes depends on when the other side is ready)
+  if (op.isMessage()) // no key: the time of a message depends on when the other side is ready
     return {op.getPayload()->getName().stripDialect().str(), "", "", (int64_t)*op.getId()};
   auto service = serviceOf(op);
   if (failed(service))

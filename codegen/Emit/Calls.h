@@ -5,19 +5,19 @@
 
 namespace divisi::codegen {
 
-/// One thing that a task does in every step, as the runtime sees it.
+/// One call of a task that runs in every step, as the runtime sees it.
 struct ProgramCall {
   std::string kind; // kernel, gemm, conv_forward, ..., all_reduce, ..., copy, await
   std::string name; // of the model's nodes
   std::string key;  // equal for calls that take equally long on equal machines
-  int64_t id = -1;  // of a collective, or the one that an await waits for
-  step::Work work;          // of a collective or message: the bytes of the operands
+  int64_t id = -1;  // of a collective, or of the one that an await waits for
+  step::Work work;  // of a collective or message: the bytes of the operands
   bool collective = false;
   std::vector<int> axes; // of the task's mesh, that a collective spans
   int64_t group = 1;     // ranks that take part in it
 };
 
-/// The calls of a task at the exec level that run in every step, in order: those that Program.cpp emits without a
+/// The calls of a task at the level exec that run in every step, in order: those that Program.cpp emits without a
 /// condition.
 std::vector<ProgramCall> callsOf(mlir::func::FuncOp task);
 

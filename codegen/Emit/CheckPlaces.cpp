@@ -11,11 +11,12 @@
 using namespace mlir;
 using namespace divisi;
 
-/// A microbatch keeps the slot of its first task on a stage to its last one there, and no other has it meanwhile.
+/// Checks that a microbatch has one buffer slot from its first to its last task on a stage, and no other microbatch has
+/// the slot meanwhile.
 static LogicalResult checkTurns(dist::ScheduleOp schedule, int64_t row, ArrayRef<int64_t> slots) {
   struct Use {
     int64_t slot;
-    size_t last; // entry of the row
+    size_t last; // position in the row
   };
   auto tasks = dist::tasksOf(schedule, row);
   std::map<std::pair<StringRef, int64_t>, Use> uses; // by stage and microbatch
@@ -54,8 +55,8 @@ static LogicalResult checkSlots(dist::ScheduleOp schedule, int64_t arena) {
     return schedule.emitOpError("needs '") << exec::names::slots << "' with a row for each of its own";
   for (auto [row, attr] : llvm::enumerate(slots)) {
     auto numbers = dyn_cast<DenseI64ArrayAttr>(attr);
-    size_t each =
-        schedule.isAsynchronous() ? 3 : 1; // the slot, or the first slot, the bytes of one, and how many there are
+    // A task's entries: its slot; in an asynchronous schedule the first slot, the bytes of a slot, the number of slots.
+    size_t each = schedule.isAsynchronous() ? 3 : 1;
     if (!numbers || numbers.size() != (int64_t)(each * dist::tasksOf(schedule, row).size()))
       return schedule.emitOpError("expected ")
              << each << " numbers for each entry in '" << exec::names::slots << "', got " << attr;

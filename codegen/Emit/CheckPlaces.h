@@ -3,8 +3,8 @@
 
 namespace divisi::codegen {
 
-/// Whether everything in a module at the level exec, which may be a dump that somebody has edited, has a place in the
-/// arena or in a slot, and schedules the slots that they need. Fails with an error at what has none.
+/// Checks that every value of a module at the level exec (which may be an edited dump) has a place in the arena or in a
+/// buffer slot, and that schedules have the slots. Fails with an error at the first fault.
 mlir::LogicalResult checkPlaces(mlir::ModuleOp module);
 
 } // namespace divisi::codegen

@@ -33,7 +33,8 @@ static Cluster clusterOf(Operation *stage, int64_t rows) {
   return cluster;
 }
 
-/// Whether `op` (a stage, or recomputed for one) reads a stage of the cluster elsewhere than at its own point.
+/// Whether `op` (a materialized value, or recomputed for one) reads a materialized value of the cluster at another
+/// point than its own.
 static bool readsElsewhere(Operation *op, const Cluster &cluster, bool samePoint, Operation *root) {
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     Operation *producer = operand.getDefiningOp();

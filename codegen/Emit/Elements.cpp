@@ -10,7 +10,7 @@ using namespace divisi;
 using namespace divisi::codegen;
 using graph::shapeOf;
 
-/// An input, or what an output is.
+/// The i-th of the inputs and outputs: an input, or the value that is returned as an output.
 Value ElementEmitter::valueAt(unsigned i) {
   size_t inputs = kernel.getInputs().size();
   return i < inputs ? (Value)body.getArgument(i) : body.getTerminator()->getOperand(i - inputs);
@@ -57,7 +57,7 @@ Operation *ElementEmitter::serialStage() {
 }
 
 void ElementEmitter::emitSerialLoops(Operation *op, const SerialPiece &piece) {
-  // The result of a serial operation is addressed by its own shape.
+  // A serial operation's result is addressed by its own shape.
   auto type = graph::tensorType(op->getResult(0));
   Value target = buffer.lookup(op->getResult(0));
   auto shaped = MemRefType::get(type.getShape(), ScalarBuilder::scalarType(type.getElementType()));
@@ -87,14 +87,14 @@ ElementEmitter::Values ElementEmitter::step(Operation *stage, ValueRange point, 
   return cast<LoopInterface>(stage).emitStep(s, point, accumulators, load);
 }
 
-/// Elementwise operations of a kernel whose rows are single elements need no index but the row number.
+/// Elementwise operations of a kernel whose rows are single elements need no other index than the row's number.
 bool ElementEmitter::isFlat(Operation *op) const {
   bool elementwise =
       op->hasTrait<OpTrait::SameOperandsAndResultType>() || op->hasTrait<OpTrait::SameOperandsAndResultShape>();
   return elementwise && graph::tensorType(op->getResult(0)).getNumElements() == rows && rows > 1;
 }
 
-/// The element of a value with one element per row.
+/// The element of a value that has one element in each row.
 Value ElementEmitter::flat(Value value) {
   if (Value known = current.lookup(value))
     return known;
@@ -133,7 +133,7 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
   }
   SmallVector<const void *> key = {value.getAsOpaquePointer()};
   for (Value i : index) {
-    IntegerAttr constant; // equal constants are equal indices
+    IntegerAttr constant; // so that equal constants are recognised as equal indices
     key.push_back(matchPattern(i, m_Constant(&constant)) ? (const void *)constant.getAsOpaquePointer()
                                                          : i.getAsOpaquePointer());
   }
@@ -222,7 +222,7 @@ ElementEmitter::Values ElementEmitter::passPoint(const Cluster &cluster, ValueRa
 void ElementEmitter::storeResults(const Cluster &cluster, ArrayRef<Value> elements, Value linear) {
   for (Operation *stage : cluster.stages)
     for (Value result : stage->getResults()) {
-      if (isInMemory(result)) // nobody may need it
+      if (isInMemory(result)) // an unused result has no memory
         storeAt(result, elements.front(), linear);
       elements = elements.drop_front();
     }
@@ -232,6 +232,6 @@ ElementEmitter::Values ElementEmitter::mergeIndices(const Cluster &cluster, Valu
   LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
   Values both;
   for (size_t d = leadingRank(domain.extents, rows), k = 0, r = 0; d < domain.extents.size(); ++d)
-    both.push_back(domain.reduced[d] ? reduced[r++] : kept[k++]); // reduced dimensions of size 1 lie anywhere
+    both.push_back(domain.reduced[d] ? reduced[r++] : kept[k++]); // reduced dimensions of size 1 may be anywhere
   return both;
 }

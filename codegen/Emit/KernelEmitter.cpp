@@ -10,7 +10,7 @@ using namespace divisi::codegen;
 
 namespace {
 
-/// A thread should have at least about this many elements to compute.
+/// The least number of elements that is worth a thread, approximately.
 constexpr int64_t elementsPerThread = 8192;
 
 class KernelEmitter : ElementEmitter {
@@ -60,7 +60,7 @@ private:
     });
   }
 
-  /// Stages that nobody outside needs get a buffer of one row, unless they are one element.
+  /// Allocates a buffer of one row for values that are not outputs, unless a row is one element.
   void allocateTemporaries(ArrayRef<Cluster> clusters) {
     for (const Cluster &cluster : clusters)
       for (Operation *stage : cluster.stages)
@@ -86,7 +86,7 @@ private:
     }
   }
 
-  /// One loop nest in which every stage is pointwise or reduces the whole row to one element.
+  /// Emits one loop nest in which every value is pointwise or reduces the whole row to one element.
   void emitPass(const Cluster &cluster) {
     Values results = s.loops(cluster.extents, initials(cluster), [&](ValueRange inner, ValueRange accumulators) {
       return passPoint(cluster, inner, accumulators, [&] { return s.linearize(inner, cluster.extents); });
@@ -109,7 +109,8 @@ private:
     current.clear();
   }
 
-  /// Partial results in the result's own memory: the innermost loop runs over result elements.
+  /// Emits reductions whose partial results are in the result's own memory: the innermost loop runs over result
+  /// elements.
   void emitInMemory(const Cluster &cluster) {
     LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
     int64_t leading = leadingRank(domain.extents, rows);
@@ -134,7 +135,7 @@ private:
     forget();
   }
 
-  /// The reduced dimensions are innermost: each result element has its own accumulators.
+  /// Emits reductions whose reduced dimensions are innermost: each result element has its own accumulators.
   void emitPerResult(const Cluster &cluster) {
     KeptAndReduced points = keptAndReduced(cluster, rows);
     s.loops(points.kept, {}, [&](ValueRange kept, ValueRange) -> Values {

@@ -20,7 +20,7 @@ KernelTable::KernelTable(ModuleOp program, const Targets &targets)
     program.getContext()->getOrLoadDialect<NVVM::NVVMDialect>();
 }
 
-/// What distinguishes the code of kernels: all but where their values lie.
+/// The text by which kernels with equal code are found: everything except the places of their values.
 static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
   std::string key;
   llvm::raw_string_ostream text(key);
@@ -86,7 +86,7 @@ void KernelTable::emitForCuda(Launchable &launchable, ArrayRef<exec::KernelOp> k
 
 void KernelTable::addBatch(ArrayRef<exec::KernelOp> kernels, ArrayRef<SmallVector<int64_t>> places) {
   Launchable batch;
-  unsigned before = 0; // inputs and outputs of the kernels before
+  unsigned before = 0; // inputs and outputs of the previous kernels
   for (auto [kernel, list] : llvm::zip(kernels, places)) {
     if (targets.cpu) {
       size_t member = add(kernel, list, /*isMember=*/true);

@@ -18,8 +18,9 @@ using namespace mlir;
 
 namespace {
 
-/// Functions that polynomials compute everywhere. Those of MLIR for sin and cos lose all digits of large arguments: the
-/// C library's do not. On GPUs they stay, so that rotary embeddings need nothing of the CUDA Toolkit.
+/// Functions that are polynomials on all targets. MLIR's polynomials for sin and cos are inaccurate for large
+/// arguments, the C library's functions are not. On GPUs the polynomials stay, so that rotary embeddings do not need
+/// the CUDA Toolkit.
 bool isApproximated(StringRef name) {
   static const llvm::StringSet<> names = {"math.acos", "math.asin", "math.atan", "math.atan2", "math.cbrt",
                                           "math.erf",  "math.erfc", "math.exp",  "math.expm1", "math.log",
@@ -28,9 +29,9 @@ bool isApproximated(StringRef name) {
 }
 bool isPeriodic(StringRef name) { return name == "math.sin" || name == "math.cos"; }
 
-/// Expands functions of floats and small float formats, and allows products to contract into the sums of a reduction,
-/// whose additions allow it too. No other addition does: a value is recomputed wherever it is used, and must have
-/// the same bits in all kernels, since values are compared.
+/// Expands functions of floats and small float formats, and allows multiplications to contract into the additions of a
+/// reduction. Other additions must not contract: a value is recomputed wherever it is used, and must have the same bits
+/// in all kernels, because values are compared.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
   explicit ExpandMath(bool approximatesAll) : approximatesAll(approximatesAll) {}

@@ -4,8 +4,8 @@
 
 namespace divisi::codegen {
 
-/// Kernels from scf, arith, math and memref to the LLVM dialect. Functions of floats become polynomials, which
-/// vectorize; what has none goes to `functions`, and what is left is called in the C library.
+/// Lowers kernels from scf, arith, math and memref to the LLVM dialect. Functions of floats become polynomials, which
+/// vectorize. Functions without a polynomial are lowered by the pass `functions`; the others call the C library.
 void addKernelLowering(mlir::OpPassManager &pm, std::unique_ptr<mlir::Pass> functions = nullptr);
 
 } // namespace divisi::codegen

@@ -24,7 +24,7 @@
 using namespace mlir;
 using namespace divisi::codegen;
 
-/// Registers the host's code generator, once: registration is not made for several threads.
+/// Registers the host's code generator once; registration is not thread-safe.
 static void initializeTarget() {
   static const bool done = [] {
     llvm::InitializeNativeTarget();
@@ -57,7 +57,7 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(
   if (native)
     for (const auto &[name, on] : llvm::sys::getHostCPUFeatures())
       features += (features.empty() ? "" : ",") + std::string(on ? "+" : "-") + name.str();
-  // Wide vectors pay in kernels that stream through memory.
+  // Wide vectors are faster in kernels that stream through memory.
   features += (features.empty() ? "" : ",") + std::string("-prefer-256-bit");
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
@@ -97,7 +97,7 @@ divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target, unsigned 
     return llvm::createStringError("translation to LLVM IR failed");
   whole->setTargetTriple((*machine)->getTargetTriple());
   whole->setDataLayout((*machine)->createDataLayout());
-  // Contexts are not shared between threads: each piece goes to its own as bitcode.
+  // LLVM contexts are not shared between threads: each part of the module goes to its own context as bitcode.
   std::vector<llvm::SmallVector<char, 0>> pieces;
   llvm::SplitModule(*whole, std::max(1u, threads), [&](std::unique_ptr<llvm::Module> piece) {
     llvm::raw_svector_ostream stream(pieces.emplace_back());
@@ -108,7 +108,7 @@ divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target, unsigned 
   for (size_t i = 0; i < pieces.size(); ++i)
     workers.emplace_back([&, i] {
       llvm::LLVMContext own;
-      auto ownMachine = llvm::cantFail(createTargetMachine(target)); // as there was one before
+      auto ownMachine = llvm::cantFail(createTargetMachine(target)); // created successfully before
       llvm::MemoryBufferRef bitcode(StringRef(pieces[i].data(), pieces[i].size()), "piece");
       auto piece = llvm::parseBitcodeFile(bitcode, own);
       if (!piece)

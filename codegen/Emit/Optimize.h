@@ -7,7 +7,7 @@ class TargetMachine;
 
 namespace divisi::codegen {
 
-/// LLVM's own passes, for kernels of any machine.
+/// Runs LLVM's own passes, for kernels of any target.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
 } // namespace divisi::codegen

@@ -40,7 +40,7 @@ SmallVector<int64_t> Places::ofAll(Operation *op) {
 
 std::vector<char> codegen::bytesOf(DenseElementsAttr data) {
   std::vector<char> bytes;
-  if (data.getElementType().isInteger(1)) { // one byte each
+  if (data.getElementType().isInteger(1)) { // one byte for each
     for (bool value : data.getValues<bool>())
       bytes.push_back(value);
     return bytes;

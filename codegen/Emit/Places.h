@@ -7,15 +7,15 @@
 
 namespace divisi::codegen {
 
-/// Where the values of tasks lie: an offset in the arena (with exec::slotBit: in the slot), or in the program's
-/// constants.
+/// The places of the values of tasks: an offset in the arena (with exec::slotBit: in the buffer slot), or in the
+/// program's constants.
 class Places {
 public:
-  /// -1 - the offset for what lies in the constants.
+  /// The place of a value; -1 - offset for a value in the constants.
   int64_t of(mlir::Value value);
-  /// Of each input of a kernel, a call or a copy, and then of each output.
+  /// The places of each input and then each output of a kernel, call or copy.
   llvm::SmallVector<int64_t> ofAll(mlir::Operation *op);
-  /// The constants that were asked for, each aligned as buffers are.
+  /// The constants whose places were requested, each aligned like a buffer.
   const std::string &constants() const { return bytes; }
 
 private:
@@ -23,7 +23,7 @@ private:
   llvm::DenseMap<mlir::Attribute, int64_t> offsets;
 };
 
-/// A constant's elements as they lie in memory: a boolean takes one byte.
+/// A constant's elements as they are in memory: a boolean takes one byte.
 std::vector<char> bytesOf(mlir::DenseElementsAttr data);
 
 } // namespace divisi::codegen

@@ -52,7 +52,7 @@ public:
     }
     emitProgram();
     for (auto schedule : llvm::make_early_inc_range(module.getOps<dist::ScheduleOp>()))
-      schedule.erase(); // the manifest has it
+      schedule.erase(); // it is in the manifest
     SmallVector<StringAttr> foreign;
     for (NamedAttribute attr : module->getAttrs())
       if (!attr.getName().getValue().starts_with("llvm."))
@@ -63,7 +63,7 @@ public:
   }
 
 private:
-  /// kernelN_loop(buffers, begin, end): see DivisiLoop in the ABI.
+  /// Emits kernelN_loop(buffers, begin, end): see DivisiLoop in the ABI.
   void emitLoops() {
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
     for (const Launchable &kernel : kernels.all()) {
@@ -89,7 +89,7 @@ private:
     }
   }
 
-  /// The loops of kernels that are launched at once, each over its part of [begin, end).
+  /// Emits the loop of a batch, which calls each kernel's loop on its part of [begin, end).
   void emitBatchLoop(const Launchable &batch, LLVM::LLVMFuncOp entry) {
     int64_t buffers = 0, first = 0;
     for (size_t number : batch.members) {
@@ -110,7 +110,7 @@ private:
     LLVM::ReturnOp::create(builder, loc, ValueRange());
   }
 
-  /// kernelN_description: see DivisiKernel in the ABI.
+  /// Emits kernelN_description: see DivisiKernel in the ABI.
   void emitDescriptions() {
     auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(), {pointer, i64, pointer, i64, i64, i64, i64});
     for (const Launchable &kernel : kernels.all()) {
@@ -143,7 +143,7 @@ private:
   Value word(int64_t value) { return LLVM::ConstantOp::create(builder, loc, i64, builder.getI64IntegerAttr(value)); }
   Value address(StringRef symbol) { return LLVM::AddressOfOp::create(builder, loc, pointer, symbol); }
 
-  /// A constant block of bytes with a name of its own, aligned as buffers are.
+  /// Adds a constant block of bytes with a unique name, aligned like a buffer.
   std::string global(StringRef prefix, StringRef bytes) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(module.getBody());
@@ -164,7 +164,7 @@ private:
     return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base, ValueRange(word(offset)));
   }
 
-  /// Straight-line code: one call per operation.
+  /// Emits a task as straight-line code: one call for each operation.
   LogicalResult emitTask(func::FuncOp task) {
     Type none = LLVM::LLVMVoidType::get(builder.getContext());
     builder.setInsertionPointToEnd(module.getBody());
@@ -202,7 +202,7 @@ private:
     return success();
   }
 
-  /// Branches around what follows unless it is wanted; returns the block to go on in.
+  /// Emits a branch around the following calls for steps that do not compute them; returns the block behind them.
   Block *beginWhen(LLVM::LLVMFuncOp function, Value context, int64_t bits) {
     Value mask = LLVM::ConstantOp::create(builder, loc, builder.getI32Type(), builder.getI32IntegerAttr(bits));
     Value wanted = LLVM::CallOp::create(builder, loc, wants, ValueRange{context, mask}).getResult();
@@ -253,7 +253,7 @@ private:
     return failed(wanted) ? failure() : callService(wanted->service, wanted->params);
   }
 
-  /// The initial value of a global: fields one after the other.
+  /// Emits the initial value of a global from its fields.
   void initialize(LLVM::GlobalOp global, function_ref<void(SmallVectorImpl<Value> &)> makeFields) {
     builder.setInsertionPointToStart(builder.createBlock(&global.getInitializerRegion()));
     SmallVector<Value> fields;
@@ -261,7 +261,7 @@ private:
     LLVM::ReturnOp::create(builder, loc, structure(global.getType(), fields));
   }
 
-  /// divisi_program: see DivisiProgram in the ABI.
+  /// Emits divisi_program: see DivisiProgram in the ABI.
   void emitProgram() {
     std::string manifest = global("manifest", data.manifest), skeleton = global("skeleton", data.skeleton);
     builder.setInsertionPointToEnd(module.getBody());
@@ -312,7 +312,7 @@ private:
   Places places;
   Type pointer, i64;
   LLVM::LLVMFuncOp launch, wants;
-  Value arena, slot, constants; // of the task that is emitted
+  Value arena, slot, constants; // of the current task
   std::vector<std::string> taskNames, deviceCode;
   int64_t globals = 0;
 };

@@ -15,12 +15,12 @@ class TargetMachine;
 
 namespace divisi::codegen {
 
-/// For which processor code is made.
+/// The processor for which code is generated.
 struct CpuTarget {
   std::string cpu = "native"; // native, x86-64-v3, x86-64-v4, or any name that LLVM knows
 };
 
-/// Whether LLVM has code for a processor of this name (or it is "native").
+/// Whether LLVM generates code for a processor of this name, or it is "native".
 bool isKnownCpu(llvm::StringRef cpu);
 
 /// What a program carries besides its code.
@@ -29,36 +29,36 @@ struct ProgramData {
   std::string skeleton; // ONNX model without weights
 };
 
-/// For which kinds of devices a program has kernels.
+/// The kinds of devices for which a program has kernels.
 struct Targets {
   bool cpu = true;
   std::vector<int> cuda; // compute capabilities
 };
 
-/// Lowers planned tasks (after assign-buffers) to the LLVM dialect: one function per distinct kernel (for GPUs: PTX of
-/// all of them), one per task, and `divisi_program`. The module is changed in place.
+/// Lowers planned tasks (after assign-buffers) to the LLVM dialect: one function for each distinct kernel (for GPUs,
+/// PTX of all kernels), one for each task, and `divisi_program`. The module is changed in place.
 mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module, const ProgramData &data, const Targets &targets = {});
 
-/// A kernel that several operations may launch, or kernels that are launched at once: see DivisiKernel in the ABI.
+/// A kernel that several operations may launch, or a batch of kernels that are one launch: see DivisiKernel in the ABI.
 struct Launchable {
   std::string name;
-  llvm::SmallVector<unsigned> values; // whose places it takes, of all inputs and outputs
+  llvm::SmallVector<unsigned> values; // inputs and outputs whose places are passed
   int64_t extent = 0, grain = 1;      // on a CPU
-  int64_t blocks = 0, threads = 0;    // on a GPU; no blocks: it is launched with others only
-  llvm::SmallVector<size_t> members;  // on a CPU: the kernels that are launched at once, in the order of `values`
+  int64_t blocks = 0, threads = 0;    // on a GPU; 0 blocks: it is only launched in batches
+  llvm::SmallVector<size_t> members;  // on a CPU: the kernels of a batch, in the order of `values`
 };
 
-/// Kernels for GPUs: a module of the LLVM and NVVM dialects, which emitPtx takes, and how each is launched.
+/// Kernels for GPUs: a module of the LLVM and NVVM dialects, which emitPtx compiles, and how each is launched.
 struct CudaKernels {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<Launchable> launchables;
 };
 
-/// The kernels of planned tasks for GPUs alone.
+/// Lowers the kernels of planned tasks, for GPUs only.
 mlir::FailureOr<CudaKernels> lowerToCuda(mlir::ModuleOp module);
 
-/// LLVM dialect to object files, optimized and compiled on up to `threads` threads: as many files as there are pieces.
-/// How the module is cut depends on `threads` alone.
+/// Optimizes and compiles the LLVM dialect to object files, on at most `threads` threads: one file for each part of the
+/// module. How the module is split depends on `threads` only.
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
 emitObjects(mlir::ModuleOp module, const CpuTarget &target, unsigned threads);
 

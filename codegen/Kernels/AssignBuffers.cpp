@@ -16,10 +16,10 @@ namespace divisi::codegen {
 
 namespace {
 
-/// The value whose buffer a value lies in: reshapes are views.
+/// The value in whose buffer a value is: reshapes are views.
 Value bufferOf(Value value) { return graph::withoutReshape(value); }
 
-/// Plans one task's transient values.
+/// Assigns buffers to the values of one task.
 class TaskPlanner {
 public:
   TaskPlanner(func::FuncOp task, const FixedPlaces &fixed) : task(task) {
@@ -30,15 +30,16 @@ public:
     }
   }
 
-  /// Makes every renewed state, and what the task passes on, a value that may lie in its place, and remembers it.
+  /// Assigns the fixed places of renewed state and of values that the task passes on. Inserts a copy where a value
+  /// cannot be computed in its place.
   void placeResults(const FixedPlaces &fixed) {
     Operation *terminator = task.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       auto place = fixed.ofResult(task, i);
       Value buffer = bufferOf(value);
       auto argument = dyn_cast<BlockArgument>(buffer);
-      bool inSlot = argument &&
-                    (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // where no report is looked for
+      bool inSlot =
+          argument && (fixed.ofArgument(task, argument.getArgNumber()) & exec::slotBit); // no place for a report
       if (place ? !mayLieAt(buffer, argumentAt(*place)) : inSlot) {
         OpBuilder builder(terminator);
         auto copy = exec::CopyOp::create(builder, value.getLoc(), value.getType(), value);
@@ -50,7 +51,7 @@ public:
     }
   }
 
-  /// Lays out the rest from `base` on; returns the end.
+  /// Assigns offsets from `base` on to all other values; returns the end.
   int64_t layOut(int64_t base) {
     SmallVector<Value> values;
     std::vector<exec::BufferLife> lives;
@@ -59,7 +60,7 @@ public:
     Block &block = task.getBody().front();
     for (Operation &op : block) {
       bool isView = isa<graph::ReshapeOp, graph::ConstantOp>(op);
-      if (!isView && !followsInBatch(&op)) // what is launched at once lives at the same time
+      if (!isView && !followsInBatch(&op)) // kernels of a batch run at the same time
         ++step;
       for (Value operand : op.getOperands())
         if (auto it = indexOf.find(bufferOf(operand)); it != indexOf.end())
@@ -97,7 +98,7 @@ public:
   }
 
 private:
-  /// The state, or what the microbatch before left, that lies there when the task begins.
+  /// The state, or the value that the previous microbatch left, that is in this place when the task begins.
   BlockArgument argumentAt(int64_t place) {
     for (BlockArgument argument : task.getArguments())
       if (places.lookup(argument) == place && (task.getArgAttr(argument.getArgNumber(), graph::names::state) ||
@@ -106,8 +107,9 @@ private:
     return {};
   }
 
-  /// Whether a value may be written where an old one lies (null: none): nobody reads the old one later, the value is
-  /// made here, lies nowhere yet, and its kernel reads the old one only where it writes.
+  /// Whether a value may be computed in the place of an old one (null: the place is free): the old value has no later
+  /// use, the value is computed in this task and has no place yet, and its kernel reads the old value only at the
+  /// elements that it writes.
   bool mayLieAt(Value value, BlockArgument old) {
     Operation *producer = value.getDefiningOp();
     if (!producer || places.count(value))
@@ -131,7 +133,7 @@ private:
     return true;
   }
 
-  /// A kernel's result takes the buffer of an input that dies there.
+  /// Lets a kernel's result reuse the buffer of an input whose last use is this kernel.
   void reuseInputs(SmallVectorImpl<Value> &values, std::vector<exec::BufferLife> &lives,
                    llvm::DenseMap<Value, size_t> &indexOf) {
     for (size_t i = 0; i < values.size(); ++i) {

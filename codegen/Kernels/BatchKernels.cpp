@@ -9,10 +9,10 @@ namespace divisi::codegen {
 #define GEN_PASS_DEF_BATCHKERNELSPASS
 #include "codegen/Kernels/Passes.h.inc"
 
-/// Addresses that a kernel of any GPU can be given (4 KiB), and code that is compiled in a moment.
+/// Limits: the pointers that fit into a kernel's parameters on any GPU (4 KiB), and a size that compiles quickly.
 static constexpr size_t mostBuffers = 500, mostMembers = 64;
 
-/// Each row is one element, and computed alone.
+/// Whether each row is one element and independent of the others.
 static bool isOfElements(exec::KernelOp kernel) {
   return kernel.getRows() > 1 && llvm::all_of(kernel.getBody().front(), [&](Operation &op) {
            return !op.hasAttr(exec::names::stage) ||
@@ -39,7 +39,7 @@ void Batch::add(exec::KernelOp kernel) {
       read.insert(graph::withoutReshape(input));
 }
 
-/// What no code is made of.
+/// Operations without code.
 static bool isNeutral(Operation &op) { return isa<graph::ConstantOp, graph::ReshapeOp>(op); }
 
 static std::optional<int64_t> numberOf(Operation *op) {

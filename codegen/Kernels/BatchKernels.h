@@ -5,10 +5,10 @@
 
 namespace divisi::codegen {
 
-/// Kernels of single elements that do not need each other, which a GPU may run at once, in any order.
+/// Elementwise kernels that do not depend on each other, which a GPU may run concurrently.
 class Batch {
 public:
-  /// Whether a kernel of a task may run beside those that are here.
+  /// Whether a kernel of a task may be added to the batch.
   bool takes(exec::KernelOp kernel) const;
   void add(exec::KernelOp kernel);
   llvm::ArrayRef<exec::KernelOp> all() const { return members; }
@@ -19,14 +19,14 @@ private:
   size_t buffers = 0;
 };
 
-/// A kernel, and those behind it that are launched with it (`batch`).
+/// A kernel and those after it that are launched with it (equal `batch`).
 llvm::SmallVector<exec::KernelOp> batchFrom(exec::KernelOp kernel);
-/// Whether two operations are launched at once.
+/// Whether two operations are in the same batch.
 bool areTogether(mlir::Operation *a, mlir::Operation *b);
-/// Whether an operation is launched with one before it.
+/// Whether an operation is launched together with an earlier one.
 bool followsInBatch(mlir::Operation *op);
 
-/// Refuses batches that batch-kernels would not have made, of a dump.
+/// Fails for batches of a dump that batch-kernels would not have formed.
 mlir::LogicalResult checkBatches(mlir::ModuleOp module);
 
 } // namespace divisi::codegen

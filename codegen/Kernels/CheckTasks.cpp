@@ -16,7 +16,8 @@ bool isHeld(Attribute attr) {
          (kind == dist::held::step || kind == dist::held::microbatch || kind == dist::held::sum);
 }
 
-/// What tasks of a device hold for each other has the same kind and type where it is left and where it is taken.
+/// Checks that the values which tasks of a device hold for each other have the same kind and type where they are left
+/// and taken.
 LogicalResult checkHeld(ArrayRef<func::FuncOp> tasks) {
   std::map<std::pair<std::string, const void *>, Type> left; // by function and dist.held
   auto nameOf = [](func::FuncOp task) { return dist::functionOf(task.getName()).str(); };
@@ -38,8 +39,8 @@ LogicalResult checkHeld(ArrayRef<func::FuncOp> tasks) {
   return success();
 }
 
-/// All tasks are of one mesh, whose first axis has the stages, and what they read is split over axes that their stage
-/// has.
+/// Checks that all tasks have the same mesh, whose first axis is that of stages, and that their arguments are sharded
+/// only along axes that their stage has.
 LogicalResult checkMesh(ModuleOp module, int64_t devices) {
   Attribute mesh, axes;
   for (auto task : module.getOps<func::FuncOp>()) {

@@ -6,9 +6,9 @@
 
 namespace divisi::codegen {
 
-/// Whether the tasks and schedules of a module, which may come from a dump that somebody has edited, go together: every
-/// row runs the tasks of its device, each once for every microbatch and in the order in which they read what others
-/// leave. Fails with an error at the fault.
+/// Checks that the tasks and schedules of a module (which may be an edited dump) are consistent: every row of a
+/// schedule runs the tasks of its device, each once for every microbatch, and after the tasks whose values it reads.
+/// Fails with an error at the fault.
 mlir::LogicalResult checkTasks(mlir::ModuleOp module);
 
 } // namespace divisi::codegen

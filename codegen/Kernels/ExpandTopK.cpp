@@ -12,10 +12,11 @@ namespace divisi::codegen {
 
 namespace {
 
-/// Every element is compared with every other: of more, the host sorts them faster.
+/// The largest number of elements: each is compared with every other, and beyond this number sorting on the host is
+/// faster.
 constexpr int64_t mostCompared = 512;
 
-/// The element that loses against every other in a maximum.
+/// The neutral element of a maximum.
 Value leastLike(GraphBuilder &b, RankedTensorType type) {
   Type element = type.getElementType();
   if (isa<FloatType>(element))
@@ -26,14 +27,14 @@ Value leastLike(GraphBuilder &b, RankedTensorType type) {
   return b.constant(DenseElementsAttr::get(type, least));
 }
 
-/// Each element's place among the others; then the k-th result is the element whose place is k. NaN counts as the
-/// largest number, equal elements keep their order.
+/// Computes each element's rank; the k-th result is the element with rank k. NaN counts as the largest number, and
+/// equal elements keep their order.
 void expand(TopKOp op) {
   OpBuilder builder(op);
   GraphBuilder b(builder, op.getLoc());
   auto type = tensorType(op.getX());
   int64_t dim = op.getDim(), rank = type.getRank(), k = op.getK();
-  // [.., n, m, ..]: an element, and another or a place.
+  // Shapes [.., n, m, ..]: n for an element, m for another element or a rank.
   auto shapeWith = [&](int64_t m) {
     SmallVector<int64_t> shape(type.getShape());
     shape.insert(shape.begin() + dim + 1, m);
@@ -51,7 +52,7 @@ void expand(TopKOp op) {
   Value before = b.compare(op.getSmallest() ? Predicate::lt : Predicate::gt, other, mine);
   Value equal = b.compare(Predicate::eq, other, mine);
   if (isa<FloatType>(type.getElementType())) {
-    Value mineIs = b.compare(Predicate::ne, mine, mine), otherIs = b.compare(Predicate::ne, other, other); // NaN
+    Value mineIs = b.compare(Predicate::ne, mine, mine), otherIs = b.compare(Predicate::ne, other, other); // is NaN
     auto andNot = [&](Value x, Value y) { return b.op<AndOp>(x, b.op<NotOp>(y)); };
     before = b.op<OrOp>(before, op.getSmallest() ? andNot(mineIs, otherIs) : andNot(otherIs, mineIs));
     equal = b.op<OrOp>(equal, b.op<AndOp>(mineIs, otherIs));

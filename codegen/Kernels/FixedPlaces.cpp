@@ -26,7 +26,7 @@ std::string FixedPlaces::nameOfArgument(func::FuncOp task, unsigned argument) {
   for (StringRef kind : {graph::names::input, graph::names::scalar})
     if (auto name = task.getArgAttrOfType<StringAttr>(argument, kind))
       return (kind + " " + name.getValue()).str();
-  return (task.getName() + " " + llvm::Twine(argument)).str(); // one without a name is its task's own
+  return (task.getName() + " " + llvm::Twine(argument)).str(); // a value without a name belongs to its task only
 }
 
 FixedPlaces::FixedPlaces(ArrayRef<func::FuncOp> tasks, ModuleOp module, int64_t row) {
@@ -67,8 +67,8 @@ void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type typ
   end += llvm::alignTo(graph::bytesOf(type), DIVISI_ALIGNMENT);
 }
 
-/// A microbatch has a slot of its stage from its first to its last task there; tasks that run once have none. Writes
-/// the slots' offsets beside the row.
+/// Assigns buffer slots to microbatches: each has one slot of its stage from its first to its last task there. Tasks
+/// that run once have none. Writes the slots' offsets as an attribute with a list for each row.
 void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   struct InUse {
     llvm::SmallVector<bool> slots;
@@ -80,7 +80,7 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
     if (!isOnce(task))
       last[{groupOf(task), task.microbatch}] = position;
   std::map<std::string, InUse> groups;
-  SmallVector<int64_t> taken; // slot by entry
+  SmallVector<int64_t> taken; // the slot of each task
   for (auto [position, task] : llvm::enumerate(tasks)) {
     InUse &use = groups[groupOf(task)];
     if (isOnce(task)) {
@@ -113,7 +113,8 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   writeSlots(schedule, row, offsets);
 }
 
-/// Minibatches take the slots in turn: as many as there are from the first to the last one that a step works on.
+/// Assigns a ring of buffer slots to the minibatches of an asynchronous step: as many as are in flight, from the oldest
+/// to the newest one of a step.
 void FixedPlaces::placeRing(dist::ScheduleOp schedule, int64_t row) {
   std::map<std::string, std::pair<int64_t, int64_t>> ranges; // least and most, by group
   auto tasks = dist::tasksOf(schedule, row);

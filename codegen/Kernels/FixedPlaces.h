@@ -9,21 +9,21 @@
 
 namespace divisi::codegen {
 
-/// What has the same place in all tasks of a device: state, inputs, scalars, and what tasks pass on. What a
-/// microbatch's forward task leaves for its backward task lies in a slot; each stage has as many as its schedule uses
-/// at once.
+/// Values with the same place in all tasks of a device: state, inputs, scalars, and values that tasks pass on. What a
+/// microbatch's forward task leaves for its backward task is in a buffer slot, which belongs to one microbatch in
+/// flight; each stage has as many slots as its schedule uses at a time.
 class FixedPlaces {
 public:
-  /// `row` is the device's in every schedule of the module.
+  /// `row` is the device's row in every schedule of the module.
   FixedPlaces(llvm::ArrayRef<mlir::func::FuncOp> tasks, mlir::ModuleOp module, int64_t row);
 
-  /// Bytes of the arena, or of the slot with exec::slotBit.
+  /// The offset in the arena, or with exec::slotBit in the buffer slot.
   int64_t ofArgument(mlir::func::FuncOp task, unsigned argument) const {
     return places.lookup(nameOfArgument(task, argument));
   }
-  /// Where a result that outlives the task must lie; nothing for others.
+  /// The place of a result that outlives the task; null for other results.
   std::optional<int64_t> ofResult(mlir::func::FuncOp task, unsigned result) const;
-  /// Where other values may begin.
+  /// The offset behind all fixed places.
   int64_t end() const { return bytes; }
 
 private:

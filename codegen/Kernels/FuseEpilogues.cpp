@@ -10,13 +10,13 @@ namespace divisi::codegen {
 #include "codegen/Kernels/Passes.h.inc"
 
 namespace {
-/// Sizes and places that are multiples of so many elements have fast algorithms; relu's bits come in words.
+/// Sizes that are multiples of `step` elements have fast algorithms. relu's bits are in words of `bitStep`.
 constexpr int64_t step = 8, bitStep = 128;
 
 Type elementOf(Value value) { return tensorType(value).getElementType(); }
 int64_t columnsOf(Value value) { return shapeOf(value).back(); }
 
-/// What a product has an epilogue for.
+/// Whether the library has epilogues for a matmul with these types and sizes.
 bool suits(MatmulOp product) {
   Type element = elementOf(product);
   bool narrow = element.isBF16() || element.isF16();
@@ -30,13 +30,13 @@ bool suits(MatmulOp product) {
          columnsOf(product) % step == 0;
 }
 
-/// Whether the rows of a reshape's result are the rows of its operand.
+/// Whether the columns (the last dimension) of a reshape's result are those of its operand.
 bool keepsColumns(ReshapeOp reshape) {
   return !reshape.getBarrier() && tensorType(reshape).getRank() > 0 && tensorType(reshape.getX()).getRank() > 0 &&
          columnsOf(reshape) == columnsOf(reshape.getX());
 }
 
-/// The product that a value is, in other dimensions or widened; null if anybody else reads it.
+/// The matmul that computes a value, perhaps reshaped or widened; null if the matmul has other users.
 MatmulOp productOf(Value value) {
   while (value.hasOneUse()) {
     Operation *op = value.getDefiningOp();
@@ -51,7 +51,7 @@ MatmulOp productOf(Value value) {
   return nullptr;
 }
 
-/// Whether look(user) is true of all that read a value, or a view of it.
+/// Whether look(user) holds for all users of a value and of its views.
 template <typename Look> bool allReaders(Value value, const Look &look) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     auto reshape = dyn_cast<ReshapeOp>(user);
@@ -59,8 +59,7 @@ template <typename Look> bool allReaders(Value value, const Look &look) {
   });
 }
 
-/// Whether nothing but rounding to the product's type reads a value, or (where nothing is rounded) nothing but
-/// libraries.
+/// Whether a user only rounds the value to the matmul's type; if that is f32, whether it is a library call.
 bool isForLibraries(Operation *user, Type element) {
   if (element.isF32())
     return isa<LibraryInterface>(user);
@@ -68,14 +67,14 @@ bool isForLibraries(Operation *user, Type element) {
   return cast && elementOf(cast) == element;
 }
 
-/// The sum of all rows of so many columns.
+/// Whether the operation is the sum over all rows, with this number of columns.
 bool isSumOfRows(Operation *op, int64_t columns) {
   auto sum = dyn_cast<ReduceSumOp>(op);
   return sum && shapeOf(sum) == ArrayRef(columns) &&
          llvm::equal(sum.getDims(), llvm::seq<int64_t>(0, tensorType(sum.getX()).getRank() - 1));
 }
 
-/// x > 0, as the gradient of relu asks.
+/// Whether the operation is x > 0, which the gradient of relu computes.
 bool isPositive(Operation *op, Value x) {
   auto compare = dyn_cast<CompareOp>(op);
   return compare && compare.getPredicate() == Predicate::gt && compare.getLhs() == x &&
@@ -100,7 +99,7 @@ public:
   }
 
 private:
-  /// A product to each row of which a vector is added, and the vector.
+  /// The matmul and the vector of a bias addition: a vector is added to each row of a matmul's result.
   static std::pair<MatmulOp, Value> biasedProduct(AddOp add) {
     for (auto [x, b] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
       auto broadcast = b.getDefiningOp<BroadcastOp>();
@@ -176,7 +175,8 @@ private:
     replace(relu.getResult(), fused.getResult());
   }
 
-  /// The product that a gradient of an activation belongs to, if all that reads the gradient can have it from there.
+  /// The matmul whose epilogue can compute the gradient of an activation, if all users of the gradient can read its
+  /// result; else null.
   static MatmulOp gradientOf(Operation *op, Value incoming) {
     MatmulOp product = productOf(incoming);
     if (!product)
@@ -188,7 +188,7 @@ private:
     return fits ? product : MatmulOp();
   }
 
-  /// act'(saved) * (a product), with the sums of its rows if they are wanted.
+  /// Fuses act'(saved) * matmul, together with the sums over its rows if there are any.
   bool fuseGradient(Operation *op, Value incoming, Epilogue kind, Value saved) {
     MatmulOp product = gradientOf(op, incoming);
     if (!product)
@@ -213,11 +213,12 @@ private:
     return sums;
   }
 
-  /// A weight's gradient sums products of its operand's rows: the gradient of a bias is the sum of the rows.
+  /// Fuses the sum over the rows of an operand: where a matmul computes a weight's gradient, this sum is the gradient
+  /// of the bias.
   void fuseSum(MatmulOp product) {
     for (bool left : {true, false}) {
       if (left ? !product.getTransposeLhs() : product.getTransposeRhs())
-        continue; // the sum would be along rows
+        continue; // the sum would be along the rows
       Value operand = left ? product.getLhs() : product.getRhs(), value = operand;
       SmallVector<Operation *> sums;
       while (tensorType(value).getRank() > 0 && (sums = sumsOf(value)).empty()) {
@@ -241,7 +242,7 @@ private:
     }
   }
 
-  /// The fused product before `at`, where all of its operands are.
+  /// Creates the fused matmul before `at`, where all of its operands dominate it.
   MatmulEpilogueOp build(Epilogue kind, Operation *at, MatmulOp product, Value operand, Type second) {
     OpBuilder builder(at);
     if (operand && elementOf(operand) != elementOf(product) && isa<FloatType>(elementOf(operand)))
@@ -252,13 +253,13 @@ private:
                                     operand, product.getTransposeLhs(), product.getTransposeRhs(), product.getTf32());
   }
 
-  /// A value of a fused product, in another's type and shape, before an operation.
+  /// Converts a value of a fused matmul to another value's element type and shape, before an operation.
   static Value likeIn(Operation *before, Value value, Value like) {
     OpBuilder builder(before);
     GraphBuilder b(builder, before->getLoc());
     return b.reshape(b.cast(value, elementOf(like)), shapeOf(like));
   }
-  /// Who rounds the old value has the new one as it is.
+  /// Replaces a value. Users that round the old value read the new one without a cast.
   static void replace(Value old, Value value) {
     allReaders(old, [&](Operation *user) {
       if (auto cast = dyn_cast<CastOp>(user); cast && elementOf(cast) == elementOf(value)) {

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
 
-/// The loops over a value's elements.
+/// The extents of the loops over a value's elements, without those of 1.
 static SmallVector<int64_t> loopsOf(Value value) {
   SmallVector<int64_t> extents;
   for (int64_t extent : cast<RankedTensorType>(value.getType()).getShape())
@@ -22,14 +22,15 @@ bool codegen::writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, uns
   auto sourceType = cast<RankedTensorType>(source.getType());
   if (sourceType.getElementType() != target.getElementType() || sourceType.getNumElements() != target.getNumElements())
     return false;
-  bool eachAlone = (int64_t)kernel.getRows() == target.getNumElements(); // each element is a row
-  llvm::DenseSet<Value> dependent = {
-      source}; // on the input, or on a stage: what reads it elsewhere begins another pass
+  bool eachAlone = (int64_t)kernel.getRows() == target.getNumElements(); // each row is one element
+  // The input, and values that depend on it or are materialized: reading these at another index needs another pass.
+  llvm::DenseSet<Value> dependent = {source};
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto loop = dyn_cast<LoopInterface>(op);
     if (!isa<graph::ConstantOp>(op) && (!loop || loop.getLoopDomain().hasReduction()))
       return false;
-    // All stages with the same loops share one pass over the elements, in which every read comes before the writes.
+    // All materialized values with the same loops share one pass over the elements, in which every read precedes the
+    // writes.
     bool stage = op.hasAttr(exec::names::stage);
     if (stage && cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() != target.getNumElements())
       return false;

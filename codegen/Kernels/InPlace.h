@@ -3,8 +3,8 @@
 
 namespace divisi::codegen {
 
-/// Whether a kernel's result may lie in the same buffer as one of its inputs: both have one type, the kernel is purely
-/// pointwise, and every read of the input on the way to any result is of the element that is being written.
+/// Whether a kernel's result may have the same buffer as one of its inputs: both have the same type, the kernel is
+/// pointwise, and it reads from the input only the element that it writes.
 bool writesOnlyWhereItReads(exec::KernelOp kernel, unsigned result, unsigned input);
 
 } // namespace divisi::codegen

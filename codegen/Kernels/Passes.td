@@ -6,21 +6,21 @@ include "mlir/Pass/PassBase.td"
 def DecomposePass : Pass<"decompose", "::mlir::func::FuncOp"> {
   let summary = "Replaces composite operations by simpler ones";
   let description = [{
-    Input: graph operations of any kind. Output: none with the decompose interface, but what a
-    library computes. Run canonicalize and cse after it: what
-    forward and backward have in common (a softmax's maximum and sum, a norm's statistics) then exists once.
+    Input: graph operations of any kind. Output: no operation with the decompose interface, except those that a library computes.
+    Run canonicalize and cse after it: values that the forward and the backward pass have in common (a softmax's maximum and
+    sum, a norm's statistics) then exist once.
   }];
   let options = [Option<"all", "all", "bool", "false", "what was kept whole for fuse-epilogues, too">];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
 def FuseEpiloguesPass : Pass<"fuse-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "Products compute what follows them in the same call";
+  let summary = "Epilogue fusion: matmuls compute a bias, an activation, a gradient or a sum in the same library call";
   let description = [{
-    For GPUs, in a step that is already divided. cuBLASLt adds a bias, applies relu or gelu or multiplies with their gradients, and
-    sums an operand (the gradient of a bias) while a product's elements are in registers. Products of 16 bits or with tf32 whose
-    sizes are multiples of 8 become graph.matmul_epilogue where that leaves less to read and write: a value that only kernels use
-    stays theirs.
+    For GPUs, in a step that is already partitioned. While a matmul's elements are in registers, cuBLASLt can add a bias, apply
+    relu or gelu, multiply by their gradients, and sum an operand (the gradient of a bias). Matmuls of 16 bits or with tf32
+    whose sizes are multiples of 8 become graph.matmul_epilogue where that reduces the memory traffic: a value that only kernels
+    use is left to the kernels.
 
     ```mlir
     %1 = graph.matmul %x, %w {transpose_rhs} : (tensor<256x64xbf16>, tensor<128x64xbf16>) -> tensor<256x128xbf16>
@@ -40,8 +40,8 @@ def FuseEpiloguesPass : Pass<"fuse-epilogues", "::mlir::func::FuncOp"> {
 def SplitReductionsPass : Pass<"split-reductions", "::mlir::func::FuncOp"> {
   let summary = "Splits large reductions over leading dimensions into partial ones";
   let description = [{
-    A sum over the rows of a matrix has no rows that threads could share. It becomes a fixed number of partial sums (so that
-    the result does not depend on the number of threads) and a sum of those.
+    A sum over the rows of a matrix has no parallel rows. It becomes a fixed number of partial sums, which are parallel, and a
+    sum of these. The number is fixed so that the result does not depend on the number of threads.
 
     ```mlir
     %r = graph.reduce_sum %x {dims = [0]} : (tensor<4096x64xf32>) -> tensor<64xf32>
@@ -57,8 +57,8 @@ def SplitReductionsPass : Pass<"split-reductions", "::mlir::func::FuncOp"> {
 def ExpandTopKPass : Pass<"expand-top-k", "::mlir::func::FuncOp"> {
   let summary = "Computes top_k by comparing each element with each other";
   let description = [{
-    For GPUs, whose libraries have no top-k: along at most 512 elements, an element's place is the number of elements that come
-    before it. What is left is computed by the host.
+    For GPUs, whose libraries have no top-k. Along dimensions of at most 512 elements, an element's rank is the number of elements
+    that come before it. Other top_k are computed by the host.
 
     ```mlir
     %v, %i = graph.top_k %x {dim = 1 : i64, k = 2 : i64} : (tensor<64x8xf32>) -> (tensor<64x2xf32>, tensor<64x2xi64>)
@@ -82,31 +82,31 @@ def FormKernelsPass : Pass<"form-kernels", "::mlir::func::FuncOp"> {
 }
 
 def BatchKernelsPass : Pass<"batch-kernels", "::mlir::func::FuncOp"> {
-  let summary = "Says which kernels a GPU launches at once";
+  let summary = "Batches kernels that a GPU runs in one launch";
   let description = [{
-    After place-awaits. Kernels that follow each other, each element by element, that need nothing of each other and share only
-    scalars (an optimizer's updates of many parameters) get the same `batch`: they are one launch, each with blocks of its own.
-    assign-buffers lets their values live at the same time.
+    Runs after place-awaits. Consecutive elementwise kernels that do not depend on each other and share only scalars (an
+    optimizer's updates of many parameters) get the same `batch`: they are one launch, in which each has its own blocks.
+    assign-buffers lets their values be live at the same time.
   }];
   let dependentDialects = ["::divisi::exec::ExecDialect"];
 }
 
 def PlaceAwaitsPass : Pass<"place-awaits", "::mlir::ModuleOp"> {
-  let summary = "Numbers the collectives and waits for each as late as possible";
+  let summary = "Numbers the collectives and awaits each as late as possible";
   let description = [{
-    Input: tasks after form-kernels, in which a collective is a call that starts it. Output: each has an id and a label, and an
-    exec.await before the first operation that needs its result, or before the fourth collective after it, so that few are under
-    way at a time; until then it runs beside the computation.
+    Input: tasks after form-kernels, in which a collective is a call that starts it. Output: each collective has an id and a
+    label, and an exec.await before the first operation that reads its result, or before the fourth collective after it, so that
+    few are in flight at a time. Until then it overlaps with computation.
   }];
   let dependentDialects = ["::divisi::exec::ExecDialect"];
 }
 
 def AssignBuffersPass : Pass<"assign-buffers", "::mlir::ModuleOp"> {
-  let summary = "Gives every value its place in the arena";
+  let summary = "Assigns every value a place in the arena";
   let description = [{
     Input: tasks of exec operations. Output: the same with `offsets` on operations and `exec.offset` on arguments and results.
-    State, inputs and scalars have fixed places that all tasks share; a renewed state lies where the old one lay;
-    other values share the rest by liveness.
+    State, inputs and scalars have fixed places that all tasks share. Renewed state replaces the old state in its place. Other
+    values share the rest of the arena by liveness.
   }];
   let dependentDialects = ["::divisi::exec::ExecDialect"];
 }

@@ -12,7 +12,7 @@ namespace divisi::codegen {
 
 namespace {
 
-/// What a collective or message is about, for diagnostics: "all_reduce of fc1.weight, fc1.bias".
+/// Describes a collective or message for diagnostics: "all_reduce of fc1.weight, fc1.bias".
 std::string describe(exec::CallOp call) {
   SmallVector<StringRef> names;
   addNames(call.getLoc(), names);
@@ -22,12 +22,12 @@ std::string describe(exec::CallOp call) {
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
 }
 
-/// How many collectives may be under way: each keeps its operands and results in memory.
+/// The number of collectives in flight, each of which keeps its operands and results in memory.
 constexpr size_t mostUnderWay = 4;
 
 struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   void runOnOperation() final {
-    int64_t next = 0; // behind the ids of messages, which both sides know
+    int64_t next = 0; // after the ids of messages, which sender and receiver share
     getOperation().walk([&](exec::CallOp call) {
       if (!call.communicates())
         return;
@@ -41,7 +41,8 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
       if (!task.isDeclaration()) {
         SmallVector<exec::CallOp> collectives;
         for (auto call : task.getBody().front().getOps<exec::CallOp>())
-          if (isa<dist::ReceiveOp>(call.getPayload())) // only where it is needed: it may depend on what is sent until then
+          // A receive is awaited before its first use only: it may depend on messages that this device sends before.
+          if (isa<dist::ReceiveOp>(call.getPayload()))
             place(call, nullptr);
           else if (call.communicates() && !call.isMessage())
             collectives.push_back(call);
@@ -53,7 +54,7 @@ struct PlaceAwaitsPass : impl::PlaceAwaitsPassBase<PlaceAwaitsPass> {
   }
 
 private:
-  /// Before the first user, or before `last` if that comes earlier.
+  /// Inserts an await before the first user, or before `last` if that is earlier.
   static void place(exec::CallOp call, Operation *last) {
     Operation *first = call->getUsers().empty() ? call->getNextNode() : nullptr;
     for (Operation *user : call->getUsers())

@@ -13,12 +13,12 @@ namespace divisi::codegen {
 
 namespace {
 
-/// Smaller reductions run on one thread.
+/// Smaller reductions are not split.
 constexpr int64_t smallPoints = 1 << 15;
-/// The number of partial results aimed at: fixed, so that results do not depend on the threads.
+/// The number of partial results: fixed, so that results do not depend on the number of threads.
 constexpr int64_t wantedParts = 16, mostParts = 64;
 
-/// A divisor of n near the wanted number of parts, or 1.
+/// A divisor of n near the wanted number, or 1.
 int64_t partsOf(int64_t n) {
   for (int64_t parts = wantedParts; parts <= mostParts; ++parts)
     if (n % parts == 0)
@@ -36,7 +36,7 @@ template <typename OpT> void split(OpT op) {
     reduced.set(d);
   if (shape.empty() || !reduced.test(0) || tensorType(op.getX()).getNumElements() < smallPoints)
     return;
-  // The leading reduced dimensions count as one.
+  // The leading reduced dimensions are treated as one.
   size_t leading = 0;
   int64_t rows = 1;
   while (leading < shape.size() && reduced.test(leading))
@@ -44,7 +44,7 @@ template <typename OpT> void split(OpT op) {
   int64_t parts = partsOf(rows);
   OpBuilder builder(op);
   GraphBuilder b(builder, op.getLoc());
-  if (parts == rows && dims.size() > leading) { // few rows: reduce within each first
+  if (parts == rows && dims.size() > leading) { // few rows: reduce within each row first
     SmallVector<int64_t> within, across = llvm::to_vector(llvm::seq<int64_t>(0, leading));
     for (int64_t d : dims)
       if (d >= (int64_t)leading)

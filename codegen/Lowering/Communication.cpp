@@ -9,13 +9,13 @@ using graph::tensorType;
 
 namespace {
 
-/// [outer, dimension, inner].
+/// The tensor's extents as [outer, dimension, inner].
 DivisiPart partOf(RankedTensorType type, int64_t dim) {
   auto shape = type.getShape();
   return {llvm::product_of(shape.take_front(dim)), shape[dim], 1, 1, llvm::product_of(shape.drop_front(dim + 1))};
 }
 
-/// The block of a collective; its id stands in the call.
+/// The parameter block of a collective; its id is an attribute of the call.
 FailureOr<LibraryCall> collective(Operation *op, int64_t kind, ArrayAttr axes, ArrayRef<DivisiPart> parts,
                                   int64_t reduction = 0, int64_t backward = 0, int64_t shift = 0) {
   Type element = tensorType(op->getOperand(0)).getElementType();

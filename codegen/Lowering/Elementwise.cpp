@@ -77,7 +77,7 @@ Value emitScalar(SoftplusOp, S &s, Args x) {
 Value emitScalar(ReluOp op, S &s, Args x) { return s.max(x[0], zero(s, x[0]), isUnsigned(op.getX())); }
 Value emitScalar(SignOp op, S &s, Args x) {
   Value zeroValue = zero(s, x[0]), oneValue = one(s, x[0]);
-  if (isFloat(x[0])) { // NaN stays NaN, and zero keeps its sign
+  if (isFloat(x[0])) { // NaN stays NaN, and zeros keep their sign
     Value positive = s.op<arith::CmpFOp>(arith::CmpFPredicate::OGT, x[0], zeroValue);
     Value negative = s.op<arith::CmpFOp>(arith::CmpFPredicate::OLT, x[0], zeroValue);
     Value minus = s.constant(x[0].getType(), -1);
@@ -104,7 +104,7 @@ Value emitScalar(MulOp, S &s, Args x) { return s.mul(x[0], x[1]); }
 Value emitScalar(SubOp, S &s, Args x) {
   return isFloat(x[0]) ? binary<arith::SubFOp>(s, x) : s.op<arith::SubIOp>(x[0], x[1]);
 }
-/// Integer division and remainder by zero give zero: they must not trap.
+/// Integer division and remainder by zero give zero, because they must not trap.
 template <typename Signed, typename Unsigned> Value guardedDivision(S &s, Args x, bool isUnsigned) {
   Type type = x[0].getType();
   Value none = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, x[1], s.integer(type, 0));
@@ -129,7 +129,7 @@ Value emitScalar(RemOp op, S &s, Args x) {
     return binary<arith::RemFOp>(s, x);
   return guardedDivision<arith::RemSIOp, arith::RemUIOp>(s, x, isUnsigned(op.getLhs()));
 }
-/// Powers that need no logarithm.
+/// Powers without a logarithm, for small exponents; null for others.
 Value smallPower(S &s, Value x, double exponent) {
   Value wide = s.widen(x), result;
   if (exponent == 1)
@@ -163,7 +163,7 @@ Value emitScalar(MinOp op, S &s, Args x) { return s.min(x[0], x[1], isUnsigned(o
 Value emitScalar(AndOp, S &s, Args x) { return s.op<arith::AndIOp>(x[0], x[1]); }
 Value emitScalar(OrOp, S &s, Args x) { return s.op<arith::OrIOp>(x[0], x[1]); }
 Value emitScalar(XorOp, S &s, Args x) { return s.op<arith::XOrIOp>(x[0], x[1]); }
-/// Whether a shift leaves any bits: its amount is below the width (a negative amount is not).
+/// Whether a shift leaves any bits: its amount is less than the width and not negative.
 Value shiftInRange(S &s, Value amount) {
   Value width = s.integer(amount.getType(), amount.getType().getIntOrFloatBitWidth());
   return s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, amount, width);
@@ -172,7 +172,7 @@ Value emitScalar(ShiftLeftOp, S &s, Args x) {
   Value safe = shiftInRange(s, x[1]), none = zero(s, x[0]);
   return s.select(safe, s.op<arith::ShLIOp>(x[0], s.select(safe, x[1], none)), none);
 }
-/// Signed numbers keep their sign.
+/// Signed numbers are shifted arithmetically.
 Value emitScalar(ShiftRightOp op, S &s, Args x) {
   Value safe = shiftInRange(s, x[1]), none = zero(s, x[0]);
   if (isUnsigned(op.getLhs()))
@@ -195,7 +195,7 @@ Value emitScalar(CompareOp op, S &s, Args x) {
 }
 Value emitScalar(SelectOp, S &s, Args x) { return s.select(x[0], x[1], x[2]); }
 
-/// Every operand at the result's index.
+/// Operations that read every operand at the result's index.
 template <typename OpT> struct Elementwise : LoopInterface::ExternalModel<Elementwise<OpT>, OpT> {
   SmallVector<Value> emitStep(Operation *op, S &s, ValueRange point, ValueRange, Load load) const {
     SmallVector<Value> operands;

@@ -7,10 +7,10 @@
 
 namespace divisi::codegen {
 
-/// The DivisiType of elements in parameter blocks (a boolean is one byte); nothing if there is none.
+/// The DivisiType of elements in parameter blocks (a boolean is one byte); null if there is none.
 std::optional<int64_t> typeCode(mlir::Type element);
 
-// One per family of graph operations: attaches their lowerings.
+// One function for each family of graph operations: attaches their lowerings.
 void attachCommunication(mlir::MLIRContext *context);
 void attachElementwise(mlir::MLIRContext *context);
 void attachIndexing(mlir::MLIRContext *context);

@@ -65,7 +65,7 @@ Value combined(S &s, Combine combine, Value old, Value update, bool noSign) {
   return update;
 }
 
-/// Writes result[index] = old (combine) update if every checked index is in range.
+/// Writes result[index] = combine(old, update) if every checked index is in range.
 void update(S &s, Value result, ValueRange index, Value valid, Combine combine, Value value, bool noSign) {
   Value old = s.load(result, index);
   Value next = combined(s, combine, old, value, noSign);
@@ -74,7 +74,7 @@ void update(S &s, Value result, ValueRange index, Value valid, Combine combine, 
 
 bool unsignedElement(Value tensor) { return tensorType(tensor).getElementType().isUnsignedInteger(); }
 
-/// Parallel over the elements of a row (the dimensions after `dim`), which no two threads share.
+/// Parallel over the elements of a row (the dimensions after `dim`), so that no two threads write the same element.
 struct ScatterAdd : SerialInterface::ExternalModel<ScatterAdd, ScatterAddOp> {
   int64_t getParallelExtent(Operation *op) const {
     auto scatter = cast<ScatterAddOp>(op);
@@ -125,7 +125,8 @@ struct ScatterAdd : SerialInterface::ExternalModel<ScatterAdd, ScatterAddOp> {
   }
 
 private:
-  /// Calls body(i, row) in order for those indices whose row is the piece's. Most are not: several are read at once.
+  /// Calls body(i, row) in order for the indices whose row belongs to the piece. Most do not, so several are read at a
+  /// time.
   template <typename Body>
   static void forEachOwned(S &s, const SerialPiece &piece, ScatterAddOp scatter, Load load, Body body) {
     ArrayRef<int64_t> shape = shapeOf(scatter.getIndices());
@@ -200,7 +201,7 @@ struct ScatterNd : SerialInterface::ExternalModel<ScatterNd, ScatterNdOp> {
   }
 };
 
-/// Parallel over everything but the summed dimension.
+/// Parallel over all dimensions but the summed one.
 struct Cumsum : SerialInterface::ExternalModel<Cumsum, CumsumOp> {
   int64_t getParallelExtent(Operation *op) const {
     auto cumsum = cast<CumsumOp>(op);

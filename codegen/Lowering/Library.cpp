@@ -8,7 +8,7 @@ using namespace divisi::graph;
 
 namespace {
 
-/// The words of a parameter block, which consists of int64 fields only.
+/// A call with a parameter block, which consists of int64 fields only.
 template <typename Block> LibraryCall call(StringRef service, const Block &block, Operation *op) {
   static_assert(sizeof(Block) % sizeof(int64_t) == 0);
   const auto *words = reinterpret_cast<const int64_t *>(&block);
@@ -74,7 +74,7 @@ struct MatmulEpilogue : LibraryInterface::ExternalModel<MatmulEpilogue, MatmulEp
   }
 };
 
-/// The block of a convolution with input x, output y and filter of these types.
+/// The parameter block of a convolution with input x, output y and filter of these types.
 template <typename OpT>
 FailureOr<LibraryCall> conv(OpT op, StringRef service, RankedTensorType x, RankedTensorType y,
                             RankedTensorType filter) {

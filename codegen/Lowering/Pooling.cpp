@@ -9,8 +9,8 @@ namespace {
 using S = ScalarBuilder;
 using Values = SmallVector<Value>;
 
-/// The result's dimensions with the window's inserted before the last one, so that the innermost loop runs over
-/// contiguous elements. Only windowed dimensions get a loop.
+/// The loop domain: the result's dimensions with the window's inserted before the last one, so that the innermost loop
+/// runs over contiguous elements. Only windowed dimensions get a loop.
 struct Windows {
   SmallVector<int64_t> dims; // windowed dimensions
   LoopDomain domain;
@@ -24,7 +24,7 @@ struct Windows {
       if (d == rank - 1) {
         for (int64_t w : dims)
           domain.extents.push_back(window[w]);
-        if (dims.empty()) // windows of one element are still a reduction
+        if (dims.empty()) // windows of one element are reductions, too
           domain.extents.push_back(1);
         domain.reduced.resize(domain.extents.size(), true);
       }
@@ -52,13 +52,13 @@ template <typename OpT> Windows windowsOf(OpT op) { return Windows(shapeOf(op.ge
 
 struct Read {
   Values index;
-  Value inside; // null: always
+  Value inside; // null: always inside
 };
 void require(S &s, Read &read, Value condition) {
   read.inside = read.inside ? s.logicalAnd(read.inside, condition) : condition;
 }
 
-/// Where the window of result element `at` reads x.
+/// The index of x that the window of result element `at` reads at this offset.
 template <typename OpT> Read readOfWindow(S &s, OpT op, ValueRange at, ValueRange offsets, ArrayRef<int64_t> x) {
   Read read;
   for (size_t d = 0; d < x.size(); ++d) {
@@ -79,7 +79,7 @@ template <typename OpT> Read readOfWindow(S &s, OpT op, ValueRange at, ValueRang
   return read;
 }
 
-/// The window that reaches element `at` of x with this offset, if there is one.
+/// The window that contains element `at` of x at this offset, if there is one.
 template <typename OpT>
 Read windowOfElement(S &s, OpT op, ValueRange at, ValueRange offsets, ArrayRef<int64_t> windows) {
   Read read;
@@ -114,7 +114,7 @@ struct MaxPool : LoopInterface::ExternalModel<MaxPool, MaxPoolOp> {
       lowest = s.integer(element, APInt::getSignedMinValue(element.getIntOrFloatBitWidth()).getSExtValue());
     return {lowest, s.integer(s.getBuilder().getI32Type(), -1)};
   }
-  /// The first maximum wins; NaN beats every number, and no number beats it.
+  /// The first maximum wins. NaN is greater than every number.
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange best, Load load) const {
     auto pool = cast<MaxPoolOp>(op);
     Windows windows = windowsOf(pool);
@@ -153,7 +153,8 @@ struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
   Values emitCombine(Operation *, S &s, ValueRange a, ValueRange b) const { return {s.add(a[0], b[0])}; }
 };
 
-/// Both gradients gather: an element sums over the windows that hold it, so that no two threads write one element.
+/// Gradients of pooling gather: each element sums over the windows that contain it, so that no two threads write one
+/// element.
 template <typename OpT, bool onlyMaximum>
 struct PoolGrad : LoopInterface::ExternalModel<PoolGrad<OpT, onlyMaximum>, OpT> {
   LoopDomain getLoopDomain(Operation *op) const { return windowsOf(cast<OpT>(op)).domain; }

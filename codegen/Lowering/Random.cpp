@@ -29,7 +29,7 @@ struct RandomUniform : LoopInterface::ExternalModel<RandomUniform, RandomUniform
     key = mix(s, s.op<arith::AddIOp>(s.op<arith::XOrIOp>(key, load(1, {})), golden));
     key = mix(s, s.op<arith::AddIOp>(s.op<arith::XOrIOp>(key, s.integer(i64, random.getStream())), golden));
     Value counter = s.op<arith::IndexCastOp>(i64, s.linearize(point, shapeOf(random.getResult())));
-    if (auto strides = random.getStrides()) { // a piece of a larger tensor
+    if (auto strides = random.getStrides()) { // a shard of a larger tensor
       counter = random.getOffset() ? load(2, {}) : s.integer(i64, 0);
       for (auto [index, stride] : llvm::zip(point, *strides)) {
         Value here = s.op<arith::IndexCastOp>(i64, index);
@@ -37,7 +37,7 @@ struct RandomUniform : LoopInterface::ExternalModel<RandomUniform, RandomUniform
       }
     }
     Value bits = mix(s, s.op<arith::AddIOp>(key, s.op<arith::MulIOp>(counter, golden)));
-    // 24 bits fill a float's mantissa.
+    // A float's mantissa has 24 bits.
     Value top = s.op<arith::TruncIOp>(s.getBuilder().getI32Type(), s.op<arith::ShRUIOp>(bits, s.integer(i64, 40)));
     Type f32 = s.getBuilder().getF32Type();
     Value unit = s.op<arith::MulFOp>(s.op<arith::UIToFPOp>(f32, top), s.constant(f32, 0x1p-24));

@@ -11,7 +11,7 @@ using Values = SmallVector<Value>;
 
 bool isUnsigned(Type element) { return element.isUnsignedInteger() || element.isInteger(1); }
 
-/// The value that loses against every other.
+/// The neutral element of a minimum or maximum.
 Value worst(S &s, Type element, bool smallest) {
   if (isa<FloatType>(element))
     return s.constant(element,
@@ -53,7 +53,7 @@ template <typename OpT> struct Reduce : LoopInterface::ExternalModel<Reduce<OpT>
   }
 };
 
-/// Accumulators: the index of the best element so far (-1: none yet) and its value, kept as a second accumulator.
+/// Accumulators: the index of the best element so far (-1: none) and its value.
 template <typename OpT, bool largest> struct ArgReduce : SerialInterface::ExternalModel<ArgReduce<OpT, largest>, OpT> {
   int64_t getParallelExtent(Operation *op) const { return tensorType(op->getResult(0)).getNumElements(); }
   bool readsOnce(Operation *) const { return true; }
@@ -77,7 +77,7 @@ template <typename OpT, bool largest> struct ArgReduce : SerialInterface::Extern
           using P = arith::CmpFPredicate;
           better =
               s.op<arith::CmpFOp>(largest ? (orEqual ? P::UGE : P::UGT) : (orEqual ? P::ULE : P::ULT), value, best[0]);
-          // The first NaN is the best, as it is the maximum and the minimum.
+          // The first NaN is the best, for the maximum and for the minimum.
           better = s.logicalAnd(better, s.op<arith::CmpFOp>(P::ORD, best[0], best[0]));
         } else {
           using P = arith::CmpIPredicate;

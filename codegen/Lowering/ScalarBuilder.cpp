@@ -102,7 +102,7 @@ Value ScalarBuilder::convert(Value value, Type from, Type to) {
   }
   if (isa<FloatType>(from) && isa<FloatType>(to)) {
     unsigned a = from.getIntOrFloatBitWidth(), b = to.getIntOrFloatBitWidth();
-    if (a == b) // f16 and bf16
+    if (a == b) // the 16-bit types: f16 and bf16
       return op<arith::TruncFOp>(target, widen(value));
     return a < b ? op<arith::ExtFOp>(target, value) : op<arith::TruncFOp>(target, value);
   }

@@ -12,8 +12,8 @@ namespace divisi::codegen {
 /// The element of an operand at an index.
 using Load = llvm::function_ref<mlir::Value(unsigned operand, mlir::ValueRange index)>;
 
-/// What one thread computes of an operation with a fixed order: [begin, end) of its parallel extent, and of the rows that
-/// the order does not touch either all, or so many from `firstRow` on.
+/// The piece of a serial operation that one thread computes: [begin, end) of its parallel extent, and of its
+/// independent rows either all or `rows` from `firstRow` on.
 struct SerialPiece {
   mlir::Value begin, end;
   mlir::Value firstRow = {};
@@ -21,7 +21,8 @@ struct SerialPiece {
   bool isOfRows() const { return firstRow != nullptr; }
 };
 
-/// An iteration space, outermost dimension first. The dimensions that are not reduced are the result's, in order.
+/// An iteration space, outermost dimension first. The dimensions that are not reduced are those of the result, in
+/// order.
 struct LoopDomain {
   llvm::SmallVector<int64_t> extents;
   llvm::SmallVector<bool> reduced;
@@ -33,16 +34,16 @@ struct LoopDomain {
   llvm::SmallVector<mlir::Value> resultIndex(mlir::ValueRange point) const;
 };
 
-/// A service of the runtime and its parameters: the words of its parameter block, of which the first is the id of a
-/// collective, and the last the workspace's bytes if a library has one.
+/// A service of the runtime and its parameters: the words of its parameter block. The first word is the id of a
+/// collective; the last one is the number of bytes of the workspace if a library needs one.
 struct LibraryCall {
   std::string service;
   llvm::SmallVector<int64_t> params;
   int64_t workspace = 0; // bytes that a GPU's library may use
 };
 
-/// Builds scalar arithmetic, folding what is constant: with constant inputs whole elements fold, which is how constants
-/// are evaluated. Small floats (f16, bf16) are computed in f32 and rounded once per operation.
+/// Builds scalar arithmetic and folds constants: with constant inputs whole elements fold, which is how constants are
+/// evaluated. Small floats (f16, bf16) are computed in f32 and rounded after each operation.
 class ScalarBuilder {
 public:
   using Value = mlir::Value;
@@ -73,7 +74,7 @@ public:
   Value linearize(mlir::ValueRange index, llvm::ArrayRef<int64_t> shape);
   llvm::SmallVector<Value> delinearize(Value linear, llvm::ArrayRef<int64_t> shape);
 
-  // Scalars. `element` is a tensor's element type, which may be an unsigned integer; values are signless.
+  // Scalars. `element` is a tensor's element type, which may be an unsigned integer; scalar values are signless.
   static Type scalarType(Type element);
   Value constant(Type element, double value);
   Value integer(Type element, int64_t value);
@@ -85,7 +86,7 @@ public:
 
   Value add(Value a, Value b);
   Value mul(Value a, Value b);
-  /// a + b where the order of a sum does not matter: may be vectorized.
+  /// a + b for a sum whose order does not matter, which may be vectorized.
   Value accumulate(Value a, Value b);
   Value max(Value a, Value b, bool isUnsigned);
   Value min(Value a, Value b, bool isUnsigned);
@@ -94,11 +95,11 @@ public:
   Value load(Value buffer, mlir::ValueRange index);
   void store(Value value, Value buffer, mlir::ValueRange index);
 
-  /// for (i = lower; i < upper; i += step), carrying values; returns the last.
+  /// for (i = lower; i < upper; i += step), with carried values; returns the last ones.
   llvm::SmallVector<Value> loop(Value lower, Value upper, mlir::ValueRange carried,
                                 llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body,
                                 int64_t step = 1);
-  /// The body under a condition; null for always.
+  /// Emits the body under a condition; null: always.
   void when(Value condition, llvm::function_ref<void()> then);
   /// Nested loops over extents.
   llvm::SmallVector<Value> loops(llvm::ArrayRef<int64_t> extents, mlir::ValueRange carried,

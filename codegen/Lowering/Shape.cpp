@@ -32,7 +32,7 @@ struct BroadcastLoop : LoopInterface::ExternalModel<BroadcastLoop, BroadcastOp> 
   }
 };
 
-/// Dimensions are matched in groups of equal products, so that an index which passes through is not recomputed.
+/// Dimensions are matched in groups of equal products, so that an index which is unchanged is not recomputed.
 struct ReshapeLoop : LoopInterface::ExternalModel<ReshapeLoop, ReshapeOp> {
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange, Load load) const {
     ArrayRef<int64_t> from = shapeOf(op->getOperand(0)), to = shapeOf(op->getResult(0));
@@ -47,7 +47,7 @@ struct ReshapeLoop : LoopInterface::ExternalModel<ReshapeLoop, ReshapeOp> {
         else if (j < to.size())
           b *= to[j++];
         else
-          break; // only for empty tensors
+          break; // only in empty tensors
       }
       Value linear = s.linearize(point.slice(firstTo, j - firstTo), to.slice(firstTo, j - firstTo));
       auto part = s.delinearize(linear, from.slice(firstFrom, i - firstFrom));
@@ -76,7 +76,7 @@ struct SliceLoop : LoopInterface::ExternalModel<SliceLoop, SliceOp> {
   }
 };
 
-/// Reads are clamped and then selected, so that no branch stands in the way of vectorization.
+/// Indices are clamped and the value selected, because a branch would prevent vectorization.
 struct PadLoop : LoopInterface::ExternalModel<PadLoop, PadOp> {
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange, Load load) const {
     auto pad = cast<PadOp>(op);

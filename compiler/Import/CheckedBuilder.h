@@ -7,8 +7,8 @@
 
 namespace divisi::compiler {
 
-/// A GraphBuilder for untrusted input: what would not verify is an ImportError, not a fatal one. Elementwise
-/// operations, which cannot fail to build, are verified once their node is imported.
+/// A GraphBuilder for untrusted input: an operation that would not verify is an ImportError instead of a fatal error.
+/// Elementwise operations, which cannot fail to build, are verified when their node has been imported.
 class CheckedBuilder : public graph::GraphBuilder {
 public:
   using Dims = llvm::ArrayRef<int64_t>;
@@ -17,7 +17,7 @@ public:
   CheckedBuilder(mlir::OpBuilder &builder, mlir::Location loc, std::string &lastError)
       : GraphBuilder(builder, loc), lastError(lastError) {}
 
-  /// Any operation; all results.
+  /// Creates any operation; returns it with all its results.
   template <typename OpT, typename... Args> mlir::Operation *create(Args &&...args) {
     mlir::OperationState state(getLoc(), OpT::getOperationName());
     constexpr bool infers = OpT::template hasTrait<mlir::InferTypeOpInterface::Trait>() && requires {
@@ -47,13 +47,13 @@ public:
   int64_t rankOf(Value x) { return graph::tensorType(x).getRank(); }
   mlir::Type i64() { return getBuilder().getI64Type(); }
   mlir::Type f32() { return getBuilder().getF32Type(); }
-  /// A tensor type of a checked shape.
+  /// A tensor type; checks the shape.
   mlir::RankedTensorType type(Dims shape, mlir::Type element) { return checkedType(shape, element); }
   Value splatOf(Dims shape, mlir::Type element, double value) { return splat(type(shape, element), value); }
-  /// A constant tensor of numbers, rounded to the element type.
+  /// A constant tensor with these numbers, rounded to the element type.
   Value numbers(Dims shape, mlir::Type element, llvm::ArrayRef<double> values);
 
-  // GraphBuilder's, checked.
+  // GraphBuilder's functions, with checks.
   Value reshape(Value x, Dims shape);
   Value transpose(Value x, Dims permutation);
   Value broadcast(Value x, Dims shape, Dims dims);
@@ -71,13 +71,13 @@ public:
   template <typename OpT> Value reduce(Value x, Dims dims) { return dims.empty() ? x : op<OpT>(x, dims); }
   Value reduceSum(Value x, Dims dims) { return reduce<graph::ReduceSumOp>(x, dims); }
   Value reduceMax(Value x, Dims dims) { return reduce<graph::ReduceMaxOp>(x, dims); }
-  /// Of floats, or of integers by integer division.
+  /// The mean of floats, or of integers by integer division.
   Value reduceMean(Value x, Dims dims);
   Value sumAll(Value x);
 
-  /// The same elements with unit dimensions where `dims` were reduced.
+  /// Reshapes a reduced tensor so that it has dimensions of size 1 where `dims` were reduced.
   Value keepDims(Value reduced, Dims shape, Dims dims);
-  /// All values broadcast to one shape by NumPy's rule.
+  /// Broadcasts all values to one shape by NumPy's rule.
   Values broadcastTogether(llvm::ArrayRef<Value> values);
   /// A binary operation with NumPy's broadcasting.
   template <typename OpT> Value binary(Value a, Value b) {
@@ -95,7 +95,7 @@ private:
 /// The common shape by NumPy's rule.
 CheckedBuilder::Shape broadcastShape(llvm::ArrayRef<CheckedBuilder::Dims> shapes);
 
-/// [first, last).
+/// The dimensions from first to last - 1.
 inline CheckedBuilder::Shape dimRange(int64_t first, int64_t last) {
   return llvm::to_vector(llvm::seq<int64_t>(first, std::max(first, last)));
 }

@@ -7,7 +7,7 @@
 using namespace divisi::compiler;
 using llvm::StringRef;
 
-/// The texts of a Python list of strings: "['a', 'b']".
+/// The strings of a Python list: "['a', 'b']".
 static std::vector<std::string> listIn(StringRef text) {
   std::vector<std::string> list;
   while (true) {
@@ -32,7 +32,7 @@ CallNotes::CallNotes(const onnx::NodeProto &node) {
   auto scopes = listIn(lookUp(metadata, "pkg.torch.onnx.name_scopes"));
   auto classes = listIn(lookUp(metadata, "pkg.torch.onnx.class_hierarchy"));
   if (scopes.size() > 1)
-    module = scopes[scopes.size() - 2]; // the last one is the call
+    module = scopes[scopes.size() - 2]; // the last scope is the call itself
   if (classes.size() > 1)
     moduleClass = classes[classes.size() - 2];
   // %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, ...), kwargs = {})
@@ -77,7 +77,7 @@ void ExportNotes::add(const std::string &placeholder, StringRef kind, const std:
 }
 
 ExportNotes::ExportNotes(const onnx::GraphProto &graph) {
-  // One input a line: p_fc_weight: PARAMETER target='fc.weight'
+  // Each line is one input: p_fc_weight: PARAMETER target='fc.weight'
   std::string signature = lookUp(metadataOf(graph), "pkg.torch.export.ExportedProgram.graph_signature");
   llvm::SmallVector<StringRef> lines;
   StringRef(signature).split(lines, '\n');

@@ -7,7 +7,7 @@
 
 namespace divisi::compiler {
 
-/// What PyTorch's exporter says of the call that a node is a part of. Empty in files of other exporters.
+/// What PyTorch's exporter wrote about the call that a node is a part of. Empty in files of other exporters.
 struct CallNotes {
   explicit CallNotes(const onnx::NodeProto &node);
 
@@ -17,38 +17,38 @@ struct CallNotes {
   std::string target;                // "aten.linear.default"
   std::string arguments;             // as text: "%x, %p_fc_weight, 0.1"
   std::vector<std::string> mentions; // names in the arguments: "x", "p_fc_weight"
-  std::string rule;                  // the rewriting that made the node
+  std::string rule;                  // the rewrite rule that created the node
 };
 
-/// Whether a node is batch norm and what was before it, in one: torch.export's optimizer says so, and TorchScript's
-/// exporter gives a convolution's weights new names.
+/// Whether a node is batch norm fused with the operation before it: torch.export's optimizer notes this, and
+/// TorchScript's exporter renames a convolution's weights.
 bool isFoldedBatchNorm(const onnx::NodeProto &node);
 
-/// What a node is called in messages: its name, and its module where the exporter wrote that down.
+/// A node's name in messages: its name, and its module if the exporter noted it.
 std::string describe(const onnx::NodeProto &node, const std::string &name);
 
-/// What torch.export (dynamo=True) wrote into a file about its tensors: the signature of the exported program, and what
-/// the exporter's optimizer computed new initializers from.
+/// What torch.export (dynamo=True) wrote into a file about its tensors: the signature of the exported program, and the
+/// values from which the exporter's optimizer computed new initializers.
 class ExportNotes {
 public:
   enum class Kind { parameter, buffer, constant };
 
   explicit ExportNotes(const onnx::GraphProto &graph);
 
-  /// Whether the file says what its tensors are.
+  /// Whether the file describes its tensors.
   bool any() const { return !kinds.empty(); }
   std::optional<Kind> kindOf(const std::string &name) const;
   /// Whether a buffer is in the module's state_dict.
   bool isPersistent(const std::string &name) const { return !transient.count(name); }
-  /// Whether the initializer is as the module held it: optimizers that put another in its place drop its notes.
+  /// Whether the initializer is unchanged from the module: an optimizer that replaces an initializer drops its notes.
   bool isOriginal(const std::string &name) const { return originals.count(name); }
-  /// Whether a call of the module changes the buffer, which a file of ONNX does not.
+  /// Whether a call of the module changes the buffer. In an ONNX file nothing does.
   bool isMutated(const std::string &name) const { return mutated.count(name); }
   bool hasSources() const { return !sources.empty(); }
   bool hasOriginals() const { return !originals.empty(); }
-  /// Names of the values that an initializer was computed from; null if the file does not say.
+  /// Names of the values from which an initializer was computed; null if the file does not contain them.
   const std::vector<std::string> *sourcesOf(const std::string &name) const;
-  /// All parameters of the module: by their names in the exported program, those in the module.
+  /// All parameters of the module: from their names in the exported program to their names in the module.
   const std::map<std::string, std::string> &parameters() const { return placeholders; }
 
 private:

@@ -10,8 +10,7 @@ static std::string describeAt(const onnx::NodeProto &node, int index) {
   return describe(node, node.name().empty() ? textOf(node.op_type(), "_", index) : node.name());
 }
 
-//===- Batch norm that is folded away
-//-------------------------------------------------------------------------------===//
+//===- Batch norm that is folded away -------------------------------------===//
 
 void ModelImporter::refuseFoldedBatchNorm() {
   std::vector<std::string> folded;
@@ -27,10 +26,9 @@ void ModelImporter::refuseFoldedBatchNorm() {
   warn(what + ": the folded weights are trained, and batch norm is not");
 }
 
-//===- Warnings
-//-----------------------------------------------------------------------------------------------------===//
+//===- Warnings -----------------------------------------------------------===//
 
-/// What PyTorch drops out inside of scaled_dot_product_attention(query, key, value, mask, dropout_p, ...).
+/// The dropout probability inside of PyTorch's scaled_dot_product_attention(query, key, value, mask, dropout_p, ...).
 static double dropoutOfAttention(const CallNotes &call) {
   if (!StringRef(call.target).starts_with("aten.scaled_dot_product_attention"))
     return 0;
@@ -43,8 +41,8 @@ static double dropoutOfAttention(const CallNotes &call) {
                                                                                                              : ratio;
 }
 
-/// Modules whose dropout the exporter has left out: the module was in eval() (a copy stands in its place, as for a
-/// probability of 0), or it is attention's own and an optimizer took it for inactive.
+/// Modules whose dropout the exporter has removed: the module was in eval() (then a copy is in its place, as for a
+/// probability of 0), or it is inside of attention and an optimizer took it for inactive.
 static std::vector<std::string> lostDropouts(const Nodes &nodes) {
   std::set<std::string> kept; // calls with a Dropout
   bool inTraining = false;
@@ -65,8 +63,8 @@ static std::vector<std::string> lostDropouts(const Nodes &nodes) {
   return lost;
 }
 
-/// The path of the module that a node of TorchScript's exporter belongs to, without the numbers of repeated calls:
-/// "enc/enc.1" of "/enc/enc.1_1/LayerNormalization". All of the name if it is no path.
+/// The path of the module of a node of TorchScript's exporter, without the numbers of repeated calls: "enc/enc.1" of
+/// "/enc/enc.1_1/LayerNormalization". The whole name if it is no path.
 static std::string modulePath(const onnx::NodeProto &node, const std::string &name) {
   CallNotes call(node);
   if (!call.result.empty())
@@ -83,7 +81,7 @@ static std::string modulePath(const onnx::NodeProto &node, const std::string &na
   return path;
 }
 
-/// Normalizations of several modules that share a parameter, in a file that does not say why.
+/// Normalizations of several modules that share a parameter, in a file that does not explain it.
 static std::map<std::string, std::set<std::string>> sharedNormalizations(const Nodes &nodes) {
   std::map<std::string, std::set<std::string>> modules;
   for (auto [index, node] : llvm::enumerate(nodes))

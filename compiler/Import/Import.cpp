@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace divisi::compiler;
 
-/// Keeps what MLIR reports, so that a failure is told once, with the node's name.
+/// Keeps MLIR's last error, so that a failure is reported once, with the node's name.
 namespace {
 struct LastError {
   explicit LastError(MLIRContext &context)
@@ -29,11 +29,11 @@ static std::string oneLine(std::string text) {
   return text;
 }
 
-/// What an importer of the file answers, or the diagnostic of its ImportError.
+/// The result of a method of the importer of a file; failure, with a diagnostic, after an ImportError.
 template <typename Result>
 static FailureOr<Result> import(MLIRContext &context, llvm::StringRef path, const ImportOptions &options,
                                 Result (ModelImporter::*method)()) {
-  DialectRegistry registry; // shape arithmetic is evaluated by the code generator's own lowerings
+  DialectRegistry registry; // the lowerings of the code generator evaluate shape arithmetic
   divisi::codegen::registerLowerings(registry);
   context.appendDialectRegistry(registry);
   context.loadDialect<divisi::graph::GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();

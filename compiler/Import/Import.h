@@ -10,37 +10,37 @@
 
 namespace divisi::compiler {
 
-/// What the user says about a model beyond the file.
+/// What the user's flags say about a model.
 struct ImportOptions {
   enum class Loss { inModel, crossEntropy, mse, bce };
 
   std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
-  int64_t accumulate = 1;          // --accumulate: multiplies the sizes of dimensions that are the first of an input
-  Loss loss = Loss::inModel;       // --loss
-  std::string output;              // --output: the loss, or the output that a loss is put on
-  std::string label;               // --label: the new input that such a loss compares with
-  std::vector<std::string> freeze; // --freeze: patterns (* and ?) of parameters that do not train
-  std::vector<std::string> train;  // --train: patterns of tensors that do
-  bool batchNormTraining = true;   // --batch-norm=training|inference
-  bool forwardOnly = false;        // all outputs and no loss: @forward, every initializer a constant
-  bool weightsOptional = false;    // external data may be missing
+  int64_t accumulate = 1;              // --accumulate: multiplies the first dimension of inputs, if it is symbolic
+  Loss loss = Loss::inModel;           // --loss
+  std::string output;                  // --output: the loss, or the output from which a loss is computed
+  std::string label;                   // --label: the new input of such a loss
+  std::vector<std::string> freeze;     // --freeze: patterns (* and ?) of parameters that are not trained
+  std::vector<std::string> train;      // --train: patterns of tensors that are trained
+  bool batchNormTraining = true;       // --batch-norm=training|inference
+  bool forwardOnly = false;            // all outputs and no loss: @forward; every initializer is a constant
+  bool weightsOptional = false;        // external data may be missing
 };
 
-/// The initial value of a parameter or buffer: little-endian, a boolean takes a byte. Empty if its file is missing.
+/// The initial value of a parameter or buffer: little-endian, a boolean takes one byte. Empty if its file is missing.
 struct Weight {
   std::string name;
   mlir::RankedTensorType type;
   llvm::ArrayRef<char> bytes;
-  std::shared_ptr<const void> owner; // keeps the bytes
+  std::shared_ptr<const void> owner; // owns the bytes
 };
 
-/// What becomes of a floating-point initializer, or of any other one.
+/// The role of an initializer.
 enum class TensorRole {
-  parameter,  // trains
+  parameter,  // trained
   frozen,     // keeps its value; saved with the parameters
-  constant,   // a part of the program, or kept as `frozen` if it is large
-  statistics, // batch norm renews it
-  undecided,  // the file does not say whether it trains, and the flags do not
+  constant,   // a part of the program; if it is large, kept like `frozen`
+  statistics, // renewed by batch norm
+  undecided,  // neither the file nor the flags say whether it is trained
 };
 struct TensorListing {
   std::string name, type; // "f32[5x3]"
@@ -57,16 +57,17 @@ struct ImportedModel {
   std::vector<std::string> warnings;
 };
 
-/// Reads an ONNX file as a module of the graph dialect. What is wrong with it is reported as one diagnostic that names
+/// Reads an ONNX file as a module of the graph dialect. An error in the file is reported as one diagnostic that names
 /// the node, the file, or the flag that helps.
 mlir::FailureOr<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                           const ImportOptions &options);
 
-/// What trains in an ONNX file, and why: all its initializers, in the file's order. Needs no operator to be supported.
+/// All initializers of an ONNX file, in the file's order, with their roles and the reasons. Works for unsupported
+/// operators, too.
 mlir::FailureOr<std::vector<TensorListing>> listParameters(mlir::MLIRContext &context, llvm::StringRef path,
                                                            const ImportOptions &options);
 
-/// The operators that can be imported, sorted.
+/// The supported operators, sorted.
 std::vector<std::string> supportedOperators();
 
 } // namespace divisi::compiler

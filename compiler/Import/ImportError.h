@@ -10,8 +10,8 @@
 
 namespace divisi::compiler {
 
-/// What is wrong with a model, in one line. It can be found at any depth of an operator's handler, so this library
-/// alone throws; importOnnx catches everything and answers with a diagnostic.
+/// An error in a model, in one line. It can occur at any depth of an operator's handler, so this library, and no other
+/// part of the compiler, throws. importOnnx catches all ImportErrors and emits diagnostics.
 struct ImportError {
   std::string message;
   std::optional<mlir::Location> loc = std::nullopt; // the node's, set where the node is known
@@ -26,7 +26,7 @@ template <typename... Parts> std::string textOf(const Parts &...parts) {
 
 template <typename... Parts> [[noreturn]] void fail(const Parts &...parts) { throw ImportError{textOf(parts...)}; }
 
-/// "2x3x4".
+/// A shape as text: "2x3x4".
 inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return shape.empty() ? "scalar"
                        : llvm::join(llvm::map_range(shape, [](int64_t d) { return std::to_string(d); }), "x");

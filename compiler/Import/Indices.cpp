@@ -1,5 +1,5 @@
-// Numbers that choose elements: where they are checked. What is known when compiling is checked then, what an input
-// brings when it is read, and what is computed by a result of the step, which the runtime looks at after the step.
+// Checks of indices. A known value is checked when compiling, an input when it is read, and a computed value by a
+// result of the step, which the runtime checks after the step.
 #include "compiler/Import/NodeImporter.h"
 
 #include "llvm/Support/JSON.h"
@@ -8,11 +8,11 @@ using namespace mlir;
 using namespace divisi::compiler;
 using namespace divisi::graph;
 
-/// Indices farther from the middle of their range count as so far: their doubles, and one for the sign, are exact as
-/// numbers of 53 bits, too.
+/// Distances from the middle of an index's range are capped at this number: twice the distance, and a sign, are then
+/// exact as doubles (53 bits).
 static constexpr int64_t farthest = int64_t(1) << 51;
 
-/// Whether a cast keeps every integer.
+/// Whether a cast preserves every integer.
 static bool keepsNumbers(CastOp op) {
   auto from = dyn_cast<IntegerType>(tensorType(op.getX()).getElementType());
   auto to = dyn_cast<IntegerType>(tensorType(op.getResult()).getElementType());
@@ -24,7 +24,7 @@ static bool keepsNumbers(CastOp op) {
   return fromUnsigned && from.getWidth() < to.getWidth();
 }
 
-/// Where numbers come from that are only moved or repeated.
+/// The value that numbers come from if they are only moved, repeated or widened.
 static Value sourceOf(Value numbers) {
   for (;;) {
     Operation *op = numbers.getDefiningOp();
@@ -35,7 +35,8 @@ static Value sourceOf(Value numbers) {
   }
 }
 
-/// Positions along a dimension are below its size; nothing for other numbers.
+/// The size of the dimension if the numbers are positions along one, which are less than this size; null for other
+/// numbers.
 static std::optional<int64_t> sizeOfPositions(Value numbers) {
   Operation *op = numbers.getDefiningOp();
   auto top = dyn_cast_or_null<TopKOp>(op);
@@ -107,7 +108,7 @@ Value NodeImporter::labels(Value labels, int64_t classes, int64_t ignored) {
     argument->isLabel = true;
     argument->padding = ignored;
   }
-  bool isRead = isInput && sourceOf(labels) == source; // whose padding is always valid
+  bool isRead = isInput && sourceOf(labels) == source; // an input whose padding is always valid
   labels = cast(labels, i64());
   Value none = compareTo(Predicate::eq, labels, ignored);
   limit(isRead ? labels : select(none, splatLike(labels, 0), labels), 0, classes);
@@ -130,7 +131,7 @@ Value NodeImporter::index(Value indices, Dims sizes) {
                                     : DenseElementsAttr::get(to, ArrayRef<int64_t>(numbers)));
   }
   Value source = sourceOf(indices);
-  bool isNegative = !isUnsignedInteger(source) && !sizeOfPositions(source); // some may be
+  bool isNegative = !isUnsignedInteger(source) && !sizeOfPositions(source); // whether some may be negative
   bool alike = llvm::all_equal(sizes);
   for (size_t k = 0; k < (alike ? 1 : count); ++k) {
     Value some = alike ? indices : sliceDim(indices, rankOf(indices) - 1, k, 1);

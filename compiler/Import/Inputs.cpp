@@ -9,8 +9,7 @@ using namespace divisi::graph;
 /// The largest initializer that is not a parameter and becomes a constant in the module, in bytes.
 static constexpr int64_t maxInlineBytes = 1 << 16;
 
-//===- Inputs and symbolic dimensions
-//-------------------------------------------------------------------------------===//
+//===- Inputs and symbolic dimensions -------------------------------------===//
 
 RankedTensorType ModelImporter::inputType(const onnx::ValueInfoProto &input) {
   const std::string &name = input.name();
@@ -40,7 +39,7 @@ RankedTensorType ModelImporter::inputType(const onnx::ValueInfoProto &input) {
   }
 }
 
-/// The dimensions that --accumulate multiplies.
+/// Finds the dimensions that --accumulate multiplies.
 void ModelImporter::findBatch() {
   for (const auto &input : model->graph().input())
     if (const auto &dims = input.type().tensor_type().shape().dim(); !dims.empty() && !dims[0].dim_param().empty())
@@ -51,7 +50,7 @@ void ModelImporter::findBatch() {
          "dimension, or split the batch that it has with --microbatches N");
 }
 
-/// Every symbolic dimension is bound, and every binding has a dimension.
+/// Checks that every symbolic dimension is bound, and that every bound name is a symbolic dimension.
 void ModelImporter::checkDims() {
   for (const auto &[name, size] : options.dims) {
     if (size < 1)
@@ -72,7 +71,7 @@ void ModelImporter::checkDims() {
       }
 }
 
-/// Names end in JSON: those of a manifest.
+/// Checks names, which become JSON in a manifest.
 static void checkNames(const onnx::GraphProto &graph) {
   auto check = [](const char *what, const std::string &name) {
     if (!llvm::json::isUTF8(name))
@@ -86,7 +85,7 @@ static void checkNames(const onnx::GraphProto &graph) {
     check("output", output.name());
 }
 
-/// An initializer must have the shape of the input whose value it is.
+/// Checks that an initializer has the shape of the input for which it is the default.
 static void checkDefault(const onnx::ValueInfoProto &input, const onnx::TensorProto &tensor) {
   const auto &type = input.type().tensor_type();
   if (!input.type().has_tensor_type() || !type.has_shape())
@@ -123,8 +122,7 @@ void ModelImporter::importInputs(Scope &scope) {
   }
 }
 
-//===- Initializers
-//-------------------------------------------------------------------------------------------------===//
+//===- Initializers -------------------------------------------------------===//
 
 void ModelImporter::importInitializers(Scope &scope) {
   if (model->graph().sparse_initializer_size())
@@ -138,7 +136,7 @@ void ModelImporter::importInitializer(onnx::TensorProto &tensor, Scope &scope) {
     fail("an initializer has no name");
   TensorData data = reader.read(tensor, model);
   Location loc = NameLoc::get(builder.getStringAttr(tensor.name()));
-  // A constant in a file beside the model stays an argument: a plan made without that file is for the same step.
+  // A constant in a file beside the model stays an argument, so that the step is the same if that file is missing.
   TensorRole role = trains ? trains->of(tensor.name()).role : TensorRole::constant;
   bool isFloat = isa<FloatType>(data.type.getElementType());
   bool isExternal = isFloat && tensor.data_location() == onnx::TensorProto::EXTERNAL;
@@ -154,7 +152,7 @@ void ModelImporter::importInitializer(onnx::TensorProto &tensor, Scope &scope) {
     fail("initializer '", tensor.name(), "' has the name of another value");
 }
 
-/// Initializers of a branch: constants.
+/// Imports the initializers of a branch as constants.
 void ModelImporter::importConstants(const onnx::GraphProto &graph, Scope &scope) {
   for (const auto &tensor : graph.initializer()) {
     Location loc = NameLoc::get(builder.getStringAttr(tensor.name()));

@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace divisi::compiler;
 using google::protobuf::RepeatedPtrField;
 
-/// The opsets that Divisi knows.
+/// The supported opsets.
 static constexpr int64_t oldestOpset = 7, newestOpset = 26;
-/// How deep functions and branches may nest, and how many nodes they may become.
+/// Limits of the nesting of functions and branches, and of the number of imported nodes.
 static constexpr int maxDepth = 32;
 static constexpr int64_t maxNodes = 1'000'000;
 
@@ -112,7 +112,7 @@ const onnx::FunctionProto *ModelImporter::findFunction(const onnx::NodeProto &no
   return it == functions.end() ? nullptr : it->second;
 }
 
-/// All operators that cannot be imported, in one message.
+/// Reports all unsupported operators in one message.
 void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &all) {
   std::map<std::string, SmallVector<std::string>> unsupported;
   std::set<const onnx::FunctionProto *> visited;
@@ -152,8 +152,7 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
   fail(text);
 }
 
-//===- Nodes
-//--------------------------------------------------------------------------------------------------------===//
+//===- Nodes --------------------------------------------------------------===//
 
 void ModelImporter::importGraph(const onnx::GraphProto &graph, Scope &scope) {
   importConstants(graph, scope);
@@ -165,7 +164,7 @@ void ModelImporter::importNodes(const RepeatedPtrField<onnx::NodeProto> &nodes, 
     importNode(node, index, scope);
 }
 
-/// The node with attributes that refer to those of the function's call replaced by their values.
+/// A node whose references to the attributes of the function's call are replaced by their values.
 onnx::NodeProto ModelImporter::resolveAttributes(const onnx::NodeProto &node, const Scope &scope) {
   onnx::NodeProto resolved = node;
   resolved.clear_attribute();
@@ -255,7 +254,7 @@ Results ModelImporter::importCall(const onnx::NodeProto &node, const onnx::Funct
   return results;
 }
 
-/// A branch whose condition is known while compiling.
+/// Imports the branch of an If whose condition is known when compiling.
 Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   const Item *condition = node.input_size() ? scope.find(node.input(0)) : nullptr;
   auto value = condition && condition->tensor ? evaluate(condition->tensor) : std::nullopt;
@@ -281,13 +280,12 @@ Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   return results;
 }
 
-//===- Values that are known while importing
-//------------------------------------------------------------------------===//
+//===- Values that are known while importing ------------------------------===//
 
-/// The largest value that is evaluated, and the most elements on the way to it.
+/// The largest value that is evaluated, and the largest number of elements that its computation may have.
 static constexpr int64_t maxEvaluated = 1 << 22, maxSlice = 1 << 26;
 
-/// Whether a value depends on constants only, and not on too many of them.
+/// Whether a value depends on constants only, and its computation is within the limit.
 static bool canEvaluate(Value value) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   SmallVector<Value> open{value};

@@ -11,7 +11,7 @@
 
 namespace divisi::compiler {
 
-/// What a name in an ONNX graph stands for: a tensor, or a sequence of tensors, which exists at import only.
+/// The value of a name in an ONNX graph: a tensor, or a sequence of tensors, which exists during import only.
 struct Item {
   mlir::Value tensor;
   std::shared_ptr<llvm::SmallVector<mlir::Value>> sequence;
@@ -24,54 +24,54 @@ struct Item {
     return item;
   }
 };
-/// What an operator's handler answers: one item per output that it knows.
+/// The results of an operator's handler: one item for each output that it computes.
 using Results = llvm::SmallVector<Item>;
 
-/// The names of a graph, of a branch, or of a function that is being inlined.
+/// The names of a graph, a branch, or a function that is inlined.
 struct Scope {
-  const Scope *outer = nullptr; // whose names are visible too
+  const Scope *outer = nullptr; // the enclosing scope, whose names are visible, too
   llvm::StringMap<Item> items{};
   std::map<std::string, onnx::AttributeProto> attributes{}; // of the function's call
   std::map<std::string, int64_t> opsets{};                  // by domain
-  std::string prefix{};                                     // of the names of nodes
+  std::string prefix{};                                     // prefix of the names of nodes
   int depth = 0;
 
   const Item *find(llvm::StringRef name) const;
 };
 
-/// Imports one model. Holds what the nodes share.
+/// Imports one model. Holds the state that the importers of its nodes share.
 class ModelImporter {
 public:
   ModelImporter(mlir::MLIRContext &context, llvm::StringRef path, const ImportOptions &options, std::string &lastError);
   /// Throws ImportError.
   ImportedModel run();
-  /// What trains, and why. Throws ImportError.
+  /// The roles of all initializers, with reasons. Throws ImportError.
   std::vector<TensorListing> list();
 
-  // For the nodes.
+  // For the importers of nodes.
   const ImportOptions &options;
   mlir::MLIRContext &context;
   mlir::OpBuilder builder;
-  std::string &lastError; // what MLIR said last
+  std::string &lastError; // MLIR's last diagnostic
   TensorReader reader;
   std::vector<std::string> warnings;
-  int64_t dropouts = 0; // numbers the streams of random numbers
+  int64_t dropouts = 0; // numbers the random streams
   std::vector<std::string> inferenceBatchNorms, inactiveDropouts; // nodes, as messages name them
 
   Signature &signature() { return *arguments; }
-  /// Whether PyTorch wrote the file, and so means by it what PyTorch's exporters mean.
+  /// Whether PyTorch wrote the file, which then has the semantics of PyTorch's exporters.
   bool isFromPyTorch() const { return model->producer_name() == "pytorch"; }
-  /// The value of what depends on constants only, if that is not too large.
+  /// The value of a tensor that depends on constants only, if it is not too large.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
-  /// The value of a weight that does not train, for operators that need it while importing.
+  /// The value of a weight that is not trained, for operators that need it during import.
   std::optional<mlir::DenseElementsAttr> initialValue(mlir::Value value);
   /// The new value of running statistics after this step; null if there is none yet.
   mlir::Value &renewed(mlir::Value buffer);
   void importGraph(const onnx::GraphProto &graph, Scope &scope);
-  /// A result of the step says how far values are from the middle of [low, high), which the runtime checks for the
-  /// node of this name.
+  /// Adds a result of the step with the greatest distance of the values from the middle of [low, high). The runtime
+  /// checks it and names the node.
   void addCheck(mlir::Value values, int64_t low, int64_t high, const std::string &node, CheckedBuilder &b);
-  /// Warns once for each text.
+  /// Warns; each text only once.
   void warn(std::string text);
 
 private:
@@ -128,7 +128,7 @@ private:
     int64_t low, high;
     std::string node;
     mlir::Value largest;
-    int64_t others; // of the same name before it
+    int64_t others; // number of earlier nodes with the same name
   };
   std::vector<Check> checks;
 };

@@ -7,7 +7,7 @@
 using namespace divisi::compiler;
 using llvm::StringRef;
 
-/// A pattern for whole texts.
+/// A pattern that matches one of these patterns as a whole.
 static llvm::Regex oneOf(std::initializer_list<StringRef> patterns) {
   return llvm::Regex(textOf("^(", llvm::join(patterns, "|"), ")$"));
 }
@@ -18,7 +18,7 @@ static StringRef lastComponent(StringRef name) {
   return at == StringRef::npos ? name : name.substr(at + 1);
 }
 
-/// PyTorch's operators whose results exporters compute from parameters and constants, as their calls are named.
+/// The names of PyTorch's operators whose results exporters compute from parameters and constants.
 static constexpr StringRef operators =
     "(_to_copy|_unsafe_view|abs|add|alias|arange|bitwise_[a-z]+|cat|ceil|clamp(_min|_max)?|clone|contiguous|cos|cumsum|"
     "detach|detach_|div|empty|eq|exp|expand|eye|fill|flip|floor|full|full_like|ge|getitem|gt|index|index_select|le|"
@@ -79,10 +79,9 @@ bool divisi::compiler::isRearrangement(StringRef name) {
   return pattern.match(name);
 }
 
-//===- Numbers
-//------------------------------------------------------------------------------------------------------===//
+//===- Numbers ------------------------------------------------------------===//
 
-/// How an element of the file is read: the value for the few that masks are made of, any other number otherwise.
+/// The value of an element of a floating-point tensor.
 static double elementAt(const TensorData &data, int64_t index) {
   mlir::Type element = data.type.getElementType();
   int64_t width = (data.type.getElementTypeBitWidth() + 7) / 8;
@@ -98,7 +97,7 @@ static double elementAt(const TensorData &data, int64_t index) {
 std::string divisi::compiler::maskContent(const TensorData &data) {
   if (data.missing || !mlir::isa<mlir::FloatType>(data.type.getElementType()))
     return "";
-  /// What is added to scores that do not count.
+  /// The largest value that masks a score when it is added.
   constexpr double barely = -1e4;
   bool zero = false, one = false, low = false;
   for (int64_t i = 0, count = data.type.getNumElements(); i < count; ++i) {

@@ -7,8 +7,7 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using llvm::StringRef;
 
-//===- Inputs
-//-------------------------------------------------------------------------------------------------------===//
+//===- Inputs -------------------------------------------------------------===//
 
 const Item &NodeImporter::item(int64_t index) const {
   if (!has(index))
@@ -39,8 +38,7 @@ const llvm::SmallVector<Value> &NodeImporter::sequence(int64_t index) const {
   return *item(index).sequence;
 }
 
-//===- Attributes
-//---------------------------------------------------------------------------------------------------===//
+//===- Attributes ---------------------------------------------------------===//
 
 const onnx::AttributeProto *NodeImporter::find(StringRef attribute) const {
   for (const auto &candidate : node.attribute())
@@ -49,7 +47,7 @@ const onnx::AttributeProto *NodeImporter::find(StringRef attribute) const {
   return nullptr;
 }
 
-/// Files by old exporters leave the type out: then the field that is set counts.
+/// Files by old exporters have no attribute types. Every type then matches.
 static bool isType(const onnx::AttributeProto &attribute, onnx::AttributeProto::AttributeType type) {
   return attribute.type() == type || attribute.type() == onnx::AttributeProto::UNDEFINED;
 }
@@ -93,8 +91,7 @@ Type NodeImporter::elementAttr(StringRef attribute, Type missing) const {
   return code == 0 ? missing : elementTypeOf(&model.context, code);
 }
 
-//===- Constants
-//----------------------------------------------------------------------------------------------------===//
+//===- Constants ----------------------------------------------------------===//
 
 std::optional<DenseElementsAttr> NodeImporter::known(Value value) {
   if (auto initial = model.initialValue(value))
@@ -128,8 +125,7 @@ std::optional<CheckedBuilder::Shape> NodeImporter::integersFrom(StringRef attrib
   return integers(attribute);
 }
 
-//===- Dimensions
-//---------------------------------------------------------------------------------------------------===//
+//===- Dimensions ---------------------------------------------------------===//
 
 int64_t NodeImporter::axis(int64_t value, int64_t rank) const {
   int64_t dim = value < 0 ? value + rank : value;

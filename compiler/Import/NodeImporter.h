@@ -3,7 +3,7 @@
 
 namespace divisi::compiler {
 
-/// One node while its handler imports it: its inputs and attributes, and a builder at its location.
+/// Imports one node: gives its handler the inputs and attributes, and a builder at its location.
 class NodeImporter : public CheckedBuilder {
 public:
   NodeImporter(ModelImporter &model, const onnx::NodeProto &node, const std::string &name, mlir::Location loc,
@@ -19,16 +19,16 @@ public:
   // Inputs.
   int64_t numInputs() const { return node.input_size(); }
   bool has(int64_t index) const { return index < node.input_size() && !node.input(index).empty(); }
-  /// A tensor that must be there.
+  /// An input tensor that must be present.
   Value in(int64_t index) const;
-  /// A tensor or null.
+  /// An input tensor; null if it is absent.
   Value maybe(int64_t index) const { return has(index) ? in(index) : Value(); }
-  /// All inputs, each of which must be there; at least one.
+  /// All inputs; there must be at least one, and none may be absent.
   Values all() const;
-  /// A tensor or a sequence.
+  /// An input that is a tensor or a sequence.
   const Item &item(int64_t index) const;
   const llvm::SmallVector<Value> &sequence(int64_t index) const;
-  /// Whether the output is named.
+  /// Whether the node has this output.
   bool wants(int64_t index) const { return index < node.output_size() && !node.output(index).empty(); }
 
   // Attributes.
@@ -43,9 +43,9 @@ public:
   mlir::Type elementAttr(llvm::StringRef attribute, mlir::Type missing) const;
 
   // Constants.
-  /// The value of an input that must be known while importing, or a failure that says so.
+  /// The value of an input that must be known during import; fails with a message otherwise.
   mlir::DenseElementsAttr constantInput(int64_t index, llvm::StringRef what);
-  /// The value if it is known; also of initializers, which are then constants here.
+  /// A value if it is known during import. An initializer is then used as a constant.
   std::optional<mlir::DenseElementsAttr> known(Value value);
   Shape integersInput(int64_t index, llvm::StringRef what) { return integersOf(constantInput(index, what)); }
   int64_t integerInput(int64_t index, llvm::StringRef what);
@@ -53,29 +53,31 @@ public:
   /// Integers from an attribute in old opsets or from an input in newer ones.
   std::optional<Shape> integersFrom(llvm::StringRef attribute, int64_t index);
 
-  /// A dimension between 0 and rank - 1 from one that may count from the end.
+  /// A dimension between 0 and rank - 1; a negative `value` counts from the end.
   int64_t axis(int64_t value, int64_t rank) const;
   int64_t axisAttr(int64_t missing, int64_t rank) const { return axis(integer("axis", missing), rank); }
   Shape axes(Shape values, int64_t rank) const;
 
   // Indices (Indices.cpp).
-  /// int64 indices into a dimension of this size, none of them negative. Sees to it that they are in [-size, size).
+  /// int64 indices into a dimension of this size, without negative ones. Adds the check that they are in [-size, size).
   Value index(Value indices, int64_t size) { return index(indices, Dims(size)); }
-  /// The same of index vectors: the last dimension of `indices` has a component for each size.
+  /// The same for index vectors: the last dimension of `indices` has one component for each size.
   Value index(Value indices, Dims sizes);
-  /// Sees to it that numbers are in [low, high): fails now, when an input is read, or after a step.
+  /// Adds the check that numbers are in [low, high): it fails now, when an input is read, or after a step.
   void limit(Value numbers, int64_t low, int64_t high);
-  /// int64 labels, each a class or negative where it is ignored. Sees to it that the others are in [0, classes).
+  /// int64 labels: the class, or a negative number for ignored labels. Adds the check that the others are in [0,
+  /// classes).
   Value labels(Value labels, int64_t classes, int64_t ignored);
 
   // Small compositions.
   Value compareTo(graph::Predicate predicate, Value x, double value) { return compareConst(predicate, x, value); }
   Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
-  /// x with values below `low` or above `high` replaced by these; gradients pass where x is kept.
+  /// x, with values below `low` or above `high` replaced by these; the gradient is zero where x is replaced.
   Value clamp(Value x, Value low, Value high);
-  /// The root of sums of squares. Where a sum is zero, so is its gradient (as PyTorch's norms have it), not infinite.
+  /// The square root of sums of squares. Where a sum is zero, the gradient is zero, as in PyTorch's norms, and not
+  /// infinite.
   Value length(Value squares);
-  /// x as a vector along one dimension of a shape.
+  /// Broadcasts a vector to a shape along one dimension.
   Value along(Value vector, Dims shape, int64_t dim) { return broadcast(vector, shape, {dim}); }
 
 private:

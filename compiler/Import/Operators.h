@@ -5,7 +5,7 @@ namespace divisi::compiler {
 
 using Handler = Results (*)(NodeImporter &n);
 
-/// How one operator of the main domain is imported, from opset `since` to opset `until`.
+/// The handler of one operator of the main domain, from opset `since` to opset `until`.
 struct Operator {
   llvm::StringRef name;
   int64_t since, until;
@@ -13,7 +13,7 @@ struct Operator {
 };
 inline constexpr int64_t newest = 1 << 20;
 
-/// The rows of a family file (Ops/*.cpp).
+/// The operators of each family (Ops/*.cpp).
 llvm::ArrayRef<Operator> mathOperators();
 llvm::ArrayRef<Operator> activationOperators();
 llvm::ArrayRef<Operator> logicOperators();
@@ -31,7 +31,7 @@ llvm::ArrayRef<Operator> constantOperators();
 llvm::ArrayRef<Operator> rearrangeOperators();
 llvm::ArrayRef<Operator> attentionOperators();
 
-/// The row for a node, or null.
+/// The operator of a node; null if it is not supported.
 const Operator *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset);
 
 } // namespace divisi::compiler

@@ -6,7 +6,7 @@ using namespace divisi::graph;
 using Loss = ImportOptions::Loss;
 using Outputs = std::vector<std::pair<std::string, Value>>;
 
-/// The graph's outputs that are tensors. Warns of others, and of shapes that are not the declared ones.
+/// The graph's outputs that are tensors. Warns of other outputs, and of shapes that differ from the declared ones.
 static Outputs outputsOf(const onnx::GraphProto &graph, const Scope &scope, ModelImporter &importer) {
   Outputs outputs;
   for (const auto &output : graph.output()) {
@@ -38,7 +38,7 @@ void ModelImporter::addForwardOutputs(const Scope &scope) {
     arguments->addResult(value, names::output, builder.getStringAttr(name));
 }
 
-/// The index of the output that is the loss or that the loss is put on.
+/// The index of the output that is the loss, or from which the loss is computed.
 int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
   SmallVector<int> candidates;
   SmallVector<std::string> names;
@@ -71,7 +71,7 @@ int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
   return candidates[0];
 }
 
-/// Whether an input has a first dimension.
+/// Whether an input that is not a scalar exists, whose first dimension is then the batch.
 static bool hasBatch(const std::deque<Signature::Argument> &arguments) {
   return llvm::any_of(arguments, [](const Signature::Argument &a) {
     return a.role == Signature::Role::input && !shapeOf(a.value).empty();
@@ -99,10 +99,9 @@ void ModelImporter::addOutputs(const Scope &scope) {
   addCheckResults();
 }
 
-//===- Losses that are not in the model
-//-----------------------------------------------------------------------------===//
+//===- Losses that are not in the model -----------------------------------===//
 
-/// Mean of `each` over the rows that count, which is a run-time scalar, since the last batch of an evaluation is
+/// The mean of `each` over the first `rows` rows. That is a run-time scalar, because the last batch of an evaluation is
 /// padded.
 static Value meanOfRows(CheckedBuilder &b, Value each, Value rows) {
   auto shape = shapeOf(each);

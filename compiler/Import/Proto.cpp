@@ -31,7 +31,7 @@ std::shared_ptr<onnx::ModelProto> divisi::compiler::readModel(llvm::StringRef pa
   return model;
 }
 
-/// The last length-delimited unknown field of a number.
+/// The last unknown field of this number that is length-delimited.
 static std::string unknownText(const google::protobuf::UnknownFieldSet &fields, int number) {
   std::string text;
   for (int i = 0; i < fields.field_count(); ++i)

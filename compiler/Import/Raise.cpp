@@ -7,18 +7,18 @@
 using namespace mlir;
 using namespace divisi::graph;
 
-//===- Values and products
-//------------------------------------------------------------------------------------------===//
+//===- Values and products ------------------------------------------------===//
 
 static bool isNear(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b); }
 
 namespace {
-/// A product, with what is constant in it apart.
+/// The factors of a product, with all constant ones multiplied into one.
 struct Product {
   double constant = 1;
   SmallVector<Value> factors;
 
-  /// Multiplications and divisions by constants are taken apart, except those that compute `leaf`.
+  /// Adds the factors of a value, through multiplications and divisions by constants, but not through those that
+  /// compute `leaf`.
   void add(Value value, Value leaf, int depth = 4) {
     if (auto number = splatOf(value); number && value != leaf) {
       constant *= *number;
@@ -33,14 +33,14 @@ struct Product {
     }
   }
   Product(Value value, Value leaf) { add(value, leaf); }
-  /// constant * x^count.
+  /// Whether the product is c * x^count.
   bool isPower(double c, Value x, size_t count) const {
     return isNear(constant, c) && factors.size() == count && llvm::all_equal(factors) && factors[0] == x;
   }
 };
 } // namespace
 
-/// The other summand if one of them is the constant.
+/// The other summand of value + constant; null if the value is no such sum.
 static Value plusConstant(Value sum, double constant) {
   auto add = sum.getDefiningOp<AddOp>();
   if (!add)
@@ -52,8 +52,7 @@ static Value plusConstant(Value sum, double constant) {
   return {};
 }
 
-//===- Gelu
-//---------------------------------------------------------------------------------------------------------===//
+//===- Gelu ---------------------------------------------------------------===//
 
 /// x if `value` is sqrt(2/pi) * (x + 0.044715 x^3).
 static Value tanhArgument(Value value) {
@@ -67,7 +66,7 @@ static Value tanhArgument(Value value) {
   return {};
 }
 
-/// The argument of gelu if `value` is 1 + erf(x / sqrt 2) or 1 + tanh(...).
+/// The argument x of gelu, if `value` is 1 + erf(x / sqrt 2) or 1 + tanh(...), and whether it is the tanh form.
 static std::pair<Value, bool> geluArgument(Value value) {
   Value inner = plusConstant(value, 1);
   if (!inner)
@@ -84,7 +83,7 @@ static std::pair<Value, bool> geluArgument(Value value) {
   return {};
 }
 
-/// 0.5 * x * (1 + f(x)) in any order.
+/// Matches 0.5 * x * (1 + f(x)), with the factors in any order.
 static Value raiseGelu(GraphBuilder &b, MulOp root) {
   for (Value factor : Product(root.getResult(), {}).factors) {
     auto [x, isTanh] = geluArgument(factor);
@@ -99,8 +98,7 @@ static Value raiseGelu(GraphBuilder &b, MulOp root) {
   return {};
 }
 
-//===- RMS normalization
-//--------------------------------------------------------------------------------------------===//
+//===- RMS normalization --------------------------------------------------===//
 
 namespace {
 struct Rms {
@@ -110,7 +108,7 @@ struct Rms {
 };
 } // namespace
 
-/// Whether `value` is the mean of x^2 over the dimensions from some one on, plus epsilon.
+/// Matches the mean of x^2 over all dimensions from some dimension on, plus epsilon.
 static std::optional<Rms> meanSquare(Value value) {
   auto add = withoutReshape(value).getDefiningOp<AddOp>();
   auto epsilon = add ? splatOf(add.getRhs()) : std::nullopt;
@@ -131,7 +129,7 @@ static std::optional<Rms> meanSquare(Value value) {
   return Rms{x, dim, *epsilon};
 }
 
-/// Whether `value` is x times or divided by the root of its mean square.
+/// Matches x multiplied by the reciprocal root of its mean square, or divided by the root.
 static std::optional<Rms> normalized(Value value) {
   auto matches = [](Value x, Value spread, bool isDivisor) -> std::optional<Rms> {
     auto broadcast = spread.getDefiningOp<BroadcastOp>();
@@ -161,7 +159,7 @@ static std::optional<Rms> normalized(Value value) {
   return std::nullopt;
 }
 
-/// The normalized tensor times a scale that is broadcast along the leading dimensions.
+/// Matches the normalized tensor times a scale that is broadcast along the leading dimensions.
 static Value raiseRms(GraphBuilder &b, MulOp root) {
   for (int i : {0, 1}) {
     auto scale = root->getOperand(i).getDefiningOp<BroadcastOp>();

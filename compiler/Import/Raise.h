@@ -3,8 +3,8 @@
 
 namespace divisi::compiler {
 
-/// Replaces the chains that exporters write for gelu and RMS normalization by one operation each, whose gradient is
-/// shorter.
+/// Replaces the operations that exporters write for gelu and RMS normalization by one operation each, whose gradient is
+/// simpler.
 void raisePatterns(mlir::func::FuncOp function);
 
 } // namespace divisi::compiler

@@ -46,7 +46,7 @@ void Signature::finish(Location loc) {
     return (a.role == Role::parameter || a.role == Role::buffer) && a.value.use_empty();
   });
   llvm::stable_sort(arguments, [](const Argument &a, const Argument &b) { return a.role < b.role; });
-  // New arguments in order replace the old ones.
+  // The new arguments, in their final order, replace the old ones.
   unsigned old = block.getNumArguments();
   SmallVector<Type> types;
   for (Argument &argument : arguments) {

@@ -7,8 +7,8 @@
 
 namespace divisi::compiler {
 
-/// The arguments and results of the function that is being imported. Arguments are added as they turn up and put in
-/// order at the end: parameters, buffers, inputs, run-time scalars.
+/// The arguments and results of the imported function. Arguments are added in any order and sorted at the end:
+/// parameters, buffers, inputs, run-time scalars.
 class Signature {
 public:
   enum class Role { parameter, buffer, input, scalar };
@@ -18,7 +18,7 @@ public:
     mlir::BlockArgument value;
     TensorData data{};                // a weight's initial value
     std::optional<std::pair<int64_t, int64_t>> range{}; // indices must be in [first, second)
-    std::optional<int64_t> padding{};                   // what a label is where there is none
+    std::optional<int64_t> padding{};                   // the value of a label in padded rows
     bool isLabel = false, isFrozen = false;
   };
 
@@ -26,19 +26,19 @@ public:
 
   mlir::Value add(Role role, const std::string &name, mlir::RankedTensorType type, mlir::Location loc);
   mlir::Value addWeight(const std::string &name, const TensorData &data, mlir::Location loc);
-  /// The argument that a value is, or null.
+  /// The argument that is this value; null if it is none.
   Argument *find(mlir::Value value);
   Argument *findInput(llvm::StringRef name);
   bool has(Role role, llvm::StringRef name) const;
   std::deque<Argument> &all() { return arguments; }
 
-  /// A result with one named attribute.
+  /// Adds a result with one named attribute.
   void addResult(mlir::Value value, llvm::StringRef attribute, mlir::Attribute text);
   bool isResult(mlir::Operation *op) const {
     return llvm::any_of(results, [&](mlir::Value v) { return v.getDefiningOp() == op; });
   }
   void replaceResult(mlir::Value from, mlir::Value to) { std::replace(results.begin(), results.end(), from, to); }
-  /// Puts the return operation and the types, drops weights that nothing uses.
+  /// Adds the return operation, sets the function's type, and drops unused weights.
   void finish(mlir::Location loc);
 
 private:

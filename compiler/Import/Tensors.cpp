@@ -66,8 +66,7 @@ int64_t divisi::compiler::storedBytes(RankedTensorType type) {
   return checkedElements(type.getShape()) * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
-//===- Reading
-//------------------------------------------------------------------------------------------------------===//
+//===- Reading ------------------------------------------------------------===//
 
 TensorReader::TensorReader(MLIRContext *context, llvm::StringRef modelPath, bool dataOptional)
     : context(context), folder(std::filesystem::path(modelPath.str()).parent_path()), dataOptional(dataOptional) {
@@ -79,7 +78,7 @@ RankedTensorType TensorReader::typeOf(const onnx::TensorProto &tensor) {
   return checkedType({tensor.dims().data(), (size_t)tensor.dims().size()}, elementTypeOf(context, tensor.data_type()));
 }
 
-/// Copies a typed field, element by element, into bytes of the stored type.
+/// Copies a typed field, element by element, as the stored type.
 template <typename To, typename Field> static void store(const Field &field, int64_t count, TensorData &data) {
   if (field.size() != count)
     fail("it has ", field.size(), " values for ", count, " elements");
@@ -109,7 +108,7 @@ static void readTypedFields(const onnx::TensorProto &tensor, TensorData &data) {
   case onnx::TensorProto::INT16:
   case onnx::TensorProto::UINT16:
   case onnx::TensorProto::FLOAT16:
-  case onnx::TensorProto::BFLOAT16: // floats as their bits
+  case onnx::TensorProto::BFLOAT16: // stored as the floats' bits
     return store<uint16_t>(tensor.int32_data(), count, data);
   default:
     return store<uint8_t>(tensor.int32_data(), count, data);
@@ -136,7 +135,7 @@ TensorData TensorReader::read(const onnx::TensorProto &tensor, const std::shared
   fail("tensor '", tensor.name(), "': ", error.message);
 }
 
-/// A non-negative number, or a failure that says what it is.
+/// Parses a non-negative number; fails with a message that names it.
 static int64_t parseNumber(const std::string &text, llvm::StringRef what) {
   int64_t value;
   if (llvm::StringRef(text).getAsInteger(10, value) || value < 0)
@@ -144,7 +143,7 @@ static int64_t parseNumber(const std::string &text, llvm::StringRef what) {
   return value;
 }
 
-/// The file of external data: a regular file in the model's folder or below, also after its links are followed.
+/// The path of external data: a regular file in the model's folder or below, also with symbolic links resolved.
 static std::filesystem::path insideFolder(const std::filesystem::path &folder, const std::string &location) {
   namespace fs = std::filesystem;
   fs::path relative(location);
@@ -210,8 +209,7 @@ DenseElementsAttr TensorReader::attribute(const TensorData &data) {
   return DenseElementsAttr::get(data.type, ArrayRef<bool>(values));
 }
 
-//===- Values
-//-------------------------------------------------------------------------------------------------------===//
+//===- Values -------------------------------------------------------------===//
 
 llvm::SmallVector<int64_t> divisi::compiler::integersOf(DenseElementsAttr values) {
   if (!isa<IntegerType>(values.getElementType()))

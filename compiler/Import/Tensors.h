@@ -10,34 +10,34 @@
 
 namespace divisi::compiler {
 
-/// The largest tensor that is believed to be meant, in elements.
+/// The largest number of elements of a tensor that is accepted.
 inline constexpr int64_t maxElements = int64_t(1) << 40;
 /// The highest rank.
 inline constexpr int64_t maxRank = 32;
 
-/// The number of elements; fails for negative, too large or too many dimensions.
+/// The number of elements; fails for negative sizes, too many elements or too many dimensions.
 int64_t checkedElements(llvm::ArrayRef<int64_t> shape);
-/// A tensor type of a checked shape.
+/// A tensor type; checks the shape.
 mlir::RankedTensorType checkedType(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 /// The MLIR type of an ONNX element type: signed integers are signless, unsigned ones are not, booleans are i1.
 mlir::Type elementTypeOf(mlir::MLIRContext *context, int64_t onnxType);
-/// Bytes of a tensor in a file, where a boolean takes one.
+/// The bytes of a tensor in a file, where a boolean takes one byte.
 int64_t storedBytes(mlir::RankedTensorType type);
 
-/// A tensor as the file holds it.
+/// A tensor with its bytes as in the file.
 struct TensorData {
   mlir::RankedTensorType type;
-  llvm::ArrayRef<char> bytes; // little-endian, a boolean takes a byte
+  llvm::ArrayRef<char> bytes; // little-endian, a boolean takes one byte
   std::shared_ptr<const void> owner;
-  bool missing = false; // external data that was not found, where that is allowed
+  bool missing = false; // its external data was not found, and may be missing
 };
 
-/// Reads tensors with their data inline or in files beside the model.
+/// Reads tensors whose data is inline or in files beside the model.
 class TensorReader {
 public:
   TensorReader(mlir::MLIRContext *context, llvm::StringRef modelPath, bool dataOptional);
 
-  /// `owner` keeps the proto's own bytes.
+  /// `owner` owns the proto's bytes.
   TensorData read(const onnx::TensorProto &tensor, const std::shared_ptr<const void> &owner);
   mlir::DenseElementsAttr attribute(const onnx::TensorProto &tensor);
   static mlir::DenseElementsAttr attribute(const TensorData &data);
@@ -52,7 +52,7 @@ private:
   std::map<std::filesystem::path, std::pair<std::shared_ptr<const void>, llvm::ArrayRef<char>>> files;
 };
 
-/// Elements as integers or as floats, whatever the element type.
+/// Elements as integers or as floats, for any element type.
 llvm::SmallVector<int64_t> integersOf(mlir::DenseElementsAttr values);
 llvm::SmallVector<double> numbersOf(mlir::DenseElementsAttr values);
 

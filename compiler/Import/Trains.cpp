@@ -8,7 +8,7 @@ using Kind = ExportNotes::Kind;
 
 Trains::Trains(const onnx::GraphProto &graph, StringRef producer, const ImportOptions &options, TensorReader &reader)
     : options(options), notes(graph), fromPyTorch(producer == "pytorch") {
-  for (const auto &tensor : graph.initializer()) { // (the graph outlives this: nothing keeps the bytes)
+  for (const auto &tensor : graph.initializer()) { // the graph outlives this, so no owner is needed
     initializers.push_back({tensor.name(), reader.read(tensor, nullptr)});
     verdicts[tensor.name()];
   }
@@ -20,8 +20,7 @@ Trains::Trains(const onnx::GraphProto &graph, StringRef producer, const ImportOp
     verdicts[tensor.name] = decide(tensor);
 }
 
-//===- What the graph says
-//------------------------------------------------------------------------------------------===//
+//===- What the graph says ------------------------------------------------===//
 
 void Trains::findUses(const onnx::GraphProto &graph) {
   for (const auto &node : graph.node()) {
@@ -43,7 +42,7 @@ static std::string mergedWith(const std::string &keeper) {
   return textOf("the exporter merged it with '", keeper, "', which was equal: they would train as one");
 }
 
-/// Which initializers the exporter computed from parameters.
+/// Finds the initializers that the exporter computed from parameters.
 void Trains::findDerived() {
   for (const Initializer &tensor : initializers) {
     if (!tensor.isFloat() || notes.kindOf(tensor.name))
@@ -54,7 +53,8 @@ void Trains::findDerived() {
         if (notes.kindOf(source) == Kind::parameter)
           parameters.insert(source);
     } else if (!notes.hasSources() && tensor.data.type.getNumElements() > 1) {
-      for (const Use &use : usesOf(tensor.name)) // exporters that do not write down what they compute from
+      // for exporters that do not write the sources of computed initializers
+      for (const Use &use : usesOf(tensor.name))
         for (const std::string &parameter : parametersOf(CallNotes(*use.node)))
           if (!verdicts.count(parameter))
             parameters.insert(parameter);
@@ -66,7 +66,7 @@ void Trains::findDerived() {
   }
 }
 
-/// The module's parameters that a call takes, in the order of its arguments.
+/// The module's parameters among a call's arguments, in order.
 std::vector<std::string> Trains::parametersOf(const CallNotes &call) const {
   std::vector<std::string> parameters;
   for (const std::string &mention : call.mentions)
@@ -75,8 +75,8 @@ std::vector<std::string> Trains::parametersOf(const CallNotes &call) const {
   return parameters;
 }
 
-/// Parameters that the node's call takes and no initializer holds. The node takes others in their places, in the same
-/// order, or none.
+/// Finds parameters that the node's call uses but no initializer holds. The node uses others in their place, in the
+/// same order, or none.
 void Trains::findLostOf(const onnx::NodeProto &node, const CallNotes &call) {
   if (!options.batchNormTraining && isFoldedBatchNorm(node))
     return;
@@ -100,8 +100,9 @@ void Trains::findLostOf(const onnx::NodeProto &node, const CallNotes &call) {
   }
 }
 
-/// Parameters that a call of the module uses, and that no initializer holds. Tied parameters are none: the exported
-/// program mentions one of them only. TorchScript's exporter leaves a trace of what it merges, too.
+/// Finds parameters that a call of the module uses but no initializer holds. Tied parameters are not among them: the
+/// exported program mentions only one of them. TorchScript's exporter leaves Identity nodes for parameters that it
+/// merges.
 void Trains::findLost(const onnx::GraphProto &graph) {
   for (const auto &node : graph.node()) {
     if (notes.any()) {
@@ -115,10 +116,9 @@ void Trains::findLost(const onnx::GraphProto &graph) {
   }
 }
 
-//===- Flags
-//--------------------------------------------------------------------------------------------------------===//
+//===- Flags --------------------------------------------------------------===//
 
-/// A name against a pattern with * and ?.
+/// Whether a name matches a pattern with * and ?.
 static bool matches(StringRef pattern, StringRef name) {
   size_t p = 0, n = 0, star = StringRef::npos, resume = 0;
   while (n < name.size()) {
@@ -164,10 +164,9 @@ void Trains::readFlags() {
     apply("--train", pattern, TensorRole::parameter);
 }
 
-//===- Decisions
-//----------------------------------------------------------------------------------------------------===//
+//===- Decisions ----------------------------------------------------------===//
 
-/// Inputs of operators that say how they work.
+/// Whether an input is an option of the operator.
 static bool isOption(const onnx::NodeProto &node, int input) {
   StringRef type = node.op_type();
   return (type == "Dropout" && input == 1) || (type == "Resize" && input > 0) || (type == "Upsample" && input == 1) ||
@@ -178,7 +177,7 @@ static bool isClassWeight(const onnx::NodeProto &node, int input) {
   return input == 2 && (node.op_type() == "SoftmaxCrossEntropyLoss" || node.op_type() == "NegativeLogLikelihoodLoss");
 }
 
-/// Whether the operators that use a tensor leave nothing to decide.
+/// Whether the role of a tensor follows from the operators that use it.
 bool Trains::decideByUse(const Initializer &tensor, Verdict &verdict) const {
   const auto &all = usesOf(tensor.name);
   auto isStatistics = [](const Use &use) { return use.node->op_type() == "BatchNormalization" && use.input >= 3; };
@@ -232,14 +231,15 @@ Trains::Verdict Trains::decideFolded() const {
           "the exporter folded batch norm into it", true};
 }
 
-/// An initializer that is no tensor of the module: the exporter computed it.
+/// The verdict for an initializer that is no tensor of the module: the exporter computed it.
 Trains::Verdict Trains::decideComputed(const Initializer &tensor) const {
   auto from = behind.find(tensor.name);
   if (foldsBatchNorm(tensor.name))
     return decideFolded();
   if (from == behind.end() && notes.sourcesOf(tensor.name))
     return {TensorRole::constant, "the exporter computed it from constants and buffers"};
-  if (from == behind.end()) // without calls, another tool has made it, or has removed its notes
+  // Without calls, another tool computed it or removed its notes.
+  if (from == behind.end())
     return hasCalls ? Verdict{TensorRole::constant, "a constant: no module owns it"} : decideByName(tensor);
   std::string names = "'" + llvm::join(from->second, "', '") + "'";
   const std::string &parameter = from->second[0];
@@ -254,7 +254,7 @@ Trains::Verdict Trains::decideComputed(const Initializer &tensor) const {
   return {TensorRole::parameter, textOf(names, " transposed or reshaped by the exporter"), true};
 }
 
-/// PyTorch's operators whose decompositions transpose or reshape their parameters, and do nothing else with them.
+/// PyTorch's operators whose decompositions only transpose or reshape their parameters.
 static bool isLinearInItsParameters(StringRef target) {
   static const std::set<StringRef> known = {"addmm",
                                             "bmm",
@@ -312,7 +312,7 @@ Trains::Verdict Trains::decideByName(const Initializer &tensor) const {
   return {TensorRole::parameter, "a floating-point initializer; its name says nothing", true};
 }
 
-/// Whether all users take the tensor where modules have their weights.
+/// Whether all users read the tensor at the input where modules have their weights.
 bool Trains::isWeightOfItsUsers(const std::string &name) const {
   static const std::set<StringRef> anywhere = {"MatMul", "Gemm", "Einsum"};
   static const std::set<StringRef> behindFirst = {"Conv",
@@ -331,11 +331,12 @@ bool Trains::isWeightOfItsUsers(const std::string &name) const {
   });
 }
 
-/// A name that an exporter made up, without notes: TorchScript's constant folding, or a file whose notes were removed.
+/// The verdict for a name that an exporter made up, without notes: by TorchScript's constant folding, or in a file
+/// whose notes were removed.
 Trains::Verdict Trains::decideMadeUp(const Initializer &tensor) const {
   if (foldsBatchNorm(tensor.name))
     return decideFolded();
-  bool isFolded = StringRef(tensor.name).starts_with("onnx::"); // by TorchScript's, whose numbers are no initializers
+  bool isFolded = StringRef(tensor.name).starts_with("onnx::"); // by TorchScript; its numbers are no initializers
   if (tensor.data.type.getNumElements() == 1 && !isFolded)
     return {TensorRole::constant, "one number that the exporter named", true};
   if (!isWeightOfItsUsers(tensor.name))
@@ -348,8 +349,7 @@ Trains::Verdict Trains::decideMadeUp(const Initializer &tensor) const {
   return {TensorRole::parameter, "a weight that the exporter computed and named", true};
 }
 
-//===- Answers
-//------------------------------------------------------------------------------------------------------===//
+//===- Answers ------------------------------------------------------------===//
 
 StringRef divisi::compiler::nameOf(TensorRole role) {
   switch (role) {
@@ -403,7 +403,7 @@ std::vector<std::string> Trains::conclude() const {
     else
       trained.push_back(row.name);
   }
-  constexpr size_t shown = 8; // of a fresh transformer hundreds are open, for one reason
+  constexpr size_t shown = 8; // a fresh transformer has hundreds of undecided tensors for one reason
   if (open.size() > shown) {
     std::string more = textOf("and ", open.size() - shown, " more");
     open.resize(shown), names.resize(shown);

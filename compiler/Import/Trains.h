@@ -5,23 +5,23 @@
 
 namespace divisi::compiler {
 
-/// Decides once for each initializer of a file whether it trains: by the flags, by what the exporter wrote beside it,
-/// or else by names and numbers. Knows the parameters that an exporter has left out of the file, too.
+/// Decides for each initializer of a file whether it is trained: by the flags, by what the exporter wrote about it, or
+/// else by names and numbers. Also finds the parameters that an exporter has left out of the file.
 class Trains {
 public:
   struct Verdict {
     TensorRole role = TensorRole::constant;
     std::string reason{};
-    bool isGuess = false; // the file does not say it
+    bool isGuess = false; // not from the file
   };
 
-  /// Throws ImportError for tensors that cannot be read and flags that do not fit the file.
+  /// Throws ImportError for tensors that cannot be read and for flags that do not fit the file.
   Trains(const onnx::GraphProto &graph, llvm::StringRef producer, const ImportOptions &options, TensorReader &reader);
 
   const Verdict &of(const std::string &name) const { return verdicts.at(name); }
-  /// All initializers in the file's order, then parameters that it lacks.
+  /// All initializers in the file's order, then the parameters that the file lacks.
   std::vector<TensorListing> listing() const;
-  /// Warnings about what was guessed. Fails if something is undecided.
+  /// Warnings about all guesses. Fails if a tensor is undecided.
   std::vector<std::string> conclude() const;
 
 private:
@@ -56,17 +56,17 @@ private:
   const ImportOptions &options;
   const ExportNotes notes;
   const bool fromPyTorch;
-  bool hasCalls = false; // whether nodes say of which calls they are
+  bool hasCalls = false; // whether nodes have notes about their calls
   std::vector<Initializer> initializers;
   std::map<std::string, std::vector<Use>> uses;
-  std::map<std::string, std::vector<std::string>> behind;  // initializer: parameters that it was computed from
-  std::map<std::string, std::vector<std::string>> derived; // the other way
-  std::map<std::string, std::string> lost;                 // parameter that the file lacks: what became of it
+  std::map<std::string, std::vector<std::string>> behind;  // by initializer: the parameters from which it was computed
+  std::map<std::string, std::vector<std::string>> derived; // by parameter: the initializers computed from it
+  std::map<std::string, std::string> lost;                 // by parameter that the file lacks: the reason
   std::map<std::string, Verdict> byFlag;
   std::map<std::string, Verdict> verdicts; // of every initializer
 };
 
-/// How to export so that the file holds what the module trains.
+/// How to export a file with all parameters that the module trains.
 inline constexpr const char *exportAdvice =
     "export the module in train() with torch.onnx.export(model, args, \"model.onnx\", dynamo=True, optimize=False), or "
     "with dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False";

@@ -11,10 +11,10 @@ void ModelImporter::eraseUnused() {
       op.erase();
 }
 
-/// The largest result that is folded for the sake of a readable module.
+/// The largest constant that is folded, for a more readable module.
 static constexpr int64_t maxFolded = 64;
 
-/// Scalar arithmetic on constants, and what repeats its results.
+/// Folds operations on constants whose results are small, and broadcasts of splats.
 void ModelImporter::foldSmallConstants() {
   for (Operation &op : llvm::make_early_inc_range(*builder.getInsertionBlock())) {
     bool isKnown = op.getNumOperands() > 0 && op.getNumResults() == 1 &&
@@ -38,8 +38,7 @@ void ModelImporter::foldSmallConstants() {
   builder.setInsertionPointToEnd(builder.getInsertionBlock());
 }
 
-//===- Weights and skeleton
-//-----------------------------------------------------------------------------------------===//
+//===- Weights and skeleton -----------------------------------------------===//
 
 std::vector<Weight> ModelImporter::takeWeights() {
   std::vector<Weight> weights;
@@ -49,7 +48,7 @@ std::vector<Weight> ModelImporter::takeWeights() {
   return weights;
 }
 
-/// Takes the weights' own bytes out of the model, and the model without them as the file's bytes.
+/// Moves the bytes of weights out of the model, and serialises the model without them.
 std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights) {
   std::map<std::string, Weight *> taken;
   for (Weight &weight : weights)
@@ -72,7 +71,7 @@ std::string ModelImporter::takeSkeleton(std::vector<Weight> &weights) {
   return model->SerializePartialAsString();
 }
 
-/// A skeleton has no files beside it.
+/// Inlines external data, because a skeleton has no files beside it.
 void ModelImporter::inlineExternal(onnx::TensorProto &tensor) {
   TensorData data = reader.read(tensor, nullptr);
   if (data.missing)

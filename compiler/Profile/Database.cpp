@@ -18,10 +18,10 @@ using namespace divisi::compiler;
 namespace json = llvm::json;
 using llvm::StringRef;
 
-/// Files larger than this are no profiles.
+/// Larger files are no profiles.
 static constexpr size_t mostBytes = 256 << 20;
 
-/// Deeper than these nest.
+/// The nesting depth beyond which a file is no profile.
 static constexpr int mostNesting = 16;
 
 static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(const std::string &file) {

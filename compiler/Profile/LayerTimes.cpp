@@ -16,7 +16,7 @@ using llvm::StringRef;
 
 namespace {
 
-/// The first of the nodes that an operation or a call comes from.
+/// The first of the nodes of an operation or a call.
 std::string firstNode(StringRef names) { return names.split(' ').first.str(); }
 
 class Layers {
@@ -25,7 +25,7 @@ public:
 
   LayerProfile sizes() {
     LayerProfile profile;
-    std::vector<int> maker(problem.tensors.size(), -1); // the layer that makes a tensor
+    std::vector<int> maker(problem.tensors.size(), -1); // by tensor: the layer that computes it
     std::set<int> counted;
     for (int i = 0; i <= groups.loss; ++i) {
       const Problem::Op &op = problem.ops[i];
@@ -56,7 +56,7 @@ public:
     return profile;
   }
 
-  /// The layer of a call's nodes; -1 for the update and others.
+  /// The layer of a call's nodes; -1 for those of the update and others.
   int layerOf(StringRef names) const {
     auto it = numbers.find(firstNode(names));
     return it == numbers.end() ? -1 : it->second;
@@ -95,7 +95,7 @@ llvm::Expected<LayerProfile> compiler::layerTimes(const Problem &problem, const 
     int layer = layers.layerOf(*name);
     if (layer < 0)
       continue;
-    // The kernel of the loss has its gradient, too.
+    // The kernel of the loss also computes its gradient.
     bool both = !backward && profile.layers[layer].name == loss;
     backward |= both;
     double milliseconds = *time * 1e-3 * (both ? 0.5 : 1);

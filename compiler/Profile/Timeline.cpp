@@ -15,7 +15,7 @@ struct Device {
   std::map<int64_t, double> done; // when each collective ends
 };
 
-/// Runs a device until it waits for a message that nobody has sent yet.
+/// Runs each device until it waits for a message that has not been sent yet.
 class Timeline {
 public:
   explicit Timeline(const std::vector<std::vector<TimedCall>> &lists) {

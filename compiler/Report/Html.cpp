@@ -16,7 +16,7 @@ void compiler::printHtml(const llvm::json::Object &report, llvm::raw_ostream &ou
   llvm::raw_string_ostream(json) << llvm::json::Value(llvm::json::Object(report));
   auto [head, tail] = StringRef(page).split("%REPORT%");
   out << head;
-  // Names may hold "</script>" or "<!--"; in JSON, a '<' stands in strings only.
+  // Names may contain "</script>" or "<!--"; in JSON, '<' occurs in strings only.
   for (char c : json)
     if (c == '<')
       out << "\\u003c";

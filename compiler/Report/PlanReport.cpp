@@ -13,7 +13,7 @@ namespace json = llvm::json;
 
 namespace {
 
-/// How many plans compete for the break-evens, and how many parameters and shardings of them are tried.
+/// The number of plans that are compared for the break-evens, and of parameters whose other shardings are tried.
 constexpr size_t mostRivals = 6, mostParameters = 12;
 
 const char *nameOf(Prediction::Phase phase) {
@@ -28,7 +28,7 @@ std::string inMilliseconds(double seconds) {
   return text;
 }
 
-/// Why a plan is not the best, in words.
+/// The reason why a plan is not the best.
 std::string whyNot(const Candidate &candidate, const Candidate &best, const Cluster &cluster) {
   if (!candidate.fits) {
     std::string text;
@@ -50,7 +50,7 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
   return text;
 }
 
-/// What JSON can hold: names come from files.
+/// Text that is valid in JSON: names come from files.
 std::string utf8(const std::string &name) { return json::isUTF8(name) ? name : json::fixUTF8(name); }
 
 json::Object describeMemory(const Prediction::Memory &memory, const Problem &problem) {
@@ -103,7 +103,7 @@ json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
   return layers;
 }
 
-/// A name without the numbers that stand alone between its words: layers that repeat are told of once.
+/// A name without the numbers between its words: repeated layers are described once.
 std::string sortOf(llvm::StringRef name) {
   auto separates = [](char c) { return c == '.' || c == '/' || c == '_'; };
   std::string sort;
@@ -118,7 +118,7 @@ std::string sortOf(llvm::StringRef name) {
   return sort;
 }
 
-/// The parameters and how they lie; for the largest of each sort, what the best plan with another sharding takes.
+/// The parameters and their shardings; for the largest of each sort, the time of the best plan with another sharding.
 json::Array describeParameters(const ModuleCandidate &candidate) {
   const Problem &problem = candidate.planner->problem;
   std::vector<int> parameters;

@@ -13,7 +13,7 @@ using llvm::StringRef;
 namespace {
 
 double number(const json::Object &object, StringRef key) { return object.getNumber(key).value_or(0); }
-/// Without control characters: names come from files, and go to a terminal.
+/// A text without control characters: names come from files and are printed on a terminal.
 std::string text(const json::Object &object, StringRef key) {
   std::string result = object.getString(key).value_or("").str();
   std::replace_if(
@@ -33,7 +33,7 @@ std::string joined(const json::Array &array) {
   return result;
 }
 
-/// Three digits and a prefix: "1.23 GB".
+/// Three digits and a unit prefix: "1.23 GB".
 std::string scaled(double value, StringRef unit) {
   static constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P"};
   int step = 0;
@@ -56,7 +56,7 @@ std::string share(double value) {
   return result;
 }
 
-/// What measured times say of a plan, if there are some.
+/// A plan's time by measured times; "" if there are none.
 std::string measured(const json::Object &plan) {
   auto time = plan.getNumber("measured_ms");
   return time ? " (measured times: " + milliseconds(*time) + " ms)" : "";
@@ -72,14 +72,14 @@ void row(llvm::raw_ostream &out, const std::vector<std::pair<std::string, int>> 
 }
 } // namespace
 
-/// A table of pipelines, and where the stages of the best begin.
+/// Prints a table of pipelines, and the first nodes of the best pipeline's stages.
 static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_ostream &out) {
   if (pipelines.empty()) {
     out << "\nno pipeline: the batch must divide into microbatches, and the model have as many nodes as stages\n";
     return;
   }
   llvm::ArrayRef<json::Value> shown(pipelines.data(), std::min(most, pipelines.size()));
-  int width = 52; // of names: stages that differ have longer ones
+  int width = 52; // of names; stages that differ have longer ones
   for (const json::Value &value : shown)
     width = std::max(width, (int)text(*value.getAsObject(), "name").size());
   out << "\n";
@@ -101,7 +101,7 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
     out << "\nstages of the best begin at " << cuts << "\n";
 }
 
-/// A table of the plans, what would fit if nothing does, and the optimality gap of the best.
+/// Prints a table of the plans, suggestions if nothing fits, and the optimality gap of the best plan.
 static void printRanking(const json::Object &report, size_t most, llvm::raw_ostream &out) {
   out << "\n";
   row(out, {{"#", -2},

@@ -11,14 +11,15 @@ using namespace divisi;
 using namespace divisi::dist;
 
 namespace {
-/// `#data-_-sum-model` for #dist.shard<"data", _, sum "model">: named by content, so that dumps can be compared.
+/// Prints `#data-_-sum-model` for #dist.shard<"data", _, sum "model">. Aliases are named by content, so that dumps can
+/// be compared.
 struct Aliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attr, raw_ostream &os) const final {
     auto shard = dyn_cast<ShardAttr>(attr);
     if (!shard)
       return AliasResult::NoAlias;
-    auto axes = [&](ArrayAttr list) { // of the characters, an alias keeps only letters, digits and $_-
+    auto axes = [&](ArrayAttr list) { // an alias may contain letters, digits and $_-
       if (list.empty())
         os << "_";
       llvm::interleave(
@@ -40,12 +41,12 @@ void DistDialect::initialize() {
   addInterfaces<Aliases>();
 }
 
-/// Whether an operation may meet sharded types.
+/// Whether an operation may have operands and results of sharded types.
 static bool knowsShardings(Operation *op) {
   return isa<ShardingRuleInterface, ReshardOp>(op) || op->hasTrait<OpTrait::IsTerminator>();
 }
 
-/// `dist.mesh` on a function closes it: whatever meets a sharded type inside must know what that means.
+/// Verifies a function with `dist.mesh`: every operation inside with a sharded type must support shardings.
 static LogicalResult verifyPlanned(Operation *op, MeshAttr attr) {
   Mesh mesh = toMesh(attr);
   auto function = dyn_cast<FunctionOpInterface>(op);
@@ -78,7 +79,7 @@ static LogicalResult verifyPlanned(Operation *op, MeshAttr attr) {
   return failure(walked.wasInterrupted());
 }
 
-/// More than any pipeline has.
+/// A limit far above any pipeline.
 static constexpr int64_t mostStages = 65536;
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
@@ -184,7 +185,7 @@ FailureOr<RankedTensorType> dist::localType(RankedTensorType type, const Mesh &m
     return RankedTensorType::get(type.getShape(), type.getElementType());
   if (!type.hasStaticShape())
     return error() << "the size of a sharded tensor must be known: " << type, failure();
-  // A type that was built without checks has not been verified: do it here.
+  // A type that was built without checks has not been verified before.
   if (failed(shard.verifyEncoding(type.getShape(), type.getElementType(), error)) ||
       failed(ShardAttr::verify(error, shard.getDims(), shard.getKind(), shard.getPending())))
     return failure();

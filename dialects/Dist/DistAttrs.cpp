@@ -18,10 +18,10 @@ void DistDialect::registerAttributes() {
       >();
 }
 
-//===- #dist.mesh
-//---------------------------------------------------------------------------------------------------===//
+//===- #dist.mesh ---------------------------------------------------------===//
 
-/// Devices that a mesh may have: far more than a machine has, and products stay small.
+/// The largest number of devices of a mesh: far more than any machine has, and small enough that products do not
+/// overflow.
 static constexpr int64_t mostDevices = 1 << 20;
 
 Attribute MeshAttr::parse(AsmParser &p, Type) {
@@ -62,8 +62,7 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> error, ArrayRe
   return success();
 }
 
-//===- #dist.shard
-//--------------------------------------------------------------------------------------------------===//
+//===- #dist.shard --------------------------------------------------------===//
 
 static ParseResult parseAxes(AsmParser &p, SmallVectorImpl<Attribute> &axes) {
   do {

@@ -21,8 +21,7 @@ void DistDialect::registerOperations() {
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-//===- reshard
-//------------------------------------------------------------------------------------------------------===//
+//===- reshard ------------------------------------------------------------===//
 
 LogicalResult ReshardOp::verify() {
   auto from = typeOf(getInput()), to = typeOf(getResult());
@@ -44,10 +43,9 @@ LogicalResult ReshardOp::verify() {
 
 OpFoldResult ReshardOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
 
-//===- pipelines
-//----------------------------------------------------------------------------------------------------===//
+//===- pipelines ----------------------------------------------------------===//
 
-/// Minibatches of an asynchronous schedule.
+/// The largest number of minibatches in flight in an asynchronous schedule.
 static constexpr int64_t mostInFlight = 4096;
 
 LogicalResult ScheduleOp::verify() {
@@ -72,10 +70,9 @@ LogicalResult ScheduleOp::verify() {
   return success();
 }
 
-//===- collectives
-//--------------------------------------------------------------------------------------------------===//
+//===- collectives --------------------------------------------------------===//
 
-/// The number of devices of the group, or an error.
+/// The number of devices of the group; fails with an error at the operation.
 static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {
   auto function = op->getParentOp();
   while (function && !function->hasAttr(names::partitioned))
@@ -95,7 +92,7 @@ static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {
   return mesh.parts(list);
 }
 
-/// Whether `to` is `from` with dimension `dim` multiplied by `times` and divided by `by`.
+/// Verifies that `to` is `from` with dimension `dim` multiplied by `times` and divided by `by`.
 static LogicalResult verifyScaled(Operation *op, RankedTensorType from, RankedTensorType to, int64_t dim, int64_t times,
                                   int64_t by) {
   SmallVector<int64_t> shape(from.getShape());

@@ -36,7 +36,7 @@ FactorAxes dist::factorsOf(const Mesh &mesh, const ShardingRule &rule, const Sha
 std::optional<Axes> dist::factorsToAxes(const Mesh &mesh, const ShardingRule &rule, ArrayRef<int> factors,
                                         const FactorAxes &perFactor) {
   Axes axes;
-  bool open = false; // a more major factor is not split entirely
+  bool open = false; // a more major factor is not completely sharded
   for (int factor : factors) {
     if (open && !perFactor[factor].empty())
       return std::nullopt;
@@ -85,7 +85,8 @@ bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes 
       seen.push_back(axis);
     }
   }
-  // Types must say the same again: an axis of one device, for instance, may be read as splitting another factor.
+  // The factors must give the types' shardings again: an axis of one device, for instance, may be taken for another
+  // factor's.
   auto fits = [&](const ShardingRule::Dims &dims) {
     return llvm::all_of(dims, [&](llvm::ArrayRef<int> factors) {
       auto axes = factorsToAxes(mesh, rule, factors, perFactor);

@@ -3,38 +3,39 @@
 
 namespace divisi::dist {
 
-/// What an operation splits: the axes of each factor of its rule.
+/// The sharding of an operation: the axes of each factor of its rule.
 using FactorAxes = llvm::SmallVector<Axes>;
 
-/// Divides the axes of one dimension among its factors (major to minor): a factor takes axes while they divide it, and
-/// a minor factor is split only when the more major ones are split entirely. False if that cannot be done.
+/// Distributes the axes of one dimension over its factors (major to minor): a factor takes axes while they divide it,
+/// and a minor factor takes some only if the more major factors are completely sharded. Returns false if this is
+/// impossible.
 bool axesToFactors(const Mesh &mesh, const ShardingRule &rule, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
                    llvm::MutableArrayRef<Axes> perFactor);
 
-/// The axes of every factor as one tensor's sharding says them. A dimension whose split cuts through its factors says
-/// nothing.
+/// The axes of every factor that follow from one tensor's sharding. A dimension whose sharding does not match its
+/// factors is ignored.
 FactorAxes factorsOf(const Mesh &mesh, const ShardingRule &rule, const ShardingRule::Dims &dims,
                      const Sharding &sharding);
 
-/// The axes of one dimension, given those of the factors. Nothing if a minor factor is split while a major one is not
-/// entirely, which no contiguous split says.
+/// The axes of one dimension that follow from those of its factors. Null if a minor factor is sharded while a major one
+/// is not completely, because such a sharding is not contiguous.
 std::optional<Axes> factorsToAxes(const Mesh &mesh, const ShardingRule &rule, llvm::ArrayRef<int> factors,
                                   const FactorAxes &perFactor);
 
-/// The split of a whole tensor with these factors by dimension, without pending axes.
+/// The sharding of a tensor with these factors in each dimension, without pending axes.
 std::optional<Sharding> shardingOf(const Mesh &mesh, const ShardingRule &rule, const ShardingRule::Dims &dims,
                                    const FactorAxes &perFactor);
 
-/// Axes over which the results are partial because contracted factors are split (sorted), and how they combine. Nothing
-/// if factors with different reductions are split.
+/// The axes over which results are partial because contracted factors are sharded (sorted), and how they are combined.
+/// Null if factors with different reductions are sharded.
 std::optional<std::pair<Axes, Reduction>> contractedAxes(const ShardingRule &rule, const FactorAxes &perFactor);
 
-/// Whether every factor may be split so: not whole, divisible, no axis for two factors, every tensor's dimensions can
-/// say it, and partial results of one kind only.
+/// Whether the factors may be sharded in this way: none is `whole`, all sizes divide, no axis shards two factors, every
+/// tensor's sharding can express it, and all partial results have the same reduction.
 bool isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes &perFactor);
 
-/// Which axes may stay pending through an operation, given the shardings of its operands: those that all operands
-/// (linear in all) or exactly one (linear in each) are pending over. None if that is not allowed.
+/// The axes that may stay pending through an operation with operands of these shardings: those over which all operands
+/// (linear in all) or exactly one operand (linear in each) are pending. Empty if the rule allows none.
 Axes passingAxes(const ShardingRule &rule, llvm::ArrayRef<Sharding> operands, Reduction &kind);
 
 } // namespace divisi::dist

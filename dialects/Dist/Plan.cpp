@@ -7,7 +7,7 @@ using namespace divisi::dist;
 ParseResult dist::parsePlanFormat(OpAsmParser &parser, IntegerAttr &format) {
   auto loc = parser.getCurrentLocation();
   int64_t number = 1;
-  if (std::string hash; failed(parser.parseOptionalString(&hash))) { // which stood first in format 1
+  if (std::string hash; failed(parser.parseOptionalString(&hash))) { // format 1 began with it
     if (parser.parseKeyword("format"))
       return failure();
     loc = parser.getCurrentLocation();

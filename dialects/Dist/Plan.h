@@ -9,12 +9,13 @@
 namespace divisi::dist {
 /// The version of the text of plans that this compiler reads and writes.
 inline constexpr int64_t planFormat = 2;
-/// `format N` of a plan's text. Another version is refused at once: the rest of the text may be anything.
+/// Parses `format N` of a plan's text. Another version is refused immediately, because the rest of the text may be
+/// anything.
 mlir::ParseResult parsePlanFormat(mlir::OpAsmParser &parser, mlir::IntegerAttr &format);
 void printPlanFormat(mlir::OpAsmPrinter &printer, PlanOp, mlir::IntegerAttr format);
 } // namespace divisi::dist
 
 namespace divisi::dist::names {
-/// On a plan for the devices of a stage: the pipeline, {stages, chunks, microbatches, schedule, cuts}.
+/// Attribute of a plan for the devices of a stage: the pipeline, {stages, chunks, microbatches, schedule, cuts}.
 inline constexpr llvm::StringLiteral pipeline = "pipeline";
 } // namespace divisi::dist::names

@@ -22,7 +22,7 @@ private:
     return now.dims[d].size() <= want.dims[d].size() &&
            ArrayRef<int>(want.dims[d]).take_front(now.dims[d].size()) == ArrayRef<int>(now.dims[d]);
   }
-  /// The dimension that lacks the axis next, or -1.
+  /// The dimension that needs this axis next; -1: none does.
   int place(int axis) const {
     for (size_t d = 0; d < now.dims.size(); ++d)
       if (onTheWay(d) && now.dims[d].size() < want.dims[d].size() && want.dims[d][now.dims[d].size()] == axis)
@@ -62,7 +62,7 @@ private:
           add(Kind::allToAll, {axis}, (int)d, to);
           now.dims[to].push_back(axis);
         } else if (!steps.empty() && steps.back().kind == Kind::allGather && steps.back().dim == (int)d) {
-          steps.back().axes.insert(steps.back().axes.begin(), axis); // more major: one collective over both
+          steps.back().axes.insert(steps.back().axes.begin(), axis); // more major: one collective over both axes
         } else {
           add(Kind::allGather, {axis}, (int)d);
         }

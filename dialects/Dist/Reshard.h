@@ -3,14 +3,14 @@
 
 namespace divisi::dist {
 
-/// One step from a sharding to another, on local values.
+/// One step from one sharding to another, on local values.
 struct ReshardStep {
   enum class Kind {
     allReduce,     // combines what is pending over `axes`
-    reduceScatter, // the same; each device keeps its piece of dimension `dim`
-    allGather,     // joins the pieces of dimension `dim`
-    allToAll,      // joins the pieces of dimension `dim` and splits dimension `to`
-    slice          // keeps the own piece of dimension `dim`: no communication
+    reduceScatter, // the same, and each device keeps its shard of dimension `dim`
+    allGather,     // gathers the shards of dimension `dim`
+    allToAll,      // gathers the shards of dimension `dim` and shards dimension `to`
+    slice          // keeps the device's shard of dimension `dim`: no communication
   };
   Kind kind;
   Axes axes;
@@ -18,12 +18,13 @@ struct ReshardStep {
   Reduction reduction = Reduction::sum;
 };
 
-/// The collectives that a reshard becomes: the one list that the planner prices and the partitioner writes. Reductions
-/// come first (scattered where the axis is what a dimension lacks next), then minor axes that must go (exchanged if
-/// their new place is ready, else gathered), then slices. `to` may keep pending axes of `from`, but not add any.
+/// The collectives of a reshard, both for the planner, which predicts their times, and for the partitioner, which
+/// writes them. Reductions come first (a reduce_scatter if a dimension needs the axis next), then minor axes that must
+/// be removed (an all_to_all if another dimension needs the axis next, else an all_gather), then slices. `to` may keep
+/// pending axes of `from`, but not add any.
 std::vector<ReshardStep> planReshard(const Sharding &from, const Sharding &to);
 
-/// Bytes that a step is about on one device: its local input, or for an all_gather its local output; 0 for a slice.
+/// The bytes of a step on one device: of its local operand, for an all_gather of its local result; 0 for a slice.
 /// `local`, the bytes of the value before the step, becomes those after it.
 int64_t bytesOfStep(const Mesh &mesh, const ReshardStep &step, int64_t &local);
 

@@ -17,7 +17,7 @@ enum class Reduction { sum = 0, max = 1, min = 2 };
 /// Positions of mesh axes, major to minor.
 using Axes = llvm::SmallVector<int, 2>;
 
-/// Devices in a grid with named axes. Device numbers are row-major: the last axis is the fastest.
+/// A device mesh with named axes. Device numbers are row-major: the last axis varies fastest.
 struct Mesh {
   struct Axis {
     std::string name;
@@ -31,7 +31,7 @@ struct Mesh {
         return i;
     return std::nullopt;
   }
-  /// Number of parts that a split over these axes makes.
+  /// The number of shards along these axes.
   int64_t parts(llvm::ArrayRef<int> list) const {
     int64_t product = 1;
     for (int axis : list)
@@ -46,8 +46,8 @@ struct Mesh {
   }
 };
 
-/// How a tensor lies on a mesh: the axes that each dimension is split over, and the axes over which the devices' values
-/// must still be combined (sorted by position).
+/// The sharding of a tensor on a mesh: the axes along which each dimension is sharded, and the axes over which the
+/// devices' values are partial and still to be combined (sorted by position).
 struct Sharding {
   llvm::SmallVector<Axes, 4> dims;
   Axes pending;
@@ -61,7 +61,7 @@ struct Sharding {
   bool replicated() const {
     return pending.empty() && llvm::all_of(dims, [](const Axes &axes) { return axes.empty(); });
   }
-  /// Whether an axis splits some dimension.
+  /// Whether an axis shards some dimension.
   bool splits(int axis) const {
     return llvm::any_of(dims, [&](const Axes &axes) { return llvm::is_contained(axes, axis); });
   }

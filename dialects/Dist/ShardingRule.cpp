@@ -56,13 +56,14 @@ ShardingRule ShardingRule::reshape(Operation *op) {
   rule.linear = Linear::movement;
   ArrayRef<int64_t> from = shapeOf(op->getOperand(0)), to = shapeOf(op->getResult(0));
   Dims source(from.size()), target(to.size());
-  // Walk both shapes from the major end; where one dimension divides the other's rest, that is a common factor.
+  // Goes through both shapes from the major end. Where one dimension divides what is left of the other, it is a common
+  // factor.
   size_t i = 0, j = 0;
   int64_t a = from.empty() ? 1 : from[0], b = to.empty() ? 1 : to[0];
   while (i < from.size() && j < to.size()) {
     int64_t common = std::min(a, b);
     if (common == 0 || a % common || b % common)
-      break; // sizes that do not nest: the remaining dimensions are never split
+      break; // sizes that do not nest: the remaining dimensions are never sharded
     if (common > 1) {
       int factor = rule.addFactor("f" + std::to_string(rule.factors.size()), common);
       source[i].push_back(factor);

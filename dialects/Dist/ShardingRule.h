@@ -9,49 +9,49 @@ namespace divisi::dist {
 enum class Linear {
   no,      // relu, softmax
   all,     // f(x + x', y + y') = f(x, y) + f(x', y'): add, reduce_sum
-  each,    // linear in every operand while the others are held: matmul, mul
+  each,    // linear in each operand while the others are constant: matmul, mul
   movement // moves elements: commutes with every reduction: transpose, reshape
 };
 
-/// Factors are the independent index dimensions of an operation: `matmul: (b m k), (b k n) -> (b m n), sum k`.
-/// A dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (windows
-/// with a stride), or has none: it is never split.
+/// Factors are the independent index dimensions of an operation: `matmul: (b m k), (b k n) -> (b m n), sum k`. A
+/// dimension is the product of a list of factors, major to minor (reshape), or a multiple of its one factor (strided
+/// windows), or has no factor and is never sharded.
 struct ShardingRule {
   struct Factor {
     std::string name;
     int64_t size = 1;
-    std::optional<Reduction> reduction = std::nullopt; // how results combine when this contracted factor is split
-    bool whole = false;                                // may not be split
-    bool indexed = false;                              // reached through indices (a table's rows): not iterated over
-    bool windowed = false; // pieces need a border of their neighbours' (convolution): the size may not grow
-    int64_t least = 1;     // the smallest size of a piece
+    std::optional<Reduction> reduction = std::nullopt; // of partial results, if this contracted factor is sharded
+    bool whole = false;                                // may not be sharded
+    bool indexed = false;                              // accessed through indices (a table's rows), not iterated over
+    bool windowed = false; // shards need borders of their neighbours (convolution); not padded
+    int64_t least = 1;     // the smallest size of a shard
   };
   using Dims = llvm::SmallVector<llvm::SmallVector<int, 1>, 4>;
 
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<Dims> operands, results;
   Linear linear = Linear::no;
-  /// An operand that the contraction adds to (scatter_add): it must be partial over the same axes as the result. -1:
+  /// The operand to which the contraction adds (scatter_add): it must be partial over the same axes as the result. -1:
   /// none.
   int accumulator = -1;
-  /// The result is zero everywhere: a pending sum over any axes.
+  /// The result is zero everywhere, so that it may be pending over any axes.
   bool zero = false;
 
   ShardingRule() = default;
-  /// "m k, k n -> m n" for the operation `op`, from whose types the sizes come unless the text has them. "." is a dimension
-  /// without factor, "g*i" one of several, "()" a scalar, and "*" a tensor none of whose dimensions has a factor. Clauses may follow:
-  /// " | m=4 k=8" sizes, " | sum k" contracted factors (or max, min), " | whole k", " | indexed k", " | windowed k",
-  /// " | least k=2", " | linear each" (or all, movement), " | accumulates #0", " | zero".
+  /// Parses "m k, k n -> m n" for the operation `op`. The sizes are those of its types unless the text has sizes. "." is
+  /// a dimension without factor, "g*i" a dimension of several factors, "()" a scalar, and "*" a tensor without factors.
+  /// Clauses may follow: " | m=4 k=8" sizes, " | sum k" contracted factors (or max, min), " | whole k", " | indexed k",
+  /// " | windowed k", " | least k=2", " | linear each" (or all, movement), " | accumulates #0", " | zero".
   ShardingRule(llvm::StringRef text, mlir::Operation *op);
-  /// The rule in that form, with all sizes and every clause that holds; the constructor makes the same rule of it.
+  /// The rule as such a text, with all sizes and all clauses that apply. The constructor parses it to the same rule.
   std::string str() const;
-  /// The same factors d0, d1, ... through every operand and result.
+  /// The same factors d0, d1, ... in every operand and result.
   static ShardingRule elementwise(mlir::Operation *op, Linear linear = Linear::no);
-  /// Each result dimension d comes from operand dimension `source[d]` (-1: from none), for operands of one shape.
+  /// Each result dimension d has the factor of operand dimension `source[d]` (-1: none), for operands of one shape.
   static ShardingRule gather(mlir::Operation *op, llvm::ArrayRef<int64_t> source, Linear linear = Linear::movement);
-  /// Row-major reshape: common factors of both shapes.
+  /// Row-major reshape: the common factors of both shapes.
   static ShardingRule reshape(mlir::Operation *op);
-  /// Reduction over `dims`, which the result lacks.
+  /// Reduction over `dims`, which the result does not have.
   static ShardingRule reduce(mlir::Operation *op, llvm::ArrayRef<int64_t> dims, std::optional<Reduction> kind);
 
   ShardingRule &contract(llvm::StringRef name, Reduction kind);
@@ -66,28 +66,28 @@ struct ShardingRule {
     return *this;
   }
   int addFactor(llvm::StringRef name, int64_t size);
-  /// The position of a factor, or -1.
+  /// The position of a factor; -1 if there is none of this name.
   int indexOf(llvm::StringRef name) const;
-  /// The position of a factor, which is added if there is none of the name.
+  /// The position of a factor; adds it if there is none of this name.
   int find(llvm::StringRef name);
 };
 
 class ShardingRuleInterface;
-/// The verifier of every operation with a rule: shardings of operands and results agree factor by factor, and what is
-/// partial is said to be pending. Errors name the factor, the dimension and the axis.
+/// The verifier of every operation with a rule: the shardings of operands and results agree in every factor, and
+/// partial results are pending. Errors name the factor, the dimension and the axis.
 mlir::LogicalResult verifySharding(ShardingRuleInterface op);
 
-/// What an operation may ask when its types become local.
+/// What an operation can query when its types become local.
 class LocalContext {
 public:
   virtual ~LocalContext() = default;
   virtual mlir::OpBuilder &builder() = 0;
   virtual const Mesh &mesh() const = 0;
-  /// The operation's split.
+  /// The axes of the operation's factors.
   virtual llvm::ArrayRef<Axes> factorAxes() const = 0;
-  /// The number of a factor of the global operation, or -1.
+  /// The number of a factor of the global operation; -1 if there is none.
   virtual int factorOf(llvm::StringRef name) const = 0;
-  /// The number of this device's piece under a split over these axes (major to minor): an int64 scalar.
+  /// The number of this device's shard along these axes (major to minor): an int64 scalar.
   virtual mlir::Value pieceIndex(llvm::ArrayRef<int> axes) = 0;
   /// The shape of a result before partitioning.
   virtual llvm::ArrayRef<int64_t> globalShape(unsigned result) const = 0;

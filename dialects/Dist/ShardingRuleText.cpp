@@ -10,7 +10,7 @@ using namespace divisi::dist;
 namespace {
 using Factor = ShardingRule::Factor;
 
-/// By enum.
+/// Names by enum value.
 constexpr StringLiteral reductions[] = {"sum", "max", "min"};
 constexpr StringLiteral linearities[] = {"no", "all", "each", "movement"};
 constexpr StringLiteral scalar = "()";
@@ -26,7 +26,7 @@ std::string textOf(ArrayRef<ShardingRule::Dims> tensors, ArrayRef<Factor> factor
   return llvm::join(llvm::map_range(tensors, tensor), ", ");
 }
 
-/// " | KEYWORD NAME.." of the factors of which something holds; nothing if it holds of none.
+/// " | KEYWORD NAME.." with the factors for which `holds` is true; "" if there are none.
 template <typename Holds> std::string clause(StringRef keyword, ArrayRef<Factor> factors, Holds holds) {
   std::string text;
   for (const Factor &factor : factors)
@@ -42,7 +42,7 @@ int64_t numberIn(StringRef text) {
   return number;
 }
 
-/// The words of a clause, the first of which names it.
+/// Reads a clause from its words; the first one names the clause.
 void readClause(ShardingRule &rule, ArrayRef<StringRef> words) {
   auto factor = [&](StringRef name) -> Factor & { return rule.factors[rule.find(name)]; };
   StringRef keyword = words[0];
@@ -111,7 +111,7 @@ ShardingRule::ShardingRule(StringRef text, Operation *op) {
         readClause(*this, words);
     }
   };
-  readClauses(/*sizes=*/true); // they have the factors in their order
+  readClauses(/*sizes=*/true); // the order of the sizes is that of the factors
   bool sized = !factors.empty();
   auto readTensor = [&](StringRef tensor, ArrayRef<int64_t> shape, Dims &dims) {
     names.clear();

@@ -83,7 +83,7 @@ private:
     return success();
   }
 
-  /// One axis splits one factor.
+  /// Checks that each axis shards only one factor.
   LogicalResult checkFactors() {
     SmallVector<int> user(mesh.axes.size(), -1);
     for (auto [f, list] : llvm::enumerate(axes))
@@ -186,7 +186,7 @@ private:
   ShardingRule rule;
   const Mesh &mesh;
   FactorAxes axes;
-  SmallVector<std::string> where; // the first dimension that spoke of a factor
+  SmallVector<std::string> where; // the first dimension that determined a factor
   std::vector<Sharding> operands, results;
 };
 } // namespace

@@ -6,36 +6,36 @@
 
 namespace divisi::dist {
 
-/// The axes of a stage's mesh that each stage of a pipeline really has: a stage without one is a single device where
-/// others are as many as the axis is long. It has the whole of what they split over that axis.
+/// The axes of the stages' mesh that each stage of a pipeline has. A stage that lacks an axis is one device where other
+/// stages have several; what those shard along the axis is replicated on it.
 class StageAxes {
 public:
   /// All stages have all axes.
   StageAxes() = default;
   /// "data+model,data,none": an entry for each stage along the axis "stage".
   static StageAxes parse(llvm::StringRef text);
-  /// `dist.stage_axes` of a function, or what stands in a plan file. Null or malformed: all axes.
+  /// Parses `dist.stage_axes` of a function or plan. Null or malformed: all stages have all axes.
   static StageAxes of(mlir::Attribute attr);
   static StageAxes of(mlir::Operation *function);
 
-  /// What is wrong with them for so many stages along the axis "stage" and this mesh, in words; or nothing. (Here and
-  /// below the mesh may have that axis, too: it is none of a stage's.)
+  /// An error text if they do not fit this mesh and this number of stages along the axis "stage"; else "". Here and
+  /// below the mesh may include the axis "stage", which is then ignored.
   std::string invalid(int64_t stages, const Mesh &mesh) const;
 
   bool empty() const { return lists.empty(); }
   bool operator==(const StageAxes &other) const { return lists == other.lists; }
   size_t size() const { return lists.size(); }
-  /// Stages take turns on the devices, as in an interleaved schedule.
+  /// Whether a stage has an axis. Stages are assigned to devices round-robin, as in an interleaved schedule.
   bool has(int64_t stage, llvm::StringRef axis) const;
-  /// Positions of axes of the mesh that the stage lacks, ascending.
+  /// Positions of the mesh axes that the stage lacks, ascending.
   Axes lacking(int64_t stage, const Mesh &mesh) const;
-  /// Devices of a stage.
+  /// The number of devices of a stage.
   int64_t devices(int64_t stage, const Mesh &mesh) const;
 
-  /// Devices of all stages before this one.
+  /// The number of devices of all earlier stages.
   int64_t devicesBefore(int64_t stage, const Mesh &mesh) const;
 
-  /// The form that `parse` reads.
+  /// The text that `parse` reads.
   std::string text() const;
   mlir::ArrayAttr toAttr(mlir::MLIRContext *context) const;
 

@@ -12,7 +12,7 @@ int64_t dist::stageOf(BlockArgument argument) {
   return numberIn(function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), names::stage));
 }
 
-/// By enum.
+/// Names by enum value.
 static constexpr StringLiteral taskKinds[] = {"start", "stash", "step", "forward", "backward", "weight", "finish"};
 
 StringRef dist::nameOf(TaskKind kind) { return taskKinds[(int)kind]; }

@@ -9,14 +9,14 @@
 
 namespace divisi::dist {
 
-/// `dist.stage`; 0 without one.
+/// The value of `dist.stage`; 0 if there is none.
 int64_t stageOf(mlir::Operation *op);
 int64_t stageOf(mlir::BlockArgument argument);
 
-/// While it listens to a builder, new operations are on a stage; without one, on none yet.
+/// While it listens to a builder, new operations get the stage `stage`; null: none.
 struct StageListener : mlir::OpBuilder::Listener {
   mlir::Attribute stage;
-  /// That of an operation; none of null.
+  /// Sets the stage to that of an operation; null: none.
   void follow(mlir::Operation *op) { stage = op ? op->getAttr(names::stage) : mlir::Attribute(); }
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
     if (stage)
@@ -24,26 +24,27 @@ struct StageListener : mlir::OpBuilder::Listener {
   }
 };
 
-/// Kinds of tasks, in the order in which a device runs them for a microbatch; the first and the last once in a step.
+/// Kinds of tasks, in the order in which a device runs them for a microbatch. The first and the last run once in a
+/// step.
 enum class TaskKind { start, stash, step, forward, backward, weight, finish };
 llvm::StringRef nameOf(TaskKind kind);
-/// That of @train.0.forward; nothing for other names.
+/// The kind of @train.0.forward; null for other names.
 std::optional<TaskKind> kindOf(llvm::StringRef task);
 inline bool isOnce(TaskKind kind) { return kind == TaskKind::start || kind == TaskKind::finish; }
-/// "train.0" of @train.0.forward: what has its slots together.
+/// The function and stage "train.0" of @train.0.forward: tasks of one group share buffer slots.
 inline llvm::StringRef groupOf(llvm::StringRef task) { return task.rsplit('.').first; }
 /// "train" of @train.0.forward.
 inline llvm::StringRef functionOf(llvm::StringRef task) { return task.split('.').first; }
 
-/// The functions of a module by the device of a pipeline that runs them.
+/// The functions of a module, by the pipeline's device that runs them.
 std::map<int64_t, llvm::SmallVector<mlir::func::FuncOp>> tasksByDevice(mlir::ModuleOp module);
 
-/// An entry of a schedule's row: "0.forward 3".
+/// An entry of a row of a schedule: "0.forward 3".
 struct ScheduledTask {
   std::string symbol;     // of the task: train.0.forward
-  int64_t microbatch = 0; // of an asynchronous schedule: counted from the newest one
+  int64_t microbatch = 0; // in an asynchronous schedule: relative to the newest minibatch
 };
-/// The row of a verified schedule.
+/// The tasks of a row of a verified schedule.
 std::vector<ScheduledTask> tasksOf(ScheduleOp schedule, int64_t row);
 
 } // namespace divisi::dist

@@ -4,15 +4,15 @@
 
 namespace divisi::exec {
 
-/// A buffer that is in use from step `first` to step `last`, both included.
+/// The live range of a buffer: from step `first` to step `last`, both included.
 struct BufferLife {
   int64_t bytes;
   int64_t first, last;
 };
 
-/// Offsets for buffers such that two that are in use at the same step do not overlap. Offsets are multiples of
-/// `alignment`. Greedy, largest first, each at the lowest free place (Pisarchyk and Lee, arXiv 2001.03288, algorithm
-/// 3): deterministic, and optimal in nearly all practical cases.
+/// Offsets for buffers, multiples of `alignment`, such that buffers whose live ranges intersect do not overlap. Greedy:
+/// the largest buffer first, each at the lowest free offset (Pisarchyk and Lee, arXiv 2001.03288, algorithm 3).
+/// Deterministic, and optimal in nearly all practical cases.
 struct ArenaLayout {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
@@ -20,7 +20,7 @@ struct ArenaLayout {
   static ArenaLayout plan(const std::vector<BufferLife> &buffers, int64_t alignment);
 };
 
-/// The most bytes in use at any step: no layout can be smaller.
+/// The most live bytes at any step: a lower bound on every layout.
 int64_t peakBytes(const std::vector<BufferLife> &buffers, int64_t alignment);
 
 } // namespace divisi::exec

@@ -14,11 +14,11 @@ using namespace divisi::exec;
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 namespace {
-/// The memory in which placed values lie.
+/// The memory of values with offsets.
 struct Arena : SideEffects::Resource::Base<Arena> {
   StringRef getName() final { return "arena"; }
 };
-/// What the other ranks see of a rank: its collectives and messages, in their order.
+/// The effects of a rank that other ranks see: its collectives and messages, in order.
 struct Communication : SideEffects::Resource::Base<Communication> {
   StringRef getName() final { return "communication"; }
 };
@@ -46,8 +46,7 @@ static LogicalResult verifyOffsets(ItemInterface item, int constraint) {
   return success();
 }
 
-//===- kernel
-//-------------------------------------------------------------------------------------------------------===//
+//===- kernel -------------------------------------------------------------===//
 
 LogicalResult KernelOp::verify() {
   Block &block = getBody().front();
@@ -74,8 +73,7 @@ int64_t KernelOp::getFlops() {
 }
 int64_t KernelOp::getBytes() { return graph::bytesOfTypes(*this); }
 
-//===- call
-//---------------------------------------------------------------------------------------------------------===//
+//===- call ---------------------------------------------------------------===//
 
 void CallOp::build(OpBuilder &builder, OperationState &state, Operation *operation, int64_t workspaceBytes) {
   state.addOperands(operation->getOperands());
@@ -85,7 +83,7 @@ void CallOp::build(OpBuilder &builder, OperationState &state, Operation *operati
   auto &properties = state.getOrAddProperties<Properties>();
   properties.resultSegmentSizes = {(int32_t)operation->getNumResults(), workspaceBytes > 0};
   Block &block = state.addRegion()->emplaceBlock();
-  for (Value operand : operation->getOperands()) // one argument for each operand, also where two are the same value
+  for (Value operand : operation->getOperands()) // one argument for each operand, even if two are the same value
     block.addArgument(operand.getType(), operand.getLoc());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&block);
@@ -199,8 +197,7 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
   return success();
 }
 
-//===- await, copy
-//--------------------------------------------------------------------------------------------------===//
+//===- await, copy --------------------------------------------------------===//
 
 void AwaitOp::getEffects(Effects &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), Arena::get());

@@ -37,13 +37,13 @@ bool isName(Attribute attr) {
   return text && !text.empty();
 }
 
-/// A whole number, as offsets and counts are.
+/// Whether an attribute is an integer, such as an offset or a count.
 bool isCount(Attribute attr) {
   auto count = dyn_cast<IntegerAttr>(attr);
   return count && count.getType().isInteger(64);
 }
 
-/// An entry that may be absent, else is of a kind.
+/// Whether an entry is absent or of this kind.
 template <typename AttrT> bool mayBe(DictionaryAttr entries, StringRef key) {
   Attribute value = entries.get(key);
   return !value || isa<AttrT>(value);
@@ -91,7 +91,7 @@ const Form forms[] = {
     {"graph.padding", isCount, "a number"},
 };
 
-/// The attributes of one argument or result.
+/// Checks the attributes of one argument or result.
 LogicalResult check(func::FuncOp function, DictionaryAttr attributes, const char *what, unsigned number) {
   for (const Form &form : forms)
     if (Attribute attr = attributes ? attributes.get(form.name) : Attribute(); attr && !form.holds(attr))

@@ -12,8 +12,9 @@ llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
 /// Whether an argument is the run-time scalar of this name.
 bool isScalar(mlir::BlockArgument argument, llvm::StringRef name);
 
-/// Whether what a function's attributes say of its arguments and results has the form that all who read them rely on: names are texts,
-/// no two arguments share one, state has a name and a role. An error says which does not. (A dump may be edited by hand.)
+/// Checks the attributes of a function's arguments and results, on which all passes rely: names are texts, no two
+/// arguments have the same name, state has a name and a role. Fails with an error at the first fault. (A dump may be
+/// edited by hand.)
 llvm::LogicalResult checkArguments(mlir::func::FuncOp function);
 
 } // namespace divisi::graph

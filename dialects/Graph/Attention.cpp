@@ -18,7 +18,7 @@ void GraphDialect::addAttention() {
       >();
 }
 
-/// What both operations have: q, k, v, bias, result and stats.
+/// Verifies q, k, v, bias, result and stats, which both operations have.
 template <typename OpT> static LogicalResult verifyAttention(OpT op) {
   auto q = tensorType(op.getQ()), k = tensorType(op.getK()), stats = tensorType(op.getStats());
   if (q.getRank() != 4 || k.getRank() != 4 || !isa<FloatType>(q.getElementType()))
@@ -52,8 +52,8 @@ LogicalResult AttentionGradOp::verify() {
   return same ? success() : emitOpError("constraint 6: expected gradients like their values");
 }
 
-/// The scores' gradient of all heads in 16 bits, in tiles (sums have a fixed order then), and a sum for each query. As
-/// cuDNN's plans ask for it (test/gpu/attention_plans.py).
+/// The scores' gradient of all heads in 16 bits, in tiles (so that sums have a fixed order), and one sum for each
+/// query. cuDNN's plans request this much (test/gpu/attention_plans.py).
 int64_t AttentionGradOp::getWorkspaceBytes() {
   constexpr int64_t some = 1024;
   auto q = shapeOf(getQ());
@@ -75,11 +75,11 @@ Values AttentionOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 Values AttentionGradOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
 
 namespace {
-/// Attention in simpler operations, with [batch, heads, sequence, depth] for each operand.
+/// Attention as simpler operations, with operands [batch, heads, sequence, depth].
 struct Plainly {
   B &b;
 
-  /// From and to [batch, sequence, heads, depth].
+  /// Transposes from and to [batch, sequence, heads, depth].
   Value turned(Value x) { return b.transpose(x, {0, 2, 1, 3}); }
 
   template <typename OpT> Value scores(OpT op) {
@@ -114,13 +114,13 @@ Values AttentionGradOp::decompose(B &b) {
   Plainly p{b};
   Value s = p.scores(*this), weights = b.op<ExpOp>(b.sub(s, p.along(getStats(), s)));
   Value g = p.turned(getGradient()), q = p.turned(getQ()), k = p.turned(getK()), v = p.turned(getV());
-  Value mean = b.reduceSum(b.mul(g, p.turned(getResult())), {3}); // of the weights' gradients
+  Value mean = b.reduceSum(b.mul(g, p.turned(getResult())), {3}); // of the gradient of the probabilities
   Value dWeights = b.matmul(g, v, false, true);
   Value dScores = b.scale(b.mul(weights, b.sub(dWeights, p.along(mean, dWeights))), getScale().convertToDouble());
   return {p.turned(b.matmul(dScores, k)), p.turned(b.matmul(dScores, q, true)), p.turned(b.matmul(weights, g, true))};
 }
 
-/// Batch and heads may be split; a piece needs all queries and keys.
+/// Batch and heads may be sharded; each shard needs all queries and keys.
 static dist::ShardingRule attentionRule(Operation *op, Value bias, StringRef rest) {
   std::string text = "b s h d,b t h d,b t h d";
   if (bias) {

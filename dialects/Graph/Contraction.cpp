@@ -18,8 +18,7 @@ void GraphDialect::addContraction() {
       >();
 }
 
-//===- matmul
-//-------------------------------------------------------------------------------------------------------===//
+//===- matmul -------------------------------------------------------------===//
 
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
@@ -55,7 +54,8 @@ Values MatmulOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   return {dx, dy};
 }
 
-/// Partial sums of products whose common dimension is split: so many at most, and no more bytes than cuBLASLt asks for.
+/// Workspace for partial sums of a matmul whose common dimension is split: at most `parts` of them, and no more bytes
+/// than cuBLASLt requests.
 static int64_t workspaceOfProduct(Value result) {
   constexpr int64_t parts = 32, most = 32 << 20;
   return std::min(most, parts * 4 * tensorType(result).getNumElements());
@@ -71,8 +71,7 @@ dist::ShardingRule MatmulOp::getShardingRule() {
   return rule.contract("k", dist::Reduction::sum).linearIn(dist::Linear::each);
 }
 
-//===- matmul_epilogue
-//----------------------------------------------------------------------------------------------===//
+//===- matmul_epilogue ----------------------------------------------------===//
 
 LogicalResult MatmulEpilogueOp::verify() {
   auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs()), result = tensorType(getResult());
@@ -88,7 +87,7 @@ LogicalResult MatmulEpilogueOp::verify() {
   auto vector = [&](int64_t size) { return RankedTensorType::get({size}, element); };
   auto saved = bits ? RankedTensorType::get({m, n / 8}, IntegerType::get(getContext(), 8))
                     : RankedTensorType::get({m, n}, element);
-  Type operand, second; // as they are to be
+  Type operand, second; // the required types
   if (!sumsOperand())
     operand = isGradient() ? saved : vector(n);
   if (kind != Epilogue::bias)
@@ -124,7 +123,7 @@ Values MatmulEpilogueOp::decompose(B &b) {
     Value gradient = b.op<GeluGradOp>(getOperand(), x, /*tanh=*/true, /*whole=*/false);
     results = {gradient, b.reduceSum(gradient, {0})};
   } else if (getEpilogue() == Epilogue::relu_grad || (getEpilogue() == Epilogue::relu && getSecond())) {
-    return {}; // (bits)
+    return {}; // no sharding rule with relu's bits
   } else {
     Value biased = getOperand() ? b.add(x, b.broadcastAlong(getOperand(), shapeOf(x), {0})) : x;
     results = {biased, biased};
@@ -153,11 +152,10 @@ dist::ShardingRule MatmulEpilogueOp::getShardingRule() {
   return bits && (isGradient() || getSecond()) ? rule.whole("s") : rule;
 }
 
-//===- convolutions
-//-------------------------------------------------------------------------------------------------===//
+//===- convolutions -------------------------------------------------------===//
 
 namespace {
-/// The three tensors of a convolution: input x, output y, filter.
+/// The tensors of a convolution: input x, output y, filter.
 struct ConvShapes {
   RankedTensorType x, y, filter;
 };
@@ -193,7 +191,7 @@ template <typename OpT> static LogicalResult verifyConv(OpT op) {
            << filter << " does not fit " << in << " input and " << out << " output channels in " << groups << " groups";
   if (x.getDimSize(0) != y.getDimSize(0))
     return op.emitOpError("constraint 6: batch sizes differ");
-  constexpr int64_t most = 1 << 30; // of a number along a dimension: sums and products of such fit into 64 bits
+  constexpr int64_t most = 1 << 30; // limit of numbers along a dimension: their sums and products fit into 64 bits
   for (int64_t s = 0; s < spatial; ++s) {
     int64_t stride = op.getStrides()[s], dilation = op.getDilations()[s];
     if (stride < 1 || dilation < 1)
@@ -214,12 +212,12 @@ LogicalResult ConvOp::verify() { return verifyConv(*this); }
 LogicalResult ConvInputGradOp::verify() { return verifyConv(*this); }
 LogicalResult ConvFilterGradOp::verify() { return verifyConv(*this); }
 
-/// Multiply-adds: every output element meets in_channels / groups * kernel filter elements.
+/// Multiply-adds: every output element sums in_channels / groups * kernel products.
 template <typename OpT> static int64_t convFlops(OpT op) {
   auto [x, y, filter] = shapesOf(op);
   return 2 * y.getNumElements() * (filter.getNumElements() / std::max<int64_t>(1, filter.getDimSize(0)));
 }
-/// Rearranged operands: what most algorithms need is less than twice what they read and write.
+/// Workspace for rearranged operands: most algorithms need less than twice what they read and write.
 template <typename OpT> static int64_t convWorkspace(OpT op) {
   constexpr int64_t most = 1 << 30;
   auto [x, y, filter] = shapesOf(op);
@@ -234,15 +232,15 @@ int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }
 int64_t ConvFilterGradOp::getFlops() { return convFlops(*this); }
 
 namespace {
-/// What a piece of a spatial dimension needs of its neighbours: the last `low` elements of the one before, the first
-/// `high` of the one after (negative: the last of its own are not needed).
+/// The elements of its neighbours that a shard of a spatial dimension needs: the last `low` of the shard before it and
+/// the first `high` of the one after it (negative: its own last elements are not needed).
 struct Halo {
   int64_t dim = 0, low = 0, high = 0; // dim: of x and y
-  bool split = false;                 // whether the dimension can be split at all
+  bool split = false;                 // whether the dimension can be sharded at all
 };
 } // namespace
 
-/// A spatial dimension splits where pieces of y stand for pieces of x that are `stride` times as long.
+/// A spatial dimension can be sharded if a shard of y corresponds to a shard of x that is `stride` times as long.
 template <typename OpT> static Halo haloOf(OpT op, int64_t s) {
   auto [x, y, filter] = shapesOf(op);
   Halo halo;
@@ -254,8 +252,8 @@ template <typename OpT> static Halo haloOf(OpT op, int64_t s) {
   return halo;
 }
 
-/// Factors: batch n, groups g, input channels i and output channels o of a group; h0, h1, ... the spatial dimensions,
-/// whose pieces exchange borders.
+/// Factors: batch n, groups g, input channels i and output channels o of a group; h0, h1, ... are the spatial
+/// dimensions, whose shards exchange borders.
 template <typename OpT> static dist::ShardingRule convRule(OpT op, StringRef order, StringRef contracted) {
   auto [xType, yType, filterType] = shapesOf(op);
   int64_t channel = op.getChannelsLast() ? xType.getRank() - 1 : 1, groups = op.getGroups();
@@ -290,14 +288,14 @@ dist::ShardingRule ConvOp::getShardingRule() { return convRule(*this, "xfy", "i"
 dist::ShardingRule ConvInputGradOp::getShardingRule() { return convRule(*this, "yfx", "o"); }
 dist::ShardingRule ConvFilterGradOp::getShardingRule() { return convRule(*this, "xyf", "n"); }
 
-/// The elements that a neighbour sends: member r of the axes' group gets those of member r - shift, zeros at the
-/// border.
+/// The elements that a neighbour sends: member r of the axes' group gets those of member r - shift, and zeros at the
+/// border of the tensor.
 static Value fromNeighbour(B &b, dist::LocalContext &context, Value x, ArrayRef<int> axes, int64_t shift) {
   ArrayAttr names = dist::axisNames(axes, context.mesh(), b.getBuilder().getContext());
   return dist::PermuteOp::create(b.getBuilder(), b.getLoc(), x.getType(), x, shift, names);
 }
 
-/// x with the borders of the neighbouring pieces.
+/// x with the borders of its neighbours' shards.
 static Value withHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, ArrayRef<int> axes) {
   int64_t size = shapeOf(x)[halo.dim];
   SmallVector<Value> parts;
@@ -309,7 +307,7 @@ static Value withHalo(B &b, dist::LocalContext &context, Value x, const Halo &ha
   return parts.size() == 1 ? parts[0] : b.concat(parts, halo.dim);
 }
 
-/// The transposed map: what was computed for the neighbours' borders goes back to them and is added there.
+/// The transposed map: sends what was computed for the neighbours' borders back to them, where it is added.
 static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &halo, ArrayRef<int> axes, int64_t size) {
   SmallVector<int64_t> shape(shapeOf(x)), low(shape.size(), 0);
   shape[halo.dim] = size;
@@ -327,8 +325,8 @@ static Value addHalo(B &b, dist::LocalContext &context, Value x, const Halo &hal
   return sum;
 }
 
-/// A device's groups; and where spatial dimensions are split, the convolution of a piece with its borders, without
-/// padding.
+/// Makes a convolution local: the device's groups; with sharded spatial dimensions, the convolution of a shard and its
+/// borders without padding.
 template <typename OpT> static Value localConv(OpT op, dist::LocalContext &context, bool xIsOperand, bool xIsResult) {
   op.setGroups(op.getGroups() / context.mesh().parts(context.factorAxes()[context.factorOf("g")]));
   B b(context.builder(), op.getLoc());

@@ -23,8 +23,7 @@ void GraphDialect::addElementwise() {
 
 static bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
 
-//===- Gradients of one operand: g is the result's gradient, x the operand, y the result
-//---------------------------===//
+//===- Gradients of one operand: g is the result's gradient, x the operand, y the result -===//
 
 #define UNARY_GRADIENT(OP, EXPRESSION)                                                                                 \
   Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \
@@ -120,8 +119,7 @@ Values GeluGradOp::decompose(B &b) {
   return {b.mul(g, b.add(cdf, b.mul(x, pdf)))};
 }
 
-//===- Two and three operands
-//---------------------------------------------------------------------------------------===//
+//===- Two and three operands ---------------------------------------------===//
 
 #define BINARY_GRADIENT(OP, LEFT, RIGHT)                                                                               \
   Values OP::buildGradient(B &b, ArrayRef<Value> gradients) {                                                          \
@@ -132,15 +130,15 @@ Values GeluGradOp::decompose(B &b) {
     return {LEFT, RIGHT};                                                                                              \
   }
 
-/// The gradients where lhs wins and where rhs does; on a tie both get half of it (as PyTorch does). The second is what
-/// the first leaves: nothing is lost or counted twice, wherever the two are computed.
+/// The gradients of lhs and rhs: each gets g where it wins, and half of it on a tie (as in PyTorch). The second is g
+/// minus the first, so that no part is lost or counted twice, even if the two are computed on different devices.
 static Values sharesOfWinner(B &b, Value g, Value x, Value y, Predicate wins) {
   Value tie = b.compare(Predicate::eq, x, y);
   Value left = b.select(tie, b.scale(g, 0.5), b.keepWhere(b.compare(wins, x, y), g));
   return {left, b.sub(g, left)};
 }
 
-/// g * y * x^(y-1), which is 0 for y = 0 whatever x is.
+/// g * y * x^(y-1), which is 0 for y = 0 and any x.
 static Value powLeft(B &b, Value g, Value x, Value y) {
   Value slope = b.mul(y, b.op<PowOp>(x, b.addConst(y, -1)));
   return b.mul(g, b.select(b.compareConst(Predicate::eq, y, 0), b.splatLike(y, 0), slope));

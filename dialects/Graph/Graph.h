@@ -15,27 +15,27 @@ namespace divisi::graph {
 
 class GraphBuilder;
 
-/// Whether the types agree in shape and element type (encodings are the sharding rule's business).
+/// Whether the types agree in shape and element type. Encodings are checked by the sharding rule's verifier.
 bool sameShapes(mlir::TypeRange inferred, mlir::TypeRange actual);
-/// Product of all factors times the operation's flops per point.
+/// The product of the sizes of all factors, times the operation's FLOPs per point.
 int64_t flopsFromRule(mlir::Operation *op);
-/// Sum of the sizes of all operands and results, in bytes.
+/// The bytes of all operands and results.
 int64_t bytesOfTypes(mlir::Operation *op);
-/// Bytes of one element; a boolean takes one.
+/// The bytes of one element; a boolean takes one.
 int64_t bytesOfElement(mlir::Type type);
-/// Bytes of a tensor.
+/// The bytes of a tensor.
 int64_t bytesOf(mlir::Type type);
 
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
-/// The value that a reshape, or a reshape of one, looks at; others are themselves.
+/// The value behind a chain of reshapes; a value that is no reshape is returned itself.
 mlir::Value withoutReshape(mlir::Value value);
-/// The one number that a constant of floats repeats.
+/// The number that a constant of floats has everywhere; null if it has several.
 std::optional<double> splatOf(mlir::Value value);
 
-/// What is computed only in steps in which somebody looks: bits of `when` in a result's report.
+/// Values that are computed on demand: bits of `when` in a result's report.
 enum When : int64_t {
   whenGradNorms = 1, // L2 norms of gradients by parameter
   whenMetrics = 2,   // accuracy of a training step
@@ -45,14 +45,14 @@ enum When : int64_t {
 namespace names {
 inline constexpr llvm::StringLiteral parameter = "graph.parameter";    // argument: a parameter's name
 inline constexpr llvm::StringLiteral buffer = "graph.buffer";          // argument: running statistics and other buffers
-inline constexpr llvm::StringLiteral frozen = "graph.frozen";          // argument: a parameter that does not train
+inline constexpr llvm::StringLiteral frozen = "graph.frozen";          // argument: a parameter that is not trained
 inline constexpr llvm::StringLiteral unpadded = "graph.unpadded";      // argument: a padded state's shape in the model
 inline constexpr llvm::StringLiteral modelShape = "graph.model_shape"; // argument: a parameter's shape in the model
 inline constexpr llvm::StringLiteral neutral = "graph.neutral";        // graph.pad: added to make a size divide
-inline constexpr llvm::StringLiteral tf32 = "tf32";                    // of products: operands may be rounded to TF32
-inline constexpr llvm::StringLiteral whole = "whole";                  // of gelu: not decomposed yet
+inline constexpr llvm::StringLiteral tf32 = "tf32";   // contraction: its operands may be rounded to TF32
+inline constexpr llvm::StringLiteral whole = "whole"; // of gelu: not decomposed yet
 inline constexpr llvm::StringLiteral microbatches =
-    "graph.microbatches"; // function: how many; input: cut in so many along its first dimension
+    "graph.microbatches"; // function: the number of microbatches; input: that of its first dimension
 inline constexpr llvm::StringLiteral input = "graph.input";   // argument: an input's name
 inline constexpr llvm::StringLiteral label = "graph.label";   // argument: an input that holds labels
 inline constexpr llvm::StringLiteral scalar = "graph.scalar"; // argument: a run-time scalar's name

@@ -3,8 +3,8 @@
 
 namespace divisi::graph {
 
-/// Builds graph operations at an insertion point under one location, with the types inferred. Gradients,
-/// decompositions, the importer and the optimizer use it. Binary operations broadcast neither shapes nor types: see
+/// Builds graph operations at an insertion point, with one location and inferred types. It is used by gradients,
+/// decompositions, the importer and the optimizer. Binary operations broadcast neither shapes nor types: see
 /// `broadcastTo`.
 class GraphBuilder {
 public:
@@ -17,14 +17,14 @@ public:
   mlir::Location getLoc() const { return loc; }
   void setLoc(mlir::Location newLoc) { loc = newLoc; }
 
-  /// Any operation whose first result is wanted.
+  /// Creates any operation and returns its first result.
   template <typename OpT, typename... Args> Value op(Args &&...args) {
     return OpT::create(builder, loc, std::forward<Args>(args)...)->getResult(0);
   }
 
   // Constants.
   Value constant(mlir::ElementsAttr value) { return op<ConstantOp>(value); }
-  /// A tensor of one value (given as double, rounded to the element type).
+  /// A constant tensor with one value everywhere (a double, rounded to the element type).
   Value splat(mlir::RankedTensorType type, double value);
   Value splatLike(Value like, double value) { return splat(tensorType(like), value); }
   /// An int64 vector.
@@ -43,32 +43,32 @@ public:
   Value select(Value condition, Value a, Value b) { return op<SelectOp>(a.getType(), condition, a, b); }
   /// x where the condition holds, else zero.
   Value keepWhere(Value condition, Value x) { return select(condition, x, splatLike(x, 0)); }
-  /// |a - b| of floats; 0 where they are equal, infinities too.
+  /// |a - b| of floats; 0 where they are equal, even if they are infinite.
   Value distance(Value a, Value b);
-  /// The value itself if it already has the element type.
+  /// Casts to an element type; a value of this type is returned itself.
   Value cast(Value x, mlir::Type element);
-  /// Sum of two values of which either may be null.
+  /// The sum of two values, either of which may be null.
   Value addMaybe(Value a, Value b) { return !a ? b : !b ? a : add(a, b); }
 
   // Shape.
   Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
   Value transpose(Value x, llvm::ArrayRef<int64_t> permutation);
-  /// The operand's dimension i becomes dimension dims[i] of the shape.
+  /// Dimension i of the operand becomes dimension dims[i] of the result.
   Value broadcast(Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims);
-  /// NumPy's rule: dimensions aligned at the minor end, unit ones repeated.
+  /// Broadcasts by NumPy's rule: dimensions are aligned at the minor end, and dimensions of size 1 are repeated.
   Value broadcastTo(Value x, llvm::ArrayRef<int64_t> shape);
-  /// A value without the dimensions `reduced` of `shape`, repeated along them.
+  /// Broadcasts a value that lacks the dimensions `reduced` of `shape` along them.
   Value broadcastAlong(Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> reduced);
   Value slice(Value x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> sizes,
               llvm::ArrayRef<int64_t> steps = {});
-  /// [start, start + size) along one dimension.
+  /// Slices [start, start + size) of one dimension.
   Value sliceDim(Value x, int64_t dim, int64_t start, int64_t size);
   Value pad(Value x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> shape, double value = 0,
             llvm::ArrayRef<int64_t> steps = {});
   Value concat(mlir::ValueRange values, int64_t dim) { return op<ConcatOp>(values, dim); }
   Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
 
-  // Reductions (the result lacks the dimensions).
+  // Reductions. The result does not have the reduced dimensions.
   Value reduceSum(Value x, llvm::ArrayRef<int64_t> dims) { return reduce<ReduceSumOp>(x, dims); }
   Value reduceMax(Value x, llvm::ArrayRef<int64_t> dims) { return reduce<ReduceMaxOp>(x, dims); }
   Value reduceMean(Value x, llvm::ArrayRef<int64_t> dims);

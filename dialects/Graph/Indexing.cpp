@@ -33,8 +33,7 @@ static std::string factors(StringRef prefix, int64_t count) {
   return text;
 }
 
-//===- gather, scatter_add
-//------------------------------------------------------------------------------------------===//
+//===- gather, scatter_add ------------------------------------------------===//
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
@@ -60,13 +59,13 @@ dist::ShardingRule GatherOp::getShardingRule() {
   return rule.contract("row", dist::Reduction::sum).indexed("row");
 }
 
-/// Indices relative to this device's rows of a split table.
+/// Indices relative to this device's rows of a sharded table.
 static Value localIndices(B &b, dist::LocalContext &context, ArrayRef<int> axes, Value indices, int64_t rows) {
   Value first = b.scale(context.pieceIndex(axes), rows);
   return b.sub(indices, b.broadcast(first, shapeOf(indices), {}));
 }
 
-/// Rows of other devices are zeros: the result is a pending sum.
+/// Rows of other devices are read as zeros: the result is a pending sum.
 Value GatherOp::makeLocal(dist::LocalContext &context) {
   ArrayRef<int> axes = context.factorAxes()[context.factorOf("row")];
   if (axes.empty())
@@ -101,7 +100,7 @@ dist::ShardingRule ScatterAddOp::getShardingRule() {
   int64_t rank = tensorType(getIndices()).getRank();
   std::string a = factors("a", before), i = factors("i", rank), c = factors("c", after);
   dist::ShardingRule rule(a + "row " + c + "," + i + "," + a + i + c + "->" + a + "row " + c, *this);
-  // Only what is zero, or partial itself, may be added to in parts.
+  // Each device adds its partial sums to x, which must therefore be zero or partial itself.
   auto shard = dist::shardOf(getX().getType());
   bool partial = matchPattern(getX(), m_Zero()) || matchPattern(getX(), m_AnyZeroFloat()) ||
                  (shard && !shard.getPending().empty());
@@ -111,7 +110,7 @@ dist::ShardingRule ScatterAddOp::getShardingRule() {
   }
   return rule.indexed("row").accumulateInto(0);
 }
-/// Writes to rows of other devices are dropped: they are out of range here.
+/// Writes to rows of other devices are out of range here and therefore dropped.
 Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
   ArrayRef<int> axes = context.factorAxes()[context.factorOf("row")];
   if (axes.empty())
@@ -121,8 +120,7 @@ Value ScatterAddOp::makeLocal(dist::LocalContext &context) {
   return b.op<ScatterAddOp>(getX(), local, getUpdates(), getDim());
 }
 
-//===- gather_elements, scatter_elements
-//----------------------------------------------------------------------------===//
+//===- gather_elements, scatter_elements ----------------------------------===//
 
 LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                                  SmallVectorImpl<Type> &types) {
@@ -144,7 +142,7 @@ Values GatherElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {
                                   Combine::add),
           Value()};
 }
-/// Dimensions (but `dim`) in which all tensors agree are factors.
+/// Dimensions other than `dim` are factors if all tensors have the same size there.
 static dist::ShardingRule elementsRule(Operation *op, int64_t dim) {
   dist::ShardingRule rule;
   ArrayRef<int64_t> x = shapeOf(op->getOperand(0)), indices = shapeOf(op->getOperand(1));
@@ -169,8 +167,8 @@ LogicalResult ScatterElementsOp::verify() {
   return success();
 }
 
-/// Of x and the updates where a scatter keeps the greatest or the least: those that are nearest to it, which are equal
-/// but for rounding, share its gradient.
+/// Gradients of x and the updates for a scatter that keeps the greatest or the least value: those nearest to the result
+/// share its gradient. They equal the result except for rounding.
 template <typename Read, typename Scatter>
 static Values extremeGradient(B &b, Combine combine, Value g, Value x, Value updates, Read read, Scatter scatter) {
   auto number = [&](Value isSo, Value like) { return b.keepWhere(isSo, b.splatLike(like, 1)); };
@@ -179,11 +177,12 @@ static Values extremeGradient(B &b, Combine combine, Value g, Value x, Value upd
   Value least = scatter(ofX, ofUpdates, Combine::min);
   Value isX = b.compare(Predicate::eq, ofX, least), isUpdate = b.compare(Predicate::eq, ofUpdates, read(least));
   Value share = b.div(g, scatter(number(isX, x), number(isUpdate, updates), Combine::add));
-  // Where nothing is equal (NaN), nobody has a share of infinity.
+  // If no value is equal (NaN), the share is infinite, but no value gets it.
   return {b.keepWhere(isX, share), Value(), b.keepWhere(isUpdate, read(share))};
 }
 
-/// Of x and the updates where a scatter multiplies: the product of the others, which only one zero leaves alone.
+/// Gradients of x and the updates for a scatter that multiplies: each is the product of the other factors. If one
+/// factor is zero, only its own gradient is not zero.
 template <typename Read, typename Scatter>
 static Values productGradient(B &b, Value g, Value x, Value updates, Read read, Scatter scatter) {
   auto isZero = [&](Value v) { return b.compareConst(Predicate::eq, v, 0); };
@@ -192,14 +191,15 @@ static Values productGradient(B &b, Value g, Value x, Value updates, Read read, 
   Value product = b.mul(g, scatter(withoutZero(x), withoutZero(updates), Combine::mul));
   Value count = scatter(zeros(x), zeros(updates), Combine::add);
   auto gradient = [&](Value v, Value product, Value count) {
-    Value others = b.sub(count, zeros(v)); // that are zero
+    Value others = b.sub(count, zeros(v)); // number of other factors that are zero
     return b.keepWhere(isZero(others), b.div(product, withoutZero(v)));
   };
   return {gradient(x, product, count), Value(), gradient(updates, read(product), read(count))};
 }
 
-/// Gradients of a scatter whose positions are read back by `read`. `written` is x with zeros scattered over it: where
-/// it keeps a one, x passes through. Overwriting scatters with repeated indices give each update the full gradient.
+/// Gradients of a scatter; `read` gathers at its positions. For an overwriting scatter, `kept` is ones with zeros
+/// scattered over them: where it is one, the gradient passes to x. If such a scatter has repeated indices, each update
+/// gets the full gradient.
 template <typename Read, typename Scatter>
 static Values scatterGradient(B &b, Combine combine, Value g, Value x, Value updates, Read read, Scatter scatter) {
   switch (combine) {
@@ -230,10 +230,9 @@ Values ScatterElementsOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule ScatterElementsOp::getShardingRule() { return elementsRule(*this, getDim()); }
 
-//===- gather_nd, scatter_nd
-//----------------------------------------------------------------------------------------===//
+//===- gather_nd, scatter_nd ----------------------------------------------===//
 
-/// The shape of the slices that `indices` names in x, or a failure with its reason.
+/// The shape of the slices of x that `indices` select; fails with the reason.
 static FailureOr<SmallVector<int64_t>> slicesShape(std::optional<Location> loc, RankedTensorType x,
                                                    RankedTensorType indices, int64_t batch) {
   if (indices.getRank() < 1 || batch < 0 || batch >= indices.getRank() || batch > x.getRank())
@@ -301,8 +300,7 @@ Values ScatterNdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule ScatterNdOp::getShardingRule() { return ndRule(*this, getBatchDims(), true); }
 
-//===- cumsum, top_k
-//------------------------------------------------------------------------------------------------===//
+//===- cumsum, top_k ------------------------------------------------------===//
 
 LogicalResult CumsumOp::verify() { return checkDim(getLoc(), getDim(), tensorType(getX())); }
 Values CumsumOp::buildGradient(B &b, ArrayRef<Value> gradients) {

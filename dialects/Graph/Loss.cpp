@@ -31,7 +31,7 @@ LogicalResult CrossEntropyOp::verify() {
   return success();
 }
 
-/// Whether logits dimension 1 is the label of its position: [batch, classes, d..].
+/// Whether the class (dimension 1 of the logits [batch, classes, d..]) is the label of its position.
 static Value isLabel(B &b, Value logits, Value labels) {
   ArrayRef<int64_t> shape = shapeOf(logits);
   return b.compare(Predicate::eq, b.iota(shape, 1), b.broadcastAlong(labels, shape, {1}));
@@ -49,7 +49,7 @@ Values CrossEntropyOp::decompose(B &b) {
   return {b.keepWhere(valid, loss)};
 }
 
-/// (softmax(x) - [class is the label]) * g, and nothing where the label is out of range.
+/// (softmax(x) - [class is the label]) * g; zero where the label is out of range.
 Values CrossEntropyOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   Value g = gradients[0], x = getLogits();
   if (!g)

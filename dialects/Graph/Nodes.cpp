@@ -15,8 +15,8 @@ using namespace divisi::graph;
 
 static StringAttr attributeOf(Operation *op) { return op->getAttrOfType<StringAttr>(names::node); }
 
-/// What operations at a location are derived from: the identity or role that the location holds, or a path and a colon;
-/// empty if it names nothing.
+/// The prefix of identities of operations at a location: the identity or role that the location holds, or a path and a
+/// colon; empty if the location names nothing.
 static std::string originOf(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return (name.getName().getValue() + ":").str();
@@ -31,7 +31,7 @@ static std::string originOf(Location loc) {
   return "";
 }
 
-/// The location that holds an identity or a role beside what it says already.
+/// Adds an identity or a role to a location.
 static Location holding(StringAttr text, Location loc) {
   auto fused = dyn_cast<FusedLoc>(loc);
   if (fused && isa_and_nonnull<StringAttr>(fused.getMetadata()))
@@ -43,7 +43,7 @@ static std::string below(StringRef origin, const Twine &part) {
   return (origin + (origin.ends_with(":") ? "" : ".") + part).str();
 }
 
-/// Whether a text that a location holds is the identity of an operation, not a role.
+/// Whether the text that a location holds is an identity, as opposed to a role.
 static bool isIdentity(StringRef text) {
   StringRef local = text.rsplit(':').second;
   size_t dot = local.rfind('.');
@@ -69,7 +69,8 @@ Location graph::withRole(Location loc, StringRef role) {
   return origin.empty() ? loc : holding(StringAttr::get(loc.getContext(), below(origin, role)), loc);
 }
 
-/// The identity of a constant's first user in its block, as the role of its constants; empty if there is none.
+/// The identity of a constant's first user in its block, as the origin of the constant's identity; empty if there is no
+/// user.
 static std::string originOfConstant(Operation *constant) {
   Operation *first = nullptr;
   for (Operation *user : constant->getUsers())
@@ -87,7 +88,7 @@ void graph::nameNodes(Operation *function) {
   SmallVector<Derived> derived;
   SmallVector<Operation *> constants;
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    // What is made of operations (kernels, calls) holds them, and has no identity of its own.
+    // Operations that contain others (kernels, calls) have no identity of their own.
     if (!isa_and_present<GraphDialect, dist::DistDialect>(op->getDialect()))
       return;
     StringAttr node = attributeOf(op);
@@ -127,7 +128,7 @@ void graph::nameNodes(ModuleOp module) {
     nameNodes(function);
 }
 
-/// Whether a location says no more than where in a text something stands.
+/// Whether a location is only a position in a text.
 static bool isParsed(Location loc) { return isa<FileLineColRange, UnknownLoc>(loc); }
 
 void graph::adoptNodes(ModuleOp module) {

@@ -26,14 +26,15 @@ static SmallVector<int64_t> dimsBut(Value x, int64_t dim) {
   dims.erase(dims.begin() + dim);
   return dims;
 }
-/// A reduced value repeated along the reduced dimensions of x.
+/// Broadcasts a reduced value along the reduced dimensions of x.
 static Value spread(B &b, Value reduced, Value x, ArrayRef<int64_t> dims) {
   return b.broadcastAlong(reduced, shapeOf(x), dims);
 }
 static Value meanAlong(B &b, Value x, ArrayRef<int64_t> dims) { return spread(b, b.reduceMean(x, dims), x, dims); }
 static Value sumAlong(B &b, Value x, ArrayRef<int64_t> dims) { return spread(b, b.reduceSum(x, dims), x, dims); }
 
-/// Factors of an operation that reduces `dims` of its first operand; operands of lower rank align at the minor end.
+/// The rule of an operation that reduces `dims` of its first operand; operands of lower rank are aligned at the minor
+/// end.
 static dist::ShardingRule normRule(Operation *op, ArrayRef<int64_t> dims, ArrayRef<int64_t> parameterDims) {
   dist::ShardingRule rule;
   auto x = shapeOf(op->getOperand(0));
@@ -60,7 +61,7 @@ template <typename OpT> static LogicalResult verifyDim(OpT op) {
     return op.emitOpError("constraint 2: expected floating-point elements, got ") << type;
   return success();
 }
-/// Scale, bias and statistics: x's element type and this shape.
+/// Verifies scale, bias and statistics: they have x's element type and this shape.
 template <typename OpT> static LogicalResult verifyParameters(OpT op, ArrayRef<int64_t> shape, ValueRange parameters) {
   for (Value parameter : parameters)
     if (shapeOf(parameter) != shape || tensorType(parameter).getElementType() != tensorType(op.getX()).getElementType())
@@ -94,8 +95,7 @@ LogicalResult BatchNormOp::verify() {
   return verifyParameters(*this, shapeOf(getX()).slice(getDim(), 1), parameters);
 }
 
-//===- softmax
-//------------------------------------------------------------------------------------------------------===//
+//===- softmax ------------------------------------------------------------===//
 
 static Value shifted(B &b, Value x, int64_t dim) { return b.sub(x, spread(b, b.reduceMax(x, {dim}), x, {dim})); }
 
@@ -128,8 +128,7 @@ Values LogSoftmaxOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule LogSoftmaxOp::getShardingRule() { return normRule(*this, {(int64_t)getDim()}, {}); }
 
-//===- layer_norm, rms_norm
-//-----------------------------------------------------------------------------------------===//
+//===- layer_norm, rms_norm -----------------------------------------------===//
 
 /// Gradient through y = (x - mean) * rstd with respect to x, given n = y and the gradient of y (arXiv 1607.06450, eq.
 /// 4, differentiated): rstd * (g - mean(g) - n * mean(g * n)).
@@ -197,13 +196,12 @@ dist::ShardingRule RmsNormOp::getShardingRule() {
   return normRule(*this, dims, dims);
 }
 
-//===- batch_norm
-//---------------------------------------------------------------------------------------------------===//
+//===- batch_norm ---------------------------------------------------------===//
 
 static Value perChannel(B &b, Value value, Value x, int64_t dim) { return b.broadcast(value, shapeOf(x), {dim}); }
 
 namespace {
-/// A batch in groups: x as [groups, batch / groups, ...], whose dimension `dim` and group are kept by the statistics.
+/// A batch in groups: x as [groups, batch / groups, ...]. Statistics keep the group and dimension `dim`.
 struct Grouped {
   Value x;
   int64_t dim;
@@ -227,7 +225,7 @@ static Grouped grouped(B &b, BatchNormOp op, Value value) {
   return {x, dim + 1, reduced};
 }
 
-/// The mean over groups of a statistic; itself if there is one group.
+/// The mean of a statistic over the groups; the statistic itself if there is one group.
 static Value meanOfGroups(B &b, BatchNormOp op, Value statistic) {
   return op.getGroups().value_or(1) == 1 ? statistic : b.reduceMean(statistic, {0});
 }
@@ -247,7 +245,7 @@ Values BatchNormOp::buildEvaluation(B &b) {
   Value centered = b.sub(x, perChannel(b, mean, x, dim));
   return {b.add(b.mul(centered, perChannel(b, scale, x, dim)), perChannel(b, getBias(), x, dim)), mean, variance};
 }
-/// Gradients through the statistics as results do not flow: they only feed the running averages.
+/// No gradient flows through the results that are statistics, because they only update running averages.
 Values BatchNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   Values result(getNumOperands());
   if (!gradients[0])
@@ -255,7 +253,8 @@ Values BatchNormOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   Grouped in = grouped(b, *this, getX());
   Value g = grouped(b, *this, gradients[0]).x, x = in.x;
   auto m = momentsOf(b, x, in.reduced, getEpsilon().convertToDouble());
-  // With sums of g and g * n per channel, which are the gradients of bias and scale, dx needs no further reduction.
+  // Given the sums of g and of g * n per channel, which are the gradients of bias and scale, dx needs no other
+  // reduction.
   Value dbias = b.reduceSum(g, in.reduced), dscale = b.reduceSum(b.mul(g, m.normalized), in.reduced);
   double inverse = (double)tensorType(dbias).getNumElements() / tensorType(x).getNumElements();
   Value inner = b.sub(b.sub(g, spread(b, b.scale(dbias, inverse), x, in.reduced)),

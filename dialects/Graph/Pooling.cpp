@@ -35,8 +35,8 @@ template <typename OpT> static LogicalResult verifyPool(OpT op, Value big, Value
   return success();
 }
 
-/// Dimensions that are not pooled are factors, and so are those whose windows lie side by side and fill them: a piece
-/// of `small` is a piece of `big` that is `stride` times as long.
+/// Dimensions without pooling are factors. So are dimensions that adjacent windows fill exactly: a shard of `small`
+/// then corresponds to a shard of `big` that is `stride` times as long.
 template <typename OpT> static dist::ShardingRule poolRule(OpT op, Value big, Value small, dist::Linear linear) {
   dist::ShardingRule rule;
   rule.linear = linear;
@@ -83,8 +83,8 @@ Values MaxPoolOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   return {b.op<MaxPoolGradOp>(getX().getType(), gradients[0], getPosition(), getWindow(), getStrides(), getDilations(),
                               getPadsLow())};
 }
-/// The transposed map: the gradient of each window is the element that it chose, i.e. the part of the incoming gradient
-/// under its first maximum. Second derivatives of pooling are not needed for training.
+/// The transposed map: the gradient of each window is that of its first maximum. Second derivatives of pooling are not
+/// needed for training.
 Values MaxPoolGradOp::buildGradient(B &, ArrayRef<Value>) { return {Value(), Value()}; }
 
 Values SumPoolOp::buildGradient(B &b, ArrayRef<Value> gradients) {

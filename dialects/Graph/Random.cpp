@@ -33,13 +33,13 @@ static SmallVector<int64_t> rowMajor(ArrayRef<int64_t> shape) {
     strides[d - 2] = strides[d - 1] * shape[d - 1];
   return strides;
 }
-/// The elements keep the numbers that they have in the smaller tensor.
+/// The elements keep the random numbers that they have in the smaller tensor.
 void RandomUniformOp::growResult(unsigned, RankedTensorType type) {
   if (!getStrides())
     setStrides(rowMajor(shapeOf(getResult())));
   getResult().setType(type);
 }
-/// The piece's strides and first index in the whole tensor.
+/// Sets the shard's strides and first index in the global tensor.
 Value RandomUniformOp::makeLocal(dist::LocalContext &context) {
   B b(context.builder(), getLoc());
   auto type = tensorType(getResult());
@@ -95,7 +95,8 @@ Values DropoutOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 Values DropoutOp::buildEvaluation(B &) { return {getX()}; }
 dist::ShardingRule DropoutOp::getShardingRule() {
   auto rule = dist::ShardingRule::elementwise(*this);
-  for (auto &factor : rule.factors) // a piece would draw the numbers of the first: random_uniform knows its place
+  // a shard would draw the numbers of the first shard; random_uniform knows its position, dropout does not
+  for (auto &factor : rule.factors)
     factor.whole = !getRandomness().empty();
   for (unsigned i = 1; i < getNumOperands(); ++i)
     rule.operands[i].assign(tensorType(getOperand(i)).getRank(), {});

@@ -33,14 +33,14 @@ static LogicalResult inferReduction(std::optional<Location> loc, RankedTensorTyp
   return success();
 }
 
-/// The reduced value repeated along the reduced dimensions.
+/// Broadcasts the reduced value along the reduced dimensions.
 template <typename OpT> static Value spread(OpT op, B &b, Value reduced) {
   return b.broadcastAlong(reduced, shapeOf(op.getX()), op.getDims());
 }
 
-/// Max and min: the gradient goes to the elements that equal the result, shared equally among ties. The backward part
-/// may have other bits of x than the result was chosen from (rematerialization, sums over devices in another order),
-/// so that none is equal: the nearest ones are taken. There is always one, unless x has a NaN.
+/// Gradient of max and min: it flows to the elements that equal the result, in equal shares. In the backward pass x may
+/// have other bits than those from which the result was chosen (rematerialization, sums over devices in another order),
+/// so that no element is equal. Therefore the nearest elements are taken. There is always one, unless x contains a NaN.
 template <typename OpT> static Values extremumGradient(OpT op, B &b, Value g) {
   if (!g)
     return {Value()};
@@ -81,8 +81,8 @@ Values ReduceSumOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 Values ReduceMaxOp::buildGradient(B &b, ArrayRef<Value> gradients) { return extremumGradient(*this, b, gradients[0]); }
 Values ReduceMinOp::buildGradient(B &b, ArrayRef<Value> gradients) { return extremumGradient(*this, b, gradients[0]); }
 
-/// Product of the others: the result over x where nothing is zero; with one zero only that element has a gradient, the
-/// product of the rest; with two, none has.
+/// The gradient is the product of the other elements: the result divided by x if no element is zero. With one zero,
+/// only that element has a gradient; with two zeros, none has.
 Values ReduceProdOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!gradients[0])
     return {Value()};

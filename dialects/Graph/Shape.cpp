@@ -23,8 +23,7 @@ void GraphDialect::addShape() {
 
 static SmallVector<int64_t> allDims(int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(0, rank)); }
 
-//===- constant, iota
-//-----------------------------------------------------------------------------------------------===//
+//===- constant, iota -----------------------------------------------------===//
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 Values ConstantOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
@@ -36,7 +35,7 @@ dist::ShardingRule ConstantOp::getShardingRule() {
   return rule;
 }
 void ConstantOp::growResult(unsigned, RankedTensorType type) {
-  setValueAttr(cast<SplatElementsAttr>(getValue()).resizeSplat(type)); // others have no factors
+  setValueAttr(cast<SplatElementsAttr>(getValue()).resizeSplat(type)); // other constants have no factors
   getResult().setType(type);
 }
 Value ConstantOp::makeLocal(dist::LocalContext &context) {
@@ -55,7 +54,7 @@ LogicalResult IotaOp::verify() {
 }
 Values IotaOp::buildGradient(B &, ArrayRef<Value>) { return {}; }
 dist::ShardingRule IotaOp::getShardingRule() { return dist::ShardingRule::gather(*this, {}); }
-/// The local indices and where they begin.
+/// Shifts local indices by the first index of the shard.
 Value IotaOp::makeLocal(dist::LocalContext &context) {
   ArrayRef<int> axes = context.factorAxes()[getDim()];
   if (axes.empty())
@@ -67,8 +66,7 @@ Value IotaOp::makeLocal(dist::LocalContext &context) {
   return b.add(local, b.broadcast(b.cast(first, type.getElementType()), type.getShape(), {}));
 }
 
-//===- broadcast
-//----------------------------------------------------------------------------------------------------===//
+//===- broadcast ----------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult()), dims = getDims();
@@ -117,8 +115,7 @@ dist::ShardingRule BroadcastOp::getShardingRule() {
   return dist::ShardingRule::gather(*this, source);
 }
 
-//===- reshape, transpose
-//-------------------------------------------------------------------------------------------===//
+//===- reshape, transpose -------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
   auto from = tensorType(getX()), to = tensorType(getResult());
@@ -190,10 +187,9 @@ Values TransposeOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 dist::ShardingRule TransposeOp::getShardingRule() { return dist::ShardingRule::gather(*this, getPermutation()); }
 
-//===- slice, pad, concat
-//-------------------------------------------------------------------------------------------===//
+//===- slice, pad, concat -------------------------------------------------===//
 
-/// Checks that `inner[i]` at start + i * step lies in `outer`.
+/// Verifies that the elements start + i * step, for i < `inner`, are in `outer`.
 static LogicalResult verifyWindow(Operation *op, ArrayRef<int64_t> inner, ArrayRef<int64_t> outer,
                                   ArrayRef<int64_t> starts, ArrayRef<int64_t> steps) {
   if (inner.size() != outer.size() || starts.size() != outer.size() || steps.size() != outer.size())
@@ -211,7 +207,7 @@ static LogicalResult verifyWindow(Operation *op, ArrayRef<int64_t> inner, ArrayR
   return success();
 }
 
-/// Dimensions that pass through untouched have a factor, the others none.
+/// Dimensions that are not changed have a factor, the others none.
 static dist::ShardingRule windowRule(Operation *op) {
   ArrayRef<int64_t> from = shapeOf(op->getOperand(0)), to = shapeOf(op->getResult(0));
   dist::ShardingRule rule;
@@ -242,10 +238,10 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
 Values SliceOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!gradients[0])
     return {Value()};
-  // A negative step places the elements in reverse: pad takes the same starts and steps.
+  // A negative step places the elements in reverse; pad has the same starts and steps.
   return {b.op<PadOp>(tensorType(getX()), gradients[0], getStarts(), getSteps(), llvm::APFloat(0.0))};
 }
-/// Reversed dimensions keep their size but are not factors.
+/// Reversed dimensions keep their size but have no factor.
 dist::ShardingRule SliceOp::getShardingRule() {
   auto rule = windowRule(*this);
   for (auto [d, step] : llvm::enumerate(getSteps()))
@@ -261,7 +257,7 @@ LogicalResult PadOp::verify() {
 Values PadOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   return {gradients[0] ? b.slice(gradients[0], getLow(), shapeOf(getX()), getSteps()) : Value()};
 }
-/// What is padded with zeros moves only elements; another value would be counted once for each partial tensor.
+/// Padding with zeros only moves elements. Another value would be counted once for each partial sum.
 dist::ShardingRule PadOp::getShardingRule() {
   auto rule = windowRule(*this);
   rule.linear = getValue().isZero() ? dist::Linear::all : dist::Linear::no;

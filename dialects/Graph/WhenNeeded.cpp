@@ -25,7 +25,8 @@ llvm::DenseMap<Operation *, int64_t> graph::whenNeeded(func::FuncOp function) {
     need(value, bits ? bits.getInt() : 0);
   }
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (always.contains(&op) || isa<dist::ReceiveOp>(op)) // the sender does not know who reads it
+    // the sender does not know which operations read a message
+    if (always.contains(&op) || isa<dist::ReceiveOp>(op))
       when.erase(&op);
     for (Value operand : op.getOperands())
       need(operand, when.lookup(&op));

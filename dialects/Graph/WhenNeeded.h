@@ -5,8 +5,9 @@
 
 namespace divisi::graph {
 
-/// The operations of a function with one block that only reports need, and in which steps (bits of graph::When). Those
-/// that every step needs are not in it, nor messages of other stages. Results that tasks hold for each other say it with dist.when.
+/// The operations of a function with one block that are computed on demand, because only reports need them, and the
+/// steps in which they are (bits of graph::When). Operations that every step needs are not included, and neither are
+/// messages from other stages. For results that tasks hold for each other, the attribute is dist.when.
 llvm::DenseMap<mlir::Operation *, int64_t> whenNeeded(mlir::func::FuncOp function);
 
 } // namespace divisi::graph

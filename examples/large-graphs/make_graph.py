@@ -46,7 +46,7 @@ HELP = {
 
 
 class Graph:
-    """Nodes and weights. A scope is the path of a module: `/blocks.3/attn`; the outermost is the empty one."""
+    """Nodes and weights. A scope is a module scope: `/blocks.3/attn`; the outermost one is empty."""
 
     def __init__(self, opset, weights, location, seed=0):
         self.opset, self.weights, self.location = opset, weights, location
@@ -95,7 +95,7 @@ class Graph:
     def real(self, scope, value):
         return self.constant(scope, value, np.float32)
 
-    # What torch's functions become.
+    # The counterparts of torch's functions.
 
     def reshape(self, scope, x, *shape):
         return self.node(scope, "Reshape", [x, self.constant(scope, shape)], allowzero=0)
@@ -167,7 +167,7 @@ class Graph:
 
 
 def embed(g, o):
-    """Tokens and positions; the hidden state, and the mask of what lies ahead."""
+    """Tokens and positions: the hidden state, and the causal mask."""
     idx = g.input("idx", INT64, "batch", o.seq)
     tokens = g.node("/wte", "Gather", [g.weight("wte.weight", (o.vocab, o.hidden)), idx])
     places = g.weight("wpe.weight", (o.seq, o.hidden))
@@ -212,7 +212,7 @@ def experts(g, scope, x, o):
     gates = g.node(scope, "Softmax", [g.linear(f"{scope}/gate", x, o.hidden, count, bias=False)], axis=-1)
     best, which = g.node(scope, "TopK", [gates, g.constant(scope, [top])], outputs=2, axis=-1, largest=1, sorted=1)
     share = g.node(scope, "Div", [best, g.sum(scope, best, [-1], keepdims=1)])
-    # Who comes first in an expert's queue: all first choices, then all second ones.
+    # The order in an expert's queue: all first choices, then all second choices.
     chosen = g.node(scope, "Transpose", [g.one_hot(scope, which, count)], perm=[0, 2, 1, 3])  # gkse
     queue = g.reshape(scope, chosen, -1, top * tokens, count)
     turn = g.node(scope, "CumSum", [queue, g.constant(scope, 1)])
@@ -221,7 +221,7 @@ def experts(g, scope, x, o):
     late = g.node(scope, "GreaterOrEqual", [turn, g.constant(scope, places)])
     turn = g.node(scope, "Where", [late, g.constant(scope, places), turn])
     ends = [g.constant(scope, [value]) for value in (0, places, -1)]
-    place = g.node(scope, "Slice", [g.one_hot(scope, turn, places + 1), *ends])  # those who are late have none
+    place = g.node(scope, "Slice", [g.one_hot(scope, turn, places + 1), *ends])  # tokens that come too late have none
     place = g.reshape(scope, g.cast(scope, place, FLOAT), -1, top, tokens, places)  # gksc
     chosen = g.cast(scope, chosen, FLOAT)
     share = g.node(scope, "Transpose", [share], perm=[0, 2, 1])

@@ -15,7 +15,8 @@ namespace divisi::layout {
 
 namespace {
 
-/// [batch, channels, s..] from [batch, s.., channels]: dimension i of the first is dimension order[i] of the second.
+/// The permutation from [batch, s.., channels] to [batch, channels, s..]: dimension i of the result is dimension
+/// order[i] of the source.
 SmallVector<int64_t> channelsFirst(int64_t rank) {
   SmallVector<int64_t> order = {0, rank - 1};
   llvm::append_range(order, llvm::seq<int64_t>(1, rank - 1));
@@ -43,7 +44,8 @@ void convert(ConvOp conv) {
   conv.erase();
 }
 
-/// An elementwise operand in the source's order: the source of an equal transpose, a constant, or something repeated.
+/// An elementwise operand in the layout of a transpose's source: the source of an equal transpose, a constant, or a
+/// broadcast value. Null: the operand is none of these.
 Value onSource(GraphBuilder &b, Value operand, ArrayRef<int64_t> permutation, ArrayRef<int64_t> shape) {
   if (auto transpose = operand.getDefiningOp<TransposeOp>())
     return transpose.getPermutation() == permutation ? transpose.getX() : Value();
@@ -71,7 +73,7 @@ SmallVector<Value> sinkElementwise(GraphBuilder &b, Operation *op, TransposeOp t
   return {b.transpose(b.getBuilder().create(state)->getResult(0), transpose.getPermutation())};
 }
 
-/// Moves a transpose of an operand behind the operation.
+/// Moves a transpose of an operand behind the operation: op(transpose(x)) becomes transpose(op(x)).
 void sink(Operation *op) {
   TransposeOp transpose;
   for (Value operand : op->getOperands())

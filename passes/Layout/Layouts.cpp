@@ -15,7 +15,7 @@ bool layout::isElementwise(Operation *op) {
 
 namespace {
 
-/// Entries by dimension of the transposed tensor as entries by dimension of the source.
+/// Maps attribute entries, one for each dimension of the transposed tensor, to the dimensions of the source.
 SmallVector<int64_t> toSource(ArrayRef<int64_t> entries, ArrayRef<int64_t> permutation) {
   SmallVector<int64_t> result(entries.size());
   for (auto [i, p] : llvm::enumerate(permutation))
@@ -37,7 +37,7 @@ Operation *rebuilt(B &b, Operation *op, ValueRange operands, TypeRange types, Ar
   return b.getBuilder().create(state);
 }
 
-/// Windowed operations: one attribute entry per dimension, results of the operand's rank.
+/// Windowed operations: they have one attribute entry for each dimension, and their results have the operand's rank.
 template <typename OpT> struct Windowed : layout::LayoutInterface::ExternalModel<Windowed<OpT>, OpT> {
   Values buildOnSource(Operation *op, B &b, Value source, ArrayRef<int64_t> permutation) const {
     SmallVector<NamedAttribute> changed;
@@ -68,7 +68,7 @@ struct BatchNorm : layout::LayoutInterface::ExternalModel<BatchNorm, BatchNormOp
   }
 };
 
-/// The result lacks the reduced dimensions; the others may come in another order.
+/// The result lacks the reduced dimensions. The order of the others may differ, too.
 template <typename OpT> struct Reduce : layout::LayoutInterface::ExternalModel<Reduce<OpT>, OpT> {
   Values buildOnSource(Operation *op, B &b, Value source, ArrayRef<int64_t> permutation) const {
     llvm::SmallBitVector reduced(permutation.size());

@@ -20,7 +20,7 @@ int64_t bytesOf(AllReduceOp op) {
   return bytes;
 }
 
-/// A bucket is one operation all the time, so that what depends on it is what the IR says.
+/// A bucket is one operation at all times, so that the IR itself shows what depends on it.
 struct Bucket {
   AllReduceOp op;
   int64_t bytes, needs;
@@ -28,16 +28,16 @@ struct Bucket {
 
   bool fits(AllReduceOp other, int64_t otherNeeds, int64_t limit) {
     auto element = [](AllReduceOp reduce) { return graph::tensorType(reduce.getInputs()[0]).getElementType(); };
-    // What fills a bucket alone travels alone: from where it lies, without being packed.
+    // An all_reduce that reaches the limit alone is not combined: it runs in place, without being packed.
     return bytes < limit && bytesOf(other) < limit && needs == otherNeeds && op.getAxes() == other.getAxes() &&
            op.getKind() == other.getKind() && element(op) == element(other);
   }
 };
 
-/// Positions of operations as they were before any were combined; of a combined one, that of its last member.
+/// Positions of the operations before any were combined. A combined operation has the position of its last member.
 using Order = llvm::DenseMap<Operation *, int64_t>;
 
-/// Whether computing `op` needs a result of `of`. Operations before `first` need none that stand later.
+/// Whether `op` depends on `of`. Operations at positions before `first` depend on nothing that stands later.
 bool dependsOn(Operation *op, Operation *of, int64_t first, const Order &order) {
   SmallVector<Operation *> work = {op};
   llvm::DenseSet<Operation *> seen;
@@ -53,7 +53,7 @@ bool dependsOn(Operation *op, Operation *of, int64_t first, const Order &order) 
   return false;
 }
 
-/// One operation in the place of the second.
+/// Replaces two operations by one at the position of the second.
 AllReduceOp combine(AllReduceOp first, AllReduceOp second) {
   OpBuilder builder(second);
   SmallVector<Value> inputs, results;
@@ -70,12 +70,12 @@ AllReduceOp combine(AllReduceOp first, AllReduceOp second) {
   return combined;
 }
 
-/// Every operation as early as its operands allow, otherwise in the order of `position`: unlike
-/// mlir::sortTopologically, what waits for an operand follows that at once and does not fall behind the rest.
+/// Sorts operations by `position`, as far as their operands allow. mlir::sortTopologically would move an operation that
+/// has to wait for an operand behind all others; here it follows its operand immediately.
 void sortByPosition(Block &block, const Order &position) {
   auto later = [&](Operation *a, Operation *b) { return position.lookup(a) > position.lookup(b); };
   std::priority_queue<Operation *, std::vector<Operation *>, decltype(later)> ready(later);
-  llvm::DenseMap<Operation *, size_t> missing; // operands that are not there yet
+  llvm::DenseMap<Operation *, size_t> missing; // operands that are not yet placed
   Operation *terminator = block.getTerminator();
   for (Operation &op : block.without_terminator()) {
     size_t count = llvm::count_if(op.getOperands(), [&](Value value) { return value.getDefiningOp(); });
@@ -116,11 +116,11 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
       }
     }
     SmallVector<Bucket> buckets;
-    // What needs an early member of a combined operation needs what stands as late as its last one.
+    // The users of a combined operation's early members now depend on an operation as late as its last member.
     int64_t firstCombined = order.size();
     for (auto [entry, behind] : llvm::zip(all, behindMessage)) {
       auto [op, when] = entry;
-      if (behind) // what stages tell each other in between may depend on the one, and the other on it
+      if (behind) // messages in between may depend on the one and the other on them
         buckets.clear();
       auto fits = [&, op = op, when = when](Bucket &bucket) {
         return bucket.fits(op, when, bucketBytes) && !dependsOn(op, bucket.op, std::min(bucket.first, firstCombined), order);
@@ -137,7 +137,7 @@ struct BucketGradientsPass : impl::BucketGradientsPassBase<BucketGradientsPass> 
         buckets.push_back({op, bytesOf(op), when, order.lookup(op)});
       }
     }
-    sortByPosition(block, order); // what needs an early member of a bucket moves behind it
+    sortByPosition(block, order); // users of a bucket's early members move behind it
   }
 };
 } // namespace

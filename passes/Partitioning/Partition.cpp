@@ -17,7 +17,7 @@ using graph::tensorType;
 
 namespace {
 
-/// This device's indices along the axes: scalar arguments of the function, added when they are first asked for.
+/// This device's indices along mesh axes. They are scalar arguments of the function, added at their first use.
 class PieceIndices {
 public:
   PieceIndices(func::FuncOp function, const Mesh &mesh) : function(function), mesh(mesh), arguments(mesh.axes.size()) {}
@@ -51,7 +51,7 @@ private:
   SmallVector<Value> arguments;
 };
 
-/// What is known of an operation before its types change.
+/// An operation's sharding and global shapes, which are lost when its types become local.
 struct Before {
   Operation *op;
   ShardingRule rule;
@@ -126,7 +126,7 @@ private:
     value.setType(*local);
   }
 
-  /// The split of a verified operation, from its types.
+  /// Derives the sharding of a verified operation's factors from its types.
   Before remember(ShardingRuleInterface op) {
     ShardingRule rule = op.getShardingRule();
     Before before{op, rule, FactorAxes(rule.factors.size()), {}};
@@ -162,7 +162,7 @@ private:
     return RankedTensorType::get(shape, type.getElementType());
   }
 
-  /// The stages that a reshard is between, where they lack different axes; -1: anywhere.
+  /// The stages of a reshard's producer and users, where stages have different mesh axes; -1: no stage.
   struct Way {
     int64_t from = -1, to = -1;
   };
@@ -179,11 +179,11 @@ private:
         least = least < 0 ? stage.getInt() : std::min(least, stage.getInt());
         most = std::max(most, stage.getInt());
       }
-    way.to = least >= way.from ? least : most; // where it comes first
+    way.to = least >= way.from ? least : most; // the stage that receives first
     return way;
   }
 
-  /// Of what a function returns: where the state is that it renews.
+  /// The stage of a use. A function's result has the stage of the state that it renews.
   IntegerAttr stageOf(OpOperand &use) {
     if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
       return use.getOwner()->getAttrOfType<IntegerAttr>(dist::names::stage);
@@ -200,7 +200,7 @@ private:
     builder.setInsertionPoint(reshard);
     Value value = reshard.getInput();
     Sharding between = from;
-    if (way.from >= 0 && way.to >= 0) { // a stage joins what the next one has no devices for
+    if (way.from >= 0 && way.to >= 0) { // the sending stage gathers along the axes that the receiving stage lacks
       for (int axis : stageAxes.lacking(way.to, mesh)) {
         for (Axes &axes : between.dims)
           llvm::erase(axes, axis);
@@ -213,7 +213,7 @@ private:
     reshard.erase();
   }
 
-  /// One sharding to another, by operations of a stage (-1: not decided here).
+  /// Changes one sharding to another, by operations of `stage` (-1: they get none).
   Value change(ReshardOp reshard, Value value, const Sharding &from, const Sharding &to, int64_t stage) {
     using Kind = ReshardStep::Kind;
     stages.stage = stage >= 0 ? builder.getI64IntegerAttr(stage) : Attribute();
@@ -248,7 +248,7 @@ private:
     return value;
   }
 
-  /// Rows index * size + [0, size) of a dimension.
+  /// The device's shard of a dimension: the indices index * size + [0, size).
   Value ownPiece(Value value, int dim, ArrayRef<int> axes, Location loc) {
     graph::GraphBuilder b(builder, loc);
     int64_t size = tensorType(value).getDimSize(dim) / mesh.parts(axes);
@@ -262,11 +262,11 @@ private:
   const StageAxes stageAxes;
   PieceIndices indices;
   OpBuilder builder;
-  StageListener stages; // of a plan for stages that differ
+  StageListener stages; // gives new operations a stage where the plan has stages
 };
 
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
-  /// Everything in a planned function has a rule and a tensor of known size.
+  /// Checks that every operation of a planned function has a sharding rule and that all sizes are static.
   static LogicalResult check(func::FuncOp function) {
     if (function.isDeclaration())
       return function.emitError("is planned, but has no body");

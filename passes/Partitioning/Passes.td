@@ -4,22 +4,22 @@
 include "mlir/Pass/PassBase.td"
 
 def PartitionPass : Pass<"partition", "::mlir::ModuleOp"> {
-  let summary = "Carries a plan out: local shapes, explicit collectives";
+  let summary = "SPMD partitioning: local shapes and explicit collectives";
   let description = [{
     Input: planned functions (`dist.mesh`; every type carries its sharding). Output: the program of one device, the same for all:
-    local types without shardings, collectives in the place of dist.reshard, `dist.partitioned`. Operations that depend on the
-    place of their piece read its index from new scalar arguments (`axis_index.NAME`). Split arguments keep their global type
-    in `dist.global`, for loading and checkpoints.
+    local types without shardings, collectives in place of dist.reshard, `dist.partitioned`. Operations that depend on the
+    position of their shard read its index from new scalar arguments (`axis_index.NAME`). Sharded arguments keep their global
+    type in `dist.global`, for loading and checkpoints.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
 }
 
 def BucketGradientsPass : Pass<"bucket-gradients", "::mlir::func::FuncOp"> {
-  let summary = "Combines all_reduces of equal kind into buckets that travel together";
+  let summary = "Combines all_reduces of the same kind into buckets, each one collective";
   let description = [{
-    Input: partitioned functions. Output: the same with fewer dist.all_reduce: in program order, those over the same axes, of one
-    kind and element type, that are needed in the same steps, join a bucket while it is smaller than `bucket-bytes`, if they are
-    smaller themselves and do not depend on it. What uses a result moves behind the bucket.
+    Input: partitioned functions. Output: the same with fewer dist.all_reduce. In program order, an all_reduce smaller than
+    `bucket-bytes` joins a bucket that is smaller, too, if both have the same axes, kind and element type, are computed in the
+    same steps, and the one does not depend on the other. Users of a result move behind the bucket.
   }];
   let dependentDialects = ["::divisi::dist::DistDialect"];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "1048576", "size from which on a bucket is closed">];

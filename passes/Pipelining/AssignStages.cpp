@@ -16,10 +16,10 @@ namespace divisi::pipelining {
 
 namespace {
 
-/// The model's nodes in the order of the forward part, with what they take.
+/// The model's nodes in the order of the forward pass, with their costs.
 struct Layers {
-  llvm::MapVector<StringAttr, double> seconds; // forward and backward
-  std::vector<double> cutSeconds;              // of the messages before each, there and back
+  llvm::MapVector<StringAttr, double> seconds; // forward and backward pass
+  std::vector<double> cutSeconds;              // of the messages across the cut before each node, in both directions
 
   int numberOf(Operation *op) const {
     auto it = seconds.find(nameOf(op));
@@ -43,7 +43,7 @@ struct Layers {
           for (Operation *user : result.getUsers())
             if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward)
               last = std::max(last, numberOf(user));
-          change[first + 1] += 2 * weights.message(result); // and its gradient's way back
+          change[first + 1] += 2 * weights.message(result); // and the gradient's message back
           change[last + 1] -= 2 * weights.message(result);
         }
     double now = 0;
@@ -52,10 +52,10 @@ struct Layers {
   }
 };
 
-/// The stages of one function's operations.
+/// Assigns a stage to every operation of one function.
 class Assignment {
 public:
-  /// `placement` has the stages of layers, and of states that other functions have placed.
+  /// `placement` has the stages of the layers and of all state that was placed with other functions.
   Assignment(func::FuncOp function, const StepParts &parts, StagePlacement &placement, int lastStage)
       : function(function), parts(parts), placement(placement), stages(placement.operations),
         stageOfState(placement.states), lastStage(lastStage) {}
@@ -82,14 +82,14 @@ public:
       if ((parts.at(&op) == Part::finish || isSum(&op)) && isFree(&op)) {
         auto it = renewing.find(&op);
         bool one = it != renewing.end() && it->second >= 0;
-        // What only labels are counted for is where the loss is.
+        // A sum that depends on labels alone is computed on the stage of the loss.
         stages[&op] = one ? it->second : inputsStage(&op).value_or(isSum(&op) ? lastStage : 0);
       }
   }
 
 private:
   static bool isSum(Operation *op) { return isa<graph::AccumulateOp>(op); }
-  /// Not placed before.
+  /// Whether the operation had no stage before.
   static bool isFree(Operation *op) { return !op->hasAttr(dist::names::stage); }
   std::optional<int> layerStage(Operation *op) const {
     auto it = placement.layers.find(Layers::nameOf(op));
@@ -105,8 +105,8 @@ private:
     return isOwned(argument) && it != stageOfState.end() ? std::optional(it->second) : std::nullopt;
   }
 
-  /// Where the state is that an operation of the update renews, if all of it is on one stage: so that an update travels
-  /// to no other one for the factor that all gradients are clipped by.
+  /// Finds, for each operation of the update, the stage of all the state that it renews, if this is a single stage.
+  /// Otherwise the factor of gradient clipping would move an update to another stage.
   void findRenewing(Block &block) {
     constexpr int several = -1;
     auto add = [&](Operation *op, int stage) {
@@ -128,7 +128,7 @@ private:
       }
   }
 
-  /// The latest or earliest stage of producers of a part.
+  /// The latest or earliest stage among the producers that run in `part` of the step.
   std::optional<int> extreme(ValueRange values, Part part, bool latest) const {
     std::optional<int> result;
     for (Value value : values)
@@ -138,7 +138,7 @@ private:
     return result;
   }
 
-  /// Where the state is that an operation reads, else the latest stage of its operands.
+  /// The stage of the state that an operation reads, else the latest stage of its operands.
   std::optional<int> inputsStage(Operation *op) const {
     std::optional<int> result;
     for (Value operand : op->getOperands())
@@ -154,7 +154,7 @@ private:
     return result;
   }
 
-  /// What runs before the microbatches, and state, is where the first stage needs it that is known.
+  /// State, and what runs before the microbatches, is placed on the earliest known stage that uses it.
   void placeByUsers(Block &block) {
     auto earliest = [&](Value value) {
       std::optional<int> result;
@@ -176,7 +176,7 @@ private:
       if (isOwned(argument) && !stageOfState.contains(nameOfArgument(argument)))
         if (auto stage = earliest(argument))
           stageOfState[nameOfArgument(argument)] = *stage;
-    for (BlockArgument argument : block.getArguments()) { // moments
+    for (BlockArgument argument : block.getArguments()) { // optimizer state is placed with its parameter
       auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
       if (auto of = state ? state.getAs<StringAttr>("of") : StringAttr(); of && stageOfState.contains(of.getValue()))
         stageOfState[nameOfArgument(argument)] = stageOfState[of.getValue()];
@@ -188,11 +188,11 @@ private:
   StagePlacement &placement;
   llvm::DenseMap<Operation *, int> &stages;
   llvm::StringMap<int> &stageOfState;
-  llvm::DenseMap<Operation *, int> renewing; // -1: state of several stages
+  llvm::DenseMap<Operation *, int> renewing; // -1: of several stages
   int lastStage;
 };
 
-/// Writes the stages of layers and the cuts.
+/// Decides the cuts and writes the stage of every layer.
 LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages, const std::vector<double> &devices,
                         StagePlacement &placement) {
   int64_t count = layers.seconds.size();
@@ -269,7 +269,7 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
 } // namespace
 
 StageWeights StageWeights::nominal() {
-  constexpr double messages = 5e9; // bytes/s between a few cores
+  constexpr double messages = 5e9; // bytes/s between cores of one machine
   return {planning::nominalSeconds, [](Value value) { return graph::bytesOf(value.getType()) / messages; }};
 }
 

@@ -8,43 +8,44 @@
 
 namespace divisi::pipelining {
 
-/// What nodes are weighed by: the seconds of an operation for one microbatch, and those of a value's way to another
-/// stage.
+/// The weights by which nodes are cut into stages: the seconds of an operation for one microbatch, and the seconds in
+/// which a value is sent to another stage.
 struct StageWeights {
   std::function<double(mlir::Operation *)> seconds;
   std::function<double(mlir::Value)> message;
-  std::vector<double> devices = {}; // of each stage, which share its seconds; empty: as many for each
+  std::vector<double> devices = {}; // of each stage, which divide its seconds; empty: all stages have equally many
 
-  /// Of a nominal device, so that the same model is cut alike on every machine.
+  /// Weights of a nominal device: the same model is cut alike on every machine.
   static StageWeights nominal();
-  /// The same for stages that have not all axes of a mesh.
+  /// The same weights for stages that do not all have every axis of the mesh.
   StageWeights sharedBy(const dist::StageAxes &axes, const dist::Mesh &mesh, int64_t stages) const;
 };
 
-/// Where the operations and states of a function are.
+/// The stages of a function's operations and of its state.
 struct StagePlacement {
   llvm::DenseMap<mlir::Operation *, int> operations;
   llvm::StringMap<int> states;                  // by name
-  llvm::DenseMap<mlir::StringAttr, int> layers; // of the forward part, by the names of nodes
+  llvm::DenseMap<mlir::StringAttr, int> layers; // of the forward pass, by the names of nodes
   std::vector<std::string> cuts;                // the first nodes of stages 1, 2, ...
 
   int of(mlir::Operation *op) const { return operations.lookup(op); }
   int of(mlir::BlockArgument argument) const { return states.lookup(nameOfArgument(argument)); }
 };
 
-/// The names of the nodes between which @train can be cut, in their order.
+/// The names of the nodes of @train, in the order in which they can be cut.
 std::vector<std::string> nodesOf(mlir::func::FuncOp train, const StepParts &parts);
 
-/// Places @train of a module with microbatches: the forward part's nodes are cut before those in `cuts` or, if there
-/// are none, where the slowest stage is fastest. Changes nothing in the module.
+/// Assigns stages to @train of a module with microbatches. The nodes of the forward pass are cut before those in
+/// `cuts`; if there are none, so that the slowest stage is as fast as possible. Does not change the module.
 mlir::FailureOr<StagePlacement> placeStages(mlir::func::FuncOp train, const StepParts &parts, int64_t stages,
                                             const std::vector<std::string> &cuts, const StageWeights &weights);
 
-/// Writes such a placement of @train, and one of the other functions that follows from it, as `dist.stage` on
-/// operations and arguments. Operations that have one keep it.
+/// Assigns stages as placeStages does and writes them as `dist.stage` on operations and arguments of @train; the other
+/// functions follow. Operations that have a stage keep it.
 mlir::LogicalResult assignStages(mlir::ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
                                  const StageWeights &weights);
-/// The same before the plan of stages that lack axes of the mesh, which it also writes, for the plan to know.
+/// The same before the plan of a pipeline whose stages lack axes of the mesh: also writes these axes, which the planner
+/// reads.
 mlir::LogicalResult assignNarrowStages(mlir::ModuleOp module, int64_t stages, const std::vector<std::string> &cuts,
                                        const StageWeights &weights, const dist::StageAxes &axes);
 

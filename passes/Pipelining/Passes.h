@@ -6,7 +6,8 @@
 #include "mlir/Pass/Pass.h"
 
 namespace divisi::pipelining {
-/// On a module that was split into tasks: the names of all state in the order of the function that was split.
+/// Attribute of a module that was split into tasks: the names of all state, in the order of the function's arguments
+/// before the split.
 inline constexpr llvm::StringLiteral stateOrder = "graph.state_order";
 
 #define GEN_PASS_DECL

@@ -6,12 +6,13 @@ include "mlir/Pass/PassBase.td"
 def SplitMicrobatchesPass : Pass<"split-microbatches", "::mlir::ModuleOp"> {
   let summary = "Splits the batch of a step over time";
   let description = [{
-    Input: @train and @evaluate of simple operations (after decompose). The batch is split over a mesh whose axis is time, by the
-    sharding rules and with the verifier of every other split, and partitioned. Output: functions with `graph.microbatches`, whose inputs
-    have a first dimension of so many parts. What depends on the scalar `microbatch` is computed once for each part, the
-    rest once a step; sums over the batch become graph.accumulate. A count of labels that the gradients are divided by is
-    computed over the whole batch before. Fails, naming the node, where something else needs the whole batch at once.
-    With `asynchronous` every step is one microbatch: nothing is split, and `microbatch` says how many updates a device is behind.
+    Input: @train and @evaluate of simple operations (after decompose). The batch is sharded along a mesh axis that stands for
+    time, by the same sharding rules and partitioner as over devices. Output: functions with `graph.microbatches`, whose inputs
+    have the microbatches as first dimension. Operations that depend on the scalar `microbatch` run once for each microbatch,
+    the others once a step; sums over the batch become graph.accumulate. A number of labels by which gradients are divided is
+    computed from the whole batch beforehand. Fails, naming the node, where another operation needs the whole batch at once.
+    With `asynchronous`, every step is one microbatch: nothing is split, and `microbatch` is the number of updates by which a
+    device is behind.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
@@ -24,10 +25,11 @@ def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
   let summary = "Gives every operation and argument its stage of a pipeline";
   let description = [{
     Input: functions with `graph.microbatches`, for one device or partitioned. Output: the same with `dist.stage` on operations and
-    arguments. The model's nodes are cut, in their order, where the slowest stage with its messages is fastest, or before
-    the nodes that are given. Before the plan of stages that have not all axes of a mesh alike, `mesh` and `axes` say so: functions then
-    have `dist.stage_axes`, and a plan leaves stages whole along axes that they lack; behind the partitioner, operations that have a stage keep it. Gradients and updates are where their node and parameter are; values flow to later stages in
-    the forward part and to earlier ones in the backward part.
+    arguments. The model's nodes are cut, in their order, so that the slowest stage with its messages is as fast as possible,
+    or before the nodes that are given. Gradients run on the stage of their node, updates on that of their parameter. Values flow
+    to later stages in the forward pass and to earlier ones in the backward pass. If stages have different axes of the mesh, the
+    pass runs before `plan` with `mesh` and `axes`: functions then have `dist.stage_axes`, and a plan replicates what a stage
+    computes along the axes that it lacks. After `partition`, operations that have a stage keep it.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
@@ -41,12 +43,14 @@ def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
 def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
   let summary = "Cuts a function with microbatches into tasks by stage, and writes the schedule";
   let description = [{
-    Input: functions with `graph.microbatches` and, for a pipeline, `dist.stage`. Output: tasks @train.STAGE.KIND: what runs once before the
-    microbatches (start), for each of them (step; in a pipeline forward, backward, and weight where the gradients of weights
-    are delayed), and once behind (finish). Values that cross stages are dist.send and dist.receive, those that tasks of a stage
-    pass on are `dist.held`. A dist.schedule for each function says what runs when. Fails where a schedule cannot have these stages or
-    microbatches. Of an asynchronous schedule every task is for one minibatch; backward tasks read the weights that `staleness` tells: copies
-    that a task `stash` or the forward task has left, the newest, or predicted ones. Fails where an update needs other stages.
+    Input: functions with `graph.microbatches` and, for a pipeline, `dist.stage`. Output: tasks @train.STAGE.KIND. A task of the
+    kind start runs once before the microbatches, one of the kind finish once after them. For each microbatch there is a task of
+    the kind step, or in a pipeline forward and backward, and weight where the gradients of weights are delayed. Values that
+    cross stages are sent by dist.send and dist.receive; values that tasks of a stage pass on are `dist.held`. A dist.schedule
+    for each function lists the order of the tasks. Fails where the schedule does not allow this number of stages or microbatches.
+    In an asynchronous schedule every task is for one minibatch. Its backward tasks read the weights that `staleness` selects:
+    copies that the task `stash` or the forward task has left, the newest ones, or predicted ones. Fails where an update depends
+    on other stages.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [

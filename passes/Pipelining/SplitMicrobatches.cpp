@@ -19,7 +19,7 @@ using graph::tensorType;
 
 namespace {
 
-/// Axis of time.
+/// The mesh axis of microbatches: the batch is split along it as over devices, but in time.
 constexpr llvm::StringLiteral timeAxis = "microbatch";
 const std::string indexName = ("axis_index." + timeAxis).str();
 
@@ -42,12 +42,12 @@ LogicalResult cutInput(BlockArgument argument, int64_t count, StringRef name) {
 
 bool isSplit(Value value) { return (bool)dist::shardOf(value.getType()); }
 
-/// Computes for the whole batch what its microbatches need a sum of.
+/// Computes a sum over all microbatches from the whole batch.
 class WholeBatch {
 public:
   WholeBatch(func::FuncOp function, dist::ReshardOp sum) : function(function), builder(sum) {}
 
-  /// The value for the whole batch; null if it depends on state or takes much arithmetic.
+  /// The value for the whole batch; null if it depends on state other than scalars.
   Value compute(Value value) {
     if (!isSplit(value))
       return value;
@@ -126,7 +126,7 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
   }
 
 private:
-  /// Splits the inputs' batch over time.
+  /// Plans the split of the inputs' batch along the axis of microbatches.
   LogicalResult plan() {
     auto problem = planning::ModuleProblem::build(getOperation());
     if (failed(problem))
@@ -152,7 +152,7 @@ private:
         if (function.getArgAttr(argument.getArgNumber(), graph::names::microbatches))
           problem->problem.batchDims.push_back({problem->tensorOf.lookup(argument), 0});
     planning::StrategyOptions options;
-    for (const auto &tensor : problem->problem.tensors) // a state is whole in every microbatch, whatever its shape
+    for (const auto &tensor : problem->problem.tensors) // state is replicated in every microbatch, whatever its shape
       if (tensor.named() && tensor.role != planning::Problem::Role::input)
         options.pins.push_back({tensor.name, std::vector<std::vector<std::string>>(tensor.shape.size())});
     dist::Mesh mesh;
@@ -165,11 +165,11 @@ private:
     return success();
   }
 
-  /// Sums that the microbatches themselves need (the count of labels that a mean is over) are computed over the whole
-  /// batch.
+  /// Sums that the microbatches themselves read (the number of labels by which a mean loss is divided) are computed
+  /// from the whole batch.
   static void sumEarly(func::FuncOp function) {
     SmallVector<dist::ReshardOp> sums;
-    llvm::DenseSet<Operation *> timed; // whose results differ by microbatch, or lead to such
+    llvm::DenseSet<Operation *> timed; // those whose results differ by microbatch, and what they depend on
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       auto reshard = dyn_cast<dist::ReshardOp>(op);
       bool leads = llvm::any_of(op.getUsers(), [&](Operation *user) { return timed.contains(user); });
@@ -189,7 +189,7 @@ private:
         sum.erase();
   }
 
-  /// Communication over time becomes sums and slices.
+  /// Replaces collectives along the axis of microbatches by sums and slices.
   LogicalResult finish(func::FuncOp function) {
     OpBuilder builder(function);
     function->removeAttr(dist::names::partitioned);
@@ -240,7 +240,8 @@ private:
     return function.getArgument(last);
   }
 
-  /// Combines what microbatches have of `input` for all uses of `result`; sums it in f32 where it has 16 bits.
+  /// Accumulates `input` over the microbatches and replaces `result` by it. Sums of 16-bit values are accumulated in
+  /// f32.
   static void accumulate(Value input, Value result, dist::ReductionKind kind, OpBuilder &builder) {
     GraphBuilder b(builder, input.getLoc());
     Type type = tensorType(input).getElementType();

@@ -25,7 +25,8 @@ namespace {
 
 using Kind = dist::TaskKind;
 
-/// A task's number is that of its stage; what runs once in a step belongs to a device, which may have several stages.
+/// The number of a task is its stage. Tasks that run once in a step belong to a device, which may have several stages,
+/// and have the device's number.
 struct TaskKey {
   Kind kind;
   int number;
@@ -50,7 +51,7 @@ public:
     writeResults();
     if (function.getName() == "train")
       keepArguments();
-    std::map<std::pair<int, Kind>, TaskWriter *> inOrder; // stage by stage, for who reads them
+    std::map<std::pair<int, Kind>, TaskWriter *> inOrder; // ordered by stage, which is easier to read
     for (auto &[key, task] : tasks)
       inOrder[{key.number, key.kind}] = &task;
     for (auto &[key, task] : inOrder) {
@@ -65,7 +66,7 @@ public:
 private:
   int devices() const { return options.devices; }
   bool piped() const { return options.stages() > 1; }
-  /// Whether tasks of several minibatches make a step.
+  /// Whether a step consists of tasks of several minibatches.
   bool asynchronous() { return options.asynchronous() && function.getName() == "train"; }
   void fail(const Twine &message) {
     if (valid)
@@ -117,7 +118,7 @@ private:
     return it->second;
   }
 
-  /// Whether all who need it compute it again.
+  /// Whether an operation needs no task of its own, because every task that uses it recomputes it.
   bool isUnused(Operation &op) const {
     bool repeated = llvm::all_of(op.getResults(), [&](Value value) { return parts.isRepeated(value); });
     if (parts.at(&op) == Part::finish)
@@ -139,7 +140,7 @@ private:
     builder.clone(*op, writer.mapping)->removeAttr(dist::names::stage);
   }
 
-  /// The first microbatch's value, or what there is so far combined with this one's.
+  /// Adds a microbatch's value to the sum so far; the first microbatch's value starts the sum.
   void accumulate(graph::AccumulateOp op, TaskKey key) {
     Value x = get(key, op.getX());
     TaskWriter &writer = task(key);
@@ -167,7 +168,7 @@ private:
     llvm_unreachable("split-microbatches adds it");
   }
 
-  /// A value of the function in a task: its own, made again, passed on by another task of the device, or received.
+  /// The value in a task: defined there, recomputed, held by another task of the same device, or received.
   Value get(TaskKey key, Value value) {
     TaskWriter &writer = task(key);
     if (Value known = writer.mapping.lookupOrNull(value))
@@ -181,7 +182,7 @@ private:
       return again(key, value);
     TaskKey from =
         argument ? TaskKey{Kind::start, options.deviceOf(dist::stageOf(argument))} : keyOf(value.getDefiningOp());
-    if (auto it = sums.find(value.getDefiningOp()); it != sums.end()) { // a sum is there when all is done
+    if (auto it = sums.find(value.getDefiningOp()); it != sums.end()) { // complete when the step finishes
       from = {Kind::finish, deviceOf(it->second.first)};
       if (deviceOf(from) == deviceOf(key)) {
         Value sum = writer.takeHeld(value.getType(), it->second.second, dist::held::sum, value.getLoc());
@@ -200,17 +201,17 @@ private:
     return result;
   }
 
-  /// An argument in a task of an asynchronous schedule, whose forward tasks run while older minibatches have not
-  /// updated the weights.
+  /// An argument in a task of an asynchronous schedule. Its forward tasks run before older minibatches have updated the
+  /// weights.
   Value ofMinibatch(TaskKey key, BlockArgument argument) {
     TaskWriter &writer = task(key);
     std::string name = nameOfArgument(argument).str();
     TaskKey forward = {Kind::forward, key.number}, stash = {Kind::stash, key.number};
-    if (function.getArgAttr(argument.getArgNumber(), graph::names::input)) // there is only the newest minibatch's
+    if (function.getArgAttr(argument.getArgNumber(), graph::names::input)) // the newest minibatch's
       return key == forward ? writer.takeArgument(argument) : take(forward, key, argument);
     auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
     StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
-    if (role == "step" && key == forward) { // so many updates are still to come
+    if (role == "step" && key == forward) { // the updates that are still to come are added
       Value behind = get(key, indexArgument()), updates = writer.takeArgument(argument);
       OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
       Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, behind);
@@ -242,7 +243,7 @@ private:
     return {};
   }
 
-  /// With vertical sync a device's weights are for the minibatch that will come so many steps later.
+  /// With vertical sync, device k stashes its weights for the minibatch that enters the pipeline k steps later.
   int lead(int device) const { return options.staleness == Staleness::verticalSync ? device : 0; }
 
   Value take(TaskKey from, TaskKey key, Value value) {
@@ -251,7 +252,7 @@ private:
     return result;
   }
 
-  /// Whether an argument is this part of the optimizer's state for a parameter.
+  /// Whether an argument is the optimizer state `kind` (momentum, exp_avg, ...) of a parameter.
   bool isMoment(BlockArgument argument, BlockArgument parameter, StringRef kind) {
     auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
     auto of = state ? state.getAs<StringAttr>("of") : StringAttr();
@@ -259,8 +260,8 @@ private:
     return of && moment && of.getValue() == nameOfArgument(parameter) && moment.getValue() == kind;
   }
 
-  /// w - s lr v: where momentum alone would take the weights in s updates (SpecTrain, arXiv 1809.02839, equations 3 to
-  /// 6): on device k of n, s is k / 2 + n - k - 1 for the forward and k / 2 for the backward pass.
+  /// The weights after s updates by momentum alone: w - s lr v (SpecTrain, arXiv 1809.02839, equations 3 to 6). On
+  /// device k of n, s is k / 2 + n - k - 1 in the forward pass and k / 2 in the backward pass.
   Value predict(TaskKey key, BlockArgument argument) {
     Value velocity, rate;
     bool trains = llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
@@ -295,8 +296,8 @@ private:
     return predicted;
   }
 
-  /// In an asynchronous schedule: what an update shares with that of another stage, and what the backward pass makes of
-  /// other weights than the forward pass did.
+  /// Whether a task of an asynchronous schedule recomputes an operation: cheap values that updates of several stages
+  /// share, and values of the weights, if the backward pass reads other weights than the forward pass did.
   bool isAgain(TaskKey from, TaskKey key, Operation *op) {
     if (!op)
       return false;
@@ -315,9 +316,9 @@ private:
     return writer.mapping.lookup(value);
   }
 
-  /// From one task of a device to another.
+  /// Passes a value from one task of a device to another.
   Value pass(TaskKey from, TaskKey key, Value value) {
-    bool atOnce = asynchronous() && from.kind == Kind::backward; // its update is next
+    bool atOnce = asynchronous() && from.kind == Kind::backward; // the update follows immediately
     StringRef kind = from.once() || atOnce ? dist::held::step : dist::held::microbatch;
     auto [it, fresh] = passed.try_emplace({value, from}, "value " + std::to_string(passed.size()));
     std::string name = it->second;
@@ -328,7 +329,8 @@ private:
     return task(key).takeHeld(value.getType(), name, kind, value.getLoc());
   }
 
-  /// From another device, or another stage of this one: by the first task of the stage that needs it.
+  /// Receives a value from another device, or from another stage of this one. The first task of the stage that uses it
+  /// receives it.
   Value receive(TaskKey from, TaskKey key, Value value) {
     TaskKey entry = key;
     if (from.kind == Kind::start) {
@@ -369,7 +371,7 @@ private:
         Value result = get(key, value);
         task(key).addResult(result, attributes);
       };
-      if (!renews) { // where it is computed; what needs no place, where the loss is
+      if (!renews) { // on the stage where it is computed; else on the last one, with the loss
         bool anywhere = parts.isAnywhere(value);
         int stage = anywhere   ? options.stages() - 1
                     : producer ? dist::stageOf(producer)
@@ -388,8 +390,8 @@ private:
     }
   }
 
-  /// State that no task reads is kept and saved nevertheless; an input that none reads is still the model's: the same
-  /// files fit every plan.
+  /// Takes arguments that no task reads: such state is kept and saved, and such inputs remain inputs of the model. So
+  /// the same files fit every plan.
   void keepArguments() {
     for (BlockArgument argument : block.getArguments()) {
       bool isInput = (bool)function.getArgAttr(argument.getArgNumber(), graph::names::input);
@@ -466,7 +468,7 @@ private:
       return std::pair(value.getAsOpaquePointer(), from) < std::pair(other.value.getAsOpaquePointer(), other.from);
     }
   };
-  std::map<Passed, std::string> passed; // names by value and task: only looked up
+  std::map<Passed, std::string> passed; // names by value and task; never iterated, for the order depends on addresses
 };
 
 struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {

@@ -45,7 +45,7 @@ double StageCosts::seconds(Operation *op) const {
 
 double StageCosts::messageSeconds(double bytes) const {
   int64_t devices = plan.mesh.devices();
-  SmallVector<Transfer> all; // the devices of a stage send at once
+  SmallVector<Transfer> all; // all devices of a stage send at once
   for (int64_t i = 0; i < devices && devices + i < cluster.devices(); ++i)
     all.push_back({i, devices + i});
   return all.empty() ? 0 : transferSeconds(cluster, all, bytes);
@@ -62,7 +62,7 @@ pipeline::Network StageCosts::network() const {
     int64_t firstSender = axes.devicesBefore(from, plan.mesh), firstReceiver = axes.devicesBefore(to, plan.mesh);
     int64_t senders = axes.devices(from, plan.mesh), receivers = axes.devices(to, plan.mesh);
     SmallVector<Transfer> all;
-    for (int64_t i = 0; i < receivers; ++i) // each hears of the device that is where it is, or stands for that
+    for (int64_t i = 0; i < receivers; ++i) // from the sender at the same relative position
       all.push_back({firstSender + i * senders / receivers, firstReceiver + i});
     return transferSeconds(cluster, all, bytes);
   };
@@ -72,7 +72,7 @@ pipeline::Network StageCosts::network() const {
 void StageCosts::computeAgain(int64_t count, llvm::function_ref<int(Operation *)> stageOf,
                               std::vector<pipeline::StageCost> &costs, llvm::DenseSet<Value> &dropped,
                               llvm::function_ref<void(int, Value)> keep) const {
-  std::vector<double> largest(costs.size(), 0); // one part of a stage is there at a time
+  std::vector<double> largest(costs.size(), 0); // one segment of a stage is recomputed at a time
   std::vector<RematEffect> effects = rematEffects(train, stageOf);
   effects.resize(std::min<size_t>(effects.size(), count));
   for (const RematEffect &part : effects) {
@@ -119,7 +119,7 @@ std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation 
         change[stageOf(&op)][last + 1] -= bytesOf(value);
       };
       auto late = part == Part::forward ? readers(value, Part::backward, stageOf) : std::nullopt;
-      bool again = parts.keptFor(value) != value; // backward tasks compute it from what is kept
+      bool again = parts.keptFor(value) != value; // the backward task recomputes it from that value
       int made = position.at(&op);
       if (!late || again)
         live(made, readers(value, part, stageOf).value_or(std::pair(made, made)).second);
@@ -143,8 +143,8 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
   auto stageOf = [&](Operation *op) { return placement.of(op); };
   auto weights = parts.weightGradients(train, stageOf);
   std::map<std::pair<int, int>, double> messages;
-  std::set<std::pair<int, int>> remade;   // versions of parameters, by stage
-  llvm::DenseSet<Value> counted, dropped; // that backward tasks read; that they compute
+  std::set<std::pair<int, int>> remade;   // resharded parameters, by stage
+  llvm::DenseSet<Value> counted, dropped; // values that backward tasks read, values that they recompute
   auto keep = [&](int stage, Value value) {
     if (Value source = parts.keptFor(value); counted.insert(source).second)
       result.costs[stage].activationBytes += bytesOf(source);
@@ -158,7 +158,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     if (isa<graph::AccumulateOp>(op)) {
       cost.stateBytes += bytesOf(op.getResult(0));
       (part == Part::forward ? cost.forward : cost.weightGradient) += seconds(&op);
-      if (number != problem.opOf.end()) // the sum over devices comes once, behind the sum over microbatches
+      if (number != problem.opOf.end()) // the all_reduce runs once, after the sum over the microbatches
         cost.allReduce += communicating[number->second];
       continue;
     }
@@ -181,8 +181,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     if (part != Part::forward && part != Part::backward)
       continue;
     if (number != problem.opOf.end())
-      for (int v :
-           expansion.operands[number->second]) // parameters in another layout are made once for all microbatches
+      for (int v : expansion.operands[number->second]) // a resharded parameter is stored once for all microbatches
         if (const auto &version = expansion.versions[v];
             version.source >= 0 && problem.problem.tensors[version.tensor].role == Problem::Role::parameter &&
             remade.insert({stageOf(&op), v}).second)

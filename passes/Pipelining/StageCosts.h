@@ -6,40 +6,42 @@
 
 namespace divisi::pipelining {
 
-/// What a module with microbatches takes under a plan for the devices of one stage, as the planner predicts it.
+/// The costs of a module with microbatches under a plan for the devices of one stage, as the planner predicts them.
 class StageCosts {
 public:
-  /// `parts` are those of @train. `problem` is that of the module; the prediction of `plan` is for a step of one
-  /// microbatch, and `expansion` is the plan's. `axes`: of the plan's mesh that stages have, if these differ.
+  /// `parts` are those of @train, `problem` is the module's. `plan` is predicted for a step of one microbatch, and
+  /// `expansion` is the plan's. `axes`: the axes of the plan's mesh that each stage has; empty: every stage has all.
   StageCosts(mlir::func::FuncOp train, const StepParts &parts, const planning::ModuleProblem &problem,
              const planning::Candidate &plan, const planning::FusedProblem &fused, planning::Expansion expansion,
              const planning::Cluster &cluster, dist::StageAxes axes = {});
 
-  /// For cutting the model where the slowest stage is fastest.
+  /// Weights for cutting the model so that the slowest stage is as fast as possible.
   StageWeights weights() const;
-  /// Costs of stages, and messages between them. Memory of gradients, state, what a microbatch
-  /// leaves for its backward pass, and what one task needs while it runs; workspaces of libraries are not counted. So
-  /// many parts are computed again, the best of planning::rematSegments.
+  /// Costs of the stages, and the messages between them. Memory is that of state, gradients, values that a microbatch
+  /// keeps for its backward pass, and what one task needs while it runs; workspaces of libraries are not counted. The
+  /// best `remat` segments of planning::rematEffects are recomputed.
   struct Stages {
     std::vector<planning::pipeline::StageCost> costs;
     std::vector<planning::pipeline::Edge> edges;
   };
   Stages of(const StagePlacement &placement, int64_t stages, int64_t remat) const;
-  /// Messages between the devices of stages, which follow each other on the cluster.
+  /// The time of messages between the devices of two stages. Stages follow each other on the devices of the cluster.
   planning::pipeline::Network network() const;
 
 private:
-  /// Adds what parts of the forward part that are computed again take, and say what is kept for them.
+  /// Adds the time of the best `count` segments that are recomputed, calls `keep` for the values that they are
+  /// recomputed from, and adds the values that are not kept to `dropped`.
   void computeAgain(int64_t count, llvm::function_ref<int(mlir::Operation *)> stageOf,
                     std::vector<planning::pipeline::StageCost> &costs, llvm::DenseSet<mlir::Value> &dropped,
                     llvm::function_ref<void(int, mlir::Value)> keep) const;
-  /// The first and last operation of a part that reads a value where it is made; nothing: none.
+  /// Positions of the first and last operation that reads a value on the stage and in the part of the step that are
+  /// given; none: there is no such operation.
   std::optional<std::pair<int, int>> readers(mlir::Value value, Part part,
                                              llvm::function_ref<int(mlir::Operation *)> stageOf) const;
-  /// Bytes that tasks of each stage need while they run, apart from what they keep and pass on.
+  /// Bytes that the tasks of each stage need while they run, beside what they keep and pass on.
   std::vector<double> transientBytes(llvm::function_ref<int(mlir::Operation *)> stageOf, int64_t stages) const;
   double bytesOf(mlir::Value value) const;
-  /// Of the pieces that another stage gets: whole along axes that it lacks.
+  /// Bytes of the shards that another stage receives: replicated along axes that it lacks.
   double bytesFor(int stage, mlir::Value value) const;
   double seconds(mlir::Operation *op) const;
   double messageSeconds(double bytes) const;
@@ -52,8 +54,8 @@ private:
   planning::Expansion expansion;
   dist::StageAxes axes;
   const planning::FusedProblem &fused;             // which values are stored
-  llvm::DenseMap<mlir::Operation *, int> position; // in the program
-  std::vector<double> computing, communicating;    // by operation of the problem, seconds
+  llvm::DenseMap<mlir::Operation *, int> position; // in program order
+  std::vector<double> computing, communicating;    // seconds, by operation of the problem
 };
 
 } // namespace divisi::pipelining

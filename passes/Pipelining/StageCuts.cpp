@@ -7,7 +7,7 @@
 
 namespace {
 
-/// Layers one after the other, to be cut into stages.
+/// A sequence of layers that is cut into stages.
 class Chain {
 public:
   Chain(const std::vector<double> &seconds, const std::vector<double> &cutSeconds, const std::vector<double> &devices)
@@ -20,8 +20,8 @@ public:
   double sum(int begin, int end, int stage) const { return sum(begin, end) / (devices.empty() ? 1 : devices[stage]); }
   double cut(int begin) const { return begin ? cutSeconds[begin] : 0; }
 
-  /// Whether so many stages can all stay within a limit: the longest ones that do are at most so many, and there are
-  /// cuts enough to make them more.
+  /// Whether `stages` stages can all stay within a limit: greedily made stages are at most that many, and there are
+  /// enough allowed cuts to make more of them.
   bool fits(int stages, double limit) const {
     int cuts = 0, needed = 1, begin = 0, end = 0; // `end`: the last cut so far
     for (int i = 1; i <= layers; ++i) {
@@ -40,7 +40,7 @@ public:
     return needed <= stages && cuts >= stages - 1;
   }
 
-  /// The least limit that fits: doubles that are not negative have the order of their bits.
+  /// The least limit that fits, by bisection over the bits: nonnegative doubles are ordered as their bits.
   double leastLimit(int stages) const {
     if (!devices.empty())
       return leastByTable(stages);
@@ -58,7 +58,8 @@ public:
   const int layers;
 
 private:
-  /// Of stages that are not alike: the slowest of the first stages, for each layer that they may end at.
+  /// The least limit for stages with different numbers of devices: by dynamic programming over the layer at which the
+  /// first k stages end.
   double leastByTable(int stages) const {
     constexpr double infinite = std::numeric_limits<double>::infinity();
     std::vector<double> least(layers + 1, infinite);
@@ -74,7 +75,7 @@ private:
   }
 
   const std::vector<double> &cutSeconds, &devices;
-  std::vector<double> before; // of all layers before one
+  std::vector<double> before; // sum of all layers before one
 };
 } // namespace
 
@@ -85,7 +86,7 @@ std::vector<int> divisi::pipelining::cutIntoStages(const std::vector<double> &se
   int layers = chain.layers;
   constexpr double infinite = std::numeric_limits<double>::infinity();
   double limit = chain.leastLimit(stages);
-  // With no stage above that, the fewest seconds of messages; where the last of the stages begins.
+  // Of the cuts without a slower stage, those with the fewest message seconds. `from`: where the last stage begins.
   std::vector<std::vector<double>> messages(stages, std::vector<double>(layers + 1, infinite));
   std::vector<std::vector<int>> from(stages, std::vector<int>(layers + 1, 0));
   for (int j = 1; j <= layers; ++j)

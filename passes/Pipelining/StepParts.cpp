@@ -6,9 +6,9 @@ using namespace divisi;
 using namespace divisi::pipelining;
 namespace names = divisi::graph::names;
 
-/// Operations that are computed again in every task that needs them take at most so many operations per element.
+/// FLOPs per element that an operation may have to be recomputed in every task that uses it.
 static constexpr int64_t cheapFlops = 32;
-/// And so many with all that they are computed from again.
+/// FLOPs per element of a whole chain of operations that is recomputed.
 static constexpr int64_t mostRepeatedFlops = 128;
 
 static func::FuncOp functionOf(BlockArgument argument) {
@@ -40,7 +40,7 @@ static bool isInput(Value value) {
   return argument && functionOf(argument).getArgAttr(argument.getArgNumber(), names::input);
 }
 
-/// Whether passing on the result is much less than passing on the operand.
+/// Whether the result has less than a quarter of the operand's bytes.
 static bool shrinks(Operation &op, Value operand) {
   return 4 * graph::bytesOf(op.getResult(0).getType()) < graph::bytesOf(operand.getType());
 }
@@ -57,9 +57,9 @@ bool StepParts::isRepeated(Value value) const {
          isCheap(op) && graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
 }
 
-/// `weightsChange`: a backward task has others than its forward task had.
+/// `weightsChange`: a backward task reads other weights than its forward task did.
 void StepParts::findKept(Block &block, bool weightsChange) {
-  llvm::DenseMap<Value, int64_t> flops; // per element, from what is kept
+  llvm::DenseMap<Value, int64_t> flops; // FLOPs per element from the kept value
   for (Operation &op : block.without_terminator()) {
     if (parts.at(&op) != Part::forward || op.getNumResults() != 1 || !isCheap(&op))
       continue;
@@ -72,7 +72,7 @@ void StepParts::findKept(Block &block, bool weightsChange) {
         single = false;
       Operation *producer = operand.getDefiningOp();
       if (!producer || isAnywhere(operand) || parts.at(producer) == Part::start)
-        continue; // there anyway
+        continue; // available in every task
       Value from = keptFor(operand);
       single &= !source || source == from;
       source = from;
@@ -138,7 +138,7 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
     if (minibatch) {
       if (fromState && !fromBatch)
         result.ofState.insert(&op);
-      anywhere &= !fromState || !ofInputs.contains(&op); // both is the model itself
+      anywhere &= !fromState || !ofInputs.contains(&op); // what depends on both is the model itself
       isTimed = !anywhere && !isAfter;
     }
     if (isTimed && isAfter)
@@ -149,8 +149,8 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
       after.insert(&op);
     result.parts[&op] = anywhere ? Part::anywhere : isAfter ? Part::finish : isTimed ? Part::backward : Part::start;
   }
-  // What the loss and other reports sum is the forward part; of what runs once, only what microbatches need comes
-  // first.
+  // What the loss and other reports depend on is the forward pass. Of what runs once, only what the microbatches depend
+  // on runs before them.
   llvm::DenseSet<Operation *> forward = planning::reportedOps(function), early;
   bool training = function.getName() == "train";
   for (Operation &op : llvm::reverse(block.without_terminator())) {
@@ -160,7 +160,8 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
     bool needed = early.contains(&op) || result.isTimed(&op);
     if (part == Part::start && !needed)
       part = Part::finish;
-    if (needed || isa<graph::AccumulateOp>(op)) // which adds up in microbatches even what none of them changes
+    // An accumulate adds in every microbatch, even a value that none of them changes.
+    if (needed || isa<graph::AccumulateOp>(op))
       for (Value operand : op.getOperands())
         if (Operation *producer = operand.getDefiningOp())
           early.insert(producer);

@@ -5,47 +5,48 @@
 
 namespace divisi::pipelining {
 
-/// When the operations of a function with microbatches run. Of an asynchronous step all that is not anywhere is for one
-/// minibatch.
+/// When the operations of a function with microbatches run. In an asynchronous step everything but `anywhere` runs for
+/// one minibatch.
 enum class Part {
-  anywhere, // from inputs, scalars, step and seed alone (of an asynchronous step also from weights), with little
-            // arithmetic: wherever it is needed
+  anywhere, // in every task that uses it: cheap, and computed from inputs, scalars, step and seed alone (in an
+            // asynchronous step also from weights)
   start,    // once, before the microbatches need it
-  forward,  // for each microbatch: what its share of the loss needs
+  forward,  // for each microbatch: what its contribution to the loss depends on
   backward, // for each microbatch: the rest
-  finish,   // once, when the microbatches are summed
+  finish,   // once, after the microbatches are summed
 };
 
-/// The parts of a function: by reachability from the scalar `microbatch` (in an asynchronous step from anything) and
-/// through graph.accumulate, which belongs to the part that it sums.
+/// Assigns the operations of a function to parts of the step: by reachability from the scalar `microbatch` (in an
+/// asynchronous step everything depends on it) and through graph.accumulate, which belongs to the part that computes
+/// its operand.
 class StepParts {
 public:
-  /// Fails, at the operation, if something of a microbatch needs a sum over all of them.
+  /// Fails with an error at the operation if a microbatch depends on a sum over all microbatches.
   static mlir::FailureOr<StepParts> of(mlir::func::FuncOp function);
 
   Part at(mlir::Operation *op) const { return parts.at(op); }
-  /// Computed for each microbatch.
+  /// Whether it is computed for each microbatch.
   bool isTimed(mlir::Operation *op) const {
     Part part = parts.at(op);
     return part == Part::forward || part == Part::backward;
   }
-  /// Whether tasks had better compute a value again than keep or send it: a cheap one that is no smaller than the one
-  /// that it is made from before the microbatches or behind them (a bias repeated along the batch, the factor of
-  /// clipping for all elements of a gradient).
+  /// Whether tasks recompute a value instead of keeping or receiving it: a cheap one that is computed before or after
+  /// the microbatches and is no smaller than its operand (a bias repeated along the batch, the clipping factor
+  /// broadcast to all elements of a gradient).
   bool isRepeated(mlir::Value value) const;
-  /// What a backward task reads instead of a value of the forward part: the value itself, or one that is no larger and
-  /// from which it is computed again with little arithmetic (a gelu's input for all that its gradient needs).
+  /// What a backward task reads in place of a value of the forward pass: the value itself, or one that is no larger and
+  /// from which it is recomputed cheaply (the input of a gelu, for everything that its gradient reads).
   mlir::Value keptFor(mlir::Value value) const {
     auto it = kept.find(value);
     return it == kept.end() ? value : it->second;
   }
-  /// In an asynchronous step: from owned state, and from nothing of the batch (a gathered parameter).
+  /// In an asynchronous step: whether it depends on owned state and on nothing of the batch (a gathered parameter).
   bool isOfState(mlir::Operation *op) const { return ofState.contains(op); }
-  /// Little arithmetic for each element.
+  /// Whether it takes few FLOPs per element.
   bool isCheap(mlir::Operation *op) const;
-  /// Whether every stage and task can have the value for itself.
+  /// Whether every task can compute the value by itself.
   bool isAnywhere(mlir::Value value) const;
-  /// Of the backward part with stages, what no earlier stage waits for: the gradients of weights.
+  /// The operations of the backward pass that no earlier stage depends on: gradients of weights.
   llvm::DenseSet<mlir::Operation *> weightGradients(mlir::func::FuncOp function,
                                                     llvm::function_ref<int(mlir::Operation *)> stageOf) const;
 
@@ -57,9 +58,10 @@ private:
 };
 
 using graph::isScalar, graph::nameOfArgument;
-/// Whether a function has a minibatch for each step, whose tasks run in several of them.
+/// Whether a step of the function is one minibatch whose tasks run in several steps.
 bool isAsynchronous(mlir::func::FuncOp function);
-/// A state that some stage owns: a parameter, a moment or a buffer, not step and seed, which all have.
+/// Whether an argument is state that one stage owns: a parameter, optimizer state or a buffer. All stages have step and
+/// seed.
 bool isOwned(mlir::BlockArgument argument);
 
 } // namespace divisi::pipelining

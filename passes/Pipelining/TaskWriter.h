@@ -5,18 +5,19 @@
 
 namespace divisi::pipelining {
 
-/// One task in the making: a function that grows operation by operation.
+/// A task under construction: a function to which operations are added.
 class TaskWriter {
 public:
-  /// @`function`.`number`.`kind`, before the function that is split.
+  /// Creates @`function`.`number`.`kind` before the function that is split.
   TaskWriter(mlir::func::FuncOp function, int number, mlir::StringRef kind, mlir::DictionaryAttr attributes);
 
   mlir::Block &block() { return task.getBody().front(); }
-  /// A copy of an argument of the function, with its attributes but the stage.
+  /// Adds a copy of an argument of the function, with its attributes except the stage.
   mlir::Value takeArgument(mlir::BlockArgument argument);
-  /// What another task of the place, or the microbatch before, left under this name.
+  /// Adds a dist.held argument: the value that another task of the device, or the microbatch before, left under this
+  /// name.
   mlir::Value takeHeld(mlir::Type type, mlir::StringRef name, mlir::StringRef kind, mlir::Location loc);
-  /// Leaves a value under a name; `when`: wanted only in such steps (graph::When), 0: always.
+  /// Leaves a value under a name. `when`: only in the steps in which it is computed on demand (graph::When); 0: always.
   void leaveHeld(mlir::Value value, mlir::StringRef name, mlir::StringRef kind, int64_t when);
   void addResult(mlir::Value value, mlir::DictionaryAttr attributes);
   bool isEmpty() { return values.empty() && block().empty(); }

@@ -72,7 +72,7 @@ private:
     now[argument] = padded(argument, dims, argument.getLoc(), value);
   }
 
-  /// A value with more elements of this kind at the end.
+  /// Pads these dimensions of a value at the end with `fill`.
   Value padded(Value value, ArrayRef<int> dims, Location loc, double fill = 0) {
     GraphBuilder b(builder, loc);
     auto type = resized(tensorType(value), dims, pads.paddedSize());
@@ -84,7 +84,7 @@ private:
     return result;
   }
 
-  /// The value with as many elements as in the model along these dimensions.
+  /// Slices a padded value back to the model's size along these dimensions.
   Value cut(Value old, Value value, ArrayRef<int> dims) {
     if (dims.empty())
       return value;
@@ -104,7 +104,7 @@ private:
     return known;
   }
 
-  /// The value with `fill` beyond the model's size.
+  /// Replaces the elements beyond the model's size along these dimensions by `fill`.
   Value masked(Value value, ArrayRef<int> dims, Attribute fill) {
     GraphBuilder b(builder, value.getLoc());
     auto shape = shapeOf(value);
@@ -113,7 +113,7 @@ private:
       value =
           b.select(b.broadcast(inside, shape, {d}), value, b.constant(DenseElementsAttr::get(tensorType(value), fill)));
     }
-    return value; // (perhaps not zero along other dimensions that grow)
+    return value; // the padding along other dimensions may be nonzero
   }
 
   static Type elementType(Value value) { return tensorType(value).getElementType(); }
@@ -122,7 +122,7 @@ private:
     int number = problem.opOf.lookup(op);
     const ShardingRule &rule = problem.problem.ops[number].rule;
     builder.setInsertionPoint(op);
-    // Of the dimensions of a value that grow, those that do so in this operation, or those that do not.
+    // Of the padded dimensions of a value, those along which this operation grows (or does not grow).
     auto dimsThat = [&](bool grow, Value value, const ShardingRule::Dims &dims) {
       return llvm::filter_to_vector(dimsOf(value), [&](int d) {
         return llvm::any_of(dims[d], [&](int factor) { return pads.grows(number, factor); }) == grow;
@@ -157,8 +157,9 @@ private:
     }
   }
 
-  /// Operands of a contraction over a growing factor must add nothing: zeros for a sum (in every factor of a product:
-  /// what is computed from zeros may be infinite), the smallest number for a maximum.
+  /// Makes the padding of a contracted factor neutral. For a sum it is zero in every operand, not only in one: a value
+  /// that is computed from zeros may be infinite, and 0 * inf is NaN. For a maximum or minimum it is the least or
+  /// greatest number.
   void neutralize(Operation *op, const ShardingRule &rule, int factor) {
     SmallVector<std::pair<OpOperand *, SmallVector<int>>> open;
     for (auto [i, operand] : llvm::enumerate(op->getOpOperands())) {
@@ -167,7 +168,7 @@ private:
         if (llvm::is_contained(list, factor))
           dims.push_back(d);
       if (dims.empty() || elementType(operand.get()) != elementType(op->getResult(0)))
-        continue; // (indices)
+        continue; // indices
       if (rule.factors[factor].reduction != Reduction::sum || !zero.contains(operand.get()))
         open.push_back({&operand, dims});
     }
@@ -175,7 +176,7 @@ private:
       operand->set(masked(operand->get(), dims, neutral(*rule.factors[factor].reduction, operand->get())));
   }
 
-  /// What changes no result of a reduction: for a maximum, less than any number that a program has there.
+  /// The neutral element of a reduction.
   static Attribute neutral(Reduction reduction, Value value) {
     Type element = elementType(value);
     if (reduction == Reduction::sum)
@@ -189,8 +190,8 @@ private:
     return IntegerAttr::get(element, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
   }
 
-  /// Zeros stay zeros through linear operations, along each factor that grows in the result: it must run through what
-  /// is zero there, one factor of a product or all terms of a sum.
+  /// Whether a result is zero in its padding. This holds for linear operations whose operands are zero there along each
+  /// padded factor of the result: one operand of a multiplication, all terms of a sum.
   bool staysZero(Operation *op, int number, const ShardingRule &rule, unsigned result) const {
     if (rule.zero)
       return true;
@@ -232,9 +233,9 @@ private:
   const PadClass &pads;
   OpBuilder builder;
   dist::StageListener stages;
-  llvm::DenseMap<Value, Value> now;                       // by the model's value: with its dimensions grown
-  llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // and cut again along some dimensions
-  llvm::DenseSet<Value> zero;                             // zero beyond the model's size
+  llvm::DenseMap<Value, Value> now;                       // by the model's value: the padded one
+  llvm::DenseMap<std::pair<Value, uint64_t>, Value> cuts; // sliced back along some dimensions
+  llvm::DenseSet<Value> zero;                             // values that are zero in their padding
 };
 } // namespace
 

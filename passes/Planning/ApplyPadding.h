@@ -4,9 +4,9 @@
 
 namespace divisi::planning {
 
-/// Lets the dimensions of a class grow, without changing what the program computes: inputs get a graph.pad, states
-/// their larger type (the runtime keeps the rest zero; `graph.unpadded` has the model's shape), and where a contraction
-/// or a renewed state would see what lies beyond, a select puts the neutral element there.
+/// Pads the dimensions of a class without changing what the program computes. Inputs get a graph.pad, state its larger
+/// type (the runtime keeps the padding zero; `graph.unpadded` has the model's shape). Where a contraction or renewed
+/// state would read the padding, a select replaces it by the neutral element.
 void applyPadding(mlir::ModuleOp module, const ModuleProblem &problem, const PadClass &pads);
 
 } // namespace divisi::planning

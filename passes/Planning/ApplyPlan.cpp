@@ -11,7 +11,7 @@ using divisi::graph::tensorType;
 
 namespace {
 
-/// Writes an expansion into the IR: types with shardings, and a dist.reshard for every version that is not as produced.
+/// Writes an expansion into the IR: sharded types, and a dist.reshard for every version that has a source.
 class Writer {
 public:
   Writer(ModuleOp module, const ModuleProblem &problem, const Expansion &expansion, const Mesh &mesh)
@@ -64,14 +64,14 @@ private:
       Value source = entry.source < 0 ? operand.get() : value(entry.source);
       builder.setInsertionPoint(op);
       operand.set(entry.source < 0 ? constant(source, entry.sharding) : reshard(source, entry.sharding));
-      if (entry.source >= 0) // keeps equal gathers apart
+      if (entry.source >= 0) // so that common subexpression elimination keeps equal gathers apart
         operand.get().getDefiningOp()->setAttr(dist::names::use, builder.getI64IntegerAttr(gathers++));
     }
     for (Value result : op->getResults())
       setType(result, produced(result));
   }
 
-  /// A version's value, made right after its source.
+  /// A version's value, created immediately behind its source.
   Value value(int version) {
     const Expansion::Version &entry = expansion.versions[version];
     Value &known = values[version];

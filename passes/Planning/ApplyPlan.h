@@ -3,9 +3,9 @@
 
 namespace divisi::planning {
 
-/// Writes a plan into the IR: shardings as types, dist.reshard wherever a value is needed in another sharding than it
-/// has, `dist.mesh` on the functions. Partial values stay pending through linear operations that do not make them
-/// larger, and are reduced where something else needs them.
+/// Writes a plan into the IR: shardings as types, a dist.reshard wherever a value is used in another sharding than the
+/// one in which it is produced, `dist.mesh` on the functions. Partial sums stay pending through linear operations that
+/// do not make them larger, and are reduced before other uses.
 void applyPlan(mlir::ModuleOp module, const ModuleProblem &problem, const Plan &plan, const dist::Mesh &mesh);
 
 } // namespace divisi::planning

@@ -10,7 +10,7 @@ using namespace divisi::dist;
 using namespace divisi::planning;
 using llvm::ArrayRef;
 
-/// The axes over which results are pending: contracted ones, or those that pass through.
+/// The axes over which an operation's results are pending: contracted ones, and those that pass through.
 static std::pair<Axes, Reduction> pendingOf(const Problem::Op &op, const FactorAxes &factors, ArrayRef<int> passed,
                                             Reduction kind) {
   auto pending = contractedAxes(op.rule, factors).value();
@@ -114,7 +114,8 @@ private:
                                                     : resultSharding(op, mesh, factors, i, passed, kind));
   }
 
-  /// Axes over which the operands may stay pending: all alike, needed by nobody else, and not growing.
+  /// Axes over which the operands may stay pending: the same for all operands, without other users, and without a
+  /// larger result.
   Axes passThrough(const Problem::Op &op, const FactorAxes &factors, Reduction &kind) const {
     if (op.rule.linear != Linear::all && op.rule.linear != Linear::movement)
       return {};
@@ -141,7 +142,7 @@ private:
     return passed;
   }
 
-  /// Bytes that a device sends to get from one sharding to another, and the number of collectives.
+  /// Bytes that a device sends for a reshard, and the number of collectives.
   std::pair<double, int> distance(int tensor, const Sharding &from, const Sharding &to) const {
     int64_t local = problem.tensors[tensor].bytes();
     for (const Axes &axes : from.dims)
@@ -156,7 +157,7 @@ private:
     return sum;
   }
 
-  /// Whether the reshard joins pieces of a state.
+  /// Whether the reshard gathers shards of state.
   bool gathersState(int tensor, const Sharding &to) const {
     if (!problem.tensors[tensor].named() || !to.pending.empty())
       return false;
@@ -167,7 +168,8 @@ private:
     return false;
   }
 
-  /// Versions for all wants of a tensor: of those not there yet, the one nearest to one that is there comes next.
+  /// Derives all requested versions of a tensor: always the missing version that is nearest to an existing one comes
+  /// next.
   void derive(int tensor) {
     std::vector<int> there = {result.produced[tensor]};
     std::vector<Want *> open;
@@ -190,7 +192,7 @@ private:
       const Want *next = nullptr;
       for (const Want *entry : open)
         for (int version : there) {
-          // A value that is combined once cannot be partial again.
+          // A value that was reduced cannot become partial again.
           const Sharding &from = result.versions[version].sharding;
           auto isPending = [&](int axis) { return llvm::is_contained(from.pending, axis); };
           if (version != there[0] && !llvm::all_of(entry->sharding.pending, isPending))

@@ -3,15 +3,15 @@
 
 namespace divisi::planning {
 
-/// What a plan makes of a program: in which sharding each value is produced, and every reshard, as the IR will have
-/// them (ApplyPlan writes it, the cost model prices it).
+/// How a plan changes a program: the sharding in which each value is produced, and every reshard. ApplyPlan writes it
+/// into the IR, the cost model predicts its time.
 struct Expansion {
   /// A value in one sharding.
   struct Version {
     int tensor;
     dist::Sharding sharding;
-    int source = -1; // the version that it is resharded from; -1: as it is produced, or a constant made so
-    int user = -1;   // the one operation that it is made for, just before it; -1: made where its source is produced
+    int source = -1; // version that it is resharded from; -1: it is produced in this sharding, or is a constant
+    int user = -1;   // the only operation that uses it, just before it; -1: created behind its source
   };
   std::vector<Version> versions;                   // a version comes after its source
   std::vector<int> produced;                       // by tensor
@@ -19,13 +19,13 @@ struct Expansion {
   std::vector<int> outputs;                        // by output
 };
 
-/// Wants what every operation's split asks of its operands, lets sums stay pending through linear operations where
-/// nobody else reads them, and derives every wanted sharding from the nearest one that is there. A state that is
-/// gathered is gathered for each use, so that it need not stay whole from the forward to the backward part (ZeRO-3).
+/// Requests the operand shardings of every operation's split, keeps sums pending through linear operations if they have
+/// no other users, and derives every requested sharding from the nearest existing one. State is gathered for each use
+/// separately, so that it need not stay replicated between the forward and the backward pass (ZeRO-3).
 Expansion expand(const Problem &problem, const dist::Mesh &mesh, const Plan &plan);
 
-/// How an operation splits its operands and results under a plan. `passed` are axes over which its operands stay
-/// pending.
+/// The shardings of an operation's operands and results under a plan. `passed` are the axes over which its operands
+/// stay pending.
 dist::Sharding operandSharding(const Problem::Op &op, const dist::Mesh &mesh, const dist::FactorAxes &factors,
                                size_t operand, llvm::ArrayRef<int> passed = {},
                                dist::Reduction kind = dist::Reduction::sum);

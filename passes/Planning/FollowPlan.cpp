@@ -38,7 +38,7 @@ dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string 
   return plan;
 }
 
-/// The padding that an operation of a plan asks for; none if it is another decision.
+/// The padding that an operation of a plan stands for; null if the operation is another decision.
 static std::optional<NamedPad> padOf(Operation &op) {
   if (auto pad = dyn_cast<dist::PadOp>(op))
     return NamedPad{{"", pad.getName().str()}, 0, (int64_t)pad.getDim(), (int64_t)pad.getParts()};
@@ -50,8 +50,8 @@ static std::optional<NamedPad> padOf(Operation &op) {
   return std::nullopt;
 }
 
-/// Pads what one decision asks for, and notes it in `pads` unless the size divides already. Fails with an error at the
-/// decision.
+/// Applies the padding of one decision, and adds it to `pads` unless the size divides already. Fails with an error at
+/// the decision.
 static LogicalResult followPad(ModuleOp module, Operation &decision, const NamedPad &pad, std::vector<NamedPad> &pads) {
   auto problem = ModuleProblem::build(module);
   if (failed(problem))

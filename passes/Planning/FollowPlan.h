@@ -3,7 +3,7 @@
 
 namespace divisi::planning {
 
-/// What a plan's text decides for a module.
+/// The decisions of a plan's text for a module.
 struct FollowedPlan {
   ModuleProblem problem;
   Plan plan;
@@ -11,12 +11,12 @@ struct FollowedPlan {
   Preparation preparation;
 };
 
-/// The one plan of a file; null with an error at what is wrong with it. It belongs to `file`, the module that it was
-/// parsed to.
+/// The only plan of a file; null, with an error at what is wrong with it. The plan is owned by `file`, the module that
+/// was parsed.
 dist::PlanOp parsePlan(mlir::OwningOpRef<mlir::ModuleOp> &file, const std::string &path, mlir::MLIRContext *context);
 
-/// Fails with an error at the plan if it was made for something else. (The target comes first: another one is another
-/// model, too.)
+/// Fails with an error at the plan if it was made for another target or model. The target is compared first, because
+/// another target also changes the model.
 mlir::LogicalResult checkSubject(dist::PlanOp text, const PlanSubject &subject);
 
 /// Prepares the module as the plan says and reads its decisions. Fails with an error at the decision that cannot hold.

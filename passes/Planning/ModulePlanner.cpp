@@ -11,11 +11,11 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
-/// Plans that do not fit are worth some recomputing only if they are faster by this share.
+/// Rematerialization is tried if a plan that does not fit is faster by at least this share.
 static constexpr double leastRematCost = 0.05;
-/// How finely the number of parts is searched.
+/// The number of segments is searched in steps of 1 / rematSteps of all segments.
 static constexpr size_t rematSteps = 16;
-/// On so many meshes.
+/// Rematerialization is planned on this number of meshes.
 static constexpr size_t rematMeshes = 3;
 
 void planning::separateScalars(ModuleOp module) {
@@ -40,7 +40,7 @@ void planning::separateScalars(ModuleOp module) {
 llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, const dist::Mesh &mesh,
                                                                const StrategyOptions &options) {
   std::vector<NamedPad> pads;
-  for (;;) { // each turn pads one size: there are finitely many
+  for (;;) { // each iteration pads one size, of which there are finitely many
     auto problem = ModuleProblem::build(module);
     if (failed(problem))
       return told();
@@ -56,7 +56,7 @@ llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, 
 
 namespace {
 
-/// Plans a module as it is, but for padding.
+/// Plans a module without rematerialization.
 llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Cluster &cluster,
                                                            const PlannerOptions &options) {
   auto problem = ModuleProblem::build(module);
@@ -72,7 +72,8 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     for (Candidate &candidate : *found)
       result.push_back({std::move(candidate), {}, planner});
   std::vector<dist::Mesh> meshes = options.meshes;
-  if (!meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") { // the strategy operator
+  // The strategy "operator": the same devices along an axis "model".
+  if (!meshes.empty() && meshes[0].axes.size() == 1 && meshes[0].axes[0].name == "data") {
     dist::Mesh &operators = meshes.emplace_back(meshes[0]);
     operators.axes[0].name = "model";
   }
@@ -101,7 +102,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   if (result.empty())
     return llvm::createStringError(wrong);
   llvm::stable_sort(result, isBetter);
-  // The bound of the best search, by the whole problem.
+  // The lower bound of the best searched plan, on the whole problem.
   auto searched = llvm::find_if(result, [](const ModuleCandidate &candidate) { return candidate.searched; });
   if (options.thorough && searched != result.end() && searched->preparation.pads.empty()) {
     planner->certify(options.pins, *searched);
@@ -111,7 +112,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   return result;
 }
 
-/// Whether a plan that does not fit, but might with less to keep, is the faster one.
+/// Whether a plan that does not fit, but might with less memory for activations, is faster.
 bool isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster &cluster) {
   const ModuleCandidate &best = candidates[0];
   return !best.fits || llvm::any_of(candidates, [&](const ModuleCandidate &other) {
@@ -131,8 +132,8 @@ public:
 
   llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
 
-  /// The plans for the least number of parts, about, for which one fits that is better than those without (`whole`); on
-  /// the meshes that are best without.
+  /// The plans with about the least number of segments for which a plan fits and is better than `whole`, the plans
+  /// without rematerialization. Only the best meshes of `whole` are planned.
   llvm::Expected<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
     PlannerOptions promising = options;
     promising.wider = false;

@@ -4,35 +4,35 @@
 
 namespace divisi::planning {
 
-/// A plan for a module, and what was changed in it before.
+/// A plan for a module, and the preparation of the module that it assumes.
 struct ModuleCandidate : Candidate {
   Preparation preparation;
-  std::shared_ptr<const Planner> planner; // that made it, of the problem as it is padded
+  std::shared_ptr<const Planner> planner; // the planner that made it, of the padded problem
 };
 
-/// An error without text: of what a diagnostic has told.
+/// An error without text: a diagnostic was emitted already.
 inline llvm::Error told() { return llvm::createStringError(""); }
 
-/// Plans a module (left as it is, but for separateScalars) on meshes of a cluster, best first; that one is complete.
-/// Where sizes do not divide over a mesh, the module is also planned padded; where memory is short, also with parts of
-/// the forward pass recomputed (rematSegments), if `options.remat` leaves that open. An error says
-/// what is wrong with the pins; it has no text where a diagnostic has told already.
+/// Plans a module on meshes of a cluster; the candidates are returned best first, and the best one is complete. The
+/// module is not changed, except by separateScalars. If sizes do not divide over a mesh, the module is also planned
+/// padded; if memory is short, also with rematerialization (rematSegments), unless `options.remat` fixes the number of
+/// segments. An error says what is wrong with the pins; it has no text if a diagnostic was emitted.
 llvm::Expected<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, const Cluster &cluster,
                                                         const PlannerOptions &options);
 
-/// Prepares and plans a module as a candidate says, and puts the plan's text at its head. One device: nothing
-/// is planned.
+/// Prepares and plans a module as the candidate says, and writes the plan at the head of the module. With one device
+/// nothing is planned.
 mlir::LogicalResult applyCandidate(mlir::ModuleOp module, const ModuleCandidate &candidate, const PlanSubject &subject);
 
-/// One line for people: what was chosen, and what the nearest other choice takes.
+/// One line for users: the chosen plan, and the time of the next best choice.
 std::string describeChoice(const std::vector<ModuleCandidate> &candidates);
 
-/// Pads what strategies on a mesh need to divide, and says what that was. Errors as planModule's.
+/// Pads the sizes that strategies on a mesh need to divide, and returns what was padded. Errors are as planModule's.
 llvm::Expected<std::vector<NamedPad>> padForStrategy(mlir::ModuleOp module, const dist::Mesh &mesh,
                                                      const StrategyOptions &options);
 
-/// Constants of one value and repeated scalars get one operation for each user: tensors that have only these in common
-/// are not to be split alike for their sake.
+/// Clones splat constants and broadcast scalars for each user, so that tensors which only share such a value may have
+/// different shardings.
 void separateScalars(mlir::ModuleOp module);
 
 } // namespace divisi::planning

@@ -11,7 +11,7 @@ using namespace divisi::planning;
 
 namespace {
 
-/// Axes that are lacking, by what lacks them.
+/// The axes that operations and tensors lack.
 class Lacking {
 public:
   Lacking(const Problem &problem, const Mesh &mesh, const StageAxes &axes, const StageNumbers &stages)
@@ -23,11 +23,12 @@ public:
     std::set<int> somewhere;
     for (size_t stage = 0; stage < axes.size(); ++stage)
       somewhere.merge(lackingAt(stage));
-    for (const Problem::Output &output : problem.outputs) // what no stage has to itself may be wanted anywhere
+    // Outputs that belong to no stage may be used on any stage.
+    for (const Problem::Output &output : problem.outputs)
       tensors[output.tensor].merge(output.state < 0 || stages.tensors[output.state] < 0
                                        ? std::set<int>(somewhere)
                                        : lackingAt(stages.tensors[output.state]));
-    for (size_t i = problem.ops.size(); i-- > 0;) { // users come first
+    for (size_t i = problem.ops.size(); i-- > 0;) { // from the last to the first: users before producers
       if (stages.ops[i] >= 0)
         ops[i] = lackingAt(stages.ops[i]);
       else
@@ -36,7 +37,7 @@ public:
       for (int t : problem.ops[i].operands)
         tensors[t].insert(ops[i].begin(), ops[i].end());
     }
-    for (size_t i = 0; i < problem.ops.size(); ++i) // a value lies as its operation leaves it
+    for (size_t i = 0; i < problem.ops.size(); ++i) // a value has the sharding of its producer
       for (int t : problem.ops[i].results)
         tensors[t] = ops[i];
     for (size_t t = 0; t < problem.tensors.size(); ++t)

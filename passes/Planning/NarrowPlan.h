@@ -4,19 +4,19 @@
 
 namespace divisi::planning {
 
-/// Where the parts of a problem are in a pipeline; -1: on every stage that needs them.
+/// The stages of a problem's operations and tensors; -1: on every stage that uses it.
 struct StageNumbers {
   std::vector<int> ops;     // by operation
   std::vector<int> tensors; // by tensor: of the functions' arguments
 };
 
-/// A plan without the splits that stages cannot do: operations and states of a stage that lacks an axis are whole along
-/// it. What no stage has to itself is whole along every axis that one of its users lacks.
+/// Removes from a plan the axes that stages lack: operations and state of a stage are replicated along the axes that
+/// the stage lacks. An operation that belongs to no stage is replicated along every axis that one of its users lacks.
 Plan narrow(const Problem &problem, const dist::Mesh &mesh, const dist::StageAxes &axes, const StageNumbers &stages,
             Plan plan);
 
-/// The same by `dist.stage_axes` and `dist.stage` of a module's functions, as assign-stages writes them; the plan as it
-/// is where there are none.
+/// The same for a module, by its `dist.stage_axes` and `dist.stage`, which assign-stages writes; without these the plan
+/// is returned unchanged.
 Plan narrow(mlir::ModuleOp module, const ModuleProblem &problem, const dist::Mesh &mesh, const Plan &plan);
 
 } // namespace divisi::planning

@@ -3,8 +3,8 @@
 
 namespace divisi {
 
-/// Whether brackets outside of "texts" and // comments nest deeper than `most`: parsers read them by recursion, and
-/// have no limit of their own.
+/// Whether brackets outside of string literals and // comments nest deeper than `most`. Parsers are recursive and have
+/// no limit of their own.
 bool nestsTooDeep(llvm::StringRef text, int most);
 
 } // namespace divisi

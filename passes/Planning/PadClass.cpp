@@ -32,7 +32,8 @@ llvm::SmallVector<int> PadClass::dimsOf(int tensor) const {
   return dims;
 }
 
-/// Whether the factor may grow here: not whole, and everywhere a whole dimension.
+/// Whether the factor may be padded in this operation: it may be sharded, and is alone in every dimension in which it
+/// occurs.
 bool PadClass::connects(const Problem &problem, const Problem::Op &op, int factor) const {
   const auto &f = op.rule.factors[factor];
   if (f.whole || f.windowed || f.size != oldSize)

@@ -6,15 +6,15 @@
 
 namespace divisi::planning {
 
-/// A size that should divide, but does not: dimension `dim` of a tensor into `parts`.
+/// A size that should divide but does not: dimension `dim` of a tensor by `parts`.
 struct PadRequest {
   int tensor, dim;
   int64_t parts;
 };
 
-/// All dimensions that must grow together with one, because a factor runs through them. The class ends at operations in
-/// which the factor must stay whole or is only a part of a dimension: values are cut to their own size before them, and
-/// padded after them.
+/// All dimensions that must be padded together with one, because a factor of an operation runs through them. The class
+/// ends at operations in which the factor must stay whole or is only a part of a dimension: values are sliced to the
+/// model's size before such operations and padded after them.
 class PadClass {
 public:
   PadClass(const Problem &problem, const PadRequest &request);
@@ -23,7 +23,7 @@ public:
   int64_t paddedSize() const { return newSize; }
   /// The dimensions of a tensor that are in the class.
   llvm::SmallVector<int> dimsOf(int tensor) const;
-  /// Whether a factor of an operation grows.
+  /// Whether a factor of an operation is padded.
   bool grows(int op, int factor) const { return factors.count({op, factor}) != 0; }
 
 private:

@@ -15,10 +15,10 @@
 
 using namespace mlir;
 
-/// More than any dump has, and far less than a stack holds.
+/// More than any dump has, and far less than overflows the stack.
 static constexpr int mostNesting = 500;
 
-/// Sizes are known when a dump is written; what reads it relies on that, verifiers included.
+/// Checks that all shapes are static: dumps have static shapes, and passes and verifiers rely on it.
 static LogicalResult checkStatic(ModuleOp module) {
   auto isStatic = [](Value value) {
     auto type = dyn_cast<ShapedType>(value.getType());

@@ -4,7 +4,7 @@
 
 namespace divisi {
 
-/// The module in a file of MLIR's text, which may be anything: null, with a diagnostic, if it is none.
+/// Parses a file of MLIR's text, which may contain anything. Null, with a diagnostic, if it is no module.
 mlir::OwningOpRef<mlir::ModuleOp> parseDump(const std::string &file, mlir::MLIRContext *context);
 
 } // namespace divisi

@@ -13,9 +13,9 @@ namespace divisi::planning {
 #define GEN_PASS_REGISTRATION
 #include "passes/Planning/Passes.h.inc"
 
-/// "data=2,model=4", or what is wrong with the text.
+/// Parses a mesh: "data=2,model=4". An error says what is wrong with the text.
 llvm::Expected<dist::Mesh> parseMesh(llvm::StringRef text);
-/// More axes and devices than anybody has are not: few enough to compute with.
+/// Whether the numbers of axes and devices are below limits that keep planning fast.
 bool isReasonable(const dist::Mesh &mesh);
 
 } // namespace divisi::planning

@@ -4,23 +4,24 @@
 include "mlir/Pass/PassBase.td"
 
 def SplitProjectionsPass : Pass<"split-projections", "::mlir::ModuleOp"> {
-  let summary = "Cuts fused projections (query, key and value in one product) into products of their own";
+  let summary = "Splits fused projections (query, key and value in one matmul) into one matmul each";
   let description = [{
-    Input: @loss. Where all users of a value are slices of one size along one dimension, and what computes it can be cut there up
-    to its parameters, each slice is computed from its part of them. A parameter [3 * n, k] becomes [3, n, k]
-    (`graph.model_shape` keeps the model's), so that n can be split over devices: heads of attention, not the middle of the queries.
+    Input: @loss. If all users of a value are slices of equal size along one dimension, and everything from the parameters to the
+    value can be sliced along it, then each slice is computed from its slice of the parameters. A parameter [3 * n, k] becomes
+    [3, n, k] (`graph.model_shape` keeps the model's shape), so that n can be sharded: by heads of attention, with no shard
+    boundary inside the queries.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
 def RematerializePass : Pass<"rematerialize", "::mlir::ModuleOp"> {
-  let summary = "Computes parts of the forward part again in the backward part, instead of keeping their values";
+  let summary = "Rematerialization: recomputes segments of the forward pass in the backward pass instead of keeping their values";
   let description = [{
-    Input: @train of simple operations (after decompose), for one device; or partitioned, with stages (assign-stages), none of which computes
-    another's part again. The forward part is cut where little crosses; of
-    the parts that save memory the `count` best, by bytes saved for the time, are cloned before the first operation of the backward part
-    that reads one of their values. What the clones read of earlier parts goes through a graph.reshape with `barrier`, so that nobody merges
-    them with the originals.
+    Input: @train of simple operations (after decompose), for one device; or partitioned, with stages (assign-stages), whose
+    segments do not cross stages. The forward pass is cut with the fewest live bytes. Of the segments that save memory, the
+    `count` best by bytes saved per second are cloned before the first operation of the backward pass that reads one of their
+    values. The clones read values of earlier segments through a graph.reshape with `barrier`, so that common subexpression
+    elimination does not merge them with the originals.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [
@@ -29,11 +30,11 @@ def RematerializePass : Pass<"rematerialize", "::mlir::ModuleOp"> {
 }
 
 def PlanPass : Pass<"plan", "::mlir::ModuleOp"> {
-  let summary = "Decides how every tensor is split over a mesh, and writes it as types";
+  let summary = "Decides how every tensor is sharded over a mesh, and writes it as types";
   let description = [{
     Input: @train and @evaluate of simple operations (after decompose). Output: the same, planned: every tensor type carries its
-    sharding, every change of a sharding is a dist.reshard, the functions have `dist.mesh`. The strategies: the axis
-    "data" splits the batch, the axis "model" splits weights. Fails when a pin cannot hold, saying why.
+    sharding, every change of a sharding is a dist.reshard, the functions have `dist.mesh`. The strategies: along the axis
+    "data" the batch is sharded, along the axis "model" weights are. Fails with the reason when a pin cannot hold.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [

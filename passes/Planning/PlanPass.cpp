@@ -89,7 +89,7 @@ private:
     if (failed(checkSubject(plan, subject)))
       return failure();
     if (dist::toMesh(plan.getMesh()).devices() == 1 && plan->hasAttr(dist::names::pipeline)) {
-      OpBuilder::atBlockBegin(getOperation().getBody()).clone(*plan); // a stage is one device: nothing is to be split
+      OpBuilder::atBlockBegin(getOperation().getBody()).clone(*plan); // a stage is one device: nothing is sharded
       return success();
     }
     auto followed = followPlan(getOperation(), plan, subject);
@@ -105,7 +105,8 @@ private:
     return success();
   }
 
-  /// The first tensor of some that a stage cannot split as the plan says, for lack of an axis; or nothing.
+  /// The name of the first tensor with `isMeant` whose planned sharding uses an axis that its stage lacks; "" if there
+  /// is none.
   std::string narrowedAway(const ModuleProblem &problem, const Plan &plan, const dist::Mesh &grid,
                            llvm::function_ref<bool(const Problem::Tensor &)> isMeant) {
     Plan narrowed = narrow(getOperation(), problem, grid, plan);
@@ -115,7 +116,7 @@ private:
     return "";
   }
 
-  /// Devices that all do the same are hardly what somebody wants.
+  /// Warns of mesh axes along which all devices compute the same.
   void warnOfIdleAxes(const Plan &plan, const dist::Mesh &grid) {
     for (auto [a, axis] : llvm::enumerate(grid.axes)) {
       auto splits = [a = a](const dist::FactorAxes &factors) {

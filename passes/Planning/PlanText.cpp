@@ -27,7 +27,7 @@ std::vector<OpKey> planning::keysOf(const ModuleProblem &problem) {
   return keys;
 }
 
-/// What follows from places alone.
+/// The shardings that propagation derives from those of the tensors alone.
 static Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, ArrayRef<Sharding> places) {
   Propagation propagation(problem.problem, mesh);
   for (auto [t, tensor] : llvm::enumerate(problem.problem.tensors)) {
@@ -45,7 +45,8 @@ static Propagation spreadPlaces(const ModuleProblem &problem, const Mesh &mesh, 
 }
 
 namespace {
-/// Writes what a program computes as a text: attributes and types in full where they first occur, then by number.
+/// Writes a program's computation as a text. Attributes and types are written in full where they first occur, then by
+/// number.
 class ModelText {
 public:
   explicit ModelText(llvm::raw_ostream &out) : out(out) {}

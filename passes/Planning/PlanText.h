@@ -6,50 +6,50 @@
 
 namespace divisi::planning {
 
-/// A hash of what a plan depends on: functions, their arguments and results with names and types, operations with their
-/// operands, attributes and types; not identities, locations, shardings and stages.
+/// A hash of everything that a plan depends on: functions, their arguments and results with names and types, operations
+/// with their operands, attributes and types; not identities, locations, shardings and stages.
 std::string hashOfModel(mlir::ModuleOp module);
 
-/// What a plan is made for. It holds for nothing else.
+/// The model and the target for which a plan is valid.
 struct PlanSubject {
-  std::string model;  // hashOfModel before the module is prepared
+  std::string model;  // hashOfModel before the module's preparation
   std::string target; // cpu or cuda
 };
 
-/// How a plan file names an operation: by its identity in a function. In a module without identities (one written by
-/// hand) by its kind and a number among those of its kind.
+/// The name of an operation in a plan file: its identity within a function. In a module without identities (one written
+/// by hand), its kind and a number among the operations of this kind.
 struct OpKey {
   std::string function, node;
   std::string text() const { return function + "\n" + node; }
 };
-/// By number of the operation.
+/// The names of all operations, by number of the operation.
 std::vector<OpKey> keysOf(const ModuleProblem &problem);
 
-/// A padding by a tensor in its class, see PadRequest: a state or an input (its name is `of.node`, `of.function` is
-/// empty) or, if there is none, a result of an operation.
+/// A padding, named by a tensor of its class (see PadRequest): state or an input (its name is `of.node`, `of.function`
+/// is empty) or, if the class has none, a result of an operation.
 struct NamedPad {
   OpKey of;
   int64_t result = 0, dim, parts;
 };
-/// What is changed in a module before it is planned, in this order.
+/// The changes to a module before it is planned, in this order.
 struct Preparation {
   std::vector<NamedRemat> remats;
   std::vector<NamedPad> pads;
 };
-/// The first state or input in the class that a request stands for, else the first result.
+/// The name of a request's class: its first state or input, else its first result.
 NamedPad nameOf(const ModuleProblem &problem, const PadRequest &request);
-/// The tensor of that name; none if there is no such tensor, or it has no such dimension.
+/// The request that a name stands for; null if there is no such tensor, or if it has no such dimension.
 std::optional<PadRequest> requestOf(const ModuleProblem &problem, const NamedPad &pad);
 
-/// Puts the plan at the head of the module: all places, and those splits that do not follow from them by propagation.
+/// Writes the plan at the head of the module: the shardings of all tensors, and the operations' splits that propagation
+/// does not derive from them.
 void writePlan(mlir::ModuleOp module, const PlanSubject &subject, const ModuleProblem &problem, const Plan &plan,
                const dist::Mesh &mesh, const Preparation &preparation);
 
-/// What to tell of a decision that names an operation that is not there.
+/// The error text of a decision that names an operation which does not exist.
 std::string noOperation(llvm::ArrayRef<OpKey> keys, const OpKey &wanted);
 
-/// The plan that the text describes for the problem of a module that is prepared. Fails with an error at the decision
-/// that cannot hold.
+/// Reads the plan for a prepared module's problem. Fails with an error at the first decision that is not possible.
 mlir::FailureOr<Plan> readPlan(dist::PlanOp text, const ModuleProblem &problem, const dist::Mesh &mesh);
 
 } // namespace divisi::planning

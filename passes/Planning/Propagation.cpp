@@ -52,7 +52,7 @@ bool Propagation::splitFactor(int op, int factor, int axis) {
   return true;
 }
 
-/// A dimension gets more axes, if it has a part of them and nothing stands against it; partners follow.
+/// Extends the axes of a dimension, if its axes are a prefix of `axes` and the sharding remains valid; partners follow.
 void Propagation::offer(int tensor, int dim, ArrayRef<int> axes) {
   Sharding &sharding = plan.tensors[tensor];
   Axes &old = sharding.dims[dim];
@@ -74,7 +74,7 @@ bool Propagation::mayAssign(int op, int factor, ArrayRef<int> axes) const {
   return isValid(mesh, problem.ops[op].rule, trial);
 }
 
-/// Takes what the tensors of an operation say about its factors.
+/// Derives the axes of an operation's factors from its tensors.
 void Propagation::pull(int op) {
   const Problem::Op &o = problem.ops[op];
   auto look = [&](int tensor, const ShardingRule::Dims &dims) {

@@ -5,21 +5,22 @@
 
 namespace divisi::planning {
 
-/// Spreads a few splits over a problem through the sharding rules, forwards and backwards, until nothing changes. What
-/// is set first stays; a split that contradicts it ends there, and a reshard will stand between.
+/// Propagates a few shardings through a problem by the sharding rules, forwards and backwards, until nothing changes.
+/// What is set first stays. Propagation ends at a contradiction, where a reshard will be.
 class Propagation {
 public:
   Propagation(const Problem &problem, const dist::Mesh &mesh);
 
-  /// Splits a dimension of a tensor further by an axis. False, and no change, if it does not divide or the axis splits
-  /// the tensor already.
+  /// Shards a dimension of a tensor further along an axis. Returns false, without a change, if the size does not divide
+  /// or the axis shards the tensor already.
   bool split(int tensor, int dim, int axis);
-  /// Splits a factor of an operation further by an axis. False, and no change, if the rule does not allow it.
+  /// Shards a factor of an operation further along an axis. Returns false, without a change, if the rule does not allow
+  /// it.
   bool splitFactor(int op, int factor, int axis);
-  /// The sharding of the tensor stays as it is.
+  /// Fixes the tensor's sharding.
   void fix(int tensor) { fixed[tensor] = true; }
   bool isFixed(int tensor) const { return fixed[tensor]; }
-  /// Spreads what has been set.
+  /// Propagates all that was set.
   void spread();
 
   const dist::Sharding &sharding(int tensor) const { return plan.tensors[tensor]; }
@@ -38,7 +39,7 @@ private:
   Plan plan;
   std::vector<bool> fixed;
   std::vector<llvm::SmallVector<int, 4>> users;    // operations by tensor, producer included
-  std::vector<llvm::SmallVector<int, 2>> partners; // tensors that are split alike
+  std::vector<llvm::SmallVector<int, 2>> partners; // tensors with equal shardings
   std::deque<int> work;
   std::vector<bool> queued;
 };

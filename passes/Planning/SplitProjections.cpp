@@ -14,13 +14,13 @@ namespace divisi::planning {
 
 namespace {
 
-/// A part of a value: [start, start + size) of a dimension.
+/// A slice of a value: [start, start + size) of a dimension.
 struct Part {
   Value value;
   int64_t dim, start, size;
 };
 
-/// The only factor of a dimension, and whether everything that it runs through can be cut there.
+/// The only factor of a dimension, if every dimension that it runs through can be sliced along it; else -1.
 int cuttableFactor(Operation *op, const dist::ShardingRule &rule, int64_t dim) {
   const auto &list = rule.results[0][dim];
   if (op->getNumResults() != 1 || list.size() != 1 || rule.factors[list[0]].whole || rule.factors[list[0]].indexed ||
@@ -39,7 +39,7 @@ public:
   Projection(func::FuncOp function, Value fused, int64_t dim, int64_t size)
       : function(function), fused(fused), dim(dim), size(size) {}
 
-  /// Whether all slices can be computed from parts of parameters; remembers these.
+  /// Whether all slices can be computed from slices of parameters; records these parameters.
   bool canSplit() { return reaches(fused, dim) && !parameters.empty(); }
 
   void split(ArrayRef<SliceOp> slices) {
@@ -79,7 +79,7 @@ private:
     return true;
   }
 
-  /// The parameter becomes [.., parts, size, ..], which the model's shape is a view of.
+  /// Changes the parameter's type to [.., parts, size, ..]; the model's shape becomes a reshape of it.
   void view(BlockArgument parameter, int64_t d) {
     SmallVector<int64_t> old(shapeOf(parameter)), shape(old);
     shape[d] = old[d] / size;
@@ -97,7 +97,7 @@ private:
     viewOf[whole] = {parameter, d};
   }
 
-  /// In the order of the slices: what was computed for an earlier one stands before this one.
+  /// Computes a slice of a value. Slices are requested in program order, so an earlier one dominates later ones.
   Value part(Part p, OpBuilder &builder) {
     auto key = std::make_tuple(p.value, p.dim, p.start);
     if (Value known = parts.lookup(key))
@@ -132,9 +132,9 @@ private:
   func::FuncOp function;
   Value fused;
   int64_t dim, size;
-  llvm::MapVector<Value, int64_t> parameters;              // and the dimension that is cut
-  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached; // by value and dimension
-  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf; // the model's shape of a parameter that has become parts
+  llvm::MapVector<Value, int64_t> parameters;                       // and the dimension that is sliced
+  llvm::DenseMap<std::pair<Value, int64_t>, bool> reached;          // by value and dimension
+  llvm::DenseMap<Value, std::pair<Value, int64_t>> viewOf;          // the model's shape of a reshaped parameter
   llvm::DenseMap<std::tuple<Value, int64_t, int64_t>, Value> parts; // by value, dimension and start
 };
 

@@ -46,7 +46,7 @@ llvm::Expected<std::vector<Pin>> planning::parsePins(ArrayRef<std::string> texts
 
 namespace {
 
-/// The largest share of a dimension that is added to make it divide.
+/// The largest padding of a dimension, as a share of its size.
 constexpr double mostPadding = 0.25;
 
 class Planner {
@@ -72,7 +72,7 @@ public:
   }
 
 private:
-  /// Why the pin cannot hold, or nothing.
+  /// An error text if the pin is not possible; else "".
   std::string apply(const Pin &pin) {
     std::string what = "pin '" + pin.name + "': ";
     std::set<std::string> used;
@@ -94,7 +94,7 @@ private:
           if (!axis)
             return what + "the mesh has no axis \"" + name + "\"";
           const Sharding &now = propagation.sharding(t);
-          // (The same state in another function has the split already.)
+          // the same state in another function is sharded already
           if (!propagation.split(t, d, *axis) && !llvm::is_contained(now.dims[d], *axis))
             return what + (now.splits(*axis)
                                ? "axis \"" + name + "\" splits it twice"
@@ -110,8 +110,8 @@ private:
     return "";
   }
 
-  /// Asks for padding if it is the size that stands against a split by the axis, and little is wasted (or it is wanted
-  /// at any price).
+  /// Requests padding if only the size prevents sharding along the axis. With `always` the amount of padding does not
+  /// matter; otherwise it is limited by mostPadding.
   void wantPadding(int tensor, int dim, int axis, bool always) {
     const Sharding &sharding = propagation.sharding(tensor);
     int64_t size = problem.tensors[tensor].shape[dim], parts = mesh.parts(sharding.dims[dim]) * mesh.axes[axis].size;
@@ -128,7 +128,7 @@ private:
     propagation.spread();
   }
 
-  /// Whether an operation's factor runs through a weight, and through other operands.
+  /// Whether a factor of an operation occurs in a weight, and in other operands.
   struct FactorUse {
     bool weight = false, others = false;
   };
@@ -140,7 +140,7 @@ private:
     return use;
   }
 
-  /// Whether an operation combines a weight with an activation: a product, or a look-up in a table.
+  /// Whether an operation combines a weight with an activation: a contraction, or a lookup in a table.
   bool combinesWeight(const Problem::Op &op) const {
     bool weight = false, other = false;
     for (int tensor : op.operands)
@@ -149,7 +149,7 @@ private:
     return weight && other && contracts;
   }
 
-  /// Whether an operand that is no weight is split by the axis along the factor.
+  /// Whether an operand other than a weight is sharded along the factor by the axis.
   bool activationSplits(const Problem::Op &op, int factor, int axis) const {
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
       if (!problem.tensors[tensor].weight &&
@@ -158,8 +158,9 @@ private:
     return false;
   }
 
-  /// The same for a factor that alone is a dimension of the weight, if the factor itself is then padded: padding may end
-  /// before the operation, which would be asked for again and again.
+  /// Requests padding of a weight's dimension that consists of this factor alone. The request is dropped if the class
+  /// does not contain the factor: padding would then end before the operation, and would be requested again without
+  /// end.
   void wantFactorPadding(int number, int factor, int axis) {
     const Problem::Op &op = problem.ops[number];
     for (auto [tensor, dims] : llvm::zip(op.operands, op.rule.operands))
@@ -172,8 +173,8 @@ private:
         }
   }
 
-  /// In the order of the forward part: rows where the activation is split along them already, else whole groups
-  /// (experts, groups of channels), tables, columns, and rows if nothing else divides.
+  /// Shards the weights in the order of the forward pass. The preferred factors are: rows if the activation is sharded
+  /// along them already, whole groups (experts, groups of channels), tables, columns, and finally rows.
   void splitWeights(int axis) {
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::input)
@@ -211,7 +212,8 @@ private:
     }
   }
 
-  /// ZeRO (arXiv 1910.02054): moments, and with stage 3 parameters, split along their first dimension that divides.
+  /// ZeRO (arXiv 1910.02054): shards optimizer state, and with stage 3 parameters, along the first dimension that
+  /// divides.
   void splitStates(int axis) {
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::parameter && options.zero < 3)

@@ -6,7 +6,7 @@
 
 namespace divisi::planning {
 
-/// A sharding that a user asks for, by the name of an input or a state.
+/// A sharding that a user requests, by the name of an input or of state.
 struct Pin {
   std::string name;
   std::vector<std::vector<std::string>> dims; // axis names by dimension
@@ -14,26 +14,26 @@ struct Pin {
 
 /// "fc1.weight=_,model" or "x=data+model,_".
 std::optional<Pin> parsePin(llvm::StringRef text);
-/// All of them, or which one is wrong.
+/// Parses all pins. An error says which one is wrong.
 llvm::Expected<std::vector<Pin>> parsePins(llvm::ArrayRef<std::string> texts);
 
 struct StrategyOptions {
   std::vector<Pin> pins;
-  int zero = 0; // ZeRO's stage: 1 and 2 split moments and update over "data", 3 the parameters, too
+  int zero = 0; // ZeRO's stage: 1 and 2 shard optimizer state and update over "data", 3 also the parameters
 };
 
-/// A plan; or, where a size does not divide, no plan but what to pad before one asks again.
+/// A plan; or, if a size does not divide, the padding that is needed before a plan is possible.
 struct StrategyPlan {
   std::optional<Plan> plan;
   std::optional<PadRequest> pad;
 };
 
-/// Plans without a cost model. What the axis "data" splits is the batch, what "model" splits are the weights' factors,
-/// so that the fewest collectives remain (columns, then rows: arXiv 1909.08053); other axes are for pins alone. An error
-/// says what is wrong with a pin.
+/// Plans without a cost model. The axis "data" shards the batch. The axis "model" shards factors of weights so that the
+/// fewest collectives remain (columns, then rows: arXiv 1909.08053). Other axes are for pins only. An error says what
+/// is wrong with a pin.
 llvm::Expected<StrategyPlan> planByStrategy(const Problem &problem, const dist::Mesh &mesh,
                                             const StrategyOptions &options);
-/// Its plan, if the pins hold and all sizes divide.
+/// Its plan, if the pins are possible and all sizes divide.
 std::optional<Plan> planIfAny(const Problem &problem, const dist::Mesh &mesh, const StrategyOptions &options);
 
 } // namespace divisi::planning

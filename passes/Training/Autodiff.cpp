@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::graph;
 
-/// Operations of the block that depend on one of the values, directly or not.
+/// Operations of the block that depend on one of the values, directly or indirectly.
 static llvm::DenseSet<Operation *> dependents(Block &block, ValueRange values) {
   llvm::DenseSet<Value> reached(values.begin(), values.end());
   llvm::DenseSet<Operation *> result;

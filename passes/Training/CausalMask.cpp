@@ -14,8 +14,8 @@ using namespace divisi::graph;
 
 namespace {
 
-/// A function of the query's index q and the key's index k: `below` where k <= q + edge, `above` elsewhere; each is
-/// linear, a q + b k + c. Without an edge it is `below` everywhere.
+/// A function of the query's index q and the key's index k: `below` where k <= q + edge, `above` elsewhere. Both are
+/// linear: a q + b k + c. Without an edge the function is `below` everywhere.
 struct Form {
   struct Linear {
     double a = 0, b = 0, c = 0;
@@ -28,7 +28,7 @@ using Linear = Form::Linear;
 
 Form constantForm(double c) { return {{0, 0, c}, {0, 0, c}, std::nullopt}; }
 
-/// The same edge for both, if they can have one.
+/// The edge that both functions share. A function without an edge agrees with every edge; nullopt: the edges differ.
 std::optional<std::optional<int64_t>> commonEdge(const Form &x, const Form &y) {
   if (x.edge && y.edge && *x.edge != *y.edge)
     return std::nullopt;
@@ -63,7 +63,7 @@ bool holds(Predicate predicate, double x, double y) {
   return false;
 }
 
-/// A truth value of constants.
+/// The truth value, 0 or 1, of a test of two constants.
 template <typename Test> std::optional<Form> tested(const Form &x, const Form &y, Test test) {
   return combined(x, y, [&](Linear p, Linear q) -> std::optional<Linear> {
     if (!p.isConstant() || !q.isConstant())
@@ -79,7 +79,7 @@ std::optional<Form> sum(const Form &x, const Form &y, double factor) {
   });
 }
 
-/// Of which one is constant.
+/// x y, if one of them is constant.
 std::optional<Form> product(const Form &x, const Form &y) {
   return combined(x, y, [](Linear p, Linear q) -> std::optional<Linear> {
     if (!p.isConstant())
@@ -90,7 +90,7 @@ std::optional<Form> product(const Form &x, const Form &y) {
   });
 }
 
-/// x < y and the like, of indices (k - q against a whole number) or of constants.
+/// A comparison of constants, or of indices: k - q with a whole number.
 std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) {
   auto constants = tested(x, y, [&](double p, double q) { return holds(predicate, p, q); });
   if (constants || x.edge || y.edge)
@@ -117,30 +117,31 @@ std::optional<Form> compared(Predicate predicate, const Form &x, const Form &y) 
   }
 }
 
-/// The dimension of the scores that each dimension of a value is.
+/// What a dimension of a value is among the dimensions of the scores.
 enum Place { queries, keys, single, other };
 using Places = SmallVector<Place, 4>;
 
-/// Reads computations; gives up where they are long, as values that many others use make them.
+/// Reads a computation as a function of indices. It gives up after a number of operations, because operations are
+/// visited once for each use.
 struct Reader {
-  int left = 4096; ///< operations that may still be looked at, each as often as it is used
+  int left = 4096; ///< operations that may still be visited
   std::optional<Form> formOf(Value value, Places places);
   std::optional<Form> formOf(Operation *op, const Places &places);
 };
 
-/// Whether integers of the type hold what is computed here with numbers of any size.
+/// Whether an integer type is wide enough for the values that Form computes in double.
 bool holdsForm(Type element, const Form &form) {
   auto integer = dyn_cast<IntegerType>(element);
   if (!integer || integer.getWidth() == 1)
     return true;
-  constexpr double most = 1 << 8, mostConstant = 1 << 30; // of indices that are below 2^20
+  constexpr double most = 1 << 8, mostConstant = 1 << 30; // for indices below 2^20
   return integer.getWidth() >= 32 && !integer.isUnsigned() &&
          llvm::all_of(ArrayRef<Linear>{form.below, form.above}, [&](const Linear &x) {
            return std::abs(x.a) <= most && std::abs(x.b) <= most && std::abs(x.c) <= mostConstant;
          });
 }
 
-/// Numbers that stay what they are; a truth value is 0 or 1 in every type.
+/// Whether a cast changes no number that occurs here. A truth value is 0 or 1 in every type.
 bool keepsNumbers(Type from, Type to) {
   if (from.isInteger(1))
     return true;
@@ -223,7 +224,7 @@ std::optional<Form> Reader::formOf(Operation *op, const Places &places) {
           inner[from] = places[to];
         return formOf(transpose.getX(), inner);
       })
-      .Case([&](ReshapeOp reshape) -> std::optional<Form> { // of dimensions of one element
+      .Case([&](ReshapeOp reshape) -> std::optional<Form> { // of dimensions of size 1
         Places inner;
         auto from = shapeOf(reshape.getX()), to = shapeOf(reshape.getResult());
         size_t d = 0;
@@ -236,7 +237,7 @@ std::optional<Form> Reader::formOf(Operation *op, const Places &places) {
         }
         return formOf(reshape.getX(), inner);
       })
-      .Case([&](SliceOp slice) -> std::optional<Form> { // from the first element on
+      .Case([&](SliceOp slice) -> std::optional<Form> { // a slice that starts at the first element
         bool first = llvm::all_of(slice.getStarts(), [](int64_t start) { return start == 0; }) &&
                      llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
         return first ? operand(0) : std::nullopt;
@@ -251,7 +252,8 @@ std::optional<Form> Reader::formOf(Value value, Places places) {
 }
 } // namespace
 
-/// Two numbers: for keys up to the query's own index, and for the others.
+/// The numbers of a two-valued mask: for keys up to the query's own index, and for the other keys. Null: it is no such
+/// mask.
 static std::optional<std::pair<double, double>> stepOf(Value value) {
   auto shape = shapeOf(value);
   if (shape.size() < 2)

@@ -5,13 +5,14 @@
 
 namespace divisi::training {
 
-/// A number that masks a score: its exponential is zero beside any other.
+/// The largest number that masks a score: the exponential of any such score is zero beside any other.
 inline constexpr double masksFrom = -1e8;
 
-/// What is added to scores, if it is known to be zero for all keys up to the query's own index and to mask the others:
-/// by which number. A computation over constants and indices, with queries and keys as its last two dimensions.
+/// The number that masks, if `added` is provably a causal mask: zero for all keys up to the query's own index, and a
+/// number <= masksFrom for the others. `added` is a computation over constants and indices whose last two dimensions
+/// are queries and keys.
 std::optional<double> causalNumber(mlir::Value added);
-/// Whether the same is known of a condition (i1) that masks scores where it is `masksWhere`.
+/// Whether a condition (i1) provably is a causal mask: it equals `masksWhere` exactly for the masked scores.
 bool isCausal(mlir::Value condition, bool masksWhere);
 
 } // namespace divisi::training

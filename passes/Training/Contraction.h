@@ -3,10 +3,11 @@
 
 namespace divisi::training {
 
-/// Whether the operation sums products of its two operands: matrix products, convolutions and their gradients.
+/// Whether the operation is a contraction, linear in each of its two operands: matmuls, convolutions and their
+/// gradients.
 bool isContraction(mlir::Operation *op);
 
-/// What products of 16 bits are computed in, by its name in passes' options: bf16 or f16.
+/// The 16-bit float type with this name in the options of passes: bf16 or f16.
 mlir::Type smallFloat(llvm::StringRef name, mlir::MLIRContext *context);
 
 } // namespace divisi::training

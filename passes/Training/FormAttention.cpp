@@ -17,17 +17,17 @@ namespace divisi::training {
 
 namespace {
 
-/// What GPUs' libraries have.
+/// Limits of the head's depth in GPU libraries.
 constexpr int64_t depthStep = 8, mostDepth = 128;
 
-/// The number that a constant, or one that is repeated along dimensions, has everywhere.
+/// The number that a constant, or a broadcast constant, has everywhere.
 std::optional<double> numberOf(Value value) {
   while (auto broadcast = value.getDefiningOp<BroadcastOp>())
     value = broadcast.getX();
   return splatOf(value);
 }
 
-/// Takes a factor off a value.
+/// Strips a constant factor from a value.
 bool takeFactor(Value &value, double &scale) {
   if (auto mul = value.getDefiningOp<MulOp>())
     for (auto [factor, rest] : {std::pair(mul.getRhs(), mul.getLhs()), std::pair(mul.getLhs(), mul.getRhs())})
@@ -45,7 +45,7 @@ bool takeFactor(Value &value, double &scale) {
   return false;
 }
 
-/// What a gradient may flow into.
+/// Whether a gradient may flow into the value.
 bool dependsOnParameters(Value value, llvm::DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
     return false;
@@ -57,7 +57,7 @@ bool dependsOnParameters(Value value, llvm::DenseSet<Value> &seen) {
                       [&](Value operand) { return dependsOnParameters(operand, seen); });
 }
 
-/// softmax(scale * q k^T + masks) v, as it is written.
+/// softmax(scale * q k^T + masks) v, as exporters write it.
 struct Pattern {
   SoftmaxOp softmax;
   MatmulOp scores, result;
@@ -65,11 +65,11 @@ struct Pattern {
   SmallVector<Value> added; // f32
   struct Selected {
     Value condition;
-    bool masksWhere; // the condition's value that masks
-    double value;    // of a score that is masked
+    bool masksWhere; // the condition's value at masked scores
+    double value;    // of a masked score
   };
   SmallVector<Selected> selected;
-  Value q, k; // without their factors, as the product takes them
+  Value q, k; // without their factors, as operands of the matmul
 
   bool match(SoftmaxOp op) {
     softmax = op;
@@ -96,14 +96,15 @@ struct Pattern {
   }
 
 private:
-  /// Where all keys of a query are masked, finite numbers still compare: these are equal.
+  /// Whether masks can be combined. The softmax of a query whose keys are all masked depends on the finite mask values,
+  /// which must then be equal.
   bool masksCombine() const {
     return llvm::all_of(selected, [&](const Selected &mask) {
       return std::isinf(mask.value) || (added.empty() && mask.value == selected.front().value);
     });
   }
 
-  /// From the softmax to the product. A mask within a factor would have that factor.
+  /// Matches from the softmax back to the matmul. A mask inside a factor would be scaled by it.
   bool matchScores(Value value) {
     if ((scores = value.getDefiningOp<MatmulOp>()))
       return true;
@@ -115,7 +116,7 @@ private:
         added.push_back(mask);
         if (matchScores(rest))
           return true;
-        *this = before; // that side was no product
+        *this = before; // the other side is no matmul
       }
       return false;
     }
@@ -143,7 +144,7 @@ public:
     Value v = arrange(p.result.getRhs(), {0, 2, 1, 3});
     bool causal = false;
     Value bias;
-    // Where another mask takes the keys that are left, finite numbers still compare: they stay numbers then.
+    // If another mask removes the remaining keys, finite numbers still matter; the mask is then kept as numbers.
     bool alone = p.added.size() + p.selected.size() == 1;
     auto masksWhole = [&](double number) { return alone || std::isinf(number); };
     for (Value mask : p.added)
@@ -167,14 +168,14 @@ public:
 private:
   Value arrange(Value x, ArrayRef<int64_t> permutation) { return b.cast(b.transpose(x, permutation), type); }
 
-  /// Zero where a condition keeps a score; where it masks it, a number beside which the score is nothing.
+  /// Zero where the condition keeps a score, else -inf or a number so large that adding the score does not change it.
   Value numbersOf(Value condition, const Pattern::Selected &mask) {
     auto of = tensorType(condition).clone(builder.getF32Type());
     Value zero = b.splat(of, 0), masked = b.splat(of, std::isinf(mask.value) ? mask.value : -1e30);
     return mask.masksWhere ? b.select(condition, masked, zero) : b.select(condition, zero, masked);
   }
 
-  /// Adds a mask to those before, or takes the `least` of them.
+  /// Adds a mask to those before it, or takes the `least` of both.
   void addBias(Value &bias, Value part, bool least) {
     SmallVector<int64_t> both(shapeOf(part));
     if (bias)
@@ -188,7 +189,7 @@ private:
     bias = part;
   }
 
-  /// [batch or 1, heads or 1, queries or 1, keys].
+  /// Removes a mask's broadcasts: its shape becomes [batch or 1, heads or 1, queries or 1, keys].
   Value unrepeated(Value mask) {
     auto broadcast = mask.getDefiningOp<BroadcastOp>();
     if (!broadcast)

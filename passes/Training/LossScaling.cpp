@@ -9,8 +9,8 @@ using B = divisi::graph::GraphBuilder;
 using graph::Predicate;
 namespace names = divisi::graph::names;
 
-// State begins with zeros: hence the difference to the first factor, which float has exactly for all powers of two
-// here.
+// All state starts at zero, so the state is the difference between the factor and its first value. float represents
+// that difference exactly for all powers of two up to `most`.
 static constexpr double first = 65536, least = 1, most = 4294967296.0;
 static constexpr int64_t stepsToGrow = 2000;
 

@@ -14,7 +14,7 @@ namespace divisi::training {
 
 namespace {
 
-/// Clones an operation into an evaluation: as it is, or as its evaluation interface says.
+/// Clones an operation into @evaluate: unchanged, or as its evaluation interface says.
 void cloneForEvaluation(Operation &op, OpBuilder &builder, IRMapping &mapping) {
   Operation *copy = builder.clone(op, mapping);
   auto differs = dyn_cast<EvaluationInterface>(copy);

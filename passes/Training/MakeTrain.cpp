@@ -17,15 +17,15 @@ namespace divisi::training {
 
 namespace {
 
-/// One trainable parameter on its way through the step.
+/// A trainable parameter while the step is built.
 struct Trained {
   StringAttr name;
   Value parameter, gradient;
   SmallVector<Value> moments;
-  SmallVector<NamedAttribute> ofMoments; // what their state says beside name and role
+  SmallVector<NamedAttribute> ofMoments; // attributes of its optimizer state beside name and role
 };
 
-/// The sum of the squares of all elements: in f64 if that is wanted, else in f32, which 16 bits would overflow.
+/// The sum of the squares of all elements: in f64 if `wide`, else in f32; 16 bits would overflow.
 Value sumOfSquares(GraphBuilder &b, Value x, bool wide) {
   x = b.cast(x, wide ? Type(b.getBuilder().getF64Type()) : b.getBuilder().getF32Type());
   return b.sumAll(b.mul(x, x));
@@ -152,7 +152,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     return success();
   }
 
-  /// The argument of @loss that a result renews; null if there is none.
+  /// The argument of @loss that a buffer's result renews; null if there is none.
   static Value bufferOf(func::FuncOp loss, StringAttr name) {
     for (BlockArgument argument : loss.getArguments())
       if (loss.getArgAttr(argument.getArgNumber(), names::buffer) == name)
@@ -168,7 +168,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     return attributes;
   }
 
-  /// The forward part, with dropout's randomness supplied. The first classification loss is remembered.
+  /// Clones the forward pass and supplies dropout's seed and step. Remembers the first classification loss.
   void cloneForward(func::FuncOp loss, OpBuilder &builder, IRMapping &mapping, Value seed, Value count) {
     for (Operation &op : loss.getBody().front().without_terminator()) {
       Operation *copy = builder.clone(op, mapping);

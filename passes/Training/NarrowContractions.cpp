@@ -13,7 +13,7 @@ namespace divisi::training {
 
 namespace {
 
-/// What a value in f32 was widened from; null if it was not.
+/// The 16-bit value that an f32 value was cast from; null if there is none.
 Value narrowOf(Value value) {
   auto cast = value.getDefiningOp<graph::CastOp>();
   if (!cast || !graph::tensorType(value).getElementType().isF32())

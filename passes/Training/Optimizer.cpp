@@ -7,7 +7,7 @@ using namespace divisi;
 using namespace divisi::training;
 using B = divisi::graph::GraphBuilder;
 
-/// A scalar repeated to the shape of a tensor, with its element type.
+/// A scalar broadcast to the shape of a tensor and cast to its element type.
 static Value like(B &b, Value scalar, Value tensor) {
   return b.broadcast(b.cast(scalar, graph::tensorType(tensor).getElementType()), graph::shapeOf(tensor), {});
 }
@@ -43,8 +43,8 @@ class Adam final : public Optimizer {
 public:
   Adam(const OptimizerSettings &settings, bool decoupled) : settings(settings), decoupled(decoupled) {}
   SmallVector<StringRef> moments() const override { return {"exp_avg", "exp_avg_sq"}; }
-  /// Bias corrections 1 - beta^t = 2 y / (1 + y) with y = tanh(-t ln(beta) / 2): the difference itself would lose all
-  /// digits of a float in the first steps.
+  /// Bias corrections 1 - beta^t = 2 y / (1 + y) with y = tanh(-t ln(beta) / 2): computing the difference directly
+  /// would lose all digits of a float in the first steps.
   void prepare(B &b, Shared &shared) const override {
     Value step = b.cast(shared.step, b.getBuilder().getF32Type());
     auto correction = [&](double beta) -> Value {

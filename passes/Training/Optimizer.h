@@ -22,15 +22,15 @@ public:
   struct Shared {
     mlir::Value learningRate; // tensor<f32>
     mlir::Value step;         // tensor<i64>, 1 in the first step
-    mlir::Value stepSize;     // tensor<f32>: what an optimizer derives from the two
+    mlir::Value stepSize;     // tensor<f32>: derived from the two by the optimizer
     mlir::Value denominatorScale;
   };
 
   virtual ~Optimizer() = default;
-  /// Names of the moments that it keeps per parameter.
+  /// Names of the optimizer state of a parameter, such as exp_avg.
   virtual llvm::SmallVector<llvm::StringRef> moments() const = 0;
   virtual void prepare(graph::GraphBuilder &, Shared &) const {}
-  /// The new parameter, and the new moments in place of the old.
+  /// Returns the new parameter and replaces `moments`, the optimizer state, by the new ones.
   virtual mlir::Value update(graph::GraphBuilder &builder, const Shared &shared, mlir::Value parameter,
                              mlir::Value gradient, llvm::MutableArrayRef<mlir::Value> moments) const = 0;
 

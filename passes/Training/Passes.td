@@ -16,12 +16,11 @@ def MakeEvaluatePass : Pass<"make-evaluate", "::mlir::ModuleOp"> {
 def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   let summary = "Replaces @loss by @train: forward, backward and update over explicit state";
   let description = [{
-    Input: @loss. Output: @train, whose arguments are the state (parameters, buffers, the optimizer's moments, step and seed),
-    the inputs and the run-time scalars, and whose results are the renewed state (`graph.renews`), the loss and what is
-    computed only when somebody looks (`graph.result` with `when`: accuracy, gradient norms). With `loss-scaling`, state of the
-    role `scaling` has the factor of the loss, and every renewed state is a select: the one before where a gradient was not
-    finite. Fails when no parameter
-    trains or when the loss depends on none.
+    Input: @loss. Output: @train. Its arguments are the state (parameters, buffers, optimizer state, step and seed), the inputs
+    and the run-time scalars. Its results are the renewed state (`graph.renews`), the loss, and what is computed on demand
+    (`graph.result` with `when`: accuracy, gradient norms). With `loss-scaling`, state of the role `scaling` holds the factor
+    of the loss, and every renewed state is a select that keeps the old state if a gradient was not finite. Fails when no
+    parameter is trainable or when the loss depends on none.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [
@@ -39,23 +38,23 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
 }
 
 def GroupBatchNormPass : Pass<"group-batch-norm", "::mlir::ModuleOp"> {
-  let summary = "Batch normalization by the statistics of parts of the batch";
+  let summary = "Batch normalization with statistics of groups of the batch";
   let description = [{
-    Input: @loss. Every graph.batch_norm gets `groups`: devices that split the batch in as many parts need not exchange statistics
-    in the forward and backward part. This changes the numbers, so only a user asks for it (--batch-norm-stats=local).
-    Fails when a batch does not divide.
+    Input: @loss. Every graph.batch_norm gets `groups`: devices among which the batch is sharded into as many groups need not
+    exchange statistics in the forward and backward pass. This changes the numbers, so it is done only when a user asks for it
+    (--batch-norm-stats=local). Fails when the batch does not divide into the groups.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [Option<"groups", "groups", "int64_t", "1", "parts of the batch">];
 }
 
 def FormAttentionPass : Pass<"form-attention", "::mlir::ModuleOp"> {
-  let summary = "Makes graph.attention of the products and the softmax that exporters write";
+  let summary = "Replaces the matmuls and the softmax that exporters write for attention by graph.attention";
   let description = [{
     Input: @loss in f32, for a device whose libraries compute attention in 16 bits. A softmax over the last dimension between two
-    products, with factors, and masks that are added or selected, becomes graph.attention on operands of the type `type`, with
-    [batch, sequence, heads, depth] for each. A mask that is known from indices alone becomes `causal`; others become a bias,
-    if no parameter is in it. The head's depth is a multiple of 8 and at most 128.
+    matmuls, with constant factors and masks that are added or selected, becomes graph.attention on operands of the type `type`,
+    each [batch, sequence, heads, depth]. A causal mask that is computed from indices alone becomes `causal`; other masks become
+    a bias, if they depend on no parameter. The head's depth must be a multiple of 8 and at most 128.
 
     ```mlir
     %s = graph.matmul %q, %k {transpose_rhs} : (tensor<8x12x128x64xf32>, tensor<8x12x128x64xf32>) -> tensor<8x12x128x128xf32>
@@ -72,9 +71,9 @@ def FormAttentionPass : Pass<"form-attention", "::mlir::ModuleOp"> {
 def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {
   let summary = "Rounds what contractions read and write to a smaller float type";
   let description = [{
-    Input: @loss in f32. Every operation that sums products (linear in each operand, with a contracted factor) gets operands
-    rounded to `type`, sums in f32, and has its result rounded; the gradients follow, because the roundings are casts with
-    a gradient. Parameters stay f32 (the master); their rounded copy is the working copy.
+    Input: @loss in f32. Every contraction (linear in each operand, with a contracted factor) gets operands rounded to `type`,
+    accumulates in f32, and its result is rounded. The gradients follow, because the roundings are casts, which have a gradient.
+    Parameters stay f32 (master weights); their rounded copies are the working weights.
 
     ```mlir
     %h = graph.matmul %x, %w : ...
@@ -92,26 +91,25 @@ def ReducePrecisionPass : Pass<"reduce-precision", "::mlir::ModuleOp"> {
 def UseTf32Pass : Pass<"use-tf32", "::mlir::ModuleOp"> {
   let summary = "Contractions in f32 may round their operands to TF32";
   let description = [{
-    Marks every operation that sums products in f32 with `tf32`: GPUs multiply numbers of 19 bits many times faster. CPUs do
-    not heed it.
+    Marks every contraction in f32 with `tf32`: GPUs multiply these 19-bit numbers many times faster. CPUs ignore the mark.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
 def KeepGeluPass : Pass<"keep-gelu", "::mlir::ModuleOp"> {
-  let summary = "The tanh approximation of gelu, and its gradient, stay one operation each";
+  let summary = "Keeps the tanh approximation of gelu and its gradient as one operation each";
   let description = [{
-    For fuse-epilogues, which looks for them behind products. What it leaves is decomposed then.
+    fuse-epilogues looks for these operations behind matmuls. Those that it does not fuse are decomposed afterwards.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
 def NarrowContractionsPass : Pass<"narrow-contractions", "::mlir::ModuleOp"> {
-  let summary = "Contractions whose operands were rounded compute with the rounded ones";
+  let summary = "Contractions whose operands were rounded to 16 bits read the 16-bit values";
   let description = [{
-    After reduce-precision and make-train, for devices whose libraries multiply numbers of 16 bits: an operation that sums
-    products and whose operands were widened to f32 takes what they were widened from, and its result has that type.
-    The sums are still in f32. Where a result was added to others before it was rounded, it is rounded now.
+    Runs after reduce-precision and make-train, for devices whose libraries multiply 16-bit numbers. A contraction whose operands
+    are casts from a 16-bit type to f32 reads the casts' operands, and its result has their type. It still accumulates in f32.
+    A result that was added to others before it was rounded is now rounded before the addition.
 
     ```mlir
     %3 = graph.cast %1 : (tensor<8x4xbf16>) -> tensor<8x4xf32>

@@ -16,14 +16,14 @@ public:
   mlir::Block &getBody() { return function.getBody().front(); }
   /// A new argument with its attributes.
   mlir::Value addArgument(mlir::Type type, mlir::DictionaryAttr attributes, mlir::Location loc);
-  /// State: {name, role, and what else is given}. The model's own is added first and keeps its names; what the
-  /// training step adds gets a "~" at the end of its name for as long as an argument has that name.
+  /// Adds state: {name, role, and `more`}. The model's own state is added first and keeps its names. A name of the
+  /// training step's state gets "~" appended until no argument has it.
   mlir::Value addState(mlir::Type type, llvm::StringRef name, llvm::StringRef role, mlir::Location loc,
                        llvm::ArrayRef<mlir::NamedAttribute> more = {});
-  /// The name of an argument that is state.
+  /// The name of an argument of state.
   mlir::StringAttr nameOf(mlir::Value state) const;
   void addResult(mlir::Value value, llvm::StringRef attribute, mlir::Attribute attributeValue);
-  /// A result that the runtime reads: {kind, and what else is given}.
+  /// Adds a result that the runtime reports: {kind, and `more`}.
   void addReport(mlir::Value value, llvm::StringRef kind, llvm::ArrayRef<mlir::NamedAttribute> more = {});
   /// Writes the signature and the return.
   void finish();
@@ -36,10 +36,10 @@ private:
   llvm::SmallVector<mlir::Value> values;
 };
 
-/// Reports the results of @loss that check indices, with `kind` index.
+/// Adds the results of @loss that check indices as reports of the kind index.
 void addChecks(StepFunction &step, mlir::func::FuncOp loss, const mlir::IRMapping &mapping);
 
-/// The arguments of @loss as state, inputs and scalars of a step: `mapping` then maps them.
+/// Adds the arguments of @loss as state, inputs and scalars of a step, and maps them in `mapping`.
 void addModelArguments(StepFunction &step, mlir::func::FuncOp loss, mlir::IRMapping &mapping);
 
 } // namespace divisi::training

@@ -21,7 +21,7 @@ std::string divisi::runtime::makeBeside(const std::string &path, const std::func
   constexpr size_t longest = 200; // of a name, so that the suffix fits
   std::filesystem::path whole(path);
   std::string start = (whole.parent_path() / whole.filename().string().substr(0, longest)).string();
-  std::random_device random; // the system's: nobody can have taken the name in advance
+  std::random_device random; // the system's, so that the name is unpredictable
   for (int tries = 0; tries < 100; ++tries) {
     std::array<char, 24> suffix;
     std::snprintf(suffix.data(), suffix.size(), ".tmp-%08x%08x", random(), random());
@@ -35,7 +35,7 @@ std::string divisi::runtime::makeBeside(const std::string &path, const std::func
 }
 
 AtomicFile::AtomicFile(std::string name) : path(std::move(name)) {
-  // The system decides whether this file, or what a link leads to, is ours to write.
+  // The system decides whether the user may write to this file, or to the target of a link.
   fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   struct stat info = {};
   if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode))
@@ -46,7 +46,7 @@ AtomicFile::AtomicFile(std::string name) : path(std::move(name)) {
   }
   if (fd >= 0) {
     close(fd);
-    // A link stays a link: the file it names is replaced.
+    // A symbolic link is kept; the file to which it points is replaced.
     std::error_code error;
     if (auto target = std::filesystem::canonical(path, error); !error)
       path = target.string();
@@ -110,7 +110,7 @@ Status divisi::runtime::writeFile(const std::string &path, std::string_view text
 
 Status divisi::runtime::syncFolder(const std::string &folder) {
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Some file systems cannot sync a folder (EINVAL): then there is nothing more to do.
+  // Some file systems cannot sync a folder (EINVAL); this is no failure.
   bool fine = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
   Status status = fine ? Status() : failure("cannot write to folder '", folder, "': ", systemError());
   if (fd >= 0)

@@ -7,7 +7,7 @@ using namespace divisi::runtime;
 
 namespace {
 constexpr size_t chunk = ChunkHasher::chunk;
-/// Read parts of a file are given back to the system after so many bytes.
+/// Parts of the file that were read are released after this number of bytes.
 constexpr size_t window = 8 * chunk;
 } // namespace
 
@@ -20,7 +20,7 @@ Result<CheckedFile> CheckedFile::open(const std::string &path, std::optional<std
   if (!contents.ok())
     return contents.status();
   CheckedFile file(std::move(*contents), std::move(hashes), std::move(changed));
-  uint64_t header = 0; // of which tensors, their places and types come
+  uint64_t header = 0; // its bytes; it has the tensors' places and types
   std::memcpy(&header, file.contents.contents().data(), sizeof(header));
   if (Status status = file.check(0, sizeof(header) + header); !status.ok())
     return status;
@@ -45,7 +45,7 @@ Status CheckedFile::check(size_t begin, size_t bytes) {
 
 Status CheckedFile::copy(const char *from, size_t bytes, char *to) {
   auto begin = static_cast<size_t>(from - contents.contents().data());
-  while (bytes > 0) { // a part that is long leaves memory while it is read
+  while (bytes > 0) { // a long part is released while it is read
     size_t part = std::min(bytes, chunk);
     if (Status status = check(begin, part); !status.ok())
       return status;

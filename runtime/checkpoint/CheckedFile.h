@@ -1,4 +1,4 @@
-//===- CheckedFile.h - a file of which what is read is checked --*- C++ -*-===//
+//===- CheckedFile.h - a file whose contents are checked --------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CHECKPOINT_CHECKEDFILE_H
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKEDFILE_H
 
@@ -6,16 +6,16 @@
 
 namespace divisi::runtime {
 
-/// A safetensors file whose hashes are known: only what is asked for is read, all that is read is checked, and no more
-/// than some MiB of it stay in this process's memory.
+/// A safetensors file with known hashes. Only the requested parts are read, everything that is read is checked, and at
+/// most some MiB stay in this process's memory.
 class CheckedFile {
 public:
-  /// `hashes` are those that a ChunkHasher has made of the file; without them nothing is checked. `changed` is the
-  /// failure of a file that has others.
+  /// `hashes` are a ChunkHasher's of the file; without them nothing is checked. `changed` is the failure that is
+  /// returned if a hash differs.
   static Result<CheckedFile> open(const std::string &path, std::optional<std::string> hashes, Status changed);
 
   const SafetensorsFile &file() const { return contents; }
-  /// Copies bytes of the file, from a tensor's data on.
+  /// Copies bytes of the file, starting at an address in a tensor's data.
   Status copy(const char *from, size_t bytes, char *to);
 
 private:
@@ -27,7 +27,7 @@ private:
   std::optional<std::string> hashes;
   Status changed;
   std::vector<bool> checked;                    ///< chunks
-  size_t low = SIZE_MAX, high = 0, touched = 0; ///< what was read since the last release, and how much of it
+  size_t low = SIZE_MAX, high = 0, touched = 0; ///< range that was read since the last release, and its bytes
 };
 
 } // namespace divisi::runtime

@@ -17,7 +17,7 @@ using namespace divisi::runtime;
 namespace fs = std::filesystem;
 
 namespace {
-/// The N of "step-N".
+/// The number N of "step-N".
 std::optional<int64_t> stepOf(const std::string &name) {
   if (!name.starts_with("step-") || name.size() < 6 || name.size() > 23 ||
       !std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }))
@@ -25,13 +25,13 @@ std::optional<int64_t> stepOf(const std::string &name) {
   return std::stoll(name.substr(5));
 }
 
-/// Why a checkpoint cannot be used: damage is passed over, a difference of programs is not.
+/// The reason why a checkpoint cannot be used: damaged checkpoints are skipped, one of another program is an error.
 struct Problem {
   Status status;
   enum Kind { None, Damaged, Foreign } kind = None;
 };
 
-/// Reads the manifest and this rank's piece of the state.
+/// Reads the manifest and this rank's shards of the state.
 Problem read(const std::string &parent, const std::string &name, const Manifest &program, const Arena &arena,
              bool anyway, TrainingPoint &point) {
   std::string folder = parent + "/" + name, what = concat("'", folder, "'");
@@ -86,7 +86,7 @@ Status CheckpointFolder::lock() {
   if (fd < 0)
     return failure("cannot write to the folder '", folder, "': ", systemError());
   held.reset(new int(fd));
-  // A program that was ended a moment ago may still be there.
+  // A program that was ended a moment ago may still hold the lock.
   for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
     if (errno == EINTR)
       continue;
@@ -142,7 +142,7 @@ Status CheckpointFolder::publish(const std::string &temporary, const std::string
   Status status = syncFolder(temporary);
   if (!status.ok())
     return status;
-  bool replaces = fs::exists(place, ignored); // one that was damaged
+  bool replaces = fs::exists(place, ignored); // a damaged one
   if (replaces)
     fs::rename(place, old, error);
   if (!error)
@@ -163,7 +163,7 @@ void CheckpointFolder::clearUp(int64_t newest) const {
   Result<std::vector<std::string>> names = list();
   if (!names.ok())
     return;
-  // Those of later steps were passed over when the training went on from an earlier one.
+  // Checkpoints of later steps were skipped when training was resumed from an earlier one.
   std::erase_if(*names, [&](const std::string &name) {
     bool later = *stepOf(name) > newest;
     if (later)
@@ -180,7 +180,7 @@ void CheckpointFolder::clearUp(int64_t newest) const {
       best = name;
     }
   }
-  // Without it the checkpoint is there all the same.
+  // A checkpoint is complete without this file.
   std::string bestFile = folder + "/best", line = best + "\n";
   Result<MappedFile> before = best.empty() ? failure("none") : MappedFile::open(bestFile);
   if (!best.empty() && (!before.ok() || before->text() != line))
@@ -188,7 +188,7 @@ void CheckpointFolder::clearUp(int64_t newest) const {
   for (size_t i = kept; i < names->size(); ++i)
     if ((*names)[i] != best)
       discard(folder + "/" + (*names)[i]);
-  // What programs that were killed while they wrote have left.
+  // Removes what programs left that were killed while they wrote.
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (std::string name = it->path().filename().string();
@@ -199,7 +199,7 @@ void CheckpointFolder::clearUp(int64_t newest) const {
 Result<TrainingPoint> CheckpointFolder::restore(const Manifest &manifest, const Arena &arena, std::string &name,
                                                 const std::function<void(const std::string &)> &warn, bool anyway,
                                                 Communicator *ranks) const {
-  // Rank 0 says which there are.
+  // Rank 0 tells the others which checkpoints exist.
   Result<std::vector<std::string>> names = list();
   std::string all;
   for (const std::string &candidate : names.ok() ? *names : std::vector<std::string>())

@@ -1,4 +1,4 @@
-//===- Checkpoint.h - training that can go on -------------------*- C++ -*-===//
+//===- Checkpoint.h - folders of checkpoints --------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
@@ -12,29 +12,29 @@ namespace divisi::runtime {
 
 class Communicator;
 
-/// A folder of checkpoints: `step-N/{manifest.json,*.safetensors}`, the last ones and the best, and `latest` and
-/// `best`, which name them. Each is written beside its place and renamed, so that whenever the program ends there are only
-/// complete ones.
+/// A folder of checkpoints: `step-N/{manifest.json,*.safetensors}`, the last ones and the best, and the files `latest`
+/// and `best`, which name them. Each is written under another name and renamed, so that there are only complete
+/// checkpoints whenever the program ends.
 class CheckpointFolder {
 public:
-  /// Makes the folder if there is none. `kept` of the last checkpoints stay.
+  /// Creates the folder if it does not exist. The last `kept` checkpoints are kept.
   static Result<CheckpointFolder> open(const std::string &path, int64_t kept = 2);
 
-  /// Keeps other programs from this folder until the object goes away; a failure if one is there.
+  /// Locks the folder for this program as long as the object exists; fails if another program holds the lock.
   Status lock();
   /// Names of the checkpoints, newest first.
   Result<std::vector<std::string>> list() const;
 
-  /// Makes a hidden folder for the files of a checkpoint.
+  /// Creates a hidden folder for the files of a checkpoint.
   Result<std::string> begin(int64_t step) const;
-  /// Makes it a checkpoint: its files are complete and synced. Removes older ones.
+  /// Renames it to a checkpoint; its files must be complete and synced. Removes older checkpoints.
   Status commit(const std::string &temporary, const CheckpointManifest &manifest) const;
   /// Removes a folder.
   static void discard(const std::string &path);
 
-  /// Restores this rank's state from the newest valid checkpoint, the same on all ranks, which call it together, and
-  /// returns its name in `name`; damaged ones are told to `warn` and passed over. A checkpoint of another model or
-  /// training program is an error (the latter unless it is taken `anyway`). So is a folder whose checkpoints are all
+  /// Restores this rank's state from the newest valid checkpoint and returns its name in `name`. All ranks call it
+  /// together and use the same checkpoint. Damaged ones are reported to `warn` and skipped. It is an error if a
+  /// checkpoint is of another model, if it is of another training program (unless `anyway`), or if all checkpoints are
   /// damaged. Without checkpoints `name` is empty.
   Result<TrainingPoint> restore(const Manifest &manifest, const Arena &arena, std::string &name,
                                 const std::function<void(const std::string &)> &warn, bool anyway = false,
@@ -49,7 +49,7 @@ private:
   struct Release {
     void operator()(const int *fd) const;
   };
-  std::unique_ptr<int, Release> held; ///< the file that is locked
+  std::unique_ptr<int, Release> held; ///< the locked file
 };
 
 } // namespace divisi::runtime

@@ -15,7 +15,7 @@ using namespace divisi::runtime;
 namespace {
 constexpr int version = 2;
 
-/// Of all members but "hash": keys are sorted, so that the same contents have the same text.
+/// A hash of all members but "hash". Keys are sorted, so that equal contents have equal text.
 std::string hashOf(Json json) {
   json.erase("hash");
   std::string text = dumpJson(json);
@@ -40,7 +40,7 @@ CheckpointFile readFile(const Json &json, JsonReader &manifest) {
   return file;
 }
 
-/// Whether a piece lies within the tensor.
+/// Whether a shard is inside of the tensor.
 bool liesWithin(const CheckpointTensor::Piece &piece, const CheckpointTensor &tensor) {
   bool fits = piece.start.size() == tensor.pieced.size() && piece.shape.size() == tensor.pieced.size();
   for (size_t d = 0; fits && d < tensor.pieced.size(); ++d)
@@ -48,8 +48,8 @@ bool liesWithin(const CheckpointTensor::Piece &piece, const CheckpointTensor &te
   return fits;
 }
 
-/// Its pieces are as large as the whole together, and in files that can hold them: who reads the whole needs no more
-/// memory than there is in files.
+/// Reads a tensor. Its shards have as many elements in all as the tensor, and fit into their files, so that reading the
+/// whole tensor needs no more memory than the files have bytes.
 CheckpointTensor readTensor(const Json &json, const std::vector<CheckpointFile> &files, JsonReader &manifest) {
   JsonReader reader(json, "a tensor of the checkpoint");
   CheckpointTensor tensor{reader.text("name"),   reader.text("role"), reader.dataType("dtype"),
@@ -64,7 +64,7 @@ CheckpointTensor readTensor(const Json &json, const std::vector<CheckpointFile> 
     CheckpointTensor::Piece piece{static_cast<size_t>(file), Shape(tensor.pieced.size()), tensor.pieced};
     if (part.has("start"))
       piece.start = part.shape("start"), piece.shape = part.shape("shape");
-    // A file has one piece of a tensor.
+    // A file contains one shard of a tensor.
     fits = fits && part.status().ok() && file >= next && piece.file < files.size() && liesWithin(piece, tensor);
     if (!fits)
       break;
@@ -137,7 +137,7 @@ Status CheckpointManifest::write(const std::string &path) const {
                {"flags", point.flags},
                {"files", Json::array()},
                {"tensors", Json::array()}};
-  if (point.evalLoss && std::isfinite(*point.evalLoss)) // (others have no spelling, and are never the best)
+  if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
     json["eval_loss"] = *point.evalLoss;
   for (const CheckpointFile &file : files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hashes", file.hashes}});
@@ -162,7 +162,7 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
     return reader.status();
   std::string hash = reader.text("hash", "");
   bool sound = hash == hashOf(*json);
-  // The first format has another hash, and none of the manifest.
+  // In the first format the hash was computed differently, and did not cover the manifest.
   if (found != version && (sound || found == 1)) {
     fault = Fault::Foreign;
     return failure(what, " is of format ", found, ", but this program reads checkpoints of format ", version,
@@ -178,7 +178,7 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
   manifest.batchSize = reader.integer("batch_size");
   point.step = reader.integer("step");
   point.cursor = {reader.integer("epoch"), reader.integer("batch")};
-  // 64 bits without a sign.
+  // The seed is an unsigned 64-bit integer.
   if (!reader.has("seed") || !json->at("seed").is_number_unsigned())
     reader.fail("has no seed");
   else

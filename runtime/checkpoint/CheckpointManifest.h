@@ -1,4 +1,4 @@
-//===- CheckpointManifest.h - what a checkpoint says of itself --*- C++ -*-===//
+//===- CheckpointManifest.h - the contents of a checkpoint ------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTMANIFEST_H
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTMANIFEST_H
 
@@ -7,39 +7,39 @@
 
 namespace divisi::runtime {
 
-/// Where a training stands, beside its tensors.
+/// The progress of a training, without its tensors.
 struct TrainingPoint {
   int64_t step = 0; ///< finished steps
   Cursor cursor;
   uint64_t seed = 0;
   bool shuffle = true;
   int64_t samples = 0; ///< of the training data
-  /// The program's flags that belong to the training, as text by name.
+  /// The flags that belong to the training, as texts by name.
   std::map<std::string, std::string> flags = {};
-  std::optional<double> evalLoss = {}; ///< where the training was evaluated after this step
+  std::optional<double> evalLoss = {}; ///< if an evaluation followed this step
 };
 
-/// A file of a checkpoint: what one rank wrote.
+/// A file of a checkpoint, written by one rank.
 struct CheckpointFile {
   std::string name;
   int64_t bytes = 0;
   std::string hashes; ///< of its contents (ChunkHasher)
 };
 
-/// A tensor of a checkpoint, whole or in pieces.
+/// A tensor of a checkpoint, in one or more shards.
 struct CheckpointTensor {
   std::string name, role;
   DataType dtype = DataType::F32;
   Shape shape;  ///< in files and for users
-  Shape pieced; ///< another view of the same elements, which the pieces are of
+  Shape pieced; ///< a reshape of the same elements, which is sharded
   struct Piece {
-    size_t file = 0; ///< that has it under the tensor's name
+    size_t file = 0; ///< the file that contains it, under the tensor's name
     Shape start, shape;
   };
   std::vector<Piece> pieces;
 };
 
-/// `manifest.json` of a checkpoint. It has a hash of itself: what was edited or damaged is not believed.
+/// The `manifest.json` of a checkpoint. It contains a hash of itself, so that an edited or damaged one is detected.
 struct CheckpointManifest {
   TrainingPoint point;
   std::string model;                          ///< name
@@ -49,19 +49,19 @@ struct CheckpointManifest {
   std::vector<CheckpointFile> files;
   std::vector<CheckpointTensor> tensors;
 
-  /// What a checkpoint of this program says, whose ranks have written `files` (by rank; no name: nothing).
+  /// The manifest of a checkpoint of this program; `files` are those of the ranks, in order (an empty name: no file).
   static CheckpointManifest of(const Manifest &program, TrainingPoint point, std::vector<CheckpointFile> files);
 
   Status write(const std::string &path) const;
-  /// Whether a checkpoint cannot be used because it is damaged, or because it is of something else.
+  /// Why a checkpoint cannot be used: it is damaged, or it is of another program.
   enum class Fault { Damaged, Foreign };
-  /// On failure `fault` says which.
+  /// On failure `fault` is the reason.
   static Result<CheckpointManifest> read(const std::string &path, Fault &fault);
 
-  /// Why the program cannot go on from this checkpoint, which `what` names. The meaning of the program is compared
-  /// unless it may be `anyway` another one.
+  /// Fails with the reason if the program cannot resume from this checkpoint, which `what` names. With `anyway` the
+  /// program's meaning may differ.
   Status fits(const Manifest &program, const std::string &what, bool anyway) const;
-  /// The tensor of this name, which there is.
+  /// The tensor of this name, which must exist.
   const CheckpointTensor &tensor(const std::string &name) const;
 };
 

@@ -10,15 +10,15 @@ Status damaged(const std::string &path) {
   return failure("'", path, "' is damaged: its contents have changed since it was written");
 }
 
-/// Elements that lie side by side in the whole and in a part.
+/// Elements that are contiguous both in the tensor and in a slice.
 struct Run {
   int64_t there = 0, here = 0, count = 0;
 };
 
-/// Calls body(index in `from`'s part, index in `to`'s part, count) for what both have. Both parts are of views of the
-/// same elements.
+/// Calls body(index in `from`, index in `to`, count) for the elements that both slices contain. Both are slices of
+/// reshapes of the same elements.
 template <typename Body> void forEachCommonRun(const Slice &from, const std::vector<Run> &to, const Body &body) {
-  size_t next = 0; // runs come in the order of the whole
+  size_t next = 0; // runs are in the tensor's order
   from.forEachRun([&](int64_t there, int64_t here, int64_t count) {
     while (next < to.size() && to[next].there + to[next].count <= there)
       ++next;
@@ -94,7 +94,7 @@ Status CheckpointReader::read(const CheckpointTensor &tensor, const Slice &slice
     if (!status.ok())
       return status;
   }
-  // As many as wanted, and none twice: all.
+  // All elements were found if there are as many as requested and none occurs twice.
   std::sort(found.begin(), found.end(), [](const Run &a, const Run &b) { return a.here < b.here; });
   bool apart = std::adjacent_find(found.begin(), found.end(), [](const Run &a, const Run &b) {
                  return a.here + a.count > b.here;

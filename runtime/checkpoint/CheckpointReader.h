@@ -10,37 +10,36 @@
 
 namespace divisi::runtime {
 
-/// Reads the tensors of a checkpoint, however they are split: of the files' contents only what is asked for is read,
-/// and all that is read is checked.
+/// Reads the tensors of a checkpoint, however they are sharded. Only the requested parts of the files are read, and
+/// everything that is read is checked.
 class CheckpointReader {
 public:
-  /// Looks at the files that the manifest lists: each must be there with its size. The manifest outlives the reader.
+  /// Checks that all files of the manifest exist with their sizes. The manifest must outlive the reader.
   static Result<CheckpointReader> open(const std::string &folder, const CheckpointManifest &manifest);
 
-  /// Copies the elements of a tensor that `slice` has to its places in `to`. The slice may be one of another view of
-  /// the tensor's elements.
+  /// Copies the elements of a slice of a tensor to `to`. The slice may be one of a reshape of the tensor.
   Status read(const CheckpointTensor &tensor, const Slice &slice, char *to);
 
 private:
   struct File {
     std::string path;
     const CheckpointFile *listed = nullptr;
-    std::unique_ptr<CheckedFile> contents; ///< null: not needed until now
+    std::unique_ptr<CheckedFile> contents; ///< null: not opened yet
   };
   CheckpointReader() = default;
   static Status openContents(File &file);
-  /// A tensor's piece with this shape; null where the file lacks it.
+  /// A tensor's shard with this shape; null if the file has none.
   static const SafetensorsFile::Entry *find(const File &file, const CheckpointTensor &tensor, const Shape &shape);
 
   std::vector<File> files;
 };
 
-/// Reads this rank's piece of all state. On failure the arena has anything.
+/// Reads this rank's shards of all state. After a failure the arena's contents are undefined.
 Status readCheckpoint(const std::string &folder, const CheckpointManifest &manifest, const Manifest &program,
                       const Arena &arena);
 
-/// Writes a sound checkpoint's tensors, whole, to one safetensors file: those of the model, or `all` state. Has one
-/// tensor at a time in memory.
+/// Writes the whole tensors of a valid checkpoint to one safetensors file: those of the model, or `all` state. Keeps
+/// one tensor at a time in memory.
 Status exportCheckpoint(const std::string &folder, const std::string &path, bool all);
 
 } // namespace divisi::runtime

@@ -12,7 +12,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// What rank 0 hears of a rank's file, as text.
+/// A rank's file as a text, which is sent to rank 0.
 std::string tell(const CheckpointFile &file) {
   return dumpJson(Json{{"name", file.name}, {"bytes", file.bytes}, {"hashes", file.hashes}});
 }
@@ -98,11 +98,11 @@ void CheckpointSaver::work(const std::function<Status()> &job, bool yields) {
     thread.join();
   done.store(false, std::memory_order_relaxed);
   thread = std::thread([this, job, yields] {
-    // Signals are the main thread's: they must not interrupt a sync.
+    // Signals are handled by the main thread; they must not interrupt a sync.
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    if (yields) // training has the processors first
+    if (yields) // training has priority
       setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
     try {
       written = job();

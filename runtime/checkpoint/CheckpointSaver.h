@@ -1,4 +1,4 @@
-//===- CheckpointSaver.h - checkpoints while training goes on ---*- C++ -*-===//
+//===- CheckpointSaver.h - checkpoints beside training ----------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTSAVER_H
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTSAVER_H
 
@@ -12,32 +12,33 @@ namespace divisi::runtime {
 
 class Communicator;
 
-/// Writes checkpoints: each rank its shards, from a copy, on a thread beside training; when all have written theirs,
-/// rank 0 makes a checkpoint of them. All ranks call the same functions in the same order.
+/// Writes checkpoints. Each rank writes a copy of its shards on a thread beside training; when all have finished, rank
+/// 0 makes a checkpoint of the files. All ranks call the same functions in the same order.
 class CheckpointSaver {
 public:
-  /// `ranks` is null for one device. All outlive the saver.
+  /// `ranks` is null for one device. All arguments must outlive the saver.
   CheckpointSaver(const CheckpointFolder &folder, const Manifest &manifest, const Arena &arena,
                   Communicator *ranks = nullptr)
       : folder(folder), manifest(manifest), arena(arena), ranks(ranks) {}
-  /// A checkpoint that is under way is finished if there is one device, and lost otherwise.
+  /// An unfinished checkpoint is completed if there is one device, and discarded otherwise.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver &) = delete;
   CheckpointSaver &operator=(const CheckpointSaver &) = delete;
 
-  /// Copies the state and begins to write; the arena may change from then on. Only while none is under way. The thread
-  /// has a low priority unless the caller `waits`: other programs of the machine would keep it from its work then.
+  /// Copies the state and begins to write the copy; the arena may then change. No other checkpoint may be in progress.
+  /// The thread has a low priority unless the caller `waits`: other programs of the machine could then delay it.
   Status begin(const TrainingPoint &point, bool waits = false);
-  /// Whether one is under way: the same on all ranks.
+  /// Whether a checkpoint is in progress: the same on all ranks.
   bool isActive() const { return phase != Phase::Idle; }
-  /// Whether this rank's thread works: no call waits for it.
+  /// Whether this rank's thread is writing; no call waits for it.
   bool isBusy() const { return isActive() && !done.load(std::memory_order_acquire); }
-  /// When no rank is busy: what comes next. All hear of the failure of any rank, which ends this checkpoint.
+  /// Starts the next phase; no rank may be busy. A failure of any rank is returned on all ranks and ends the
+  /// checkpoint.
   Status advance();
-  /// Waits until none is under way.
+  /// Waits until no checkpoint is in progress.
   Status finish();
 
-  /// The step of the last checkpoint that is complete.
+  /// The step of the last complete checkpoint.
   std::optional<int64_t> saved() const { return saved_; }
 
 private:
@@ -63,14 +64,14 @@ private:
   std::string temporary; ///< the hidden folder
   std::vector<char> copy;
   std::vector<Copied> tensors;
-  CheckpointFile file; ///< what this rank has written; the thread's until it is done
+  CheckpointFile file; ///< the file that this rank has written; owned by the thread until it is done
   Status written;      ///< likewise
   std::atomic<bool> done = true;
   std::thread thread;
   std::optional<int64_t> saved_;
 };
 
-/// Writes a checkpoint and waits for it.
+/// Writes a checkpoint and waits until it is complete.
 Status saveCheckpoint(const CheckpointFolder &folder, const Manifest &manifest, const Arena &arena,
                       const TrainingPoint &point, Communicator *ranks = nullptr);
 

@@ -15,7 +15,7 @@ void putVarint(std::string &out, uint64_t value) {
 }
 void putKey(std::string &out, Field field, Wire wire) { putVarint(out, static_cast<uint64_t>(field) << 3 | wire); }
 
-/// A TensorProto up to its data, and what stands before it.
+/// A serialised TensorProto up to its data.
 struct Initializer {
   const State *state;
   std::string head; ///< key and length of the tensor, its fields, key and length of the data

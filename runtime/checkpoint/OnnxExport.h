@@ -1,4 +1,4 @@
-//===- OnnxExport.h - trained weights as a model ----------------*- C++ -*-===//
+//===- OnnxExport.h - a trained model as ONNX -------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CHECKPOINT_ONNXEXPORT_H
 #define DIVISI_RUNTIME_CHECKPOINT_ONNXEXPORT_H
 
@@ -6,9 +6,9 @@
 
 namespace divisi::runtime {
 
-/// Writes the model with its parameters, buffers and constants as initializers. Protocol buffers merge what is
-/// appended: the file is the skeleton followed by a second part of its graph, which holds the initializers. All ranks
-/// call it, and all hear of a failure to write.
+/// Writes the model with its parameters, buffers and constants as initializers. Protocol buffers merge appended
+/// messages: the file is the skeleton, followed by a second part of its graph with the initializers. All ranks call it,
+/// and a failure to write is returned on all.
 Status exportOnnx(GlobalState &state, std::string_view skeleton, const std::string &path);
 inline Status exportOnnx(const Manifest &manifest, const Arena &arena, std::string_view skeleton,
                          const std::string &path) {

@@ -85,7 +85,7 @@ Status SafetensorsFile::parse() {
 std::vector<size_t> divisi::runtime::writingOrder(const std::vector<NamedTensor> &tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  // Wide elements first, as the format's own writer does: each tensor is then aligned.
+  // Wide elements come first, as in the format's own writer, so that each tensor is aligned.
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return widthOf(tensors[a].dtype) > widthOf(tensors[b].dtype); });
   return order;

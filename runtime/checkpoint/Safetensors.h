@@ -11,7 +11,7 @@
 
 namespace divisi::runtime {
 
-/// A safetensors file, mapped. Whatever the file holds, a tensor that is found lies within it.
+/// A mapped safetensors file. Whatever the file contains, every entry is inside of it.
 class SafetensorsFile {
 public:
   struct Entry {
@@ -25,7 +25,7 @@ public:
   const std::string &path() const { return file.path(); }
   /// The whole file, for hashing.
   std::string_view contents() const { return file.text(); }
-  /// Takes this range of it out of the process's memory until it is read again.
+  /// Releases this range of the file from the process's memory until it is read again.
   void release(size_t offset, size_t bytes) const { file.release(offset, bytes); }
   const std::map<std::string, Entry> &entries() const { return table; }
   const std::map<std::string, std::string> &metadata() const { return notes; }
@@ -48,17 +48,17 @@ struct NamedTensor {
   size_t bytes = 0;
 };
 
-/// The contents of tensor `index`, needed until the next call.
+/// The contents of tensor `index`; they must stay valid until the next call.
 using TensorContents = std::function<Result<const char *>(size_t index)>;
 
-/// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data) is
-/// asked for each tensor once, in `writingOrder`, whatever becomes of the file; its failure ends it. `hasher` (if there
-/// is one) gets all bytes of the file.
+/// Writes a file atomically; its tensors are aligned to their elements. `contents` (else the tensors' own data is used)
+/// is called for each tensor once, in `writingOrder`, even if writing fails; its own failure ends the writing. `hasher`
+/// (optional) gets all bytes of the file.
 Status writeSafetensors(const std::string &path, const std::vector<NamedTensor> &tensors,
                         const std::map<std::string, std::string> &metadata = {}, const TensorContents &contents = {},
                         ChunkHasher *hasher = nullptr);
 
-/// The order in which a file has these tensors.
+/// The order of these tensors in a file.
 std::vector<size_t> writingOrder(const std::vector<NamedTensor> &tensors);
 
 } // namespace divisi::runtime

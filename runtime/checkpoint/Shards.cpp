@@ -33,7 +33,7 @@ std::vector<Shard> divisi::runtime::shardsOf(const Manifest &manifest, int64_t r
       continue;
     Shard shard{&state, manifest.sliceOf(state.owner(), rank)};
     Shape shape = shard.shape();
-    // (a rank may have nothing but padding)
+    // a rank may have only padding
     if (state.owner().wholeBytes() == 0 || std::find(shape.begin(), shape.end(), 0) == shape.end())
       shards.push_back(std::move(shard));
   }

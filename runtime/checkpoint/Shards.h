@@ -1,4 +1,4 @@
-//===- Shards.h - which rank writes what of the state -----------*- C++ -*-===//
+//===- Shards.h - the shards that each rank writes --------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CHECKPOINT_SHARDS_H
 #define DIVISI_RUNTIME_CHECKPOINT_SHARDS_H
 
@@ -6,20 +6,20 @@
 
 namespace divisi::runtime {
 
-/// The block of a state's elements that one rank writes: `slice` of the state as the lowest stage has it.
+/// The elements of state that one rank writes: a slice of the state as sharded on its lowest stage.
 struct Shard {
   const State *state = nullptr;
   Slice slice;
 
-  /// Its shape, without what lies beyond the whole.
+  /// The shape without padding.
   Shape shape() const;
 };
 
-/// Whether `rank` is the first of the owner's stage that has its piece: its index is 0 along every axis that does not
-/// split the tensor.
+/// Whether `rank` is the first rank of the owner's stage that has its shard: its index is 0 along every axis that does
+/// not shard the tensor.
 bool isFirstOwner(const Manifest &manifest, const Tensor &owner, int64_t rank);
 
-/// What `rank` writes of a checkpoint, in the order of the state. Each element is written by one rank.
+/// What `rank` writes of a checkpoint, in the state's order. Each element is written by exactly one rank.
 std::vector<Shard> shardsOf(const Manifest &manifest, int64_t rank);
 
 } // namespace divisi::runtime

@@ -8,7 +8,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// The generator of one tensor: numbers by index.
+/// The random numbers of one tensor, by index.
 class Random {
 public:
   Random(uint64_t seed, const std::string &name) {
@@ -16,11 +16,11 @@ public:
     for (unsigned char c : name)
       state = mix64(state ^ c);
   }
-  /// In [0, 1).
+  /// Uniform in [0, 1).
   double uniform(int64_t index) const {
     return static_cast<double>(mix64(state + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
   }
-  /// By Box and Muller.
+  /// Normal, by the Box-Muller transform.
   double normal(int64_t index) const {
     double radius = std::sqrt(-2 * std::log(1 - uniform(2 * index)));
     return radius * std::cos(2 * std::numbers::pi * uniform(2 * index + 1));

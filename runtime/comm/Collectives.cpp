@@ -11,7 +11,7 @@ using namespace divisi::runtime;
 namespace {
 constexpr int64_t widths[] = {4, 8, 2, 2, 8, 4, 2, 1, 1}; // by DivisiType
 
-/// memcpy, also for nothing at no address.
+/// memcpy that accepts null addresses for 0 bytes.
 void copy(void *to, const void *from, int64_t bytes) {
   if (bytes > 0 && to != from)
     std::memcpy(to, from, static_cast<size_t>(bytes));
@@ -23,7 +23,7 @@ void copyRows(char *to, int64_t toStride, const char *from, int64_t fromStride, 
 }
 } // namespace
 
-/// One run: the operands and results, and working memory.
+/// One run of a collective: operands and results, and working memory.
 struct Collective::Call {
   Transport &transport;
   void *const *buffers;
@@ -184,7 +184,8 @@ Status Collective::allReduce(Call &call) const {
     for (size_t i = 0; i < parts.size(); to += parts[i++].bytes)
       copy(to, call.operand(i), parts[i].bytes);
   }
-  // Each chunk goes around once and is combined with what each member has; then whoever has it whole passes it on.
+  // Each chunk goes around the ring once and is combined with each member's chunk. The member that then has the
+  // complete chunk sends it around.
   for (int64_t s = 0; s < n - 1; ++s) {
     auto [begin, end] = chunk(me - s);
     auto [nextBegin, nextEnd] = chunk(me - s - 1);

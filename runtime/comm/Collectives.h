@@ -1,4 +1,4 @@
-//===- Collectives.h - rings over the ranks of mesh axes --------*- C++ -*-===//
+//===- Collectives.h - ring collectives over mesh axes ----------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_COLLECTIVES_H
 #define DIVISI_RUNTIME_COMM_COLLECTIVES_H
 
@@ -11,31 +11,31 @@
 
 namespace divisi::runtime {
 
-/// One collective of a program, checked and laid out for one rank. What a rank sends, with n members and `s` bytes of
-/// operands in all parts: all_reduce 2(n-1)/n s, all_gather (n-1) s, reduce_scatter and all_to_all (n-1)/n s, permute
-/// s. An all_reduce of a number of elements that n does not divide sends chunks that differ by one element.
+/// One collective of a program, checked and laid out for one rank. With n members and s bytes of operands in all parts,
+/// a rank sends: all_reduce 2(n-1)/n s, all_gather (n-1) s, reduce_scatter and all_to_all (n-1)/n s, permute s. If n
+/// does not divide the elements of an all_reduce, its chunks differ by one element.
 class Collective {
 public:
-  /// An error for parameters that make no sense in this mesh.
+  /// Fails if the parameters are invalid in this mesh.
   static Result<Collective> create(const DivisiCollective &params, const Mesh &mesh, int rank);
 
-  /// Runs it to its end: `buffers` are the operands of all parts, then their results. `scratch` holds what is packed.
-  /// Every member gets the same bits where the result is the same by definition.
+  /// Runs the collective. `buffers` are the operands of all parts, then their results; `scratch` is for packed blocks.
+  /// Results that are equal by definition have the same bits on every member.
   Status run(Transport &transport, void *const *buffers, Scratch &scratch) const;
 
-  /// Bytes of the operands of all parts, and then of their results.
+  /// The bytes of the operands of all parts, and then those of their results.
   std::vector<size_t> sizes() const;
 
-  /// A tensor [rows, n, bytes], of which a block is [rows, bytes].
+  /// A tensor [rows, n, bytes], whose blocks are [rows, bytes].
   struct Blocks {
     int64_t rows = 1, bytes = 0;
   };
   struct Part {
     int64_t bytes = 0;      ///< of the operand
-    int64_t blockBytes = 0; ///< of what travels to or from one member
+    int64_t blockBytes = 0; ///< bytes sent to or received from one member
     Blocks scattered, gathered;
   };
-  /// The layout, for devices that run collectives by themselves.
+  /// The layout, for devices with collectives of their own.
   const std::vector<Part> &layout() const { return parts; }
   int64_t members() const { return n; }
   int64_t position() const { return me; } ///< of this rank among the members
@@ -49,9 +49,9 @@ private:
   Status reduceScatter(Call &call) const;
   Status allToAll(Call &call) const;
   Status permute(Call &call) const;
-  /// Block `index` of all parts of the operands, in `memory` if it must be packed.
+  /// Block `index` of all parts of the operands; in `memory` if it must be packed.
   const char *operandBlock(const Call &call, int64_t index, char *memory) const;
-  /// Where block `index` of the results goes at once, or null if it must be unpacked.
+  /// The place of block `index` in the results; null if the block must be unpacked.
   char *resultBlock(const Call &call, int64_t index) const;
   void unpackBlock(const Call &call, int64_t index, const char *memory) const;
   int64_t member(int64_t index) const { return (index % n + n) % n; }
@@ -60,7 +60,7 @@ private:
   int64_t kind = 0, reduction = 0, type = 0, width = 4, shift = 0;
   std::vector<Part> parts;
   std::vector<int> group;
-  int64_t n = 1, me = 0;  ///< members, and which this rank is
+  int64_t n = 1, me = 0;  ///< number of members, and this rank's position
   int64_t bytes = 0;      ///< of the operands
   int64_t blockBytes = 0; ///< of a block of all parts
 };

@@ -148,7 +148,7 @@ Status Communicator::waitUntil(const std::atomic<int64_t> &counter, int64_t numb
   if (counter.load(std::memory_order_acquire) < number) {
     auto start = Clock::now();
     auto isDone = [&] { return counter.load(std::memory_order_acquire) >= number; };
-    // A small collective ends sooner than a thread falls asleep and wakes.
+    // A small collective takes less time than sleeping and waking up.
     for (int i = 0; i < 100 && !isDone(); ++i)
       std::this_thread::yield();
     Patience patience;
@@ -166,10 +166,11 @@ Status Communicator::waitUntil(const std::atomic<int64_t> &counter, int64_t numb
   return status.message().starts_with(place()) ? status : failure(place(), waiting, status.message());
 }
 
-/// Asks the system for short turns of this thread, which then come soon: it wakes up for some microseconds at a time,
-/// and on a busy core would wait for milliseconds (EEVDF, Linux 6.12; earlier ones change nothing).
+/// Requests short time slices for this thread, which the scheduler then grants sooner. The thread wakes up for some
+/// microseconds at a time; on a busy core it would otherwise wait for milliseconds (EEVDF, Linux 6.12; earlier versions
+/// ignore the request).
 static void takeShortTurns() {
-  struct { // struct sched_attr, which the C library does not have
+  struct { // struct sched_attr, which the C library lacks
     uint32_t size = 48, policy = 0;
     uint64_t flags = 0;
     int32_t nice = 0;
@@ -183,10 +184,10 @@ static void takeShortTurns() {
 }
 
 void Communicator::work() {
-  if (mesh_.stageAxis()) // which collectives would not like, as they add
+  if (mesh_.stageAxis()) // only for messages: it would delay collectives, which compute
     takeShortTurns();
   constexpr int yields = 200, longest = 100; // microseconds
-  int idle = 0;                              // looks in which nothing was new
+  int idle = 0;                              // consecutive polls without news
   std::unique_lock lock(mutex);
   while (true) {
     auto isNew = [&] { return ends || !jobs.empty() || !posted.empty(); };

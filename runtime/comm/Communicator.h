@@ -1,4 +1,4 @@
-//===- Communicator.h - what one rank tells the others ----------*- C++ -*-===//
+//===- Communicator.h - the communication of one rank -----------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_COMMUNICATOR_H
 #define DIVISI_RUNTIME_COMM_COMMUNICATOR_H
 
@@ -16,84 +16,84 @@
 
 namespace divisi::runtime {
 
-/// What communication has cost one rank.
+/// The communication of one rank.
 struct CommUsage {
   int64_t bytes = 0;  ///< sent to other ranks
   double seconds = 0; ///< in collectives, on the communication thread
   double waited = 0;  ///< by the compute thread in `await` and `finish`
 };
 
-/// Whether a rank was asked to stop: by a signal that leaves it time, or by one that does not.
+/// Whether this rank was asked to stop by a signal: one that leaves time for it, or one that does not.
 enum class Interrupt { None, Stop, Urgent };
 
-/// Runs the collectives that tasks start, in order, and beside them transfers between stages, on a thread of its own,
-/// so that they overlap with computing. While there are some only that thread uses the transport; when all are complete
-/// the compute thread calls the functions for hosts.
+/// Runs the collectives that tasks start, in order, and transfers between stages beside them, on a thread of its own,
+/// so that they overlap with computation. While any are in progress, only that thread uses the transport. When all are
+/// complete, the compute thread calls the functions for hosts.
 class Communicator : public Exchange {
 public:
-  /// `names` are those of the collectives and transfers by their id. The transport outlives the communicator.
+  /// `names` are the names of collectives and transfers by id. The transport must outlive the communicator.
   Communicator(Transport &transport, Mesh mesh, std::map<int64_t, std::string> names = {});
-  /// Ends with what was started unfinished: the other ranks then fail.
+  /// Leaves unfinished what was started; the other ranks then fail.
   ~Communicator() override;
 
   int rank() const { return transport.rank(); }
   int size() const { return transport.size(); }
   const Mesh &mesh() const { return mesh_; }
 
-  /// For addresses of this processor.
+  /// The addresses are those of this processor's memory.
   Status start(const DivisiCollective *params, void *const *buffers) override;
   Status send(const DivisiTransfer &params, const void *data) override;
   Status receive(const DivisiTransfer &params, void *data) override;
   Status await(int64_t id) override;
-  /// A collective as it is laid out for this rank.
+  /// A collective with its layout for this rank.
   Result<const Collective *> planOf(const DivisiCollective *params);
-  /// Waits for all that was started.
+  /// Waits until everything that was started is complete.
   Status finish();
-  /// Ends the waiting of this rank, and of other ranks where they can be told.
+  /// Makes the waits of this rank fail, and those of other ranks if they can be told.
   void fail(const Status &why) { transport.fail(why); }
 
-  /// `failure` with this rank and step in front, if it does not say so already.
+  /// `failure` with this rank and step in front, unless it has them already.
   Status located(const Status &failure) const;
-  /// The step of training that messages name.
+  /// Sets the step of training for messages.
   void setStep(int64_t number);
-  /// Says whether this rank was asked to stop. A wait that lasts half a second longer then, and two steps if there is
-  /// time, fails: the rank waited for has ended. Asked from the waiting thread alone.
+  /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
+  /// before two steps if there is time for them: the other rank has ended. Only the waiting thread calls the function.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
-  /// Tells a rank that has ended from one that is slow, once this rank is asked to stop.
+  /// Distinguishes a rank that has ended from a slow one, once this rank was asked to stop.
   struct Patience {
     std::optional<std::chrono::steady_clock::time_point> since;
   };
-  /// For a wait of somebody else on the compute thread, which has a patience of its own: the failure that ends it, if
-  /// there is one. (It does not say where.)
+  /// For other waits on the compute thread, with a patience of their own: returns the failure that ends the wait, if
+  /// there is one. It does not name the place.
   Status watch(Patience &patience) const;
-  /// Names another collective or transfer. Only while nothing is under way.
+  /// Names another collective or transfer. Nothing may be in progress.
   void addName(int64_t id, std::string name) { names.emplace(id, std::move(name)); }
-  /// What messages call a collective or transfer: 'its name'.
+  /// A collective's or transfer's name for messages, in quotes.
   std::string nameOf(int64_t id) const;
-  /// Gets the times of collectives and transfers from now on; null for none. Only while there are none.
+  /// Records the times of collectives and transfers from now on; null: none. Nothing may be in progress.
   void setRecorder(Recorder *to) { recorder = to; }
-  /// Since the last call; only while nothing is under way.
+  /// Since the last call. Nothing may be in progress.
   CommUsage takeUsage();
 
-  /// For the compute thread. All ranks call the same functions in the same order; where it is not said otherwise, only
-  /// while nothing is under way.
+  /// For the compute thread. All ranks call the same functions in the same order; unless stated otherwise, nothing may
+  /// be in progress.
   Status barrier() { return maximum(0).status(); }
-  /// The largest `value` of all ranks. `hurry`: other ranks are as busy as in a step at most (see setInterrupt).
+  /// The largest `value` of all ranks. `hurry`: the other ranks are at most as busy as in a step (see setInterrupt).
   Result<int64_t> maximum(int64_t value, bool hurry = false);
-  /// The bytes of rank `from` on all ranks, beside what is under way. `hurry` as above.
+  /// Sends the bytes of rank `from` to all ranks; other communication may be in progress. `hurry` as above.
   Status broadcast(std::string &bytes, int from = 0, bool hurry = false);
-  /// Rank 0 gets the bytes of all ranks, others nothing.
+  /// Sends the bytes of all ranks to rank 0; other ranks get none.
   Result<std::vector<std::string>> gather(std::string_view bytes);
   /// One message between two ranks.
   Status send(int to, const void *data, size_t bytes);
   Status receive(int from, void *data, size_t bytes);
-  /// The failure of the lowest rank that has one, on all ranks; otherwise the largest `flag` (at least 0) of all.
-  /// Beside what is under way.
+  /// Returns on all ranks the failure of the lowest rank that has one, or else the largest `flag` (>= 0) of all. Other
+  /// communication may be in progress.
   Result<int64_t> agree(const Status &mine, int64_t flag = 0, bool hurry = false);
 
 private:
   using Clock = std::chrono::steady_clock;
-  /// What was started under an id, and how much of it is complete. The compute thread alone adds to it.
+  /// The collectives or transfers started under an id, and how many are complete. Only the compute thread starts them.
   struct Flow {
     int64_t started = 0;
     int64_t number = 0; ///< of the last start, among those of all ids
@@ -104,7 +104,7 @@ private:
     Flow *flow = nullptr;
     const Collective *collective = nullptr;
     std::vector<void *> buffers;
-    std::function<void()> call = {}; ///< instead of a collective
+    std::function<void()> call = {}; ///< called instead of running a collective
   };
   struct Transfer {
     int64_t id = 0;
@@ -114,11 +114,11 @@ private:
     char *data = nullptr;
     size_t bytes = 0;
     double begin = 0;                      ///< for the recorder
-    Scratch copy = {};                     ///< of what is sent
+    Scratch copy = {};                     ///< of the sent data
     std::unique_ptr<Message> message = {}; ///< null: not started
   };
   void work();
-  /// Calls a function that uses the transport on the communication thread, if that thread is using it.
+  /// Calls a function that uses the transport: on the communication thread, if that thread is using the transport.
   Status beside(const std::function<void()> &call);
   Status broadcastNow(std::string &bytes, int from, bool hurry);
   Result<int64_t> agreeNow(const Status &mine, int64_t flag, bool hurry);
@@ -139,26 +139,26 @@ private:
   Mesh mesh_;
   std::map<int64_t, std::string> names;
   std::function<Interrupt()> interrupted;
-  std::map<const DivisiCollective *, Collective> plans; ///< the compute thread's
-  std::map<int64_t, Flow> flows, sendFlows;             ///< by id; one rank may send to itself under one id
+  std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread
+  std::map<int64_t, Flow> flows, sendFlows;             ///< by id; a rank may send to itself under one id
   Flow hosts;                                           ///< of `beside`
   std::atomic<int64_t> step = 0;
   Clock::time_point stepBegan = Clock::now();
-  double stepSeconds = 0; ///< of the step before
+  double stepSeconds = 0; ///< of the previous step
 
   std::mutex mutex;
   std::condition_variable begun, done;
   std::deque<Job> jobs;
-  std::vector<Job> spare; ///< keeps their memory
+  std::vector<Job> spare; ///< finished jobs, whose memory is reused
   std::vector<Transfer> posted;
-  std::vector<Scratch> copies; ///< memory for what is sent
+  std::vector<Scratch> copies; ///< memory for copies of sent data
   bool ends = false;
   int64_t started = 0;
   std::atomic<int64_t> completed = 0;
   CommUsage usage;
   Recorder *recorder = nullptr;
   Scratch scratch;
-  std::vector<Transfer> moving; ///< the communication thread's
+  std::vector<Transfer> moving; ///< of the communication thread
   std::thread worker;
 };
 

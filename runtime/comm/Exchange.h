@@ -1,4 +1,4 @@
-//===- Exchange.h - how the values of tasks travel between ranks -*- C++ -*-===//
+//===- Exchange.h - interface of communication ------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_EXCHANGE_H
 #define DIVISI_RUNTIME_COMM_EXCHANGE_H
 
@@ -7,8 +7,8 @@
 
 namespace divisi::runtime {
 
-/// Collectives and messages as tasks ask for them: what the services of abi.h call. Buffers are addresses of the device
-/// that computes. A failure names the rank, the step and the collective or transfer.
+/// Collectives and messages of tasks: called by the services of abi.h. Buffers are addresses of the computing device. A
+/// failure names the rank, the step and the collective or transfer.
 class Exchange {
 public:
   virtual ~Exchange() = default;

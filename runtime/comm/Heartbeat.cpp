@@ -50,7 +50,7 @@ void Heartbeat::watch() {
     tell(other, Beat::Lives);
   while (true) {
     {
-      // At the end there is something to do every millisecond.
+      // At the end of the job there is work every millisecond.
       std::unique_lock lock(mutex);
       changed.wait_for(lock, Seconds(leaves ? 0.001 : limits.period / 2),
                        [&] { return phase != (leaves ? Phase::Ends : Phase::Trains); });
@@ -59,14 +59,14 @@ void Heartbeat::watch() {
         break;
     }
     auto now = Clock::now();
-    // What is longer was this process's own silence: it was stopped, or had no processor.
+    // A longer time was this process's own pause: it was stopped, or got no processor.
     double seconds = std::min(Seconds(now - last).count(), limits.period);
     last = now;
     lookAround(seconds);
     if (transport.failed() || isOver())
       break;
   }
-  others.clear(); // messages that are not complete are forgotten
+  others.clear(); // cancels incomplete messages
 }
 
 void Heartbeat::lookAround(double seconds) {
@@ -102,7 +102,7 @@ void Heartbeat::look(Other &other, double seconds) {
   other.silence = heard || (other.ended && leaves) ? 0 : other.silence + seconds;
   if (heard && std::exchange(other.named, false))
     say(concat("note: rank ", transport.rank(), ": ", describe(other), " is heard of again"));
-  // Rank 0 says that it ends when all others have said so.
+  // Rank 0 reports its end when all others have reported theirs.
   bool all = std::all_of(others.begin(), others.end(), [](const Other &o) { return o.ended; });
   if (other.going && !other.going->poll())
     return;
@@ -133,7 +133,7 @@ void Heartbeat::tell(Other &other, Beat::Kind kind) {
   other.going = transport.send(other.rank, transport.heartbeatTag(), &other.out, sizeof other.out);
 }
 
-/// Names a rank that is silent. Whether the job is to be given up for it.
+/// Reports a rank that is silent. Returns whether the job must be given up for it.
 bool Heartbeat::isLost(Other &other) {
   if (other.silence < limits.named || transport.failed())
     return false;

@@ -1,4 +1,4 @@
-//===- Heartbeat.h - which ranks have fallen silent -------------*- C++ -*-===//
+//===- Heartbeat.h - detection of silent ranks ------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_HEARTBEAT_H
 #define DIVISI_RUNTIME_COMM_HEARTBEAT_H
 
@@ -11,8 +11,8 @@
 
 namespace divisi::runtime {
 
-/// Rank 0 and every other rank tell each other that they live, on a thread of its own: a process that is stopped,
-/// swapped out or on a host that has vanished does not. Whoever is silent is named, and after a time all ranks fail.
+/// Rank 0 and every other rank exchange heartbeats, on a thread of its own. A process that is stopped or swapped out,
+/// or whose host has vanished, sends none. A silent rank is reported, and after a time all ranks fail.
 class Heartbeat {
 public:
   struct Limits {
@@ -20,18 +20,18 @@ public:
     double named = 8;     ///< seconds of silence after which a rank is named
     double timeout = 300; ///< seconds of silence after which the job ends
   };
-  /// `hurried` says whether this rank was asked to end: then the job ends as soon as a rank is named.
+  /// `hurried` returns whether this rank was asked to end: the job then ends as soon as a rank is reported silent.
   Heartbeat(Transport &transport, Limits limits, std::function<bool()> hurried);
-  /// Without `end`: the job has failed, and nothing more is said or heard.
+  /// Without a call of `end` the job has failed, and no more heartbeats are exchanged.
   ~Heartbeat() { stop(Phase::Over); }
   Heartbeat(const Heartbeat &) = delete;
   Heartbeat &operator=(const Heartbeat &) = delete;
 
-  /// Waits until all ranks have come to their ends, unless the transport has failed. Once; nothing is watched after it.
+  /// Waits until all ranks have ended, unless the transport has failed. Called once; afterwards no rank is watched.
   Status end();
 
-  /// Whether the job was given up because a rank has been silent for too long: the other ranks say so, too, if they are
-  /// given a second.
+  /// Whether the job was given up because a rank was silent for too long. The other ranks report this, too, within a
+  /// second.
   bool hasLost() const { return lost_; }
 
 private:
@@ -44,15 +44,15 @@ private:
     double silence = 0; ///< its seconds
     char host[64] = {}; ///< of the sender, or of the rank that was lost
   };
-  /// A rank that this one hears and tells.
+  /// Another rank with which this one exchanges heartbeats.
   struct Other {
     int rank = 0;
     Beat in, out;
     std::unique_ptr<Message> coming, going;
-    Clock::time_point told; ///< when the last heartbeat began to go
+    Clock::time_point told; ///< when the last heartbeat was sent
     std::string host;
-    int64_t bytes = 0;  ///< that had come from it
-    double silence = 0; ///< seconds in which this rank heard nothing of it
+    int64_t bytes = 0;  ///< received from it so far
+    double silence = 0; ///< seconds since this rank last heard from it
     bool named = false, ended = false, toldEnd = false;
   };
 
@@ -60,7 +60,7 @@ private:
 
   void watch();
   void stop(Phase now);
-  /// Looks after what has come and goes; `seconds` since the last look.
+  /// Sends and receives heartbeats; `seconds` since the last call.
   void lookAround(double seconds);
   void look(Other &other, double seconds);
   void hear(Other &other);
@@ -78,7 +78,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   Phase phase = Phase::Trains;
-  bool leaves = false; ///< this rank has come to its end; known to the thread alone
+  bool leaves = false; ///< this rank has ended; used by the thread only
   std::atomic<bool> lost_ = false;
   std::thread thread;
 };

@@ -6,7 +6,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Makes room in `text` for what `from` says that it sends.
+/// Resizes `text` for the announced length of a message from `from`.
 Status makeRoom(std::string &text, uint64_t length, int from) {
   if (length > uint64_t(1) << 31)
     return failure("rank ", from, " sent what is no message of this program");
@@ -26,7 +26,7 @@ Status Communicator::settled(bool hurry, const char *what) {
 }
 
 Result<int64_t> Communicator::maximum(int64_t value, bool hurry) {
-  // After round k a rank knows of the 2^k ranks before it.
+  // After round k a rank has heard from the 2^k ranks before it.
   for (int distance = 1; distance < size(); distance *= 2) {
     int64_t other = 0;
     transport.send((rank() + distance) % size(), &value, sizeof(value));

@@ -9,15 +9,15 @@
 using namespace divisi::runtime;
 
 namespace {
-/// One side of a message whose other side has not come yet.
+/// One side of a message that waits for the other side.
 struct Half {
   char *data;
   size_t bytes;
-  std::atomic<int> *pending; ///< counts the halves that wait
+  std::atomic<int> *pending; ///< counter of waiting sides
 };
 } // namespace
 
-/// The messages from one rank to another. Whoever comes second copies.
+/// The messages from one rank to another. The side that comes second copies the data.
 struct LocalHub::Channel {
   struct Sides {
     std::deque<Half> sends, receives;
@@ -68,7 +68,7 @@ protected:
   }
 
 private:
-  /// Takes its half out of the channel if it is still there.
+  /// Removes its side from the channel if it is still waiting.
   struct Tagged final : Message {
     Tagged(Channel &channel, int tag, bool sends) : channel(channel), tag(tag), sends(sends) {}
     ~Tagged() override {
@@ -106,7 +106,7 @@ private:
   }
 
   LocalHub &hub;
-  std::atomic<int> pending = 0; ///< halves without a tag that wait in a channel
+  std::atomic<int> pending = 0; ///< sides without a tag that wait in a channel
 };
 
 LocalHub::LocalHub(int size) {

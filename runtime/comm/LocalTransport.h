@@ -9,7 +9,7 @@
 
 namespace divisi::runtime {
 
-/// What ranks that are threads of one process share. It outlives their use of it.
+/// Connects ranks that are threads of one process. It must outlive their use of it.
 class LocalHub {
 public:
   explicit LocalHub(int size);
@@ -18,9 +18,9 @@ public:
   LocalHub &operator=(const LocalHub &) = delete;
 
   int size() const { return static_cast<int>(ends.size()); }
-  /// The end of one rank.
+  /// The transport of one rank.
   Transport &rank(int number);
-  /// The failure reaches all ranks.
+  /// Makes all ranks fail.
   void fail(const Status &why);
 
 private:

@@ -37,7 +37,7 @@ struct Half {
   static uint16_t store(float x) { return floatToHalf(x); }
 };
 
-/// Each element depends on its own two operands alone, so that any overlap that begins at the same address is fine.
+/// Each element depends only on its own two operands, so operands and result may start at the same address.
 template <typename Type, typename Op>
 void loop(void *out, const void *first, const void *second, int64_t count, Op op) {
   using T = typename Type::Stored;

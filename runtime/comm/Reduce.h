@@ -6,11 +6,11 @@
 
 namespace divisi::runtime {
 
-/// Whether `combine` knows this DivisiType: the four floating-point types, I64 and I32.
+/// Whether `combine` supports this DivisiType: the four floating-point types, I64 and I32.
 bool canCombine(int64_t type);
 
 /// out[i] = a[i] (op) b[i] for i < count; `out` may be one of the operands. 16-bit floats are combined as fp32 and
-/// rounded. A NaN on either side stays; integers wrap around.
+/// rounded. A NaN operand gives NaN; integers wrap around.
 void combine(void *out, const void *a, const void *b, int64_t count, int64_t type, int64_t reduction);
 
 } // namespace divisi::runtime

@@ -1,4 +1,4 @@
-//===- Staging.h - an accelerator's data on its way to other ranks -*- C++ -*-===//
+//===- Staging.h - communication of an accelerator --------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_STAGING_H
 #define DIVISI_RUNTIME_COMM_STAGING_H
 
@@ -7,8 +7,8 @@
 
 namespace divisi::runtime {
 
-/// Carries operands of collectives and messages from an accelerator's arena to this processor's, where the communicator
-/// reads them, and results back when they are awaited. Both arenas are laid out alike.
+/// Copies operands of collectives and messages from an accelerator's arena to this processor's arena, where the
+/// communicator reads them, and copies results back when they are awaited. Both arenas have the same layout.
 class Staging : public Exchange {
 public:
   Staging(Communicator &ranks, Accelerator &device, char *arena) : ranks(ranks), device(device), host(arena) {}
@@ -24,13 +24,13 @@ private:
     size_t bytes;
   };
   uint64_t offsetOf(const void *address) const;
-  /// Where it lies in this processor's arena.
+  /// Copies to this processor's arena; returns the place there.
   char *fetch(const void *address, size_t bytes);
 
   Communicator &ranks;
   Accelerator &device;
   char *host;
-  std::map<int64_t, std::vector<Piece>> arriving; ///< by id: what is to be brought back
+  std::map<int64_t, std::vector<Piece>> arriving; ///< by id: results to copy back
 };
 
 } // namespace divisi::runtime

@@ -9,7 +9,7 @@ using namespace divisi::runtime;
 Status Communicator::send(const DivisiTransfer &params, const void *data) {
   if (Status status = check(params); !status.ok())
     return status;
-  for (int peer : mesh_.receiversOf(rank(), params.stage)) // none: another rank of this stage sends it
+  for (int peer : mesh_.receiversOf(rank(), params.stage)) // empty if another rank of this stage sends the message
     sendTo(peer, params, data);
   return {};
 }
@@ -20,7 +20,7 @@ void Communicator::sendTo(int peer, const DivisiTransfer &params, const void *da
   transfer.peer = peer;
   auto bytes = static_cast<size_t>(params.bytes);
   {
-    // The smallest memory that is large enough.
+    // Takes the smallest free memory that is large enough.
     std::lock_guard lock(mutex);
     auto fits = copies.end();
     for (auto it = copies.begin(); it != copies.end(); ++it)
@@ -78,7 +78,7 @@ void Communicator::begin(const DivisiTransfer &params, Transfer transfer) {
   begun.notify_one();
 }
 
-/// Starts what was posted and looks at what is under way; after a failure all of it ends. On the communication thread.
+/// Starts posted transfers and polls those in progress; after a failure it ends all. Runs on the communication thread.
 void Communicator::progress() {
   {
     std::lock_guard lock(mutex);

@@ -14,7 +14,7 @@
 
 namespace divisi::runtime {
 
-/// A message on its way under a tag. It forgets the memory when it goes away.
+/// A message in progress under a tag. When it is destroyed, its memory is no longer used.
 class Message {
 public:
   virtual ~Message() = default;
@@ -23,8 +23,8 @@ public:
 };
 
 /// One rank's end of point-to-point messages. Messages between two ranks arrive in the order in which they were sent,
-/// and a receive takes exactly as many bytes as were sent. One thread at a time uses messages without a tag; all else
-/// is free for all threads.
+/// and a receive takes exactly as many bytes as were sent. Only one thread at a time may use messages without a tag;
+/// all other functions may be called from any thread.
 class Transport {
 public:
   Transport(int rank, int size) : rank_(rank), size_(size) {}
@@ -36,59 +36,62 @@ public:
   int size() const { return size_; }
   /// This rank's share of the cores of its host: at least 1.
   virtual int cores() const = 0;
-  /// Its number among the ranks of its host.
+  /// This rank's number among the ranks of its host.
   virtual int local() const = 0;
 
-  /// Starts a message of `bytes` bytes; the memory is left alone until `wait` returns. None for 0 bytes.
+  /// Starts a message of `bytes` bytes; the memory must not be changed until `wait` returns. With 0 bytes there is no
+  /// message.
   void send(int to, const void *data, size_t bytes);
   void receive(int from, void *data, size_t bytes);
-  /// Waits for everything started. Yields first and then sleeps for tens of microseconds at a time: ranks may share
-  /// cores. `check` (optional) is asked now and then: its failure ends the wait, as does `fail`.
+  /// Waits for everything that was started. It first yields and then sleeps for tens of microseconds at a time, because
+  /// ranks may share cores. `check` (optional) is called repeatedly: its failure ends the wait, as does `fail`.
   Status wait(const std::function<Status()> &check = {});
-  /// Both directions at once.
+  /// A send and a receive at once.
   Status exchange(int to, const void *out, size_t outBytes, int from, void *in, size_t inBytes) {
     send(to, out, outBytes);
     receive(from, in, inBytes);
     return wait();
   }
 
-  /// Starts a message of at least one byte under a tag from 1 to `largestTag`. Those between two ranks under one tag
-  /// arrive in order; other messages are independent of them, and `wait` does not wait for them.
+  /// Starts a message of at least one byte under a tag from 1 to `largestTag`. Messages between two ranks under one tag
+  /// arrive in order; they are independent of other messages, and `wait` does not wait for them.
   virtual std::unique_ptr<Message> send(int to, int tag, const void *data, size_t bytes) = 0;
   virtual std::unique_ptr<Message> receive(int from, int tag, void *data, size_t bytes) = 0;
   virtual int64_t largestTag() const = 0;
-  /// The tag of heartbeats, above those; 0 where ranks are threads of one process, which fall silent together.
+  /// The tag of heartbeats, above all others; 0 if ranks are threads of one process, which fail together.
   virtual int heartbeatTag() const { return 0; }
-  /// Bytes that have come from a rank so far, also of messages that are not complete; 0 where that is not known.
+  /// Bytes received from a rank so far, including those of incomplete messages; 0 if not known.
   virtual int64_t received(int from) const {
     (void)from;
     return 0;
   }
-  /// For several calls in one turn; null where threads need none. On a busy machine each turn costs others a while.
+  /// A lock for several consecutive calls; null if threads need none. On a busy machine each time that it is taken
+  /// delays other threads.
   virtual Turns *turns() { return nullptr; }
-  /// What `wait` does while it waits; null for nothing.
+  /// Sets the function that `wait` calls while it waits; null: none.
   void setBackground(std::function<void()> work) { background = std::move(work); }
 
-  /// Whether all other ranks are still there, as far as that can be seen. Only while nothing is under way.
+  /// Checks as far as possible that all other ranks are alive. Nothing may be in progress.
   virtual Status lookAround() { return status(); }
 
-  /// Every wait ends with this failure from now on, also those of other ranks where they can be told. The first stays.
+  /// Makes every wait fail with this failure from now on, also on other ranks if they can be told. The first failure is
+  /// kept.
   virtual void fail(const Status &why) { note(why); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Status status() const;
-  /// Ends all ranks with this exit code, if they are processes of their own. May not return.
+  /// Ends all ranks with this exit code, if they are processes. May not return.
   virtual void terminate(int exitCode) { (void)exitCode; }
 
-  /// Of messages without a tag.
+  /// For messages without a tag.
   int64_t bytesSent() const { return bytes_.load(std::memory_order_relaxed); }
   int64_t messagesSent() const { return messages_.load(std::memory_order_relaxed); }
 
 protected:
   virtual void startSend(int to, const void *data, size_t bytes) = 0;
   virtual void startReceive(int from, void *data, size_t bytes) = 0;
-  /// Whether all that was started is complete.
+  /// Whether everything that was started is complete.
   virtual bool poll() = 0;
-  /// Forgets what is not complete: its memory may go away.
+  /// Cancels incomplete messages: their memory may be freed.
   virtual void cancel() = 0;
   void note(const Status &why);
 

@@ -1,4 +1,4 @@
-//===- Turns.h - a lock that threads get in turn ----------------*- C++ -*-===//
+//===- Turns.h - a fair lock ------------------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_TURNS_H
 #define DIVISI_RUNTIME_COMM_TURNS_H
 
@@ -9,9 +9,9 @@
 
 namespace divisi::runtime {
 
-/// A lock (for std::lock_guard) that is given to the threads in the order in which they ask: a thread that asks again
-/// and again, as one does that waits for messages, leaves it to another one that asks now and then. std::mutex does
-/// not. A thread that has it may take it again.
+/// A fair lock (for std::lock_guard): threads get it in the order in which they request it. A thread that takes it in a
+/// loop, as one that polls for messages, lets other threads have it, which std::mutex does not ensure. The lock is
+/// recursive.
 class Turns {
 public:
   void lock() {
@@ -37,7 +37,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t next = 0, current = 0;
-  int depth = 0; ///< how often `owner` has it
+  int depth = 0; ///< how often `owner` holds it
   std::thread::id owner;
 };
 

@@ -21,7 +21,7 @@ class Recorder;
 enum class ConvKind { Forward, InputGrad, FilterGrad };
 enum class AttentionKind { Forward, Gradient };
 
-/// A device that computes the services of a program, in order, while the caller goes on. It has the program's arena and
+/// A device that computes the services of a program, in order and asynchronously. It has the program's arena and
 /// constants in its own memory; buffers are addresses there. Methods throw std::runtime_error.
 class Accelerator {
 public:
@@ -29,47 +29,49 @@ public:
   Accelerator(const Accelerator &) = delete;
   Accelerator &operator=(const Accelerator &) = delete;
 
-  /// As its maker calls it: NVIDIA H200.
+  /// The manufacturer's name: NVIDIA H200.
   virtual std::string name() const = 0;
   virtual char *arena() const = 0;
   virtual const char *constants() const = 0;
 
-  /// Writes into the arena after all that was asked for before; `from` may be changed at once.
+  /// Writes into the arena after all earlier work; `from` may be changed immediately.
   virtual void upload(uint64_t offset, const char *from, size_t bytes) = 0;
-  /// Reads from the arena, and returns when it is there.
+  /// Reads from the arena; returns when the data has arrived.
   virtual void download(uint64_t offset, char *to, size_t bytes) = 0;
-  /// Returns when all that was asked for is done; reports what failed meanwhile.
+  /// Returns when all work is complete; reports its failures.
   virtual void wait() = 0;
 
-  /// Which code a task is: its number, the offset of its slot, and the bits of DivisiWhen that are wanted.
+  /// Identifies the calls of a task: its number, the offset of its buffer slot, and the bits of DivisiWhen for what is
+  /// computed on demand.
   struct TaskKey {
     int64_t task, slot;
     uint32_t wants;
     auto operator<=>(const TaskKey &) const = default;
   };
-  /// Runs a task, whose calls depend on its key alone: they may be recorded and repeated without calling it. The task
-  /// says whether all its calls were made.
+  /// Runs a task whose calls depend only on its key: they may be recorded and replayed without calling it. The task
+  /// returns whether it made all its calls.
   virtual void run(const TaskKey &, const std::function<bool()> &task) { task(); }
-  /// The task that runs does what a recording cannot repeat, as exchanging data with this processor.
+  /// The current task does something that a recording cannot replay, such as exchanging data with this processor.
   virtual void keepFromRecording() {}
 
-  /// Sets marks for calls from now on; null for none.
+  /// Sets marks for calls from now on; null: none.
   virtual void setRecorder(Recorder *) {}
-  /// Tells the recorder the times of its marks, when all that was asked for is done.
+  /// Passes the times of its marks to the recorder when all work is complete.
   virtual void finishRecording() {}
 
-  /// The run has failed: gives up what other ranks take part in, so that nothing waits for them. Only its end follows.
+  /// The run has failed: aborts work in which other ranks take part, so that nothing waits for them. No other calls may
+  /// follow.
   virtual void abandon() noexcept {}
 
-  /// What ranks exchange: collectives over axes of the mesh, and messages from a stage to another, of so many bytes at
-  /// most. Numbers from `freeId` on are of no collective or transfer.
+  /// The communication of a program: collectives over axes of the mesh, and messages from one stage to another with
+  /// their largest size. Ids from `freeId` on are unused.
   struct Traffic {
     std::set<std::vector<int64_t>> axes;
     std::map<std::pair<int64_t, int64_t>, int64_t> messages;
     int64_t freeId = 0;
   };
-  /// Called by all ranks together, which all have accelerators: what runs collectives and messages without the hosts'
-  /// memory, and gives `byHost` what it does not have. Null, and the obstacle, if there is one.
+  /// Called by all ranks together, if all have accelerators. Returns what runs collectives and messages without the
+  /// hosts' memory; it uses `byHost` for those that it does not support. Null, with the obstacle, if there is one.
   virtual Exchange *connect(Communicator &ranks, const Traffic &traffic, Exchange &byHost, std::string &obstacle) {
     (void)ranks, (void)traffic, (void)byHost, (void)obstacle;
     return nullptr;

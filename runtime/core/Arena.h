@@ -6,7 +6,7 @@
 
 namespace divisi::runtime {
 
-/// The one block of memory that a program computes in: zero at first, in huge pages where the system has them.
+/// The memory in which a program computes: initially zero, in huge pages if the system has them.
 class Arena {
 public:
   static Result<Arena> create(uint64_t bytes);

@@ -1,4 +1,4 @@
-//===- Context.h - what services share within one program -------*- C++ -*-===//
+//===- Context.h - shared state of services ---------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_CONTEXT_H
 #define DIVISI_RUNTIME_CORE_CONTEXT_H
 
@@ -19,23 +19,23 @@ namespace divisi::runtime {
 
 class Exchange;
 
-/// What a service keeps between calls for one parameter block.
+/// What a service caches for one parameter block.
 struct CacheEntry {
   virtual ~CacheEntry() = default;
 };
 
-/// Sets the size of the one OpenMP pool; `threads` < 1 stands for OMP_NUM_THREADS or the cores of the affinity mask.
-/// Returns the size chosen.
+/// Sets the size of the OpenMP pool; `threads` < 1 stands for OMP_NUM_THREADS or the number of cores in the affinity
+/// mask. Returns the size.
 int configureThreads(int threads);
 
 } // namespace divisi::runtime
 
-/// Tasks run one after the other on one thread, which is the only one that touches the context.
+/// Tasks run one after another on one thread; only that thread uses the context.
 struct DivisiContext {
   explicit DivisiContext(int threads) : threads(threads) {}
 
   bool failed() const { return !error.ok(); }
-  /// Records a failure unless there is one already.
+  /// Records a failure; only the first one is kept.
   void fail(std::string message) {
     if (!failed())
       error = divisi::runtime::Status::failure(std::move(message));
@@ -47,21 +47,21 @@ struct DivisiContext {
   divisi::runtime::Scratch scratch;
   /// Keyed by the kind of service and the address of its parameter block.
   std::map<std::pair<int, const void *>, std::unique_ptr<divisi::runtime::CacheEntry>> cache;
-  /// Set by the first GEMM: the BLAS library has been told how many threads to use.
+  /// Set by the first GEMM, when the BLAS library has been told the number of threads.
   bool blasReady = false;
-  /// What runs collectives and transfers; null in a program for one device. Not owned.
+  /// Runs collectives and transfers; null in a program for one device. Not owned.
   divisi::runtime::Exchange *exchange = nullptr;
-  /// What computes instead of this processor; null for none. Not owned.
+  /// Computes instead of this processor; null: none. Not owned.
   divisi::runtime::Accelerator *accelerator = nullptr;
-  /// Times the calls of a task; null if nobody asks. Not owned.
+  /// Records the times of a task's calls; null: none. Not owned.
   divisi::runtime::Recorder *recorder = nullptr;
-  /// Names the calls of a task for a profiler; null if there is none. Not owned.
+  /// Names a task's calls for a profiler; null: none. Not owned.
   divisi::runtime::Ranges *ranges = nullptr;
 };
 
 namespace divisi::runtime {
 
-/// Shows one call to whoever looks while it lives.
+/// Shows one call to the recorder and the profiler during its lifetime.
 class ObservedCall {
 public:
   ObservedCall(const DivisiContext *context, const char *service)
@@ -72,7 +72,7 @@ private:
   RecordedCall recorded;
 };
 
-/// Runs the body of a service: nothing after an earlier failure, and exceptions become failures.
+/// Runs the body of a service: not after an earlier failure; exceptions become failures.
 template <typename Body> void guarded(DivisiContext *context, const char *service, Body body) {
   if (context->failed())
     return;

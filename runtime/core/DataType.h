@@ -12,7 +12,7 @@
 
 namespace divisi::runtime {
 
-/// Element types, named as safetensors names them.
+/// Element types, with the names of safetensors.
 enum class DataType { F32, F64, F16, BF16, I64, I32, I16, I8, U8, U16, U32, U64, BOOL };
 
 const char *nameOf(DataType type);
@@ -22,22 +22,22 @@ bool isFloat(DataType type);
 /// The code of ONNX's TensorProto.DataType.
 int onnxCodeOf(DataType type);
 
-/// One element at any address as a double.
+/// One element at any address, as a double.
 double readNumber(const void *address, DataType type);
-/// One element of an integer type; floats are rounded toward zero.
+/// One element of an integer type; a float is rounded toward zero.
 int64_t readInteger(const void *address, DataType type);
-/// Stores `value`, converted to `type`.
+/// Converts `value` to `type` and stores it.
 void writeNumber(void *address, DataType type, double value);
 /// Stores `value` in an integer type (or converts it to a float).
 void writeInteger(void *address, DataType type, int64_t value);
 
-/// Size of an element of a DivisiType that libraries compute in, in bytes.
+/// The bytes of an element of a DivisiType in which libraries compute.
 inline int64_t widthOfType(int64_t type) { return type == DIVISI_F64 ? 8 : type == DIVISI_F32 ? 4 : 2; }
 
 using Shape = std::vector<int64_t>;
-/// As in "[64, 1, 8, 8]".
+/// A shape as text: "[64, 1, 8, 8]".
 std::string toString(const Shape &shape);
-/// The product of the dimensions and `width`; nothing for negative dimensions or if it exceeds 2^62.
+/// The product of the dimensions and `width`; null if a dimension is negative or the product exceeds 2^62.
 std::optional<int64_t> byteCount(const Shape &shape, int64_t width);
 
 } // namespace divisi::runtime

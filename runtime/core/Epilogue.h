@@ -1,4 +1,4 @@
-//===- Epilogue.h - what a product with an epilogue consists of -*- C++ -*-===//
+//===- Epilogue.h - GEMMs with an epilogue ----------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_EPILOGUE_H
 #define DIVISI_RUNTIME_CORE_EPILOGUE_H
 
@@ -6,12 +6,12 @@
 
 namespace divisi::runtime {
 
-/// Whether the result is multiplied with the gradient of an activation.
+/// Whether the result is multiplied by the gradient of an activation.
 inline bool isGradient(const DivisiGemmEpilogue &p) {
   return p.epilogue == DIVISI_EPILOGUE_RELU_GRAD || p.epilogue == DIVISI_EPILOGUE_GELU_GRAD;
 }
 
-/// The product alone.
+/// The GEMM without its epilogue.
 inline DivisiGemm productOf(const DivisiGemmEpilogue &p) {
   DivisiGemm g = {};
   g.batch0 = g.batch1 = 1;

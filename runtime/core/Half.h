@@ -20,7 +20,7 @@ inline uint16_t floatToBfloat(float value) {
 /// IEEE binary16 (its bits) to float: exact.
 inline float halfToFloat(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000u) << 16, rest = uint32_t(bits & 0x7fffu) << 13;
-  // Moving the exponent's bias by a product also makes subnormals normal.
+  // Changing the exponent's bias by a multiplication also normalizes subnormals.
   float magnitude = std::bit_cast<float>(rest) * 0x1p112f;
   auto out = std::bit_cast<uint32_t>(magnitude);
   if ((bits & 0x7c00u) == 0x7c00u)
@@ -28,7 +28,7 @@ inline float halfToFloat(uint16_t bits) {
   return std::bit_cast<float>(out | sign);
 }
 
-/// Rounds to nearest, ties to even; too large becomes infinity, NaN stays NaN.
+/// Rounds to nearest, ties to even; too large numbers become infinite, NaN stays NaN.
 inline uint16_t floatToHalf(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   uint32_t sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
@@ -37,7 +37,7 @@ inline uint16_t floatToHalf(float value) {
     out = 0x7e00u;
   else if (rest >= 0x477ff000u) // 65520: rounds to infinity
     out = 0x7c00u;
-  else if (rest < 0x38800000u) // below 2^-14: adding 0.5 shifts the fraction to where a subnormal has it
+  else if (rest < 0x38800000u) // below 2^-14: adding 0.5 shifts the fraction to its position in a subnormal
     out = std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - 0x3f000000u;
   else
     out = (rest - 0x38000000u + 0xfffu + ((rest >> 13) & 1)) >> 13;

@@ -9,10 +9,11 @@
 
 namespace divisi::runtime {
 
-/// FNV-1a of 64 bits, spelled "fnv1a64:0123456789abcdef".
+/// 64-bit FNV-1a as text: "fnv1a64:0123456789abcdef".
 std::string fnv1a64(const void *data, size_t bytes);
 
-/// FNV-1a of each chunk of a file, which comes in parts of any size: a reader can check what it reads alone.
+/// FNV-1a of each chunk of a file, so that a reader can check only the chunks that it reads. The file may be passed in
+/// parts of any size.
 class ChunkHasher {
 public:
   static constexpr size_t chunk = size_t(1) << 20;
@@ -20,9 +21,9 @@ public:
 
   void add(const void *data, size_t bytes);
   int64_t bytes() const { return static_cast<int64_t>(hashes.size() / 16 * chunk + filled); }
-  /// The hashes one after the other, 16 digits each; the file is complete.
+  /// The hashes of all chunks, 16 digits each. The file must be complete.
   std::string text() &&;
-  /// Whether chunk `index` of a file has the hash that `text` has of it; `bytes` are fewer than a chunk's at the end.
+  /// Whether chunk `index` of a file has its hash in `text`; the last chunk may have fewer `bytes`.
   static bool matches(std::string_view text, size_t index, const void *data, size_t bytes);
 
 private:
@@ -31,7 +32,7 @@ private:
   size_t filled = 0; ///< bytes of the last chunk
 };
 
-/// The state of a generator with one word: a counter in, well-mixed bits out (splitmix64's finalizer).
+/// A random generator without state: maps a counter to well-mixed bits (splitmix64's finalizer).
 inline uint64_t mix64(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,4 +1,4 @@
-//===- Json.h - reading JSON that may be anything ---------------*- C++ -*-===//
+//===- Json.h - parsing untrusted JSON --------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_JSON_H
 #define DIVISI_RUNTIME_CORE_JSON_H
 
@@ -10,19 +10,19 @@
 namespace divisi::runtime {
 
 using Json = nlohmann::json;
-/// Keeps the order of keys: for what people read.
+/// Keeps the order of keys, for output to users.
 using OrderedJson = nlohmann::ordered_json;
 
-/// Parses without exceptions; `what` names the text in the message.
+/// Parses without exceptions; `what` names the text in the error.
 Result<Json> parseJson(std::string_view text, const std::string &what);
-/// One line; text that is not UTF-8 is replaced.
+/// One line; invalid UTF-8 is replaced.
 std::string dumpJson(const Json &json);
 std::string dumpJson(const OrderedJson &json);
 
-/// Reads members of one object and remembers the first thing that is not as it should be.
+/// Reads the members of one object and keeps the first error.
 class JsonReader {
 public:
-  /// `what` names the object in messages.
+  /// `what` names the object in errors.
   JsonReader(const Json &object, std::string what);
 
   bool has(const char *key) const;
@@ -35,9 +35,9 @@ public:
   bool boolean(const char *key, bool otherwise);
   DataType dataType(const char *key);
   Shape shape(const char *key);
-  /// An array (empty if there is none).
+  /// An array; empty if there is none.
   const Json &array(const char *key);
-  /// An object (empty if there is none).
+  /// An object; empty if there is none.
   const Json &object(const char *key);
 
   void fail(const std::string &message);

@@ -1,4 +1,4 @@
-//===- Launch.h - work split over the pool ----------------------*- C++ -*-===//
+//===- Launch.h - dividing work among threads -------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_LAUNCH_H
 #define DIVISI_RUNTIME_CORE_LAUNCH_H
 
@@ -9,22 +9,23 @@
 
 namespace divisi::runtime {
 
-/// How many pieces [0, extent) is worth: each has `grain` elements or more, and no thread has two.
+/// The number of pieces into which [0, extent) is divided: each has at least `grain` elements, and each thread gets at
+/// most one.
 inline int64_t pieceCount(int64_t extent, int64_t grain, int64_t threads) {
   grain = std::max<int64_t>(grain, 1);
   return std::min(threads, extent / grain + (extent % grain != 0));
 }
 
-/// Piece `index` of `pieces` contiguous ones whose sizes differ by one at most.
+/// Piece `index` of `pieces` contiguous pieces, whose sizes differ by at most one.
 inline std::pair<int64_t, int64_t> pieceOf(int64_t extent, int64_t index, int64_t pieces) {
   int64_t size = extent / pieces, longer = extent % pieces;
   int64_t begin = index * size + std::min(index, longer);
   return {begin, begin + size + (index < longer ? 1 : 0)};
 }
 
-/// Calls body(begin, end) for every piece of [0, extent). The split depends on the arguments alone. A body must not
-/// throw. All threads of the pool take part even if there are fewer pieces: libgomp ends the threads that a smaller
-/// team leaves over and starts them again for the next larger one.
+/// Calls body(begin, end) for every piece of [0, extent). The division depends on the arguments only. A body must not
+/// throw. All threads of the pool take part even if there are fewer pieces, because libgomp would end the threads that
+/// a smaller team does not use and restart them for the next larger one.
 template <typename Body> void forEachPiece(int64_t extent, int64_t grain, int threads, const Body &body) {
   if (extent <= 0)
     return;

@@ -16,7 +16,7 @@ std::optional<Role> parseRole(const std::string &name) {
   return std::nullopt;
 }
 
-/// Whether two stages mean the same by it.
+/// Whether the tensors of two stages are the same tensor.
 bool agree(const Tensor &a, const Tensor &b) { return a.dtype == b.dtype && a.wholeShape() == b.wholeShape(); }
 bool agree(const Input &a, const Input &b) {
   return agree(static_cast<const Tensor &>(a), b) && a.label == b.label && a.microbatches == b.microbatches &&
@@ -26,7 +26,7 @@ bool agree(const State &a, const State &b) {
   return agree(static_cast<const Tensor &>(a), b) && a.role == b.role && a.of == b.of && a.onnxName == b.onnxName;
 }
 
-/// Reads the parts of a manifest; the first mistake ends it.
+/// Parses a manifest; the first error ends it.
 class Parser {
 public:
   Parser(Manifest &manifest, uint64_t arenaBytes) : manifest(manifest), arenaBytes(arenaBytes) {}
@@ -117,7 +117,7 @@ private:
       manifest.mesh = Mesh(std::move(axes));
   }
 
-  /// The memory of each stage.
+  /// Parses the arena of each stage.
   void parseStages(JsonReader &top) {
     stageAxis = manifest.mesh.stageAxis();
     int64_t count = stageAxis ? manifest.mesh.axes()[static_cast<size_t>(*stageAxis)].size : 1;
@@ -159,7 +159,7 @@ private:
     return false;
   }
 
-  /// The lists of rows [task, microbatch, slot] of all stages, or of rows [task, minibatch, slot, stride, slots].
+  /// Parses the tables of all stages: rows [task, microbatch, slot], or [task, minibatch, slot, stride, slots].
   void parseTables(const std::string &function, const Json &stages) {
     auto fail = [&](const char *message) { keep(failure("the manifest's table of '", function, "' ", message)); };
     if (function != "train" && function != "evaluate")
@@ -244,7 +244,7 @@ private:
     manifest.calls.push_back(std::move(call));
   }
 
-  /// Which piece of the whole a rank has.
+  /// Parses the sharding of a tensor.
   void parseSplit(const Json &json, Tensor &tensor, const char *what) {
     JsonReader reader(json, concat("the manifest's ", what, " '", tensor.name, "'"));
     if (!reader.has("split") && !reader.has("global_shape"))
@@ -400,7 +400,7 @@ private:
     output.kind = reader.text("kind");
     output.when = static_cast<uint32_t>(reader.integer("when", 0));
     output.range = parseRange(reader);
-    constexpr int64_t most = int64_t(1) << 51; // beyond it the distances of indices are not told apart
+    constexpr int64_t most = int64_t(1) << 51; // beyond it, the encoding of distances of indices is not exact
     if (output.kind == "index" && (!output.range || output.range->first < -most || output.range->first > 0 ||
                                    output.range->second < 0 || output.range->second > most))
       reader.fail("checks an index, but has no range around zero");
@@ -410,7 +410,7 @@ private:
     manifest.results.push_back(std::move(output));
   }
 
-  /// Makes one tensor of those of one name on several stages.
+  /// Joins the tensors of one name on several stages into one.
   template <typename T> void join(const char *what, std::vector<T> &items) {
     std::map<std::string, size_t> known;
     std::vector<T> joined;
@@ -445,7 +445,7 @@ private:
         keep(failure("the program's manifest has two times the result '", output.kind, "' of '", output.function, "'"));
   }
 
-  /// Nothing that lies in the arena of a stage overlaps.
+  /// Checks that tensors in the arena of a stage do not overlap.
   void checkOverlap(int64_t stage) {
     std::vector<const Tensor *> all;
     auto add = [&](const Tensor &tensor) {
@@ -472,9 +472,9 @@ private:
   uint64_t arenaBytes;
   std::optional<int64_t> stageAxis;
   std::vector<std::vector<int64_t>> lacking; // axes, by stage
-  /// Minibatches before or behind the one that comes with a step.
+  /// The largest distance of a minibatch from the one that comes with a step.
   static constexpr int64_t mostInFlight = 4096;
-  int64_t microbatches = INT64_MAX; ///< that every input has
+  int64_t microbatches = INT64_MAX; ///< common to all inputs
   Status status;
 };
 } // namespace

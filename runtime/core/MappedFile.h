@@ -20,9 +20,9 @@ public:
   const char *data() const { return data_; }
   size_t size() const { return size_; }
   std::string_view text() const { return {data_, size_}; }
-  /// Asks the system to read this range soon.
+  /// Requests that the system reads this range ahead.
   void willNeed(size_t offset, size_t bytes) const;
-  /// Takes this range out of the process's memory until it is read again.
+  /// Releases this range from the process's memory until it is read again.
   void release(size_t offset, size_t bytes) const;
 
 private:
@@ -34,7 +34,8 @@ private:
   size_t size_ = 0;
 };
 
-/// Reading a mapped file that somebody makes shorter ends the program: this makes it end with one line.
+/// If a mapped file is truncated by another process, reading it ends the program; this makes it end with an error
+/// message.
 void explainBusErrors();
 
 } // namespace divisi::runtime

@@ -17,7 +17,7 @@ Mesh::Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &lack
       stands -= place / stride(axis) % axes_[static_cast<size_t>(axis)].size * stride(axis);
     if (stands == place)
       places.push_back(place);
-    // The place that stands for another one comes before it.
+    // The representative of a position precedes it.
     ranks[static_cast<size_t>(place)] =
         stands == place ? static_cast<int64_t>(places.size()) - 1 : ranks[static_cast<size_t>(stands)];
   }

@@ -1,4 +1,4 @@
-//===- Mesh.h - ranks in a grid of named axes -------------------*- C++ -*-===//
+//===- Mesh.h - device mesh of ranks ----------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_MESH_H
 #define DIVISI_RUNTIME_CORE_MESH_H
 
@@ -11,14 +11,15 @@
 
 namespace divisi::runtime {
 
-/// One direction of a mesh.
+/// One axis of a device mesh.
 struct Axis {
   std::string name;
   int64_t size = 1;
 };
 
-/// Ranks numbered in row-major order of their indices: the last axis is the fastest. Without axes: one rank. A stage of
-/// a pipeline may lack axes: its ranks have the index 0 along them, and stand for the places with other ones.
+/// A device mesh of ranks, numbered in row-major order: the last axis varies fastest. Without axes there is one rank. A
+/// stage of a pipeline may lack axes: its ranks have index 0 along these axes, and represent the positions with other
+/// indices.
 class Mesh {
 public:
   Mesh() = default;
@@ -28,28 +29,29 @@ public:
   const std::vector<Axis> &axes() const { return axes_; }
   /// The position of the axis of this name.
   std::optional<int64_t> find(std::string_view name) const;
-  /// That of the stages of a pipeline.
+  /// The axis of a pipeline's stages.
   std::optional<int64_t> stageAxis() const { return find("stage"); }
   /// Number of ranks.
   int64_t size() const;
   /// Index of `rank` along the axis at position `axis`.
   int64_t index(int64_t rank, int64_t axis) const;
-  /// Index of `rank` among the pieces that `axes` (major to minor) make.
+  /// The index of `rank` among the shards along `axes` (major to minor).
   int64_t index(int64_t rank, std::span<const int64_t> axes) const;
-  /// Number of pieces that `axes` make.
+  /// The number of shards along `axes`.
   int64_t count(std::span<const int64_t> axes) const;
-  /// The ranks that differ from `rank` only in their indices along `axes`, ordered by these, the first axis major.
+  /// The ranks that differ from `rank` only in their indices along `axes`, ordered by these indices, the first axis
+  /// major.
   std::vector<int> group(int64_t rank, std::span<const int64_t> axes) const;
   /// Whether some stage lacks an axis.
   bool isNarrow() const { return !places.empty(); }
-  /// The rank of a stage with the same indices along the axes that the stage has: it sends `rank` what that needs.
+  /// The rank of a stage with the same indices along the axes of that stage: it sends to `rank`.
   int inStage(int64_t rank, int64_t stage) const;
-  /// The ranks of a stage that `rank` sends to.
+  /// The ranks of a stage to which `rank` sends.
   std::vector<int> receiversOf(int64_t rank, int64_t stage) const;
 
 private:
   int64_t stride(int64_t axis) const;
-  /// Of the grid, if no stage lacked an axis.
+  /// The number of positions if no stage lacked an axis.
   int64_t placeCount() const;
   int64_t placeOf(int64_t rank) const { return places.empty() ? rank : places[static_cast<size_t>(rank)]; }
   int rankAt(int64_t place) const {
@@ -57,7 +59,7 @@ private:
   }
 
   std::vector<Axis> axes_;
-  // Where stages lack axes: the place of each rank in the whole grid, and the rank that stands for each place.
+  // If stages lack axes: the position of each rank in the full mesh, and the rank that represents each position.
   std::vector<int64_t> places, ranks;
 };
 

@@ -8,8 +8,8 @@
 using namespace divisi::runtime;
 
 namespace {
-// What a tool and a program agree on, as nvtx3/nvtxDetail/nvtxTypes.h has it: no header of NVTX is needed to build.
-using Function = void (*)(); // of the tool; null: it does not want to know
+// The interface between a tool and a program, from nvtx3/nvtxDetail/nvtxTypes.h: no header of NVTX is needed to build.
+using Function = void (*)(); // of the tool; null: it ignores the event
 using Push = int (*)(const char *);
 using Pop = int (*)();
 constexpr uint32_t callbacksId = 1, versionId = 3;         // NvtxExportTableID
@@ -30,10 +30,11 @@ struct Version {
   void (*setToolVersion)(uint32_t);
 };
 
-/// Where a tool writes its functions, at any time. It gets places for all that NVTX has, though two are called here.
+/// The places into which a tool writes its functions, at any time. There is one for every function of NVTX, although
+/// only two are called.
 struct Places {
   Function function[modules][mostFunctions + 1] = {}; ///< by module and number
-  Function *place[modules][mostFunctions + 2] = {};   ///< null for the number 0, and behind the last one
+  Function *place[modules][mostFunctions + 2] = {};   ///< null for number 0 and after the last one
   Places() {
     for (unsigned module = 1; module < modules; ++module)
       for (unsigned number = 1; number <= functions[module]; ++number)

@@ -1,4 +1,4 @@
-//===- Ranges.h - tasks and calls under the model's names -------*- C++ -*-===//
+//===- Ranges.h - named ranges for profilers --------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_RANGES_H
 #define DIVISI_RUNTIME_CORE_RANGES_H
 
@@ -7,29 +7,30 @@
 
 namespace divisi::runtime {
 
-/// Names ranges for the tool of `nvtx::attach`: what a rank runs, and within each task the calls that it makes.
+/// Names ranges for the tool of `nvtx::attach`: the tasks of a rank, and within each task its calls.
 class Ranges {
 public:
   /// Of one rank's manifest.
   explicit Ranges(const Manifest &manifest);
 
-  /// A run of a task, under its name and microbatch.
+  /// Begins a task, with its name and microbatch.
   void begin(const Row &row);
-  /// The next call of the task, under the name of its layer; of one that the manifest does not list: `service`.
+  /// Begins the next call of the task, with the name of its layer; a call that the manifest does not list is named
+  /// `service`.
   void begin(const char *service);
-  /// The manifest does not list the next call.
+  /// The next call is not in the manifest.
   void expectUnlisted() { unlisted = true; }
 
 private:
   const Manifest &manifest;
   bool microbatches;
   std::vector<size_t> first; ///< by task: its first call
-  int64_t task = 0;          ///< that runs
-  size_t next = 0;           ///< call
+  int64_t task = 0;          ///< the current task
+  size_t next = 0;           ///< the next call
   bool unlisted = false;
 };
 
-/// A range while it lives; nothing if nobody wants ranges.
+/// A range for its own lifetime; without `ranges` it does nothing.
 class Range {
 public:
   template <typename What> Range(Ranges *ranges, const What &what) : open(ranges != nullptr) {

@@ -1,4 +1,4 @@
-//===- Recorder.h - when the calls of a task begin and end ------*- C++ -*-===//
+//===- Recorder.h - times of the calls of a task ----------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_RECORDER_H
 #define DIVISI_RUNTIME_CORE_RECORDER_H
 
@@ -11,9 +11,9 @@
 
 namespace divisi::runtime {
 
-/// Times what a rank calls in a step, in order, and what travels beside it. The compute thread counts calls, the
-/// communication thread adds collectives and transfers while tasks run; both are read when the tasks have ended. A
-/// device that works later than it is asked sets marks, whose times it tells in the end.
+/// Records the times of a rank's calls in a step, in order, and of its communication. The compute thread counts calls;
+/// the communication thread adds collectives and transfers while tasks run. Both are read when the tasks have ended. An
+/// asynchronous device sets marks and reports their times at the end.
 class Recorder {
 public:
   /// Seconds since the run began.
@@ -34,9 +34,10 @@ public:
   void addCollective(int64_t id, Span span) { collectives[id].push_back(span); }
   void addSend(int64_t id, Span span) { sends[id].push_back(span); }
 
-  /// Numbers the moment at which the device will have done what it was asked for so far; null: this processor computes.
+  /// Sets a mark behind the work that the device was given so far, and returns its number; null: this processor
+  /// computes.
   std::function<size_t()> mark;
-  /// A call, or a collective, between two marks.
+  /// Adds a call, or a collective, between two marks.
   void addMarked(size_t begin, size_t end, std::optional<int64_t> collective = {}) {
     if (marked.empty())
       firstMark = now();
@@ -46,7 +47,7 @@ public:
     addMarked(begin, end, id);
     marked.back().sends = true;
   }
-  /// The seconds of all marks since the first; none if they are not known.
+  /// Sets the seconds of all marks since the first; empty if they are not known.
   void resolve(const std::vector<double> &seconds) {
     for (const Marked &m : marked) {
       if (m.begin >= seconds.size() || m.end >= seconds.size())
@@ -57,10 +58,10 @@ public:
     marked.clear();
   }
 
-  /// The spans of each number, in order.
+  /// The spans of each id, in order.
   using ById = std::map<int64_t, std::vector<Span>>;
   std::vector<Span> calls; ///< of the last step
-  ById collectives;        ///< and what was received
+  ById collectives;        ///< and receives
   ById sends;
 
 private:
@@ -75,7 +76,7 @@ private:
   double firstMark = 0;
 };
 
-/// Records one call while it lives; nothing without a recorder.
+/// Records one call during its own lifetime; without a recorder it does nothing.
 class RecordedCall {
 public:
   explicit RecordedCall(Recorder *recorder)

@@ -9,13 +9,13 @@
 
 namespace divisi::runtime {
 
-/// Working memory of one service call at a time. It reaches its final size in the first step.
+/// Working memory for one service call at a time. It reaches its final size in the first step.
 class Scratch {
 public:
   static constexpr size_t alignment = 64;
   static size_t roundUp(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-  /// At least `bytes` bytes, aligned; earlier contents and addresses are lost.
+  /// Returns at least `bytes` bytes, aligned; earlier contents and addresses are lost.
   char *reserve(size_t bytes) {
     if (bytes <= size_)
       return memory_.get();

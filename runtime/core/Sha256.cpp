@@ -58,7 +58,7 @@ Digest divisi::runtime::sha256(std::string_view text) {
   size_t whole = text.size() / blockBytes * blockBytes, rest = text.size() - whole;
   for (size_t at = 0; at < whole; at += blockBytes)
     absorb(state, data + at);
-  // The rest, a bit that is 1, zeros, and the number of bits in the last 8 bytes.
+  // The remaining bytes, a bit that is 1, zeros, and the number of bits in the last 8 bytes.
   unsigned char last[2 * blockBytes] = {};
   size_t bytes = rest < blockBytes - 8 ? blockBytes : 2 * blockBytes;
   if (rest > 0)

@@ -1,4 +1,4 @@
-//===- Sha256.h - who knows a secret ----------------------------*- C++ -*-===//
+//===- Sha256.h - SHA-256 and HMAC ------------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_SHA256_H
 #define DIVISI_RUNTIME_CORE_SHA256_H
 
@@ -13,10 +13,10 @@ using Digest = std::array<uint8_t, 32>;
 /// SHA-256 (FIPS 180-4).
 Digest sha256(std::string_view text);
 
-/// HMAC-SHA-256 (RFC 2104): only who knows `key` can compute it.
+/// HMAC-SHA-256 (RFC 2104): computing it requires `key`.
 Digest hmacSha256(std::string_view key, std::string_view text);
 
-/// Compares in a time that does not depend on where the digests differ.
+/// Compares in a time that is independent of the digests.
 bool sameDigest(const Digest &a, const Digest &b);
 
 } // namespace divisi::runtime

@@ -1,4 +1,4 @@
-//===- Slice.h - a rank's piece of a tensor ---------------------*- C++ -*-===//
+//===- Slice.h - a rank's shard of a tensor ---------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_CORE_SLICE_H
 #define DIVISI_RUNTIME_CORE_SLICE_H
 
@@ -8,24 +8,24 @@
 
 namespace divisi::runtime {
 
-/// The part [start, start + local) of a tensor of shape `global`; all three have the same rank. Where the tensor was
-/// padded to divide, the part reaches beyond it: what lies there is no element of the whole.
+/// The slice [start, start + local) of a tensor of shape `global`; all three have the same rank. If the tensor was
+/// padded to divide, the slice may extend beyond it: those elements do not belong to the tensor.
 struct Slice {
   Shape global, local, start;
 
-  /// The number of elements of the part.
+  /// The number of elements of the slice, including padding.
   int64_t elements() const {
     int64_t product = 1;
     for (int64_t size : local)
       product *= size;
     return product;
   }
-  /// How many elements of dimension `d` the whole has in this part.
+  /// The number of elements of the tensor along dimension `d` in this slice.
   int64_t inside(size_t d) const { return std::clamp<int64_t>(global[d] - start[d], 0, local[d]); }
-  /// Calls body(index in the whole, index in the part, count) for each run of elements that is contiguous in both.
+  /// Calls body(index in the tensor, index in the slice, count) for each run of elements that is contiguous in both.
   template <typename Body> void forEachRun(const Body &body) const {
     int64_t count = 1, run = 1;
-    size_t outer = local.size(); // dimensions that are walked through
+    size_t outer = local.size(); // dimensions that are iterated over
     for (bool open = true; open && outer > 0;) {
       run *= inside(--outer);
       open = local[outer] == global[outer];

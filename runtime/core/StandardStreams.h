@@ -4,8 +4,9 @@
 
 namespace divisi::runtime {
 
-/// Occupies standard streams that the program was started without: a file opened later would get such a number, and what
-/// is printed would go into that file. Writes to such a standard output fail. To be called before files are opened.
+/// Opens /dev/null for standard streams that are closed when the program starts: a file opened later would get such a
+/// number, and output would go into that file. Writing to such a standard output fails. To be called before files are
+/// opened.
 void occupyStandardStreams();
 
 } // namespace divisi::runtime

@@ -10,13 +10,13 @@
 
 namespace divisi::runtime {
 
-/// Success, or one line that a user can act on: it names the file, flag or input at fault.
+/// Success, or a one-line error that names the file, flag or input at fault.
 class [[nodiscard]] Status {
 public:
   enum class Kind {
     Ok,
-    Failure, ///< what was asked for could not be done: exit code 1
-    Usage,   ///< what was asked for makes no sense: exit code 2
+    Failure, ///< the request could not be carried out: exit code 1
+    Usage,   ///< the request is invalid: exit code 2
   };
 
   Status() = default;
@@ -34,7 +34,7 @@ private:
   std::string message_;
 };
 
-/// A value, or why there is none.
+/// A value, or the reason why there is none.
 template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : value_(std::move(value)) {}
@@ -53,21 +53,21 @@ private:
   Status status_;
 };
 
-/// The arguments one after the other, as an ostream prints them.
+/// The concatenated arguments, as an ostream prints them.
 template <typename... Args> std::string concat(const Args &...args) {
   std::ostringstream stream;
   (stream << ... << args);
   return stream.str();
 }
 
-/// A failure with a message made of `args`.
+/// A failure whose message is the concatenation of `args`.
 template <typename... Args> Status failure(const Args &...args) { return Status::failure(concat(args...)); }
 
-/// What `errno` says, as in "No space left on device".
+/// The text of `errno`, such as "No space left on device".
 std::string systemError();
 
-/// Text of another process as one line may show it: a byte that is no printable character of ASCII becomes \xNN, so
-/// that it does nothing to a terminal or a log.
+/// Another process's text for one line of output: a byte that is not a printable ASCII character becomes \xNN, so that
+/// it cannot affect a terminal or a log.
 std::string printable(std::string_view text);
 
 } // namespace divisi::runtime

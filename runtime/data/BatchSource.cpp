@@ -7,7 +7,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Exact, or one of the two conversions that lose nothing a user would miss.
+/// Whether the types are equal, or the conversion is one of the two that are allowed.
 bool convertible(DataType from, DataType to) {
   return from == to || (from == DataType::I32 && to == DataType::I64) || (from == DataType::F64 && to == DataType::F32);
 }
@@ -107,7 +107,7 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
   feed.piece = manifest.sliceOf(input);
   feed.row = feed.piece;
   const Slice &piece = feed.piece;
-  size_t rowsAt = input.microbatches > 0 ? 1 : 0; // the dimension of rows
+  size_t rowsAt = input.microbatches > 0 ? 1 : 0; // the dimension of the rows
   if (!whole.empty()) {
     feed.microbatchRows = piece.global[rowsAt];
     feed.rows = piece.local[rowsAt];
@@ -158,7 +158,7 @@ Result<int64_t> BatchSource::loadRun(const Feed &feed, int64_t begin, int64_t ro
   bool whole = elements == feed.rowElements;
   while (r < to && r / each < rows) {
     int64_t within = r % each;
-    // Rows of one sample lie one after the other.
+    // The rows of a sample are contiguous.
     int64_t n = whole ? std::min(to - r, each - within) : 1;
     int64_t element = (sampleAt(begin + r / each) * each + within) * feed.rowElements;
     char *here = place + (r - from) * elements * widthOf(feed.input.dtype);
@@ -174,7 +174,7 @@ Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char
   const Input &input = feed.input;
   int64_t elements = feed.row.elements(), width = widthOf(input.dtype);
   for (int64_t m = 0; m < feed.microbatches; ++m, to += feed.rows * elements * width) {
-    // What was padded to divide lies behind the last row.
+    // Padding of the microbatch follows its last row.
     int64_t inside = std::clamp<int64_t>(feed.microbatchRows - feed.firstRow, 0, feed.rows);
     int64_t first = (feed.first + m) * feed.microbatchRows + feed.firstRow;
     bool exists = input.microbatches == 0 || feed.first + m < input.microbatches;

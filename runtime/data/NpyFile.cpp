@@ -8,14 +8,14 @@ using namespace divisi::runtime;
 static_assert(std::endian::native == std::endian::little, "files are mapped as they are");
 
 namespace {
-/// The header of an array: a Python dictionary of a text, a truth value and a tuple of sizes, in any order.
+/// The header of an array: a Python dictionary with a text, a boolean and a tuple of sizes, in any order.
 struct Header {
   std::string descr;
   bool fortran = false;
   Shape shape;
 };
 
-/// Reads exactly what NumPy writes; anything else is refused.
+/// Parses exactly what NumPy writes; anything else is an error.
 class HeaderParser {
 public:
   explicit HeaderParser(std::string_view text) : rest(text) {}
@@ -63,7 +63,7 @@ private:
     rest.remove_prefix(end + 1);
     return true;
   }
-  /// A structured type: kept as it is for the message.
+  /// A structured type, as text for the error.
   bool other(std::string &out) {
     size_t depth = 0, i = 0;
     for (; i < rest.size() && (i == 0 || depth > 0); ++i) {

@@ -7,7 +7,7 @@
 
 namespace divisi::runtime {
 
-/// A `.npy` file of version 1 to 3, mapped: arrays may be larger than memory. Little-endian numbers in C order.
+/// A mapped `.npy` file of version 1 to 3; arrays may be larger than memory. Little-endian numbers in C order.
 class NpyFile {
 public:
   static Result<NpyFile> open(const std::string &path);

@@ -7,16 +7,16 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Number, elements and bytes of the state of one role.
+/// The number of tensors, elements and bytes of the state of one role.
 struct Total {
   int64_t tensors = 0, elements = 0, trainable = 0, bytes = 0;
 };
-/// `tensor` as a stage has it, or null.
+/// A tensor as it is on a stage; null if the stage does not have it.
 const Tensor *placeOn(int64_t stage, const Tensor &tensor) {
   auto it = std::find_if(tensor.places.begin(), tensor.places.end(), [&](const Tensor &t) { return t.stage == stage; });
   return tensor.places.empty() ? &tensor : it == tensor.places.end() ? nullptr : &*it;
 }
-/// Of the model, or of what one stage has of it.
+/// The totals of the model, or of one stage.
 Total totalOf(const Manifest &manifest, Role role, std::optional<int64_t> stage = {}) {
   Total total;
   for (const State &state : manifest.state) {

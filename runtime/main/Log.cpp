@@ -10,7 +10,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// The lines of steps up to `step`, without what comes later or will come again, and without a last line cut off.
+/// The lines of steps up to `step`, without an incomplete last line and without lines of steps that will be repeated.
 std::string linesUntil(std::string_view text, int64_t step, int64_t total) {
   std::string kept;
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {

@@ -1,4 +1,4 @@
-//===- Log.h - a line of JSON for each step ---------------------*- C++ -*-===//
+//===- Log.h - one line of JSON for each step -------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_MAIN_LOG_H
 #define DIVISI_RUNTIME_MAIN_LOG_H
 
@@ -13,25 +13,25 @@
 
 namespace divisi::runtime {
 
-/// What a step or an evaluation found out.
+/// The results of a step or an evaluation.
 struct Measures {
   double loss = 0;
   std::optional<double> accuracy;
 };
 
-/// Written line by line, so that it can be followed while the program runs.
+/// A log that is written line by line, so that it can be followed while the program runs.
 class Log {
 public:
-  /// Nothing is written if `path` is empty. A training of `total` steps that goes on from `resumedStep` keeps the lines
-  /// up to there, but for the evaluation after the last step, which is made once more.
+  /// Writes nothing if `path` is empty. A training of `total` steps that is resumed after step `resumedStep` keeps the
+  /// lines up to there, except the evaluation after the last step, which is repeated.
   static Result<Log> open(const std::string &path, std::optional<int64_t> resumedStep, int64_t total);
 
   struct Step {
     int64_t step, epoch; ///< both count from 1
     Measures measures;
-    double learningRate, samplesPerSecond, seconds; ///< the last: of the whole step, with loading its data
+    double learningRate, samplesPerSecond, seconds; ///< `seconds`: of the whole step, with loading its data
     std::vector<std::pair<std::string, double>> gradNorms;
-    std::optional<CommUsage> comm; ///< of a program for many ranks
+    std::optional<CommUsage> comm; ///< in a program for several ranks
   };
   Status step(const Step &step);
   Status evaluation(int64_t step, int64_t epoch, const Measures &measures);
@@ -46,7 +46,7 @@ private:
   std::string path;
 };
 
-/// A number as the log has it: nine digits, or null for what JSON cannot say.
+/// A number in the log: nine digits, or null if JSON has no such number.
 std::string formatNumber(double value);
 
 } // namespace divisi::runtime

@@ -5,7 +5,7 @@ using namespace divisi::runtime;
 std::vector<Minibatches::Run> Minibatches::runs(const Row &row) const {
   std::vector<Run> found;
   int64_t last = step + row.microbatch, first = step == 0 ? 0 : last;
-  // Before the minibatch comes there is only room for it, which the last steps do not need.
+  // Before a minibatch enters, a run only reserves its buffer slot. The last steps do not need this.
   bool exists = row.microbatch > 0 ? step < fed : last < fed;
   for (int64_t i = std::max<int64_t>(first, 0); exists && i <= last; ++i)
     found.push_back({at(std::min(i, fed - 1)), row.slot + i % row.slots * row.stride,

@@ -12,7 +12,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// What CLI11 fills, before it is checked and sorted into Options.
+/// The values that CLI11 parses, before they are checked and converted to Options.
 struct Raw {
   std::vector<std::string> data, eval;
   bool noShuffle = false;
@@ -30,7 +30,7 @@ std::string examples(const Manifest &manifest, const std::string &program) {
                 " --steps 1000 --lr-schedule cosine --warmup-steps 50 --log log.jsonl\n");
 }
 
-/// A whole number of at least `least`, which is said without the greatest one.
+/// A whole number of at least `least`; the error text does not name the largest one.
 CLI::Validator whole(int64_t least) {
   auto check = [least](const std::string &text) -> std::string {
     int64_t number = 0;
@@ -119,7 +119,7 @@ Status sortFiles(const char *flag, const std::vector<std::string> &given, std::m
   return {};
 }
 
-/// Finds out now what would otherwise be known only after training.
+/// Checks before training whether a file can be written after it.
 Status checkTarget(const char *flag, const std::string &path) {
   std::error_code error;
   if (path.empty())
@@ -182,13 +182,13 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
 }
 
 namespace {
-/// The shortest text that is read as this number.
+/// The shortest text that parses as this number.
 std::string exactly(double number) {
   std::array<char, 40> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
 
-/// Whether a command line gives a flag, as "--flag" or "--flag=value".
+/// Whether a command line contains a flag, as "--flag" or "--flag=value".
 bool gives(const std::vector<std::string> &words, const std::string &flag) {
   return std::any_of(words.begin(), words.end(),
                      [&](const std::string &word) { return word == flag || word.starts_with(flag + "="); });
@@ -211,7 +211,7 @@ std::map<std::string, std::string> Options::training() const {
 Result<Options> divisi::runtime::withKept(const Manifest &manifest, const Options &options,
                                           const std::map<std::string, std::string> &kept, std::string &taken) {
   std::vector<std::string> words = options.words;
-  bool ends = gives(words, "--epochs") || gives(words, "--steps"); // when training ends is said by both together
+  bool ends = gives(words, "--epochs") || gives(words, "--steps"); // both together determine when training ends
   std::map<std::string, std::string> before = options.training();
   for (const auto &[flag, text] : kept) {
     if (!before.contains(flag) && flag != "--epochs" && flag != "--steps")

@@ -26,26 +26,26 @@ struct Options {
   int64_t keepCheckpoints = 2;
   bool resume = false, resumeAnyway = false;
   std::string device = "auto"; ///< auto, cpu or cuda
-  int threads = 0;             ///< 0: as many as the environment says
-  double timeout = 300;        ///< seconds that ranks wait for one that does not come, or is silent
+  int threads = 0;             ///< 0: from the environment
+  double timeout = 300;        ///< seconds for which ranks wait for one that does not come or is silent
   bool quiet = false;
   bool info = false, describe = false;
 
-  /// Flags that belong to the training, not to one run of it, as text by name: a checkpoint keeps those in effect, and
-  /// `resume` takes those that the command line does not give.
+  /// Flags that belong to the training as opposed to one run of it, as texts by name. A checkpoint keeps them, and
+  /// `resume` uses those that the command line does not contain.
   std::map<std::string, std::string> training() const;
   std::vector<std::string> words; ///< the command line
 
-  /// The flags that all ranks must have alike, as text: numbers, and whether a file is asked for at all.
+  /// The flags that must be equal on all ranks, as text: numbers, and whether each file is requested.
   std::string common() const;
 };
 
-/// Reads the command line; the manifest has the defaults. Nothing is returned when help was asked for and printed
-/// (unless `print` is false).
+/// Parses the command line; the manifest has the defaults. Returns null if help was requested and printed (unless
+/// `print` is false).
 Result<std::optional<Options>> parseOptions(const Manifest &manifest, int argc, const char *const *argv,
                                             bool print = true);
-/// The same options with what a checkpoint kept (Options::training) for flags that the command line does not give.
-/// `taken` gets what differs by that, as words of a command line with a space before each.
+/// The same options, with the flags that a checkpoint kept (Options::training) unless the command line contains them.
+/// `taken` is set to the flags that differ by this, as arguments with a space before each.
 Result<Options> withKept(const Manifest &manifest, const Options &options,
                          const std::map<std::string, std::string> &kept, std::string &taken);
 

@@ -8,7 +8,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// A share of sorted values lies below the result; 0 without values.
+/// The value below which a share of the sorted values is; 0 without values.
 double quantile(std::vector<double> values, double share) {
   if (values.empty())
     return 0;

@@ -131,12 +131,12 @@ void Program::runTask(const Row &row, int64_t slot) {
     return;
   }
   Status status = withAccelerator([&](Accelerator &on) {
-    // Other scalars, and the learning rate of a step that is one minibatch, were written with the inputs.
+    // Other scalars, and the learning rate of a synchronous step, were written with the inputs.
     if (const Tensor *microbatch = description.scalar("microbatch"))
       push(on, *microbatch);
     if (const Tensor *rate = isAsynchronous() ? description.scalar("learning_rate") : nullptr)
       push(on, *rate);
-    if (context.recorder) // times of calls need calls
+    if (context.recorder) // the recorder needs the calls, which a recording replays without making them
       call();
     else
       on.run({row.task, slot, context.wants}, call);
@@ -170,7 +170,7 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants, const st
       break;
   }
   if (ranks) {
-    // A rank that fails starts no more collectives: the others must not wait for it.
+    // A rank that has failed starts no more collectives; the others must not wait for it.
     if (context.failed())
       ranks->fail(ranks->located(context.error));
     if (Status status = ranks->finish(); !status.ok())

@@ -12,17 +12,17 @@ namespace divisi::runtime {
 /// Generated code with its manifest, arena and context.
 class Program {
 public:
-  /// `accelerator` computes; null for this processor. `ranks` (null for one device) runs its collectives. It goes away
-  /// before the program does, whose memory it uses.
+  /// `accelerator` computes; null: this processor does. `ranks` (null for one device) runs its collectives; it must be
+  /// destroyed before the program, whose memory it uses.
   static Result<std::unique_ptr<Program>> create(const DivisiProgram &code, Manifest manifest, int threads,
                                                  Communicator *ranks = nullptr,
                                                  std::unique_ptr<Accelerator> accelerator = nullptr);
 
-  /// All ranks call this together, once: accelerators that can exchange data without the hosts' memory do so from then
-  /// on. What keeps them from it, if there is an accelerator; empty otherwise.
+  /// All ranks call this together, once. From then on, accelerators exchange data without the hosts' memory if they
+  /// can. Returns the obstacle if there is an accelerator that cannot; else empty.
   Result<std::string> connectDevices();
 
-  /// The run has failed: what an accelerator waits for from other ranks is given up. Only the end follows.
+  /// The run has failed: aborts what an accelerator waits for from other ranks. No other calls may follow.
   void abandon() noexcept {
     if (accelerator)
       accelerator->abandon();
@@ -34,57 +34,57 @@ public:
   int threads() const { return context.threads; }
 
   /// One step of training on the batch in the arena; `wants` are bits of DivisiWhen. In an asynchronous program the
-  /// batch enters the pipeline, and its results are there some steps later.
-  /// `meanwhile` is called while an accelerator computes a synchronous step: inputs in the arena may be changed by it.
+  /// batch enters the pipeline, and its results are available some steps later. `meanwhile` is called while an
+  /// accelerator computes a synchronous step: it may change inputs in the arena.
   Status train(double learningRate, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile = {});
-  /// Not while the pipeline of an asynchronous program has batches.
+  /// The pipeline of an asynchronous program must be empty.
   Status evaluate(int64_t rows);
 
   bool isAsynchronous() const { return description.asynchronous; }
-  /// Of an asynchronous program: finishes all batches. All ranks do so after the same step.
+  /// For an asynchronous program: drains the pipeline. All ranks call it after the same step.
   Status drain();
-  /// Of an asynchronous program: the ranks tell each other the results of finished batches, after the same step.
+  /// For an asynchronous program: the ranks exchange the results of finished batches, after the same step.
   Status exchangeResults();
-  /// Makes the oldest batch's results that were exchanged those of `result`; false if there are no more.
+  /// Makes `result` return the results of the oldest exchanged batch; false if there are no more.
   bool nextResults();
 
-  /// A result of the last call of this function, equal on all ranks; nothing if the model has none, or it was not
-  /// wanted. `output` is one of this program's manifest.
+  /// A result of the last call of this function, equal on all ranks; null if the model does not have it, or if it was
+  /// not computed. `output` must belong to this program's manifest.
   std::optional<double> result(const Output *output) const;
   std::optional<double> result(std::string_view function, std::string_view kind) const {
     return result(description.result(function, kind));
   }
 
-  /// Times the calls of the next runs; null for none.
+  /// Records the times of calls of the next runs; null: does not.
   void setRecorder(Recorder *recorder);
-  /// Names what the next runs do for the tool of `nvtx::attach`.
+  /// Names the ranges of the next runs for the tool of `nvtx::attach`.
   void nameRanges();
 
-  /// What the arena has of states goes to the accelerator, or comes from it; nothing to do without one.
+  /// Copies the state in the arena to the accelerator, or back; does nothing without one.
   Status pushStates();
   Status pullStates();
 
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
-  /// Finished steps as the program counts them; nothing if it does not.
+  /// The number of finished steps in the program's state; null if it has none.
   std::optional<int64_t> step() const;
 
 private:
   Program(const DivisiProgram &code, Manifest manifest, Arena arena, int threads, Communicator *ranks)
       : code(code), description(std::move(manifest)), memory(std::move(arena)), ranks(ranks), context(threads),
         numbers(description.results.size()), minibatches(newMinibatches()) {}
-  /// Addresses of the device that computes.
+  /// Addresses of the computing device.
   char *base() const { return accelerator ? accelerator->arena() : memory.data(); }
   const char *constants() const { return accelerator ? accelerator->constants() : code.constants; }
   void setInteger(const Tensor *tensor, int64_t value);
   Status run(const char *function, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile);
   void runTask(const Row &row, int64_t slot);
-  /// Calls body for an accelerator; what it throws is the status.
+  /// Calls body with the accelerator, if there is one; an exception becomes the status.
   Status withAccelerator(const std::function<void(Accelerator &)> &body);
   void push(Accelerator &to, const Tensor &tensor) const;
   void pull(Accelerator &from, const Tensor &tensor) const;
   Status pushInputs();
   Status pullResults(const std::string &function);
-  /// Whether results come to where inputs lie.
+  /// Whether results have places in which inputs are.
   bool resultsOverlapInputs() const;
   Status runMinibatches();
   Minibatches newMinibatches() const {
@@ -93,7 +93,7 @@ private:
   void setLearningRate(double rate);
   bool isWanted(const Output &output) const { return output.when == 0 || (output.when & wanted) != 0; }
   Status collectResults(const std::string &function);
-  /// Makes `values` of a stage, so many by result, known on all ranks.
+  /// Sends `values` of a stage (one for each result) to all ranks.
   Status tell(int64_t stage, std::vector<double> &values, const std::string &function);
   bool isOf(const Output &output, const std::string &function, int64_t stage) const {
     return output.function == function && std::max<int64_t>(output.stage, 0) == stage;
@@ -104,15 +104,15 @@ private:
   Arena memory;
   std::unique_ptr<Accelerator> accelerator; ///< null: this processor computes
   Communicator *ranks;                      ///< null: one device
-  std::unique_ptr<Staging> staging;         ///< of an accelerator among several ranks
+  std::unique_ptr<Staging> staging;         ///< for an accelerator, if there are several ranks
   DivisiContext context;
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result
-  uint32_t wanted = 0;            ///< when they were computed
+  uint32_t wanted = 0;            ///< what was computed on demand
   Minibatches minibatches;
-  int64_t told = 0; ///< minibatches, since the pipeline was empty, whose results were exchanged
-  std::deque<std::vector<double>> mine, ours; ///< results of minibatches: of this rank, and exchanged
-  std::deque<uint32_t> wants;                 ///< of minibatches whose results are not shown yet
+  int64_t told = 0; ///< number of minibatches whose results were exchanged since the pipeline was empty
+  std::deque<std::vector<double>> mine, ours; ///< results of minibatches: this rank's, and exchanged ones
+  std::deque<uint32_t> wants;                 ///< of minibatches whose results were not returned yet
 };
 
 } // namespace divisi::runtime

@@ -43,7 +43,7 @@ std::string divisi::runtime::fitTo(std::string text, size_t width) {
 }
 
 Progress::Style Progress::detect(bool quiet) {
-  // mpirun gives its ranks a terminal of their own; `divisi run` knows where the output really goes.
+  // mpirun gives its ranks a terminal of its own; `divisi run` tells whether the output really goes to one.
   const char *told = std::getenv("DIVISI_TERMINAL");
   bool terminal = std::getenv("OMPI_COMM_WORLD_SIZE") ? told && *told == '1' : isatty(STDOUT_FILENO) != 0;
   return quiet ? Style::Quiet : terminal ? Style::Bar : Style::Lines;
@@ -93,7 +93,7 @@ void Progress::draw(const std::string &line) {
 void Progress::epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation) {
   if (style == Style::Quiet)
     return;
-  // Where steps are counted, epochs may be very short.
+  // If the number of steps is given, epochs may be very short.
   bool matters = epochs > 0 || evaluation || step == total || secondsSince(drawn) >= 10;
   if (!matters)
     return;

@@ -1,4 +1,4 @@
-//===- Progress.h - what a person sees while it runs ------------*- C++ -*-===//
+//===- Progress.h - progress for users --------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_MAIN_PROGRESS_H
 #define DIVISI_RUNTIME_MAIN_PROGRESS_H
 
@@ -10,22 +10,22 @@ namespace divisi::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-/// A bar on a terminal, lines of text elsewhere, nothing if quiet.
+/// Prints a bar on a terminal, else lines of text; nothing if quiet.
 class Progress {
 public:
   enum class Style { Quiet, Lines, Bar };
-  /// `epochs` is 0 if it is not known.
+  /// `epochs` is 0 if unknown.
   Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch);
   /// Bar if standard output is a terminal.
   static Style detect(bool quiet);
 
   bool shown() const { return style != Style::Quiet; }
-  /// After each step; `step` and `epoch` count from 1.
+  /// Called after each step; `step` and `epoch` count from 1.
   void step(int64_t step, int64_t epoch, const Measures &measures);
-  /// After an epoch or the last step, with the means of the epoch. If the number of epochs is not known, only those are
-  /// shown that took long or have an evaluation.
+  /// Called after an epoch or the last step, with the means of the epoch. If the number of epochs is unknown, only
+  /// epochs that were long or have an evaluation are printed.
   void epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation);
-  /// A line of its own, above the bar.
+  /// Prints a separate line, above the bar.
   void say(const std::string &line);
 
 private:
@@ -36,13 +36,13 @@ private:
   int64_t first, total, epochs, batch;
   Clock::time_point started = Clock::now(), drawn, measured = started;
   int64_t measuredStep;
-  double rate = 0; ///< samples per second over the last moments
+  double rate = 0; ///< samples per second in the recent past
   bool barVisible = false;
 };
 
-/// As in "1:02:03" or "4:05".
+/// A time as text, such as "1:02:03" or "4:05".
 std::string formatDuration(double seconds);
-/// `text`, no wider than `width` columns.
+/// `text`, at most `width` columns wide.
 std::string fitTo(std::string text, size_t width);
 
 } // namespace divisi::runtime

@@ -16,15 +16,15 @@
 using namespace divisi::runtime;
 
 namespace {
-/// How a run ended.
+/// How a run has ended.
 struct Ending {
   Status status;
   int code = 0;
-  bool common = true;                        ///< all ranks end like this
-  std::unique_ptr<Heartbeat> heartbeat = {}; ///< of ranks that end in failure, until that is said
+  bool common = true;                        ///< whether all ranks end like this
+  std::unique_ptr<Heartbeat> heartbeat = {}; ///< of ranks that end in failure, until this is reported
 };
 
-/// A program for one device knows no ranks, but launchers say how many processes they started.
+/// Checks that a program for one device was started alone: launchers tell how many processes they started.
 Status checkAlone(const std::optional<Rendezvous> &where) {
   int64_t started = where ? where->size : 1, number = where ? where->rank : 0;
   if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE")) {
@@ -34,7 +34,7 @@ Status checkAlone(const std::optional<Rendezvous> &where) {
   }
   if (started <= 1)
     return {};
-  if (number > 0) // one of them says it
+  if (number > 0) // only one process reports it
     return Status::usage("");
   return Status::usage(concat("this program is for one device, but was started as ", started,
                               " processes: compile it with --devices ", started,
@@ -104,8 +104,8 @@ Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv
   }
 }
 
-/// The program's own ranks, if it is for many: those that the environment tells of, or those of MPI, if the library
-/// that knows them is linked.
+/// The ranks of the program, if it is for several: by the environment's rendezvous, or by MPI if the library with it is
+/// linked.
 Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program, int argc, const char *const *argv) {
   Result<Manifest> manifest = parseManifest(program);
   if (!manifest.ok())
@@ -124,7 +124,7 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program, int a
                                 " devices, but was started as ", (*where)->size, " processes (WORLD_SIZE)"));
   if (*where) {
     Result<std::optional<Options>> options = parseOptions(*manifest, argc, argv, false);
-    if (options.ok() && *options) // who is wrong says so when all have met
+    if (options.ok() && *options) // a rank with wrong flags reports it when all have met
       (*where)->patience = (*options)->timeout;
     return joinByTcp(**where);
   }
@@ -141,10 +141,10 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program, int a
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
   Ending ending = runSafely(program, argc, argv, ranks);
-  bool lost = !std::cout.flush() || std::ferror(stdout) != 0; // a line that was printed
+  bool lost = !std::cout.flush() || std::ferror(stdout) != 0; // output was lost
   if (ending.status.ok() && (!lost || ending.code != 0))
     return ending.code;
-  if (ending.status.ok()) // (what others wait for has ended)
+  if (ending.status.ok()) // the communication that other ranks wait for is complete
     ending = {failure("cannot write to the standard output"), 0, true};
   bool many = ranks && ranks->size() > 1;
   std::string message = ending.status.message();
@@ -156,7 +156,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   }
   if (many && !ending.common) {
     ranks->fail(Status::failure(message));
-    // A rank that mpirun ends because another one is lost is not at fault itself.
+    // A rank that mpirun ends because another one was lost is not at fault.
     ending.code = StopSignals::isUrgent() ? 128 + SIGTERM : ending.status.exitCode();
     bool lost = ending.heartbeat && ending.heartbeat->hasLost();
     ending.heartbeat.reset();
@@ -171,7 +171,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv) {
   occupyStandardStreams();
   explainBusErrors();
-  // Who asks what the program is waits for nobody.
+  // Help does not need the other ranks.
   if (std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; }))
     return runProgram(program, argc, argv, nullptr);
   StopSignals signals(true);

@@ -8,7 +8,7 @@
 
 namespace divisi::runtime {
 
-/// A pure function from a step to its learning rate: a resumed training continues it exactly.
+/// The learning rate as a pure function of the step, so that a resumed training continues it exactly.
 struct Schedule {
   enum class Kind { Constant, Linear, Cosine, Step };
   static std::optional<Kind> parse(std::string_view name);
@@ -17,10 +17,10 @@ struct Schedule {
   Kind kind = Kind::Constant;
   double rate = 0.01;
   int64_t warmup = 0;   ///< steps in which the rate rises linearly to `rate`
-  int64_t stepSize = 0; ///< Step: steps between two falls
-  double gamma = 0.1;   ///< Step: the factor of each fall
+  int64_t stepSize = 0; ///< Step: steps between two decreases
+  double gamma = 0.1;   ///< Step: the factor of each decrease
 
-  /// The rate of a step (from 0). Linear and Cosine fall to 0 at step `total`.
+  /// The rate of a step (from 0). Linear and Cosine decrease to 0 at step `total`.
   double at(int64_t step, int64_t total) const;
 };
 

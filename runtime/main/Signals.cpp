@@ -6,10 +6,10 @@
 using namespace divisi::runtime;
 
 namespace {
-// (Ranks may be threads of one process, which begin and end beside each other.)
+// Ranks may be threads of one process, which begin and end concurrently.
 std::atomic<int> receivedSignal = 0, actualSignal = 0;
 std::atomic<bool> forwarding = false;
-static_assert(std::atomic<int>::is_always_lock_free); // as a signal's handler needs it
+static_assert(std::atomic<int>::is_always_lock_free); // required in a signal handler
 
 int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
 
@@ -19,7 +19,7 @@ void end(int signal) {
 }
 
 void note(int signal) {
-  // (The SIGTERM after a signal that mpirun handed on is its own: another rank is lost.)
+  // A SIGTERM after a signal that mpirun forwarded is mpirun's own: another rank was lost.
   bool launchers = signal == SIGTERM && (actualSignal == SIGUSR1 || actualSignal == SIGUSR2);
   if (receivedSignal != 0 && !launchers)
     return end(signal);
@@ -31,7 +31,7 @@ void install(void (*handler)(int)) {
   struct sigaction action = {}, before = {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  // nohup has it ignored: the program then outlives its terminal.
+  // nohup ignores SIGHUP: the program then outlives its terminal.
   if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);

@@ -9,9 +9,9 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Accuracy of training is measured in every so many steps, and only to be shown.
+/// The accuracy of training is computed in every metricsPeriod-th step, and only if it is printed.
 constexpr int64_t metricsPeriod = 10;
-/// Ranks of an asynchronous program wait for each other only in every so many steps.
+/// Ranks of an asynchronous program synchronise only in every agreementPeriod-th step.
 constexpr int64_t agreementPeriod = 16;
 } // namespace
 
@@ -95,7 +95,7 @@ Status Trainer::agreeToGoOn(const Status &mine) {
   common = !transport->failed();
   if (most.ok()) {
     stopped = static_cast<int>(*most / 2);
-    writing = *most % 2 != 0 || stopped != 0; // (whether all have finished is not known then)
+    writing = *most % 2 != 0 || stopped != 0; // it is then unknown whether all have finished
   }
   return most.status();
 }
@@ -200,7 +200,7 @@ Status Trainer::prepare() {
 
 void Trainer::loadAhead() {
   if (point.cursor.batch + 1 == data->fullBatches() || point.step + 1 >= total)
-    return; // another epoch has another order, and evaluation may come before it
+    return; // another epoch has another order, and an evaluation may come before it
   ahead.emplace();
   ahead->batch = point.cursor.batch + 1;
   ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
@@ -212,7 +212,7 @@ Status Trainer::step() {
   uint32_t wants = 0;
   if (options.logGradNorms && number == 1)
     wants |= DIVISI_WHEN_GRAD_NORMS;
-  // Equal on all ranks, whoever shows it.
+  // Equal on all ranks, although only one of them prints it.
   if (!options.quiet && (number % metricsPeriod == 0 || lastOfEpoch || number == total))
     wants |= DIVISI_WHEN_METRICS;
   double rate = options.schedule.at(point.step, total);
@@ -223,7 +223,7 @@ Status Trainer::step() {
     profile->recorder.begin();
   auto taskBegan = Clock::now();
   std::function<void()> meanwhile;
-  if (!profile) // which tells what data costs from what computing costs
+  if (!profile) // a profile separates the time for data from that for computing
     meanwhile = [this] { loadAhead(); };
   if (Status status = program->train(rate, rows, wants, meanwhile); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
@@ -276,7 +276,8 @@ Status Trainer::checkIndices(std::string_view function, const std::string &after
     auto result = output.kind == "index" && output.function == function ? program->result(&output) : std::nullopt;
     if (!result)
       continue;
-    // Twice the distance from the middle of the range, or that less one behind zero: 0, -1, 1, -2, ...
+    // The encoding is twice the distance from the middle of the range, or that minus one for negative distances: 0, -1,
+    // 1, -2, ...
     auto [low, high] = *output.range;
     auto code = static_cast<int64_t>(*result);
     if (code < high - low)
@@ -330,7 +331,7 @@ Status Trainer::evaluate() {
     std::string when = concat("evaluation after step ", point.step);
     if (Status status = program->evaluate(rows); !status.ok())
       return failure(ranks ? "" : when + ": ", status.message());
-    // Rows that a last batch lacks are zeros: what a model computes of them need not be an index.
+    // Missing rows of a last batch are zeros: indices that the model computes for them may be invalid.
     if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", "in the " + when); !status.ok()) {
       common = true;
       return status;
@@ -373,7 +374,7 @@ Status Trainer::ofCheckpoint(const Status &status) {
 }
 
 Status Trainer::announced(const Status &status) {
-  // What writes files tells all ranks how it went, unless they cannot be told.
+  // A failure to write files is known on all ranks, unless they cannot be told.
   common = ranks && !transport->failed();
   return status;
 }
@@ -406,7 +407,7 @@ Status Trainer::saveResults() {
   if (Status status = program->pullStates(); !status.ok())
     return status;
   GlobalState state(manifest, program->arena(), ranks.get());
-  // One file that cannot be written does not cost the others.
+  // If one file cannot be written, the others still are.
   Status model, weights;
   if (!options.save.empty())
     model = announced(exportOnnx(state, program->skeleton(), options.save));

@@ -29,16 +29,16 @@ private:
   double lossSum = 0, lossWeight = 0, correctSum = 0, countSum = 0;
 };
 
-/// Trains one program as the options say.
+/// Trains one program with its options.
 class Trainer {
 public:
-  /// `transport` leads to the other ranks, which train the same; null: there are none.
+  /// `transport` connects the ranks, which all train the same; null: there is only one.
   Trainer(const DivisiProgram &code, Manifest manifest, Options options, Transport *transport = nullptr)
       : code(code), manifest(std::move(manifest)), options(std::move(options)), transport(transport) {}
 
-  /// The exit code: 0, or 128 and the number of the signal that ended training early.
+  /// Returns the exit code: 0, or 128 plus the number of the signal that ended training early.
   Result<int> run();
-  /// Whether the failure of `run` is that of all ranks.
+  /// Whether the failure of `run` is known on all ranks.
   bool endsEverywhere() const { return !ranks || common; }
 
 private:
@@ -48,17 +48,17 @@ private:
   Status agreeToGoOn(const Status &mine);
   bool isFirst() const { return !ranks || ranks->rank() == 0; }
   int threads() const;
-  /// All ranks have the same figure; `problem`: what to say of the largest one.
+  /// Checks that all ranks have the same number; `problem` makes the error from the largest one.
   Status compare(int64_t mine, const std::function<Status(int64_t)> &problem);
-  /// All ranks are the same program with the same flags.
+  /// Checks that all ranks run the same program with the same flags.
   Status checkCommand();
-  /// All ranks have as much data and begin at the same step.
+  /// Checks that all ranks have equally much data and begin at the same step.
   Status checkAlike();
   Status announced(const Status &status);
   Status openData();
-  /// How many steps there are, when it is known what a checkpoint says of them.
+  /// Computes the number of steps, after the checkpoint was read.
   Status planSteps();
-  /// What computes; null for this processor.
+  /// Opens the computing device; null for this processor.
   Result<std::unique_ptr<Accelerator>> openDevice();
   Status createProgram();
   Status setUp();
@@ -68,22 +68,22 @@ private:
   Status resume();
   Status trainSteps();
   Status step();
-  /// Reads the next batch of the epoch while an accelerator computes.
+  /// Loads the next batch of the epoch while an accelerator computes.
   void loadAhead();
   Status report();
   bool mustAgree() const;
   Status drain();
   Status endEpoch();
   Status evaluate();
-  /// Begins a checkpoint, after the one before it; whether training `waits` for it.
+  /// Begins a checkpoint, after the previous one is finished; `waits`: training waits for it.
   Status beginCheckpoint(bool waits = false);
-  /// Ends the one that is under way.
+  /// Finishes the checkpoint in progress.
   Status finishCheckpoint();
-  /// Of `status`, that of a checkpoint: with what there is still.
+  /// The failure of a checkpoint, with the newest complete one.
   Status ofCheckpoint(const Status &status);
   Status saveProfile();
   Status saveResults();
-  /// Whether all indices that a function computed were in range; `after` says when, in messages.
+  /// Checks that all indices that a function computed were in range; `after` is the time for messages.
   Status checkIndices(std::string_view function, const std::string &after) const;
   Status checkLoss(const Log::Step &line) const;
   std::vector<std::pair<std::string, double>> gradNorms() const;
@@ -95,11 +95,11 @@ private:
   Transport *transport;
   std::unique_ptr<Program> program;
   std::unique_ptr<Communicator> ranks; ///< null: one device
-  bool common = false;                 ///< all ranks have heard of the failure
+  bool common = false;                 ///< all ranks know the failure
   int stopped = 0;                     ///< the signal after which all ranks stop
-  bool writing = false;                ///< some rank is still writing its part of a checkpoint
-  int64_t rows = 0;                    ///< of the batch that is loaded
-  /// A batch that was loaded while the one before it was trained on.
+  bool writing = false;                ///< some rank is still writing its files of a checkpoint
+  int64_t rows = 0;                    ///< of the loaded batch
+  /// A batch that was loaded during the previous step.
   struct Ahead {
     int64_t batch = 0, rows = 0;
     Status status;
@@ -110,16 +110,16 @@ private:
   std::unique_ptr<CheckpointSaver> saver; ///< null: no checkpoints
   std::optional<Log> log;
   std::optional<Progress> progress;
-  std::unique_ptr<Profile> profile; ///< null: nobody asks what calls take
-  TrainingPoint point;              ///< where training stands
+  std::unique_ptr<Profile> profile; ///< null: no profile is written
+  TrainingPoint point;              ///< the progress of training
   int64_t total = 0;                ///< steps to finish
-  bool ordered = false;             ///< the samples of this epoch are
+  bool ordered = false;             ///< whether the samples of this epoch are ordered
   Clock::time_point stepBegan;
-  std::deque<Log::Step> unreported; ///< steps whose results are to come
+  std::deque<Log::Step> unreported; ///< steps without results yet
   std::optional<std::string> resumedFrom;
-  std::string resumedFlags; ///< that came from the checkpoint
-  int64_t resumedAt = 0; ///< steps that were finished then
-  std::optional<int64_t> savedStep, evaluatedStep; ///< the first: whose checkpoint was begun
+  std::string resumedFlags; ///< from the checkpoint
+  int64_t resumedAt = 0; ///< steps that were finished in the checkpoint
+  std::optional<int64_t> savedStep, evaluatedStep; ///< savedStep: the step of the last checkpoint that was begun
   Tally tally; ///< of the epoch
   Measures last, lastEval;
 };

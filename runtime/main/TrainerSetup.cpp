@@ -11,7 +11,7 @@ using namespace divisi::runtime;
 namespace {
 void printWarning(const std::string &line) { std::cerr << "warning: " << line << std::endl; }
 
-/// A file that the compiler left beside the program.
+/// A file that the compiler wrote beside the program.
 std::string besideProgram(const std::string &name) {
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -52,7 +52,7 @@ Status Trainer::planSteps() {
               << std::endl;
   if (point.shuffle && samples > int64_t(UINT32_MAX))
     return failure("--data: ", samples, " samples are too many to shuffle; use --no-shuffle");
-  // Without either flag: one epoch.
+  // Without both flags, one epoch.
   if (!options.epochs && options.steps)
     total = *options.steps;
   else if (__builtin_mul_overflow(options.epochs.value_or(1), each, &total))
@@ -78,7 +78,8 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
     if (gpu)
       return gpu;
   }
-  if (found && code.has_cpu) // nobody wants a long run to be slow because another one has the memory
+  // A run must not be silently slow because another program has the GPU's memory.
+  if (found && code.has_cpu)
     return failure(why.message(), " (--device cpu computes on this processor)");
   if (asked || !code.has_cpu)
     return why;

@@ -42,7 +42,7 @@ def arguments():
 
 
 def command_of(peer, model, o):
-    """The process that makes one row."""
+    """The command of the process that measures one row."""
     script, threads = lambda name: str(HERE / "peers" / name), str(o.threads)
     if peer == "divisi":
         extra = o.compile_args.split()
@@ -87,13 +87,13 @@ def run(peer, model, o, caches):
 
 
 def quiet(rows):
-    """The undisturbed rows, or all of them; and whether that was all."""
+    """The undisturbed rows, or all of them; and whether those are all."""
     good = [r for r in rows if r["other_cpu"] <= QUIET]
     return good or rows, not good
 
 
 def figures(rows):
-    """What the table says of one peer and model."""
+    """The figures of one peer and model in the table."""
     rows, disturbed = quiet(rows)
     middle = lambda key: statistics.median(r[key] for r in rows)
     first = lambda cache: [r["first_s"] for r in rows if r.get("cache") in (cache, None)]

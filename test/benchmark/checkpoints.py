@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What checkpoints cost: time of a step while one is written, and memory of ranks that load and save.
+"""The cost of checkpoints: the time of a step while one is written, and the memory of ranks that load and save.
 
     checkpoints.py --divisi PATH [--rounds 5] [--steps 150] [--only steps|memory]
 
@@ -65,7 +65,7 @@ def command(divisi, program, ranks, *flags):
 
 
 class Steps:
-    """Follows a run: when each step has ended, how long it took, and when a checkpoint was being written."""
+    """Follows a run: when each step ended, how long it took, and when a checkpoint was written."""
 
     def __init__(self, words, log, folder):
         log.unlink(missing_ok=True)
@@ -90,7 +90,7 @@ class Steps:
         assert process.returncode == 0, f"exit code {process.returncode}"
 
     def times(self, during):
-        """Milliseconds of the steps all in a save, or all out of one; the first ones warm up."""
+        """Milliseconds of all steps during a save, or of all others; the first ones warm up."""
         found = []
         for end, ms in self.steps[5:]:
             begin = end - ms / 1000
@@ -124,7 +124,7 @@ def steps(o, work):
 
 
 class Memory:
-    """The most memory of each rank of a run: all, of no file, of files."""
+    """The largest memory of each rank of a run: in all, without mapped files, of mapped files."""
 
     KEYS = ("VmHWM", "RssAnon", "RssFile")
 

@@ -7,7 +7,7 @@
 The global batch is the same on both sides, half on each rank. DDP runs in all formats that PyTorch has for the model (for
 convolutional networks also channels_last); the ratio is against the fastest. Batch norm: DDP's ranks have statistics of their
 own, so Divisi is compiled with --batch-norm-stats local for the ratio, and once more with global ones. The share of
-communication that is hidden is 1 - waited / spent on rank 0, from the program's log. Alternating, one fresh job per row.
+overlapped communication is 1 - waited / spent on rank 0, from the program's log. Alternating, one fresh job per row.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the checks of computed indices cost: a step of an embedding model with them and without, alternating.
+"""The cost of checks of computed indices: a step of an embedding model with and without them, alternating.
 
     index_checks.py --divisi PATH [--rounds 7] [--steps 60]
 

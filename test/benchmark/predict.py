@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what Divisi expects a training step to take with what it takes, on the CPU ranks of this machine.
+"""Compares the time that Divisi expects for a training step with the measured one, on CPU ranks of this machine.
 
     predict.py --divisi PATH --exports FOLDER [--models mlp,lenet,gpt2,resnet18] [--ranks 1,2] [--ways data,1f1b,...] [--rounds 3] [--out FOLDER]
 
@@ -65,7 +65,7 @@ class Bench:
         return json.loads(subprocess.check_output([program, "--describe", "json"]))["arena_bytes"]
 
     def compile(self, model, ranks, way):
-        """The program of a strategy; that of auto keeps to the plan that it chose first."""
+        """The program of a strategy; with auto, that of the plan that was chosen first."""
         name = f"{model}-{way.replace(' ', '-')}"
         path, program, plan = self.o.exports / f"{model}.onnx", self.work / name, self.work / f"{name}.mlir"
         if way in PIPELINES:
@@ -92,14 +92,14 @@ class Bench:
                 self.divisi("profile", "--from", self.work / "run.jsonl")
                 times[way].append(self.run(model, programs[way][1], programs[way][0])["us"] / 1e3)
         for way in ways:
-            program, count = self.compile(model, ranks, way)  # now with what is known
+            program, count = self.compile(model, ranks, way)  # now with measured times
             measured, expected = statistics.median(times[way]), self.run(model, count, program)["expected_us"] / 1e3
             yield dict(model=model, ranks=ranks, way=way, expected_ms=expected, measured_ms=measured, error=expected / measured - 1,
                        spread=(max(times[way]) - min(times[way])) / measured, arena_bytes=self.arena(program))
 
 
 def order_mistakes(rows):
-    """Pairs of strategies whose measured times differ by more than 15 %, and the other way than expected."""
+    """Pairs of strategies whose measured times differ by more than 15 % in the opposite direction than expected."""
     pairs = [(a, b) for a in rows for b in rows if a["measured_ms"] > 1.15 * b["measured_ms"]]
     return len(pairs), sum(a["expected_ms"] <= b["expected_ms"] for a, b in pairs)
 

@@ -4,8 +4,8 @@
     divisi compile model.onnx --target cuda --precision bf16 --emit exec -o model.mlir
     traffic.py model.mlir
 
-One line per kind of call (kernels, products, convolutions), then the sum; each operand and result counts once. What runs
-only when somebody looks is left out, as is @evaluate.
+One line for each kind of call (kernels, GEMMs, convolutions), then the sum; each operand and result counts once. Calls for values
+that are computed on demand are left out, as is @evaluate.
 """
 
 import collections

@@ -28,15 +28,14 @@ protected:
 
 std::string name(Operation *op) { return op->getName().stripDialect().str(); }
 
-/// Operations whose results do not change with their operands, or only in jumps; and those whose gradient nobody
-/// needs.
+/// Operations whose results are piecewise constant, and those whose gradient is not needed.
 const std::set<std::string> flat = {"floor",     "ceil",           "round",          "sign",          "not",
                                     "is_nan",    "is_inf",         "compare",        "and",           "or",
                                     "xor",       "shift_left",     "shift_right",    "argmax",        "argmin",
                                     "constant",  "iota",           "random_uniform", "max_pool_grad", "attention_grad",
                                     "gelu_grad", "matmul_epilogue"};
 
-/// Operations of the step's structure, which passes remove: no code is made of them.
+/// Operations of the step's structure, which passes remove: they have no code.
 bool isStructure(RegisteredOperationName op) { return op.getTypeID() == TypeID::get<graph::AccumulateOp>(); }
 
 TEST_F(Facets, EveryRegisteredOperationDeclaresAll) {
@@ -158,7 +157,7 @@ TEST_F(Facets, GradientsHaveTheTypesOfTheirOperands) {
         EXPECT_TRUE(isFloat(operand));
         EXPECT_EQ(gradient.getType(), operand.getType());
       }
-    // Elementwise operations of integers are samples of operations that have gradients for floats.
+    // Elementwise samples on integers are of operations that have gradients for floats.
     if (!any)
       without.insert(name(op));
     EXPECT_TRUE(succeeded(verify(*module)));

@@ -1,4 +1,4 @@
-// Rows: what a rule says about which elements an operation reads is true of its lowering.
+// Rows: the rule for which elements an operation reads agrees with its lowering.
 #include "Samples.h"
 
 #include "codegen/Kernels/RowSets.h"
@@ -52,7 +52,7 @@ protected:
       }
       auto load = [&](unsigned operand, ValueRange where) -> Value {
         ArrayRef<int64_t> source = graph::shapeOf(loop->getOperand(operand));
-        // An index that depends on data may be any.
+        // An index that depends on data may have any value.
         SmallVector<SmallVector<int64_t>> candidates;
         SmallVector<int64_t> sizes;
         for (auto [value, size] : llvm::zip(where, source)) {
@@ -123,7 +123,7 @@ TEST_F(Rows, AreTheCommonLeadingFactors) {
       (RowSet{1}));
 }
 
-/// Whatever number of rows is promised: row r of the result reads row r of the operand and nothing else.
+/// For every number of rows that the rule allows, row r of the result reads only row r of the operand.
 TEST_F(Rows, HoldForEveryReadOfEveryLowering) {
   int checked = 0, promised = 0;
   for (const Sample &sample : samples()) {
@@ -144,7 +144,7 @@ TEST_F(Rows, HoldForEveryReadOfEveryLowering) {
   EXPECT_GT(promised, 100);
 }
 
-/// What is not promised does not hold: the test above would see a rule that is wrong.
+/// Numbers of rows that the rule does not allow fail the test above: it would detect a wrong rule.
 TEST_F(Rows, DoNotHoldBeyondTheRule) {
   auto loop = [&](const char *arguments, const char *operation) {
     return cast<LoopInterface>(parse({arguments, operation}));

@@ -15,7 +15,7 @@ struct Sample {
   std::string arguments, operation;
 };
 
-/// At least one sample of every registered graph operation of which code is made (FacetsTest checks it).
+/// At least one sample of every registered graph operation that has code (FacetsTest checks this).
 inline std::vector<Sample> samples() {
   std::vector<Sample> list;
   std::string t = "tensor<4x6xf32>", i = "tensor<4x6xi64>", b = "tensor<4x6xi1>";
@@ -167,7 +167,7 @@ inline std::vector<Sample> samples() {
   return list;
 }
 
-/// A function around a sample.
+/// A fixture that parses a function around a sample.
 class SampleTest : public testing::Test {
 protected:
   SampleTest() {
@@ -177,7 +177,7 @@ protected:
     context.loadAllAvailableDialects();
   }
 
-  /// The sample's operation, or null if it does not parse or verify.
+  /// The sample's operation; null if it does not parse or verify.
   mlir::Operation *parse(const Sample &sample) {
     std::string text = "func.func @f(" + sample.arguments + ") {\n" + sample.operation + "\nreturn\n}";
     module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains examples/digits as its README says, and asks another ONNX runtime what the saved model knows.
+"""Trains examples/digits as its README says, and evaluates the saved model with another ONNX runtime.
 
     digits.py --divisi PATH
 
@@ -41,7 +41,7 @@ def accuracy_elsewhere(path):
 
 
 def check(divisi, model, least, work):
-    """What is wrong, or nothing."""
+    """An error text, or ""."""
     program, log, trained = work / "digits", work / "log.jsonl", work / "trained.onnx"
     call(divisi, "compile", DIGITS / model, "-o", program, "--loss", "cross_entropy", "--label", "label",
          "--optimizer", "sgd", "--lr", 0.05, "--momentum", 0.9)  # fmt: skip
@@ -55,7 +55,7 @@ def check(divisi, model, least, work):
     print(f"{model}: held-out accuracy {here:.4f}, by ONNX's reference evaluator {elsewhere:.4f}")
     if not here > least:
         return f"accuracy {here:.4f}, expected more than {least}"
-    if abs(here - elsewhere) > 0.01:  # the reference leaves the last partial batch out
+    if abs(here - elsewhere) > 0.01:  # the reference evaluator leaves out the last partial batch
         return "the saved model does not know what the program knows"
     return None
 

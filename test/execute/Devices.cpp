@@ -15,7 +15,7 @@ using Place = JitProgram::Place;
 
 namespace {
 
-/// One device's arena, and how what lies there belongs to whole tensors.
+/// One device's arena, and how its values are shards of whole tensors.
 class Device {
 public:
   Device(const JitProgram &program, const dist::Mesh &mesh, const runtime::Mesh &grid, int rank)
@@ -41,7 +41,7 @@ public:
       }
   }
 
-  /// Puts this device's piece into the whole, of which `known` says which bytes another device has put there.
+  /// Copies this device's shard to the whole tensor; `known` marks the bytes that other devices have copied.
   void read(const std::string &name, const Place &place, Bytes &whole, std::vector<bool> &known) {
     forEach(place, [&](int64_t here, int64_t there, int64_t width) {
       for (int64_t k = 0; k < width; ++k) {
@@ -78,7 +78,7 @@ private:
   size_t bytes() const { return (program.get().arena_bytes + DIVISI_ALIGNMENT) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT; }
   char *at(const Place &place) { return arena.get() + place.offset; }
 
-  /// Calls body(index in the piece, index in the whole or -1 in the padding, bytes of an element).
+  /// Calls body(index in the shard, index in the whole tensor or -1 in the padding, bytes of an element).
   void forEach(const Place &place, llvm::function_ref<void(int64_t, int64_t, int64_t)> body) {
     auto whole = wholeType(place);
     auto model = modelShape(place), local = place.type.getShape();

@@ -5,7 +5,7 @@
 
 namespace divisi::test {
 
-/// Numbers that depend on the seed alone, on every platform (SplitMix64).
+/// Random numbers that depend only on the seed, on every platform (SplitMix64).
 class Draw {
 public:
   explicit Draw(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u + 1) {}

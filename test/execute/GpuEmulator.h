@@ -14,9 +14,9 @@ class LLJIT;
 
 namespace divisi::test {
 
-/// Runs kernels for GPUs on this processor, thread by thread: to compare what they compute where no GPU is. Threads of
-/// a block take turns at their synchronisations; a block in which some wait for ever is an error. Library calls are the
-/// CPU's. Buffers are addresses of this process.
+/// Runs kernels for GPUs on this processor, thread by thread, to compare their results without a GPU. Threads of a
+/// block switch at their synchronisations; a block that deadlocks is an error. Library calls are those of the CPU.
+/// Buffers are addresses of this process.
 class GpuEmulator : public runtime::Accelerator {
 public:
   explicit GpuEmulator(const codegen::CudaKernels &kernels);

@@ -1,5 +1,5 @@
-// What kernels for GPUs compute, on an emulator, against the same kernels for this processor; and that their PTX
-// assembles.
+// The results of kernels for GPUs on an emulator, compared with those of the same kernels for this processor; and a
+// check that their PTX assembles.
 #include "codegen/Cuda/Ptx.h"
 #include "codegen/Emit/Program.h"
 #include "dialects/Graph/Graph.h"
@@ -19,7 +19,8 @@ using divisi::test::unwrap;
 
 namespace {
 
-/// Kernels of each way in which threads can share work (codegen/Cuda/Mapping.h), with rows that do and do not divide.
+/// Kernels for each way in which threads share work (codegen/Cuda/Mapping.h), with numbers of rows that divide and that
+/// do not.
 std::vector<GradientSample> shapes() {
   std::vector<GradientSample> all;
   auto one = [&](const std::string &op, const std::vector<std::string> &in, const std::string &out,
@@ -84,14 +85,14 @@ protected:
     std::string error, name = testing::UnitTest::GetInstance()->current_test_info()->name();
     auto texts = unwrap(codegen::emitPtx(kernels, codegen::cudaArchitectures), error);
     if (!texts && error.find("libdevice") != std::string::npos)
-      return; // (needs the CUDA Toolkit, which may not be there)
+      return; // without the CUDA Toolkit
     ASSERT_TRUE(texts) << error;
     std::replace(name.begin(), name.end(), '/', '_');
     for (size_t i = 0; i < texts->size(); ++i)
       std::ofstream(folder + "/" + name + "." + std::to_string(codegen::cudaArchitectures[i]) + ".ptx") << (*texts)[i];
   }
 
-  /// Kernels for GPUs against those for CPUs, which share other values.
+  /// Compares kernels for GPUs with those for CPUs, which materialize other values.
   template <typename T> void compare(const std::string &text, double tolerance) {
     auto reference = context.compile(text, /*gradients=*/true);
     ASSERT_TRUE((bool)reference) << llvm::toString(reference.takeError());
@@ -151,7 +152,7 @@ TEST_P(GpuMappingTest, AgreesWithTheCpuInDoublePrecision) { compare<double>(GetP
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuMappingTest, testing::ValuesIn(shapes()),
                          [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
 
-/// Top-k is compared element by element on GPUs: NaN is the largest number, equal ones keep their order.
+/// Top-k on GPUs compares all pairs of elements: NaN is the largest number, equal elements keep their order.
 TEST(GpuTopK, OrdersAsTheCpuDoes) {
   JitContext context;
   DivisiContext cpu{runtime::configureThreads(1)};

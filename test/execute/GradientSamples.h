@@ -6,8 +6,8 @@
 
 namespace divisi::test {
 
-/// A function @forward in which one operation is of interest. Float arguments are drawn from [low, high]; integer ones
-/// count 0, 1, 2, ... modulo `modulo`.
+/// A function @forward that tests one operation. Float arguments are drawn from [low, high]; integer ones count 0, 1,
+/// 2, ... modulo `modulo`.
 struct GradientSample {
   std::string op, text;
   double low = 0.3, high = 0.9;
@@ -28,11 +28,11 @@ GradientSample sample(const std::string &op, const std::vector<std::string> &arg
 /// A fixed irregular sequence in [0, 1).
 double number(uint64_t i);
 
-/// Puts a producer before each float argument of @forward, which then has its dimensions in reverse order: a scale and
-/// a shift for each element, and a transpose. What backward parts recompute then has another layout.
+/// Puts producers before each float argument of @forward: a scale and a shift of each element, and a transpose, so that
+/// the argument's dimensions are reversed. Values that the backward pass recomputes then have another layout.
 void addProducers(mlir::func::FuncOp function);
 
-/// Rewrites @forward to return the sum of its result under fixed weights, and the gradients of its float arguments.
+/// Rewrites @forward to return the weighted sum of its result, and the gradients of its float arguments.
 void addGradients(mlir::func::FuncOp function);
 
 } // namespace divisi::test

@@ -15,7 +15,7 @@ using namespace divisi::test;
 
 namespace {
 
-/// Operations that have no gradient by nature, or none that training needs.
+/// Operations without a gradient, or whose gradient training does not need.
 const std::set<std::string> notDifferentiable = {
     "floor",     "ceil",           "round",          "sign",          "not",
     "is_nan",    "is_inf",         "compare",        "and",           "or",
@@ -87,7 +87,7 @@ void GradientTest::check(bool producers) {
 INSTANTIATE_TEST_SUITE_P(Ops, GradientTest, testing::ValuesIn(gradientSamples()),
                          [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
 
-/// A new operation needs a sample here, or a place in the list of those without gradient.
+/// A new operation must have a sample here, or be in the list of those without gradient.
 TEST(GradientCoverage, EveryOperationHasASample) {
   DialectRegistry registry;
   registerAll(registry);

@@ -13,8 +13,8 @@ namespace divisi::test {
 struct JitContext : mlir::MLIRContext {
   JitContext() : MLIRContext(registry(), Threading::DISABLED) { loadAllAvailableDialects(); }
 
-  /// @forward of a text, with its gradients behind the loss if they are wanted, and producers before its arguments.
-  /// `look` sees the module at the level exec, whose kernels may be those for GPUs.
+  /// Compiles @forward of a text; with `gradients` also the gradients of the loss, and with `producers` before its
+  /// arguments. `look` is called with the module at the level exec, whose kernels may be for GPUs.
   llvm::Expected<std::unique_ptr<compiler::JitFunction>>
   compile(const std::string &text, bool gradients, llvm::function_ref<void(mlir::ModuleOp)> look = nullptr,
           bool forGpu = false, bool producers = false) {

@@ -1,4 +1,5 @@
-// Every factor of every operation, split over two devices, and two factors over four: the results of one device.
+// Every factor of every operation is sharded over two devices, and every pair of factors over four: the results are
+// those of one device.
 #include "passes/Planning/ApplyPlan.h"
 #include "test/codegen/Samples.h"
 #include "test/execute/PlanTest.h"

@@ -1,4 +1,4 @@
-// Every plan computes the same: random models under random plans on threads as devices, against one device.
+// Every plan computes the same: random models under random plans, with threads as devices, compared with one device.
 #include "test/execute/PlanTest.h"
 #include "codegen/Kernels/Passes.h"
 #include "passes/Planning/ApplyPlan.h"
@@ -22,7 +22,8 @@ namespace {
 constexpr double lossTolerance = 1e-5;
 /// States and norms, relative to the largest element: gradients are differences of numbers that may be much larger.
 constexpr double stateTolerance = 2e-4;
-/// Options of the optimizer. A large epsilon, or Adam makes steps out of gradients that are zero but for rounding.
+/// Options of the optimizer. With a small epsilon, Adam would make steps from gradients that are zero except for
+/// rounding.
 TrainOptions randomOptions(Draw &draw) {
   TrainOptions options;
   options.optimizer = draw.of<const char *>({"sgd", "adamw"});
@@ -62,7 +63,7 @@ Tensors randomArguments(const JitProgram &program, Draw &draw, bool states) {
   return result;
 }
 
-/// The first thing that disagrees; a wrong loss makes all that follows wrong.
+/// The first difference; after a wrong loss everything is wrong.
 std::string compareAll(const JitProgram &program, const std::vector<Outcome> &expected,
                        const std::vector<Outcome> &got) {
   for (size_t turn = 0; turn < expected.size(); ++turn) {
@@ -89,7 +90,7 @@ std::string compareAll(const JitProgram &program, const std::vector<Outcome> &ex
 
 class Plans : public PlanTest {
 protected:
-  /// The module, planned as the strategies do.
+  /// Plans the module by a strategy.
   bool planByStrategy(ModuleOp module, Draw &draw) {
     std::string mesh =
         draw.of<const char *>({"data=2", "data=4", "data=3", "data=2,model=2", "data=2,model=4", "data=4,model=2",
@@ -121,7 +122,7 @@ protected:
     return succeeded(verify(module));
   }
 
-  /// The @loss of a module on one device and under a plan.
+  /// Compares @loss of a module on one device and under a plan.
   void check(OwningOpRef<ModuleOp> module, Draw &draw, llvm::function_ref<bool(ModuleOp)> plan) {
     int before = failures();
     ASSERT_TRUE(module && succeeded(verify(*module)));
@@ -153,10 +154,10 @@ protected:
   }
 
   std::string how;
-  OwningOpRef<ModuleOp> shown; // what a failure is about
+  OwningOpRef<ModuleOp> shown; // the module that a failure is about
 };
 
-/// How many draws, and which is the first: DIVISI_PLAN_DRAWS=120, or =17:1 for the 17th alone.
+/// The number of draws and the first one: DIVISI_PLAN_DRAWS=120, or =17:1 for the 17th only.
 std::pair<uint64_t, uint64_t> drawsWanted() {
   const char *text = std::getenv("DIVISI_PLAN_DRAWS");
   unsigned long long first = 0, count = 120;
@@ -167,7 +168,7 @@ std::pair<uint64_t, uint64_t> drawsWanted() {
   return {first, count};
 }
 
-/// What once went wrong, as small as it can be.
+/// A minimal example of a former fault.
 TEST_F(Plans, PaddedRowsOfAProductAreNotZeroBecauseWhatIsSummedIs) {
   Draw draw(1);
   auto module = parseSourceString<ModuleOp>(R"(
@@ -202,7 +203,7 @@ TEST_F(Plans, OnlyZerosAreAddedToInParts) {
   }
 }
 
-/// A type cannot say which of two factors an axis of one device splits.
+/// A type cannot express which of two factors an axis of size 1 shards.
 TEST_F(Plans, TypesSayWhatAFactorIsSplitOver) {
   dist::Mesh mesh{{{"data", 2}, {"model", 1}}};
   dist::ShardingRule rule;
@@ -215,7 +216,7 @@ TEST_F(Plans, TypesSayWhatAFactorIsSplitOver) {
   EXPECT_FALSE(dist::isValid(mesh, rule, {{}, {1}}));
 }
 
-/// The parameter chooses every fourth draw: the runner may do some at once.
+/// The parameter selects every fourth draw, so that the test runner can run several in parallel.
 class RandomPlans : public Plans, public testing::WithParamInterface<int> {};
 
 TEST_P(RandomPlans, ComputeTheSame) {

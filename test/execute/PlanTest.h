@@ -9,7 +9,7 @@
 
 namespace divisi::test {
 
-/// Modules through pipelines, with what they say in `messages`.
+/// Runs pipelines on modules; diagnostics are in `messages`.
 class PlanTest : public testing::Test {
 protected:
   PlanTest()
@@ -47,7 +47,7 @@ protected:
         return dist::toMesh(mesh);
     return {};
   }
-  /// Of this test so far.
+  /// The number of failures of this test so far.
   static int failures() { return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count(); }
 
   mlir::MLIRContext context;

@@ -10,8 +10,7 @@ using namespace divisi::test;
 using namespace divisi::graph;
 using llvm::ArrayRef;
 
-//===- contractions
-//-------------------------------------------------------------------------------------------------===//
+//===- contractions -------------------------------------------------------===//
 
 Value RandomModel::linear(Value x) {
   int64_t rank = rankOf(x);
@@ -112,8 +111,7 @@ Value RandomModel::pooling(Value x) {
                          strides, dilations, low);
 }
 
-//===- reductions
-//---------------------------------------------------------------------------------------------------===//
+//===- reductions ---------------------------------------------------------===//
 
 Value RandomModel::reduction(Value x) {
   int64_t rank = rankOf(x);
@@ -137,7 +135,7 @@ Value RandomModel::reduction(Value x) {
   }
 }
 
-/// A reduction and what it was computed from.
+/// A reduction of a value and the value itself.
 Value RandomModel::centered(Value x) {
   SmallVector<int64_t> dims;
   for (int64_t d = 0; d < rankOf(x); ++d)
@@ -153,7 +151,7 @@ Value RandomModel::cumsum(Value x) {
   return tame(b.scale(b.op<CumsumOp>(x.getType(), x, (uint64_t)dimOf(x), draw.chance(0.5), draw.chance(0.5)), 0.5));
 }
 
-/// The place of an extreme, as one-hot weights and as an index.
+/// The position of an extremum, as one-hot weights and as an index.
 Value RandomModel::extreme(Value x) {
   x = distinct(x);
   int64_t d = dimOf(x);
@@ -171,8 +169,7 @@ Value RandomModel::topK(Value x) {
   return b.op<GatherElementsOp>(partner(x), top.getIndices(), d);
 }
 
-//===- normalization
-//------------------------------------------------------------------------------------------------===//
+//===- normalization ------------------------------------------------------===//
 
 Value RandomModel::normalize(Value x) {
   int64_t d = dimOf(x);
@@ -217,8 +214,7 @@ Value RandomModel::dropout(Value x) {
   return b.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(0.3), (uint64_t)streams++);
 }
 
-//===- shape
-//--------------------------------------------------------------------------------------------------------===//
+//===- shape --------------------------------------------------------------===//
 
 Value RandomModel::reshape(Value x) {
   Shape shape(shapeOf(x));
@@ -298,11 +294,10 @@ Value RandomModel::repeat(Value x) {
   return rankOf(x) < 4 ? b.broadcast(x, shape, dims) : Value();
 }
 
-//===- indexing
-//-----------------------------------------------------------------------------------------------------===//
+//===- indexing -----------------------------------------------------------===//
 
 Value RandomModel::gather(Value x) {
-  if (draw.chance(0.4)) { // a table, indexed by what the values say
+  if (draw.chance(0.4)) { // a table, indexed by the values
     int64_t d = dimOf(x);
     return b.gather(parameter({shapeOf(x)[d], size()}), b.op<ArgMaxOp>(distinct(x), d, false), 0);
   }

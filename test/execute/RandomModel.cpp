@@ -54,7 +54,7 @@ OwningOpRef<ModuleOp> RandomModel::build() {
   for (int64_t left = draw.between(2, 5), tries = 0; left > 0 && tries < 50; ++tries) {
     Value next = (this->*blocks[draw.below(std::size(blocks))])(x);
     if (!next || tensorType(next).getNumElements() > mostElements || rankOf(next) == 0)
-      continue; // (what was built for nothing is removed as dead)
+      continue; // unused values are removed as dead code
     values.push_back(x = next);
     --left;
   }
@@ -62,8 +62,7 @@ OwningOpRef<ModuleOp> RandomModel::build() {
   return std::move(module);
 }
 
-//===- arguments
-//----------------------------------------------------------------------------------------------------===//
+//===- arguments ----------------------------------------------------------===//
 
 Value RandomModel::argument(ArrayRef<int64_t> shape, Type element, ArrayRef<NamedAttribute> attributes) {
   unsigned last = function.getNumArguments();
@@ -108,8 +107,7 @@ Value RandomModel::distinct(Value x) {
   return x;
 }
 
-//===- first and last
-//-----------------------------------------------------------------------------------------------===//
+//===- first and last -----------------------------------------------------===//
 
 Value RandomModel::stem() {
   switch (draw.below(4)) {
@@ -125,7 +123,7 @@ Value RandomModel::stem() {
   }
 }
 
-/// Loss: classification (with labels that do not count, and perhaps rows that do not), or a mean of squares.
+/// Loss: classification (with ignored labels, and perhaps padded rows), or a mean of squares.
 void RandomModel::head(Value x) {
   x = b.mul(x, b.broadcast(parameter({shapeOf(x).back()}, false), shapeOf(x), {rankOf(x) - 1}));
   Value loss;
@@ -165,8 +163,7 @@ void RandomModel::head(Value x) {
   function.setAllResultAttrs(attributes);
 }
 
-//===- elementwise
-//--------------------------------------------------------------------------------------------------===//
+//===- elementwise --------------------------------------------------------===//
 
 Value RandomModel::unary(Value x) {
   auto aboveOne = [&] { return b.addConst(b.mul(x, x), 1); };

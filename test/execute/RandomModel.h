@@ -9,8 +9,8 @@
 namespace divisi::test {
 
 /// @loss of a random small model as the importer would write it, with a scalar loss that depends on parameters. Integer
-/// inputs have the range of what may be drawn for them in `graph.range`. Values stay of the order of one, and far from
-/// where rounding is amplified, so that two ways to compute them agree.
+/// inputs have the range of their random values in `graph.range`. Values have the order of one and are far from points
+/// where rounding errors are amplified, so that different ways to compute them agree.
 class RandomModel {
 public:
   RandomModel(mlir::MLIRContext *context, Draw &draw);
@@ -32,7 +32,7 @@ private:
   Value stem();
   void head(Value x);
 
-  // Blocks: from a value to another one, or null where they do not apply.
+  // Blocks: compute another value from one; null if they do not apply.
   Value unary(Value x);
   Value binary(Value x);
   Value masked(Value x);
@@ -76,7 +76,7 @@ private:
   /// Bounded, whatever x is.
   Value tame(Value x) { return b.op<graph::TanhOp>(x); }
 
-  /// Nearly x, without ties: which of equal numbers is the largest depends on how they were rounded.
+  /// Nearly x, without ties: the position of the largest of equal numbers would depend on rounding.
   Value distinct(Value x);
 
   Draw &draw;

@@ -54,7 +54,7 @@ static Sharding randomSharding(llvm::ArrayRef<int64_t> shape, const Mesh &mesh, 
   return sharding;
 }
 
-/// Some splits, spread through the program.
+/// Some shardings, propagated through the program.
 static Plan coherent(const Problem &problem, const Mesh &mesh, Draw &draw) {
   Propagation propagation(problem, mesh);
   for (int64_t left = draw.between(0, 8); left > 0; --left) {

@@ -7,8 +7,8 @@ namespace divisi::test {
 
 /// One to eight devices along one or two axes.
 dist::Mesh randomMesh(Draw &draw);
-/// Any plan that the sharding rules allow: a few splits and where they spread to, or every operation for itself, or
-/// both. What one name stands for in several functions lies alike.
+/// A random plan that the sharding rules allow: a few shardings that are propagated, or every operation separately, or
+/// both. A tensor with one name in several functions has one sharding.
 planning::Plan randomPlan(const planning::Problem &problem, const dist::Mesh &mesh, Draw &draw);
 
 } // namespace divisi::test

@@ -1,5 +1,5 @@
-// A value that several kernels compute has the same bits in all of them, whatever layout and loops they have: what is
-// compared with it in another kernel must find it. Gradients of extrema against a closed formula.
+// A value that several kernels compute has the same bits in all of them, whatever layout and loops they have, because
+// other kernels compare it. Gradients of extrema are compared with a closed formula.
 #include "runtime/core/Context.h"
 #include "test/execute/JitContext.h"
 
@@ -61,7 +61,7 @@ struct Case {
       sizes.push_back(turned()[d]);
     return sizes;
   }
-  /// The element of the result that an element of x is compared for.
+  /// The element of the result with which an element of x is compared.
   int64_t resultOf(int64_t element) const {
     Shape index(shape.size());
     for (int64_t d = shape.size() - 1; d >= 0; element /= shape[d--])
@@ -153,7 +153,7 @@ TEST_P(RecomputationTest, ItsGradientGoesToThatElement) {
     }
     for (size_t r = 0; r < where.size(); ++r) {
       size_t i = where[r], channel = i % w.size();
-      double weight = number(1000 + r) - 0.3; // as addGradients has it
+      double weight = number(1000 + r) - 0.3; // as in addGradients
       dx[i] += weight * w[channel], dw[channel] += weight * x[i], db[channel] += weight;
     }
     const std::vector<double> *expected[] = {&dx, &dw, &db};

@@ -15,8 +15,8 @@ using Tensors = std::map<std::string, Bytes>;
 
 /// Elements from [low, high); integers are rounded down.
 Bytes randomBytes(Draw &draw, mlir::RankedTensorType type, double low, double high);
-/// What is wrong with a tensor; empty if it agrees. Floats may differ by the tolerance times the largest one, and by
-/// what is zero but for rounding.
+/// A text that describes the difference of two tensors; empty if they agree. Floats may differ by the tolerance times
+/// the largest one, and by values that are zero except for rounding.
 std::string difference(const Bytes &expected, const Bytes &got, mlir::Type element, double tolerance);
 
 } // namespace divisi::test

@@ -1,5 +1,5 @@
-// Values of operations where approximations and special cases end, against the C library and by hand, through the
-// compiled CPU path.
+// Values of operations at the limits of approximations and in special cases, compared with the C library and with
+// expected numbers, through the compiled CPU path.
 #include "runtime/core/Context.h"
 #include "test/execute/JitContext.h"
 
@@ -25,7 +25,7 @@ protected:
     }
     return std::move(*compiled);
   }
-  /// The gradients of x and of the updates of a scatter into four places.
+  /// The gradients of x and the updates for a scatter into four places.
   std::vector<std::vector<double>> scatterGradients(const std::string &combine, const std::vector<double> &x,
                                                     const std::vector<int64_t> &indices,
                                                     const std::vector<double> &updates) {
@@ -68,18 +68,18 @@ TEST_F(ValueTest, SineAndCosineOfAnyArgument) {
   }
 }
 
-/// Scattered products: [2, 0, 3, 0], times 5 and 0 at the first, 7 at the second and 0 at the last place.
+/// Scattered multiplications: [2, 0, 3, 0], times 5 and 0 at index 0, 7 at index 1 and 0 at index 3.
 TEST_F(ValueTest, GradientsOfProductsWithZeros) {
   const std::vector<int64_t> indices = {0, 0, 1, 3};
   auto gradients = scatterGradients("mul", {2, 0, 3, 0}, indices, {5, 0, 7, 0});
-  // How much the loss weighs each result.
+  // The weight of each result in the loss.
   std::vector<double> weight = scatterGradients("add", {0, 0, 0, 0}, indices, {0, 0, 0, 0})[0];
   ASSERT_EQ(weight.size(), 4u);
   EXPECT_EQ(gradients[0], (std::vector<double>{0, 7 * weight[1], weight[2], 0}));
   EXPECT_EQ(gradients[1], (std::vector<double>{0, 10 * weight[0], 0, 0}));
 }
 
-/// NaN is the maximum and the minimum: they are where the first one is.
+/// NaN is the maximum and the minimum: the index is that of the first NaN.
 TEST_F(ValueTest, ExtremaAreAtTheFirstNan) {
   for (const char *op : {"argmax", "argmin"}) {
     auto f = compile(sample(op, {"3x4xf32"}, "3xi64", "dim = 1 : i64").text, false);
@@ -106,7 +106,7 @@ TEST_F(ValueTest, MaxPoolKeepsNan) {
   EXPECT_EQ(valuesOf<int32_t>(f->outputs[1]), (std::vector<int32_t>{1, 0, 1}));
 }
 
-/// Long chains become several kernels: recursion and compilers have their limits.
+/// Long chains must become several kernels, because recursion and compilers have limits.
 TEST_F(ValueTest, LongChains) {
   std::string text = "func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %c = graph.constant dense<1.0> : "
                      "tensor<4xf32>\n  %0 = graph.add %x, %c : tensor<4xf32>\n";

@@ -1,4 +1,4 @@
-"""The cases of a test: each is called with a folder of its own, and what it returns is printed."""
+"""Runs the cases of a test: each is called with a folder of its own, and its results are printed."""
 
 import pathlib
 import subprocess
@@ -8,8 +8,8 @@ FAILURES = (AssertionError, OSError, subprocess.SubprocessError, KeyError, Value
 
 
 def run(cases, call):
-    """Calls `call` with each case, a function or a name, and a folder: it returns a text, or yields several that count each.
-    Prints `N passed, N failed`; the exit code."""
+    """Calls `call` with each case (a function or a name) and a folder. It returns a text, or yields several, each of which counts.
+    Prints `N passed, N failed`; returns the exit code."""
     passed, failed = 0, 0
     for case in cases:
         name = getattr(case, "__name__", case)

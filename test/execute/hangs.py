@@ -1,4 +1,4 @@
-"""Waits for processes, and says what they were doing when they do not end."""
+"""Waits for processes, and reports their stacks if they do not end."""
 
 import os
 import pathlib
@@ -50,8 +50,8 @@ def describe(pid):
 
 
 def outcome(process, seconds, what):
-    """All that the process says until it ends, as `communicate` returns it. Where that takes longer, it and all below it are
-    described and ended."""
+    """The output of a process until it ends, as `communicate` returns it. If that takes longer, the process and all its descendants
+    are described and ended."""
     try:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired as late:

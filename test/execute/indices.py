@@ -35,8 +35,8 @@ def node(op, inputs, output, **attributes):
     return helper.make_node(op, inputs, [output], name=output + "_node", **attributes)
 
 
-# Each operator reads the indices "i" and what it takes them from, "table" or the features "h", and makes "out".
-# op: (nodes, shape of the indices, what they are)
+# Each operator reads the indices "i" and its source "table" or the features "h", and computes "out".
+# op: (nodes, shape of the indices, kind of the indices)
 OPERATORS = {
     "Gather": ([node("Gather", ["table", "i"], "out", axis=0)], [BATCH, 3], "index"),
     "GatherElements": ([node("GatherElements", ["h", "i"], "out", axis=1)], [BATCH, 3], "index"),
@@ -69,7 +69,7 @@ OPERATORS = {
 
 WHOLE = {"GatherND_vectors", "ScatterND"}  # need the whole batch at once: no microbatches
 
-# How the indices come to be: from an integer input, from one by arithmetic, or from a float input.
+# The origin of the indices: an integer input, arithmetic on one, or a float input.
 SOURCES = {
     "read": ([], TensorProto.INT64, lambda wanted: wanted.astype(np.int64)),
     "computed": ([node("Sub", ["raw", "seven"], "i")], TensorProto.INT64, lambda wanted: wanted.astype(np.int64) + 7),
@@ -189,7 +189,8 @@ def check(divisi, work, operator, source, plan):
             if not abs(loss - want) <= 1e-5 * max(1, abs(want)):
                 wrong.append(f"{kind}: loss {loss}, expected {want}")
             continue
-        # An input is checked when it is read, with its file; what is computed after the step, with its node.
+        # An input is checked when it is read, and the error names its file; a computed index after the step, and the
+        # error names its node.
         named = f"{raw}.npy" if source == "read" and operator != "GatherND_vectors" else "_node"
         last = [n.name for n in made.graph.node if "i" in n.input or "vectors" in n.input]
         if run.returncode == 0 or saved.exists():

@@ -36,7 +36,7 @@ def words(program, log, steps=STEPS):
 
 
 def run(command, environment=None, code=0, within=90):
-    """What a command said; it must end with this code (None: any but 0) in time."""
+    """The output of a command, which must end with this code (None: any but 0) in time."""
     done = subprocess.run([str(w) for w in command], env=environment, capture_output=True, text=True, timeout=within)
     good = done.returncode == code if code is not None else done.returncode != 0
     assert good, f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stdout}{done.stderr}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What of a training program is part of its identity, by which --resume tells programs apart (`--describe json`).
+"""The parts of a training program's identity, by which --resume distinguishes programs (`--describe json`).
 
     meaning.py --divisi PATH
 
@@ -89,7 +89,7 @@ def different(divisi, work):
         got = meaning(divisi, work, work / "other.mlir", *ADAMW)
         assert got["model"] != expected["model"] and got["optimizer"] == expected["optimizer"], f"{old} became {new}"
         count += 1
-    # A dump that somebody has edited is another program, at every level.
+    # An edited dump is another program, at every level.
     for level, old, new in (("train", "graph.add", "graph.sub"), ("exec", "graph.add", "graph.sub")):
         text = dump(divisi, work / "edited.mlir", level, *ADAMW)
         at = text.index(old, len(text) // 2)
@@ -110,7 +110,7 @@ def batch_norm(divisi, work):
 
 
 def resumed(divisi, work):
-    """The program refuses, names the part, and goes on if told so."""
+    """The program refuses, names the part, and resumes with --resume-anyway."""
     data = [w for n in ("x", "label") for w in ("--data", f"{n}={MODELS / 'mlp' / 'data' / n}.npy")]
 
     def run(program, *flags):

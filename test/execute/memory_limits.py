@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program under limits of its address space (ulimit -v): it trains or says why not, and never hangs.
+"""A program under limits of its address space (ulimit -v): it trains or reports why it cannot, and never hangs.
 
     memory_limits.py --divisi PATH
 

@@ -33,7 +33,7 @@ def mutated(raw, draw):
 
 
 def check(divisi, path, number, seed, work):
-    """What is wrong, or nothing."""
+    """An error text, or ""."""
     draw = random.Random(f"{seed}-{number}")
     file = pathlib.Path(work) / f"{number}.onnx"
     file.write_bytes(mutated(path.read_bytes(), draw))

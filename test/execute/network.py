@@ -3,10 +3,10 @@
 
     network.py --divisi PATH [--count 12] [--seed 1]
 
-- delays, and little bandwidth: the losses are those of an undisturbed run, and nobody is named
-- a connection that ends at a random byte, in the midst of a greeting, of a header or of data: the job ends with a line on every
-  rank, of which one names the other rank, or does not begin; never with other losses, and never without an end
-- a connection over which nothing comes any more (a host that has vanished, a firewall that forgets): the rank is named within
+- delays, and little bandwidth: the losses are those of an undisturbed run, and no rank is reported
+- a connection that ends at a random byte, inside of a greeting, a header or data: the job does not begin, or it ends with an error on
+  every rank, one of which names the other rank; never with other losses, and it always ends
+- a connection on which nothing arrives any more (a host that has vanished, a firewall that drops it): the rank is reported within
   10 s, and the job ends after --timeout
 
 Needs only Python. Ends with `N passed, N failed`.
@@ -30,8 +30,8 @@ TIMEOUT = 12  # seconds
 
 
 class Proxy:
-    """Stands between one rank and rank 0. `delay`: seconds for each piece; `rate`: bytes a second; `cut`: bytes after
-    which, from either side, both connections end; `drops`: bytes after which nothing goes through any more."""
+    """A proxy between one rank and rank 0. `delay`: seconds for each piece of data; `rate`: bytes a second; `cut`: bytes from either
+    side after which both connections end; `drops`: bytes after which no more data is forwarded."""
 
     def __init__(self, port, delay=0.0, rate=0.0, cut=None, drops=None):
         self.delay, self.rate, self.cut, self.drops, self.bytes, self.dropped = delay, rate, cut, drops, 0, None
@@ -126,7 +126,7 @@ def cut_once(program, work, expected, at, index):
 def cuts(program, work, o):
     expected, through = reference(program, work)
     rng = random.Random(o.seed)
-    # The first ones within the greeting, what rank 0 tells of all, and the first messages.
+    # The first ones are inside of the greeting, the addresses that rank 0 sends to all, and the first messages.
     places = [rng.randrange(1, 800) if i % 3 == 0 else rng.randrange(800, through - 2000) for i in range(o.count)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(cut_once, program, work, expected, at, i) for i, at in enumerate(places)]:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Training on several ranks when things go wrong, and on other numbers of ranks than before.
+"""Training on several ranks with faults, and on other numbers of ranks than before.
 
     ranks.py --divisi PATH
 
 - saved on 4, resumed on 2 and on 1, and exported by `divisi checkpoint export`: the saved weights are the same file
-- ZeRO: the memory of each of 4 ranks falls by what is split (AdamW's two moments and, with stage 3, the parameters, of which
+- ZeRO: the memory of each of 4 ranks decreases by what is sharded (AdamW's two moments and, with stage 3, the parameters, of which
   every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
-- a rank killed (SIGKILL): the job ends within 5 s, with a line that says so and a non-zero exit code
-- the same with --restarts 2: it goes on from the last checkpoint, with the losses of an undisturbed run
-- `divisi run` gives all ranks one secret, another one each time, unless there is one
-- what mpirun keeps while it runs lies in a folder of that run alone, and is gone after it
+- a rank killed (SIGKILL): the job ends within 5 s, with an error and a non-zero exit code
+- the same with --restarts 2: it is resumed from the last checkpoint, with the losses of an undisturbed run
+- `divisi run` gives all ranks one secret, a new one each time, unless one is given
+- mpirun's files are in a folder of that run only, which is removed after it
 - an mpirun that hangs when its ranks are gone is ended, as a lost rank
 
 Needs only Python. Ends with `N passed, N failed`.
@@ -158,7 +158,7 @@ def apart(divisi, work):
 def secret(divisi, work):
     def given(env):
         script = "import json, os; json.dump([os.environ.get(n) for n in ('DIVISI_SECRET', 'DIVISI_SECRET_FILE')], open(str(os.getpid()), 'w'))"
-        with tempfile.TemporaryDirectory(dir=work) as folder:  # (mpirun may lose what a process prints that knows no MPI)
+        with tempfile.TemporaryDirectory(dir=work) as folder:  # mpirun may lose output of processes without MPI
             subprocess.run([divisi, "run", "--devices", "2", sys.executable, "-c", script], check=True, capture_output=True,
                            env=env, cwd=folder)
             found = [json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()]

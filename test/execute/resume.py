@@ -54,7 +54,7 @@ def hidden(folder):
 
 
 def kill(process, program, ranks, folder, duration, draw):
-    """Kills one rank, or all, at some moment; what was to be seen before."""
+    """Kills one rank, or all, at a random moment; returns the state that was visible before."""
     when = draw.random()
     if when < 0.4:  # while one is written
         before, deadline = hidden(folder), time.monotonic() + duration
@@ -118,7 +118,7 @@ def check(divisi, case, kills, work, draw):
                 assert process.returncode == 0, said
             assert "passing over" not in said, said
             part = losses(log) if log.is_file() else {}
-            began = min(part, default=None)  # (mpirun may lose the line that says it)
+            began = min(part, default=None)  # mpirun may lose the message about it
             assert began is None or began > atLeast, f"training began at step {began} though {atLeast} was complete: {said}"
             atLeast = max(atLeast, step)
             for step, loss in part.items():

@@ -3,14 +3,14 @@
 
     stopped.py --divisi PATH [--only TEXT] [--load SECONDS]
 
-Over MPI and over TCP, data parallel and in a pipeline, the last rank and rank 0:
-- the others name it within 10 s, with its host
-- the job ends after --timeout, and every other rank says why
-- one that goes on in time is said to be back, and the losses are those of an undisturbed run
+Over MPI and over TCP, with data parallelism and in a pipeline, the last rank and rank 0:
+- the others report it within 10 s, with its host
+- the job ends after --timeout, and every other rank reports the reason
+- a rank that continues in time is reported to be back, and the losses are those of an undisturbed run
 - a program that is told to stop (SIGTERM) while a rank is silent ends as soon as that is known; before training, at once
 - a second signal ends it at once
 
---load SECONDS instead: a job under three busy processes for each core names nobody.
+--load SECONDS instead: a job beside three busy processes for each core reports no silent rank.
 
 Needs only Python. Ends with `N passed, N failed`.
 """
@@ -95,7 +95,7 @@ class Job:
         return (self.work / f"out{rank if self.over == 'tcp' else 0}").read_text()
 
     def saying(self):
-        """The ranks that say something of their own: over MPI all in one file."""
+        """The ranks with output of their own: over MPI all are in one file."""
         return "\n".join(self.said(rank) for rank in range(self.size if self.over == "tcp" else 1))
 
     def wait(self, rank, seconds):
@@ -127,7 +127,7 @@ def wait_for(what, condition, seconds=60):
 
 
 def named(job, silent, start):
-    """Waits until a rank is named; seconds since it fell silent."""
+    """Waits until a rank is reported; returns the seconds since it fell silent."""
     what = re.compile(rf"^warning: rank \d+: nothing has been heard of rank {silent} \({re.escape(socket.gethostname())}\) for \d+ s", re.M)
     wait_for(f"warning of rank {silent} in {job.saying()!r}", lambda: what.search(job.saying()), NAMED_WITHIN + 2)
     return time.monotonic() - start
@@ -178,7 +178,7 @@ def goes_on(o, over, kind, silent, work):
 
 
 def told_to_stop(o, over, kind, silent, work):
-    """SIGTERM while a rank is silent: with a checkpoint that cannot be agreed on, the job ends when the rank is named."""
+    """SIGTERM while a rank is silent, with a checkpoint that cannot be agreed on: the job ends when the rank is reported."""
     with Job(o, over, kind, work, *FOREVER) as job:
         job.trains()
         os.kill(job.rank(silent % job.size), signal.SIGSTOP)
@@ -192,7 +192,7 @@ def told_to_stop(o, over, kind, silent, work):
 
 
 def before_training(o, over, kind, silent, work):
-    """One that is silent before it has agreed to the flags: SIGTERM and SIGINT end the others at once."""
+    """A rank falls silent before it has agreed to the flags: SIGTERM and SIGINT end the others immediately."""
     seconds = []
     for number in (signal.SIGTERM, signal.SIGINT):
         folder = work / f"{number}"

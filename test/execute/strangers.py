@@ -8,8 +8,8 @@
   silence, one byte at a time. It ends with the losses of an undisturbed run, has printed a handful of lines about them,
   and a rank's memory has grown by less than 64 MB
 - an impostor who waits where rank 0 should: the job begins when rank 0 has come
-- a rank that listens does so at the address meant alone
-- what is sent to a rank that trains finds no open port
+- a rank listens only at the intended address
+- a rank that trains has no open port
 
 Needs only Python. Ends with `N passed, N failed`.
 """
@@ -52,7 +52,7 @@ def hello(rng, rank=None, size=RANKS):
 
 
 def hear(s, count):
-    """Exactly so many bytes; fewer if the other side ends first."""
+    """Exactly `count` bytes; fewer if the other side ends first."""
     data = b""
     while len(data) < count and (more := s.recv(count - len(data))):
         data += more
@@ -60,7 +60,7 @@ def hear(s, count):
 
 
 def conversation(kind, port, rng, overheard, until):
-    """One stranger; the bytes of a challenge are the only ones that it may ever get."""
+    """One stranger; it must not receive any bytes but those of a challenge."""
     with socket.socket() as s:
         s.settimeout(2)
         s.connect(("127.0.0.1", port))
@@ -75,7 +75,7 @@ def conversation(kind, port, rng, overheard, until):
         elif kind == "http":
             s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * rng.randrange(1, 50))
         elif kind == "older":
-            s.sendall(struct.pack("<Iiii", 0x44695631, 1, RANKS, 0) + bytes(64))  # what ranks said before there were secrets
+            s.sendall(struct.pack("<Iiii", 0x44695631, 1, RANKS, 0) + bytes(64))  # the greeting before there were secrets
         elif kind == "half":
             s.sendall(hello(rng)[: rng.randrange(1, HELLO)])
         elif kind == "drips":
@@ -85,7 +85,7 @@ def conversation(kind, port, rng, overheard, until):
         elif kind == "replays":
             s.sendall(overheard)
             answered = hear(s, CHALLENGE)
-        elif kind == "huge":  # the header of a message of a program, of which there are 64 TiB to come
+        elif kind == "huge":  # the header of a program's message, which announces 64 TiB
             s.sendall(overheard + struct.pack("<Qq", 1 << 46, 0) + rng.randbytes(1 << 20))
         elif kind == "resets":
             s.sendall(hello(rng)[: rng.randrange(HELLO + 1)])
@@ -113,13 +113,13 @@ KINDS = ["silence", "waits", "noise", "http", "older", "half", "drips", "replays
 
 
 def one(index, ports, seed, overheard, until):
-    """Runs a conversation; what should not have happened, or nothing."""
+    """Runs a conversation; returns an error text, or ""."""
     rng = random.Random(f"{seed} {index}")
     kind = rng.choice(KINDS[2:] if index % 10 else KINDS)
     try:
-        conversation(kind, ports[rng.random() < 0.2], rng, overheard, until)  # rank 1 listens to nobody until all have met
+        conversation(kind, ports[rng.random() < 0.2], rng, overheard, until)  # rank 1 listens only later
     except OSError:
-        pass  # the rank had enough
+        pass  # the rank closed the connection
     except AssertionError as error:
         return str(error)
     return None
@@ -222,7 +222,7 @@ def pump(a, b, record=None):
 
 
 def relay(port, record):
-    """Stands between one rank and the port, and notes what the rank says; the port to go to."""
+    """A relay between one rank and the port, which records what the rank sends; returns the relay's port."""
     door = socket.socket()
     door.bind(("127.0.0.1", 0))
     door.listen(8)

@@ -3,8 +3,8 @@
 
     exports.py --divisi PATH [--only SUBSTRING] [--jobs N]
 
-A line for each file: it is refused with the remedy, or its trained tensors are PyTorch's and so are the losses of 12 steps, and what it
-warns of is said and nothing else. Ends with `N passed, N failed`. Needs only numpy.
+A line for each file: it is refused with the remedy, or its trained tensors are PyTorch's and so are the losses of 12 steps, and the
+expected warnings are printed and no others. Ends with `N passed, N failed`. Needs only numpy.
 """
 
 import json
@@ -35,13 +35,13 @@ class Tester:
         return done.returncode, done.stdout, done.stderr.strip()
 
     def listed(self, file, flags, expected):
-        """(ok, text): whether the list of what trains is PyTorch's, which parameters that are frozen by flags leave."""
+        """(ok, text): whether the list of trained tensors is PyTorch's, without the parameters that flags freeze."""
         _, out, _ = self.compile(file, "--list-parameters", "--json", *flags)
         got = sorted(row["name"] for row in json.loads(out) if row["trains"])
         return (True, f"{len(got)} tensors train") if got == expected else (False, f"trains {got}, expected {expected}")
 
     def test(self, case, exporter, expected, work):
-        """(ok, text) of everything that can be said of a file."""
+        """(ok, text) for each property of a file that is tested."""
         file = HERE / case / f"{exporter}.onnx"
         ref = json.loads((HERE / case / "reference.json").read_text())
         flags = expected.get("flags", "").split()
@@ -70,7 +70,7 @@ class Tester:
             yield (False, wrong) if wrong else check.compare_losses(check.read_losses(log), run["losses"], options)
 
     def saved(self, work):
-        """(ok, text): a program that starts from random parameters leaves buffers as they are, and saves a model of the same tensors."""
+        """(ok, text): a program that starts from random parameters keeps buffers, and saves a model with the same tensors."""
         case = HERE / "buffers"
         prog, saved = work / "prog", work / "saved.onnx"
         code, _, said = self.compile(case / "dynamo.onnx", "-o", str(prog))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the files that PyTorch's exporters write of small models, and what PyTorch does when it trains them.
+"""Writes files of PyTorch's exporters for small models, and the results of training them with PyTorch.
 
     python make_exports.py [case ...]
 
@@ -291,7 +291,7 @@ def sequences(n, length=8, vocab=11):
 
 
 def perturbed(model):
-    """No two parameters equal, none all zero: nothing that an exporter could merge or leave out."""
+    """No two parameters are equal, and none is all zero, so that an exporter cannot merge or leave out any."""
     with torch.no_grad():
         for p in model.parameters():
             p.add_(0.02 * torch.randn_like(p))
@@ -312,7 +312,7 @@ def batch_norm(name):
 
 
 def dropout(name):
-    # Random numbers are each framework's own: only whether dropout is there can be compared.
+    # Random numbers differ between frameworks, so only the presence of dropout can be compared.
     active = {"differs": True, "dropouts": 1}
     make(name, Dropout(0.3), classes(K * 8, 6, 3), 8, {
         "torchscript": active, "dynamo": active, "dynamo_default": active,
@@ -320,7 +320,7 @@ def dropout(name):
 
 
 def dropout_of_zero(name):
-    # The older exporter's default file is as one of a module without dropout: nothing in it says otherwise.
+    # The older exporter's default file is the same as for a module without dropout.
     make(name, Dropout(0.0), classes(K * 8, 6, 3), 8, {
         "torchscript": AGREES, "torchscript_default": AGREES, "dynamo": IDLE, "dynamo_default": AGREES})
 
@@ -380,7 +380,7 @@ def dlrm(name):
 
 
 def lora(name):
-    # No exporter writes down that a parameter is frozen.
+    # Exporters do not write that a parameter is frozen.
     frozen = {"flags": "--freeze base.*"}
     make(name, Lora(), classes(K * 8, 6, 3), 8, {
         "torchscript": frozen, "torchscript_default": {**frozen, **MADE_UP}, "dynamo": frozen, "dynamo_default": {**frozen, **MADE_UP}})

@@ -1,4 +1,4 @@
-"""A case: a model with its inputs, the flags of the compiler, and what a folder of it looks like."""
+"""A case: a model with its inputs, the flags of the compiler, and the files of its folder."""
 
 import dataclasses
 import json

@@ -5,17 +5,19 @@ import random
 
 import numpy as np
 
-# Of float programs, relative to the largest of their terms: the graph keeps values below 30, and each operator adds some 1e-7 of them.
+# Tolerance of float programs, relative to the largest of their terms: values are below 30, and each operator adds an
+# error of about 1e-7 of them.
 # Of 300 graphs none is off by more than 1e-6; wrong formulas are off by percents.
 SINGLE = 5e-5
 # The loss is reported in float, whatever the graph computes in: half a unit in the last place is 6e-8.
 LOSS_OF_DOUBLE = 2e-7
-# Gradients in double: what is left is the uncertainty of the differences, which is added, and polynomials of the vector math (1e-9).
+# Tolerance of gradients in double: the uncertainty of the differences is added; polynomials of the vector math have
+# errors of 1e-9.
 DOUBLE = 1e-7
 
 
 def directions(case, draw):
-    """(what, direction) for each parameter: one through all of its elements, and one element."""
+    """(name, direction) for each parameter: one through all of its elements, and one element."""
     generator = np.random.default_rng(draw.getrandbits(32))
     for name, array in case.weights().items():
         yield f"gradient of {name}", {name: generator.choice([-1.0, 1.0], array.shape)}
@@ -26,7 +28,7 @@ def directions(case, draw):
 
 
 def with_reference(case, outcome, seed):
-    """(what is wrong or "", directions that were compared, directions near kinks)."""
+    """(error or "", compared directions, directions near kinks)."""
     reference = case.reference()
     want = reference.loss()
     double = case.is_double()
@@ -58,7 +60,7 @@ def with_reference(case, outcome, seed):
 
 
 def with_one_device(one, many, double):
-    """What differs between two outcomes, or ""."""
+    """The difference between two outcomes, or ""."""
     tolerance = DOUBLE if double else SINGLE  # sums in another order
     if not abs(one.loss - many.loss) <= max(LOSS_OF_DOUBLE, tolerance) * max(1.0, abs(one.loss)):
         return f"loss: {many.loss:.9g}, on one device {one.loss:.9g}"

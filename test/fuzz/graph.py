@@ -20,12 +20,12 @@ class Reject(Exception):
 
 
 class NoReference(Reject):
-    """The reference cannot compute a node, or not in double."""
+    """The reference cannot compute a node, or not in double precision."""
 
 
 @dataclasses.dataclass(eq=False)
 class Value:
-    """A tensor of the graph with what it is for the parameters and inputs drawn. Floats are float64 here."""
+    """A tensor of the graph with its value for the drawn parameters and inputs. Floats are float64 here."""
 
     name: str
     array: np.ndarray
@@ -129,14 +129,14 @@ class Graph:
         return Value(name, self.parameters[name])
 
     def buffer(self, array, kind):
-        """A float tensor that does not train."""
+        """A float tensor that is not trained."""
         self.counter += 1
         name = f"layers.{self.counter}.{kind}"
         self.buffers[name] = array
         return Value(name, array)
 
     def constant(self, array, dtype=None):
-        """Known when the model is compiled: a Constant node, or an initializer of integers."""
+        """A constant for the compiler: a Constant node, or an initializer of integers."""
         array = np.asarray(array)
         if dtype is not None:
             array = array.astype(dtype)
@@ -153,7 +153,7 @@ class Graph:
     def dims(self, sizes):
         return self.constant(np.array(sizes, np.int64))
 
-    # Values that there are.
+    # Existing values.
     def pick(self, kind="float", rank=None, least=0, most=6):
         """A value of a kind and rank, mostly a recent one; floats and integers are made where there are none."""
         least, most = (rank, rank) if rank is not None else (least, most)
@@ -176,7 +176,7 @@ class Graph:
         return value
 
     def near(self, value):
-        """Something that broadcasts with a value: another one, a parameter, a constant."""
+        """A value that broadcasts with another one: another value, a parameter, a constant."""
         fits = [v for v in self.pool if v.kind == "float" and broadcasts(v.shape, value.shape)]
         if fits and self.chance(0.4):
             other = self.draw.choice(fits)
@@ -185,7 +185,7 @@ class Graph:
         shape = value.shape[self.between(0, value.rank) :] if self.chance(0.6) else value.shape
         shape = [1 if self.chance(0.25) else s for s in shape]
         if len(shape) == value.rank and value.rank and shape[0] == self.batch and self.chance(0.7):
-            shape[0] = 1  # a parameter of the batch's size stands against microbatches
+            shape[0] = 1  # a parameter with the batch's size prevents microbatches
         if self.chance(0.1):
             shape = [1, *shape] if len(shape) == value.rank and value.rank < 5 else shape
         return self.parameter(shape, self.of("weight", "bias")) if self.chance(0.75) else self.constant(self.normal(shape))
@@ -203,7 +203,7 @@ class Graph:
         values = {i.name: i.array for i in inputs if i is not None}
         try:
             arrays = reference.run_node(node, values, self.opset)
-        except Exception as error:  # whatever the package raises for a case that it lacks
+        except Exception as error:  # any exception of the package for an unsupported case
             raise NoReference(f"{operator}: {type(error).__name__}") from error
         known = all(i is None or i.constant for i in inputs)
         if any(isinstance(a, np.ndarray) and a.dtype == np.float32 for a in arrays):
@@ -236,7 +236,7 @@ class Graph:
 
     # The whole.
     def finish(self):
-        """Adds a scalar loss of all that nothing else uses."""
+        """Adds a scalar loss of all values without uses."""
         terms = []
         for value in [v for v in self.pool if v.name not in self.used]:
             if value.array.size == 0 or value.constant:
@@ -277,7 +277,7 @@ class Graph:
 
 
 def stored(array):
-    """As a file of single precision has it."""
+    """The value after storing it in single precision."""
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
@@ -286,7 +286,7 @@ def broadcasts(a, b):
 
 
 def check(value):
-    """Rejects what would make comparisons meaningless."""
+    """Rejects values for which comparisons would be meaningless."""
     array = value.array
     if not isinstance(array, np.ndarray):
         return

@@ -75,7 +75,7 @@ def fill(graph, draw, lacking):
                 lacking[str(error)] += 1
 
 
-# What has not changed since opset 9.
+# Operators that have not changed since opset 9.
 OLD_TOO = {"Abs", "Tanh", "Sigmoid", "Add", "Mul", "Sub", "MatMul", "Transpose", "Reshape", "Sin", "Neg", "Erf"}
 
 
@@ -105,7 +105,7 @@ def examine(divisi, case, folder, seed):
 
 
 def expected():
-    """[(pattern of a failure's class, why it is known)] of expected.txt: an empty list is the aim."""
+    """[(pattern of a failure's class, reason)] of expected.txt, which should be empty."""
     lines = (pathlib.Path(__file__).parent / "expected.txt").read_text().splitlines()
     return [tuple(line.split("  ", 1)) for line in lines if line and not line.startswith("#")]
 
@@ -131,7 +131,7 @@ def one_seed(divisi, seed, plan_count, findings):
             candidate.save(work)
             try:
                 return examine(divisi, candidate, work, seed)["failure"] == result["failure"]
-            except Exception:  # a cut that is no model any more
+            except Exception:  # the cut graph may be invalid
                 return False
 
         small = shrink(case, fails)
@@ -142,7 +142,7 @@ def one_seed(divisi, seed, plan_count, findings):
 
 
 class State:
-    """What a run knows when it is resumed."""
+    """The state of a run, which is kept when it is resumed."""
 
     def __init__(self, folder):
         self.file = folder / "state.json" if folder else None
@@ -183,7 +183,7 @@ def run_many(o):
         for k, job in enumerate(concurrent.futures.as_completed(jobs)):
             try:
                 result = job.result()
-            except Exception as error:  # a fault of the fuzzer is one, too
+            except Exception as error:  # a fault of the fuzzer counts, too
                 failed += 1
                 print(f"FAIL seed {jobs[job]}: " + "".join(traceback.format_exception(error)), flush=True)
                 continue

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unit tests of the differential fuzzer: every operator that imports has a rule, seeds repeat, and what is wrong is seen."""
+"""Unit tests of the differential fuzzer: every supported operator has a rule, seeds are reproducible, and faults are found."""
 
 import pathlib
 import random
@@ -25,7 +25,7 @@ warnings.filterwarnings("ignore")
 
 
 def right(case):
-    """What a compiler without faults would leave."""
+    """The results of a compiler without faults."""
     reference = case.reference()
     gradients = {}
     for name, array in case.weights().items():
@@ -45,7 +45,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual(names, set(rules.RULES))
 
     def test_operators_in_numpy_are_those_of_onnx(self):
-        """Against the numbers that ONNX's node tests record."""
+        """Compares with the results that ONNX's node tests contain."""
         ours = {operator.__name__ for operator in numpy_operators.ALL}
         left_out = ("3d", "output_shape", "autopad_same", "with_argmax")  # cases that are not drawn
         tried = 0

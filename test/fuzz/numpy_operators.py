@@ -54,7 +54,7 @@ class LRN(Operator):
 
 
 class MaxPool(Operator):
-    """The package's own takes padding that differs at the two ends for something else."""
+    """The package's own operator misinterprets padding that differs at the two ends."""
 
     def _run(self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, pads=None, storage_order=None, strides=None):
         rank = x.ndim - 2
@@ -66,7 +66,7 @@ class MaxPool(Operator):
             pads = small + large if auto_pad == "SAME_UPPER" else large + small
         room = [n + a + b - w for n, a, b, w in zip(x.shape[2:], pads, pads[rank:], spans)]
         sizes = [(-(-r // s) if ceil_mode else r // s) + 1 for r, s in zip(room, strides)]
-        # A last window that begins in the padding behind is none.
+        # A last window that begins in the padding at the end does not exist.
         sizes = [o - 1 if (o - 1) * s >= n + a else o for o, s, n, a in zip(sizes, strides, x.shape[2:], pads)]
         wide = [(0, 0), (0, 0), *((a, b + s + w) for a, b, s, w in zip(pads, pads[rank:], strides, spans))]
         padded = np.pad(x, wide, constant_values=-np.inf)

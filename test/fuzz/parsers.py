@@ -20,10 +20,10 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 MOST_BYTES = 4096  # of an input: every limit of a format is reached with fewer
-# What each fuzzer is there to cover.
+# The files that each fuzzer must cover.
 FILES = {
     "checkpoint": ["runtime/checkpoint/CheckpointManifest.cpp", "runtime/checkpoint/CheckpointReader.cpp", "runtime/checkpoint/CheckedFile.cpp"],
-    "environment": [],  # a function of Rendezvous.cpp, whose rest is conversations
+    "environment": [],  # a function of Rendezvous.cpp; the rest of that file is network communication
     "frames": ["runtime/comm/tcp/TcpTransport.cpp"],
     "handshake": ["runtime/comm/tcp/Handshake.cpp"],
     "manifest": ["runtime/core/ManifestParser.cpp", "runtime/core/Json.cpp"],
@@ -34,7 +34,7 @@ FILES = {
 
 
 def build(folder, names):
-    """Makes the fuzzers; ends the program where that fails."""
+    """Builds the fuzzers; ends the program if that fails."""
     clang = shutil.which("clang++-22") or sys.exit("no clang++-22: apt-get install clang-22 libclang-rt-22-dev llvm-22")
     commands = [
         ["cmake", "-S", HERE / "parsers", "-B", folder, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={clang}"],

@@ -11,7 +11,7 @@ LEVELS = ("plan", "plan", "train", "planned", "dist", "exec")
 
 
 def random_plan(draw, batch):
-    """Flags; a first one `--emit=LEVEL` means that the program is made by way of a dump of that level, or of a plan file."""
+    """Flags; if the first is `--emit=LEVEL`, the program is compiled from a dump of that level, or from a plan file."""
     through = draw.random() < 0.2
     plan = direct_plan(draw, batch)
     return [f"--emit={draw.choice(LEVELS)}", *plan] if through else plan

@@ -1,4 +1,4 @@
-"""Compiles a case with divisi, takes one step, and reads what it left."""
+"""Compiles a case with divisi, runs one step, and reads its results."""
 
 import dataclasses
 import json
@@ -18,9 +18,9 @@ KINDS = {"F32": "<f4", "F64": "<f8"}
 
 @dataclasses.dataclass
 class Outcome:
-    """Of one program. `failure` and `refusal` are empty where it trained."""
+    """The outcome of one program. `failure` and `refusal` are empty if it trained."""
 
-    failure: str = ""  # class of what must not happen: crash, hang, no message
+    failure: str = ""  # class of a fault: crash, hang, no message
     refusal: str = ""  # the diagnostic, without names and numbers
     said: str = ""
     loss: float = 0.0
@@ -28,7 +28,7 @@ class Outcome:
 
 
 def call(command, folder):
-    """(exit code, or None for a hang, what it said)."""
+    """(exit code, or None for a hang, the output)."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "DIVISI_PROFILE": str(folder / "no-profile.json")}
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
@@ -42,7 +42,7 @@ def call(command, folder):
 
 
 def general(line):
-    """A message without what differs from model to model."""
+    """A message without the parts that differ between models."""
     line = re.sub(r"^error: (?:\S+\.onnx:(?:\d+:\d+:)? )?", "", line)
     line = re.sub(r"(?:tensor)?<[^<>]*(?:<[^<>]*>[^<>]*)*>", "TYPE", line)
     line = re.sub(r"'[^']*'|\"[^\"]*\"", "NAME", line)
@@ -63,7 +63,7 @@ def judge(code, text, what, refusable):
         return Outcome(failure=f"{what}: exit {code} without a message", said=text[-2000:])
     if internal := re.search(r"'((?:graph|dist|exec|func|llvm|builtin)\.\w+)' op (.*)", errors[0]):
         return Outcome(failure=f"{what}: verifier: {internal[1]} {general(internal[2])}", said=errors[0])
-    if "no CPU lowering" in errors[0]:  # what the pipeline itself made of a program
+    if "no CPU lowering" in errors[0]:  # the error of a pass on the compiler's own IR
         return Outcome(failure=f"{what}: {general(errors[0])}", said=errors[0])
     if refusable:
         return Outcome(refusal=general(errors[0]), said=errors[0])
@@ -84,7 +84,7 @@ def run(divisi, case, folder, plan=()):
             return outcome
         if plan[0] == "--emit=plan":
             source = [*read_model, "--plan", dump]
-        else:  # a dump has no weights: they lie beside the program for one device
+        else:  # a dump contains no weights: they are beside the program for one device
             source, weights = [dump], ["--weights", folder / "program.safetensors"]
     code, text = call([divisi, "compile", *source, "-o", program, "--lr", LR], folder)
     if outcome := judge(code, text, "compile", True):
@@ -103,7 +103,7 @@ def run(divisi, case, folder, plan=()):
 
 
 def ranks_of(program, folder):
-    """The devices that a program is for: a search may stay on one."""
+    """The number of devices of a program: a search may choose one."""
     code, text = call([program, "--describe", "json"], folder)
     try:
         return math.prod(json.loads(text).get("mesh", {}).values()) if code == 0 else 1
@@ -120,7 +120,7 @@ def read(case, folder):
     for name, old in case.weights().items():
         if name in new:
             gradients[name] = (old.astype(np.float64) - new[name].reshape(old.shape)) / LR
-        else:  # nothing depends on it
+        else:  # nothing depends on the parameter
             gradients[name] = np.zeros(old.shape)
     return Outcome(loss=loss, gradients=gradients)
 

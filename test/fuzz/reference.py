@@ -1,5 +1,5 @@
-"""What a model computes, in float64: ONNX's reference evaluator over the model with all floats made doubles, and central
-differences of it."""
+"""The results of a model in float64: ONNX's reference evaluator over the model with all floats as doubles, and its central
+differences."""
 
 import math
 
@@ -102,7 +102,7 @@ class Reference:
             return float(self.evaluator.run(["loss"], {**self.inputs, **(parameters or self.start)})[0])
 
     def values(self):
-        """{name: array} of all values at the start."""
+        """{name: array} of all initial values."""
         with np.errstate(all="ignore"):
             return self.evaluator.run(None, {**self.inputs, **self.start}, intermediate=True)
 

@@ -16,7 +16,7 @@ def values_of(case):
 
 
 def rebuilt(case, nodes, more=()):
-    """The case with other nodes: what nothing needs any more is left out. `more` are further initializers."""
+    """The case with other nodes, without unused ones. `more` are further initializers."""
     graph = case.model.graph
     needed, kept = {"loss"}, []
     for node in reversed(nodes):
@@ -37,7 +37,7 @@ def rebuilt(case, nodes, more=()):
 
 
 def cut_above(case, k, values):
-    """Node k's floats become parameters that are known from the start."""
+    """Makes node k's float results parameters with known values."""
     nodes = list(case.model.graph.node)
     node = nodes.pop(k)
     arrays = [values.get(n) for n in node.output]
@@ -56,7 +56,7 @@ def cut_above(case, k, values):
 
 
 def cut_below(case, k, values):
-    """The loss is a weighted mean of what node k computes."""
+    """Makes the loss a weighted mean of node k's results."""
     node = case.model.graph.node[k]
     array = values.get(node.output[0])
     if node.op_type == "Constant" or not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.size == 0:
@@ -72,7 +72,7 @@ def cut_below(case, k, values):
 
 
 def bypass(case, k, values):
-    """Node k is replaced by its first input, where the shape is the same."""
+    """Replaces node k by its first input, if it has the same shape."""
     nodes = list(case.model.graph.node)
     node = nodes.pop(k)
     if not node.input or node.output[0] == "loss":
@@ -90,7 +90,7 @@ def bypass(case, k, values):
 
 
 def lowered(case, attempt):
-    """The smallest of the cases whose loss is of one value of the graph that still fails."""
+    """The smallest failing case whose loss is computed from one value of the graph."""
     values = values_of(case)
     found = [cut_below(case, k, values) for k in range(len(case.model.graph.node))]
     size = lambda c: len(c.model.graph.node)
@@ -114,7 +114,7 @@ def thinned(case, attempt):
 
 
 def shrink(case, fails, most=MOST_TRIES):
-    """A case for which `fails(case)` still holds, with as few nodes as some tries find."""
+    """A case for which `fails(case)` still holds, with as few nodes as a limited number of tries finds."""
     left = most
 
     def attempt(candidate):

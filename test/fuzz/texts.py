@@ -22,7 +22,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "test/models"
 TIMEOUT = 120
-MEMORY = 8 << 30  # bytes of addresses that a command may have: what a text announces is not allocated
+MEMORY = 8 << 30  # address space of a command: announced sizes must not be allocated
 TOKEN = re.compile(r'"[^"\n]*"|[A-Za-z_][\w.]*|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\s+|.', re.DOTALL)
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "64", "4294967296", "9223372036854775807", "-9223372036854775808", "99999999999999999999",
            "1e308", "nan", "0.5"]
@@ -69,7 +69,7 @@ def mutated(text, draw):
 
 
 class Sources:
-    """Sound texts, made by the compiler itself, with the command that reads each: {kind: [(name, text, command)]}."""
+    """Valid texts, made by the compiler itself, with the command that reads each: {kind: [(name, text, command)]}."""
 
     def __init__(self, divisi, work):
         self.divisi, self.work = divisi, work
@@ -115,7 +115,7 @@ class Sources:
 
 
 def check(sources, kind, number, seed, keep):
-    """What is wrong with the answer to a damaged text, or nothing."""
+    """An error text for the reaction to a damaged text, or ""."""
     draw = random.Random(f"{seed}-{kind}-{number}")
     name, text, how = draw.choice(sources.kinds[kind])
     file = sources.work / f"{kind}-{number}.{'mlir' if kind in ('dump', 'plan') else 'toml' if kind == 'cluster' else 'json'}"

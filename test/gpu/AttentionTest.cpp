@@ -1,4 +1,4 @@
-// Attention as the runtime asks cuDNN for it, on the GPU that is not there (fake/), beside its definition.
+// Attention as the runtime requests it from cuDNN, on the fake GPU (fake/), compared with its definition.
 #include "runtime/devices/cuda/Attention.h"
 #include "test/runtime/devices/AttentionReference.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 AttentionReference sampleOf(const DivisiAttention &a) {
   AttentionReference sample(a);
-  if (a.has_bias) // a key that nobody looks at
+  if (a.has_bias) // a masked key
     for (size_t i = static_cast<size_t>(a.keys) - 1; a.keys > 2 && i < sample.bias.size();
          i += static_cast<size_t>(a.keys))
       sample.bias[i] = -std::numeric_limits<float>::infinity();
@@ -23,7 +23,7 @@ AttentionReference sampleOf(const DivisiAttention &a) {
   return sample;
 }
 
-/// Tensors in a GPU's memory, one behind the other as in an arena.
+/// Tensors in a GPU's memory, one after another as in an arena.
 class Arena {
 public:
   explicit Arena(const Driver &driver) : memory(driver, bytes, "allocate") {}
@@ -68,7 +68,8 @@ protected:
 
   void TearDown() override { driver.destroyStream(stream); }
 
-  /// `workspace`: bytes that the caller has for the gradient's, 64 bytes behind a multiple of 256. Whether it was used.
+  /// `workspace`: bytes of the caller's workspace for the gradient, 64 bytes after a multiple of 256. Returns whether
+  /// it was used.
   bool check(DivisiAttention a, int64_t workspace) {
     AttentionReference s = sampleOf(a);
     Attention attention(driver, stream);
@@ -93,7 +94,7 @@ protected:
     std::memset(space, 0x77, bytes);
     if (workspace > 0)
       buffers.push_back(space);
-    auto compute = [&] { // forward takes the first ones of the gradient's buffers
+    auto compute = [&] { // forward uses the first ones of the gradient's buffers
       attention.compute(AttentionKind::Forward, forward, buffers.data());
       attention.compute(AttentionKind::Gradient, gradient, buffers.data());
     };
@@ -111,7 +112,7 @@ protected:
     return std::any_of(space, end, [](char byte) { return byte != 0x77; });
   }
 
-  /// Records what `work` does, and does it after `clear`.
+  /// Records `work`, and replays it after `clear`.
   template <typename Work, typename Clear> void replay(const Work &work, const Clear &clear) {
     Graph graph = nullptr;
     GraphExec made = nullptr;

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// A thread of a block. It goes on in the next block: switching takes no system call.
+/// A thread of a block. It is reused for the next block: switching takes no system call.
 struct Fiber {
   enum class State { ready, atWarp, atBarrier, done };
   State state = State::ready;
@@ -21,7 +21,7 @@ struct Fiber {
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(1 << 16);
 };
 
-/// Runs the blocks of a launch, one after the other.
+/// Runs the blocks of a launch one after another.
 class Scheduler {
 public:
   using Kernel = void (*)(void *const *);
@@ -35,7 +35,7 @@ public:
       fibers.push_back(std::make_unique<Fiber>());
   }
 
-  /// False if some threads would wait for ever; they are given up.
+  /// Returns false if some threads would wait forever; these are given up.
   bool run(int64_t number) {
     block = number;
     for (size_t i = 0; i < count; ++i)
@@ -58,8 +58,8 @@ public:
     }
   }
 
-  int64_t block = 0, thread = 0; // that run
-  /// The running thread waits for those of its warp, or of its block.
+  int64_t block = 0, thread = 0; // the current ones
+  /// The current thread waits for those of its warp, or of its block.
   void stop(State state) {
     Fiber &fiber = *fibers[(size_t)thread];
     fiber.state = state;
@@ -86,7 +86,7 @@ private:
   }
   static void work();
 
-  /// Warps whose threads have all come to the same place go on, and so does a block. As on a GPU, threads that have
+  /// Resumes warps whose threads have all reached the same point, and likewise blocks. As on a GPU, threads that have
   /// ended do not take part.
   bool release() {
     bool any = releaseIf(0, count, State::atBarrier);
@@ -122,7 +122,7 @@ void Scheduler::work() {
   }
 }
 
-/// Of a launch whose threads do not wait for each other.
+/// For a launch whose threads do not wait for each other.
 thread_local int64_t aloneBlock = 0, aloneThread = 0;
 thread_local bool alone = false;
 } // namespace

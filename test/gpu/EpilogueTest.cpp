@@ -1,4 +1,4 @@
-// Products with epilogues as the runtime asks cuBLASLt for them, on the GPU that is not there (fake/), beside their
+// GEMMs with epilogues as the runtime requests them from cuBLASLt, on the fake GPU (fake/), compared with their
 // definition.
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Driver.h"

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// What an intrinsic of GPUs, or a function of libdevice, is here.
+/// The replacement of an intrinsic of GPUs or of a function of libdevice.
 std::string replacementOf(llvm::StringRef name) {
   static const std::map<std::string, std::string> names = {
       {"llvm.nvvm.read.ptx.sreg.tid.x", "emulated_thread"},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans of attention by the cuDNN that is installed, for GPUs that are described to it and not there.
+"""Plans of attention by the installed cuDNN, for described GPUs that are not present.
 
     attention_plans.py --build DIR
 
@@ -15,7 +15,7 @@ import sys
 
 
 def folders():
-    """Where libraries of CUDA may be."""
+    """Folders that may contain libraries of CUDA."""
     yield from (pathlib.Path(word) for word in os.environ.get("LD_LIBRARY_PATH", "").split(":") if word)
     homes = [pathlib.Path(os.environ["CUDA_HOME"])] if "CUDA_HOME" in os.environ else []
     for home in homes + sorted(pathlib.Path("/usr/local").glob("cuda*")):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the test models with programs for GPUs where no GPU is: kernels run on this processor, thread by thread, under a driver,
-a cuBLASLt, a cuDNN and an NCCL that record and compute plainly (fake/). Losses are compared with PyTorch's.
+"""Trains the test models with programs for GPUs without a GPU: kernels run on this processor, thread by thread, under a driver,
+a cuBLASLt, a cuDNN and an NCCL that log calls and compute plainly (fake/). Losses are compared with PyTorch's.
 
     emulated.py --build DIR [--all] [--only WORD]
 
@@ -62,7 +62,7 @@ class Tests:
         self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
 
     def losses(self, words, gpus):
-        """Every case of check.py in one way, on a host of so many GPUs: ranks that share one exchange data through the host's
+        """Every case of check.py in one way, on a host with `gpus` GPUs: ranks that share one exchange data through the host's
         memory, others by NCCL."""
         python = self.build / "test/venv/bin/python"
         command = [python, MODELS / "check.py", "--divisi", HERE / "emulated_divisi.py", "--run-args=--device cuda"]
@@ -102,7 +102,8 @@ class Tests:
         first, final = calls.index("capture"), max(i for i, c in enumerate(calls) if c.startswith("replay"))
         if any(c.startswith("allocate") for c in calls[first:final]):
             return "memory is allocated after the first step"
-        # Steps that report accuracy run what the others do not: 8 steps are two kinds, each run once before it is recorded.
+        # Steps that report accuracy run additional calls: 8 steps are of two kinds, and each kind runs once before it
+        # is recorded.
         if kinds["capture"] > 2 or kinds["replay"] < 6:
             return f"{kinds['capture']} captures, {kinds['replay']} replays in 8 steps"
         if kinds["allocate"] != kinds["free"]:
@@ -133,8 +134,8 @@ class Tests:
         return ""
 
     def epilogues(self, precision, tolerance):
-        """Products compute what follows them: every epilogue of cuBLASLt is asked for, on the GPU as on the CPU losses and norms are those
-        of a program in 32 bits, and without them nothing is."""
+        """Epilogue fusion: every epilogue of cuBLASLt is used, losses and norms on the GPU and on the CPU are those of a program in 32
+        bits, and with fusion disabled no epilogue is used."""
         with tempfile.TemporaryDirectory() as folder:
             words = []
             for name, columns, seed in (("x", 40, 1), ("y", 8, 2)):
@@ -166,8 +167,8 @@ class Tests:
             except RuntimeError as error:
                 return str(error)
             codes, without = (set(re.findall(r"matmul .* epilogue (\d+)", pathlib.Path(p).read_text())) for p in (log, f"{log}.without"))
-        # In cublasLtEpilogue_t: a bias; relu and gelu with a bias and what the gradient needs; their gradients and that of the bias;
-        # a bias's from either operand.
+        # In cublasLtEpilogue_t: a bias; relu and gelu with a bias and the values for the gradient; their gradients and that of the bias;
+        # a bias's gradient from either operand.
         if not codes >= {"4", "134", "164", "152", "208", "256", "512"} or without != {"1"}:
             return f"epilogues {sorted(map(int, codes))}, without {sorted(map(int, without))}"
         if wanted[28] > 0.6 * wanted[0]:  # of the same batch
@@ -180,7 +181,7 @@ class Tests:
         return ""
 
     def lost(self, how):
-        """Rank 0 waits for ever in a collective, because rank 1 is killed or fails, or with an error of NCCL. All ranks end, and rank
+        """Rank 0 waits forever in a collective, because rank 1 is killed or fails, or there is an error of NCCL. All ranks end, and rank
         0 names the step and the collective."""
         with tempfile.TemporaryDirectory() as folder:
             port = launch.free_port()
@@ -205,7 +206,7 @@ class Tests:
             said = []
             for rank, process in enumerate(ranks):
                 if rank == 1 and how == "error":
-                    process.kill()  # (it is in the midst of this NCCL's next collective)
+                    process.kill()  # it is in this NCCL's next collective
                 try:
                     said.append(process.communicate(timeout=20)[1].strip())
                 except subprocess.TimeoutExpired:
@@ -221,7 +222,7 @@ class Tests:
         return "" if good and ranks[0].returncode == 1 else f"exit {ranks[0].returncode}: {said}"
 
     def refusals(self):
-        """What is missing is said, and by which exit code."""
+        """Errors for missing libraries and devices, and their exit codes."""
         with tempfile.TemporaryDirectory() as folder:
             command = [*self.program(folder), "--steps", "1", "--device", "cuda"]
             cases = {

@@ -10,5 +10,5 @@ def free_port():
 
 
 def variables(rank, size, port):
-    """What a launcher tells a rank."""
+    """The environment variables that a launcher sets for a rank."""
     return {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepares a folder that `run.py` takes to a machine with a GPU, where nothing is built.
+"""Prepares a folder for `run.py` on a machine with a GPU, where nothing is built.
 
     pack.py --build DIR OUT [--exports FOLDER]
 
@@ -92,7 +92,7 @@ def pack_kernels(build, out):
 
 
 def compress(out):
-    """Programs as NAME.xz: many are alike, but none is small."""
+    """Programs as NAME.xz: they are large but similar."""
     for program in [p for p in out.rglob("*") if p.is_file() and p.read_bytes()[:4] == b"\x7fELF"]:
         program.with_name(program.name + ".xz").write_bytes(lzma.compress(program.read_bytes(), preset=4))
         program.unlink()

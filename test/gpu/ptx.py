@@ -19,7 +19,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 ARCHITECTURES = (80, 90, 100)
-OTHERS = (86, 87, 89, 103, 120)  # of one model
+OTHERS = (86, 87, 89, 103, 120)  # for one model only
 MOST_REGISTERS = 128  # of a thread: above, fewer than two blocks of 256 run at a time
 
 

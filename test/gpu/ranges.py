@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ranges that programs show a profiler: a tool in fake/ records them among what is asked of the driver, which does not compute.
+"""The ranges that programs show to a profiler: a tool in fake/ logs them among the calls of the driver, which does not compute.
 
     ranges.py --build DIR [--only WORD]
 
@@ -17,7 +17,7 @@ import tempfile
 import recorded
 
 TOOL = "libfake_nvtx.so.1"
-# Recorded when it is asked for, not when it is done as NCCL's.
+# Logged when requested, unlike NCCL's work, which is logged when done.
 WORK = ("launch", "matmul", "conv", "operations", "copy", "capture", "graph", "replay")
 # Models, ranks and flags of the compiler.
 WAYS = [
@@ -63,7 +63,7 @@ class Ranges:
 
 
 def check_layers(model, ranges):
-    """Each product of matrices is in a range with the name of one of the model's nodes."""
+    """Each GEMM is in a range with the name of one of the model's nodes."""
     nodes = (recorded.MODELS / model / "model.onnx").read_bytes()
     products = [name for task in ranges.tasks for line, name in task["work"] if line.startswith(("matmul", "conv"))]
     strange = [name for name in products if name.split()[0].encode() not in nodes]
@@ -73,12 +73,12 @@ def check_layers(model, ranges):
 
 
 def listed(calls):
-    """Without those of metrics, which have the names of kernels and services."""
+    """Without the calls for metrics, which have the names of kernels and services."""
     return [call for call in calls if not re.fullmatch(r"kernel\d+|divisi_\w+", call)]
 
 
 def check_names(plain, traced, events, microbatches):
-    """Where calls are made one by one, they have the names that --trace tells: in the first step, and in all steps of a trace."""
+    """If calls are made one by one, they have the names of --trace: in the first step, and in all steps of a trace."""
     computed = [event for event in events if event["tid"] == "compute"]
     names = [event["name"] for event in computed]
     if not names or plain.calls()[: len(names)] != names:
@@ -122,7 +122,7 @@ def run(build, model, ranks, way):
 
 
 def without(build):
-    """A tool that is not there, or is none, is a warning; without the variable nothing is loaded."""
+    """A missing or invalid tool is a warning; without the variable nothing is loaded."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "mlp"
         if wrong := recorded.compile_model(build, "mlp", 1, "", program):
@@ -142,7 +142,7 @@ def without(build):
 
 
 def processor(build):
-    """A program that computes on the processor shows the same."""
+    """A program that computes on the processor shows the same ranges."""
     with tempfile.TemporaryDirectory() as folder:
         program, log = pathlib.Path(folder) / "mlp", pathlib.Path(folder) / "calls"
         if wrong := recorded.compile_model(build, "mlp", 1, "--target cpu", program):

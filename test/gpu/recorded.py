@@ -37,7 +37,7 @@ WAYS = {
 
 
 def start(command, ranks, environment, log):
-    """What went wrong with a program on so many GPUs; empty: nothing."""
+    """The errors of a program on several GPUs; "" if there are none."""
     port, processes = launch.free_port(), []
     for rank in range(ranks):
         own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "OMP_NUM_THREADS": "1"}
@@ -63,7 +63,7 @@ def check_memory(calls):
 
 
 def check_graphs(calls):
-    """A step that exchanges nothing with the host is recorded, and replayed each later time."""
+    """A step that exchanges nothing with the host is recorded, and replayed from then on."""
     count = collections.Counter(call.split()[0] for call in calls)
     if (count["capture"] == 0 or count["replay"] < STEPS - 2 * 2):  # two kinds of steps: with and without accuracy
         return f"{count['capture']} captures, {count['replay']} replays"
@@ -94,13 +94,13 @@ def check_collectives(ranks):
 
 
 def environment_of(build):
-    """Where programs find the libraries of fake/."""
+    """The environment in which programs find the libraries of fake/."""
     environment = dict(os.environ, LD_LIBRARY_PATH=str(build / "test/gpu/fake"))
     return {name: value for name, value in environment.items() if not name.startswith(("OMPI_", "PMI"))}
 
 
 def compile_model(build, model, ranks, way, program):
-    """What went wrong with compiling; empty: nothing."""
+    """The errors of a compilation; "" if there are none."""
     reference = json.loads((MODELS / model / "reference.json").read_text())
     loss = reference.get("loss")
     flags = ["--loss", loss["kind"], "--label", loss["label"]] if loss else []
@@ -113,13 +113,13 @@ def compile_model(build, model, ranks, way, program):
 
 
 def words_of(program, model):
-    """What trains a program for some steps."""
+    """The arguments with which a program trains for some steps."""
     data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
     return [str(program), *data, "--steps", str(STEPS), "--no-shuffle", "--device", "cuda"]
 
 
 def calls_of(log, ranks):
-    """What each rank has recorded."""
+    """The logged calls of each rank."""
     logs = [pathlib.Path(f"{log}.{rank}") for rank in range(ranks)] if ranks > 1 else [log]
     return [path.read_text().splitlines() for path in logs]
 

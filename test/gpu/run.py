@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs what pack.py packed, on a machine with a GPU. Builds nothing.
+"""Runs the programs of pack.py on a machine with a GPU. Builds nothing.
 
     run.py [--out RESULT.json] [--part parity|precision|ranks|host|kernels|speed] [--autotune]
 
 Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Precision: the same in bf16 (2 %). Ranks: two processes on
 the GPUs there are, if there is an mpirun; on one GPU a second time with NCCL between them (NCCL_HOSTID). Host: a step of a model whose
 kernels take next to nothing. Kernels: bytes that the large kernels of two programs move in a second, beside a copy by PyTorch. Speed:
-steps of GPT-2 small, BERT base, ResNet-50 and an MLP, with and without epilogues of products, beside PyTorch eager and torch.compile
+steps of GPT-2 small, BERT base, ResNet-50 and an MLP, with and without epilogue fusion, beside PyTorch eager and torch.compile
 with autocast, channels_last and fused optimizers on the same GPU, in turn, three rounds (--autotune: torch.compile's max-autotune, which
 takes minutes). One JSON, one table; exit code 1 if parity or precision fails. What could not be run is listed as such.
 """
@@ -31,7 +31,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE, BF16_TOLERANCE, ROUNDS, STEPS = 1e-3, 0.02, 3, 30
-LARGE = 100_000_000  # bytes of a kernel whose speed is its memory's
+LARGE = 100_000_000  # bytes of a kernel that is limited by memory bandwidth
 # One PyTorch run: milliseconds of each step after some to warm up.
 TORCH = """
 import contextlib, json, sys, time
@@ -107,7 +107,7 @@ def losses_of(rows):
 
 
 def train(program, data, steps, environment, work, before=(), more=()):
-    """(the log's rows, what went wrong)."""
+    """(the log's lines, error)."""
     log = work / f"log{time.monotonic_ns()}.jsonl"
     words = [w for f in sorted(data.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
     command = [*before, unpacked(program, work), *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]

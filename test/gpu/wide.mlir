@@ -1,4 +1,4 @@
-// Layers whose products have every epilogue: relu of 128 columns, the tanh approximation of gelu, none; weights that lie both ways.
+// Layers whose matmuls have every epilogue: relu of 128 columns, the tanh approximation of gelu, none; weights of both layouts.
 // RUN: divisi compile %s --target cuda --precision bf16 --emit exec | FileCheck %s
 
 // Relu, gelu, relu, a bias; then backwards the bias's gradient from either operand, and those of the activations.

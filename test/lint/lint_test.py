@@ -188,9 +188,26 @@ def G_AddOp : Op<G, "add"> {
         self.assertEqual(self.findings({"test/Read.h": bad}), [])
 
     def test_words(self):
-        self.assert_bad(self.findings({"docs/plans.md": "\nIt is Computed again.\n"}), "docs/plans.md", 2)
-        self.assert_bad(self.findings({"tools/divisi/Plan.cpp": 'help("a grid of devices")\n'}), "tools/divisi/Plan.cpp", 1)
-        self.assertEqual(self.findings({"docs/decisions.md": "computed again\n", "passes/A.cpp": "// computed again\n"}), [])
+        for path, text in (
+            ("docs/plans.md", "It is Computed again."),
+            ("tools/divisi/Plan.cpp", 'help("a grid of devices")'),
+            ("passes/A.cpp", "// Computes all parts again: so it says"),
+            ("test/a.mlir", "// Kept for the backward part."),
+            ("runtime/comm/a.h", "/// Sends so many bytes."),
+            ("runtime/comm/b.h", "  /// It sends so\n  /// many bytes."),
+        ):
+            with self.subTest(path=path):
+                self.assert_bad(self.findings({path: f"\n{text}\n"}), path, 2)
+        self.assertEqual(self.findings({"docs/decisions.md": "computed again\n", "passes/A.cpp": "// recomputed\n"}), [])
+
+    def test_accepted_words(self):
+        table = "# why\n\npasses/A.cpp | so many registers that | a comparison\n"
+        files = {lint.WORDS: table, "passes/A.cpp": "// It uses so many registers that it waits.\n"}
+        self.assertEqual(self.findings(files), [])
+        self.assert_bad(self.findings({**files, "passes/B.cpp": files["passes/A.cpp"]}), "passes/B.cpp", 1)
+        self.assert_bad(self.findings({**files, "passes/A.cpp": "\n"}), lint.WORDS, 3, "warning")
+        bad = self.findings({**files, lint.WORDS: "passes/A.cpp | so many registers that |\n"})
+        self.assertEqual(bad, [(lint.WORDS, 1, "error"), ("passes/A.cpp", 1, "error")])
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def weights_of(seed=1):
 
 
 def write_model(path, dropout=0.0, activation="Tanh"):
-    """A perceptron whose linear layers are the nodes fc0, fc1, ... (With relu a value within rounding of its kink may part two runs.)"""
+    """A perceptron whose linear layers are the nodes fc0, fc1, ... (With relu, two runs may diverge at a value near its kink.)"""
     nodes, constants, value = [], [], "image"
     for i, (weight, bias) in enumerate(weights_of()):
         constants += [numpy_helper.from_array(weight, f"fc{i}.weight"), numpy_helper.from_array(bias, f"fc{i}.bias")]
@@ -111,10 +111,10 @@ class Reference:
         self.velocities = [[[np.zeros_like(x) for x in layer]] for layer in start]
 
     def weights(self, layer, minibatch, first, rate, backward):
-        """What a pass of a minibatch reads; `first`: the one that entered the empty pipeline first."""
+        """The weights that a pass of a minibatch reads; `first`: the minibatch that entered the empty pipeline first."""
         stage, kind = self.stage_of[layer], self.run.staleness
         lag = self.run.stages - 1 - stage
-        forward = max(first, minibatch - lag)  # updates that are done when the minibatch comes
+        forward = max(first, minibatch - lag)  # updates that are complete when the minibatch enters
         if kind == "stashed":
             version = forward
         elif kind == "vertical-sync":
@@ -128,7 +128,7 @@ class Reference:
         return [w - updates * rate * v for w, v in zip(chosen, self.velocities[layer][version])]
 
     def step(self, minibatch, first, rate, x, labels):
-        """The loss; then there is one more version."""
+        """The loss; afterwards there is one more version."""
         values = [x]
         last = len(SIZES) - 2
         for layer in range(last + 1):
@@ -155,7 +155,7 @@ class Reference:
         return -logs[rows, labels].mean()
 
     def losses(self, x, labels, rates):
-        """The pipeline runs empty at the end of every epoch."""
+        """The pipeline drains at the end of every epoch."""
         result = []
         for step, rate in enumerate(rates):
             batch = slice(step % BATCHES * BATCH, (step % BATCHES + 1) * BATCH)
@@ -198,7 +198,7 @@ class Tester:
         return bool(error < TOLERANCE < differs / 100), f"loss error {error:.1e} (synchronous training differs by {differs:.1e})"
 
     def reference_itself(self, folder):
-        """The reference with one stage is what a program for one device computes."""
+        """The reference with one stage computes the same as a program for one device."""
         rows = self.train(Run("latest", 0), folder)
         rates = [row["lr"] for row in rows if "step" in row]
         expected = Reference(Run("latest", 1)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
@@ -206,7 +206,7 @@ class Tester:
         return bool(error < TOLERANCE), f"loss error {error:.1e}"
 
     def dropout(self, folder):
-        """Random numbers are those of the minibatch: without learning they alone tell the steps of an epoch from those of the next."""
+        """Random numbers are those of the minibatch: without learning, only they distinguish the steps of an epoch from those of the next."""
         write_model(folder / "dropout.onnx", dropout=0.5)
         alone, piped = (self.losses(self.train(run, folder, folder / "dropout.onnx", lr=0, name=name))
                         for run, name in ((Run("latest", 0), "alone"), (Run("stashed", 4, cuts=(1, 2, 3)), "piped")))  # fmt: skip
@@ -215,7 +215,7 @@ class Tester:
         return bool(error < TOLERANCE and differ > 0.01), f"loss error {error:.1e}"
 
     def without_learning(self, name, folder):
-        """Forward passes, and what they leave in buffers."""
+        """Forward passes, and the buffers that they renew."""
         case, losses, weights = MODELS / name, [], []
         loss = ["--loss", "cross_entropy", "--label", "label"] if name == "mlp_no_loss" else []
         data = [f"--data={file.stem}={file}" for file in sorted((case / "data").glob("*.npy"))]
@@ -240,7 +240,7 @@ class Tester:
         return bool(same), "the same losses" if same else "other losses"
 
     def lines(self):
-        """A test here gives one result."""
+        """Each test has one result."""
         for what, test in self.tests():
             yield what, lambda folder, test=test: [test(folder)]
 

@@ -44,7 +44,7 @@ def check(divisi, case, way, folder):
     devices = WAYS[way][0]
     reference = json.loads((case / "reference.json").read_text()).get("loss")
     flags = way.split() + ["--optimizer", "adamw"] + (["--loss", reference["kind"], "--label", reference["label"]] if reference else [])
-    levels = LEVELS[LEVELS.index("dist"):] if "stage" in way else LEVELS  # (earlier dumps do not say what stages are)
+    levels = LEVELS[LEVELS.index("dist"):] if "stage" in way else LEVELS  # earlier dumps do not contain stages
     dumps = {}
     for level in levels:
         dumps[level] = folder / f"{level}.mlir"

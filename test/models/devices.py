@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The reference models on several devices: the losses of PyTorch, and weights that really are split.
+"""The reference models on several devices: the losses of PyTorch, and weights that are really sharded.
 
     devices.py --divisi PATH [--all]
 
@@ -33,7 +33,7 @@ def loss_flags(case):
 
 
 def split_weights(divisi, case, way):
-    """Parameters that the plan splits over the axis model."""
+    """Parameters that the plan shards along the axis model."""
     done = subprocess.run([divisi, "compile", str(case / "model.onnx"), *loss_flags(case), *way.split(), "--emit=plan"],
                           check=True, capture_output=True, text=True)
     shards = dict(re.findall(r"^(#\S+) = (#dist\.shard.*)$", done.stdout, re.MULTILINE))

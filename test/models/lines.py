@@ -25,7 +25,7 @@ def parser(description):
 
 
 def outcome(line):
-    """[(whether it is good, what to say)]: a test gives such pairs, the texts without its name."""
+    """[(passed, text)]: a test gives such pairs, without its name in the text."""
     what, test = line
     with tempfile.TemporaryDirectory() as folder:
         try:

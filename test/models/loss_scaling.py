@@ -4,7 +4,7 @@
     loss_scaling.py --divisi PATH
 
 LeNet's first gradients overflow at the first factor of 65,536: such steps change nothing but the factor, which they halve, on one
-device and on several. 2,000 finite steps in a row double it. Ends with `N passed, N failed`.
+device and on several. 2,000 consecutive finite steps double it. Ends with `N passed, N failed`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIRST, GROWS = 65536, 2000
-# All whose gradients stay finite, so that no step is skipped which PyTorch's fp32 does.
+# All models with finite gradients, so that no step is skipped that PyTorch's fp32 runs.
 CLOSE = "gpt_tiny,inception_tiny,llama_tiny,mlp,mlp_no_loss,moe_tiny,unet_tiny"
 # Small batches and batch norm amplify rounding: PyTorch's own fp16 ends as far from its fp32 (5.18 %, half_drift.py --fp16 resnet_tiny).
 DRIFTING, DRIFT = "resnet_tiny", 0.0518

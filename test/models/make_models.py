@@ -5,7 +5,7 @@
 
 <case>/model.onnx       weights inside, static shapes, training-mode graph, scalar output `loss`
 <case>/data/<name>.npy  one file per input: K*batch rows, consecutive rows are consecutive batches
-<case>/reference.json   what PyTorch does with it: losses of 12 steps, gradient and weight norms
+<case>/reference.json   results of PyTorch: losses of 12 steps, gradient and weight norms
 
 Needs torch, onnx, onnxscript, onnxruntime and numpy.
 """
@@ -25,7 +25,7 @@ warnings.filterwarnings("ignore")
 # ---------------------------------------------------------------- the machinery
 
 def perturb(model):
-    """No two tensors equal, none all zero: exporters may merge or drop such tensors."""
+    """No two tensors are equal, and none is all zero: exporters may merge or drop such tensors."""
     with torch.no_grad():
         for p in model.parameters():
             if p.dim() <= 1:
@@ -134,7 +134,7 @@ def verify(m, model, data, batch, loss_of, loss_in):
         assert all(d.HasField("dim_value") for d in v.type.tensor_type.shape.dim), f"{v.name} not static"
     feeds = [{i.name: data[i.name][k * batch:(k + 1) * batch] for i in m.graph.input} for k in range(K)]
     worst = 0.0
-    for move in (0.0, 0.1):            # also with other weights: nothing of them may be baked in elsewhere
+    for move in (0.0, 0.1):            # also with other weights: none may be constants elsewhere in the file
         moved, other = copy.deepcopy(model).train(), onnx.ModelProto()
         other.CopyFrom(m)
         with torch.no_grad():

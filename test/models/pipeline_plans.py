@@ -1,4 +1,4 @@
-"""Cases of plans.py about pipelines: when they are chosen, what they need, and that none by hand is better."""
+"""Cases of plans.py about pipelines: when they are chosen, what they need, and that no hand-written one is better."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ from planner import GB, HAND_PLANS, HERE, NVLINK, told  # noqa: E402
 
 
 def pipelines_never_worse(p):
-    """By the simulator, against pipelines by hand: plan files, with cuts that the compiler chooses and with ones at equal numbers of nodes."""
+    """Compares, by the simulator, with hand-written pipelines: plan files with the compiler's cuts and with cuts at equal numbers of nodes."""
     shapes = ["stage=2", "stage=4", "stage=2,data=2", "stage=2,model=2"]
     schedules = ["1f1b", "gpipe", "zb-h1", "interleaved --chunks 2", "naive"]
     file = p.folder / "hand.mlir"
@@ -42,7 +42,7 @@ def pipelines_never_worse(p):
 
 
 def pipelines_when_memory_is_short(p):
-    """Where no plan of the whole batch fits, parts are computed again; without that, a pipeline is chosen that fits."""
+    """If no plan of the whole batch fits, segments are recomputed; without rematerialization, a pipeline is chosen that fits."""
     words = [p.graph("gpt --layers 4 --hidden 256 --heads 4 --vocab 4096 --seq 128"), "--dim", "batch=256", "--cluster"]
     roomy = json.loads(p.run("plan", *words, p.cluster(NVLINK), "--pipelines", "--json").stdout)
     least = min(plan["memory"]["total"] for plan in roomy["plans"])
@@ -60,7 +60,7 @@ def pipelines_when_memory_is_short(p):
 
 
 def pipelines_where_faster(p):
-    """Across a slow network compile chooses a pipeline by itself; inside a machine, where splits are cheap, none."""
+    """Across a slow network compile chooses a pipeline by itself; inside a machine, where sharding is cheap, it does not."""
     model = p.graph("gpt --layers 8 --hidden 2048 --heads 16 --vocab 1024 --seq 1024")
     for cluster, piped in (p.cluster(("nvlink", 4, "370GB/s", "2us"), ("ethernet", 2, "10Gb/s", "30us"), device="h100"), True), ("8xh100", False):
         words = [model, "--cluster", cluster, "--dim", "batch=64"]
@@ -88,7 +88,7 @@ def pipelines_given_back(p):
 
 
 def parts_of_pipelines(p):
-    """Where a pipeline needs some of its parts computed again, it is not all of them."""
+    """If a pipeline must recompute some segments, it does not recompute all of them."""
     words = ["plan", p.graph("gpt --layers 8 --hidden 512 --heads 8 --vocab 4096 --seq 512"), "--dim", "batch=64", "--pipelines", "--json"]
 
     def best(memory, *flags):
@@ -133,7 +133,7 @@ def stages_that_differ(p):
 
 
 def pipelines_of_other_microbatches(p):
-    """What splits microbatches of one size need not split those of another: such plans are left out."""
+    """A plan for microbatches of one size may be invalid for those of another: such plans are left out."""
     model = p.graph("gpt --layers 1 --hidden 8192 --heads 64 --vocab 512 --seq 1024")
     words = ["plan", model, "--cluster", "8x8xh100", "--dim", "batch=64", "--pipelines", "--json"]
     pipelines = json.loads(p.run(*words, codes=(0, 3)).stdout)["pipelines"]

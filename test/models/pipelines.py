@@ -8,7 +8,7 @@ of each microbatch, so that models with it are compared with one device and the 
 one batch, on batches that repeat their first microbatch. Then: checkpoints that go from a pipeline to one device and back, and
 the bytes sent on repeated runs. --all: each schedule on each shape of 2, 4 and 8 devices instead. --draws: random programs for
 2, 4 and 8 devices instead (--ways: after all of the above), each with the losses of the same program for one device; needs the
-package onnx. --only runs the lines that have the text, --jobs so many of them at a time. A way that does not divide a model's
+package onnx. --only runs the lines that contain the text, --jobs N of them at a time. A way that does not divide a model's
 batch, or has more stages than the model has nodes, and a draw that the compiler says cannot be, is skipped and counts as nothing;
 if more than half of the draws are, that is a failure. Ends with `N passed, N failed`.
 """
@@ -37,7 +37,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def devices_of(axes, stage_axes):
-    """Of a mesh {axis: size} whose stages have all axes, or those of a list that --stage-axes says."""
+    """The number of devices of a mesh {axis: size} whose stages have all axes, or those of the list --stage-axes."""
     if not stage_axes:
         return math.prod(axes.values())
     return sum(math.prod(axes[axis] for axis in stage.split("+") if axis != "none") for stage in stage_axes[0].split(","))
@@ -93,7 +93,7 @@ PIPELINE = Way("--mesh stage=2 --microbatches 2")
 CHECKPOINTS = [pair for alone in (Way("--microbatches 2"), Way()) for pair in ((PIPELINE, alone), (alone, PIPELINE))]
 COUNTED = ("inception_tiny", Way("--mesh stage=2,data=2 --microbatches 2"))
 DRAWN_STEPS = 6
-# Wrong flags; cuts that are no nodes of the imported model, or not as it orders them; what a schedule cannot have.
+# Wrong flags; cuts that are no nodes of the imported model, or in another order; conditions of a schedule.
 CANNOT_BE = re.compile(r"compile: exit 2:|cut: there is no node|cut: expected .* in their order|schedule \S+ needs microbatches in multiples")
 
 
@@ -159,7 +159,7 @@ class Tester:
         return next(run for run in self.cases[name]["runs"] if run["optimizer"]["name"] == optimizer)
 
     def what_it_does(self, case, name, folder, flags="", optimizer="sgd", steps=None):
-        """The run of a program for one device, as if it were a reference."""
+        """The run of a program for one device, in the form of a reference."""
         opt, run, ref = self.options(compile_args=flags), self.run(name, optimizer), self.cases[name]
         prog, log, weights = folder / "alone", folder / "alone.jsonl", folder / "alone.safetensors"
         wrong = check.build(case, ref, run["optimizer"], opt, prog)
@@ -171,7 +171,7 @@ class Tester:
                       "param_norms_after": {n: norms[n] for n in run["param_norms_after"]}}
 
     def one_device(self, name, folder, *how):
-        """What one device does: once for all lines that ask for it."""
+        """The run of one device, computed once for all lines that need it."""
         key = name, *how
         with self.lock:
             lock = self.locks.setdefault(key, threading.Lock())
@@ -204,7 +204,7 @@ class Tester:
         return check.check(case, self.cases[name], run, opt, folder, name)
 
     def checkpoint(self, first, second, folder):
-        """Some steps by one program, the rest by the other."""
+        """Some steps by one program, the remaining ones by the other."""
         name, optimizer, before, every = CHECKPOINTED
         run, ref = self.run(name, optimizer), self.cases[name]
         for i, (way, steps, more) in enumerate([(first, before, f"--every {every}"), (second, len(run["losses"]), "--resume")]):

@@ -42,7 +42,7 @@ def round_trips(p):
 
 
 def other_models(p):
-    """No plan of a reference model is taken for another one, or for other constants of the optimizer."""
+    """No plan of a reference model is accepted for another model, or for other constants of the optimizer."""
     file = p.folder / "plan.mlir"
     cases = sorted(f.parent for f in HERE.glob("*/reference.json"))
     for case, another in zip(cases, [*cases[1:], cases[0]]):

@@ -1,4 +1,4 @@
-"""The command line of `divisi` for plans, and what it says: for the cases of plans.py and pipeline_plans.py."""
+"""The command line of `divisi` for plans, and its output: for the cases of plans.py and pipeline_plans.py."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ HAND_PLANS = 20  # at least, of each model
 
 
 class Planner:
-    """The command line of `divisi`, and what it said."""
+    """The command line of `divisi`, and its output."""
 
     def __init__(self, divisi, folder):
         self.divisi, self.folder, self.models = divisi, pathlib.Path(folder), {}
@@ -54,7 +54,7 @@ class Planner:
 
 
     def quick(self):
-        """Four devices so quick to start kernels and messages that small models are worth splitting."""
+        """Four devices that start kernels and messages so quickly that sharding small models pays."""
         return self.cluster(("link", 4, "370GB/s", "0.1us"), device="h100", launch="0.1us")
 
 

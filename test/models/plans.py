@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the planner must answer: cases whose best plan is known beforehand.
+"""Answers of the planner: cases whose best plan is known beforehand.
 
     plans.py --divisi PATH [--only WORD]
 
-Drives `divisi plan`, `divisi explain` and `divisi compile --emit`: forms that the field knows (ZeRO, column and row, data,
-operator and expert parallelism) where they are right; never worse than strategies and plans written by hand; the same bytes
+Drives `divisi plan`, `divisi explain` and `divisi compile --emit`: well-known parallelisms (ZeRO, column and row, data,
+operator and expert parallelism) where they are best; never worse than strategies and hand-written plans; the same bytes
 for the same input; a plan given back; models without their weights; nothing that fits. Trains nothing. Needs the
 packages in ../requirements.txt. --only runs the cases whose name has the word. Ends with `N passed, N failed`.
 """
@@ -28,7 +28,8 @@ from planner import GB, HAND_PLANS, HERE, NVLINK, Planner, told  # noqa: E402
 PCIE = ("pcie", 8, "20GB/s", "5us")
 ETHERNET = ("ethernet", 8, "25Gb/s", "20us")
 BETWEEN = ("ethernet", 2, "100Gb/s", "10us")  # two machines of eight
-# Weights over the axis of a mesh, one after the other: outputs (the first dimension of ONNX's Gemm) or inputs.
+# Shardings of weights along the axis of a mesh, one after another: outputs (the first dimension of ONNX's Gemm) or
+# inputs.
 PATTERNS = {
     "outputs": lambda i, axis: [axis, "_"],
     "inputs": lambda i, axis: ["_", axis],
@@ -55,12 +56,12 @@ def shardings(report):
 
 
 def splits(report, name):
-    """The dimensions in which a parameter is split."""
+    """The dimensions along which a parameter is sharded."""
     return [i for i, axes in enumerate(shardings(report)[name]) if axes]
 
 
 def crossing(mesh, inside):
-    """The axes of a mesh whose groups leave a machine of so many devices: the last axis is the innermost."""
+    """The axes of a mesh whose groups extend beyond a machine of `inside` devices: the last axis is the innermost."""
     result, stride = set(), 1
     for axis, size in reversed([part.split("=") for part in mesh.split(",")]):
         stride *= int(size)
@@ -70,7 +71,7 @@ def crossing(mesh, inside):
 
 
 def zero_when_memory_is_short(p):
-    """An optimizer state that does not fit replicated beside a large batch is split; first it alone, then the parameters."""
+    """An optimizer state that does not fit replicated beside a large batch is sharded; first it alone, then also the parameters."""
     model = p.graph("mlp --layers 8 --hidden 4096 --inputs 4096 --classes 1000")
     words = [model, "--dim", "batch=65536", "--optimizer", "adamw", "--cluster"]
     roomy = p.plans(*words, p.cluster(PCIE))
@@ -86,7 +87,7 @@ def zero_when_memory_is_short(p):
 
 
 def zero_for_gpt2(p):
-    """The same for GPT-2 small; tokens are split, too, so that other forms come beside it."""
+    """The same for GPT-2 small; tokens are sharded, too, so that other parallelisms are used beside it."""
     model = p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024")
     words = [model, "--dim", "batch=16", "--optimizer", "adamw", "--cluster", p.cluster(PCIE, memory="5GB")]
     plans = p.plans(*words)
@@ -96,7 +97,7 @@ def zero_for_gpt2(p):
 
 
 def columns_and_rows(p):
-    """A transformer layer inside a machine with NVLink: outputs first, inputs second, so that no activation is gathered whole."""
+    """A transformer layer inside a machine with NVLink: outputs first, inputs second, so that no activation is gathered."""
     model = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024")
     for words in ["--mesh", "model=8"], ["--mesh", "data=8"]:
         report = p.explain(model, "--cluster", "8xh100", "--dim", "batch=1", *words)
@@ -115,7 +116,7 @@ def columns_and_rows(p):
 
 
 def wide_layers(p):
-    """Weights of a GB each and a few rows: whoever moves the weights loses."""
+    """Weights of a GB each and a few rows: plans that gather the weights are slower."""
     model = p.graph("mlp --layers 4 --hidden 16384")
     cluster = p.cluster(ETHERNET)
     for batch in 1, 2, 4, 8:
@@ -129,7 +130,7 @@ def wide_layers(p):
 
 
 def convolutions(p):
-    """Small weights under large images: data parallelism; a split of the last layers' weights inside of it may gain a little."""
+    """Small weights and large images: data parallelism; sharding the last layers' weights inside of it may gain a little."""
     model = p.graph("wide-resnet --depth 26 --width 1 --channels 64")
     for cluster in "8xv100", p.cluster(PCIE):
         plans = p.plans(model, "--cluster", cluster, "--dim", "batch=256")
@@ -145,7 +146,7 @@ def convolutions(p):
 
 
 def slow_network_between(p):
-    """Two machines of eight: parameters are split inside of them, the batch across."""
+    """Two machines of eight: parameters are sharded inside of them, the batch across."""
     for words, batch in [("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024", 64),
                          ("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", 64)]:
         model, cluster = p.graph(words, "sparse"), p.cluster(NVLINK, BETWEEN, device="h100")
@@ -156,7 +157,7 @@ def slow_network_between(p):
         yield f"{words}: all machines work", bool(outside), told(best)
         torn = [name for name, dims in shardings(report).items() if outside & set(itertools.chain(*dims))]
         yield "  no parameter is split across machines", not torn, ", ".join(torn)
-        text = p.run("compile", *flags, "--mesh", best["mesh"], "--emit", "plan").stdout  # (and no pipeline)
+        text = p.run("compile", *flags, "--mesh", best["mesh"], "--emit", "plan").stdout  # and no pipeline
         idx = re.search(r'dist\.place "idx" : tensor<([^,>]*),? ?(?:#dist\.shard<([^>]*)>)?', text)
         split = set(re.findall(r'"(\w+)"', (idx[2] or "").split(",")[0])) if idx else set()
         yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
@@ -173,7 +174,7 @@ def slow_network_between(p):
 
 
 def fewer_devices(p):
-    """Pairs on a slow network: one pair is best, as the searches of each number of devices by itself say, too."""
+    """Pairs on a slow network: one pair is best, which the searches for each number of devices confirm."""
     words = [p.graph("mlp --layers 4 --hidden 2048"), "--dim", "batch=4096"]
     for between, best in ("1Gb/s", 2), ("3000Gb/s", 8):
         cluster = p.cluster(("nvlink", 2, "370GB/s", "2us"), ("ethernet", 4, between, "10us"))
@@ -186,7 +187,7 @@ def fewer_devices(p):
 
 
 def tiny_models(p):
-    """Messages cost more than the work that they save."""
+    """Messages cost more time than they save."""
     for name in "mlp", "mlp_no_loss":
         for cluster in "cpu:2", "cpu:4", p.cluster(ETHERNET), p.cluster(NVLINK, BETWEEN):
             words = [HERE / name / "model.onnx", *loss_flags(HERE / name), "--cluster", cluster]
@@ -195,7 +196,7 @@ def tiny_models(p):
 
 
 def experts(p):
-    """Where all_to_all is cheap, tokens travel to the experts."""
+    """If all_to_all is cheap, tokens are sent to the experts."""
     model = p.graph("moe --layers 4 --hidden 1024 --heads 16 --vocab 32000 --seq 1024 --experts 8")
     for batch in 16, 64:
         report = p.explain(model, "--cluster", "8xh100", "--dim", f"batch={batch}")
@@ -211,7 +212,7 @@ def experts(p):
 
 
 def other_batches(p):
-    """What explain says of other batches is what plan says of them."""
+    """The figures of explain for other batches are those of plan."""
     words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 32000 --seq 512"), "--cluster", "8xh100"]
     report = p.explain(*words, "--dim", "batch=64")
     chosen = lambda plan: (plan["mesh"], plan["parallelism"])
@@ -244,7 +245,7 @@ def hand_plans(matrices, inputs):
 
 
 def never_worse(p):
-    """By its own cost, against the strategies and against plans by hand: pins that a strategy, or a search, completes."""
+    """By its own cost, compared with the strategies and with hand-written plans: pins that a strategy, or a search, completes."""
     for case in sorted(f.parent for f in HERE.glob("*/reference.json")):
         inputs = json.loads((case / "reference.json").read_text())["inputs"]
         for cluster in "cpu:4", p.quick():
@@ -291,7 +292,7 @@ def bounds(p):
 
 
 def same_bytes(p):
-    """The same input twice."""
+    """The same input twice gives the same bytes."""
     gpt, html = HERE / "gpt_tiny/model.onnx", p.folder / "why.html"
     for words in (["plan", gpt, "--cluster", "8xh100"], ["plan", gpt, "--cluster", "cpu:4", "--json"],
                   ["explain", gpt, "--cluster", "2x8xh100"], ["explain", gpt, "--cluster", "cpu:4", "--json"],
@@ -311,7 +312,7 @@ def same_bytes(p):
 
 
 def weights_missing(p):
-    """Neither command needs external data; with them the answer is the same."""
+    """Neither command needs external data; with it the answer is the same."""
     words = "gpt --layers 2 --hidden 256 --heads 4 --vocab 512 --seq 64"
     answers = [p.run(command, p.graph(words, weights), "--cluster", "8xh100", "--dim", "batch=8", "--json").stdout
                for command in ("plan", "explain") for weights in ("none", "random")]
@@ -322,7 +323,7 @@ def weights_missing(p):
 
 
 def nothing_fits(p):
-    """Exit code 3, and still all the figures."""
+    """Exit code 3, and all figures."""
     model = p.graph("gpt --layers 4 --hidden 4096 --heads 32 --vocab 51200 --seq 1024")
     words = [model, "--cluster", p.cluster(NVLINK, memory="1GB"), "--dim", "batch=8"]
     for command in "plan", "explain":
@@ -333,7 +334,7 @@ def nothing_fits(p):
         yield f"{command}: what needs least comes first", needs[0] == min(needs), f"{needs[0] / GB:.3g} GB"
         done = p.run(command, *words, codes=(3,))
         yield f"{command}: the text says so", "(does not fit)" in done.stdout, ""
-    # Between what fp32 and bf16 need the precision is suggested, and helps.
+    # With a memory between the needs of fp32 and bf16, the precision is suggested, and helps.
     words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 512 --seq 1024"), "--dim", "batch=16", "--mesh", "data=2",
              "--remat", "none", "--cluster"]
     wide, narrow = (min(plan["memory"]["total"] for plan in p.plans(*words, p.cluster(NVLINK), *more))
@@ -346,7 +347,7 @@ def nothing_fits(p):
 
 
 def plans_given_back(p):
-    """A plan file makes the module that the search made."""
+    """A plan file gives the module that the search gave."""
     quick = p.quick()
     for name, flags in [("gpt_tiny", ["--devices", "4"]), ("gpt_tiny", ["--devices", "2"]), ("gpt_tiny", ["--devices", "3"]),
                         ("llama_tiny", ["--devices", "4", "--optimizer", "adamw"]),
@@ -369,20 +370,20 @@ def plans_given_back(p):
 
 
 def laid_out(dump):
-    """Bytes that the compiler lays out: at most, and at least without the largest workspace of a library, which plans do not count."""
+    """Bytes that the compiler lays out: at most, and at least without the largest workspace of a library, which plans do not include."""
     arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
     return arena, arena - max((int(size) for size in re.findall(r"\) workspace .*tensor<(\d+)xi8>\)$", dump, re.MULTILINE)), default=0)
 
 
 def is_foreseen(expected, dump, tolerance):
-    """Whether a plan's memory is what is laid out; kernels for GPUs compute again and keep up to 15 % less."""
+    """Whether a plan's memory is what is laid out; GPU kernels recompute values, which saves up to 15 %."""
     most, least = laid_out(dump)
     return least * (1 - tolerance) <= expected <= most * (1 + max(tolerance, 0.15)), \
         f"{expected / 1e6:.1f} of {least / 1e6:.1f} to {most / 1e6:.1f} MB"
 
 
 def memory_foreseen(p):
-    """The memory that plans for GPUs are judged by is what the compiler then lays out, but for a workspace."""
+    """The memory that is predicted for plans for GPUs is what the compiler then lays out, except for a workspace."""
     small = p.graph("gpt --layers 12 --hidden 256 --heads 4 --vocab 512 --seq 256")
     large = p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024")
     wide = p.graph("wide-resnet --depth 50 --width 2 --channels 64")
@@ -394,7 +395,7 @@ def memory_foreseen(p):
             expected = p.plans(*flags, "--cluster", "h100")[0]["memory"]["total"]
             dump = p.run("compile", *flags, "--target", "cuda", "--emit", "exec").stdout
             yield f"{model.parent.name}, remat {remat}: within {tolerance:.0%}", *is_foreseen(expected, dump, tolerance)
-    # Pipelines, too: slots of microbatches, gradients, state, what is gathered once, and what one task needs.
+    # Pipelines, too: buffer slots, gradients, state, values that are gathered once, and what one task needs.
     file, words = p.folder / "memory.mlir", [small, "--dim", "batch=64"]
     for mesh, remat in itertools.product(["stage=4 --microbatches 16", "stage=4 --microbatches 8", "stage=2,data=2 --microbatches 4",
                                           "stage=2,model=2 --microbatches 4", "stage=2,data=2 --zero 3 --microbatches 16"], ["none", "all"]):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rematerialisation: PyTorch's losses with every part computed again, less memory, and a search that takes as many as it needs.
+"""Rematerialization: PyTorch's losses with every segment recomputed, less memory, and a search that recomputes as many as necessary.
 
     remat.py --divisi PATH
 
@@ -17,7 +17,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 MAKE_GRAPH = HERE.parent.parent / "examples/large-graphs/make_graph.py"
 GPT = "gpt --layers 12 --hidden 256 --heads 4 --vocab 512 --seq 256"
-# Ways to run all models: devices, words for the compiler, optimizer.
+# Ways to run all models: devices, flags of the compiler, optimizer.
 WAYS = [
     (1, "--remat all", "sgd,adamw"),
     (4, "--remat all --mesh data=2,model=2", "adamw"),
@@ -60,7 +60,7 @@ class Checks:
         return json.loads(done.stdout)["plans"]
 
     def memory(self, model):
-        """Each part saves what it keeps, less the value that crosses the cut before it."""
+        """Each segment saves what it keeps, minus the value that is live at the cut before it."""
         batch = ["--dim", "batch=8"]
         parts = len(re.findall("dist.remat", self.compiled(model, *batch, "--mesh", "data=2", "--remat", "all", emit="plan")))
         self.say("a layer of twelve is a part", 10 <= parts <= 24, f"{parts} parts")
@@ -76,7 +76,7 @@ class Checks:
         self.say("none is none", self.arena(model, *batch, "--remat", "none") == self.arena(model, *batch))
 
     def stages(self, model):
-        """Each stage of a pipeline keeps less of the microbatches that are under way."""
+        """Each stage of a pipeline keeps less of the microbatches in flight."""
         words = ["--dim", "batch=8", "--mesh", "stage=4", "--microbatches", "8", "--schedule"]
         for schedule in "1f1b", "gpipe":
             before, after = [[int(size) for size in re.search(r"exec\.arenas = array<i64: ([^>]*)>", text)[1].split(", ")]
@@ -85,7 +85,7 @@ class Checks:
                      f"{[a // 10**6 for a in before]} to {[a // 10**6 for a in after]} MB")
 
     def search(self, model):
-        """A device that is too small for the plan that keeps everything."""
+        """A device that is too small for the plan without rematerialization."""
         def cluster(memory):
             path = self.folder / f"{memory:.0f}.toml"
             path.write_text(f'[cluster]\nname = "small"\n[device]\npreset = "h100"\nmemory = "{memory:.0f}B"\n')

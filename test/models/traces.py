@@ -80,7 +80,7 @@ class Tester:
                 entry = event["args"]["task"], event["args"].get("microbatch", 0)
                 if not done or done[-1] != entry:
                     done.append(entry)
-            silent = [entry for entry in row if entry not in done]  # tasks without a call
+            silent = [entry for entry in row if entry not in done]  # tasks without calls
             good = done == [entry for entry in row if entry not in silent] and not any(dump.sends[task] for task, _ in silent)
             yield good, f"rank {rank}: order of tasks: {len(done)} runs"
             sends, planned = sum(event["cat"] == "send" for event in mine), sum(len(dump.sends[task]) for task, _ in row)

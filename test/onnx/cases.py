@@ -45,7 +45,7 @@ CONSTANT_INPUTS = {
 }
 CONSTANT_INPUTS |= {f"Reduce{kind}": [1] for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()}
 
-# What a .npy file can hold.
+# The types of .npy files.
 PLAIN_TYPES = {
     TensorProto.BOOL,
     TensorProto.INT8,
@@ -72,7 +72,7 @@ class Case:
     expanded: bool  # the operator is replaced by its function body
     rtol: float
     atol: float
-    skip: str = ""  # why it cannot be run; nothing below is set then
+    skip: str = ""  # why it cannot be run; the fields below are then not set
     opset: int = 0  # of the operator's domain
     model: onnx.ModelProto | None = None
     inputs: dict | None = None
@@ -89,7 +89,7 @@ class Case:
         return {"model": str(folder / "model.onnx"), "inputs": files, "outputs": str(folder / "outputs")}
 
     def difference(self, folder):
-        """What is wrong with the outputs that a run has left for `write(folder)`; empty when nothing is."""
+        """An error text for the outputs that a run has left for `write(folder)`; "" if they are right."""
         for name, want in self.outputs.items():
             path = folder / "outputs" / (name.replace("/", "_") + ".npy")
             if not path.exists():
@@ -102,7 +102,8 @@ class Case:
                 return f"{name}: shape {list(got.shape)}, expected {list(want.shape)}"
             if got.dtype != want.dtype:
                 return f"{name}: type {got.dtype}, expected {want.dtype}"
-            # The expected halves were rounded at every step; sums here are rounded once, and how depends on the processor.
+            # The expected halves were rounded at every step; sums here are rounded once, in a way that depends on the
+            # processor.
             rtol = max(self.rtol, 4 * np.finfo(np.float16).eps) if want.dtype == np.float16 else self.rtol
             try:
                 np.testing.assert_allclose(got, want, rtol=rtol, atol=self.atol)
@@ -123,7 +124,7 @@ def opset_of(model, domain):
 
 
 def array(value):
-    """The numpy value of what a test case holds."""
+    """The numpy value of a value in a test case."""
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
@@ -140,7 +141,7 @@ def why_not(model):
 
 
 def raise_opset(model):
-    """Declares OLDEST_OPSET where an older version of the main domain means the same."""
+    """Declares OLDEST_OPSET if an older version of the main domain has the same meaning."""
     entry = next((o for o in model.opset_import if is_main(o.domain)), None)
     if entry is None or entry.version >= OLDEST_OPSET:
         return

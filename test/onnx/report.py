@@ -1,4 +1,4 @@
-"""The lists that the repository keeps of the node tests, and the table of operators."""
+"""The lists of node tests in the repository, and the table of operators."""
 
 import collections
 import pathlib
@@ -33,7 +33,7 @@ def update_supported(errors, selected):
 
 
 def judge(cases, errors, everything):
-    """What fails the suite, as lines.
+    """The lines that make the suite fail.
 
     errors: {test: error or ""} of those that ran; everything: no filter was given.
     """
@@ -68,7 +68,7 @@ TITLE = "# ONNX operators"
 
 
 def page(old, table):
-    """A page with a new table: what people have written above its title stays."""
+    """A page with a new table: the text above its title is kept."""
     return old.partition(TITLE)[0] + table
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unit tests of report.py: what fails the suite, and what an update writes."""
+"""Unit tests of report.py: what makes the suite fail, and what an update writes."""
 
 import pathlib
 import tempfile

@@ -1,4 +1,4 @@
-"""Runs many graphs through `divisi run-graph --batch`, which may die on any of them."""
+"""Runs many graphs through `divisi run-graph --batch`, which may crash on any of them."""
 
 import concurrent.futures
 import json
@@ -70,7 +70,7 @@ def run_once(divisi, entries, work, timeout):
 
 
 def run_all(divisi, entries, timeout=TIMEOUT):
-    """Error text for every entry ("" when it ran), restarting the program behind a case that kills it."""
+    """Error text for every entry ("" if it ran); restarts the program after a case that crashes it."""
     results = [None] * len(entries)
     with tempfile.TemporaryDirectory() as work:
         while left := [k for k, r in enumerate(results) if r is None]:

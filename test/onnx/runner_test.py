@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unit tests of runner.py with a stand-in for the program that misbehaves as the model's name says."""
+"""Unit tests of runner.py with a fake program that misbehaves as the model's name says."""
 
 import pathlib
 import stat

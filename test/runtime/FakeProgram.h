@@ -16,10 +16,10 @@ extern const uint64_t fakeSkeletonBytes;
 void fakeTrain(DivisiContext *context, char *arena, char *slot, const char *constants);
 void fakeEvaluate(DivisiContext *context, char *arena, char *slot, const char *constants);
 DivisiProgram fakeProgram();
-/// A step of training without a context: what is not wanted is left out.
+/// A step of training without a context: values that are computed on demand are left out.
 void fakeTrainDirect(char *arena);
 
-/// Called before each step of training with the number of finished steps: for tests that end a program.
+/// Called before each step of training with the number of finished steps, for tests that end a program.
 extern void (*fakeHook)(int64_t step);
 
 } // namespace divisi::test

@@ -10,10 +10,10 @@
 
 namespace divisi::test {
 
-/// Keeps what a program prints and writes.
+/// Captures a program's output and files.
 class RunFixture : public testing::Test {
 protected:
-  /// The words of a command line; `@` stands for the test's folder.
+  /// The arguments of a command line; `@` stands for the test's folder.
   std::vector<std::string> wordsOf(const std::string &arguments) const {
     std::vector<std::string> words = {"line"};
     std::istringstream stream(arguments);
@@ -22,7 +22,7 @@ protected:
         word.replace(at, 1, folder.path.string());
     return words;
   }
-  /// What `start` returns for these words; its output is in `out` and `error`.
+  /// The result of `start` with these arguments; its output is in `out` and `error`.
   int captured(const std::vector<std::string> &words, const std::function<int(int, const char **)> &start) {
     std::vector<const char *> argv;
     for (const std::string &word : words)

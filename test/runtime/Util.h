@@ -19,7 +19,7 @@
 
 namespace divisi::test {
 
-/// A folder that goes away with the test.
+/// A folder that is removed after the test.
 class TemporaryFolder {
 public:
   TemporaryFolder() {
@@ -50,7 +50,7 @@ inline std::vector<std::string> linesOf(const std::string &text) {
   return lines;
 }
 
-/// What NumPy would write, version 1.
+/// The bytes that NumPy would write, version 1.
 inline std::string npyBytes(const std::string &descr, const runtime::Shape &shape, std::string_view data) {
   std::string tuple;
   for (int64_t size : shape)
@@ -64,8 +64,8 @@ inline std::string npyBytes(const std::string &descr, const runtime::Shape &shap
   return bytes + header + std::string(data);
 }
 
-/// A device of the test's own on which every write finds the disk full; empty if there cannot be one. Never the
-/// system's where a mistake of the code under test could replace it.
+/// A device of the test's own on which every write fails because the disk is full; empty if it cannot be created. It is
+/// never the system's device, which an error in the tested code could replace.
 inline std::string fullDevice(const TemporaryFolder &folder) {
   std::string path = folder / "full";
   if (mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 7)) == 0)
@@ -119,7 +119,7 @@ template <typename T> testing::AssertionResult succeeded(const runtime::Result<T
     return testing::AssertionSuccess();
   return testing::AssertionFailure() << result.status().message();
 }
-/// A failure whose message has these words.
+/// Checks that it is a failure whose message contains these words.
 template <typename T> testing::AssertionResult failsWith(const T &result, const std::string &words) {
   if (result.ok())
     return testing::AssertionFailure() << "it succeeded";

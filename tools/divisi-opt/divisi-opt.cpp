@@ -1,4 +1,4 @@
-// Runs single passes on IR, for tests and for looking: divisi-opt --help.
+// Runs single passes on IR, for tests and debugging: divisi-opt --help.
 #include "codegen/Kernels/Passes.h"
 #include "compiler/Pipeline.h"
 #include "passes/Identity/Passes.h"

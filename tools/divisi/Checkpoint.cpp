@@ -1,4 +1,4 @@
-// divisi checkpoint: what checkpoints of programs hold.
+// divisi checkpoint: lists, checks and exports the contents of checkpoints.
 #include "divisi/Commands.h"
 
 #include "runtime/checkpoint/Checkpoint.h"
@@ -18,7 +18,7 @@ struct ExportFlags {
   bool all = false;
 };
 
-/// The name of the checkpoint that was written: the newest that is sound, or the one that the folder is.
+/// Exports the newest valid checkpoint, or the one that the folder is; returns its name.
 Result<std::string> exportNewest(const ExportFlags &flags) {
   std::error_code error;
   if (std::filesystem::exists(flags.folder + "/manifest.json", error)) {

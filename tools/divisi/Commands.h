@@ -5,12 +5,12 @@
 
 namespace divisi::tools {
 
-/// Where this program and the runtime's library lie; set by main().
+/// The place of the runtime's library; set by main().
 struct Installation {
   std::string libraryFolder;
 };
 
-// One per subcommand: adds it with its flags; the callback sets `exitCode`.
+// One function for each subcommand: adds it with its flags. Its callback sets `exitCode`.
 void addCheckpoint(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, const Installation &installation, int &exitCode);
 void addPlan(CLI::App &app, int &exitCode);

@@ -42,7 +42,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
 
-/// Whether names can be in a manifest, which is JSON, and a file of weights.
+/// Checks that names are valid in a manifest, which is JSON, and in a file of weights.
 static LogicalResult checkNames(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>()) {
     for (BlockArgument argument : function.getArguments())
@@ -72,7 +72,7 @@ struct CompileFlags {
   bool hasTarget(llvm::StringRef name) const { return llvm::is_contained(targets, name); }
 };
 
-/// Fixed, so that a program does not depend on the machine that compiles it.
+/// Fixed, so that the program does not depend on the machine on which it is compiled.
 constexpr unsigned compileThreads = 2;
 
 class Compilation {
@@ -95,7 +95,7 @@ public:
                   "--microbatches");
     if (level >= Level::train && level <= Level::exec) // a dump
       checkSeal(*model.module);
-    bool placed = level == Level::exec; // a dump: who makes this level here checks what comes in
+    bool placed = level == Level::exec; // a dump with places: passes that create this level check their input
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module)) ||
                    failed(codegen::checkBatches(*model.module)) || failed(codegen::checkServices(*model.module))))
       return 1;
@@ -130,7 +130,7 @@ public:
             addPlanPipeline(pm, plan);
           })))
         return 1;
-      level = levelOf(*model.module); // a search may leave it on one device
+      level = levelOf(*model.module); // a search may choose one device
     }
     if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
       if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
@@ -169,13 +169,13 @@ private:
     return 1;
   }
 
-  /// What the training step depends on of the mesh: that of the flags, or of the plan file.
+  /// Sets the options of the training step that depend on the mesh of the flags or of the plan file.
   LogicalResult applyMesh(TrainOptions &train) {
     std::optional<dist::Mesh> mesh;
     train.splitProjections = !plan.cluster.empty();
     follow(microbatches, train);
     if (!plan.mesh.empty())
-      mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // (checked with the flags, here and below)
+      mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // checked with the flags, here and below
     if (!plan.file.empty()) {
       OwningOpRef<ModuleOp> file;
       dist::PlanOp text = planning::parsePlan(file, plan.file, &session.context);
@@ -195,7 +195,7 @@ private:
     return success();
   }
 
-  /// What the program's plan is made for: a training step of this hash.
+  /// The subject of the program's plan: a training step with this hash.
   planning::PlanSubject subjectOf(const std::string &hash) const { return {hash, plan.target}; }
 
   LogicalResult lower() {
@@ -227,9 +227,9 @@ private:
     return codegen::lowerToLlvm(*model.module, data, targets);
   }
 
-  /// Follows the best plan for the cluster, by measured times where there are some.
+  /// Applies the best plan for the cluster, by measured times if there are any.
   LogicalResult searchPlan() {
-    std::string hash; // of the module as a plan file will meet it again
+    std::string hash; // the module's hash when a plan file is read
     if (failed(session.run(addSimplify)))
       return failure();
     hash = planning::hashOfModel(*model.module);
@@ -261,7 +261,7 @@ private:
       llvm::errs()
           << "note: the program is for GPUs, the plan for CPUs: --cluster 4xh100 or a file says what GPUs there are\n";
     const bool free = options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any();
-    OwningOpRef<ModuleOp> whole; // as plan files of pipelines will meet it: ranking plans changes the module
+    OwningOpRef<ModuleOp> whole; // a copy for plan files of pipelines: ordering plans changes the module
     if (free)
       whole = model.module->clone();
     auto candidates = rankPlans(*model.module, cluster, options, *database);
@@ -287,7 +287,7 @@ private:
     return success();
   }
 
-  /// Pipelines, where they give the numbers that are asked for: batch norm's depend on the microbatches.
+  /// Searches pipelines if they compute the expected numbers: those of batch norm depend on the microbatches.
   FailureOr<std::vector<PipelineCandidate>> searchPipelines(const planning::Cluster &cluster) {
     if (hasBatchNorm && !flags.devices.request.microbatches) {
       fail("batch norm uses the statistics of each microbatch: say how many with --microbatches N");
@@ -313,7 +313,7 @@ private:
       if (failed(planning::applyCandidate(*model.module, best.plan, subjectOf(best.hash))))
         return failure();
     } else if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); }))) {
-      return failure(); // nothing is split: as if the plan had been given
+      return failure(); // nothing is sharded, as if the plan had been given
     }
     writePipeline(*model.module, best.options, subjectOf(best.hash));
     for (auto written : model.module->getOps<dist::PlanOp>())
@@ -321,9 +321,9 @@ private:
     return success();
   }
 
-  /// --microbatches auto for the stages of a mesh.
+  /// Chooses the number of microbatches for --microbatches auto and the stages of a mesh.
   LogicalResult chooseMicrobatches() {
-    auto mesh = llvm::expectedToOptional(planning::parseMesh(plan.mesh)); // (none: stages of one device)
+    auto mesh = llvm::expectedToOptional(planning::parseMesh(plan.mesh)); // null: each stage is one device
     auto data = mesh ? mesh->find("data") : std::nullopt;
     int64_t batch = batchOf(*model.module), devices = microbatches.stages / microbatches.chunks;
     int64_t count = microbatchesNear(batch, usualMicrobatchesPerStage * (double)devices,
@@ -338,7 +338,7 @@ private:
     return success();
   }
 
-  /// Completes flags with where stages begin, by nominal costs.
+  /// Adds the first nodes of the stages to the flags, by nominal costs.
   LogicalResult chooseCuts() {
     auto train = model.module->lookupSymbol<func::FuncOp>("train");
     auto parts = pipelining::StepParts::of(train);
@@ -354,7 +354,7 @@ private:
     return success();
   }
 
-  /// What the step should take on this machine, as far as profiles tell.
+  /// The expected time of a step on this machine, as far as profiles have measurements.
   FailureOr<Expectation> expect() {
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     if (!database)
@@ -371,7 +371,7 @@ private:
     return expectStep(*model.module, cluster, setting, *database);
   }
 
-  /// What --emit asks for goes to the output, or to the standard one.
+  /// Writes the result of --emit to the output file or to standard output.
   int write(llvm::function_ref<void(raw_ostream &)> text) {
     std::string wrong = tools::writeOutput(flags.output.empty() ? "-" : flags.output, text);
     return wrong.empty() ? 0 : fail(wrong);
@@ -379,7 +379,7 @@ private:
 
   int dump() {
     auto plans = model.module->getOps<dist::PlanOp>();
-    if (flags.emit != "plan") { // with all constants: a dump can be compiled onward
+    if (flags.emit != "plan") { // with all constants, so that a dump can be compiled further
       sealDump(*model.module);
       return write([&](raw_ostream &out) { out << *model.module << "\n"; });
     }
@@ -405,7 +405,7 @@ private:
   int writeProgram() {
     auto code = model.module->lookupSymbol<LLVM::GlobalOp>("device_code");
     LinkOptions libraries{manyRanks, code && cast<LLVM::LLVMArrayType>(code.getType()).getNumElements() > 0};
-    for (StringRef service : {"divisi_collective", "divisi_send", "divisi_receive"}) // of a dump, too
+    for (StringRef service : {"divisi_collective", "divisi_send", "divisi_receive"}) // also for a dump
       libraries.mpi |= model.module->lookupSymbol(service) != nullptr;
     auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads);
     if (!objects)
@@ -417,17 +417,17 @@ private:
 
   const CompileFlags &flags;
   PlanOptions plan;
-  MicrobatchOptions microbatches; // of the flags, or chosen by a search
+  MicrobatchOptions microbatches; // from the flags or from a search
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;
-  std::string meshOfStage; // of flags or the plan file
+  std::string meshOfStage; // from the flags or the plan file
   bool manyRanks = false, hasBatchNorm = false;
 };
 
 } // namespace
 
-/// What is wrong with the place of a program, which has a file of weights beside it.
+/// An error text if a program and its file of weights cannot be written to this path; else "".
 static std::string checkProgram(const std::string &path) {
   llvm::sys::fs::file_status status;
   if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file &&
@@ -485,7 +485,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
     if (wrong.empty())
       wrong = flags->devices.finish(*command);
     flags->model.import.accumulate = flags->devices.accumulate;
-    flags->model.import.weightsOptional = !flags->emit.empty(); // a dump has none
+    flags->model.import.weightsOptional = !flags->emit.empty(); // a dump contains no weights
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {

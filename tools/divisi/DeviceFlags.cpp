@@ -24,7 +24,7 @@ std::string DeviceFlags::checkPins() const {
   return pins ? "" : "--pin " + llvm::toString(pins.takeError());
 }
 
-/// Whether a search is to choose the plan: by --strategy auto, which is what --devices or --cluster mean alone.
+/// Decides whether a search chooses the plan: with --strategy auto, which is the default for --devices and --cluster.
 std::string DeviceFlags::chooseSearch() {
   bool onlyPipelines = strategy == "hybrid" || (strategy == "pipeline" && microbatches.cuts.empty());
   bool wanted = strategy == "auto" || onlyPipelines || !cluster.empty() ||
@@ -78,7 +78,7 @@ std::string DeviceFlags::chooseSearch() {
   return "";
 }
 
-/// The mesh that --devices, --strategy and --mesh ask for.
+/// Sets the mesh from --devices, --strategy and --mesh.
 std::string DeviceFlags::chooseMesh() {
   if (plan.mesh.empty() && devices > 1)
     plan.mesh = (strategy == "operator"   ? "model="
@@ -106,7 +106,7 @@ std::string DeviceFlags::chooseMesh() {
     return "--zero splits over the axis data, which the mesh lacks";
   const std::string given = plan.mesh;
   int64_t all = mesh->devices();
-  if (auto stage = mesh->find(dist::stageAxis)) { // stages have meshes of their own
+  if (auto stage = mesh->find(dist::stageAxis)) { // not an axis of a stage's own mesh
     microbatches.stages = mesh->axes[*stage].size;
     if (!stageAxes.empty())
       microbatches.axes = dist::StageAxes::parse(stageAxes);
@@ -123,7 +123,7 @@ std::string DeviceFlags::chooseMesh() {
   return "";
 }
 
-/// Stages and microbatches.
+/// Sets stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   if (pipelines) { // the search chooses what is not given
@@ -149,7 +149,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
            "(pipedream has none)";
   if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
     return "--remat is not for --schedule pipedream: what is recomputed might have other weights";
-  if (piped) // parts of stages, once these are known
+  if (piped) // segments are chosen when the stages are known
     microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
   if (!piped && command.count("--stage-axes"))
     return "--stage-axes is for --mesh with an axis stage of at least 2, and other axes that stages may lack";
@@ -201,7 +201,7 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   return choosePipeline(command);
 }
 
-/// Of at most five digits.
+/// Whether the text is a number of at most five digits.
 static bool isCount(const std::string &text) {
   return !text.empty() && text.size() <= 5 && llvm::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }

@@ -5,20 +5,20 @@
 
 namespace divisi::tools {
 
-/// The flags of `divisi compile` that say on how many devices a step runs, and how it is split over them and over time.
+/// The flags of `divisi compile` for the number of devices, the strategy, the pipeline and the microbatches.
 struct DeviceFlags {
   std::string batchNormStats = "global", strategy, cluster, stageAxes;
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;
-  bool pipelines = false; // a search is for pipelines, which must have this:
+  bool pipelines = false; // a search considers pipelines with these properties:
   compiler::PipelineRequest request;
 
   void addTo(CLI::App &command);
-  /// Chooses mesh or search from what was given; what is wrong with the flags, in words, or nothing. Afterwards
-  /// `plan.mesh` is that of one stage.
+  /// Chooses a mesh or a search from the given flags. Returns an error text, or "". Afterwards `plan.mesh` is the mesh
+  /// of one stage.
   std::string finish(const CLI::App &command);
-  /// Whether any flag asks for a plan.
+  /// Whether any flag needs a plan.
   bool asksForPlan() const {
     return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.any() || microbatches.stages > 1 ||
            plan.remat.value_or(0) > 0;
@@ -31,10 +31,10 @@ private:
   std::string checkPins() const;
 };
 
-/// The flag --remat: see PlanOptions.
+/// Adds the flag --remat: see PlanOptions.
 void addRemat(CLI::App &group, std::optional<int64_t> &remat);
 
-/// What to say if a mesh does not have as many devices as are asked for (0: any number), or nothing.
+/// An error text if the mesh does not have the requested number of devices (0: any number); else "".
 std::string checkDevices(const std::string &mesh, int64_t ofMesh, int64_t devices);
 
 } // namespace divisi::tools

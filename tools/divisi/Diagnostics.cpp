@@ -9,7 +9,7 @@ using namespace mlir;
 
 static void printLocation(llvm::raw_ostream &out, Location loc) {
   auto name = dyn_cast<NameLoc>(loc);
-  if (name && !isa<UnknownLoc>(name.getChildLoc())) { // of a dump
+  if (name && !isa<UnknownLoc>(name.getChildLoc())) { // from a dump
     printLocation(out, name.getChildLoc());
   } else if (name) {
     out << "node '" << name.getName().getValue() << "': ";
@@ -42,7 +42,7 @@ std::string divisi::tools::describe(const Diagnostic &diagnostic) {
   std::string place, message = diagnostic.str();
   llvm::raw_string_ostream where(place);
   printLocation(where, diagnostic.getLocation());
-  if (!llvm::StringRef(message).starts_with(llvm::StringRef(place).rtrim(": "))) // some messages name the node
+  if (!llvm::StringRef(message).starts_with(llvm::StringRef(place).rtrim(": "))) // some name the node
     out << place;
   out << message;
   return text;

@@ -9,7 +9,7 @@ using namespace divisi;
 using namespace divisi::tools;
 namespace json = llvm::json;
 
-/// Names come from the file: one that has a tab or a line break does not make another column or line.
+/// Replaces control characters: names come from the file, and a tab or line break would begin another column or line.
 static std::string oneWord(std::string name) {
   for (char &c : name)
     if (static_cast<unsigned char>(c) < 0x20)

@@ -47,7 +47,7 @@ void ModelFlags::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
 }
 
-/// NAME=N pairs.
+/// Parses NAME=N pairs.
 static std::string parseDims(const std::vector<std::string> &texts, std::map<std::string, int64_t> &dims) {
   for (const std::string &text : texts) {
     auto [name, value] = StringRef(text).split('=');
@@ -60,7 +60,7 @@ static std::string parseDims(const std::vector<std::string> &texts, std::map<std
   return "";
 }
 
-/// Whether the optimizer's numbers can be meant (PyTorch's rules).
+/// Checks the optimizer's numbers by PyTorch's rules.
 static std::string checkNumbers(const compiler::TrainOptions &train, const compiler::RunDefaults &defaults) {
   auto isAmount = [](double number) { return std::isfinite(number) && number >= 0; };
   struct Number {

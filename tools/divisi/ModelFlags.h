@@ -7,7 +7,7 @@
 
 namespace divisi::tools {
 
-/// What every command asks that makes a training step of a model.
+/// The flags of every command that makes a training step from a model.
 struct ModelFlags {
   std::string input, loss, batchNorm = "training";
   std::vector<std::string> dims;
@@ -17,7 +17,7 @@ struct ModelFlags {
 
   /// Adds the flags to a command.
   void addTo(CLI::App &command);
-  /// Reads what the flags say together; what is wrong with them, or nothing.
+  /// Evaluates the flags together. Returns an error text, or "".
   std::string finish();
 };
 

@@ -6,10 +6,10 @@
 
 namespace divisi::tools {
 
-/// Whether a file can be written, to be asked before long work; what is wrong, or nothing. An empty name is no file.
+/// Checks before long work that a file can be written. Returns an error text, or "". An empty name stands for no file.
 std::string checkOutput(const std::string &file);
 
-/// Writes a file ("-": the standard output), whole or not at all; what is wrong, or nothing.
+/// Writes a file atomically ("-": to standard output). Returns an error text, or "".
 std::string writeOutput(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print);
 
 } // namespace divisi::tools

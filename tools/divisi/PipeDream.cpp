@@ -9,12 +9,12 @@ using namespace divisi::planning;
 
 namespace {
 
-/// `what`, in front of an error.
+/// Puts `what` in front of an error.
 llvm::Error within(const char *what, llvm::Error error) {
   return llvm::createStringError(what + (": " + llvm::toString(std::move(error))));
 }
 
-/// What the plan is for; an error if the flags do not say it.
+/// The levels of the devices for which to plan; fails if the flags do not define them.
 llvm::Expected<std::vector<PipeLevel>> levelsOf(const tools::PipeDreamFlags &flags) {
   if (!flags.cluster.empty()) {
     if (!flags.bandwidth.empty())

@@ -1,4 +1,4 @@
-// divisi plan, divisi explain: what plans for a cluster would cost, without a device of it.
+// divisi plan, divisi explain: predict the costs of plans for a cluster, without using its devices.
 #include "compiler/PlanFile.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
@@ -29,7 +29,7 @@ namespace {
 struct PlanFlags {
   ModelFlags model;
   std::string cluster, mesh, html, plan;
-  std::string profile, objective = "step", bandwidth; // of layers, instead of a model
+  std::string profile, objective = "step", bandwidth; // of layers instead of a model
   std::vector<std::string> pins;
   std::string schedule, swimlane; // of pipelines
   int64_t devices = 0, microbatches = 0;
@@ -38,11 +38,11 @@ struct PlanFlags {
   bool json = false, pipelines = false;
 };
 
-/// A model read and planned.
+/// A model that was read and planned.
 struct Attempt {
   explicit Attempt(const ModelFlags &flags) : flags(flags) {}
 
-  /// Errors have no text where a diagnostic has told already.
+  /// Plans the model. An error has no text if a diagnostic was emitted.
   llvm::Error plan(const Cluster &cluster, const PlannerOptions &options) {
     if (failed(session.read(flags.input, flags.import)))
       return told();
@@ -63,7 +63,7 @@ struct Attempt {
     return llvm::Error::success();
   }
 
-  /// What the plan of a file costs.
+  /// Predicts the cost of the plan in a file.
   llvm::Error price(const Cluster &cluster, const std::string &path) {
     OwningOpRef<ModuleOp> file;
     dist::PlanOp text = parsePlan(file, path, &session.context);
@@ -116,7 +116,7 @@ struct Attempt {
     return llvm::Error::success();
   }
 
-  /// The model as a plan file meets it, and in microbatches if the plan has some.
+  /// The model as it is when a plan file is read, split into microbatches if the plan has several.
   struct Met {
     std::string hash;
     std::optional<compiler::StepInParts> step;
@@ -244,7 +244,7 @@ private:
     return message.empty() ? 1 : fail(message, 1);
   }
 
-  /// Of suggestions, which are left out where they fail.
+  /// For suggestions: those that fail are left out.
   static bool succeeds(llvm::Error error) { return !llvm::errorToBool(std::move(error)); }
 
   int write(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
@@ -275,7 +275,7 @@ private:
 
   std::optional<bool> rematOfPipelines() const { return flags.remat ? std::optional(*flags.remat > 0) : std::nullopt; }
 
-  /// What compile would do instead.
+  /// Suggests the pipeline that compile would choose.
   void suggestPipeline(Attempt &attempt, const Cluster &cluster, int64_t devices) {
     auto ranked = attempt.pipelines.empty() ? compiler::rankPipelines(*attempt.session.model.module, cluster,
                                                                       {devices, 0, 0, "", rematOfPipelines()})
@@ -287,7 +287,7 @@ private:
       attempt.pipelines = std::move(ranked);
   }
 
-  /// The least changes after which a plan fits: more machines of the kind, a smaller batch, or 16 bits.
+  /// Suggests the smallest changes with which a plan fits: more machines of the same kind, a smaller batch, or 16 bits.
   void suggest(const Cluster &cluster, const PlannerOptions &options, int64_t devices) {
     PlannerOptions quick = options;
     quick.thorough = false;
@@ -320,7 +320,7 @@ private:
     }
   }
 
-  /// Programs for GPUs keep activations in 16 bits.
+  /// Suggests bf16: programs for GPUs then keep activations in 16 bits.
   void suggestPrecision(const Cluster &cluster, const PlannerOptions &options) {
     Attempt attempt(flags.model);
     attempt.flags.train.precision = "bf16";
@@ -331,7 +331,7 @@ private:
       suggestions.push_back("--precision bf16: " + describeChoice(attempt.candidates));
   }
 
-  /// The dimension of the batch and its size; null: the model has none that can be chosen.
+  /// The dimension of the batch and its size; null if the model has no such dimension that a flag sets.
   const std::pair<const std::string, int64_t> *batch() const {
     const auto &dims = flags.model.import.dims;
     auto found = dims.find("batch");
@@ -340,7 +340,7 @@ private:
     return found == dims.end() ? nullptr : &*found;
   }
 
-  /// The next smaller and the next larger batch, by factors of two, for which a search chooses another plan.
+  /// The next smaller and the next larger batch, by factors of two, for which the search chooses another plan.
   std::vector<compiler::PlanReport::Flip> otherBatches(const ModuleCandidate &best, const Cluster &cluster,
                                                        const PlannerOptions &options) {
     std::vector<compiler::PlanReport::Flip> flips;
@@ -363,7 +363,7 @@ private:
     return flips;
   }
 
-  /// How far suggestions go: so many times more devices, or so many times smaller batches; and other batches.
+  /// Limits of suggestions: factors for more devices and smaller batches; the number of other batches.
   static constexpr int64_t mostTimes = 16, mostFlips = 4;
 
   PlanFlags &flags;
@@ -431,7 +431,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
                 "  divisi plan model.onnx --cluster 2x8xh100 --dim batch=64 --pipelines --swimlane pipeline.html\n"
                 "  divisi plan --profile layers.json --objective pipedream --devices 4 --bandwidth 1.25GB/s\n"
                 "External data may be missing. Exit code 3: no plan fits the memory.");
-  command->get_option("model")->required(false); // --profile stands in for it
+  command->get_option("model")->required(false); // --profile replaces it
   command->callback([flags, explain, command, &exitCode] {
     std::string wrong = flags->model.finish();
     if (flags->model.input.empty() == flags->profile.empty())

@@ -12,7 +12,7 @@ bool divisi::tools::hasLivingChildren(pid_t parent) {
       continue;
     std::ifstream file(it->path() / "stat");
     std::string line;
-    std::getline(file, line); // PID (NAME) STATE PARENT ..., and the name may be anything
+    std::getline(file, line); // PID (NAME) STATE PARENT ...; the name may contain anything
     std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
     char state = 0;
     pid_t of = 0;

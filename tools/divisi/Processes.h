@@ -6,7 +6,7 @@
 
 namespace divisi::tools {
 
-/// Whether the process has children that have not ended; true where the system does not tell.
+/// Whether the process has children that have not ended; true if the system does not provide this.
 bool hasLivingChildren(pid_t parent);
 
 } // namespace divisi::tools

@@ -1,4 +1,4 @@
-// divisi profile: measures what a model's kernels, library calls and collectives take on this machine.
+// divisi profile: measures the times of a model's kernels, library calls and collectives on this machine.
 #include "compiler/Profile/Database.h"
 #include "compiler/Profile/LayerTimes.h"
 #include "divisi/Commands.h"
@@ -31,7 +31,7 @@ struct ProfileFlags {
   int64_t devices = 1, steps = 40;
 };
 
-/// A folder that goes away with everything in it.
+/// A temporary folder; it is removed with its contents.
 struct TemporaryFolder {
   llvm::SmallString<128> path;
   std::error_code error = llvm::sys::fs::createUniqueDirectory("divisi-profile", path);
@@ -75,12 +75,12 @@ private:
     return code;
   }
 
-  /// Compiles the model in each way, and trains each program for some steps on random data.
+  /// Compiles the model with each strategy, and trains each program for some steps on random data.
   int measure(ProfileDatabase &database) {
     if (folder.error)
       return fail("cannot make a temporary folder: " + folder.error.message());
     std::string self = llvm::sys::fs::getMainExecutable(nullptr, (void *)&addProfile);
-    std::vector<std::string> ways = {"", "data", "operator", "auto"}; // first one device
+    std::vector<std::string> ways = {"", "data", "operator", "auto"}; // one device first
     if (!flags.strategies.empty())
       ways = flags.strategies;
     if (flags.devices == 1)
@@ -115,7 +115,7 @@ private:
     return 0;
   }
 
-  /// The layers' profile, from the model and what its program wrote.
+  /// Writes the profile of layers, from the model and the times that its program wrote.
   int writeLayers(const std::string &times) {
     ModelFlags model;
     CLI::App parser;
@@ -123,7 +123,7 @@ private:
     std::vector<std::string> arguments = flags.forwarded;
     arguments.push_back(flags.model);
     std::reverse(arguments.begin(), arguments.end());
-    parser.parse(arguments); // divisi compile has accepted them
+    parser.parse(arguments); // divisi compile has accepted them before
     std::string error = model.finish();
     Session session;
     auto passes = [&](mlir::OpPassManager &manager) {
@@ -143,7 +143,7 @@ private:
     return error.empty() ? 0 : fail(error);
   }
 
-  /// One line: what a step took, and what was expected of it before.
+  /// Prints one line: the time of a step, and the time that was expected before.
   void report(const std::string &way, const std::string &times) {
     auto text = llvm::MemoryBuffer::getFile(times);
     auto head = text ? json::parse((*text)->getBuffer().split('\n').first) : json::parse("{}");

@@ -17,7 +17,7 @@ using llvm::StringRef;
 
 namespace {
 
-/// numpy's name of an element type, and its size; empty for those that no input has.
+/// NumPy's name of an element type, and its size; empty for types that no input has.
 std::pair<StringRef, size_t> numpyType(StringRef type) {
   return llvm::StringSwitch<std::pair<StringRef, size_t>>(type)
       .Case("F32", {"<f4", 4})
@@ -32,7 +32,7 @@ std::pair<StringRef, size_t> numpyType(StringRef type) {
       .Default({"", 0});
 }
 
-/// Version 1.0 of the format (numpy.lib.format).
+/// Writes version 1.0 of the format (numpy.lib.format).
 bool writeNpy(const std::string &file, StringRef type, const std::vector<int64_t> &shape) {
   auto [name, width] = numpyType(type);
   std::string header = "{'descr': '" + name.str() + "', 'fortran_order': False, 'shape': (";
@@ -65,7 +65,7 @@ bool writeNpy(const std::string &file, StringRef type, const std::vector<int64_t
 llvm::Error tools::writeRandomData(const std::string &program, const std::string &folder, std::vector<std::string> &flags,
                                    int64_t &ranks) {
   std::string description = folder + "/description.json";
-  llvm::sys::fs::remove(description); // a redirection does not shorten a file
+  llvm::sys::fs::remove(description); // a redirection does not truncate a file
   std::optional<StringRef> redirects[] = {std::nullopt, StringRef(description), std::nullopt};
   auto silent = [&] { return llvm::createStringError("'" + program + "' does not describe itself"); };
   if (llvm::sys::ExecuteAndWait(program, {program, "--describe", "json"}, std::nullopt, redirects))
@@ -94,7 +94,7 @@ llvm::Error tools::writeRandomData(const std::string &program, const std::string
     StringRef type = object.getString("dtype").value_or("");
     if (shape.empty() || numpyType(type).second == 0)
       return llvm::createStringError("no random data for an input of type " + type.str());
-    shape[0] *= 4; // batches, so that loading moves
+    shape[0] *= 4; // four batches, so that loading advances
     std::string file = folder + "/input" + std::to_string(i) + ".npy";
     if (!writeNpy(file, type, shape))
       return llvm::createStringError("cannot write '" + file + "'");

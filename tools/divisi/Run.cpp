@@ -1,4 +1,4 @@
-// divisi run: a program for many devices, one process for each.
+// divisi run: runs a program on several devices, one process for each.
 #include "tools/divisi/Run.h"
 #include "runtime/comm/tcp/Secret.h"
 #include "tools/divisi/Processes.h"
@@ -25,21 +25,21 @@ using Words = std::vector<std::string>;
 struct Request {
   int devices = 1, restarts = 0;
   std::string launcher = "mpirun";
-  Words program; // and its arguments
+  Words program; // with its arguments
 };
 
-/// How a program ended.
+/// How a program has ended.
 struct Ending {
   int code = 0;
-  bool lost = false; // by a signal that nobody sent through us
+  bool lost = false; // by a signal that divisi run did not send
 };
 
-volatile std::sig_atomic_t asked = 0; // the signal to pass on
+volatile std::sig_atomic_t asked = 0; // the signal to forward
 volatile std::sig_atomic_t child = 0;
-bool direct = true; // the child is the program itself
+bool direct = true; // the child is the program itself, without a launcher
 
-/// mpirun hands SIGUSR1 and SIGUSR2 on to the ranks, which take them for SIGTERM and SIGINT; what it gets the second
-/// time ends all at once.
+/// Forwards a signal. mpirun forwards SIGUSR1 and SIGUSR2 to the ranks, which treat them as SIGTERM and SIGINT. The
+/// second signal ends mpirun and all ranks immediately.
 void passOn(int signal) {
   bool again = asked != 0;
   asked = signal;
@@ -58,7 +58,7 @@ int coresAllowed() {
   return sched_getaffinity(0, sizeof(mask), &mask) == 0 ? std::max(1, CPU_COUNT(&mask)) : 1;
 }
 
-/// Whether the flag is among the arguments, as "--flag" or "--flag=value".
+/// Whether the arguments contain the flag, as "--flag" or "--flag=value".
 bool has(const Words &words, const std::string &flag) {
   return std::any_of(words.begin(), words.end(),
                      [&](const std::string &w) { return w == flag || w.rfind(flag + "=", 0) == 0; });
@@ -77,7 +77,7 @@ std::string find(const std::string &name) {
   return "";
 }
 
-/// Ranks that do not meet over MPI prove by it that they belong to this job, also after a restart.
+/// A secret by which ranks that do not use MPI's rendezvous prove that they belong to this job, also after a restart.
 std::string makeSecret() {
   if (std::getenv("DIVISI_SECRET") || std::getenv("DIVISI_SECRET_FILE"))
     return "";
@@ -88,7 +88,7 @@ std::string makeSecret() {
   return "";
 }
 
-/// The launcher's own words before the program, and one line about them.
+/// The launcher's own arguments before the program, and one line of explanation.
 Words launcherWords(const Request &request, std::string &note) {
   Words words = {request.launcher};
   if (request.launcher == "srun") {
@@ -98,13 +98,13 @@ Words launcherWords(const Request &request, std::string &note) {
     words.insert(words.end(), {"-x", std::getenv("DIVISI_SECRET_FILE") ? "DIVISI_SECRET_FILE" : "DIVISI_SECRET"});
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
-    // mpirun counts whole cores, of which each may be two processors to the system.
+    // mpirun counts whole cores; each may be two processors for the system.
     if (request.devices > coresAllowed() / 2)
       words.push_back("--oversubscribe");
   }
   for (const std::string &word : words)
     note += word + " ";
-  setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // what mpirun hides from the ranks
+  setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // mpirun hides it from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
     int threads = std::max(1, coresAllowed() / request.devices);
     setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
@@ -113,17 +113,17 @@ Words launcherWords(const Request &request, std::string &note) {
   return words;
 }
 
-/// A folder for what mpirun keeps while it runs, away from other runs: one that ends removes the folder that all share
-/// by default, at times between another one's look at it and its use.
+/// A folder for mpirun's files while it runs, separate from other runs. An mpirun that ends removes the default folder,
+/// which all runs share, perhaps just after another one has found it.
 class LauncherFolder {
 public:
   LauncherFolder() {
     std::error_code error;
     path = (std::filesystem::temp_directory_path(error) / "divisi-run-XXXXXX").string();
     if (error || !mkdtemp(path.data()))
-      path.clear(); // mpirun says what it misses
+      path.clear(); // mpirun reports the missing folder
     else
-      setenv("TMPDIR", path.c_str(), 1); // which is for this machine only, unlike the settings of its own
+      setenv("TMPDIR", path.c_str(), 1); // for this machine only, unlike mpirun's own settings
   }
   ~LauncherFolder() {
     std::error_code error;
@@ -137,10 +137,11 @@ private:
   std::string path;
 };
 
-/// Waits for a process's end. That of mpirun is forced when none of its processes is left: it waits for ever where a rank was
-/// killed while it said hello (PMIx 4.2.2 and later free its description twice). Those of srun are not its children.
+/// Waits for a process to end. mpirun is killed when it has no child process left: it never ends if a rank was killed
+/// during its initialization (PMIx 4.2.2 and later free its description twice). The processes of srun are not its
+/// children.
 int waitFor(pid_t launcher, bool isMpirun) {
-  constexpr int before = 300, after = 50; // tenths of a second without a process: before there was one, and after
+  constexpr int before = 300, after = 50; // tenths of a second without a child: before the first, and after the last
   sigset_t ended;
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
@@ -164,7 +165,7 @@ int waitFor(pid_t launcher, bool isMpirun) {
   return status;
 }
 
-/// Starts it, passes signals on and waits for its end.
+/// Starts a command, forwards signals to it and waits for it to end.
 Ending execute(const Words &words) {
   std::vector<char *> argv;
   for (const std::string &word : words)
@@ -173,17 +174,17 @@ Ending execute(const Words &words) {
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0)
     return {1, false};
-  std::signal(SIGCHLD, SIG_DFL); // who started us may have ignored it
-  sigset_t ended, before;        // waited for by waitFor
+  std::signal(SIGCHLD, SIG_DFL); // the parent may have ignored it
+  sigset_t ended, before;        // waitFor waits for `ended`
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
   sigprocmask(SIG_BLOCK, &ended, &before);
   pid_t pid = fork();
   if (pid == 0) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
-    // In a group of its own: a terminal's Ctrl-C reaches it through us alone.
+    // In its own process group, so that a terminal's Ctrl-C reaches it only through this process.
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); // the job ends with us
+    prctl(PR_SET_PDEATHSIG, SIGTERM); // the job ends with this process
     int none = open("/dev/null", O_RDONLY);
     dup2(none, STDIN_FILENO);
     std::signal(SIGINT, SIG_DFL);
@@ -199,7 +200,7 @@ Ending execute(const Words &words) {
   close(report[0]);
   int status = 0;
   child = started ? pid : 0;
-  if (started && asked) // before there was a child to pass it on to
+  if (started && asked) // received before the child existed
     kill(pid, SIGTERM);
   if (started)
     status = waitFor(pid, words[0] == "mpirun");
@@ -215,7 +216,7 @@ Ending execute(const Words &words) {
   return {code, !asked && code >= 128};
 }
 
-/// The words in front of the program; its own arguments are left alone.
+/// Parses the arguments before the program; those after it belong to the program.
 int parse(int argc, const char *const *argv, Request &request, bool &stop) {
   CLI::App app("Starts a program for many devices: one process for each.", "divisi run");
   app.footer("Examples:\n"
@@ -233,7 +234,8 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
       ->capture_default_str();
   app.add_option("program", request.program, "the program and its own arguments")->type_name("PROGRAM [ARGUMENTS...]");
   app.prefix_command();
-  // CLI11 takes flags that it knows wherever they stand: the program's begin at the first word that is none of ours.
+  // CLI11 would parse its flags anywhere. The program's arguments begin at the first argument that is not a flag of
+  // `divisi run`.
   int first = 1;
   for (; first < argc && argv[first][0] == '-'; ++first) {
     std::string word = argv[first];
@@ -314,7 +316,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   sigaction(SIGINT, &action, &oldInt);
   sigaction(SIGTERM, &action, &oldTerm);
   sigaction(SIGHUP, nullptr, &oldHup);
-  if (oldHup.sa_handler != SIG_IGN) // as nohup has it
+  if (oldHup.sa_handler != SIG_IGN) // nohup ignores SIGHUP, which is kept
     sigaction(SIGHUP, &action, nullptr);
   std::optional<LauncherFolder> folder;
   if (!direct && request.launcher == "mpirun")

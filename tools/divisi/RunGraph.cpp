@@ -1,4 +1,4 @@
-// divisi run-graph: a model's forward function on given inputs, compiled into this process. For operator tests.
+// divisi run-graph: runs a model's forward function on given inputs in this process, for tests of operators.
 #include "divisi/Commands.h"
 #include "divisi/Diagnostics.h"
 #include "divisi/Output.h"
@@ -52,7 +52,7 @@ std::string writeNpy(const std::string &path, Type type, const std::vector<char>
   });
 }
 
-/// Runs one case; returns what went wrong, or nothing.
+/// Runs one case. Returns an error text, or "".
 std::string runCase(const Case &test, DivisiContext &runtime) {
   DialectRegistry registry;
   registerAll(registry);
@@ -85,7 +85,7 @@ std::string runCase(const Case &test, DivisiContext &runtime) {
              std::to_string(graph::bytesOf(input.type));
   }
   (*function)->run(&runtime);
-  runtime.cache.clear(); // keyed by addresses of this function's code
+  runtime.cache.clear(); // keyed by addresses of this function's code, which is freed
   if (runtime.failed()) {
     std::string message = runtime.error.message();
     runtime.error = {};
@@ -102,7 +102,7 @@ std::string runCase(const Case &test, DivisiContext &runtime) {
   return "";
 }
 
-/// The cases of a JSON list, or a message.
+/// Reads the cases of a JSON list.
 llvm::Expected<std::vector<Case>> readCases(const std::string &path) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)

@@ -7,7 +7,7 @@
 
 namespace divisi::tools {
 
-/// A model on its way through the compiler: an ONNX file, or a dump (.mlir) of some level. Errors go to stderr.
+/// A model in the compiler: an ONNX file, or a dump (.mlir) of some level. Errors are printed to stderr.
 class Session {
 public:
   Session();

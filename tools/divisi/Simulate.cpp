@@ -1,4 +1,4 @@
-// divisi simulate: what a pipeline schedule would do, from the times of its stages alone.
+// divisi simulate: runs a pipeline schedule with given times of its stages.
 #include "divisi/Commands.h"
 #include "divisi/Output.h"
 #include "passes/Planning/Simulator/Render.h"
@@ -24,8 +24,8 @@ struct SimulateFlags {
   bool noOverlap = false, json = false;
 };
 
-/// Sets a figure of all stages: one number for every device or one for each, in equal parts for its chunks; or one for
-/// each stage. Returns what is wrong.
+/// Sets a figure of all stages: one number for every device, one for each device, divided equally among its chunks, or
+/// one for each stage. Returns an error text, or "".
 std::string spread(const ScheduleOptions &options, std::vector<StageCost> &stages, const char *flag,
                    const std::vector<double> &values, double unit, double StageCost::*figure) {
   size_t count = values.size(), devices = options.devices;

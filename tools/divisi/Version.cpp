@@ -14,7 +14,7 @@ using namespace divisi;
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
-/// 3021012 of Protocol Buffers 3.21.12.
+/// The version of Protocol Buffers as text: 3021012 is 3.21.12.
 static std::string protobufVersion() {
   int number = GOOGLE_PROTOBUF_VERSION;
   return std::to_string(number / 1000000) + "." + std::to_string(number / 1000 % 1000) + "." +

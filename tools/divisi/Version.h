@@ -3,8 +3,8 @@
 
 namespace divisi::tools {
 
-/// What `--version` says: the version and the commit that this was built from; with `libraries`, also a line for each library that
-/// it was built with.
+/// The output of `--version`: the version and the commit of this build; with `libraries`, also one line for each
+/// library of the build.
 std::string describeVersion(bool libraries);
 
 } // namespace divisi::tools

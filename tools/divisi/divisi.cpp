@@ -10,12 +10,12 @@
 
 #include <iostream>
 
-/// What was printed may be lost: on a full disk, say.
+/// Reports an error if output was lost, for example on a full disk.
 static int ended(int code) {
   std::cout.flush();
   llvm::outs().flush();
   bool lost = !std::cout || llvm::outs().has_error();
-  llvm::outs().clear_error(); // (LLVM would end the process with words of its own)
+  llvm::outs().clear_error(); // LLVM would end the process with its own message
   if (!lost)
     return code;
   llvm::errs() << "error: cannot write to the standard output\n";
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
   addRunGraph(app, exitCode);
   addCheckpoint(app, exitCode);
   app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ...");
-  if (argc > 1 && std::string_view(argv[1]) == "run") // the rest is the program's own
+  if (argc > 1 && std::string_view(argv[1]) == "run") // the other arguments belong to the program
     return ended(runMain(argc - 1, argv + 1));
   try {
     app.parse(argc, argv);

@@ -9,7 +9,7 @@ template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}
 
 /// x where it is positive, else `other`.
 static Value wherePositive(N &n, Value x, Value other) { return n.select(n.compareTo(Predicate::gt, x, 0), x, other); }
-/// alpha * (e^(x / scale) - 1) for the part of x that is not positive (so that nothing overflows), else 0; NaN for NaN.
+/// alpha * (e^(x / scale) - 1) where x <= 0, else 0, without overflow; NaN for NaN.
 static Value expLinear(N &n, Value x, double alpha, double scale) {
   Value negative = n.select(n.compareTo(Predicate::gt, x, 0), n.splatLike(x, 0), x);
   Value e = n.op<ExpOp>(scale == 1 ? negative : n.scale(negative, 1 / scale));
@@ -54,7 +54,7 @@ static Results importGelu(N &n) {
   return {n.op<GeluOp>(n.in(0), form == "tanh")};
 }
 
-/// max(0, min(1, alpha * x + beta)), with no gradient at 0 and 1 (as in PyTorch; that of Clip passes there).
+/// max(0, min(1, alpha * x + beta)). Its gradient at 0 and 1 is zero, as in PyTorch; that of Clip is not.
 static Value hardSigmoid(N &n, Value x, double alpha, double beta) {
   Value line = n.op<ReluOp>(n.addConst(n.scale(x, alpha), beta));
   return n.select(n.compareTo(Predicate::ge, line, 1), n.splatLike(x, 1), line);
@@ -79,15 +79,14 @@ static Results importSoftsign(N &n) {
   return {n.div(x, n.addConst(n.op<AbsOp>(x), 1))};
 }
 
-//===- Softmax and its kin
-//------------------------------------------------------------------------------------------===//
+//===- Softmax and its kin ------------------------------------------------===//
 
-/// Along one axis, by default the last.
+/// Softmax along one axis, by default the last.
 template <typename OpT> static Results softmax(N &n) {
   Value x = n.in(0);
   return {n.op<OpT>(x.getType(), x, n.axisAttr(-1, n.rankOf(x)))};
 }
-/// Before opset 13: over all dimensions from an axis on.
+/// Softmax before opset 13: over all dimensions from an axis on.
 template <typename OpT> static Results flattened(N &n) {
   Value x = n.in(0);
   int64_t rank = n.rankOf(x), first = n.integer("axis", 1);
@@ -136,20 +135,19 @@ static constexpr Operator rows[] = {
 };
 llvm::ArrayRef<Operator> divisi::compiler::activationOperators() { return rows; }
 
-//===- Dropout
-//------------------------------------------------------------------------------------------------------===//
+//===- Dropout ------------------------------------------------------------===//
 
 static Value drop(N &n, Value x, double ratio, int64_t stream) {
   return n.op<DropoutOp>(x.getType(), x, ValueRange(), llvm::APFloat(ratio), stream);
 }
 
-/// PyTorch's exporters leave training_mode out in one place: the dropout inside of scaled_dot_product_attention, which
-/// PyTorch applies whenever it is asked for.
+/// Whether the node may be the dropout inside of scaled_dot_product_attention. PyTorch's exporters write no
+/// training_mode there, and PyTorch applies this dropout in any mode.
 static bool isAttentionsOwn(N &n) {
   return !n.model.options.forwardOnly && n.model.isFromPyTorch() && n.opset >= 12 && n.has(1);
 }
 
-/// Active if training_mode says so. The mask is what is left of a tensor of ones under the same random numbers.
+/// Dropout is active if training_mode says so. The mask is computed by dropout of ones with the same random numbers.
 static Results importDropout(N &n) {
   Value x = n.in(0);
   auto mask = n.type(shapeOf(x), n.getBuilder().getI1Type());

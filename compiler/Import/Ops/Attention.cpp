@@ -12,10 +12,9 @@ using Shape = CheckedBuilder::Shape;
 
 static constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
 
-//===- Heads
-//--------------------------------------------------------------------------------------------------------===//
+//===- Heads --------------------------------------------------------------===//
 
-/// [batch, length, heads * size] as [batch, heads, length, size]; tensors of rank 4 are so already.
+/// Reshapes [batch, length, heads * size] to [batch, heads, length, size]; a tensor of rank 4 has this shape already.
 static Value splitHeads(N &n, Value x, llvm::StringRef countAttr) {
   if (n.rankOf(x) == 4)
     return x;
@@ -31,7 +30,7 @@ static Value mergeHeads(N &n, Value x) {
   return n.reshape(n.transpose(x, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
 }
 
-/// Each head of keys or values serves a group of query heads.
+/// Repeats the heads of keys or values: each serves a group of query heads.
 static Value repeatHeads(N &n, Value x, int64_t heads) {
   auto shape = shapeOf(x);
   int64_t times = shape[1] ? heads / shape[1] : 0;
@@ -41,11 +40,10 @@ static Value repeatHeads(N &n, Value x, int64_t heads) {
   return n.reshape(repeated, {shape[0], heads, shape[2], shape[3]});
 }
 
-//===- Masks
-//--------------------------------------------------------------------------------------------------------===//
+//===- Masks --------------------------------------------------------------===//
 
 namespace {
-/// What is added to the logits, and whether it may leave a query without any key.
+/// The sum of all masks that are added to the logits, and whether a query may have all its keys masked.
 struct Bias {
   Value value;
   bool mayMaskRows = false;
@@ -61,7 +59,7 @@ static Value biasWhere(N &n, Value allowed, Type element) {
   return n.select(allowed, n.splatOf(shape, element, 0), n.splatOf(shape, element, minusInfinity));
 }
 
-/// Position of each query minus that of each key, [batch or 1, 1, queries, keys].
+/// The position of each query minus that of each key, [batch or 1, 1, queries, keys].
 static Value distance(N &n, const Lengths &l) {
   Shape shape{1, 1, l.queries, l.keys};
   Value lengths = n.maybe(6);
@@ -110,10 +108,9 @@ static Bias biasOf(N &n, const Lengths &l, Type element) {
   return bias;
 }
 
-//===- Attention
-//----------------------------------------------------------------------------------------------------===//
+//===- Attention ----------------------------------------------------------===//
 
-/// softmax of the biased logits; queries without any key attend to nothing.
+/// The softmax of the biased logits. For queries whose keys are all masked, the probabilities are zero.
 static Value probabilities(N &n, Value logits, const Bias &bias) {
   auto shape = shapeOf(logits);
   if (!bias.mayMaskRows)
@@ -161,10 +158,9 @@ static Results importAttention(N &n) {
   return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, y) : y, presentKey, presentValue, exposed[mode]};
 }
 
-//===- RotaryEmbedding
-//----------------------------------------------------------------------------------------------===//
+//===- RotaryEmbedding ----------------------------------------------------===//
 
-/// Cosines or sines for each position, [batch, 1, length, half].
+/// Cosines or sines of each position, [batch, 1, length, half].
 static Value rotation(N &n, Value cache, int64_t batch, int64_t length, int64_t half) {
   if (Value positions = n.maybe(3)) {
     if (n.rankOf(cache) != 2)

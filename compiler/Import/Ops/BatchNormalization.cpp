@@ -7,13 +7,13 @@ using N = NodeImporter;
 
 Results importBatchNormalization(NodeImporter &n);
 
-/// The running statistics of a node become buffers, which are not trained.
+/// Makes the running statistics of a node buffers, which are not trained.
 static void makeBuffer(N &n, Value statistics) {
   if (auto *argument = n.model.signature().find(statistics); argument && argument->role == Signature::Role::parameter)
     argument->role = Signature::Role::buffer, argument->isFrozen = false;
 }
 
-/// momentum * old + (1 - momentum) * batch. If the old one is a buffer, the step renews it.
+/// momentum * old + (1 - momentum) * batch. If the old value is a buffer, the step renews it.
 static Value runningAverage(N &n, Value old, Value batch, double momentum) {
   auto *argument = n.model.signature().find(old);
   bool isBuffer = argument && argument->role == Signature::Role::buffer;
@@ -45,10 +45,10 @@ Results importBatchNormalization(NodeImporter &n) {
   double epsilon = n.number("epsilon", 1e-5f), momentum = n.number("momentum", 0.9f);
   makeBuffer(n, n.in(3));
   makeBuffer(n, n.in(4));
-  // Before opset 14 a second output says that it is in training form.
+  // Before opset 14, a second output means training mode.
   bool training = n.opset >= 14 ? n.integer("training_mode", 0) != 0 : n.wants(1);
   if (!training && !n.model.options.forwardOnly) {
-    // torch.export writes this form even for a module in train().
+    // torch.export writes inference mode even for a module in train().
     if (!StringRef(CallNotes(n.node).target).contains("_functional"))
       n.model.inferenceBatchNorms.push_back(describe(n.node, n.name));
     training = n.model.options.batchNormTraining;

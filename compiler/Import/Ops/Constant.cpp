@@ -49,7 +49,7 @@ static Results importEyeLike(N &n) {
   return {n.cast(diagonal, n.elementAttr("dtype", n.elementOf(x)))};
 }
 
-/// start + i * delta; the count must be known.
+/// start + i * delta; the number of elements must be known during import.
 static Results importRange(N &n) {
   Value start = n.in(0), delta = n.in(2);
   Type element = n.elementOf(start);
@@ -70,7 +70,7 @@ static Results importRange(N &n) {
   return {n.add(scalar(start), n.mul(index, scalar(delta)))};
 }
 
-/// The indices of what is not zero in a value that is known.
+/// The indices of the nonzero elements of a known value.
 static Results importNonZero(N &n) {
   auto values = n.constantInput(0, "input");
   auto shape = shapeOf(n.in(0));
@@ -90,8 +90,7 @@ static Results importNonZero(N &n) {
   return {integerVector(n, all, {(int64_t)shape.size(), shape.empty() ? 0 : (int64_t)columns[0].size()})};
 }
 
-//===- Windows
-//------------------------------------------------------------------------------------------------------===//
+//===- Windows ------------------------------------------------------------===//
 
 /// a0 - a1 * cos(2 pi i / size) + a2 * cos(4 pi i / size).
 static Value cosineWindow(N &n, double a0, double a1, double a2) {

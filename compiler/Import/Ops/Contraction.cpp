@@ -7,7 +7,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-/// What is transposed in its last two dimensions and nothing else, or null.
+/// The operand of a transpose of exactly the last two dimensions; null if the value is no such transpose.
 static Value lastTwoTransposed(Value value) {
   auto transpose = value.getDefiningOp<TransposeOp>();
   if (!transpose)
@@ -27,14 +27,14 @@ Value divisi::compiler::matmulOf(CheckedBuilder &b, Value lhs, Value rhs, bool t
   return b.matmul(lhs, rhs, transposeLhs, transposeRhs);
 }
 
-/// The shape with other last two dimensions.
+/// Replaces the last two dimensions of a shape.
 static Shape withMatrix(ArrayRef<int64_t> batch, ArrayRef<int64_t> matrix) {
   Shape shape(batch);
   llvm::append_range(shape, matrix);
   return shape;
 }
 
-/// Both of rank 2 or more.
+/// Matmul of operands of rank 2 or more.
 static Value batchMatmul(CheckedBuilder &b, Value lhs, Value rhs) {
   auto left = shapeOf(lhs), right = shapeOf(rhs);
   auto leftBatch = left.drop_back(2), rightBatch = right.drop_back(2);

@@ -3,12 +3,12 @@
 
 namespace divisi::compiler {
 
-/// A matrix product of two tensors of one rank. A transposition of the last two dimensions of an operand becomes a
-/// flag.
+/// A matmul of two tensors of equal rank. A transpose of the last two dimensions of an operand becomes a flag.
 mlir::Value matmulOf(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
 
-/// NumPy's matmul: vectors, broadcast batch dimensions; a matrix on the right takes all leading dimensions as rows.
+/// NumPy's matmul: vectors, broadcast batch dimensions. If the right operand is a matrix, all leading dimensions of the
+/// left one are rows.
 mlir::Value generalMatmul(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs);
 
 /// Einstein summation (Einsum.cpp).

@@ -47,11 +47,10 @@ static Results importConv(N &n) {
   return {addBias(n, y)};
 }
 
-//===- ConvTranspose
-//------------------------------------------------------------------------------------------------===//
+//===- ConvTranspose ------------------------------------------------------===//
 
 namespace {
-/// The result's spatial dimensions and what is cut off the full ones at either end.
+/// The result's spatial dimensions, and how many elements are cropped at both ends of the full result.
 struct Transposed {
   Shape strides, dilations, low, high, output;
 };
@@ -90,7 +89,7 @@ static Transposed transposedGeometry(N &n, llvm::ArrayRef<int64_t> input, const 
   return g;
 }
 
-/// The gradient of the convolution that has this node's input as its result.
+/// ConvTranspose is the gradient of the convolution whose result is this node's input.
 static Results importConvTranspose(N &n) {
   Value x = n.in(0), filter = n.in(1);
   Shape kernel = filterKernel(n, x, filter);

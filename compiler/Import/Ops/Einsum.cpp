@@ -39,7 +39,8 @@ static SmallVector<int> labelsOf(StringRef term, int64_t dots) {
   return labels;
 }
 
-/// Repeated labels name a diagonal: what is off it counts as zero, and the second dimension is summed.
+/// Replaces repeated labels by their diagonal: elements off the diagonal become zero, and the second dimension is
+/// summed.
 static void takeDiagonals(B &b, Labelled &x) {
   for (size_t i = 0; i < x.labels.size(); ++i)
     for (size_t j = i + 1; j < x.labels.size();) {
@@ -56,7 +57,7 @@ static void takeDiagonals(B &b, Labelled &x) {
     }
 }
 
-/// Sums the dimensions whose labels are not wanted.
+/// Sums over the dimensions whose labels are not wanted.
 static void sumOthers(B &b, Labelled &x, llvm::function_ref<bool(int)> wanted) {
   Shape dims;
   SmallVector<int> kept;
@@ -69,7 +70,7 @@ static void sumOthers(B &b, Labelled &x, llvm::function_ref<bool(int)> wanted) {
   x.labels = kept;
 }
 
-/// The tensor with its dimensions in the order of `labels`, which all are its own.
+/// Transposes a tensor so that its dimensions have the order of `labels`.
 static Value ordered(B &b, const Labelled &x, ArrayRef<int> labels) {
   Shape permutation;
   for (int label : labels)
@@ -84,7 +85,7 @@ static SmallVector<int> joined(ArrayRef<int> a, ArrayRef<int> b) {
 }
 
 namespace {
-/// The labels of two operands by what a product does with them.
+/// The labels of two operands, by their role in a contraction.
 struct Classes {
   SmallVector<int> batch, left, right, contracted;
 };
@@ -100,7 +101,7 @@ static Classes classify(const Labelled &x, const Labelled &y, llvm::function_ref
   return classes;
 }
 
-/// Nothing is contracted: a product of broadcast tensors.
+/// A contraction without contracted labels: the product of broadcast tensors.
 static Labelled outerProduct(B &b, const Labelled &x, const Labelled &y, const Classes &classes) {
   SmallVector<int> labels = joined(joined(classes.batch, classes.left), classes.right);
   Shape shape;
@@ -115,7 +116,7 @@ static Labelled outerProduct(B &b, const Labelled &x, const Labelled &y, const C
   return {b.mul(widen(x, joined(classes.batch, classes.left)), widen(y, joined(classes.batch, classes.right))), labels};
 }
 
-/// One batched matrix product; an operand is transposed by a flag where its dimensions lie so already.
+/// One batched matmul. An operand is transposed by a flag if only its last two dimensions are exchanged.
 static Labelled contraction(B &b, const Labelled &x, const Labelled &y, const Classes &classes) {
   auto sizes = [](const Labelled &t, ArrayRef<int> labels) {
     Shape shape;
@@ -145,7 +146,7 @@ static Labelled contraction(B &b, const Labelled &x, const Labelled &y, const Cl
   return {b.reshape(matmulOf(b, lhs, rhs, ta, tb), shape), joined(joined(classes.batch, classes.left), classes.right)};
 }
 
-/// Unit dimensions that broadcast against larger ones are dropped.
+/// Drops dimensions of size 1 that would be broadcast against larger ones.
 static void dropUnits(B &b, Labelled &x, const Labelled &other) {
   for (size_t d = 0; d < x.labels.size();) {
     int64_t size = shapeOf(x.value)[d], theirs = other.size(x.labels[d]);
@@ -172,14 +173,14 @@ static Labelled product(B &b, Labelled x, Labelled y, llvm::function_ref<bool(in
                   llvm::all_of(classes.right, [&](int l) { return y.size(l) == 1; });
   if (!classes.contracted.empty() && (classes.batch.empty() || !isVector))
     return contraction(b, x, y, classes);
-  // A batch of vectors is multiplied and summed.
+  // Vectors: multiplied elementwise and summed.
   llvm::append_range(classes.batch, classes.contracted);
   Labelled result = outerProduct(b, x, y, classes);
   sumOthers(b, result, [&](int label) { return !llvm::is_contained(classes.contracted, label); });
   return result;
 }
 
-/// The output's labels where the equation has no arrow: those of the ellipsis, then what occurs once, sorted.
+/// The output's labels if the equation has no arrow: those of the ellipsis, then the labels that occur once, sorted.
 static SmallVector<int> implicitOutput(ArrayRef<StringRef> terms, int64_t dots) {
   std::map<int, int> counts;
   for (StringRef term : terms)

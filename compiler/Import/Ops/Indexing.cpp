@@ -6,8 +6,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-//===- Gather
-//-------------------------------------------------------------------------------------------------------===//
+//===- Gather -------------------------------------------------------------===//
 
 static Results importGather(N &n) {
   Value x = n.in(0);
@@ -21,7 +20,7 @@ static Results importGatherElements(N &n) {
   return {n.op<GatherElementsOp>(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
 }
 
-/// Index vectors with negative components counted from the end of their dimensions of x.
+/// Index vectors; negative components count from the end of the dimensions of x.
 static Value indexVectors(N &n, Value indices, Value x, int64_t batch) {
   if (!isa<IntegerType>(n.elementOf(indices)) || n.rankOf(indices) < 1)
     fail("its indices are not vectors of integers");
@@ -37,8 +36,7 @@ static Results importGatherNd(N &n) {
   return {n.op<GatherNdOp>(x, indexVectors(n, n.in(1), x, batch), batch)};
 }
 
-//===- Scatter
-//------------------------------------------------------------------------------------------------------===//
+//===- Scatter ------------------------------------------------------------===//
 
 static Combine combineOf(N &n) {
   std::string reduction = n.text("reduction", "none");
@@ -60,10 +58,9 @@ static Results importScatterNd(N &n) {
   return {n.op<ScatterNdOp>(x.getType(), x, indexVectors(n, n.in(1), x, 0), n.in(2), 0, combineOf(n))};
 }
 
-//===- OneHot, TopK, CumSum
-//-----------------------------------------------------------------------------------------===//
+//===- OneHot, TopK, CumSum -----------------------------------------------===//
 
-/// The class index along an axis against a counter: values[1] where they agree, else values[0]. Any index is valid.
+/// Compares indices with a counter along an axis: values[1] where they are equal, else values[0]. Any index is valid.
 static Results importOneHot(N &n) {
   Value indices = n.in(0), values = n.in(2);
   int64_t depth = n.integerInput(1, "depth"), rank = n.rankOf(indices) + 1, axis = n.axisAttr(-1, rank);
@@ -95,10 +92,9 @@ static Results importCumSum(N &n) {
   return {n.op<CumsumOp>(x.getType(), x, axis, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0)};
 }
 
-//===- Compress, ReverseSequence, TensorScatter
-//---------------------------------------------------------------------===//
+//===- Compress, ReverseSequence, TensorScatter ---------------------------===//
 
-/// Keeps the slices whose condition, which must be known, holds.
+/// Keeps the slices for which the condition is true. It must be known during import.
 static Results importCompress(N &n) {
   Value x = n.in(0);
   Shape condition = n.integersInput(1, "condition"), kept;
@@ -111,7 +107,7 @@ static Results importCompress(N &n) {
   return {n.gather(x, n.indices(kept), axis)};
 }
 
-/// The first `length` elements along time in reverse, the rest as they are; each batch entry has its own length.
+/// Reverses the first `length` elements along time and keeps the others; each batch entry has its own length.
 static Results importReverseSequence(N &n) {
   Value x = n.in(0), lengths = n.in(1);
   int64_t time = n.axis(n.integer("time_axis", 0), n.rankOf(x)),

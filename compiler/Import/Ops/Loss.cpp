@@ -7,7 +7,7 @@ using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
 namespace {
-/// Labels as int64, -1 where they are ignored, and which of them count.
+/// Labels as int64, -1 for ignored ones, and whether each is valid.
 struct Labels {
   Value labels, valid;
 };
@@ -28,7 +28,7 @@ static Labels readLabels(N &n, Value scores) {
   return {labels, valid};
 }
 
-/// The weight of each label, zero where it does not count.
+/// The weight of each label; zero for ignored ones.
 static Value weightsOf(N &n, const Labels &l, Value classWeights, Type element) {
   if (!classWeights)
     return n.cast(l.valid, element);
@@ -36,7 +36,7 @@ static Value weightsOf(N &n, const Labels &l, Value classWeights, Type element) 
   return n.keepWhere(l.valid, n.gather(n.cast(classWeights, element), safe, 0));
 }
 
-/// The loss of each label, weighted and reduced. A mean divides by the weights of the labels that count.
+/// The loss of each label, weighted and reduced. A mean divides by the sum of the weights of valid labels.
 static Value reduced(N &n, Value each, const Labels &l) {
   Value classWeights = n.maybe(2);
   Value weights = weightsOf(n, l, classWeights, n.elementOf(each));
@@ -65,7 +65,7 @@ static Results importSoftmaxCrossEntropyLoss(N &n) {
   return results;
 }
 
-/// On log probabilities. Those that come right from a log_softmax are cross entropy.
+/// The loss of log probabilities. Directly after log_softmax it becomes a cross entropy.
 static Results importNegativeLogLikelihoodLoss(N &n) {
   Value scores = n.in(0);
   Labels l = readLabels(n, scores);

@@ -7,7 +7,7 @@ using N = NodeImporter;
 
 template <typename OpT> static Results unary(N &n) { return {n.op<OpT>(n.in(0))}; }
 template <typename OpT> static Results binary(N &n) { return {n.binary<OpT>(n.in(0), n.in(1))}; }
-/// The operation from left to right over all inputs.
+/// Applies a binary operation to all inputs, from left to right.
 template <typename OpT> static Value fold(N &n) {
   Value result;
   for (Value value : n.all())
@@ -21,10 +21,9 @@ static Results importMean(N &n) {
   return {n.div(sum, n.splatLike(sum, n.numInputs()))};
 }
 
-//===- Pow, Mod
-//-----------------------------------------------------------------------------------------------------===//
+//===- Pow, Mod -----------------------------------------------------------===//
 
-/// x to a power that is known; null if it has no shorter form than graph.pow.
+/// x to a known power; null if there is no simpler computation than graph.pow.
 static Value knownPower(N &n, Value x, double power) {
   if (power == 1)
     return x;
@@ -43,7 +42,7 @@ static Value knownPower(N &n, Value x, double power) {
   return {};
 }
 
-/// A power with the type of its base. Powers of integers are computed in double precision.
+/// A power with the base's type. Powers of integers are computed in double precision.
 static Results importPow(N &n) {
   Value x = n.in(0), y = n.in(1);
   if (auto power = n.known(y); power && power->getNumElements() && (power->isSplat() || power->getNumElements() == 1)) {
@@ -59,7 +58,7 @@ static Results importPow(N &n) {
   return {n.cast(n.binary<PowOp>(n.cast(x, wide), n.cast(y, wide)), element)};
 }
 
-/// Integers: the remainder has the divisor's sign, with fmod the dividend's.
+/// The remainder of integers has the divisor's sign; with fmod, the dividend's.
 static Results importMod(N &n) {
   Value r = n.binary<RemOp>(n.in(0), n.in(1));
   Value divisor = n.broadcastTo(n.in(1), shapeOf(r));
@@ -71,10 +70,9 @@ static Results importMod(N &n) {
   return {n.select(fix, n.add(r, divisor), r)};
 }
 
-//===- Bits
-//---------------------------------------------------------------------------------------------------------===//
+//===- Bits ---------------------------------------------------------------===//
 
-/// Fills with zeros, or with the sign of a signed integer.
+/// A right shift that fills with zeros, or with the sign of a signed integer.
 static Value shiftRight(N &n, Value x, Value by) {
   Value shifted = n.binary<ShiftRightOp>(x, by);
   auto type = dyn_cast<IntegerType>(n.elementOf(x));
@@ -94,13 +92,12 @@ static Results importBitShift(N &n) {
   fail("direction '", direction, "' is neither LEFT nor RIGHT");
 }
 
-//===- Cast, Clip, IsInf
-//--------------------------------------------------------------------------------------------===//
+//===- Cast, Clip, IsInf --------------------------------------------------===//
 
 static Results importCast(N &n) { return {n.cast(n.in(0), n.elementAttr("to", n.elementOf(n.in(0))))}; }
 static Results importCastLike(N &n) { return {n.cast(n.in(0), n.elementOf(n.in(1)))}; }
 
-/// A bound of Clip: a known one is a constant, also if it is an initializer.
+/// A bound of Clip. A known bound becomes a constant, even if it is an initializer.
 static Value clipBound(N &n, int64_t index, Value x) {
   Value bound = n.maybe(index);
   if (!bound)
@@ -113,7 +110,7 @@ static Results importClip(N &n) {
   Value x = n.in(0);
   return {n.clamp(x, clipBound(n, 1, x), clipBound(n, 2, x))};
 }
-/// The bounds were attributes.
+/// Before opset 11, the bounds were attributes.
 static Results importClip6(N &n) {
   Value x = n.in(0);
   Value low = n.hasAttr("min") ? n.splatLike(x, n.number("min", 0)) : Value();

@@ -8,8 +8,7 @@ using Shape = CheckedBuilder::Shape;
 
 Results importBatchNormalization(NodeImporter &n); // BatchNormalization.cpp
 
-//===- Over trailing dimensions
-//-------------------------------------------------------------------------------------===//
+//===- Over trailing dimensions -------------------------------------------===//
 
 /// An optional factor or summand with the shape of x from `axis` on.
 static Value trailing(N &n, Value value, Value x, int64_t axis, double missing) {
@@ -17,7 +16,7 @@ static Value trailing(N &n, Value value, Value x, int64_t axis, double missing) 
   if (!value)
     return n.splatOf(shape, n.elementOf(x), missing);
   value = n.cast(value, n.elementOf(x));
-  // Leading unit dimensions say nothing.
+  // Leading dimensions of size 1 are dropped.
   Shape own(shapeOf(value));
   while (own.size() > shape.size() && own[0] == 1)
     own.erase(own.begin());
@@ -26,7 +25,7 @@ static Value trailing(N &n, Value value, Value x, int64_t axis, double missing) 
 
 namespace {
 struct Moments {
-  Value mean, centered, inverse; // mean and 1/std with unit dimensions where x is reduced
+  Value mean, centered, inverse; // mean and 1 / standard deviation; reduced dimensions have size 1
 };
 } // namespace
 
@@ -41,7 +40,7 @@ static Moments momentsOf(N &n, Value x, const Shape &dims, double epsilon) {
   return m;
 }
 
-/// Half precision is normalized in single precision, as stash_type says by default.
+/// Half precision is normalized in single precision, which is the default of stash_type.
 static Value widened(N &n, Value x) {
   return n.isFloat(x) && n.elementOf(x).getIntOrFloatBitWidth() < 32 ? n.cast(x, n.f32()) : x;
 }
@@ -68,10 +67,9 @@ static Results importRmsNormalization(N &n) {
   return {n.cast(y, n.elementOf(n.in(0)))};
 }
 
-//===- Over channels and space
-//--------------------------------------------------------------------------------------===//
+//===- Over channels and space --------------------------------------------===//
 
-/// A vector with one entry per channel, which is dimension 1.
+/// Broadcasts a vector with one entry for each channel; channels are dimension 1.
 static Value perChannel(N &n, Value vector, Value x) {
   if (n.rankOf(x) < 2 || n.rankOf(vector) != 1 || shapeOf(vector)[0] != shapeOf(x)[1])
     fail("input ", shapeText(shapeOf(x)), " does not have ", shapeText(shapeOf(vector)), " channels");
@@ -97,7 +95,7 @@ static Results importInstanceNormalization(N &n) {
   return {n.add(n.mul(y, perChannel(n, n.in(1), x)), perChannel(n, n.in(2), x))};
 }
 
-/// Opset 18 has scale and bias per group, later ones per channel.
+/// Opset 18 has scale and bias for each group, later opsets for each channel.
 static Results importGroupNormalization(N &n) {
   Type element = n.elementOf(n.in(0));
   Value x = widened(n, n.in(0));
@@ -111,8 +109,7 @@ static Results importGroupNormalization(N &n) {
   return {n.cast(n.add(n.mul(y, channels(n.in(1))), channels(n.in(2))), element)};
 }
 
-//===- Others
-//-------------------------------------------------------------------------------------------------------===//
+//===- Others -------------------------------------------------------------===//
 
 static Results importLpNormalization(N &n) {
   Value x = n.in(0);

@@ -7,7 +7,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-/// A spatial attribute with entries for batch and channels before it.
+/// Extends a spatial attribute by entries for batch and channels.
 static Shape whole(const Shape &spatial, int64_t fill) {
   Shape all{fill, fill};
   llvm::append_range(all, spatial);
@@ -29,10 +29,9 @@ static Value sumPool(N &n, Value x, const Window &w) {
                          whole(w.dilations, 1), whole(w.low, 0));
 }
 
-//===- MaxPool
-//------------------------------------------------------------------------------------------------------===//
+//===- MaxPool ------------------------------------------------------------===//
 
-/// The flat index into x of the element at a position within each window.
+/// The flat index into x of the element at `position` within each window.
 static Value flatIndex(N &n, Value x, Value position, const Window &w, bool columnMajor) {
   auto shape = shapeOf(position), from = shapeOf(x);
   int64_t rank = shape.size(), inner = 1, plane = llvm::product_of(from.drop_front(2)),
@@ -64,13 +63,12 @@ static Results importMaxPool(N &n) {
   return {op->getResult(0), flatIndex(n, x, op->getResult(1), w, n.integer("storage_order", 0))};
 }
 
-//===- AveragePool, LpPool
-//------------------------------------------------------------------------------------------===//
+//===- AveragePool, LpPool ------------------------------------------------===//
 
-/// The most windows whose sizes are counted.
+/// The largest number of windows for which elements are counted.
 static constexpr int64_t maxCounts = 1 << 24;
 
-/// How many elements each window has, in [output spatial..]: of the input, or also of its padding.
+/// The number of elements of each window, in [output spatial..]: those of the input, or also those of the padding.
 static SmallVector<double> windowCounts(llvm::ArrayRef<int64_t> input, const Window &w, bool withPadding) {
   SmallVector<double> counts{1};
   for (size_t d = 0; d < input.size(); ++d) {
@@ -79,7 +77,7 @@ static SmallVector<double> windowCounts(llvm::ArrayRef<int64_t> input, const Win
     if (w.output[d] > maxCounts / (int64_t)counts.size())
       fail("its output is too large");
     for (int64_t o = 0; o < w.output[d]; ++o) {
-      // Positions start + k * dilation in [first, last) with 0 <= k < kernel.
+      // The positions start + k * dilation in [first, last), with 0 <= k < kernel.
       int64_t start = o * w.strides[d] - w.low[d], step = w.dilations[d];
       int64_t from = std::max<int64_t>(0, (first - start + step - 1) / step);
       int64_t to = std::min(w.kernel[d], start >= last ? 0 : (last - start + step - 1) / step);
@@ -104,7 +102,7 @@ static Results importAveragePool(N &n) {
   return {n.mul(sum, n.broadcastTo(share, shapeOf(sum)))};
 }
 
-/// (sum |x|^p)^(1/p), where `sum` reduces.
+/// (sum |x|^p)^(1/p), with the sum that `sum` computes.
 template <typename Sum> static Value lpNorm(N &n, Value x, double p, Sum sum) {
   auto power = [&](Value v, double by) { return n.op<PowOp>(v, n.splatLike(v, by)); };
   if (p == 1)
@@ -121,8 +119,7 @@ static Results importLpPool(N &n) {
   return {lpNorm(n, x, n.integer("p", 2), [&](Value v) { return sumPool(n, v, w); })};
 }
 
-//===- Global pooling
-//-----------------------------------------------------------------------------------------------===//
+//===- Global pooling -----------------------------------------------------===//
 
 template <typename Reduce> static Results global(N &n, Reduce reduce) {
   Value x = n.in(0);

@@ -6,11 +6,10 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-//===- Pad
-//----------------------------------------------------------------------------------------------------------===//
+//===- Pad ----------------------------------------------------------------===//
 
 namespace {
-/// What is added (or, if negative, cut) at either end of each dimension.
+/// Numbers of elements that are added (or, if negative, removed) at both ends of each dimension.
 struct Pads {
   Shape low, high;
 };
@@ -29,7 +28,7 @@ static Pads padsOf(N &n, const Shape &given, const Shape &axes, int64_t rank) {
   return pads;
 }
 
-/// Cuts where pads are negative, and leaves the others.
+/// Crops by the negative pads, and sets them to zero.
 static Value cropped(N &n, Value x, Pads &pads) {
   Shape starts(n.rankOf(x), 0), sizes(shapeOf(x));
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -52,7 +51,7 @@ static Value padConstant(N &n, Value x, const Pads &pads, double value) {
   return n.pad(x, pads.low, shape, value);
 }
 
-/// The position in [0, size) that a position outside of it repeats.
+/// The position in [0, size) whose element is repeated at a position outside of it.
 static int64_t repeated(const std::string &mode, int64_t position, int64_t size) {
   if (mode == "edge")
     return std::clamp<int64_t>(position, 0, size - 1);
@@ -90,7 +89,7 @@ static Results importPad(N &n) {
   bool computed = n.has(2) && n.text("mode", "constant") == "constant" && !n.known(n.in(2));
   if (!computed)
     return {pad(n, x, pads, n.has(2) ? n.numberInput(2, "constant_value") : 0)};
-  // A value that is computed: chosen wherever padded ones are zero.
+  // A computed value: selected where a padded tensor of ones is zero.
   Value padded = pad(n, x, pads, 0);
   Value inside = pad(n, n.splatOf(shapeOf(x), n.f32(), 1), pads, 0);
   Value value = n.broadcastTo(n.reshape(n.in(2), {}), shapeOf(padded));
@@ -102,7 +101,7 @@ static Results importPad2(N &n) {
   return {pad(n, x, padsOf(n, given, dimRange(0, n.rankOf(x)), n.rankOf(x)), n.number("value", 0))};
 }
 
-/// Pads or cuts evenly at both ends.
+/// Pads or crops evenly at both ends.
 static Results importCenterCropPad(N &n) {
   Value x = n.in(0);
   Shape target = n.integersInput(1, "shape"), axes = n.integers("axes").value_or(dimRange(0, n.rankOf(x)));
@@ -119,8 +118,7 @@ static Results importCenterCropPad(N &n) {
   return {padConstant(n, x, pads, 0)};
 }
 
-//===- Blocks of space and depth
-//------------------------------------------------------------------------------------===//
+//===- Blocks of space and depth ------------------------------------------===//
 
 static int64_t blockOf(N &n, Value x) {
   int64_t block = n.integer("blocksize", 0);
@@ -151,8 +149,7 @@ static Results importSpaceToDepth(N &n) {
   return {n.reshape(y, {batch, c * b * b, h, w})};
 }
 
-//===- Trilu
-//--------------------------------------------------------------------------------------------------------===//
+//===- Trilu --------------------------------------------------------------===//
 
 static Results importTrilu(N &n) {
   Value x = n.in(0);

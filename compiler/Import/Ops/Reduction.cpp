@@ -6,7 +6,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-/// The reduced dimensions: an attribute in old opsets, an input in newer ones; by default all, or none.
+/// The reduced dimensions: from an attribute in old opsets, from an input in newer ones; by default all, or none.
 static Shape reducedDims(N &n, int64_t rank) {
   auto given = n.integersFrom("axes", 1);
   if (given && !given->empty())
@@ -14,7 +14,7 @@ static Shape reducedDims(N &n, int64_t rank) {
   return n.integer("noop_with_empty_axes", 0) ? Shape() : dimRange(0, rank);
 }
 
-/// A reduction of x over dims; keepdims puts unit dimensions back.
+/// A reduction of x over dims; with keepdims, reduced dimensions have size 1.
 using Reduce = Value (*)(N &n, Value x, const Shape &dims);
 template <Reduce reduce> static Results reduction(N &n) {
   Value x = n.in(0);
@@ -27,7 +27,7 @@ static Value sum(N &n, Value x, const Shape &dims) { return n.reduceSum(x, dims)
 static Value mean(N &n, Value x, const Shape &dims) { return n.reduceMean(x, dims); }
 static Value product(N &n, Value x, const Shape &dims) { return n.reduce<ReduceProdOp>(x, dims); }
 
-/// Booleans are compared as integers.
+/// Compares booleans as integers.
 template <typename OpT> static Value extremum(N &n, Value x, const Shape &dims) {
   Type element = n.elementOf(x);
   if (!element.isInteger(1))

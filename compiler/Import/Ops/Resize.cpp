@@ -10,7 +10,7 @@ using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
 namespace {
-/// How the positions of one resized dimension lie on the original one.
+/// One resized dimension, and how its positions map to those of the original one.
 struct Axis {
   int64_t dim, from, to;
   double scale, roiStart = 0, roiEnd = 1;
@@ -26,10 +26,9 @@ struct Settings {
 /// Larger interpolation tables are refused.
 static constexpr int64_t maxTable = 1 << 24;
 
-//===- Coordinates
-//--------------------------------------------------------------------------------------------------===//
+//===- Coordinates --------------------------------------------------------===//
 
-/// The position on the original dimension of position i on the resized one.
+/// The position in the original dimension for position i of the resized one.
 static double original(const Axis &a, const std::string &transformation, int64_t i) {
   double length = a.scale * a.from, x = i;
   if (transformation == "align_corners")
@@ -73,7 +72,7 @@ static double weightAt(double x, const Settings &s) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/// The weights of the original positions for one resized position, added to `row`.
+/// Adds the weights of the original positions for one resized position to `row`.
 static void addWeights(const Axis &a, const Settings &s, double x, llvm::MutableArrayRef<double> row) {
   double stretch = s.antialias ? std::min(a.scale, 1.0) : 1;
   int64_t left = (int64_t)std::ceil(x) - 1, start = (int64_t)std::floor(-(s.mode == "linear" ? 1 : 2) / stretch) + 1;
@@ -89,10 +88,9 @@ static void addWeights(const Axis &a, const Settings &s, double x, llvm::Mutable
     row[std::clamp<int64_t>(left + offset, 0, a.from - 1)] += weight(offset) / total;
 }
 
-//===- One dimension
-//------------------------------------------------------------------------------------------------===//
+//===- One dimension ------------------------------------------------------===//
 
-/// Repeating each element is a broadcast, any other choice a gather.
+/// Selects elements along a dimension: by a broadcast if each is repeated equally often, else by a gather.
 static Value pick(N &n, Value x, int64_t dim, ArrayRef<int64_t> from) {
   int64_t size = shapeOf(x)[dim], times = size ? (int64_t)from.size() / size : 0;
   bool repeats = times && times * size == (int64_t)from.size();
@@ -108,7 +106,7 @@ static Value pick(N &n, Value x, int64_t dim, ArrayRef<int64_t> from) {
   return n.reshape(n.broadcast(x, wide, dims), shape);
 }
 
-/// Multiplies a dimension by a table of weights, [to, from].
+/// Multiplies a tensor by a matrix of weights, [to, from], along one dimension.
 static Value multiply(N &n, Value x, const Axis &a, ArrayRef<double> table) {
   int64_t rank = n.rankOf(x);
   Shape last = dimRange(0, rank);
@@ -165,8 +163,7 @@ static Value resize(N &n, Value x, ArrayRef<Axis> axes, const Settings &s) {
   return n.cast(result, element);
 }
 
-//===- Resize, Upsample
-//---------------------------------------------------------------------------------------------===//
+//===- Resize, Upsample ---------------------------------------------------===//
 
 static int64_t scaledSize(int64_t from, double scale) {
   double to = std::floor(from * scale);
@@ -175,7 +172,7 @@ static int64_t scaledSize(int64_t from, double scale) {
   return (int64_t)to;
 }
 
-/// The sizes of the chosen dimensions, from scales or from sizes with an aspect ratio policy.
+/// The resized dimensions, from scales or from sizes with an aspect ratio policy.
 static SmallVector<Axis> axesOf(N &n, Value x, const Shape &dims) {
   SmallVector<Axis> axes;
   if (n.has(2) && tensorType(n.in(2)).getNumElements() > 0) {
@@ -229,7 +226,7 @@ static Results importResize(N &n) {
   return {resize(n, x, axes, s)};
 }
 
-/// Before opset 11: by scales only, from the top left corner.
+/// Before opset 11: only scales, relative to the top left corner.
 static Results importUpsample(N &n) {
   Value x = n.in(0);
   auto scales = n.hasAttr("scales") ? *n.floats("scales") : numbersOf(n.constantInput(1, "scales"));
@@ -241,10 +238,9 @@ static Results importUpsample(N &n) {
   return {resize(n, x, axes, {n.text("mode", "nearest"), "asymmetric", "floor", -0.75, 0, false, false})};
 }
 
-//===- AffineGrid
-//---------------------------------------------------------------------------------------------------===//
+//===- AffineGrid ---------------------------------------------------------===//
 
-/// The product of homogeneous coordinates in [-1, 1], minor dimension first, with each matrix of a batch.
+/// Multiplies homogeneous coordinates in [-1, 1], minor dimension first, by each matrix of a batch.
 static Results importAffineGrid(N &n) {
   Value theta = n.in(0);
   Shape size = n.integersInput(1, "size");

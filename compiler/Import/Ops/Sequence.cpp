@@ -6,9 +6,9 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-// Sequences are lists of tensors while importing; nothing of them is left in the module.
+// Sequences are lists of tensors during import; the module does not contain them.
 
-/// Splits along an axis into parts of given sizes, or of one size, or into single slices.
+/// Splits along an axis into segments of given sizes, of one size, or of size 1 without the dimension.
 static Results importSplitToSequence(N &n) {
   Value x = n.in(0);
   int64_t axis = n.axisAttr(0, n.rankOf(x)), size = shapeOf(x)[axis];
@@ -43,7 +43,7 @@ static Results importSplitToSequence(N &n) {
   return {Item::ofSequence(parts)};
 }
 
-/// A position in a list of `size`, which may count from the end.
+/// A position in a list of `size`; negative ones count from the end.
 static int64_t position(N &n, int64_t input, int64_t size, int64_t missing) {
   int64_t value = n.has(input) ? n.integerInput(input, "position") : missing;
   int64_t from = value < 0 ? value + size : value;

@@ -12,8 +12,7 @@ static Results importIdentity(N &n) {
   return {n.item(0)};
 }
 
-//===- Reshape and its kin
-//------------------------------------------------------------------------------------------===//
+//===- Reshape and its kin ------------------------------------------------===//
 
 static Results importReshape(N &n) {
   Value x = n.in(0);
@@ -85,8 +84,7 @@ static Results importTranspose(N &n) {
   return {n.transpose(x, permutation)};
 }
 
-//===- Expand, Tile
-//-------------------------------------------------------------------------------------------------===//
+//===- Expand, Tile -------------------------------------------------------===//
 
 static Results importExpand(N &n) {
   Value x = n.in(0);
@@ -95,7 +93,7 @@ static Results importExpand(N &n) {
   return {n.broadcastTo(x, broadcastShape({shapeOf(x), shape}))};
 }
 
-/// Each dimension gets a partner before it that is repeated.
+/// Tiles by a broadcast: each dimension gets a new dimension before it, along which it is repeated.
 static Results importTile(N &n) {
   Value x = n.in(0);
   Shape repeats = n.integersInput(1, "repeats"), wide, dims, shape;
@@ -113,8 +111,7 @@ static Results importTile(N &n) {
   return {n.reshape(n.broadcast(x, wide, dims), shape)};
 }
 
-//===- Concat, Split, Slice
-//-----------------------------------------------------------------------------------------===//
+//===- Concat, Split, Slice -----------------------------------------------===//
 
 static Results importConcat(N &n) {
   auto inputs = n.all();
@@ -128,7 +125,7 @@ static Results importSplit(N &n) {
   int64_t axis = n.axisAttr(0, n.rankOf(x)), size = shapeOf(x)[axis], start = 0;
   auto given = n.integersFrom("split", 1);
   Shape sizes = given.value_or(Shape());
-  if (!given) { // the last part may be smaller
+  if (!given) { // the last one may be smaller
     int64_t parts = n.integer("num_outputs", n.node.output_size());
     if (parts < 1 || parts > n.node.output_size())
       fail("cannot split into ", parts, " parts");
@@ -179,15 +176,14 @@ static Results importSlice(N &n) {
   Shape steps = n.has(4) ? n.integersInput(4, "steps") : Shape(starts.size(), 1);
   return {slice(n, x, starts, ends, axes, steps)};
 }
-/// The bounds were attributes.
+/// Before opset 10, the bounds were attributes.
 static Results importSlice1(N &n) {
   Shape starts = n.integers("starts").value_or(Shape()), ends = n.integers("ends").value_or(Shape());
   Shape axes = n.integers("axes").value_or(dimRange(0, starts.size()));
   return {slice(n, n.in(0), starts, ends, axes, Shape(starts.size(), 1))};
 }
 
-//===- Shape, Size
-//--------------------------------------------------------------------------------------------------===//
+//===- Shape, Size --------------------------------------------------------===//
 
 static Results importShape(N &n) {
   auto shape = shapeOf(n.in(0));

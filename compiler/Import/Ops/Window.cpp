@@ -22,7 +22,7 @@ llvm::ArrayRef<int64_t> divisi::compiler::spatialShape(Value x) {
   return shapeOf(x).drop_front(2);
 }
 
-/// Pads so that there is one window per stride.
+/// Sets the padding so that there is one window for each stride.
 static void padSame(Window &w, llvm::ArrayRef<int64_t> input, bool upper) {
   for (size_t d = 0; d < input.size(); ++d) {
     int64_t count = (input[d] + w.strides[d] - 1) / w.strides[d];
@@ -64,7 +64,7 @@ Window::Window(N &n, llvm::ArrayRef<int64_t> input, std::optional<Shape> filter)
       fail("its window of ", extent(d), " is larger than dimension ", d + 2, " of size ", input[d],
            " with its padding");
     int64_t size = (span + (ceil ? strides[d] - 1 : 0)) / strides[d] + 1;
-    if (ceil && (size - 1) * strides[d] >= input[d] + low[d]) // a window must begin inside
+    if (ceil && (size - 1) * strides[d] >= input[d] + low[d]) // no window begins in the padding at the end
       --size;
     output.push_back(size);
   }

@@ -10,8 +10,8 @@
 
 namespace divisi::planning {
 
-/// Equal devices in a hierarchy of equal units: devices in a machine, machines in a rack, and so on. Device d is the
-/// (d % levels[0].size)-th of its machine; the rest of d goes on with levels[1].
+/// Equal devices in a hierarchy of equal units: devices in a machine, machines in a rack, and so on. Device d is number
+/// d % levels[0].size of its machine; d / levels[0].size is numbered likewise by levels[1].
 struct Cluster {
   struct Device {
     enum Precision { fp32, tf32, bf16, fp16 };
@@ -20,11 +20,11 @@ struct Cluster {
     std::string kind; // "cpu" or "cuda"
     std::string name;
     double memory = 0;                         // bytes that a program may use
-    std::array<double, precisions> flops = {}; // peak of dense products, flop/s, by Precision
+    std::array<double, precisions> flops = {}; // peak FLOP/s of dense matmuls, by Precision
     double bandwidth = 0;                      // of the memory, bytes/s
-    std::array<double, precisions> computeEfficiency = {0.7, 0.7, 0.7, 0.7}; // the share of it that large products reach
-    int64_t processors = 0;                    // multiprocessors of a GPU; 0: the shape of a product is of no account
-    double memoryEfficiency = 0.7;             // the share of the bandwidth that the other kernels reach
+    std::array<double, precisions> computeEfficiency = {0.7, 0.7, 0.7, 0.7}; // share of the peak that large matmuls reach
+    int64_t processors = 0;                    // multiprocessors of a GPU; 0: the shape of a matmul does not count
+    double memoryEfficiency = 0.7;             // share of the bandwidth that other kernels reach
     double launch = 0;                         // the least time of a kernel or library call, seconds
 
     bool operator==(const Device &) const = default;
@@ -32,7 +32,7 @@ struct Cluster {
   struct Level {
     std::string name;
     int64_t size = 1;     // children of a unit; for the innermost level, devices of a machine (1 if there is one)
-    double bandwidth = 0; // what a child sends, and receives at the same time, over all its links together, bytes/s
+    double bandwidth = 0; // what a child sends, and receives at the same time, over all its links, bytes/s
     double latency = 0;   // of a message, seconds
 
     bool operator==(const Level &) const = default;
@@ -41,24 +41,24 @@ struct Cluster {
   std::string name;
   Device device;
   std::vector<Level> levels; // innermost first; none for one device
-  bool divided = false;      // the devices divide one machine: where fewer are used, each has more of it
+  bool divided = false;      // the devices divide one machine: the fewer are used, the larger their shares
 
   static constexpr int64_t mostDevices = 65536;
   static constexpr size_t mostLevels = 6;
 
   int64_t devices() const;
-  /// What a program on the first so many devices (at most all) finds: the same levels; of a divided machine each device
-  /// has its final part of the memory and of the cores.
+  /// The cluster as a program on the first `count` devices (at most all) sees it: the same levels; of a divided machine
+  /// each device has its final share of memory and cores.
   Cluster used(int64_t count) const;
   /// The devices in one child of each level: 1, the size of the innermost level, and so on.
   std::vector<int64_t> childSizes() const;
-  /// What is wrong, in words that name the figure; empty if nothing is. Everything that takes a cluster expects it
-  /// valid.
+  /// An error text that names the wrong figure; empty if the cluster is valid. All functions that take a cluster expect
+  /// a valid one.
   std::string invalid() const;
   bool operator==(const Cluster &) const = default;
 };
 
-/// What "cpu:N" divides among its ranks.
+/// The machine that "cpu:N" divides among its ranks.
 struct Machine {
   double memory; // bytes
   int cores;
@@ -66,7 +66,7 @@ struct Machine {
 /// The machine that this process runs on.
 Machine thisMachine();
 
-/// The figures of a GPU by its name in small letters ("h100"), from the vendor's data sheets.
+/// The figures of a GPU by its name in lower case ("h100"), from the vendor's data sheets.
 std::optional<Cluster::Device> gpuPreset(llvm::StringRef name);
 /// The names that gpuPreset knows, for errors.
 std::string gpuPresetNames();

@@ -8,8 +8,8 @@
 #include <fstream>
 
 namespace {
-/// toml++ asserts what hostile text can break ("[[[": marzer/tomlplusplus PR #301), and without assertions goes on as
-/// if it held. Here a broken assertion is an exception, which does not leave this file.
+/// On hostile text toml++ violates its own assertions ("[[[": marzer/tomlplusplus PR #301), and without assertions its
+/// behaviour is undefined. Here a violated assertion is an exception, which does not leave this file.
 struct BrokenAssertion {};
 [[noreturn]] void breakAssertion() { throw BrokenAssertion(); }
 } // namespace
@@ -31,7 +31,7 @@ constexpr size_t mostNameLength = 64;
 /// toml++ 3.3 destroys the tables of a dotted key by recursion, and has no limit of its own (PR #242).
 constexpr int mostDotsInLine = 64;
 
-/// Text of the file as an error may show it: one line, short.
+/// Text of the file as an error may show it: one short line.
 std::string shown(StringRef text) {
   std::string result;
   for (char c : text.take_front(mostNameLength))
@@ -39,7 +39,7 @@ std::string shown(StringRef text) {
   return result;
 }
 
-/// Nothing if the text breaks an assertion.
+/// Null if the text violates an assertion of toml++.
 std::optional<toml::parse_result> parseToml(StringRef text) {
   try {
     return toml::parse(std::string_view(text));
@@ -48,12 +48,12 @@ std::optional<toml::parse_result> parseToml(StringRef text) {
   }
 }
 
-/// Reads the tables of a file. Each step says whether it went well; the first that does not leaves the error.
+/// Reads the tables of a file. Each step returns whether it succeeded; the first that fails sets the error.
 class Reader {
 public:
   explicit Reader(StringRef file) : file(file) {}
 
-  /// Of the first step that did not go well.
+  /// The error of the first step that failed.
   llvm::Error takeError() const { return llvm::createStringError(error); }
 
   bool fail(size_t line, const std::string &what) {
@@ -224,7 +224,7 @@ llvm::Expected<Cluster> planning::parseClusterFile(StringRef text, StringRef fil
 
   auto result = parseToml(text);
   if (!result) {
-    // Which line it is: the first that breaks the assertion when it is the last.
+    // Finds the line: the shortest prefix of the text that violates the assertion ends with it.
     auto *line = std::partition_point(lines.begin(), lines.end(), [&](StringRef line) {
       return parseToml(text.take_front(line.end() - text.begin())).has_value();
     });
@@ -243,9 +243,9 @@ llvm::Expected<Cluster> planning::parseClusterFile(StringRef text, StringRef fil
 
 llvm::Expected<Cluster> planning::readClusterFile(const std::string &file) {
   std::error_code code;
-  std::string text(mostBytes + 1, '\0'); // one more than is allowed, for the error
+  std::string text(mostBytes + 1, '\0'); // one more than is allowed, to detect larger files
   std::ifstream stream;
-  if (std::filesystem::is_regular_file(file, code)) // (opening a pipe would wait for its writer)
+  if (std::filesystem::is_regular_file(file, code)) // opening a pipe would block until it has a writer
     stream.open(file, std::ios::binary);
   if (!stream.is_open() || (stream.read(text.data(), (std::streamsize)text.size()), stream.bad()))
     return llvm::createStringError(file + ": cannot be read");

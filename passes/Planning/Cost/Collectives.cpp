@@ -69,10 +69,10 @@ std::vector<Mesh> planning::enumerateMeshes(const Cluster &cluster, int64_t devi
   return meshes;
 }
 
-/// How often a group of some axis reaches over the border of a unit that does not hold the whole mesh.
+/// The number of borders that groups cross, over all axes of the mesh and levels of the cluster.
 static int crossings(const Cluster &cluster, const Mesh &mesh) {
   int count = 0;
-  int64_t inside = 1; // devices of the axes further in
+  int64_t inside = 1; // devices of the inner axes
   for (const auto &axis : llvm::reverse(mesh.axes)) {
     for (int64_t unit : cluster.childSizes())
       count += inside < unit && unit < inside * axis.size;

@@ -6,30 +6,31 @@
 
 namespace divisi::planning {
 
-/// How the groups of some axes of a mesh lie on a cluster, and what they get of it when all of them communicate at
-/// once. Where groups lie differently (sizes that do not nest), the slowest counts: every step of a program waits for
-/// it.
+/// How the groups of some mesh axes lie on a cluster, and their bandwidth and latency when all groups communicate at
+/// once. If groups lie differently (sizes that do not nest), these are those of the slowest group: every step of a
+/// program waits for it.
 struct Link {
   struct Share {
-    int64_t members = 0; // of a group in one child of the level, at most
-    int64_t groups = 0;  // that cross the border of one child at once, at most; 0 if the level is not crossed
+    int64_t members = 0; // members of a group in one child of the level, at most
+    int64_t groups = 0;  // groups that cross the border of one child at once, at most; 0 if no group does
 
     bool operator==(const Share &) const = default;
   };
   int64_t members = 1;       // of a group
   std::vector<Share> levels; // innermost first, as the cluster's
 
-  double bandwidth = std::numeric_limits<double>::infinity(); // what a member sends round a ring, bytes/s
+  double bandwidth = std::numeric_limits<double>::infinity(); // at which a member sends around a ring, bytes/s
   double exchange = 0; // seconds for each byte of a member's operand in an all_to_all
   double latency = 0;  // of the slowest hop of the ring (a hop takes that of the outermost level it crosses), seconds
   double pass = 0;     // latency of n - 1 hops of the ring in the order of the devices, without the fastest of its n
   double messages = 0; // latency of n - 1 messages, one to each other member
-  double tree = std::numeric_limits<double>::infinity(); // latency of a tree, up and down; infinite where there is none
+  double tree = std::numeric_limits<double>::infinity(); // latency of a tree, up and down; infinity: there is no tree
 
   bool operator==(const Link &) const = default;
 };
 
-/// The groups that the axes span; all other axes number the groups. The mesh occupies the first devices of the cluster.
+/// The groups that communicate over `axes`: one for each position along the other axes. The mesh occupies the first
+/// devices of the cluster.
 ///
 /// A message leaves through the link of its device and of every unit around it that it leaves. A ring in the order of
 /// the devices leaves each unit once, so
@@ -53,20 +54,20 @@ double bytesSent(dist::ReshardStep::Kind kind, int64_t members, double bytes);
 /// Seconds in which every member sends `bytes` to the next one of its group, round the ring.
 double permuteSeconds(const Link &link, double bytes);
 
-/// A message between two devices of a cluster.
+/// A message between two devices of a cluster, by number.
 struct Transfer {
   int64_t from, to;
 };
-/// Seconds until the last of these messages, all sent at once and of `bytes` each, has arrived. Links are shared among
-/// those that leave a unit, and among those that enter it.
+/// Seconds until the last of these messages has arrived. All are sent at once and have `bytes` each. The messages that
+/// leave a unit share its link, and so do those that enter it.
 double transferSeconds(const Cluster &cluster, llvm::ArrayRef<Transfer> transfers, double bytes);
 
-/// The meshes worth a search for so many devices (at most the cluster's): "data" alone, then all a x b with a, b > 1 as
-/// "data" outside of "model", each followed by "model" outside of "data" if its links differ.
+/// The meshes that are searched for this number of devices (at most the cluster's): "data" alone, then all a x b with
+/// a, b > 1 as "data" outside of "model", each followed by "model" outside of "data" if its links differ.
 std::vector<dist::Mesh> enumerateMeshes(const Cluster &cluster, int64_t devices);
 
-/// A mesh of two axes with one of them split in two, in every way; the inner half is called "inner". First those whose
-/// axes cross the fewest borders between the cluster's levels.
+/// All meshes that result from splitting one of the two axes of a mesh in two; the inner half is called "inner". Meshes
+/// whose axes cross the fewest borders between the cluster's levels come first.
 std::vector<dist::Mesh> splitAxes(const Cluster &cluster, const dist::Mesh &mesh);
 
 } // namespace divisi::planning

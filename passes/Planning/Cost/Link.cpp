@@ -50,7 +50,8 @@ public:
         most = std::max(most, childrenOfUnit);
         int64_t inside = (int64_t)(end - begin);
         for (size_t member = begin; member < end; ++member) {
-          // Those outside of the child: each is reached over this level or one further out, which replaces this one's.
+          // The members outside of the child are reached over this level or an outer one, whose latency then replaces
+          // this one's.
           double inner = level == 0 ? 0 : cluster.levels[level - 1].latency;
           messages[member] += (n - (double)inside) * (latency - inner);
         }
@@ -83,7 +84,7 @@ public:
   }
 
 private:
-  /// What leaves a unit.
+  /// Communication that leaves a unit.
   struct Traffic {
     int64_t groups = 0;
     double exchanged = 0; // bytes for each byte of a member's operand
@@ -96,7 +97,7 @@ private:
     return end;
   }
 
-  /// Of a message between two devices.
+  /// The latency of a message between two devices.
   double latencyBetween(int64_t from, int64_t to) const {
     double latency = 0;
     for (auto [level, size] : llvm::zip(cluster.levels, childSize))

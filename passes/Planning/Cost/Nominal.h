@@ -3,9 +3,9 @@
 
 namespace divisi::planning {
 
-/// Seconds of an operation on a nominal device (a few cores), for decisions that should be alike on every machine.
+/// Seconds of an operation on a nominal device (a few cores), for decisions that are the same on every machine.
 inline double nominalSeconds(mlir::Operation *op) {
-  constexpr double arithmetic = 1e11, memory = 2e10; // operations/s, bytes/s
+  constexpr double arithmetic = 1e11, memory = 2e10; // FLOP/s, bytes/s
   auto cost = llvm::dyn_cast<graph::CostInterface>(op);
   return cost ? std::max(cost.getFlops() / arithmetic, cost.getBytes() / memory) : 0;
 }

@@ -14,7 +14,7 @@ struct Range {
   StringRef expectation;
 };
 
-/// By unit.
+/// By unit: the least and the greatest value, and the text of errors.
 constexpr Range ranges[] = {
     {1, 1e18, "a number of bytes from 1 to 1e18, or text such as \"80GB\""},
     {1, 1e18, "a number of bytes/s from 1 to 1e18, or text such as \"900GB/s\" or \"25Gb/s\""},
@@ -23,7 +23,8 @@ constexpr Range ranges[] = {
     {1e-6, 1, "a number from 0.000001 to 1"},
 };
 
-/// A value times `times` over `over` (both, so that results are the doubles next to the decimal text).
+/// A value is multiplied by `times` and divided by `over`: with both, the result is the double nearest to the decimal
+/// text.
 struct Scale {
   StringRef name;
   double times, over = 1;

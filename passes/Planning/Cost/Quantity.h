@@ -5,17 +5,17 @@
 
 namespace divisi::planning {
 
-/// What a figure of a cluster is measured in. A share is a part of 1.
+/// The unit of a cluster's figure. A share is between 0 and 1.
 enum class Unit { bytes, bytesPerSecond, flopsPerSecond, seconds, share };
 
-/// Whether the figure may be one of a machine: positive, finite, and small enough that sums of times stay finite.
+/// Whether the value is possible for a machine: positive, finite, and small enough that sums of times stay finite.
 bool inRange(Unit unit, double value);
 
-/// What an error asks for: a number, its range, and an example of text with a unit.
+/// The text of an error: a number, its range, and an example with a unit.
 llvm::StringRef expectation(Unit unit);
 
-/// A number and its unit: "80GB", "64GiB", "900GB/s", "25Gb/s" (bits), "989TFLOPS", "5us". Nothing if it is not of this
-/// unit; the range is not checked.
+/// The value of a number with a unit: "80GB", "64GiB", "900GB/s", "25Gb/s" (bits), "989TFLOPS", "5us". Null if the text
+/// is no such number or the unit is of another kind; the range is not checked.
 std::optional<double> parseQuantity(llvm::StringRef text, Unit unit);
 
 } // namespace divisi::planning

@@ -10,7 +10,7 @@ namespace {
 struct Figure {
   std::string name, unit;
   double now;
-  std::function<void(Cluster &, double)> set; // to its value times this
+  std::function<void(Cluster &, double)> set; // sets the figure to its value times a factor
 };
 
 std::vector<Figure> figuresOf(const Cluster &cluster) {
@@ -31,7 +31,7 @@ std::vector<Figure> figuresOf(const Cluster &cluster) {
   return figures;
 }
 
-/// The best of the plans on a cluster.
+/// The index of the best plan on a cluster.
 size_t bestOn(const std::vector<PricedPlan> &plans, const Cluster &cluster) {
   std::vector<Candidate> priced;
   for (const PricedPlan &plan : plans)

@@ -5,21 +5,22 @@
 
 namespace divisi::planning {
 
-/// A plan and what prices it.
+/// A plan and the planner that predicts its time.
 struct PricedPlan {
   const Planner *planner;
   const Candidate *candidate;
 };
 
-/// At which value of a figure of the cluster another of the plans becomes the best.
+/// The value of a figure of the cluster at which another plan becomes the best.
 struct BreakEven {
   std::string figure; // "bandwidth of node"
   std::string unit;   // "B/s", "s", "B", "flop/s"
-  double now, then;   // its value, and the one nearest to it at which the choice flips
+  double now, then;   // its value, and the nearest one at which the best plan changes
   size_t winner;      // the plan that is best there
 };
 
-/// Tries every figure up and down by factors of two up to 64, and narrows where the best plan changes to one percent.
+/// For every figure of the cluster, tries factors of two up to 64 in both directions, and narrows the value at which
+/// the best plan changes to one percent.
 std::vector<BreakEven> breakEvens(const std::vector<PricedPlan> &plans, const Cluster &cluster);
 
 } // namespace divisi::planning

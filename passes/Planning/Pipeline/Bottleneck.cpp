@@ -13,10 +13,10 @@ Bottleneck::Bottleneck(const Cuts &cuts, PipeLevel level)
     points.push_back({cuts[i].ms, transferMs(cuts[i].parameterBytes, level.bandwidth), i});
     crossing.push_back(2 * transferMs(cuts[i].crossingBytes, level.bandwidth));
   }
-  crossing.back() = 0; // (rounding)
+  crossing.back() = 0; // against rounding
 }
 
-/// The fewest replicas that do a stage within the limit; more than there are devices if none do.
+/// The fewest replicas with which a stage is within the limit; more than there are devices if none are enough.
 int64_t Bottleneck::replicasFor(double ms, double parameterMs) const {
   if (ms <= limit)
     return 1;
@@ -30,7 +30,7 @@ int64_t Bottleneck::replicasFor(double ms, double parameterMs) const {
   return std::lower_bound(mostParameters.begin() + least, mostParameters.end(), parameterMs) - mostParameters.begin();
 }
 
-/// No stages take fewer devices for so much compute, even when sums are rounded.
+/// A lower bound on the devices for this compute, even if sums are rounded.
 int64_t Bottleneck::leastDevices(double ms) const {
   double count = std::ceil(ms / limit * (1 - 1e-11));
   return count > static_cast<double>(devices) ? devices + 1 : std::max<int64_t>(1, static_cast<int64_t>(count));
@@ -44,8 +44,8 @@ void Bottleneck::offer(int cut, int from, int64_t count, int64_t replicasOfStage
   before[cut] = from;
 }
 
-/// Along the stairs a stage that starts there has more compute and fewer parameters: the best is the first whose
-/// replicas for the compute are enough for the parameters, or the one before.
+/// Along the stairs, a stage that starts later has more compute and fewer parameters. The best start is the first one
+/// whose replicas for the compute are enough for the parameters, or the one before it.
 void Bottleneck::fromStairs(const Point &target, int64_t count, const Stairs &stairs) {
   if (target.ms - stairs.front().ms > static_cast<double>(used[target.cut] - count - 1) * limit * sameTime)
     return; // not better even without parameters
@@ -75,7 +75,7 @@ void Bottleneck::fromBlock(const Point &target, int64_t count, const std::vector
     }
 }
 
-/// Leaves in `used` the fewest devices for the cut, or more than there are.
+/// Sets `used` to the fewest devices for the cut, or to more than there are.
 void Bottleneck::reachCut(int cut) {
   bool last = cut == cuts.count() - 1;
   used[cut] = devices + 1;
@@ -84,7 +84,7 @@ void Bottleneck::reachCut(int cut) {
   const Point &target = points[cut];
   int64_t least = leastDevices(target.ms);
   int64_t enough = devices - (last ? 0 : leastDevices(points.back().ms - target.ms));
-  used[cut] = enough + 1; // more are no use
+  used[cut] = enough + 1; // more devices are no improvement
   for (auto *reached : {&earlier, &inBlock})
     for (const auto &[count, starts] : *reached) {
       if (used[cut] <= least)
@@ -110,7 +110,7 @@ void Bottleneck::addStep(Stairs &stairs, const Point &point) {
   stairs.insert(at, point);
 }
 
-/// Whether stages within the limit carry the whole network.
+/// Whether stages within the limit can hold the whole network.
 bool Bottleneck::reach(double newLimit) {
   limit = newLimit;
   for (int64_t m = 2; m <= devices; ++m)
@@ -147,7 +147,7 @@ double Bottleneck::slowest(const std::vector<StageChoice> &stages) const {
   return result;
 }
 
-/// The whole network as one stage, on the fewest devices of those that are fastest.
+/// The whole network as one stage: of the fastest numbers of replicas, the smallest.
 StageChoice Bottleneck::singleStage() const {
   StageChoice best{0, cuts.count() - 1, 1};
   double least = slowest({best});

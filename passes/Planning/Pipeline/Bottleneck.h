@@ -9,13 +9,14 @@
 
 namespace divisi::planning {
 
-/// The stages of PipeDream's definition on one level, over all cuts: bisection on the time of the slowest stage. For a
-/// time limit, the fewest devices that carry the network up to each cut are found from small cuts to large ones.
-/// What is left out, and why none of it is missed:
-/// - cuts that take longer to cross than the limit: the definition forbids them;
-/// - cuts whose devices, with the least that the rest must have (its compute time over the limit), are too many;
-/// - of the cuts of earlier blocks that have as many devices, those with less compute and no more parameters inside
-///   than another: what comes next contains both, so a stage that starts behind the other costs no more.
+/// PipeDream's stages for one level, over all cuts: bisection on the time of the slowest stage. For a time limit, the
+/// fewest devices that hold the network up to each cut are found from small cuts to large ones. Some cuts are left out
+/// without loss:
+/// - Cuts that take longer to cross than the limit: the definition forbids them.
+/// - Cuts whose devices are too many, together with the least number that the rest needs (its compute time over the
+/// limit).
+/// - Of the cuts of earlier blocks with equally many devices, those with less compute and no more parameters inside
+/// than another. The next stage's end contains both, so a stage that starts behind the other costs no more.
 class Bottleneck {
 public:
   Bottleneck(const Cuts &cuts, PipeLevel level);
@@ -26,7 +27,7 @@ private:
     double ms, parameterMs;
     int cut;
   };
-  /// Cuts with falling compute and rising parameters inside.
+  /// Cuts with decreasing compute and increasing parameters inside.
   using Stairs = std::vector<Point>;
   using ByDevices = std::map<int64_t, Stairs, std::greater<>>;
 
@@ -47,7 +48,7 @@ private:
   std::vector<Point> points;           // by cut
   std::vector<double> crossing;        // by cut: 2 C, milliseconds
   double limit = 0;                    // milliseconds
-  std::vector<double> mostParameters;  // by replicas from 2: milliseconds of the link that they can synchronise
+  std::vector<double> mostParameters;  // by replicas from 2: transfer milliseconds that they can synchronise
   std::vector<int64_t> used, replicas; // by cut: devices in all and of its last stage
   std::vector<int> before;             // by cut: where its last stage starts
   ByDevices earlier, inBlock;          // cuts that are reached

@@ -25,9 +25,9 @@ llvm::Expected<Cuts> Cuts::of(const LayerProfile &profile) {
   return cuts;
 }
 
-/// The sizes that have one downset only, without 0. A downset is alone of its size when each of its last layers (no
-/// consumer inside) feeds each of the first layers outside (all inputs inside): otherwise two of them could be
-/// exchanged. Its layers are then the first of every topological order.
+/// The sizes, except 0, of which there is only one downset. A downset is the only one of its size if each of its last
+/// layers (no consumer inside) feeds each of the first layers outside (all inputs inside): otherwise two of them could
+/// be exchanged. Its layers are then the first ones of every topological order.
 std::vector<int> Cuts::separators() const {
   int count = static_cast<int>(profile->layers.size());
   std::vector<bool> last(count), first(count);
@@ -80,8 +80,8 @@ bool Cuts::inside(const Cut &cut, int layer) const {
   return sets[cut.words + bit / 64] >> (bit % 64) & 1;
 }
 
-/// Adds the cut with one more layer. The layer is the last of the new cut's in topological order, so every cut comes
-/// from one other and is made once.
+/// Adds the cut with one more layer. The layer is the last one of the new cut in topological order, so every cut is
+/// derived from exactly one other.
 void Cuts::grow(int from, int layer) {
   const Block &block = allBlocks.back();
   const LayerProfile::Layer &added = profile->layers[layer];
@@ -100,12 +100,12 @@ void Cuts::grow(int from, int layer) {
   cut.parameterBytes += added.parameterBytes;
   if (!consumers[layer].empty())
     cut.crossingBytes += added.activationBytes;
-  for (int input : added.inputs) { // the last consumers are the likeliest to be outside
+  for (int input : added.inputs) { // the last consumers are the most likely to be outside
     const std::vector<int> &users = consumers[input];
     if (std::all_of(users.rbegin(), users.rend(), [&](int user) { return inside(cut, user); }))
       cut.crossingBytes -= profile->layers[input].activationBytes;
   }
-  cut.crossingBytes = std::max(cut.crossingBytes, 0.0); // (rounding)
+  cut.crossingBytes = std::max(cut.crossingBytes, 0.0); // against rounding
   cuts.push_back(cut);
 }
 
@@ -120,7 +120,7 @@ bool Cuts::addBlock(int firstLayer, int endLayer) {
     const std::vector<int> &inputs = profile->layers[layer].inputs;
     return std::all_of(inputs.rbegin(), inputs.rend(), [&](int input) { return inside(cuts[cut], input); });
   };
-  std::vector<std::vector<int>> next(1); // by cut from `begin`: the layers that may be added, behind its last one
+  std::vector<std::vector<int>> next(1); // by cut from `begin`: the layers that may be added, after its last one
   for (int layer = firstLayer; layer < endLayer; ++layer)
     if (ready(begin, layer))
       next[0].push_back(layer);

@@ -8,12 +8,13 @@
 
 namespace divisi::planning {
 
-/// All places where a network can be cut: its downsets (with a layer, all its inputs are inside), by rising size. Cut 0
-/// has no layer inside, the last one all of them. A stage is what lies between one cut and a later one that contains
-/// it.
+/// All places where a network can be cut: its downsets (with a layer, all its inputs are inside), by increasing size.
+/// Cut 0 has no layer inside, the last cut has all. A stage consists of the layers between one cut and a later one that
+/// contains it.
 ///
-/// Some sizes have one downset only: it contains all smaller ones, and all greater ones contain it. These divide the
-/// cuts into blocks, so only cuts of the same block can cross each other. A chain has one cut a block; a module of
+/// Of some sizes there is only one downset: it contains all smaller ones, and all larger ones contain it. These divide
+/// the cuts into blocks, so only cuts of the same block can cross each other. In a chain every cut is a block; a module
+/// of parallel branches is one block.
 /// parallel branches is a block.
 class Cuts {
 public:
@@ -21,7 +22,7 @@ public:
   static constexpr size_t mostInBlock = 1 << 14;
   static constexpr size_t mostWords = 1 << 24; // of all sets
 
-  /// The profile must outlive it. Nothing but an error if there are more cuts than the limits.
+  /// The profile must outlive the result. Fails if there are more cuts than the limits allow.
   static llvm::Expected<Cuts> of(const LayerProfile &profile);
 
   struct Cut {
@@ -34,7 +35,7 @@ public:
   /// Cuts first .. end-1; the last one contains the others.
   struct Block {
     int first = 0, end = 0;
-    int firstLayer = 0, endLayer = 0; // what the cuts differ in
+    int firstLayer = 0, endLayer = 0; // layers in which the cuts differ
     size_t words = 0;                 // of 64 layers, for each cut
   };
 

@@ -12,8 +12,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double mostWork = 1e8; // steps of the dynamic program on one level
 
-/// All cuts, or so many as are affordable: of each equal part of compute and parameters the one that fewest bytes
-/// cross.
+/// All cuts, or as many as are affordable: the network is divided into equal parts of compute and parameters, and of
+/// each part the cut with the fewest crossing bytes is kept.
 std::vector<int> keepCuts(const Cuts &cuts, int most) {
   std::vector<int> kept;
   int last = cuts.count() - 1;
@@ -41,7 +41,7 @@ std::vector<int> keepCuts(const Cuts &cuts, int most) {
 } // namespace
 
 Hierarchy::Hierarchy(const Cuts &cuts, llvm::ArrayRef<PipeLevel> levels) : cuts(cuts), levels(levels) {
-  int64_t units = 1; // of the levels that every pair of cuts needs; the outermost starts at cut 0 only
+  int64_t units = 1; // units of the levels that every pair of cuts needs; the outermost level starts at cut 0 only
   for (const PipeLevel &level : levels.drop_back())
     units = std::max(units, level.size);
   double affordable = std::min(std::cbrt(6 * mostWork / static_cast<double>(units)),
@@ -67,7 +67,7 @@ Hierarchy::Hierarchy(const Cuts &cuts, llvm::ArrayRef<PipeLevel> levels) : cuts(
   }
 }
 
-/// By later cut and units.
+/// The table of best times, by later cut and number of units.
 std::vector<Hierarchy::Entry> Hierarchy::solveFrom(size_t level, int inner) const {
   int64_t size = levels[level].size;
   std::vector<Entry> table(kept.size() * (size + 1), Entry{infinity});
@@ -81,9 +81,9 @@ std::vector<Hierarchy::Entry> Hierarchy::solveFrom(size_t level, int inner) cons
   return table;
 }
 
-/// Tries a stage from `start` to `end` on all numbers of units. From two replicas on, with more of them the stage takes
-/// no longer, and what is before it has fewer units and is no faster; the best lies where the two cross, and that moves
-/// up with the number of units.
+/// Tries a stage from `start` to `end` on all numbers of units. From two replicas on, more replicas make the stage no
+/// slower, and leave fewer units to the stages before it, which get no faster. The best number is where the two times
+/// cross, and increases with the number of units.
 void Hierarchy::extend(size_t level, int start, int end, bool first, std::vector<Entry> &table) const {
   int64_t size = levels[level].size;
   const Entry *ahead = &table[static_cast<size_t>(start) * (size + 1)];
@@ -103,7 +103,7 @@ void Hierarchy::extend(size_t level, int start, int end, bool first, std::vector
   }
   if (std::max(crossing, unit / static_cast<double>(size)) >= result[1].ms)
     return;
-  // Two replicas may be slower than one, so one is tried apart; from two on, more are faster.
+  // Two replicas may be slower than one, so one replica is tried separately.
   auto offer = [&](int64_t units, int64_t m) {
     double ms = std::max({ahead[units - m].ms, crossing, time(m)});
     if (ms < result[units].ms)
@@ -120,7 +120,7 @@ void Hierarchy::extend(size_t level, int start, int end, bool first, std::vector
   }
 }
 
-/// The stages between two cuts on all units of a level, or on the fewest that are as fast.
+/// The stages between two cuts on all units of a level, or on the fewest units with the same time.
 std::vector<Hierarchy::Stage> Hierarchy::stages(size_t level, int inner, int outer) const {
   std::vector<Entry> table = solveFrom(level, inner);
   size_t size = levels[level].size;

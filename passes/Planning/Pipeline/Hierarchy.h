@@ -7,8 +7,8 @@
 
 namespace divisi::planning {
 
-/// The stages of PipeDream's definition on several levels: for each level from the inside out, dynamic programming from
-/// every cut to every later one.
+/// PipeDream's stages for several levels: for each level, from the innermost, dynamic programming from every cut to
+/// every later one.
 class Hierarchy {
 public:
   struct Stage {
@@ -19,13 +19,13 @@ public:
 
   /// At least one level.
   Hierarchy(const Cuts &cuts, llvm::ArrayRef<PipeLevel> levels);
-  /// How many cuts it looks at.
+  /// The number of cuts that are considered.
   int considered() const { return static_cast<int>(kept.size()); }
   std::vector<Stage> run();
 
 private:
   struct Entry {
-    double ms;        // of the slowest stage on at most so many units
+    double ms;        // of the slowest stage on at most this number of units
     int start = -1;   // of the last stage
     int replicas = 0; // of the last stage: units
   };
@@ -36,7 +36,7 @@ private:
 
   const Cuts &cuts;
   llvm::ArrayRef<PipeLevel> levels;
-  std::vector<int> kept;                  // cuts, rising
+  std::vector<int> kept;                  // cuts, increasing
   std::vector<bool> within;               // by two of `kept`: whether the second contains the first
   std::vector<std::vector<double>> below; // by level: milliseconds between two of `kept` on a unit of the level inside
 };

@@ -41,12 +41,12 @@ constexpr Figure figures[] = {
     {"parameter_bytes", &LayerProfile::Layer::parameterBytes, mostBytes, bytes},
 };
 
-/// Each step says whether it went well; the first that does not leaves the error.
+/// Reads a profile. Each step returns whether it succeeded; the first that fails sets the error.
 class Reader {
 public:
   explicit Reader(StringRef file) : file(file) {}
 
-  /// Of the first step that did not go well.
+  /// The error of the first step that failed.
   llvm::Error takeError() const { return llvm::createStringError(error); }
 
   bool fail(const std::string &what) {
@@ -81,7 +81,7 @@ public:
   }
 
 private:
-  /// The first by letters (the object's own order is that of a hash table); nothing if all are known.
+  /// The alphabetically first unknown key (objects are unordered); null if all are known.
   static std::optional<StringRef> unknownKey(const llvm::json::Object &object, llvm::ArrayRef<StringRef> known) {
     std::optional<StringRef> least;
     for (const auto &entry : object)
@@ -116,7 +116,7 @@ private:
       std::optional<double> number = object->getNumber(figure.key);
       if (!number || !(*number >= 0 && *number <= figure.most))
         return failAt(index, figure.key, figure.expectation.str());
-      layer.*figure.member = *number + 0.0; // no negative zero
+      layer.*figure.member = *number + 0.0; // turns -0 into 0
     }
     return true;
   }
@@ -147,7 +147,7 @@ private:
     return true;
   }
 
-  /// Always the first layer of the file whose inputs are there.
+  /// Sorts topologically: always the first layer of the file whose inputs are sorted comes next.
   bool sort(LayerProfile &profile) {
     std::vector<std::vector<int>> consumers(layers.size());
     std::vector<size_t> missing;
@@ -180,7 +180,7 @@ private:
     return true;
   }
 
-  /// Going back from a layer that waits, through inputs that wait, comes round.
+  /// Reports a cycle: from an unsorted layer, following unsorted inputs backwards leads to one.
   bool failCycle(const std::vector<size_t> &missing) {
     size_t at = llvm::find_if(missing, [](size_t count) { return count > 0; }) - missing.begin();
     std::vector<bool> seen(layers.size());
@@ -216,7 +216,7 @@ llvm::Expected<LayerProfile> planning::parseLayerProfile(StringRef text, StringR
 
 llvm::Expected<LayerProfile> planning::readLayerProfile(const std::string &file) {
   std::error_code code;
-  if (!std::filesystem::is_regular_file(file, code)) // (opening a pipe would wait for its writer)
+  if (!std::filesystem::is_regular_file(file, code)) // opening a pipe would block until it has a writer
     return llvm::createStringError(file + ": cannot be read");
   if (std::filesystem::file_size(file, code) > mostFileBytes)
     return llvm::createStringError(file + ": expected at most " + std::to_string(mostFileBytes) + " bytes");
@@ -231,7 +231,7 @@ void planning::writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream 
   for (auto [i, layer] : llvm::enumerate(profile.layers)) {
     os << (i ? ",\n  " : "\n  ") << "{\"name\": " << llvm::json::Value(llvm::json::fixUTF8(layer.name));
     for (const Figure &figure : figures) {
-      char digits[32]; // the shortest that read as the same number
+      char digits[32]; // the shortest digits that read as the same number
       auto end = std::to_chars(std::begin(digits), std::end(digits), layer.*figure.member).ptr;
       os << ", \"" << figure.key << "\": " << StringRef(digits, end - digits);
     }

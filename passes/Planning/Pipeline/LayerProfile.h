@@ -9,14 +9,14 @@
 
 namespace divisi::planning {
 
-/// What each layer of a network costs on one device for one minibatch.
+/// The costs of each layer of a network on one device for one minibatch.
 struct LayerProfile {
   struct Layer {
     std::string name;
     double forwardMs = 0, backwardMs = 0; // milliseconds
-    double activationBytes = 0;           // of its output; the gradient that comes back is as large
+    double activationBytes = 0;           // of its output; the output's gradient is as large
     double parameterBytes = 0;
-    std::vector<int> inputs; // layers before it, in rising order, each once
+    std::vector<int> inputs; // producers of its inputs, in increasing order, each once
   };
   std::vector<Layer> layers; // in topological order
 
@@ -25,17 +25,17 @@ struct LayerProfile {
 
 /// A profile from JSON:
 ///   {"layers": [{"name", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs": [names]}]}
-/// All keys of a layer must be there except "inputs": without it, the layer before it in the file is the only input; []
-/// is a layer without any. The layers may come in any order. The text may be anything; on failure an error of one line,
+/// Every layer must have all keys except "inputs": without it, the previous layer of the file is the only input; []
+/// means that there is none. The layers may come in any order. The text may contain anything; an error is one line,
 /// `FILE: layer I ('NAME'): KEY: what is expected`, where I counts from 0.
 llvm::Expected<LayerProfile> parseLayerProfile(llvm::StringRef text, llvm::StringRef file);
 /// The same from disk.
 llvm::Expected<LayerProfile> readLayerProfile(const std::string &file);
 
-/// The profile as such JSON, one layer a line; reading it again gives the same numbers.
+/// Writes the profile as such JSON, one layer a line; reading it back gives the same numbers.
 void writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os);
 
-/// Text as a line of an error or a table may show it: printable, short.
+/// Text as a line of an error or a table may show it: printable and short.
 std::string shownName(llvm::StringRef name);
 
 } // namespace divisi::planning

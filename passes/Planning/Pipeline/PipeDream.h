@@ -10,26 +10,26 @@
 
 namespace divisi::planning {
 
-/// A level of equal links, as PipeDream sees it.
+/// A level of equal links in PipeDream's model.
 struct PipeLevel {
-  int64_t size = 1;     // units that are joined: devices, or whole units of the level inside
+  int64_t size = 1;     // units that are connected: devices, or whole units of the next inner level
   double bandwidth = 0; // between two of them, bytes/s; may be infinite
 };
 
-/// Stages that work at the same time on different minibatches, each on several devices that take turns.
+/// Stages that run at the same time on different minibatches. The replicas of a stage take minibatches in turn.
 struct PipeDreamPlan {
   struct Stage {
     std::vector<int> layers;       // in topological order
     int64_t replicas = 1;          // devices
     std::vector<int64_t> perLevel; // their product is `replicas`; innermost level first
-    double ms = 0;                 // for each minibatch: the greater of computing and synchronising, by the definition
+    double ms = 0;                 // per minibatch: the larger of computing and synchronising, by the definition
     double transferMs = 0;         // 2 C of the cut behind it; 0 for the last one
   };
   std::vector<Stage> stages;
-  double slowestMs = 0; // the greatest of all ms and transferMs
+  double slowestMs = 0; // the largest of all ms and transferMs
   double speedup = 1;   // one device's time for a minibatch over slowestMs
   int cuts = 0;         // places where the network can be cut
-  int considered = 0;   // how many of them the search looked at; if all, nothing is faster
+  int considered = 0;   // cuts that the search considered; if all, the plan is optimal
 
   int64_t devices() const;
 };
@@ -51,8 +51,8 @@ struct PipeDreamPlan {
 /// No levels: one device. On failure (too many branches side by side) an error of one line.
 llvm::Expected<PipeDreamPlan> planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels);
 
-/// The levels that the first `devices` of a cluster make up, without those of size 1. Latencies do not count. An error
-/// of one line if the devices are not whole units of a level.
+/// The levels that the first `devices` of a cluster form, without those of size 1. Latencies are ignored. Fails with a
+/// one-line error if the devices are not whole units of a level.
 llvm::Expected<std::vector<PipeLevel>> pipeLevels(const Cluster &cluster, int64_t devices);
 
 } // namespace divisi::planning

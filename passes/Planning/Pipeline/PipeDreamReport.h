@@ -5,13 +5,13 @@
 
 namespace divisi::planning {
 
-/// The plan for programs:
+/// The plan in machine-readable form:
 ///   {"objective": "pipedream", "devices": N, "devices_used", "slowest_ms", "speedup", "cuts", "cuts_considered",
 ///    "stages": [{"layers": [names], "replicas", "replicas_per_level", "ms", "transfer_ms"}]}
-/// Times in milliseconds for each minibatch; transfer_ms is that of the cut behind the stage, there and back.
+/// Times are in milliseconds per minibatch; transfer_ms is that of the cut behind the stage, in both directions.
 llvm::json::Object pipeDreamJson(const PipeDreamPlan &plan, const LayerProfile &profile, int64_t devices);
 
-/// The same as a table for people.
+/// The same as a table for users.
 void printPipeDream(const PipeDreamPlan &plan, const LayerProfile &profile, int64_t devices, llvm::raw_ostream &os);
 
 } // namespace divisi::planning

@@ -3,8 +3,8 @@
 
 namespace divisi::planning {
 
-/// Milliseconds for which m replicas synchronise, for each minibatch: 1/m 4 (m-1)/m of what the parameters take over
-/// the link once. Greatest for m = 2.
+/// Milliseconds per minibatch in which m replicas synchronise: 4 (m-1)/m of one transfer of the parameters, divided by
+/// m. Greatest for m = 2.
 inline double syncMs(double parameterMs, int64_t m) {
   double n = static_cast<double>(m);
   return 4 * (n - 1) / n * parameterMs / n;
@@ -13,7 +13,7 @@ inline double syncMs(double parameterMs, int64_t m) {
 /// Times within this factor count as equal.
 constexpr double sameTime = 1 + 1e-12;
 
-/// How long bytes take over a link, in milliseconds.
+/// Milliseconds of a transfer over a link.
 inline double transferMs(double bytes, double bandwidth) { return bytes / bandwidth * 1e3; }
 
 /// A stage between two cuts.

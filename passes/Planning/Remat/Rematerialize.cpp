@@ -16,14 +16,14 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
-/// Values that are so many times smaller than the largest of their part are kept: rows' statistics, counts.
+/// A segment's values with at most 1 / smallest of the bytes of its largest value are kept: statistics, counts.
 static constexpr int64_t smallest = 32;
 
 namespace {
 
 using StageOf = llvm::function_ref<int(Operation *)>;
 
-/// The forward part of a training step by nodes.
+/// The forward pass of a training step by nodes.
 class ForwardPart {
 public:
   using Nodes = llvm::MapVector<std::string, SmallVector<Operation *>, std::map<std::string, unsigned>>;
@@ -47,13 +47,13 @@ public:
     }
   }
 
-  /// Whether a value is an input, or computed from one in the forward part.
+  /// Whether a value is an input, or computed from one in the forward pass.
   bool isOfBatch(Value value) const {
     auto argument = dyn_cast<BlockArgument>(value);
     return argument ? (bool)train.getArgAttr(argument.getArgNumber(), graph::names::input)
                     : numbers.contains(value.getDefiningOp());
   }
-  /// Whether an operation is of the backward part, or of the update.
+  /// Whether an operation belongs to the backward pass or the update.
   bool isLate(Operation *user) const {
     return !early.empty() && !user->hasTrait<OpTrait::IsTerminator>() && !forward.contains(user) &&
            !early.contains(user);
@@ -61,13 +61,13 @@ public:
   bool isReadLate(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *op) { return isLate(op); });
   }
-  /// The number of the node that made a value from the batch; -1: none.
+  /// The number of the node that computes a value from the batch; -1: none does.
   int nodeOf(Value value) const {
     auto it = numbers.find(value.getDefiningOp());
     return it == numbers.end() ? -1 : it->second;
   }
   const SmallVector<Operation *> &operationsOf(int node) const { return (nodes.begin() + node)->second; }
-  /// Where a node's first operation is.
+  /// The stage of a node's first operation.
   int stageOfNode(int node) const { return stageOf(operationsOf(node).front()); }
   int numberOf(const std::string &name) const {
     auto it = nodes.find(name);
@@ -78,12 +78,12 @@ public:
   StageOf stageOf;
 
 private:
-  mutable func::FuncOp train;                 // (whose methods are not const)
-  llvm::DenseSet<Operation *> forward, early; // what reports are computed from; what comes no later than the loss
-  llvm::DenseMap<Operation *, int> numbers;   // of nodes, of what is computed from the batch
+  mutable func::FuncOp train;                 // MLIR's methods of functions are not const
+  llvm::DenseSet<Operation *> forward, early; // what reports depend on; what precedes the loss
+  llvm::DenseMap<Operation *, int> numbers;   // of nodes, by operation that depends on the batch
 };
 
-/// What of a part of the forward part is computed again, and how.
+/// The operations of one segment that are recomputed, and the values that are not kept.
 class Rematerialization {
 public:
   Rematerialization(const ForwardPart &part, int begin, int end)
@@ -117,7 +117,7 @@ public:
     return result;
   }
 
-  /// Clones it before the first operation of the backward part that needs it.
+  /// Clones the needed operations before the first operation of the backward pass that reads one of the values.
   void apply() {
     Operation *before = nullptr;
     for (Value value : wanted)
@@ -153,7 +153,7 @@ private:
     });
   }
 
-  /// What the values are computed with, from what is there in the backward part anyway.
+  /// Finds the operations that recompute the wanted values from values that the backward pass has anyway.
   void findNeeded() {
     llvm::DenseSet<Value> dropped(wanted.begin(), wanted.end());
     SmallVector<Value> work(wanted);
@@ -182,16 +182,16 @@ private:
   const ForwardPart &part;
   const int begin, end, stage;
   SmallVector<Operation *> operations;
-  SmallVector<Value> wanted; // by the backward part, and not kept
+  SmallVector<Value> wanted; // values that the backward pass reads and that are not kept
   llvm::DenseSet<Operation *> needed;
   llvm::DenseMap<Value, Operation *> barriers;
   IRMapping mapping;
 };
 
-/// The parts that are worth it, best first.
+/// The segments that save memory, best first.
 std::vector<RematSegment> segmentsOf(const ForwardPart &part) {
   std::vector<RematNode> nodes(part.nodes.size());
-  std::vector<double> change(nodes.size() + 1, 0); // of what crosses
+  std::vector<double> change(nodes.size() + 1, 0); // change of the live bytes
   for (auto [i, node] : llvm::enumerate(part.nodes))
     for (Operation *op : node.second) {
       nodes[i].seconds += nominalSeconds(op);
@@ -211,7 +211,7 @@ std::vector<RematSegment> segmentsOf(const ForwardPart &part) {
   for (auto [i, node] : llvm::enumerate(nodes))
     node.crossing = crossing += change[i];
   std::vector<RematSegment> segments;
-  for (int begin = 0, end = 0; begin < (int)nodes.size(); begin = end) { // the stages of a pipeline
+  for (int begin = 0, end = 0; begin < (int)nodes.size(); begin = end) { // a cut is never inside of a pipeline's stage
     while (end < (int)nodes.size() && part.stageOfNode(end) == part.stageOfNode(begin))
       ++end;
     for (RematSegment segment :
@@ -250,7 +250,7 @@ llvm::Error planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segmen
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (!train)
     return llvm::createStringError("there is no function @train");
-  ForwardPart part(train, stageByAttribute); // clones are of the backward part, as whatever it does not know
+  ForwardPart part(train, stageByAttribute); // operations that it does not know count as the backward pass
   for (const NamedRemat &segment : segments) {
     int begin = part.numberOf(segment.first), last = part.numberOf(segment.last);
     std::string wrong;
@@ -281,7 +281,7 @@ std::vector<NamedRemat> planning::rematerializeBest(ModuleOp module, int64_t cou
     warnOfNoParts(module);
   segments.resize(std::min<size_t>(segments.size(), std::max<int64_t>(0, count)));
   if (!segments.empty())
-    llvm::cantFail(rematerialize(module, segments)); // (whose nodes there are)
+    llvm::cantFail(rematerialize(module, segments)); // the nodes exist
   return segments;
 }
 

@@ -9,37 +9,37 @@
 
 namespace divisi::planning {
 
-/// A part of @train's forward part whose values the backward part computes again instead of keeping them: the nodes
-/// from one to another, by name.
+/// A segment of the forward pass of @train that the backward pass recomputes (rematerialization, activation
+/// checkpointing) instead of keeping its values: the nodes from `first` to `last`, by name.
 struct NamedRemat {
   std::string first, last;
 };
 
-/// The parts that are worth it, most bytes saved for the time first. Needs simple operations (after decompose).
+/// The segments whose rematerialization saves memory, most bytes saved per second first. Needs simple operations (after
+/// decompose).
 std::vector<NamedRemat> rematSegments(mlir::ModuleOp module);
 
-/// Computes such parts again: their operations are cloned before the first operation of the backward part that reads a
-/// value of it, from values of earlier parts behind barriers (graph.reshape), so that clones and originals stay two.
-/// What is much smaller than the rest, and what later parts of the forward part read, is kept. An error if
-/// there are no such nodes.
+/// Recomputes segments: clones their operations before the first operation of the backward pass that reads one of their
+/// values. The clones read values of earlier segments through barriers (graph.reshape), so that common subexpression
+/// elimination does not merge them with the originals. Values that are much smaller than the segment's largest one, and
+/// those that later nodes of the forward pass read, are kept. Fails if a node does not exist.
 llvm::Error rematerialize(mlir::ModuleOp module, llvm::ArrayRef<NamedRemat> segments);
 
-/// What computing such a part again changes: values that are no longer kept, what they are computed from (values of
-/// earlier parts), and what with, in the order of the program.
+/// The effect of recomputing one segment: the values that are no longer kept, the values of earlier segments from which
+/// they are recomputed, and the operations for it, in program order.
 struct RematEffect {
   int stage;
   llvm::SmallVector<mlir::Value> dropped, from;
   llvm::SmallVector<mlir::Operation *> again;
 };
 
-/// That of all parts of rematSegments, in a pipeline with these stages of operations. Changes nothing.
+/// The effects of all segments of rematSegments, with these stages of operations. Does not change the module.
 std::vector<RematEffect> rematEffects(mlir::func::FuncOp train, llvm::function_ref<int(mlir::Operation *)> stageOf);
 
-/// Where some were asked for and there are none.
+/// Warns that rematerialization was requested but no segment exists.
 void warnOfNoParts(mlir::ModuleOp module);
 
-/// Does so with the best of rematSegments, so many if there are so many, and says which they were; warns if there are
-/// none.
+/// Recomputes the best segments of rematSegments, at most `count`, and returns them. Warns if there are none.
 std::vector<NamedRemat> rematerializeBest(mlir::ModuleOp module, int64_t count);
 
 } // namespace divisi::planning

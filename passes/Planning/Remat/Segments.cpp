@@ -8,11 +8,11 @@ using namespace divisi::planning;
 
 namespace {
 
-/// How finely budgets are tried, up to what all nodes keep.
+/// The number of budgets that are tried, up to what all nodes keep.
 constexpr int budgets = 64;
 
-/// Of budgets that need hardly more memory than the best one the smallest is taken: of small segments it can be chosen
-/// which ones are computed again.
+/// Of the budgets whose memory is within this factor of the least, the smallest is taken: it makes more segments, among
+/// which the best can be selected.
 constexpr double enough = 1.1;
 
 class Chain {
@@ -27,12 +27,13 @@ public:
 
   double keptBy(int begin, int end) const { return kept[end] - kept[begin]; }
 
-  /// The first nodes of segments that keep at most `budget` each, but for the last one, with the fewest bytes in all.
+  /// The first nodes of segments, cut with the fewest live bytes in all such that each segment but the last keeps at
+  /// most `budget`.
   std::vector<int> cut(double budget) const {
     int count = nodes.size();
-    std::vector<double> least(count, 0); // bytes over cuts of the chain's first nodes, with the cut behind them
+    std::vector<double> least(count, 0); // live bytes at cuts of the chain's first nodes, and behind them
     std::vector<int> from(count, 0);
-    std::deque<int> window = {0}; // where the segment before a cut may begin; ascending in `least`
+    std::deque<int> window = {0}; // possible beginnings of the segment before a cut; ascending in `least`
     for (int end = 1; end < count; ++end) {
       while (window.size() > 1 && keptBy(window.front(), end) > budget)
         window.pop_front();
@@ -56,7 +57,7 @@ public:
     return begins;
   }
 
-  /// Bytes with these segments: what crosses the cuts, and what the largest one keeps while it is computed again.
+  /// Bytes with these segments: those live at the cuts, and the most that one segment keeps while it is recomputed.
   double memory(const std::vector<int> &begins) const {
     double crossing = 0, most = 0;
     for (size_t i = 0; i < begins.size(); ++i) {
@@ -77,7 +78,7 @@ private:
   }
 
   const std::vector<RematNode> &nodes;
-  std::vector<double> kept, seconds; // of all nodes before one
+  std::vector<double> kept, seconds; // prefix sums over the nodes
 };
 } // namespace
 

@@ -24,10 +24,10 @@ public:
   bool run() { return descend(0, graph.fixedCost + price * graph.fixedMemory, graph.fixedMemory); }
 
 private:
-  /// `value`: cost + price x memory of the variables so far, and the messages to them from all others.
+  /// `value`: cost + price x memory of the variables chosen so far, and the messages to them from all others.
   bool descend(int v, double value, double memory) {
     if (v == static_cast<int>(choice.size())) {
-      // (What is left of the value is the cost; summed anew, it does not depend on the way here.)
+      // The value minus the price of memory is the cost; summed again, it does not depend on the order of the search.
       if (value - price * memory < best.cost)
         if (double cost = graph.cost(choice); cost < best.cost)
           best = {choice, cost, graph.memory(choice)};
@@ -69,7 +69,7 @@ private:
   GraphPlan &best;
   std::vector<int> choice;
   std::vector<std::vector<std::pair<double, int>>> candidates; // by variable
-  std::vector<double> leastMemory;                             // of this variable and all greater ones
+  std::vector<double> leastMemory;                             // of a variable and all later ones
 };
 
 } // namespace

@@ -3,16 +3,16 @@
 
 namespace divisi::planning {
 
-/// A plan and what it takes: microseconds and bytes.
+/// A plan with its cost in microseconds and its memory in bytes.
 struct GraphPlan {
   std::vector<int> choice;
   double cost = std::numeric_limits<double>::infinity(), memory = 0;
 };
 
-/// Fixes one variable after the other, depth first and the most promising strategy first, and turns back where the
-/// messages of a finished round at this price show that nothing within the capacity (bytes) is cheaper than `best`.
-/// `best` becomes the cheapest plan found. True if the search came to its end within `mostWork` sums: then no plan
-/// within the capacity is cheaper, but for 1e-10 of its cost. Recursive: a frame of the stack for each variable.
+/// Fixes one variable after another, depth first and the most promising strategy first, and backtracks where the
+/// messages of a finished round at this price prove that no completion within the capacity (bytes) is cheaper than
+/// `best`. `best` becomes the cheapest plan found. Returns whether the search finished within `mostWork` sums: then no
+/// plan within the capacity is cheaper by more than 1e-10 of its cost. Recursive, one stack frame for each variable.
 bool branchAndBound(const Graph &graph, const TreeReweighted &messages, double price, double capacity, double mostWork,
                     GraphPlan &best);
 

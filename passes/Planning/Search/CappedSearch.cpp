@@ -13,20 +13,21 @@ using namespace divisi::planning;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Prices tried in one crossing of lines: it ends by itself, mostly after 4 to 10.
+/// Prices tried at one crossing of lines: it converges, mostly after 4 to 10.
 constexpr int mostPrices = 40;
-/// Branch and bound of more variables than this would not end.
+/// Branch and bound of more variables would not finish.
 constexpr size_t mostToBranch = 500;
-/// What a message takes besides the entries of its matrix, in their time.
+/// The fixed cost of a message, in units of the time for one matrix entry.
 constexpr double messageWork = 300;
-/// Rounds between two looks at what can be excluded.
+/// Rounds between two attempts to exclude strategies.
 constexpr int roundsToExclude = 5;
-/// Rounds between two looks at the progress of the bound, and the relative progress that is too little.
+/// Rounds between two checks of the bound's progress, and the relative progress below which it has stalled.
 constexpr int roundsToStall = 10;
 constexpr double stall = 1e-6;
-/// A large graph is narrow if its elimination takes this share of all sums at most: then each price is solved by it.
+/// A large graph is narrow if its elimination takes at most this share of all sums: then each price is solved by
+/// elimination.
 constexpr double shareOfNarrow = 0.05;
-/// Elimination ends with this share of its sums left.
+/// Elimination is given up when this share of its sums is left.
 constexpr double mostWaste = 0.05;
 } // namespace
 
@@ -39,7 +40,7 @@ GraphPlan CappedSearch::planOf(std::vector<int> choice) const {
   return {std::move(choice), cost, memory};
 }
 
-/// True if the plan is within the capacity.
+/// Whether the plan is within the capacity; keeps the cheapest such plan.
 bool CappedSearch::take(const GraphPlan &plan) {
   bool fits = withinCapacity(plan.memory, capacity);
   if (fits && plan.cost < cheapest.cost)
@@ -84,8 +85,8 @@ bool CappedSearch::done() const {
          workDone > options.work;
 }
 
-/// Drops the strategies with which no plan within the capacity is cheaper than the cheapest so far. (Bounds of what is
-/// left hold for all plans that are cheaper.) The plans of the lines stay.
+/// Excludes the strategies with which no plan within the capacity is cheaper than the cheapest so far. Bounds of the
+/// remaining problem hold for all cheaper plans. The plans of the lines are kept.
 void CappedSearch::exclude(double price) {
   if (cheapest.cost == infinity)
     return;
@@ -98,7 +99,8 @@ void CappedSearch::exclude(double price) {
     stage = std::move(next);
 }
 
-/// A plan of low cost + price x memory, and a bound on it that is noted. Exact: the least one, if elimination can.
+/// A plan of low cost + price x memory; updates the lower bound. With `exact` it is the minimum, if elimination is
+/// feasible.
 GraphPlan CappedSearch::evaluate(double price, bool exact) {
   if (narrow) {
     std::vector<int> choice;
@@ -106,7 +108,7 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     return planOf(std::move(choice));
   }
   double lower = -infinity, last = -infinity, least = infinity;
-  std::vector<int> found; // of value `least`: in the stage until it changes, then in the whole graph
+  std::vector<int> found; // value `least`; of the stage until it changes, then of the whole graph
   bool inStage = false;
   auto leaveStage = [&] {
     if (std::exchange(inStage, false))
@@ -176,7 +178,7 @@ void CappedSearch::polish() {
   take(planOf(choice));
 }
 
-/// Closes the gap of the multiplier where the rest is small enough.
+/// Closes the gap that the multiplier leaves, if the remaining problem is small enough.
 void CappedSearch::branch() {
   if (base.variables.size() > mostToBranch)
     return;
@@ -201,7 +203,7 @@ void CappedSearch::run() {
   if (cheapest.cost == infinity)
     takeLeastMemory();
   if (cheapest.cost == infinity)
-    return; // the least memory of all is beyond the capacity
+    return; // even the least memory exceeds the capacity
   std::vector<int> sizes;
   for (const Graph::Variable &variable : base.variables)
     sizes.push_back(variable.size());

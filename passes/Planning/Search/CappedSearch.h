@@ -9,21 +9,21 @@
 namespace divisi::planning {
 
 /// The search on one graph whose least memory is within the capacity. The price of memory (a Lagrange multiplier) is
-/// where the lines cost + price x memory of two plans cross, one within the capacity and one beyond it: each price
-/// gives a bound and a plan whose line replaces one of them. Strategies that the bound excludes are dropped on the way.
+/// where the lines cost + price x memory of two plans cross, one plan within the capacity and one beyond it. Each price
+/// gives a bound and a plan whose line replaces one of the two. Strategies that the bound excludes are dropped.
 class CappedSearch {
 public:
-  /// The graph must outlive it. Capacity in bytes.
+  /// The graph must outlive the search. The capacity is in bytes.
   CappedSearch(const Graph &base, double capacity, const SolveOptions &options);
 
-  /// A plan to start from: an answer if it is within the capacity, and a line.
+  /// Offers a plan to start from: as a line, and as an answer if it is within the capacity.
   void offer(const std::vector<int> &choice);
   /// Starts the message passing from that of a graph in which one variable stands for several of this one.
   void adopt(const TreeReweighted &tied, const std::vector<int> &variable);
   void run();
 
   const GraphPlan &best() const { return cheapest; }
-  /// No plan within the capacity costs less (microseconds).
+  /// A lower bound on the cost of every plan within the capacity, in microseconds.
   double bound() const { return std::min(lowerBound, cheapest.cost); }
   double price() const { return boundPrice; }
   int rounds() const { return roundsDone; }
@@ -47,7 +47,7 @@ private:
   double capacity;
   const SolveOptions &options;
   bool narrow = false; // elimination alone is fast
-  double tablesLeft;   // sums that elimination may still form
+  double tablesLeft;   // sums that elimination may still compute
   std::unique_ptr<SearchStage> stage;
   GraphPlan cheapest; // within the capacity
   std::optional<GraphPlan> under, over;

@@ -9,7 +9,7 @@ using namespace divisi::planning;
 
 namespace {
 
-/// A function of some variables. The one that is eliminated first is last, so its strategies lie side by side.
+/// A function of some variables. The variable that is eliminated first is last, so its strategies are contiguous.
 struct Factor {
   std::vector<int> variables;
   std::vector<double> entries;
@@ -22,14 +22,14 @@ std::vector<int> sizesOf(const Graph &graph) {
   return sizes;
 }
 
-/// The rows of the factors that change with the innermost variable, and how far it is to the next one of each.
+/// The rows of the factors that depend on the innermost variable, and the distance to the next row of each.
 struct Rows {
   std::vector<const double *> at;
   std::vector<size_t> step;
 };
 
-/// For `count` strategies of the innermost variable, the least of base + the rows. Four at a time: each minimum is a
-/// chain of dependent instructions.
+/// For `count` strategies of the innermost variable, the least sum of base and rows. Four at a time, because each
+/// minimum is a chain of dependent instructions.
 template <int count>
 void leastSums(const double *base, const Rows &rows, std::vector<double> &sum, int size, double *out) {
   auto least = [&](auto term) {
@@ -108,7 +108,7 @@ private:
     return own;
   }
 
-  /// How far an entry of the factor lies from the next when one variable of the scope takes its next strategy.
+  /// The distance between two entries of a factor when one variable of the scope takes its next strategy.
   std::vector<size_t> stridesOf(const Factor &factor, const std::vector<int> &scope) const {
     std::vector<size_t> strides(scope.size());
     size_t step = sizes[factor.variables.back()];
@@ -130,7 +130,7 @@ private:
     std::vector<std::vector<size_t>> strides;
     for (const Factor &factor : bucket)
       strides.push_back(stridesOf(factor, scope));
-    std::vector<const double *> at; // by factor: its row for the choice at hand
+    std::vector<const double *> at; // by factor: its row for the current choice
     for (const Factor &factor : bucket)
       at.push_back(factor.entries.data());
     int size = sizes[variable], innermost = sizes[scope.back()];
@@ -169,7 +169,7 @@ private:
     return result;
   }
 
-  /// Given the strategies of the variables that were eliminated later.
+  /// The best strategy of a variable, given those of the variables that were eliminated later.
   int bestStrategy(int variable, const std::vector<int> &choice) const {
     std::vector<double> own = unary(variable);
     for (const Factor &factor : buckets[variable]) {
@@ -186,7 +186,7 @@ private:
   double price;
   std::vector<int> sizes;
   EliminationOrder plan;
-  std::vector<std::vector<Factor>> buckets; // by variable: what depends on it and on none that is eliminated sooner
+  std::vector<std::vector<Factor>> buckets; // by variable: factors of it and of later variables only
 };
 
 } // namespace

@@ -17,10 +17,11 @@ bool insert(std::vector<int> &list, int item) {
   return true;
 }
 
-/// More neighbours than this are not looked at pair by pair: the variable waits until most of them are gone.
+/// Variables with more neighbours than this are not examined pair by pair; they wait until most of the neighbours are
+/// eliminated.
 constexpr size_t mostNeighbours = 100;
 
-/// Pairs of neighbours that are not joined yet.
+/// The number of pairs of neighbours without an edge.
 double fillOf(const std::vector<int> &around, const Neighbours &neighbours) {
   if (around.size() > mostNeighbours)
     return static_cast<double>(around.size()) * static_cast<double>(around.size());

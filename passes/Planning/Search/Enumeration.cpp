@@ -5,7 +5,7 @@
 using namespace divisi;
 using namespace divisi::planning;
 
-/// Plans x terms of their costs.
+/// Limit of the number of plans times the terms of their costs.
 constexpr double mostTerms = 1e6;
 
 bool planning::mayEnumerate(const PairwiseProblem &problem) {

@@ -3,9 +3,9 @@
 
 namespace divisi::planning {
 
-/// Whether the problem is so small that to try every plan takes milliseconds.
+/// Whether the problem is so small that all plans can be tried in milliseconds.
 bool mayEnumerate(const PairwiseProblem &problem);
-/// The cheapest plan within the capacity; of equal ones the lexicographically first. Some plan must fit.
+/// The cheapest plan within the capacity; of equal ones the lexicographically first. There must be such a plan.
 std::vector<int> enumerate(const PairwiseProblem &problem);
 
 } // namespace divisi::planning

@@ -6,7 +6,7 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-/// Whether an operation reads a part of the batch.
+/// Whether the axis shards the batch of an operation's operand.
 static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
   for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
     for (auto [i, t] : llvm::enumerate(op.operands))
@@ -16,8 +16,9 @@ static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &pl
   return false;
 }
 
-/// Bytes of parameters that operations read split by the axis, as they lie; apart from these, whether the split is
-/// along a factor that other operands and the result have, too (experts, not rows or columns).
+/// Bytes of parameters that contractions of the backward pass and the update read sharded along the axis without a
+/// gather; and whether the sharded factor also occurs in the other operand and the result (experts, as opposed to rows
+/// or columns of one matrix).
 static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
   double bytes = 0;
   bool experts = false;
@@ -50,7 +51,7 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     if (mesh.axes[a].size == 1)
       continue;
-    double split[2] = {}, all[2] = {}; // parameters and moments
+    double split[2] = {}, all[2] = {}; // of parameters and of optimizer state
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::parameter || tensor.role == Role::moment) {
         int kind = tensor.role == Role::moment;

@@ -3,7 +3,7 @@
 
 namespace divisi::planning {
 
-/// The names that the field has for what a plan does with each axis: "data", "tensor", "expert", "sequence", "ZeRO-1",
+/// The names of the parallelisms that a plan uses along its axes: "data", "tensor", "expert", "sequence", "ZeRO-1",
 /// "ZeRO-3".
 std::vector<std::string> recognize(const Problem &problem, const dist::Mesh &mesh, const Plan &plan);
 

@@ -96,7 +96,7 @@ Reduction planning::restrict(const Graph &graph, const std::vector<std::vector<i
 
 namespace {
 
-/// Sums the edges between any two variables of the smaller graph, and makes equal sums once only.
+/// Sums the edges between any two variables of the smaller graph. Equal sums are computed only once.
 class EdgeMerger {
 public:
   EdgeMerger(const Graph &graph, Reduction &result) : graph(graph), result(result) {
@@ -106,7 +106,7 @@ public:
       listIds.push_back(number(lists, list));
   }
 
-  /// An edge of the larger graph whose ends both stay, at two different variables.
+  /// Adds an edge of the larger graph whose ends remain as two different variables.
   void add(int e) {
     const Graph::Edge &edge = graph.edges[e];
     int from = result.variable[edge.from], to = result.variable[edge.to];
@@ -137,10 +137,10 @@ public:
   }
 
 private:
-  using Parts = std::map<std::pair<int, bool>, int>; // how often each table is added, as it is or flipped
+  using Parts = std::map<std::pair<int, bool>, int>; // how often each table is added, direct or flipped
   struct Sum {
     Parts parts;
-    std::pair<int, int> lists; // kept strategies of both ends
+    std::pair<int, int> lists; // remaining strategies of both ends
     int edge = 0, count = 0;
   };
 
@@ -176,7 +176,7 @@ private:
 
   const Graph &graph;
   Reduction &result;
-  std::map<const TablePair *, int> tableIds; // numbered by first use; looked up only, never walked through
+  std::map<const TablePair *, int> tableIds; // by first use; never iterated: keys are addresses
   std::map<std::vector<int>, int> lists;
   std::vector<int> listIds; // by larger variable
   std::map<std::pair<int, int>, Sum> sums;

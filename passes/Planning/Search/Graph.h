@@ -6,7 +6,7 @@
 
 namespace divisi::planning {
 
-/// A matrix whose rows are padded to whole vectors, so that loops over a row need no rest.
+/// A matrix whose rows are padded to whole vectors, so that loops over a row have no remainder.
 struct Table {
   static constexpr int lanes = 4;
   Table(int rows, int columns)
@@ -26,12 +26,12 @@ struct TablePair {
   std::vector<double> directLeast, flippedLeast;
 };
 
-/// What the solvers work on. Unless it is a raw one: one edge at most between two variables, `from` < `to`, and every
+/// The solvers' problem. Unless it is raw, there is at most one edge between two variables, `from` < `to`, and every
 /// variable has at least two strategies.
 struct Graph {
   struct Variable {
     std::vector<double> cost, memory; // microseconds and bytes by strategy
-    std::vector<int> below, above;    // edges to smaller and to greater variables
+    std::vector<int> below, above;    // edges to variables with smaller and with greater numbers
     int size() const { return static_cast<int>(cost.size()); }
   };
   struct Edge {
@@ -41,30 +41,30 @@ struct Graph {
 
   double cost(const std::vector<int> &choice) const;
   double memory(const std::vector<int> &choice) const;
-  /// Entries of all edges' matrices: a pass over the graph takes time in proportion.
+  /// The number of entries of all edges' matrices; the time of a pass over the graph is proportional to it.
   double entries() const;
 
   std::vector<Variable> variables;
   std::vector<Edge> edges;
-  double fixedCost = 0, fixedMemory = 0; // of what was folded away
+  double fixedCost = 0, fixedMemory = 0; // of variables that were folded away
 };
 
-/// The problem as it stands: parallel edges, loops and variables with one strategy are still there.
+/// The problem without simplification: with parallel edges, loops and variables of one strategy.
 Graph rawGraph(const PairwiseProblem &problem);
 
-/// A smaller graph, and how its plans read in the larger one.
+/// A smaller graph, and the map from its plans to plans of the larger one.
 struct Reduction {
   std::vector<int> expand(const std::vector<int> &choice) const;
 
   Graph graph;
-  std::vector<int> variable;                // by larger variable: the one that stands for it; -1: one strategy is left
-  std::vector<std::vector<int>> strategies; // by larger variable, by strategy of the smaller one
-  std::vector<std::pair<int, int>> edgeOrigin; // by smaller edge: one larger edge and how many were added
+  std::vector<int> variable;                   // by larger variable: its representative; -1: one strategy is left
+  std::vector<std::vector<int>> strategies;    // by larger variable, by strategy of the smaller one
+  std::vector<std::pair<int, int>> edgeOrigin; // by smaller edge: a larger edge, the number of larger edges
 };
 
-/// Keeps of every variable only some strategies, in rising order (`kept`, read at the leaders), and gives variables one
-/// leader in common: they choose alike. A leader leads itself. Edges between two variables become one, and variables
-/// with one strategy are folded into their neighbours.
+/// Keeps only some strategies of every variable, in increasing order (`kept`, of the leaders), and ties variables with
+/// a common leader: they choose the same strategy. A leader leads itself. Edges between two variables are summed into
+/// one, and variables with one strategy are folded into their neighbours.
 Reduction reduce(const Graph &graph, const std::vector<int> &leader, const std::vector<std::vector<int>> &kept);
 /// The same without leaders.
 Reduction restrict(const Graph &graph, const std::vector<std::vector<int>> &kept);

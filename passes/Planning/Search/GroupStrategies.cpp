@@ -11,14 +11,14 @@ FactorAxes planning::memberFactors(const Group &group, size_t member, const Grou
   return factors;
 }
 
-/// Whether sums reach an accumulating operand that holds a value already.
+/// Whether a partial sum would be added to an accumulating operand that has a value already.
 static bool spoilsAccumulator(const Problem &problem, const Problem::Op &op, const FactorAxes &factors) {
   return op.rule.accumulator >= 0 && !problem.tensors[op.operands[op.rule.accumulator]].zero &&
          !contractedAxes(op.rule, factors)->first.empty();
 }
 
-/// Calls `done` for every way to give each axis of the mesh to none or one of the lists (the earlier axis is the more
-/// major one), the empty way first. `allowed(l)` says whether list l may have what it now has.
+/// Calls `done` for every way to assign each axis of the mesh to at most one of the lists (earlier axes are more
+/// major), the empty way first. `allowed(l)` says whether list l may have its current axes.
 static void forEachAssignment(const Mesh &mesh, llvm::MutableArrayRef<Axes> lists,
                               llvm::function_ref<bool(size_t)> allowed, llvm::function_ref<void()> done,
                               size_t axis = 0) {
@@ -37,7 +37,7 @@ static void forEachAssignment(const Mesh &mesh, llvm::MutableArrayRef<Axes> list
 
 std::vector<GroupStrategy> planning::strategiesOf(const Problem &problem, const Mesh &mesh, const Group &group) {
   std::vector<GroupStrategy> result;
-  FactorAxes lists(group.factors + group.sums); // of the factors; what is passed comes last
+  FactorAxes lists(group.factors + group.sums); // those of the factors, then the pending sums that pass through
   auto current = [&] {
     GroupStrategy strategy{FactorAxes(lists.begin(), lists.begin() + group.factors), {}};
     if (group.sums)

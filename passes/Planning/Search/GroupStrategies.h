@@ -4,19 +4,19 @@
 
 namespace divisi::planning {
 
-/// One way to split a group.
+/// One way to shard a group.
 struct GroupStrategy {
   dist::FactorAxes factors; // by the group's factor
-  dist::Axes passed;        // sums that stay pending through it
+  dist::Axes passed;        // axes of sums that stay pending through the group
 };
 
-/// Every assignment of mesh axes to factors that all members of a group allow, the unsplit one first.
+/// Every assignment of mesh axes to factors that all members of a group allow; the replicated one comes first.
 std::vector<GroupStrategy> strategiesOf(const Problem &problem, const dist::Mesh &mesh, const Group &group);
 
-/// What a member splits under a strategy of its group.
+/// The axes of a member's factors under a strategy of its group.
 dist::FactorAxes memberFactors(const Group &group, size_t member, const GroupStrategy &strategy);
 
-/// Every way to lay a tensor on the mesh without anything pending, the replicated one first.
+/// Every sharding of a tensor on the mesh without pending sums; the replicated one comes first.
 std::vector<dist::Sharding> shardingsOf(const Problem::Tensor &tensor, const dist::Mesh &mesh);
 
 } // namespace divisi::planning

@@ -63,7 +63,7 @@ public:
 private:
   static bool less(double a, double b) { return a < b - 1e-9 * std::abs(b); }
 
-  /// By strategy of a variable, its cost and that of its edges but for one.
+  /// By strategy of a variable: its cost and that of all its edges but one.
   void local(int variable, int except, std::vector<double> &result) const {
     const Graph::Variable &at = graph.variables[variable];
     result.resize(at.size());

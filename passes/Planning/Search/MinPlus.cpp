@@ -12,8 +12,8 @@ using namespace divisi::planning;
 
 namespace {
 
-/// Four rows at once. The length is a multiple of the lanes, and said so: then g++ -O2 turns the loop into vectors too,
-/// of four numbers where the processor has them.
+/// Four rows at once. The length is a multiple of the lanes; masking it tells g++ -O2, which then vectorizes the loop,
+/// by four numbers where the processor has such vectors.
 DIVISI_WIDE void lower(double *__restrict best, const double *__restrict a, const double *__restrict b,
                        const double *__restrict c, const double *__restrict d, const double (&weight)[4], int length) {
   static_assert(Table::lanes == 4);

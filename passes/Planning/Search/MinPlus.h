@@ -3,8 +3,8 @@
 
 namespace divisi::planning {
 
-/// out[c] = min over rows r of weight[r] + table[r][c], less the least of them, which is returned. `out` has room for
-/// table.columns entries. Rows that cannot win (their least entry is too great) are not read.
+/// out[c] = min over rows r of weight[r] + table[r][c], minus the least of these, which is returned. `out` has room for
+/// table.columns entries. Rows whose least entry is too large to matter are not read.
 class MinPlus {
 public:
   double operator()(const double *weight, const Table &table, const std::vector<double> &rowLeast, double *out);

@@ -5,8 +5,8 @@
 
 namespace divisi::planning {
 
-/// One strategy per variable, costs of single strategies and of pairs, and one cap on the memory: the smallest sum of
-/// costs whose sum of memories stays within the capacity is wanted.
+/// One strategy for each variable, costs of single strategies and of pairs, and one capacity of memory. The problem is
+/// to find the smallest sum of costs whose sum of memories is within the capacity.
 struct PairwiseProblem {
   struct Variable {
     std::vector<double> cost;   // microseconds by strategy, finite, at least one
@@ -29,11 +29,11 @@ struct PairwiseProblem {
   double capacity = std::numeric_limits<double>::infinity(); // bytes
 };
 
-/// The cost in microseconds and the memory in bytes of one strategy by variable.
+/// The cost in microseconds and the memory in bytes of a plan, given as one strategy for each variable.
 double costOf(const PairwiseProblem &problem, const std::vector<int> &choice);
 double memoryOf(const PairwiseProblem &problem, const std::vector<int> &choice);
 
-/// Whether this memory stays within the capacity, but for rounding (sums of fractions of bytes in another order).
+/// Whether the memory is within the capacity, up to rounding (fractions of bytes are summed in different orders).
 inline bool withinCapacity(double memory, double capacity) { return memory <= capacity + 1e-12 * capacity; }
 
 } // namespace divisi::planning

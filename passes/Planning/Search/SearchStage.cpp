@@ -11,15 +11,15 @@ using namespace divisi::planning;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// A new stage has at most this share of the entries.
+/// A new stage is made if it has at most this share of the entries.
 constexpr double worthRebuilding = 0.8;
-/// Ever narrower choices of strategies that one elimination tries.
+/// The number of successively smaller sets of strategies that one elimination tries.
 constexpr int mostWidths = 12;
 constexpr double narrowing = 0.6;
 /// Numbers that one elimination may store (8 bytes each).
 constexpr double mostStorage = 5e7;
 
-/// Two reductions, one after the other, as one; the graph is that of the second.
+/// The composition of two reductions; the graph is that of the second.
 Reduction compose(const Reduction &first, Reduction second) {
   std::vector<int> variable(first.variable.size(), -1);
   std::vector<std::vector<int>> strategies(first.variable.size());
@@ -77,7 +77,7 @@ double SearchStage::eliminate(double price, double upper, double mostWork, doubl
   const Graph &graph = reduction.graph;
   if (graph.variables.empty())
     return upper;
-  double least = infinity; // of the forward pass, from which all reduced costs count
+  double least = infinity; // of the forward pass; reduced costs are relative to it
   for (int s = 0; s < graph.variables[0].size(); ++s)
     least = std::min(least, messages.boundWith(0, s));
   const double widest = upper - least + 1e-9 * std::abs(upper);
@@ -101,7 +101,7 @@ double SearchStage::eliminate(double price, double upper, double mostWork, doubl
     kept = std::move(list);
     return true;
   };
-  // The widest choice that is possible, by bisection.
+  // Finds the largest possible set by bisection.
   for (int first = 0, last = mostWidths; first < last;) {
     int middle = (first + last) / 2;
     if (narrow(middle))

@@ -13,12 +13,12 @@ using namespace divisi::planning;
 
 namespace {
 
-/// Branch and bound of the tied problem: its optimum is a first plan only.
+/// Branch and bound of the tied problem: its optimum is only a first plan.
 constexpr double mostTiedBranches = 5e5;
-/// Rounds on the tied graph whose messages the whole one starts from.
+/// Rounds on the tied graph, from whose messages the whole graph starts.
 constexpr int roundsToSpread = 40;
 
-/// Variables of one kind lead each other if they have as many strategies.
+/// Variables of one kind with equally many strategies have a common leader.
 std::vector<int> leadersByKind(const PairwiseProblem &problem) {
   std::map<std::pair<int, size_t>, int> first;
   std::vector<int> leader;
@@ -38,7 +38,7 @@ double leastMemory(const PairwiseProblem &problem) {
   return memory;
 }
 
-/// What the cheapest strategies and the least entries of all matrices add up to.
+/// The sum of the cheapest strategies and the least entries of all matrices: a lower bound.
 double plainBound(const PairwiseProblem &problem) {
   std::vector<double> least;
   for (const PairwiseProblem::Matrix &matrix : problem.matrices)
@@ -73,7 +73,7 @@ public:
   }
 
 private:
-  /// Keeps the plan if it is the first, the first that fits, or the cheapest that fits.
+  /// Keeps the plan if it is the first, the first within the capacity, or the cheapest within the capacity.
   void take(const std::vector<int> &choice) {
     double cost = costOf(problem, choice), memory = memoryOf(problem, choice);
     bool fits = withinCapacity(memory, problem.capacity);
@@ -86,7 +86,7 @@ private:
     solution.fits = fits;
   }
 
-  /// Nothing fits: of the strategies with the least memory, the cheapest as the search finds them.
+  /// If nothing fits: of the plans with the least memory, the cheapest that the search finds.
   Solution leastMemoryPlan() {
     PairwiseProblem rest = problem;
     rest.capacity = leastMemory(problem);
@@ -122,14 +122,14 @@ private:
     solution.rounds += search.rounds();
   }
 
-  /// The problem with equal variables tied, and what its search found.
+  /// The problem with tied variables, and the results of its search.
   struct Tied {
     Reduction reduction;
     double price;
     std::vector<std::vector<int>> lines; // plans of the whole problem, within the capacity and beyond it
   };
 
-  /// Solves the tied problem, and takes its plan. Nothing if no variables can be tied or no tied plan fits.
+  /// Solves the tied problem and keeps its plan. Null if no variables can be tied or no tied plan fits.
   std::optional<Tied> searchTied(const Graph &raw) {
     std::vector<int> leader = leadersByKind(problem);
     bool led = false;
@@ -154,7 +154,7 @@ private:
     return Tied{std::move(tied), smaller.price(), std::move(lines)};
   }
 
-  /// A good start for the message passing on the whole graph, at a small part of its price.
+  /// Initialises the message passing on the whole graph at a small part of its cost.
   void spreadMessages(const Reduction &tied, const Reduction &whole, double price, CappedSearch &search) {
     std::vector<int> variable(whole.graph.variables.size());
     for (size_t v = 0; v < whole.variable.size(); ++v)

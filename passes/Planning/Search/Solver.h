@@ -4,22 +4,22 @@
 namespace divisi::planning {
 
 struct SolveOptions {
-  double gap = 1e-3;        // relative: stop as soon as the plan is certified to be this close to the optimum
+  double gap = 1e-3;        // relative: stop as soon as the plan is proven to be this close to the optimum
   int rounds = 300;         // of message passing at one price
-  double work = 1.5e9;      // matrix entries read by message passing in all: stands for time, but is deterministic
-  double tables = 1.6e8;    // sums of exact elimination in all; one may form a quarter of them
-  double branches = 2e7;    // sums that branch and bound forms
-  bool exhaustSmall = true; // enumerate tiny problems outright
-  bool tied = true;         // variables of one kind choose alike in a first plan
-  bool certify = true;      // after a tied plan: search and bound the whole problem too
+  double work = 1.5e9;      // matrix entries that message passing may read: a deterministic measure of time
+  double tables = 1.6e8;    // sums that exact elimination may compute; one elimination may use a quarter
+  double branches = 2e7;    // sums that branch and bound may compute
+  bool exhaustSmall = true; // enumerate all plans of tiny problems
+  bool tied = true;         // tie variables of one kind in a first plan
+  bool certify = true;      // after a tied plan: also search and bound the whole problem
 };
 
 struct Solution {
   std::vector<int> choice;
   double cost = 0, memory = 0; // of the choice: microseconds, bytes
-  double bound = 0;            // no plan of the whole problem within the capacity costs less; infinity if there is none
+  double bound = 0;            // lower bound on the cost of plans within the capacity; infinity if there is none
   bool fits = false;           // the choice is within the capacity
-  bool infeasible = false;     // certain: the least memories exceed the capacity; the choice has the least memory
+  bool infeasible = false;     // proven: the least memories exceed the capacity, and the choice has the least memory
   double price = 0;            // microseconds per byte of capacity, at the bound
   int rounds = 0;              // of message passing, in all
 
@@ -28,8 +28,8 @@ struct Solution {
 };
 
 /// Minimises the cost within the capacity: TRW-S for plans and bounds, exact elimination over the strategies that the
-/// bound cannot exclude, a Lagrange multiplier for the capacity, branch and bound on what gap remains. The answer is
-/// never worse than a plan of `starts` (one strategy by variable). Deterministic.
+/// bound cannot exclude, a Lagrange multiplier for the capacity, branch and bound on the remaining gap. The result is
+/// never worse than a plan of `starts` (one strategy for each variable). Deterministic.
 Solution solve(const PairwiseProblem &problem, const SolveOptions &options = {},
                const std::vector<std::vector<int>> &starts = {});
 

@@ -13,7 +13,7 @@ void add(std::vector<double> &to, const double *what) {
     to[i] += what[i];
 }
 
-/// Of a variable's belief, what goes along each of its edges to one side.
+/// The share of a variable's belief that each of its edges to one side gets.
 double shareOf(const Graph::Variable &variable) {
   return 1.0 / std::max<size_t>(1, std::max(variable.below.size(), variable.above.size()));
 }
@@ -83,7 +83,7 @@ void TreeReweighted::round(double price) {
   backward(price);
 }
 
-/// Cost, price and all messages into a variable.
+/// The sum of cost, price x memory and all messages into a variable.
 void TreeReweighted::gather(int variable, double price) {
   const Graph::Variable &at = graph.variables[variable];
   local.resize(at.size());
@@ -96,7 +96,8 @@ void TreeReweighted::gather(int variable, double price) {
     add(belief, &ahead[aheadStart[e]]);
 }
 
-/// The message of `belief` along an edge; its least entry before it is made 0.
+/// Sends `belief` along an edge. The message is normalised to a least entry of 0; the least entry before that is
+/// returned.
 double TreeReweighted::send(int edge, bool up, double share) {
   const TablePair &tables = *graph.edges[edge].tables;
   double *forth = &ahead[aheadStart[edge]], *home = &back[backStart[edge]];
@@ -114,7 +115,7 @@ void TreeReweighted::forward(double price) {
   for (int v = 0; v < static_cast<int>(graph.variables.size()); ++v) {
     const Graph::Variable &at = graph.variables[v];
     gather(v, price);
-    // The plan knows the smaller neighbours' strategies, and has the messages of the greater ones.
+    // The plan fixes the strategies of smaller neighbours; greater ones count by their messages.
     for (int e : at.below)
       add(local, graph.edges[e].tables->direct.row(plan[graph.edges[e].from]));
     int chosen = plan[v] = static_cast<int>(std::min_element(local.begin(), local.end()) - local.begin());

@@ -4,32 +4,32 @@
 namespace divisi::planning {
 
 /// Sequential tree-reweighted message passing (TRW-S; Kolmogorov, PAMI 2006) on cost + price x memory: rounds raise a
-/// lower bound, and each gives a plan. Messages stay when the price changes. Costs are in microseconds, prices in
+/// lower bound, and each gives a plan. Messages stay valid when the price changes. Costs are in microseconds, prices in
 /// microseconds per byte. The graph must outlive it.
 class TreeReweighted {
 public:
   explicit TreeReweighted(const Graph &graph);
-  /// Takes the messages over from a larger graph that was restricted to this one.
+  /// Takes over the messages of a larger graph that was restricted to this one.
   void adopt(const TreeReweighted &larger, const Reduction &reduction);
 
-  /// Takes the messages over from a graph in which each variable stands for several of this one (`variable`: by
-  /// variable of this graph, with as many strategies): equal shares.
+  /// Takes over the messages, in equal shares, of a graph in which each variable stands for several of this one
+  /// (`variable`: by variable of this graph, with equally many strategies).
   void spread(const TreeReweighted &tied, const std::vector<int> &variable);
 
-  /// One pass forwards and one back.
+  /// One pass forwards and one backwards.
   void round(double price);
 
-  /// After a round: no plan has less cost + price x memory than this.
+  /// After a round: a lower bound on cost + price x memory of every plan.
   double bound() const { return lowerBound; }
   /// After a round: a plan, and its cost + price x memory.
   const std::vector<int> &choice() const { return plan; }
   double value() const { return planValue; }
-  /// After a round: any plan with this strategy at this variable has at least this cost + price x memory.
+  /// After a round: a lower bound on cost + price x memory of every plan with this strategy of this variable.
   double boundWith(int variable, int strategy) const {
     return forwardBound + reduced[variableStart[variable] + strategy];
   }
-  /// After a round: any plan that begins with given strategies at the variables < `count` has at least their cost +
-  /// price x memory, and `messageBack` of each edge from there to the others, and this.
+  /// After a round: a plan whose variables < `count` are given has at least their cost + price x memory, plus
+  /// `messageBack` of each edge from there to the others, plus this.
   double boundFrom(int count) const { return boundOfRest[count]; }
   const double *messageBack(int edge) const { return back.data() + backStart[edge]; }
 

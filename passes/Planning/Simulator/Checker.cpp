@@ -66,7 +66,7 @@ private:
   const ScheduleOptions &o;
   int device;
   std::vector<unsigned> seen; // by chunk and microbatch: bits of Task::Kind
-  std::vector<bool> pending;  // by chunk: a gradient that no update has
+  std::vector<bool> pending;  // by chunk: a gradient that no update has yet applied
 };
 
 /// Sends and receives of a program, by sender and receiver.
@@ -89,7 +89,7 @@ public:
   }
 
 private:
-  /// Collects the messages of a device, and looks that they suit its tasks.
+  /// Collects the messages of a device, and checks them against its tasks.
   std::string walk(int device, const std::vector<Action> &actions) {
     std::map<Message, int> count; // of messages received, made or sent so far
     for (const Action &action : actions) {
@@ -114,7 +114,7 @@ private:
     return "";
   }
 
-  /// Whether everything that a task reads from other devices has come; notes what it makes.
+  /// Checks that a task's inputs from other devices have arrived; records the messages that it produces.
   std::string runTask(int device, const Task &task, std::map<Message, int> &count) {
     const ScheduleOptions &o = program.options;
     int stage = o.stageOf(device, task.chunk);

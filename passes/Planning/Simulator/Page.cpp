@@ -39,7 +39,7 @@ th:first-child, td:first-child { text-align: left; }
 
 namespace {
 
-/// The kinds of boxes that the picture has: the class, and in words.
+/// The kinds of boxes in the picture: the class, and its text.
 std::vector<std::pair<const char *, const char *>> legend(const Simulation &simulation) {
   bool split = false, whole = false, update = false, transfer = false, reduce = false, later = false, memory = false;
   for (const Event &event : simulation.events) {

@@ -9,7 +9,7 @@ using llvm::StringRef;
 
 namespace {
 
-/// By enum.
+/// Names by enum value.
 constexpr StringRef kinds[] = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"};
 constexpr StringRef stalenesses[] = {"stashed", "vertical-sync", "latest", "predicted"};
 constexpr StringRef tasks[] = {"forward", "backward", "input gradient", "weight gradient", "update"};
@@ -19,7 +19,7 @@ template <typename Enum> std::optional<Enum> parse(llvm::ArrayRef<StringRef> nam
   return found == names.end() ? std::nullopt : std::optional((Enum)(found - names.begin()));
 }
 
-/// The order of one device.
+/// Writes the task order of one device.
 class Writer {
 public:
   Writer(const ScheduleOptions &options, int device) : o(options), device(device) {}
@@ -61,7 +61,7 @@ private:
     add(kind, round * o.devices + n % o.devices, kind == Task::forward ? chunk : o.chunks - 1 - chunk);
   }
 
-  /// So many forward passes, then a forward and a backward pass by turns, then the backward passes that are left.
+  /// Runs `warmup` forward passes, then a forward and a backward pass in turn, then the remaining backward passes.
   void alternate(int warmup) {
     int passes = o.microbatches * o.chunks;
     warmup = std::min(warmup, passes);
@@ -76,8 +76,8 @@ private:
     }
   }
 
-  /// The same with each weight gradient behind the `delay` next input gradients. Device d holds p - d microbatches for
-  /// 1F1B and d for the delay: p everywhere, which is what 1F1B needs on its first device.
+  /// The same with each weight gradient behind the next `delay` input gradients. Device d keeps p - d microbatches in
+  /// flight for 1F1B and d for the delay: p on every device, which is what 1F1B needs on its first device.
   void alternateSplit(int warmup, int delay) {
     warmup = std::min(warmup, o.microbatches);
     for (int n = 0; n < warmup; ++n)

@@ -15,17 +15,17 @@ enum class ScheduleKind {
   naive,       // one microbatch at a time through all stages: model parallelism
   gpipe,       // all forward, then all backward
   f1b1,        // one forward, one backward: at most p microbatches in flight
-  interleaved, // the same with v chunks per device: a v-th of the bubble
-  zbH1,        // 1F1B with weight gradients delayed: a third of the bubble for equal parts
+  interleaved, // the same with v chunks per device: 1 / v of the bubble
+  zbH1,        // 1F1B with delayed weight gradients: a third of the bubble if all tasks take equally long
   pipedream,   // 1F1B without a flush: an update after every minibatch
 };
 
 /// Which weights the forward and backward pass of a minibatch read in an asynchronous schedule.
 enum class Staleness {
   stashed,      // forward: the newest; backward: those of the forward
-  verticalSync, // forward and backward, on every stage: as many updates as stage 0 had when the minibatch entered it
-  latest,       // the newest, both times: the gradient is of no single set of weights
-  predicted, // the newest, moved on by the momentum as far as the updates that will come meanwhile (arXiv 1809.02839)
+  verticalSync, // forward and backward, on every stage: the version that stage 0 had when the minibatch entered it
+  latest,       // the newest in both passes: the gradient belongs to no single version of the weights
+  predicted,    // the newest, extrapolated by the momentum over the updates that come meanwhile (arXiv 1809.02839)
 };
 
 /// "naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream".
@@ -38,16 +38,16 @@ std::optional<Staleness> parseStaleness(llvm::StringRef text);
 std::string scheduleKindNames();
 std::string stalenessNames();
 
-/// What a device computes without a break. A whole `backward` is inputGradient and weightGradient in one.
+/// A task that a device runs without interruption. A whole `backward` is inputGradient and weightGradient in one.
 struct Task {
   enum Kind { forward, backward, inputGradient, weightGradient, update };
   Kind kind;
-  int microbatch; // of an update: the last one whose gradient it has
+  int microbatch; // of an update: the last microbatch whose gradient it applies
   int chunk;      // of the device
 
-  /// It is the last to read what the forward pass kept.
+  /// Whether it is the last task to read the activations of the forward pass.
   bool freesActivations() const { return kind == backward || kind == weightGradient; }
-  /// It makes the gradient that goes to the stages before.
+  /// Whether it computes the gradient that is sent to the previous stages.
   bool sendsGradient() const { return kind == backward || kind == inputGradient; }
   bool operator==(const Task &) const = default;
 };
@@ -65,24 +65,25 @@ struct ScheduleOptions {
   static constexpr int64_t mostTasks = 4'000'000;
 
   bool asynchronous() const { return kind == ScheduleKind::pipedream; }
-  /// Of an asynchronous schedule: so many minibatches enter a device between the forward and the backward pass of one.
+  /// In an asynchronous schedule: the number of minibatches that enter a device between the forward and the backward
+  /// pass of one minibatch.
   int lagOf(int device) const { return devices - device - 1; }
   int stages() const { return devices * chunks; }
-  /// Chunks go round: stage s is chunk s / p of device s % p.
+  /// Chunks are assigned round-robin: stage s is chunk s / p of device s % p.
   int stageOf(int device, int chunk) const { return chunk * devices + device; }
   int deviceOf(int stage) const { return stage % devices; }
   int chunkOf(int stage) const { return stage / devices; }
-  /// What is wrong, in words that name the figure; empty if nothing is.
+  /// An error text that names the wrong figure; empty if the options are valid.
   std::string invalid() const;
 };
 
-/// What runs when: one list for each device.
+/// The task order of each device.
 struct Schedule {
   ScheduleOptions options;
   std::vector<std::vector<Task>> devices;
 };
 
-/// The schedule with these options. On failure an error of one line.
+/// The schedule with these options. Fails with a one-line error.
 llvm::Expected<Schedule> makeSchedule(const ScheduleOptions &options);
 
 } // namespace divisi::planning::pipeline

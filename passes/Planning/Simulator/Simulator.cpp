@@ -25,7 +25,8 @@ double Simulation::bubble() const { return busy() > 0 ? (seconds * devices.size(
 
 namespace {
 
-/// Every event waits for some number of others. The queue holds those that run, by the time at which they end.
+/// Each event starts when a number of others have ended. The queue holds the running events, by the time at which they
+/// end.
 class Run {
 public:
   Run(const Program &program, const std::vector<StageCost> &stages, const Network &network)
@@ -84,12 +85,12 @@ private:
     return 0;
   }
 
-  /// The events of a device in the order of its streams.
+  /// Adds the events of a device in the order of its streams.
   void addDevice(int device) {
     int computing = -1, sending = -1, made = -1; // the last events on the streams; the last task
-    std::vector<int> reduced(o.chunks, -1);      // the all_reduce that the next update of a chunk waits for
+    std::vector<int> reduced(o.chunks, -1);      // the all_reduce before the next update of a chunk
     std::vector<size_t> last = lastGradients(device);
-    std::optional<size_t> reduce; // an action that makes the last gradient: its sends go first
+    std::optional<size_t> reduce; // an action that produces the last gradient: its sends come first
     auto communicate = [&](const Event &event, double seconds) {
       int node = add(event, seconds);
       int &stream = network.overlap ? sending : computing;
@@ -130,7 +131,7 @@ private:
     }
   }
 
-  /// By action: the update of which it makes the last gradient, or 0.
+  /// By action: the update whose last gradient it produces, or 0.
   std::vector<size_t> lastGradients(int device) const {
     const std::vector<Action> &actions = program.devices[device];
     std::vector<size_t> result(actions.size()), update(o.chunks);
@@ -172,7 +173,7 @@ private:
     }
   }
 
-  /// Events are still in the order of the programs.
+  /// Measures memory while the events are still in program order.
   void measureMemory() {
     Schedule schedule{o, std::vector<std::vector<Task>>(o.devices)};
     for (const Event &event : result.events)
@@ -209,7 +210,7 @@ private:
   }
 
   void account() {
-    std::vector<double> updates; // when those of stage 0 end
+    std::vector<double> updates; // end times of stage 0's updates
     for (auto [event, seconds] : llvm::zip(result.events, duration)) {
       Simulation::Device &device = result.devices[event.device];
       if (event.kind == Event::compute) {
@@ -229,7 +230,8 @@ private:
     result.steadySeconds = result.seconds;
     if (!o.asynchronous())
       return;
-    // Stage 0 is one of p in flight: behind update m - p no new minibatch enters. Of the others, the later half.
+    // Stage 0 has p minibatches in flight, so none enters after update m - p. Of the updates before that, the later
+    // half counts.
     int end = o.microbatches - o.devices, begin = end / 2;
     result.steadySeconds =
         end > begin ? (updates[end] - updates[begin]) / (end - begin) : result.seconds / o.microbatches;
@@ -242,7 +244,7 @@ private:
   StageEdges stageEdges;
   std::vector<Node> nodes;      // by event
   std::vector<double> duration; // by event
-  std::vector<int> sent;        // by slot of the message: the event that brings it
+  std::vector<int> sent;        // by number of the message: the event that delivers it
   std::vector<std::pair<Message, int>> needs;
   Simulation result;
 };

@@ -74,8 +74,8 @@ public:
 
 private:
   static constexpr double left = 116, right = 28, top = 8, lane = 30, communication = 8, memory = 18, gap = 11;
-  static constexpr double box = 18, narrowest = 1148, widest = 12000; // pixels: of the shortest pass, of all
-  static constexpr size_t mostHints = 20000; // beyond so many events, boxes have no texts on hover
+  static constexpr double box = 18, narrowest = 1148, widest = 12000; // pixels
+  static constexpr size_t mostHints = 20000;                          // with more events, boxes have no texts on hover
 
   /// A coordinate: two decimals at most.
   static std::string number(double value) {
@@ -146,7 +146,7 @@ private:
       out << "</g>\n";
   }
 
-  /// One scale for all devices: the height is the most that any has.
+  /// All devices have one scale: the height is the largest memory of any.
   void printMemory(const Simulation::Device &device, double bottom) {
     auto height = [&](double bytes) { return number(bottom - bytes / most * memory); };
     out << "<path class=\"memory\" d=\"M" << number(left) << " " << number(bottom);

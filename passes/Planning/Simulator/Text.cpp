@@ -114,7 +114,7 @@ std::vector<std::vector<std::string>> pipeline::deviceTable(const Simulation &si
                     secondsText(device.communicating), std::to_string(device.peakMicrobatches), versions,
                     bytesText(device.peakBytes), bytesText(device.bytesSent)});
   }
-  // Without columns that say nothing.
+  // Columns without information are left out.
   for (size_t column = rows[0].size(); column-- > 2;)
     if (llvm::all_of(llvm::drop_begin(rows), [&](const auto &row) { return row[column] == "0"; }) ||
         (rows[0][column] == "versions" && !o.asynchronous()))

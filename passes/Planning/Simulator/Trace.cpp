@@ -6,7 +6,7 @@ using namespace divisi::planning::pipeline;
 using llvm::json::Array;
 using llvm::json::Object;
 
-/// JSON takes UTF-8 only; a name may be anything.
+/// JSON requires UTF-8; a name may be any bytes.
 static std::string valid(llvm::StringRef text) {
   return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }

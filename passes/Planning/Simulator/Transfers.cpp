@@ -63,7 +63,7 @@ public:
   }
 
 private:
-  using Receives = std::map<size_t, std::vector<Action>>; // by the task before which they stand
+  using Receives = std::map<size_t, std::vector<Action>>; // by the task that they precede
 
   void collect(int device) {
     for (auto [i, task] : llvm::enumerate(schedule.devices[device])) {
@@ -82,7 +82,7 @@ private:
       auto found = sent.find({peer, device});
       if (found == sent.end())
         continue;
-      // From the last: none stands behind a later one.
+      // From the last to the first, so that no receive is behind a later one.
       const std::vector<Message> &order = found->second;
       std::vector<size_t> place(order.size());
       for (size_t i = order.size(), least = SIZE_MAX; i-- > 0;)
@@ -105,7 +105,7 @@ private:
   Program program;
   StageEdges stageEdges;
   std::map<std::pair<int, int>, std::vector<Message>> sent; // by sender and receiver
-  std::map<Message, size_t> needed;                         // the task, by its place
+  std::map<Message, size_t> needed;                         // the task that reads it, by position
 };
 } // namespace
 

@@ -4,8 +4,8 @@
 
 namespace divisi::planning::pipeline {
 
-/// A value that one stage makes and a later one reads: the neighbour, or a long skip. Its gradient goes back the same
-/// way.
+/// A value that one stage produces and a later one reads: the next stage, or a skip connection. Its gradient is sent
+/// back along the same edge.
 struct Edge {
   int producer, consumer; // stages
   double bytes = 0;       // of one microbatch, each way
@@ -13,17 +13,17 @@ struct Edge {
 /// An edge from every stage to the next one.
 std::vector<Edge> chainEdges(int stages, double bytes = 0);
 
-/// What travels along an edge for one microbatch.
+/// A value or its gradient that is sent along an edge for one microbatch.
 struct Message {
   bool gradient;
   int edge, microbatch;
 
-  /// A number below 2 x edges x microbatches.
+  /// A unique number below 2 x edges x microbatches.
   size_t slot(int microbatches) const { return ((size_t)edge * microbatches + microbatch) * 2 + gradient; }
   auto operator<=>(const Message &) const = default;
 };
 
-/// What the tasks of each stage make and need along the edges, also between stages of one device.
+/// The values that the tasks of each stage produce and read along the edges, also between stages of one device.
 class StageEdges {
 public:
   StageEdges(const std::vector<Edge> &edges, int stages);
@@ -38,7 +38,7 @@ private:
   ByStage out, in; // edges
 };
 
-/// One step of a device's program.
+/// One action of a device's program.
 struct Action {
   enum Kind { run, send, receive };
   Kind kind;
@@ -49,7 +49,7 @@ struct Action {
 /// "forward of microbatch 3", "send of activation 1 -> 2, microbatch 3, to device 2".
 std::string describe(const Action &action, const std::vector<Edge> &edges);
 
-/// A schedule with its messages. Between stages of one device there are none.
+/// A schedule with its messages. There are none between stages of one device.
 struct Program {
   ScheduleOptions options;
   std::vector<Edge> edges;
@@ -59,10 +59,10 @@ struct Program {
   int receiverStage(const Message &m) const { return m.gradient ? edges[m.edge].producer : edges[m.edge].consumer; }
 };
 
-/// Adds the messages: a send follows the task that makes the value, a receive stands before the task that needs it, or
-/// earlier where the sender's order asks for it, so that every pair of devices sends and receives in the same order. On
-/// failure (a schedule that checkTasks refuses, edges of no stage or against the direction of the model) an error of
-/// one line.
+/// Adds the messages. A send follows the task that produces the value. A receive precedes the task that reads the
+/// value, or is earlier where the sender's order requires it, so that every pair of devices sends and receives in the
+/// same order. Fails with a one-line error if checkTasks refuses the schedule, or if an edge names no stage or goes
+/// against the direction of the model.
 llvm::Expected<Program> addTransfers(const Schedule &schedule, std::vector<Edge> edges);
 
 } // namespace divisi::planning::pipeline

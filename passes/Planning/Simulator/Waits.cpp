@@ -10,8 +10,8 @@ using namespace divisi::planning::pipeline;
 
 namespace {
 
-/// With rendezvous, a send and its receive begin and end together: they are one node. An edge leads from what comes
-/// first.
+/// The graph of waits. With rendezvous, a send and its receive begin and end together: they are one node. An edge leads
+/// from an action to one that waits for it.
 class Waits {
 public:
   Waits(const Program &program, SendMode mode)
@@ -28,7 +28,7 @@ public:
   }
 
   std::string run() {
-    std::vector<std::pair<int, int>> waits = pairs(); // actions: the second waits for the first
+    std::vector<std::pair<int, int>> waits = pairs(); // pairs of actions: the second waits for the first
     classes.compress();
     after.resize(classes.getNumClasses());
     for (auto [earlier, later] : waits)
@@ -60,7 +60,7 @@ private:
         for (int action = begin + 1; action < end; ++action)
           waits.emplace_back(action - 1, action);
     for (auto [send, receive] : llvm::zip(sends, receives)) {
-      if (send < 0) // of one device
+      if (send < 0) // both stages on one device
         continue;
       if (mode == SendMode::buffered)
         waits.emplace_back(send, receive);
@@ -72,7 +72,7 @@ private:
     return waits;
   }
 
-  /// Messages wait for the task before them, and the next task for all of them.
+  /// Adds waits of grouped messages: they wait for the task before them, and the next task waits for all of them.
   void addGroups(int begin, int end, std::vector<std::pair<int, int>> &waits) {
     int task = -1, first = begin; // the last task; the first message behind it
     for (int action = begin; action < end; ++action) {
@@ -87,7 +87,7 @@ private:
     }
   }
 
-  /// Between stages of one device a task waits for a task.
+  /// Adds the wait of a task for another between stages of one device.
   void addLocal(int e, std::vector<std::pair<int, int>> &waits) {
     const ScheduleOptions &o = program.options;
     const Edge &edge = program.edges[e];
@@ -105,7 +105,7 @@ private:
     }
   }
 
-  /// Depth first, without recursion; a node that is met on its own path closes a cycle.
+  /// Depth-first search without recursion; a node that occurs on its own path closes a cycle.
   std::string search() {
     enum State : char { unseen, open, closed };
     std::vector<State> state(after.size(), unseen);
@@ -142,7 +142,7 @@ private:
     return "";
   }
 
-  /// From the last edge to the first: what waits for what.
+  /// Describes a cycle from its last edge to the first: which action waits for which.
   std::string describeCycle(std::vector<std::pair<int, int>> cycle) {
     auto text = [&](int action) {
       return "device " + std::to_string(where[action].first) + "'s " + describe(at(action), program.edges);
@@ -153,7 +153,7 @@ private:
     for (size_t i = 0; i < std::min(cycle.size(), most); ++i) {
       auto [earlier, later] = cycle[i];
       result += (i ? "; " : "") + text(later) + " waits for " + text(earlier);
-      // The next edge ends in the same node, at another action of it.
+      // The next edge starts at the same node, but possibly at its other action.
       if (int same = cycle[(i + 1) % cycle.size()].second; same != earlier)
         result += ", which goes together with " + text(same);
     }
@@ -163,9 +163,9 @@ private:
   const Program &program;
   SendMode mode;
   std::vector<std::pair<int, int>> ranges;             // by device: its actions
-  std::vector<std::pair<int, int>> where;              // by action: the device and the place
+  std::vector<std::pair<int, int>> where;              // by action: the device and the position
   std::map<std::tuple<int, int, int, int>, int> tasks; // by device, chunk, microbatch and kind
-  std::vector<int> sends, receives;                    // by slot of the message
+  std::vector<int> sends, receives;                    // by number of the message
   llvm::IntEqClasses classes;
   std::vector<std::vector<std::pair<int, int>>> after; // by node: edges, as actions
 };

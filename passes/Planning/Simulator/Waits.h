@@ -3,8 +3,8 @@
 
 namespace divisi::planning::pipeline {
 
-/// A cycle of actions that wait for one another, in words; empty if there is none. The messages are those that
-/// checkProgram has found matched.
+/// A cycle of actions that wait for one another, as a text; empty if there is none. The messages are those that
+/// checkProgram has matched.
 std::string findDeadlock(const Program &program, SendMode mode);
 
 } // namespace divisi::planning::pipeline

@@ -43,7 +43,7 @@ private:
     }
   }
 
-  /// Goes through the tasks from the last: the oldest version that is still to be read, against the newest there is.
+  /// Goes through the tasks backwards and compares the oldest version that is still to be read with the newest one.
   void count(int device, int chunk) {
     const std::vector<Task> &tasks = schedule.devices[device];
     int oldest = -1, newest = 0;
@@ -64,7 +64,7 @@ private:
 
   const Schedule &schedule;
   const ScheduleOptions &o;
-  std::vector<int> entered; // by minibatch: the version of stage 0 when it came
+  std::vector<int> entered; // by minibatch: the version of stage 0 when it entered
   WeightVersions result;
 };
 } // namespace

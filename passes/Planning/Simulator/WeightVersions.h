@@ -5,8 +5,8 @@ namespace divisi::planning::pipeline {
 
 /// Which weights the tasks of a schedule read. Version n of a stage's weights has n updates; version 0 is the start.
 struct WeightVersions {
-  std::vector<std::vector<int>> read; // by device, by task: the version that it reads; that an update makes
-  std::vector<int> kept;              // by stage: how many versions there are at the worst moment, the newest included
+  std::vector<std::vector<int>> read; // by device and task: the version that it reads, or produces (update)
+  std::vector<int> kept;              // by stage: the largest number of versions at a time, including the newest
 };
 
 /// A version is kept from the update that makes it to the last task that reads it. p stages of PipeDream keep, on stage

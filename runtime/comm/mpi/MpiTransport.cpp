@@ -29,9 +29,9 @@ int sizeOf(MPI_Comm comm) {
   return size;
 }
 
-/// This rank on its host.
+/// The share of this rank in its host.
 struct OnHost {
-  int cores = 1; ///< that it may use, shared fairly with the ranks that may use them too
+  int cores = 1; ///< that it may use, shared fairly with other ranks on the same cores
   int number = 0;
 };
 
@@ -54,7 +54,7 @@ OnHost findHost(MPI_Comm comm) {
   return {std::max(1, static_cast<int>(share)), number};
 }
 
-/// The largest number that can be a tag: 32767 at least.
+/// The largest tag: at least 32767.
 int64_t tagLimit(MPI_Comm comm) {
   void *value = nullptr;
   int found = 0;
@@ -62,14 +62,14 @@ int64_t tagLimit(MPI_Comm comm) {
   return found ? *static_cast<int *>(value) : 32767;
 }
 
-/// Long messages travel in pieces whose sizes an int holds: MPI keeps the order of messages between two ranks under one
-/// tag. One thread at a time is in MPI.
+/// Long messages are sent in pieces whose sizes fit into an int; MPI keeps the order of messages between two ranks
+/// under one tag. Only one thread at a time calls MPI.
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(MPI_Comm comm)
       : Transport(rankIn(comm), sizeOf(comm)), comm(comm), host(findHost(comm)), tags(tagLimit(comm)) {}
   ~MpiTransport() override {
-    // After a failure the other ranks may be gone, and nothing would end.
+    // After a failure the other ranks may be gone, and MPI_Finalize would not return.
     if (!failed())
       MPI_Finalize();
   }
@@ -110,13 +110,13 @@ protected:
     return requests.empty();
   }
   void cancel() override {
-    // Only before the end of all ranks.
+    // Called only before all ranks end.
     std::lock_guard lock(turns_);
     requests.clear();
   }
 
 private:
-  /// Unfinished, it goes away only before the end of all ranks.
+  /// Destroyed before it is complete only when all ranks end.
   struct Tagged final : Message {
     explicit Tagged(MpiTransport &owner) : owner(owner) {}
     ~Tagged() override {
@@ -169,13 +169,14 @@ private:
   MPI_Comm comm;
   OnHost host;
   int64_t tags;
-  Turns turns_; ///< to be in MPI
+  Turns turns_; ///< held during calls of MPI
   std::vector<MPI_Request> requests;
   std::vector<int> done;
 };
 } // namespace
 
-/// Open MPI ends a process in words of its own where Slurm has started it without the service by which ranks meet.
+/// Whether Slurm started the process without PMIx, the service by which ranks meet. Open MPI would end it with its own
+/// message.
 static bool isStartedWithoutPmix() {
 #ifdef OPEN_MPI
   return std::getenv("SLURM_PROCID") && !std::getenv("PMIX_RANK") && !std::getenv("OMPI_COMM_WORLD_RANK");

@@ -7,7 +7,7 @@
 using namespace divisi::runtime;
 
 namespace {
-constexpr const char *waiting = "waiting", *coming = "coming"; // who speaks
+constexpr const char *waiting = "waiting", *coming = "coming"; // names of the speakers
 constexpr auto patience = std::chrono::seconds(10);
 
 template <size_t Size> bool fillNonce(char (&nonce)[Size]) {
@@ -64,7 +64,7 @@ Visitor::State Visitor::listen() {
     if (!fillNonce(challenge.nonce))
       return leave("came when the system had no random numbers");
     challenge.proof = proofOf(*secret, waiting, hello_, challenge);
-    if (!sendAll(socket_, &challenge, sizeof challenge, Clock::now())) // nothing else is on its way
+    if (!sendAll(socket_, &challenge, sizeof challenge, Clock::now())) // nothing else is in progress
       return leave("does not listen");
   }
   size_t proved = heard - sizeof hello_;

@@ -15,10 +15,10 @@
 using namespace divisi::runtime;
 
 namespace {
-/// When a rank says what it waits for.
+/// Time after which a rank reports what it waits for.
 constexpr auto untilNoted = std::chrono::seconds(8);
 
-/// Where a rank is: rank 0 tells all.
+/// The address of a rank; rank 0 sends all addresses to all ranks.
 struct Place {
   char address[INET6_ADDRSTRLEN + IFNAMSIZ] = {};
   int32_t port = 0;
@@ -67,7 +67,7 @@ public:
 private:
   Socket &peer(int rank) { return result.peers[static_cast<size_t>(rank)]; }
 
-  /// What this user has on one host is no secret in common with other hosts.
+  /// Fails if other hosts take part: the default secret is that of this user on one host.
   Status checkSecret() const {
     if (secret.given)
       return {};
@@ -80,8 +80,8 @@ private:
         concat("rank ", where.rank, ": ", elsewhere ? "MASTER_ADDR is another host: " : "", secretRemedy));
   }
 
-  /// Whether MASTER_ADDR is meant for this host alone. (Some systems give a host's own name an address of the loopback,
-  /// which others cannot reach: with a secret that others may know, it stands for all interfaces.)
+  /// Whether MASTER_ADDR stands for this host alone. Some systems map a host's own name to a loopback address, which
+  /// others cannot reach. With a given secret, which other hosts may know, such a name stands for all interfaces.
   bool isAlone(const Address &address) const {
     bool named = where.address == "localhost" || where.address.starts_with("127.") || where.address == "::1";
     return address.isLoopback() && (named || !secret.given);
@@ -108,7 +108,7 @@ private:
                    reason, errno == EADDRINUSE ? " (another MASTER_PORT may be free)" : "");
   }
 
-  /// Takes connections of ranks from `first` on until all have come.
+  /// Accepts connections of the ranks from `first` on until all have come.
   Status accept(const Socket &listener, int first, const std::function<void(int, const Hello &)> &write) {
     int missing = where.size - first;
     auto tell = Clock::now() + untilNoted;
@@ -138,7 +138,7 @@ private:
     return {};
   }
 
-  /// Ranks that have come and ended meanwhile may be started anew, as long as nobody has heard of them.
+  /// Forgets ranks that have ended meanwhile. They may be restarted, as long as no other rank knows their address.
   void forgetLost(int first, int &missing) {
     char byte;
     for (int rank = first; where.rank == 0 && rank < where.size; ++rank)
@@ -151,7 +151,7 @@ private:
       }
   }
 
-  /// The ranks from `first` on that have not come, a few of them by number.
+  /// A text that names some of the ranks from `first` on that have not come.
   std::string absent(int first) {
     std::string text;
     int count = 0;
@@ -161,7 +161,7 @@ private:
     return concat(count == 1 ? "rank " : "ranks ", text, count > 8 ? ", ..." : "");
   }
 
-  /// Of a process of this job.
+  /// Checks the hello of a process of this job.
   Status check(const Hello &hello, int first) {
     if (hello.size != where.size)
       return failure("rank ", hello.rank, " was started as one of ", hello.size, " ranks (WORLD_SIZE), but rank ",
@@ -183,7 +183,7 @@ private:
       Place &place = places[static_cast<size_t>(rank)];
       place.port = hello.port;
       std::memcpy(place.host, hello.host, sizeof place.host);
-      // Others reach a rank of this host as they reach this one.
+      // Other ranks reach a rank of this host at the address of this host.
       if (Address end = Address::ofOtherEnd(peer(rank)); !end.isLoopback())
         std::strncpy(place.address, end.text().c_str(), sizeof place.address - 1);
     });
@@ -195,7 +195,7 @@ private:
 
   Status follow() {
     Socket listener;
-    // It waits for others where it reaches rank 0, or where rank 0 waits if that is on this host.
+    // A rank waits at the address by which it reaches rank 0, or at rank 0's address if that is on the same host.
     Status status = reach(0, where.address, where.port, [&](const Socket &toFirst) -> Status {
       Address own = Address::ofThisEnd(toFirst);
       if (own.isLoopback())
@@ -224,7 +224,7 @@ private:
     return accept(listener, where.rank + 1, [](int, const Hello &) {});
   }
 
-  /// Connects to another rank; tries until it answers. `connected` is called before anything is said.
+  /// Connects to another rank; retries until it answers. `connected` is called before anything is sent.
   Status reach(int rank, const std::string &host, int port,
                const std::function<Status(const Socket &)> &connected = {}) {
     std::string why, place = concat(host, ":", port, rank == 0 ? " (MASTER_ADDR, MASTER_PORT)" : "");

@@ -1,4 +1,4 @@
-//===- Rendezvous.h - processes find each other by TCP ----------*- C++ -*-===//
+//===- Rendezvous.h - connecting processes by TCP ---------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_TCP_RENDEZVOUS_H
 #define DIVISI_RUNTIME_COMM_TCP_RENDEZVOUS_H
 
@@ -10,29 +10,28 @@
 
 namespace divisi::runtime {
 
-/// Which rank this process is, and where rank 0 waits for the others.
+/// The rank of this process, and where rank 0 waits for the others.
 struct Rendezvous {
   int rank = 0, size = 1;
   std::string address = "127.0.0.1";
   int port = 0;
   double patience = 300;     ///< seconds until the others must have come
-  bool severalHosts = false; ///< the launcher says so
+  bool severalHosts = false; ///< as the launcher says
 
-  /// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; nothing unless all of them are set, and not a launcher of MPI
-  /// started this process (torchrun, which it may have started, names its run in TORCHELASTIC_RUN_ID). Where a launcher
-  /// keeps MASTER_PORT for itself (TORCHELASTIC_USE_AGENT_STORE) it is the next one; LOCAL_WORLD_SIZE says whether all
-  /// ranks are on one host.
+  /// Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Null if one of them is not set or if an MPI launcher started
+  /// this process (unless it started torchrun, which sets TORCHELASTIC_RUN_ID). If the launcher uses MASTER_PORT itself
+  /// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. LOCAL_WORLD_SIZE tells whether all ranks are on one host.
   static Result<std::optional<Rendezvous>> fromEnvironment();
 };
 
-/// Connections to all ranks; none to this one itself.
+/// Connections to all other ranks.
 struct Connections {
   std::vector<Socket> peers;
   int onHost = 1; ///< ranks whose host has the same name
   int local = 0;  ///< this rank's number among them
 };
 
-/// Waits until all ranks have come. Whoever does not know the secret is left alone and changes nothing.
+/// Waits until all ranks have come. Processes that do not know the secret are ignored.
 Result<Connections> connectRanks(const Rendezvous &where, const Secret &secret);
 
 } // namespace divisi::runtime

@@ -34,14 +34,14 @@ Result<Secret> checked(std::string text, const char *origin) {
   return Secret{std::move(text), true};
 }
 
-/// Whether nobody but this user can read or change it.
+/// Whether only this user can read or change the file.
 bool isPrivate(const File &file, mode_t kind) {
   struct stat info = {};
   return ::fstat(file.get(), &info) == 0 && (info.st_mode & S_IFMT) == kind && info.st_uid == ::geteuid() &&
          (info.st_mode & 077) == 0;
 }
 
-/// Writes a secret under another name and links it: a file that is there is complete.
+/// Writes a secret under another name and links it, so that an existing file is always complete.
 bool makeSecret(const File &folder) {
   Result<std::string> random = randomDigits(80);
   if (!random.ok())

@@ -1,4 +1,4 @@
-//===- Secret.h - what the ranks of a job know ------------------*- C++ -*-===//
+//===- Secret.h - the secret of a job ---------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_TCP_SECRET_H
 #define DIVISI_RUNTIME_COMM_TCP_SECRET_H
 
@@ -6,20 +6,20 @@
 
 namespace divisi::runtime {
 
-/// Whoever knows it may take part in the job.
+/// Processes that know the secret may take part in the job.
 struct Secret {
   std::string text;
-  bool given = false; ///< by the user; otherwise it is that of this user on this host alone
+  bool given = false; ///< by the user; otherwise it is this user's secret on this host
 
-  /// DIVISI_SECRET, or what the file DIVISI_SECRET_FILE has; without them what /tmp/divisi-UID/secret has, which only
-  /// this user can read: the first of the user's processes on this host makes it.
+  /// DIVISI_SECRET, or the contents of the file DIVISI_SECRET_FILE, or else those of /tmp/divisi-UID/secret, which only
+  /// this user can read. The user's first process on this host creates that file.
   static Result<Secret> ofJob();
 };
 
-/// What to do where ranks on several hosts have no secret in common.
+/// The remedy if ranks on several hosts have no common secret.
 extern const char *const secretRemedy;
 
-/// So many hexadecimal digits, which nobody can guess.
+/// `count` random hexadecimal digits.
 Result<std::string> randomDigits(size_t count);
 
 } // namespace divisi::runtime

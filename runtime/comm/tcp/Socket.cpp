@@ -47,7 +47,7 @@ bool set(const Socket &socket, int level, int option, int value) {
 
 Socket open(const Address &address, int kind) { return Socket(::socket(address.family(), kind | SOCK_CLOEXEC, 0)); }
 
-/// Waits until the socket is ready to be read or written; false after the time.
+/// Waits until the socket can be read or written; false after `until`.
 bool waitFor(const Socket &socket, short events, Clock::time_point until) {
   while (true) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -93,7 +93,7 @@ std::vector<Address> Address::ofAllInterfaces(int port) {
 }
 
 int Address::port() const {
-  // (sin6_port is at the same place.)
+  // sin6_port is at the same offset.
   return length > 0 ? ntohs(reinterpret_cast<const sockaddr_in *>(&name)->sin_port) : 0;
 }
 
@@ -105,7 +105,7 @@ std::string Address::text() const {
   char host[NI_MAXHOST] = {};
   if (length == 0 || ::getnameinfo(generic(*this), length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
     return "";
-  // An address of IPv4 as IPv6 writes it is nothing to a host without IPv6.
+  // An IPv4 address in IPv6 notation is not valid on a host without IPv6.
   std::string_view text = host;
   if (constexpr std::string_view mapped = "::ffff:";
       text.starts_with(mapped) && text.find('.') != std::string_view::npos)
@@ -146,7 +146,7 @@ Socket divisi::runtime::connectTo(const Address &address, Clock::time_point unti
   int error = 0;
   socklen_t length = sizeof error;
   Address self = Address::ofThisEnd(socket), other = Address::ofOtherEnd(socket);
-  // (Where nobody waits on a port that the kernel may give to who asks, one can reach oneself.)
+  // If nobody listens on a port from which the kernel assigns local ports, a socket can connect to itself.
   bool itself = self.port() == other.port() && self.text() == other.text();
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0 || itself)
     return Socket();
@@ -167,8 +167,8 @@ bool divisi::runtime::receiveAll(const Socket &socket, void *data, size_t bytes,
 
 void divisi::runtime::configure(const Socket &socket) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A host that vanishes sends nothing more: the kernel asks after half a minute of silence, and gives it up a minute
-  // later.
+  // A host that has vanished sends nothing more. The kernel probes it after half a minute of silence and gives up a
+  // minute later.
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 30);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 10);

@@ -35,39 +35,39 @@ struct Address {
   sockaddr_storage name = {};
   socklen_t length = 0;
 
-  /// Of this end of a connection, or of the other one.
+  /// The address of this end of a connection, or of the other end.
   static Address ofThisEnd(const Socket &socket);
   static Address ofOtherEnd(const Socket &socket);
-  /// All interfaces: of IPv6, which takes those of IPv4 as well, where there is such a thing.
+  /// All interfaces: of IPv6, which includes IPv4, where it is available.
   static std::vector<Address> ofAllInterfaces(int port);
 
   int family() const { return name.ss_family; }
   int port() const;
   void setPort(int port);
-  /// Without the port, as numbers; empty if there is none.
+  /// The address without the port, in numbers; empty if there is none.
   std::string text() const;
   bool isLoopback() const;
-  /// Whether it belongs to this host.
+  /// Whether the address belongs to this host.
   bool isHere() const;
 };
 
-/// The addresses of a host, none if it is not known.
+/// The addresses of a host; empty if it is unknown.
 std::vector<Address> resolve(const std::string &host, int port);
 
-/// Waits for connections at an address; at port 0 at any that is free. `errno` says why it is no socket.
+/// Listens at an address; port 0 stands for any free port. If the result is no socket, `errno` is the reason.
 Socket listenAt(const Address &address, int backlog);
 
-/// One try to connect, which ends at `until`.
+/// Tries to connect once, until `until`.
 Socket connectTo(const Address &address, Clock::time_point until);
 
-/// Whether something has come to be read, or a connection to be taken, by then.
+/// Whether data or a connection has arrived by then.
 bool isReadable(const Socket &socket, Clock::time_point until);
 
-/// All of it within the time; false if the other side is slow or gone.
+/// Sends or receives all bytes in time; false if the other side is too slow or gone.
 bool sendAll(const Socket &socket, const void *data, size_t bytes, Clock::time_point until);
 bool receiveAll(const Socket &socket, void *data, size_t bytes, Clock::time_point until);
 
-/// For messages of ranks: without delay, and asking now and then whether the other host is still there.
+/// Configures a socket for messages of ranks: without delay, and with probes of the other host.
 void configure(const Socket &socket);
 
 } // namespace divisi::runtime

@@ -12,11 +12,11 @@ using namespace divisi::runtime;
 
 namespace {
 constexpr int64_t farewell = -1;
-/// No message is longer than what an arena may have.
+/// The largest message: no arena is larger.
 constexpr uint64_t longest = uint64_t(1) << 46;
-/// Memory for a message that nobody has asked for yet grows with what has come of it.
+/// The memory for a message that was not requested yet grows with the bytes received.
 constexpr size_t leastKept = size_t(1) << 20;
-/// What goes to a rank, or comes from it, before others have their turn.
+/// Bytes sent to or received from one rank before other ranks are served.
 constexpr size_t turn = size_t(4) << 20;
 
 int coresOfProcess() {
@@ -26,7 +26,7 @@ int coresOfProcess() {
 }
 } // namespace
 
-/// Lets go of the memory of a message that is not complete.
+/// Stops using the memory of an incomplete message.
 struct TcpTransport::Ticket final : Message {
   Ticket(TcpTransport &owner, Started message) : owner(owner), message(std::move(message)) {}
   ~Ticket() override {
@@ -52,7 +52,7 @@ TcpTransport::TcpTransport(const Rendezvous &where, Connections connections)
 }
 
 TcpTransport::~TcpTransport() {
-  // What others still wait for goes out, unless all has failed.
+  // Sends what other ranks still wait for, unless everything has failed.
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   auto isLeft = [](const Peer &peer) { return !peer.outgoing.empty(); };
   while (!failed() && std::any_of(peers.begin(), peers.end(), isLeft) && std::chrono::steady_clock::now() < until) {
@@ -67,7 +67,7 @@ void TcpTransport::terminate(int) {
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (int rank = 0; rank < size(); ++rank) {
     Peer &to = peer(rank);
-    // In the middle of a message nothing can be said: the end of the connection says it.
+    // Nothing can be inserted into a message. The other rank notices the end of the connection.
     if (!to.socket || (!to.outgoing.empty() && to.outgoing.front().sent > 0))
       continue;
     to.outgoing.clear();
@@ -87,7 +87,7 @@ TcpTransport::Started TcpTransport::post(int to, int64_t tag, const void *data, 
     write(to, target);
     return message;
   }
-  // To itself: as if it had come.
+  // A message to itself is received immediately.
   target.header = {bytes, tag};
   opened(to, target);
   if (failed())
@@ -194,7 +194,7 @@ void TcpTransport::progress() {
 void TcpTransport::write(int rank, Peer &to) {
   for (size_t sent = 0; sent < turn && !to.outgoing.empty();) {
     Outgoing &next = to.outgoing.front();
-    if (!next.message->data && next.message->bytes > 0) { // forgotten: only after a failure
+    if (!next.message->data && next.message->bytes > 0) { // canceled, after a failure
       to.outgoing.clear();
       return lost(rank, to);
     }
@@ -207,7 +207,7 @@ void TcpTransport::write(int rank, Peer &to) {
       if (done < 0 && (errno == EAGAIN || errno == EINTR))
         return;
       if (done < 0) {
-        read(rank, to); // it may have said why
+        read(rank, to); // the rank may have sent the reason
         return lost(rank, to);
       }
       next.sent += static_cast<size_t>(done);
@@ -232,7 +232,7 @@ void TcpTransport::read(int rank, Peer &from) {
     }
     char *to = heads ? reinterpret_cast<char *>(&from.header) : (from.target ? from.target->data : from.kept.data());
     if (!heads && from.target && !to)
-      return lost(rank, from); // forgotten: only after a failure
+      return lost(rank, from); // canceled, after a failure
     ssize_t done = ::recv(from.socket.get(), to + at, left, MSG_DONTWAIT);
     if (done < 0 && (errno == EAGAIN || errno == EINTR))
       return;
@@ -273,7 +273,7 @@ void TcpTransport::finished(int rank, Peer &from) {
   } else if (from.header.tag == farewell) {
     std::string why = printable({from.kept.data(), from.kept.size()});
     fail(failure(why.starts_with("rank ") ? "" : concat("rank ", rank, ": "), why));
-  } else if (std::deque<Started> &wanted = from.wanted[from.header.tag]; !wanted.empty()) { // since it began to come
+  } else if (std::deque<Started> &wanted = from.wanted[from.header.tag]; !wanted.empty()) { // requested meanwhile
     deliver(rank, from.kept, *wanted.front());
     wanted.pop_front();
   } else {
@@ -282,7 +282,7 @@ void TcpTransport::finished(int rank, Peer &from) {
   }
 }
 
-/// The end of a connection is a failure only for who still waits for something.
+/// The end of a connection is a failure only if something is still expected from the rank.
 void TcpTransport::lost(int rank, Peer &with) {
   with.ended = true;
   bool wanted = with.target || with.received > 0 || !with.outgoing.empty();

@@ -11,8 +11,8 @@
 
 namespace divisi::runtime {
 
-/// A connection to every other rank. Messages are frames of a tag and a length; those that come before they are asked
-/// for are kept. Work is done when somebody waits or asks, one thread at a time.
+/// Connections to all other ranks. Messages are frames with a tag and a length; those that arrive before they are
+/// requested are kept. Threads that wait or poll do the work, one at a time.
 class TcpTransport final : public Transport {
 public:
   TcpTransport(const Rendezvous &where, Connections connections);
@@ -40,7 +40,7 @@ protected:
   void cancel() override;
 
 private:
-  /// A message that one side has started; `done` when its memory is free.
+  /// A message that one side has started; `done` when its memory is no longer used.
   struct Half {
     char *data = nullptr;
     size_t bytes = 0;
@@ -51,7 +51,7 @@ private:
     uint64_t bytes = 0;
     int64_t tag = 0; ///< 0: none; -1: why the sender ends
   };
-  /// What goes to a rank.
+  /// A message to another rank.
   struct Outgoing {
     Header header;
     Started message;
@@ -59,14 +59,14 @@ private:
   };
   struct Peer {
     Socket socket;
-    bool ended = false; ///< it sends no more
-    int64_t bytes = 0;  ///< that have come from it
+    bool ended = false; ///< it sends nothing more
+    int64_t bytes = 0;  ///< received from it
     std::deque<Outgoing> outgoing;
     std::map<int64_t, std::deque<Started>> wanted;          ///< by tag
-    std::map<int64_t, std::deque<std::vector<char>>> early; ///< by tag: came before they were wanted
-    Header header;                                          ///< of the message that comes
+    std::map<int64_t, std::deque<std::vector<char>>> early; ///< by tag: arrived before they were requested
+    Header header;                                          ///< of the message that is being received
     size_t received = 0;                                    ///< bytes of header and message
-    Started target;                                         ///< where it goes; null: to `kept`
+    Started target;                                         ///< its destination; null: `kept`
     std::vector<char> kept;
   };
   struct Ticket;
@@ -76,17 +76,17 @@ private:
   void progress();
   void write(int rank, Peer &peer);
   void read(int rank, Peer &peer);
-  /// Something of a message has come: its header, or all of it.
+  /// Called when the header of a message, or all of it, has arrived.
   void opened(int rank, Peer &peer);
   void finished(int rank, Peer &peer);
   void deliver(int from, const std::vector<char> &kept, Half &to);
   void lost(int rank, Peer &peer);
   Peer &peer(int rank) { return peers[static_cast<size_t>(rank)]; }
 
-  mutable Turns turns_; ///< to use what follows
+  mutable Turns turns_; ///< protects the members below
   std::vector<Peer> peers;
   int share, local_;
-  std::vector<Started> plain; ///< messages without a tag that are not complete
+  std::vector<Started> plain; ///< incomplete messages without a tag
 };
 
 /// Waits until all ranks have come.

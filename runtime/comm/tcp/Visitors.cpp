@@ -8,7 +8,7 @@ using namespace divisi::runtime;
 
 namespace {
 constexpr size_t most = 256;   ///< connections, beside one for each rank
-constexpr int64_t named = 5;   ///< strangers of whom a line is printed
+constexpr int64_t named = 5;   ///< strangers that are reported
 constexpr int turnsLast = 200; ///< milliseconds
 } // namespace
 
@@ -47,7 +47,7 @@ Status Visitors::receive(const Socket &listener, const std::function<Status(Visi
 void Visitors::take(const Socket &listener) {
   for (size_t i = 0; i < most; ++i) {
     Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    // (Where too many files are open, who has waited longest goes, too.)
+    // If there are too many open files, the oldest visitor is dropped, too.
     bool full = socket ? all.size() >= most + static_cast<size_t>(size) : errno == EMFILE || errno == ENFILE;
     if (full && !all.empty())
       all.erase(all.begin());

@@ -1,4 +1,4 @@
-//===- Visitors.h - who comes to a port that is open to all -----*- C++ -*-===//
+//===- Visitors.h - unauthenticated connections -----------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_TCP_VISITORS_H
 #define DIVISI_RUNTIME_COMM_TCP_VISITORS_H
 
@@ -8,19 +8,19 @@
 
 namespace divisi::runtime {
 
-/// The connections to a port whose other sides have not proved who they are: a limited number of them, the oldest of
-/// which makes way for the newest, each with little memory and little time.
+/// The connections to a port whose other sides have not proved who they are. Their number is limited; a new one
+/// replaces the oldest. Each has little memory and little time.
 class Visitors {
 public:
-  /// For rank `rank` of `size`.
+  /// Visitors of rank `rank` of `size`.
   Visitors(const Secret &secret, int rank, int size) : secret(secret), rank(rank), size(size) {}
-  /// Says how many strangers came of whom nothing was said.
+  /// Reports the number of strangers that were not reported one by one.
   ~Visitors();
   Visitors(const Visitors &) = delete;
   Visitors &operator=(const Visitors &) = delete;
 
-  /// Takes new connections for some time at most; those that have proved that they know the secret go to `welcome`,
-  /// whose failure ends it.
+  /// Accepts new connections for a limited time. Those that have proved that they know the secret are passed to
+  /// `welcome`; if it fails, this returns the failure.
   Status receive(const Socket &listener, const std::function<Status(Visitor &)> &welcome);
 
 private:
@@ -30,7 +30,7 @@ private:
   const Secret &secret;
   int rank, size;
   std::vector<Visitor> all; ///< the oldest first
-  int64_t strangers = 0;    ///< turned away
+  int64_t strangers = 0;    ///< number of rejected ones
 };
 
 } // namespace divisi::runtime

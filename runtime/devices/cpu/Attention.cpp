@@ -16,7 +16,7 @@ static void run(DivisiContext *context, AttentionKind kind, const DivisiAttentio
       return;
     size_t bytes = call.scratchBytes();
     char *scratch = context->scratch.reserve(bytes * static_cast<size_t>(std::min(heads, threads)));
-    // One piece for each thread even if there are fewer heads: OpenBLAS then stays on the calling thread, and sums do
+    // One piece for each thread, even if there are fewer heads: OpenBLAS then stays on the calling thread, and sums do
     // not depend on the number of threads.
     forEachPiece(threads, 1, context->threads, [&](int64_t first, int64_t last) {
       for (int64_t thread = first; thread < last; ++thread) {

@@ -13,10 +13,10 @@
 
 using namespace divisi::runtime;
 
-/// So many queries have their scores in memory at once.
+/// The number of queries whose scores are in memory at a time.
 static constexpr int64_t blockRows = 64;
 
-/// Dense floats, row by row.
+/// Dense floats, row-major.
 struct AttentionCall::Matrix {
   float *data;
   int64_t rows, cols;
@@ -25,7 +25,7 @@ struct AttentionCall::Matrix {
   int stride() const { return static_cast<int>(std::max<int64_t>(cols, 1)); }
 };
 
-/// The matrices of one head, and of one block of its queries, in the scratch memory of a thread.
+/// The matrices of one head and of one block of its queries, in the scratch memory of a thread.
 struct AttentionCall::Memory {
   Memory(AttentionKind kind, const DivisiAttention &p, uintptr_t scratch) {
     auto take = [&](int64_t rows, int64_t cols) {
@@ -47,17 +47,17 @@ struct AttentionCall::Memory {
   size_t bytes = 0;
 };
 
-/// Some queries of one head, with the keys that any of them keeps.
+/// Some queries of one head, with the keys that are not masked for all of them.
 struct AttentionCall::Block {
   int64_t head, first, rows, keys;
   bool causal;
 
-  /// How many keys the r-th query keeps.
+  /// The number of keys that are not masked for the r-th query.
   int64_t kept(int64_t r) const { return causal ? std::min(keys, first + r + 1) : keys; }
 };
 
 namespace {
-/// As the library takes them: whether the operands of a product are transposed.
+/// In the library's terms: whether the operands of a GEMM are transposed.
 constexpr auto plain = CblasNoTrans, transposed = CblasTrans;
 
 /// c = alpha * op(a) op(b) + beta * c.
@@ -68,7 +68,7 @@ void multiply(float alpha, Matrix a, CBLAS_TRANSPOSE opA, Matrix b, CBLAS_TRANSP
               a.stride(), b.data, b.stride(), beta, c.data, c.stride());
 }
 
-/// Makes scores probabilities; returns log(sum of e^x).
+/// Replaces scores by probabilities; returns log(sum of e^x).
 float softmax(float *x, int64_t count) {
   float largest = -std::numeric_limits<float>::infinity(), sum = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -106,7 +106,7 @@ AttentionCall::AttentionCall(AttentionKind kind, const DivisiAttention &params, 
 
 size_t AttentionCall::scratchBytes() const { return Memory(kind, p, 0).bytes; }
 
-/// Where a row of an operand [batch, extent, heads, depth] begins.
+/// The offset of a row of an operand [batch, extent, heads, depth].
 int64_t AttentionCall::at(int64_t extent, int64_t head, int64_t row) const {
   return ((head / p.heads * extent + row) * p.heads + head % p.heads) * p.depth;
 }
@@ -161,7 +161,7 @@ void AttentionCall::score(const Memory &m, const Block &block) const {
   }
 }
 
-/// From scores to o and stats.
+/// Computes o and stats from the scores.
 void AttentionCall::forward(const Memory &m, const Block &block) const {
   for (int64_t r = 0; r < block.rows; ++r) {
     float *s = m.s.row(r);
@@ -173,7 +173,7 @@ void AttentionCall::forward(const Memory &m, const Block &block) const {
   store(m.o, o, p.queries, block.head, block.first);
 }
 
-/// From scores to the gradient of q, and what the block adds to those of k and v.
+/// Computes the gradient of q from the scores, and adds the block's contribution to the gradients of k and v.
 void AttentionCall::backward(const Memory &m, const Block &block) const {
   load(o, p.queries, block.head, block.first, m.o);
   load(grad, p.queries, block.head, block.first, m.grad);

@@ -1,4 +1,4 @@
-//===- AttentionCall.h - attention of one head at a time --------*- C++ -*-===//
+//===- AttentionCall.h - attention, one head at a time ----------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CPU_ATTENTIONCALL_H
 #define DIVISI_RUNTIME_DEVICES_CPU_ATTENTIONCALL_H
 
@@ -9,16 +9,16 @@
 
 namespace divisi::runtime {
 
-/// One call of divisi_attention or divisi_attention_grad. Heads are the pairs of a batch and a head, batches major:
-/// [0, batch * heads). Different heads write different elements, so that threads can share a call.
+/// One call of divisi_attention or divisi_attention_grad. A head is a pair of a batch entry and a head, numbered
+/// batch-major: [0, batch * heads). Different heads write different elements, so that threads can share a call.
 class AttentionCall {
 public:
-  /// `buffers` as abi.h lists them. Throws std::runtime_error for what is not supported.
+  /// `buffers` are listed in abi.h. Throws std::runtime_error for unsupported parameters.
   AttentionCall(AttentionKind kind, const DivisiAttention &params, void *const *buffers);
 
-  /// Bytes of scratch memory that a thread needs: k and v of one head in F32, and the scores of some queries.
+  /// Bytes of scratch memory for each thread: k and v of one head in F32, and the scores of some queries.
   size_t scratchBytes() const;
-  /// Computes one head. `scratch` is aligned as Scratch::alignment says.
+  /// Computes one head. `scratch` has the alignment Scratch::alignment.
   void run(int64_t head, char *scratch) const;
 
 private:

@@ -11,13 +11,13 @@
 using namespace divisi::runtime;
 
 namespace {
-// OpenBLAS takes 128 MiB of addresses for each thread when it is loaded, and for each thread that calls it; where it
-// gets none it tries for ever. Both are tried here before.
+// OpenBLAS allocates 128 MiB of address space for each thread when it is loaded, and for each thread that calls it; if
+// it cannot, it retries forever. Both allocations are therefore tried here first.
 constexpr size_t bufferBytes = (size_t(128) << 20) + 8192;
 constexpr int mostBuffers = 256;
 int loadedFor = 0; ///< threads
 
-// (Before the libraries' initialization, when sanitizers are not ready either, only system calls are called.)
+// Before the libraries are initialized, when sanitizers are not ready either, only system calls are used.
 __attribute__((no_sanitize("address", "undefined", "thread"))) bool hasMemoryFor(int buffers) {
   void *taken[mostBuffers];
   int count = 0;
@@ -33,7 +33,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) bool hasMemoryFor
   return enough;
 }
 
-/// The number that OMP_NUM_THREADS begins with, or that of processors which this process may use.
+/// The number at the beginning of OMP_NUM_THREADS, or else the number of processors that this process may use.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int threadsOf(char **environment) {
   constexpr const char name[] = "OMP_NUM_THREADS=";
   for (; *environment; ++environment) {

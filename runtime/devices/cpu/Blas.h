@@ -8,11 +8,11 @@
 
 namespace divisi::runtime {
 
-/// Tells OpenBLAS once how many threads it has outside of parallel regions. Within one it stays on the calling thread.
-/// Throws std::runtime_error where it would find too little memory.
+/// Tells OpenBLAS once how many threads it may use outside of parallel regions; inside it uses the calling thread.
+/// Throws std::runtime_error if there is too little memory for OpenBLAS.
 void prepareBlas(DivisiContext *context);
 
-/// What divisi_gemm does on this processor. Throws std::runtime_error.
+/// Computes divisi_gemm on this processor. Throws std::runtime_error.
 void multiplyByBlas(DivisiContext *context, const DivisiGemm &g, void *const *buffers);
 
 } // namespace divisi::runtime

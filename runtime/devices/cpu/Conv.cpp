@@ -9,7 +9,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// One call site: how its parameter block is computed.
+/// One call site: how its convolution is computed.
 class Site : public CacheEntry {
 public:
   Site(ConvKind kind, const DivisiConv &given) : kind(kind), conv(given), given(given.type) {
@@ -66,7 +66,7 @@ private:
   }
 
   ConvKind kind;
-  DivisiConv conv; ///< in the type that is computed in
+  DivisiConv conv; ///< in the type of the computation
   int64_t given;   ///< the type of the buffers
   bool widened = false;
   std::unique_ptr<ConvPlan> plan;

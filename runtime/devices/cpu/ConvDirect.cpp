@@ -4,7 +4,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Steps between neighbours of x or y along each of their dimensions.
+/// Strides of x or y along each dimension.
 struct Layout {
   int64_t batch, channel, spatial[3], points;
 
@@ -21,7 +21,7 @@ struct Layout {
   }
 };
 
-/// The same convolution in three spatial dimensions.
+/// The same convolution with three spatial dimensions.
 DivisiConv inThree(DivisiConv c) {
   for (int64_t d = c.spatial; d < 3; ++d) {
     c.in[d] = c.out[d] = c.kernel[d] = c.stride[d] = c.dilation[d] = 1;
@@ -89,7 +89,7 @@ private:
           plane[a * layout.spatial[0] + b * layout.spatial[1] + e * layout.spatial[2]] = 0;
   }
 
-  /// body(offset in y's plane, offset in the filter, offset in x's plane) for every product of one plane.
+  /// Calls body(offset in y's plane, offset in the filter, offset in x's plane) for every multiplication of one plane.
   template <int dim = 0, typename Body>
   void forEachTap(const Body &body, int64_t o = 0, int64_t k = 0, int64_t p = 0) const {
     if constexpr (dim == 3)

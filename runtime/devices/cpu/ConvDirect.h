@@ -7,7 +7,8 @@
 
 namespace divisi::runtime {
 
-/// For what the library cannot do: double precision, padding below zero. Buffers as in abi.h; F32 or F64.
+/// For convolutions that the library does not support: double precision, negative padding. Buffers as in abi.h; F32 or
+/// F64.
 void convDirect(ConvKind kind, const DivisiConv &conv, void *const *buffers, int threads);
 
 } // namespace divisi::runtime

@@ -40,15 +40,15 @@ struct Description {
   memory::desc any(ConvSlot slot) const { return {dims[slot], type, memory::format_tag::any}; }
 };
 
-/// A primitive with the layouts it asks for.
+/// A primitive with the layouts that it requires.
 struct Choice {
   dnnl::primitive primitive;
-  std::array<memory::desc, 3> layouts; // by slot
+  std::array<memory::desc, 3> layouts; // by ConvSlot
   memory::desc scratchpad;
   std::string kernel;
 };
 
-/// `free`: the library chooses the layouts of x and y, too.
+/// `free`: the library also chooses the layouts of x and y.
 Choice choose(ConvKind kind, const Description &d, bool free, const dnnl::engine &engine) {
   using namespace dnnl;
   memory::desc x = free ? d.any(ConvX) : d.user(ConvX), y = free ? d.any(ConvY) : d.user(ConvY), w = d.any(ConvW);
@@ -102,8 +102,8 @@ const dnnl::engine &ConvPlan::engine() {
 
 bool ConvPlan::prepare(ConvKind kind, const DivisiConv &conv) {
   Description description(conv);
-  // Kernels that take channels-last tensors as they are save two reorders; kernels for plain ones are slower than
-  // these.
+  // Kernels that read channels-last tensors directly save two reorders, and they are faster than kernels for the other
+  // layout.
   Choice choice = choose(kind, description, !conv.channels_last, engine());
   if (conv.channels_last && !tuned(choice))
     choice = choose(kind, description, true, engine());

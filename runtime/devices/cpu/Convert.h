@@ -1,4 +1,4 @@
-//===- Convert.h - element types of service operands ------------*- C++ -*-===//
+//===- Convert.h - conversion of element types ------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H
 #define DIVISI_RUNTIME_DEVICES_CPU_CONVERT_H
 
@@ -6,11 +6,11 @@
 
 namespace divisi::runtime {
 
-/// `count` elements of `type` (F32, BF16 or F16) as floats.
+/// Converts `count` elements of `type` (F32, BF16 or F16) to floats.
 void convertToFloat(const void *from, int64_t type, float *to, int64_t count);
-/// The way back, rounded to nearest even.
+/// The inverse conversion, rounded to nearest even.
 void convertFromFloat(const float *from, void *to, int64_t type, int64_t count);
-/// Makes floats the nearest numbers of `type` (F32, BF16 or F16), ties to even.
+/// Rounds floats to the nearest numbers of `type` (F32, BF16 or F16), ties to even.
 void roundFloats(float *values, int64_t type, int64_t count);
 
 } // namespace divisi::runtime

@@ -10,10 +10,10 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Below this many multiplications a second thread costs more than it brings.
+/// Below this number of multiplications a second thread does not pay.
 constexpr int64_t parallelWork = 1 << 15;
 
-/// Matrices of one operand: `rows` x `cols` in memory, one for each (i, j) of the batch.
+/// The matrices of one operand: `rows` x `cols`, one for each (i, j) of the batch.
 struct Matrices {
   char *data;
   int64_t type, rows, cols, ld, stride0, stride1;
@@ -23,7 +23,7 @@ struct Matrices {
   int64_t size1(int64_t batch1) const { return stride1 == 0 ? 1 : batch1; }
 };
 
-/// One service call with its operands.
+/// One GEMM with its operands.
 struct Product {
   DivisiGemm g;
   Matrices a, b, c;
@@ -34,7 +34,7 @@ struct Product {
   void runOne(int64_t index) const;
 };
 
-/// OpenBLAS takes ints, and reports what it does not like on stderr only.
+/// Checks sizes, because OpenBLAS takes ints and reports errors only on stderr.
 void Product::check() {
   for (Matrices *x : {&a, &b, &c}) {
     if (x->rows <= 1)
@@ -46,7 +46,7 @@ void Product::check() {
   }
 }
 
-/// Rows of consecutive matrices that meet the same b are rows of one matrix.
+/// Merges rows of consecutive matrices with the same b into one matrix.
 void Product::mergeBatch() {
   auto follows = [&](const Matrices &x, int64_t stride) { return stride == x.rows * x.ld; };
   if (g.batch0 * g.batch1 > INT_MAX / g.m)
@@ -81,7 +81,7 @@ void Product::runOne(int64_t index) const {
 
 void Product::run(int threads) const {
   int64_t batch = g.batch0 * g.batch1;
-  // Several matrices of the batch may be added to one place: then their order matters.
+  // Several matrices of the batch may be added to the same result: then their order matters.
   bool shared = (g.batch0 > 1 && c.stride0 == 0) || (g.batch1 > 1 && c.stride1 == 0);
   if (batch >= threads && batch > 1 && !shared && g.m * g.n * g.k * batch > parallelWork)
     // Within a parallel region OpenBLAS stays on the calling thread.
@@ -93,7 +93,7 @@ void Product::run(int threads) const {
     runOne(index);
 }
 
-/// Calls body(wide, narrow row, narrow matrix) for rows of `x` and their place in the dense floats `wide`.
+/// Calls body(wide, narrow row, narrow matrix) for rows of `x` and their places in the dense floats `wide`.
 template <typename Body>
 void forEachRow(const Matrices &x, const Matrices &wide, int64_t batch0, int64_t batch1, int threads,
                 const Body &body) {
@@ -122,7 +122,7 @@ size_t widenedBytes(const Matrices &x, const DivisiGemm &g) {
   return Scratch::roundUp(static_cast<size_t>(elements) * sizeof(float));
 }
 
-/// Products of types that the library lacks: by way of floats.
+/// GEMMs of types that the library lacks: computed in floats.
 void multiplyWidened(DivisiContext *context, const Product &p) {
   Product wide = p;
   const std::array<const Matrices *, 3> narrow = {&p.a, &p.b, &p.c};

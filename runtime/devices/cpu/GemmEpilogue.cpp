@@ -12,12 +12,12 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Of a row: a multiple of relu's bytes of bits.
+/// Columns of a chunk: a multiple of 8, so that relu's bits are whole bytes.
 constexpr int64_t chunkColumns = 256;
 constexpr int64_t elementsPerThread = 1 << 13;
 using Chunk = std::array<float, chunkColumns>;
 
-/// A dense row-major matrix in an element type.
+/// A dense row-major matrix of an element type.
 struct Elements {
   char *data;
   int64_t type, columns;
@@ -31,10 +31,10 @@ struct Elements {
   }
 };
 
-/// e^x for x in [-60, 60], in operations that compilers vectorize: 2^n e^r with |r| <= ln(2) / 2, by its Taylor series.
+/// e^x for x in [-60, 60], in operations that compilers vectorize: 2^n e^r with |r| <= ln(2) / 2, by a Taylor series.
 inline float expOf(float x) {
   constexpr float toWhole = 0x1.8p23F, log2e = 1.44269504F, ln2High = 0.693359375F, ln2Low = -2.12194440e-4F;
-  float shifted = x * log2e + toWhole, n = shifted - toWhole; // n is in the lowest bits, too
+  float shifted = x * log2e + toWhole, n = shifted - toWhole; // the lowest bits also contain n
   float r = x - n * ln2High - n * ln2Low;
   float series = 1 + r * (1 + r * (1 / 2.F + r * (1 / 6.F + r * (1 / 24.F + r * (1 / 120.F + r / 720.F)))));
   return series * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
@@ -44,7 +44,7 @@ inline float expOf(float x) {
 // s is the logistic function.
 constexpr float geluScale = 2 * 0.7978845608F, geluCubic = 0.044715F;
 
-// Beyond 60 nothing changes; numbers near the smallest ones would be slow.
+// Beyond 60 the result does not change, and numbers near the smallest floats would be slow.
 inline float logisticOf(float x) {
   return 1 / (1 + expOf(std::max(std::min(-geluScale * x * (1 + geluCubic * x * x), 60.F), -60.F)));
 }
@@ -53,7 +53,7 @@ inline float geluSlope(float x) {
   return s + x * s * (1 - s) * geluScale * (1 + 3 * geluCubic * x * x);
 }
 
-/// What follows a product, whose elements are in c, rounded.
+/// The epilogue of a GEMM, whose rounded result is in c.
 struct EpilogueCall {
   const DivisiGemmEpilogue &p;
   Elements c;

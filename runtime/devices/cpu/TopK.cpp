@@ -13,7 +13,7 @@ using namespace divisi::runtime;
 namespace {
 enum Kind { Float = 0, Signed = 1, Unsigned = 2 };
 
-/// An integer that orders as the element of type `kind` with these bits does. NaN is the largest float; -0 equals 0.
+/// An integer with the same order as elements of type `kind` with these bits. NaN is the largest float; -0 equals 0.
 template <typename Bits> uint64_t keyOf(Bits bits, int64_t kind) {
   constexpr int width = sizeof(Bits) * 8;
   constexpr Bits sign = Bits(Bits(1) << (width - 1));

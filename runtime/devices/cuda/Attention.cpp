@@ -15,7 +15,7 @@ using Tensor = OperationGraph::Tensor;
 using Pointwise = OperationGraph::Pointwise;
 using Reduction = OperationGraph::Reduction;
 
-/// Of the workspace's parts.
+/// Alignment of the parts of the workspace.
 constexpr size_t alignment = 256;
 size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -25,7 +25,7 @@ Element elementOf(int64_t type) {
   return type == DIVISI_BF16 ? Element::BF16 : Element::F16;
 }
 
-/// What attention and its gradient have in common. Tensors in memory are made in the order of the buffers.
+/// The common part of attention and its gradient. Tensors in memory are created in the order of the buffers.
 struct AttentionGraph {
   AttentionGraph(const GraphFunctions &dnn, const DivisiAttention &params)
       : a(params), element(elementOf(params.type)), graph(dnn), q(rows(a.queries)),
@@ -33,7 +33,7 @@ struct AttentionGraph {
                                  OperationGraph::exchanged(strides(a.keys)))) {}
 
   Dims dims(int64_t length) const { return {a.batch, a.heads, length, a.depth}; }
-  /// In memory it is [batch, length, heads, depth].
+  /// Its layout in memory is [batch, length, heads, depth].
   Dims strides(int64_t length) const { return {length * a.heads * a.depth, a.depth, a.heads * a.depth, 1}; }
   Tensor rows(int64_t length) { return graph.memory(element, dims(length), strides(length)); }
   Dims perQuery() const { return {a.batch, a.heads, a.queries, 1}; }
@@ -44,7 +44,7 @@ struct AttentionGraph {
     Tensor scaled = graph.pointwise(Pointwise::Multiply, products, &scale);
     return bias ? graph.pointwise(Pointwise::Add, scaled, bias) : scaled;
   }
-  /// With minus infinity where the key comes after the query.
+  /// Replaces scores by minus infinity where the key comes after the query.
   Tensor causal(const Tensor &scores) {
     if (!a.causal)
       return scores;
@@ -90,7 +90,7 @@ void gradient(AttentionGraph &g) {
     bias = graph.memory(Element::F32, g.biasDims());
   Tensor o = g.rows(g.a.queries), stats = graph.memory(Element::F32, g.perQuery()), dO = g.rows(g.a.queries);
   Tensor dQ = g.rows(g.a.queries), dK = g.rows(g.a.keys), dV = g.rows(g.a.keys);
-  Tensor inner = graph.memory(Element::F32, g.perQuery()); // of o and its gradient
+  Tensor inner = graph.memory(Element::F32, g.perQuery()); // the inner product of o and its gradient
   Tensor scale = g.number(g.scale()), one = g.number(1);
 
   Tensor products = graph.pointwise(Pointwise::Multiply, dO, &o);
@@ -98,7 +98,7 @@ void gradient(AttentionGraph &g) {
   Tensor s = graph.pointwise(Pointwise::Subtract, g.scores(bias ? &*bias : nullptr, scale), &stats);
   Tensor weights = graph.pointwise(Pointwise::Exp, g.causal(s));
   graph.matmul(graph.transpose(weights, g.element), dO, dV);
-  // The gradient of the scores, before their scale and after it.
+  // The gradient of the scores, without and with their scale.
   Tensor difference = graph.pointwise(Pointwise::Subtract, graph.matmul(dO, vTransposed), &inner);
   Tensor unscaled = graph.pointwise(Pointwise::Multiply, difference, &weights);
   Tensor dS = graph.pointwise(Pointwise::Multiply, unscaled, &scale);

@@ -13,16 +13,16 @@
 
 namespace divisi::runtime::cuda {
 
-/// cuDNN's plan for attention or its gradient, whose sums come in a fixed order. Its tensors in memory are those of
-/// DivisiAttention's buffers without the workspace; for the gradient then F32 [batch, heads, queries, 1], for itself.
-/// Throws std::runtime_error if cuDNN has none; numbers are of 16 bits, the depth is a multiple of 8.
+/// cuDNN's plan for attention or its gradient, with sums in a fixed order. Its tensors in memory are DivisiAttention's
+/// buffers without the workspace; the gradient also has one F32 tensor [batch, heads, queries, 1] for itself. Throws
+/// std::runtime_error if cuDNN has no plan; elements must have 16 bits, and the depth must be a multiple of 8.
 std::unique_ptr<GraphPlan> planAttention(const GraphFunctions &dnn, AttentionKind kind, const DivisiAttention &params,
                                          const PlanTarget &target);
 
-/// Attention on a stream. The plan of each parameter block is made when it is first met. What a plan has for itself
-/// lies at the beginning of the workspace. As far as is known (cuDNN 9.19 and 9.28) these bytes are enough, whatever
-/// its address: 1024, and for a gradient 4 batch heads queries + 2 batch heads roundUp(queries, 64) roundUp(keys, 128)
-/// more.
+/// Attention on a stream. The plan of each parameter block is made at its first use. The plan's own tensor is at the
+/// beginning of the workspace. According to measurements (cuDNN 9.19 and 9.28) these bytes are enough for the workspace
+/// at any address: 1024, and for a gradient additionally 4 batch heads queries + 2 batch heads roundUp(queries, 64)
+/// roundUp(keys, 128).
 class Attention {
 public:
   /// Throws std::runtime_error if cuDNN is missing or too old.
@@ -34,7 +34,7 @@ private:
   struct Plan {
     std::unique_ptr<GraphPlan> graph;
     size_t ownBytes;                 ///< at the beginning of the workspace
-    std::optional<Memory> workspace; ///< if the one that comes with the call may be too small
+    std::optional<Memory> workspace; ///< if that of the call may be too small
   };
   Plan &plan(AttentionKind kind, const DivisiAttention &params);
 

@@ -12,8 +12,8 @@ constexpr int compute32 = 68, compute64 = 70, computeTf32 = 77;
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 constexpr int transposeA = 3, transposeB = 4, batchCount = 5, batchStride = 6, maxWorkspace = 1;
 constexpr int epilogueOf = 7, biasPointer = 8, auxPointer = 11, auxStride = 12;
-constexpr int leastAlignment = 5; // of a; those of b, c and d follow
-/// Of every tensor in an arena.
+constexpr int leastAlignment = 5; // of a; those of b, c and d follow it
+/// The alignment of every tensor in an arena.
 constexpr int64_t arenaAlignment = 64;
 
 int typeOf(int64_t type) {
@@ -38,7 +38,7 @@ struct Heuristic {
   int reserved[4];
 };
 
-/// cublasLtEpilogue_t. Its first operand is our second: BGRADA sums b.
+/// The value of cublasLtEpilogue_t. Its first operand is our second one: BGRADA sums b.
 int32_t epilogueCode(const DivisiGemmEpilogue &p) {
   constexpr int32_t relu = 2, bias = 4, reluGrad = 8, biasGrad = 16, gelu = 32, geluGrad = 64, aux = 128;
   constexpr int32_t biasGradA = 256, biasGradB = 512;
@@ -60,8 +60,8 @@ int32_t epilogueCode(const DivisiGemmEpilogue &p) {
   }
 }
 
-/// Rows of consecutive matrices that meet the same b are rows of one matrix; two batch dimensions that lie like one are
-/// one.
+/// Merges rows of consecutive matrices with the same b into one matrix, and two batch dimensions with a common stride
+/// into one.
 DivisiGemm merged(DivisiGemm g) {
   if (!g.transpose_a && g.batch1 > 1 && g.b1 == 0 && g.a1 == g.m * g.lda && g.c1 == g.m * g.ldc) {
     g.m *= g.batch1;
@@ -135,7 +135,7 @@ struct Blas::Plan {
       if (layout)
         lt.layoutDestroy(layout);
   }
-  /// Whether matrices of the batch are added to, or lie in, one place: then they are computed one after the other.
+  /// Whether matrices of the batch have the same result, to which they are added: they are computed one after another.
   bool oneByOne() const { return g.batch1 > 1 && g.c1 == 0; }
   void check(int code, const char *what) const {
     if (code != 0)
@@ -164,7 +164,7 @@ Blas::Plan::Plan(const DivisiGemm &given, const Functions &lt) : g(merged(given)
   set(transposeA, int32_t(g.transpose_b != 0));
   set(transposeB, int32_t(g.transpose_a != 0));
   auto layout = [&](void *&matrix, int64_t type, int64_t rows, int64_t columns, int64_t ld, int64_t stride) {
-    ld = std::max(ld, columns); // row-major; of one row it may be anything
+    ld = std::max(ld, columns); // row-major; with one row it may have any value
     check(lt.layoutCreate(&matrix, typeOf(type), uint64_t(columns), uint64_t(rows), ld), "lay out");
     if (g.batch1 == 1 || oneByOne())
       return;
@@ -183,7 +183,7 @@ void Blas::choose(Plan &plan) const {
   plan.check(lt->preferenceCreate(&preference), "plan");
   auto bytes = static_cast<size_t>(g.workspace);
   int found = 0, code = lt->preferenceSet(preference, maxWorkspace, &bytes, sizeof bytes);
-  // Matrices that are computed one after the other begin where the ones before end.
+  // Matrices that are computed one after another begin where the previous ones end.
   auto aligned = [&](int64_t outer, int64_t inner, int64_t type) {
     int64_t steps = arenaAlignment | (g.batch0 > 1 ? outer : 0) * widthOfType(type) |
                     (plan.oneByOne() ? inner : 0) * widthOfType(type);

@@ -1,4 +1,4 @@
-//===- Blas.h - matrix products by cuBLASLt ---------------------*- C++ -*-===//
+//===- Blas.h - GEMMs by cuBLASLt -------------------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CUDA_BLAS_H
 #define DIVISI_RUNTIME_DEVICES_CUDA_BLAS_H
 
@@ -10,7 +10,7 @@
 
 namespace divisi::runtime::cuda {
 
-/// Matrix products on a stream. The algorithm of each parameter block is chosen when it is first met.
+/// GEMMs on a stream. The algorithm of each parameter block is chosen at its first use.
 class Blas {
 public:
   /// Throws std::runtime_error if cuBLASLt is missing.
@@ -22,7 +22,7 @@ public:
 private:
   struct Functions;
   struct Plan;
-  /// Chooses the algorithm of a product that is described and may have an epilogue.
+  /// Chooses the algorithm of a described GEMM, with or without an epilogue.
   void choose(Plan &plan) const;
 
   Stream stream;

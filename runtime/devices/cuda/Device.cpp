@@ -28,7 +28,7 @@ constexpr int errorLog = 5, errorLogBytes = 6;
 
 class Gpu : public Accelerator {
 public:
-  /// `found` becomes true once there is one that has code.
+  /// `found` is set when there is a GPU for which the program has code.
   Gpu(const DivisiProgram &program, uint64_t arenaBytes, int local, bool &found) {
     int count = 0, device = 0;
     driver.check(driver.init(0), "start the NVIDIA driver");
@@ -83,8 +83,8 @@ public:
       return;
     if (bytes <= mostPinned)
       return ring->copy(addressOf(arena() + offset), from, bytes);
-    // States of this size go once: a copy from memory that is not pinned ends before the call does (and waits without
-    // looking at the other ranks).
+    // Larger state is copied once: a copy from memory that is not pinned blocks, and does not check the other ranks
+    // while it waits.
     if (nccl)
       wait();
     driver.check(driver.toDevice(addressOf(arena() + offset), from, bytes, stream), "write to the GPU");
@@ -123,7 +123,7 @@ public:
     } catch (const std::runtime_error &missing) {
       obstacle = missing.what();
     }
-    // Ranks that pretend to be on hosts of their own know what they do.
+    // Ranks that are configured as if on different hosts may share a GPU.
     bool shared = knowsSharedGpu(ranks) && !std::getenv("NCCL_HOSTID");
     Result<int64_t> worst = ranks.maximum(!functions ? 2 : shared ? 1 : 0);
     if (!worst.ok())
@@ -141,7 +141,8 @@ public:
   void run(const TaskKey &key, const std::function<bool()> &task) override {
     auto [it, fresh] = recordings.try_emplace(key);
     Recording &recording = it->second;
-    // The first time, libraries choose their algorithms and allocate, and it is seen what cannot be recorded.
+    // In the first run libraries choose their algorithms and allocate memory, and it turns out whether the task can be
+    // recorded.
     if (fresh || !recording.possible) {
       running = &recording;
       task();
@@ -274,12 +275,12 @@ private:
 
   void read(const char *from, char *to, size_t bytes) {
     if (nccl)
-      wait(); // (a copy to memory that is not pinned waits without looking at the other ranks)
+      wait(); // a copy to memory that is not pinned blocks without checking the other ranks
     driver.check(driver.toHost(to, addressOf(from), bytes, stream), "read from the GPU");
     wait();
   }
 
-  /// What the GPU's libraries do not have: the first operands come here, the others go back.
+  /// Computes on this processor what the GPU's libraries lack: copies the first operands here and the others back.
   void onThisProcessor(void *const *buffers, const std::vector<size_t> &sizes, size_t inputs,
                        const std::function<void(DivisiContext *, void *const *)> &compute) {
     keepFromRecording();
@@ -299,7 +300,7 @@ private:
     wait();
   }
 
-  /// Between ranks it looks at the others while it waits.
+  /// Waits; with several ranks it checks the others meanwhile.
   void waitFor(const std::function<int()> &query, const std::function<int()> &block) {
     if (nccl)
       nccl->wait(query);
@@ -307,7 +308,7 @@ private:
       driver.check(block(), "finish what the GPU computes");
   }
 
-  /// Whether several ranks compute on one GPU; rank 0 hears it from all, the others do not know.
+  /// Whether several ranks use the same GPU; only rank 0 knows the result.
   bool knowsSharedGpu(Communicator &ranks) const {
     Result<std::vector<std::string>> all = ranks.gather({uuid.bytes, sizeof uuid.bytes});
     if (!all.ok())
@@ -315,7 +316,7 @@ private:
     return std::set<std::string>(all->begin(), all->end()).size() != all->size();
   }
 
-  /// What a task launches; null if it failed.
+  /// Records the work that a task launches; null if the task failed.
   GraphExec record(const std::function<bool()> &task) {
     driver.check(driver.beginCapture(stream, captureThreadLocal), "record a graph");
     bool complete = task();
@@ -331,7 +332,7 @@ private:
     return made;
   }
 
-  /// What is known of a task that ran.
+  /// The state of a task that has run.
   struct Recording {
     bool possible = true;
     GraphExec graph = nullptr; ///< null: not yet
@@ -346,15 +347,15 @@ private:
   std::optional<PinnedRing> ring;
   Marks marks{driver};
   Recorder *recorder = nullptr; ///< not owned
-  std::optional<Nccl> nccl;     ///< between several GPUs
+  std::optional<Nccl> nccl;     ///< if there are several GPUs
   std::optional<Blas> blas;
   std::optional<Dnn> dnn;
   std::optional<Attention> attending;
   std::map<const DivisiKernel *, Function> functions;
   std::vector<void *> arguments;
   std::map<TaskKey, Recording> recordings;
-  Recording *running = nullptr; ///< of a task that runs without being recorded
-  bool lost = false;            ///< what the GPU does may never end
+  Recording *running = nullptr; ///< of the current task, if it runs without being recorded
+  bool lost = false;            ///< the GPU's work may never end
   DivisiContext cpu{configureThreads(0)};
 };
 } // namespace

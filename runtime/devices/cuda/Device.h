@@ -7,11 +7,10 @@
 
 #include <memory>
 
-/// Opens a GPU with the program's kernels, constants, and an arena of zeros in its memory. `local` numbers the ranks of
-/// this host, which take GPUs in turn. Fails with what is missing: the driver, a GPU, code for it; memory, where one is
-/// `found`.
-/// The library that has it (libdivisi_cuda.a) is linked only into programs with code for GPUs: elsewhere its address is
-/// null.
+/// Opens a GPU with the program's kernels and constants, and a zero arena in its memory. `local` is this rank's number
+/// on the host; ranks take the host's GPUs in turn. Fails if there is no driver, no GPU or no code for it, or, when one
+/// was `found`, too little memory. The library of this function (libdivisi_cuda.a) is linked only into programs with
+/// code for GPUs; in others its address is null.
 extern "C" divisi::runtime::Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes, int local,
                                                           bool *found, divisi::runtime::Status *error)
     __attribute__((weak));

@@ -14,14 +14,14 @@ namespace {
 constexpr int typeFloat = 0, typeDouble = 1, typeHalf = 2, typeBrain = 9;
 constexpr int layoutNchw = 0, crossCorrelation = 1, fmaMath = 3, deterministic = 1;
 constexpr int mostAlgorithms = 10;
-/// Algorithms that need more than this are left out.
+/// Algorithms that need more workspace are not used.
 constexpr size_t mostWorkspace = size_t(1) << 30;
 
 int typeOf(int64_t type) {
   return type == DIVISI_F64 ? typeDouble : type == DIVISI_F16 ? typeHalf : type == DIVISI_BF16 ? typeBrain : typeFloat;
 }
 
-/// cudnnConvolutionFwdAlgoPerf_t and its two twins.
+/// cudnnConvolutionFwdAlgoPerf_t and the two types like it.
 struct Performance {
   int algorithm, status;
   float time;
@@ -29,7 +29,7 @@ struct Performance {
   int determinism, mathType, reserved[3];
 };
 
-/// Its dimensions, with at least two spatial ones.
+/// The dimensions of a tensor, with at least two spatial ones.
 struct Dims {
   std::vector<int> sizes, strides;
   Dims(int64_t outer, int64_t channels, const int64_t *spatial, int64_t rank, bool channelsLast) {
@@ -69,7 +69,7 @@ struct Dnn::Functions {
   int (*convSet)(void *, int, const int *, const int *, const int *, int, int);
   int (*convGroups)(void *, int);
   int (*convMath)(void *, int);
-  /// By kind: (handle, first, second or convolution, ...).
+  /// by ConvKind: (handle, first operand, second operand or convolution, ...)
   int (*find[3])(void *, void *, void *, void *, void *, int, int *, Performance *);
   int (*forward)(void *, const void *, void *, const void *, void *, const void *, void *, int, void *, size_t,
                  const void *, void *, void *);
@@ -109,7 +109,7 @@ struct Dnn::Plan {
   int algorithm = 0;
   size_t bytes = 0;
   bool wide = false;
-  std::optional<Memory> own; ///< a workspace larger than the one that comes with the call
+  std::optional<Memory> own; ///< a workspace larger than the call's
 
   explicit Plan(const Functions &dnn) : dnn(dnn) {}
   ~Plan() {
@@ -143,7 +143,7 @@ bool Dnn::supports(const DivisiConv &conv) {
   for (int64_t d = 0; d < conv.spatial; ++d)
     if (conv.pad_low[d] != conv.pad_high[d] || conv.pad_low[d] < 0)
       return false;
-  // Its sizes and distances are ints.
+  // cuDNN's sizes and strides are ints.
   double x = double(conv.in_channels), y = double(conv.out_channels);
   for (int64_t d = 0; d < conv.spatial; ++d) {
     x *= double(conv.in[d]);
@@ -184,7 +184,7 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
   bool exact = type == typeFloat && !c.tf32;
   if (exact)
     check(dnn->convMath(plan->conv, fmaMath), "compute in single precision");
-  // The operands in the order in which each kind takes them, and then the result.
+  // The operands in the order of each kind, then the result.
   void *first = kind == ConvKind::InputGrad ? plan->w : plan->x;
   void *second = kind == ConvKind::Forward ? plan->w : plan->y;
   void *result = kind == ConvKind::Forward ? plan->y : kind == ConvKind::InputGrad ? plan->x : plan->w;
@@ -193,13 +193,14 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
   check(dnn->find[static_cast<int>(kind)](handle, first, second, plan->conv, result, mostAlgorithms, &count, found),
         "choose an algorithm for a convolution");
   const Performance *best = nullptr;
-  for (int i = 0; i < count; ++i) // the fastest first
+  for (int i = 0; i < count; ++i) // fastest first
     if (found[i].status == 0 && found[i].memory <= mostWorkspace && (!best || best->determinism != deterministic) &&
         (!best || found[i].determinism == deterministic))
       best = &found[i];
   if (!best)
     throw std::runtime_error("cuDNN has no algorithm for a convolution");
-  if (!exact) // an algorithm's memory is that of its own kind of arithmetic
+  // An algorithm's memory depends on the kind of arithmetic, so its own kind is set.
+  if (!exact)
     check(dnn->convMath(plan->conv, best->mathType), "choose the arithmetic of a convolution");
   plan->algorithm = best->algorithm;
   plan->bytes = best->memory;

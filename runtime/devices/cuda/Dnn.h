@@ -12,14 +12,14 @@
 
 namespace divisi::runtime::cuda {
 
-/// Convolutions on a stream. The algorithm of each parameter block is chosen when it is first met; those whose sums
-/// come in a fixed order are preferred.
+/// Convolutions on a stream. The algorithm of each parameter block is chosen at its first use; algorithms with sums in
+/// a fixed order are preferred.
 class Dnn {
 public:
   /// Throws std::runtime_error if cuDNN is missing.
   Dnn(const Driver &driver, Stream stream);
   ~Dnn();
-  /// Whether cuDNN has this: padding may not differ between the sides, nor be below zero.
+  /// Whether cuDNN supports this convolution: padding must be equal on both sides and not negative.
   static bool supports(const DivisiConv &conv);
   void conv(ConvKind kind, const DivisiConv &params, void *const *buffers);
 

@@ -10,7 +10,7 @@
 
 namespace divisi::runtime::cuda {
 
-/// cuDNN's functions that plan and run graphs. All but the first two return a status.
+/// cuDNN's functions for planning and running graphs. All but the first two return a status.
 struct GraphFunctions {
   size_t (*version)();
   void (*lastError)(char *, size_t);
@@ -26,16 +26,16 @@ struct GraphFunctions {
 
   /// Throws std::runtime_error if cuDNN is missing or older than `leastVersion`.
   GraphFunctions();
-  /// Throws what a status other than 0 says, of a call that should have done `what`.
+  /// Throws the message of a status other than 0 from a call whose purpose was `what`.
   void check(int status, const char *what) const;
-  /// 9.16: before, gradients of attention were wrong where the keys are no multiple of 128.
+  /// 9.16: in earlier versions, gradients of attention were wrong if the number of keys is no multiple of 128.
   static constexpr size_t leastVersion = 91600;
 };
 
-/// What something is in a graph of cuDNN's, or in memory.
+/// The element type of a tensor in a graph or in memory.
 enum class Element { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, Bool = 11 }; // cudnnDataType_t
 
-/// One of cuDNN's objects, destroyed with this one. Methods throw std::runtime_error.
+/// A cuDNN object, which is destroyed with this one. Methods throw std::runtime_error.
 class Descriptor {
 public:
   Descriptor(const GraphFunctions &dnn, int type);
@@ -43,13 +43,13 @@ public:
   Descriptor &operator=(Descriptor &&) = delete;
   ~Descriptor();
 
-  /// `count` values of cudnnBackendAttributeType_t `type`.
+  /// Sets an attribute to `count` values of cudnnBackendAttributeType_t `type`.
   void set(int attribute, int type, int64_t count, const void *values);
   void setInteger(int attribute, int64_t value);
   void setElement(int attribute, Element value);
   void setObject(int attribute, void *value);
   void setFlag(int attribute);
-  /// No attributes are set afterwards. Throws that cuDNN cannot do `what`.
+  /// Finalizes the object; attributes can no longer be set. Throws that cuDNN cannot do `what`.
   void finish(const char *what);
   void *get() const { return object; }
 

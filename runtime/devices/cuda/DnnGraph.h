@@ -11,17 +11,17 @@
 
 namespace divisi::runtime::cuda {
 
-/// The device that plans are made for: a handle's, or one that a descriptor describes and that need not be there.
+/// The device for which plans are made: that of a handle, or one that a descriptor describes and that need not exist.
 struct PlanTarget {
   void *handle = nullptr;
   const Descriptor *device = nullptr;
 };
 
-/// A graph that is ready to run.
+/// A graph that can be run.
 class GraphPlan {
 public:
-  /// Adds the graph to the stream of the handle that it was planned for. `memory`: addresses of the tensors in memory,
-  /// in the order in which they were made. `workspace` has `workspaceBytes`.
+  /// Adds the graph to the stream of the handle for which it was planned. `memory`: addresses of the tensors in memory,
+  /// in the order of their creation. `workspace` has `workspaceBytes`.
   void execute(void *handle, const std::vector<void *> &memory, void *workspace);
   size_t workspaceBytes = 0;
 
@@ -35,7 +35,7 @@ private:
   std::vector<float> numbers;
 };
 
-/// Operations on tensors of four dimensions, which compute in F32. Methods throw std::runtime_error where cuDNN
+/// Operations on four-dimensional tensors, computed in F32. Methods throw std::runtime_error for operations that cuDNN
 /// refuses.
 class OperationGraph {
 public:
@@ -60,27 +60,28 @@ public:
 
   explicit OperationGraph(const GraphFunctions &dnn) : dnn(dnn), made(new GraphPlan(dnn)) {}
 
-  /// A tensor whose address is given when the graph runs; a multiple of 16.
+  /// A tensor whose address, a multiple of 16, is given when the graph runs.
   Tensor memory(Element element, const Dims &dims, const Dims &strides);
   Tensor memory(Element element, const Dims &dims) { return memory(element, dims, packed(dims)); }
   Tensor number(float value);
 
-  /// Products of matrices, which are the last two dimensions.
+  /// Matmuls over the last two dimensions.
   void matmul(const Tensor &a, const Tensor &b, const Tensor &result);
   Tensor matmul(const Tensor &a, const Tensor &b);
-  /// Of one operand or two; where the second one's dimensions are 1, it is repeated.
+  /// An operation on one or two operands; the second one is broadcast along dimensions of size 1.
   void pointwise(Pointwise mode, const Tensor &x, const Tensor *y, const Tensor &result);
   Tensor pointwise(Pointwise mode, const Tensor &x, const Tensor *y = nullptr, Element element = Element::F32);
-  /// The index of x's elements along a dimension.
+  /// The index of each element of x along a dimension.
   Tensor index(const Tensor &x, int64_t dimension);
-  /// Elements of x where `condition` holds, of y elsewhere.
+  /// The elements of x where `condition` is true, else those of y.
   Tensor select(const Tensor &condition, const Tensor &x, const Tensor &y);
-  /// Along the last dimension, which becomes 1.
+  /// Reduces the last dimension to size 1.
   Tensor reduce(Reduction mode, const Tensor &x);
   /// x with the last two dimensions exchanged.
   Tensor transpose(const Tensor &x, Element element);
 
-  /// Runs nothing. The graph is empty afterwards. `what` is said to be impossible if cuDNN has no plan.
+  /// Makes a plan without running anything. The graph is empty afterwards. If cuDNN has no plan, the error says that
+  /// `what` is impossible.
   std::unique_ptr<GraphPlan> plan(const PlanTarget &target, const char *what);
 
   static Dims packed(const Dims &dims) { return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1}; }

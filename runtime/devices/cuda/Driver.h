@@ -8,7 +8,7 @@
 
 namespace divisi::runtime::cuda {
 
-// The driver's types, as its ABI has them: no CUDA header is needed to build.
+// The driver's types with the layouts of its ABI: no CUDA header is needed to build.
 using Address = unsigned long long; // CUdeviceptr
 using Stream = struct StreamTag *;
 using Module = struct ModuleTag *;
@@ -49,7 +49,7 @@ struct Uuid {
   char bytes[16];
 };
 
-/// A function of the driver: what it is called here, its symbol, and its arguments' types. All return an error code.
+/// A function of the driver: its name here, its symbol, and its arguments' types. All return an error code.
 #define DIVISI_CUDA_DRIVER(X)                                                                                          \
   X(init, "cuInit", unsigned)                                                                                          \
   X(errorName, "cuGetErrorName", int, const char **)                                                                   \
@@ -95,7 +95,7 @@ struct Uuid {
   X(destroyGraph, "cuGraphDestroy", Graph)                                                                             \
   X(destroyGraphExec, "cuGraphExecDestroy", GraphExec)
 
-/// libcuda.so.1, which comes with the driver of a GPU.
+/// libcuda.so.1, which is part of a GPU's driver.
 struct Driver {
 #define DIVISI_CUDA_MEMBER(name, symbol, ...) int (*name)(__VA_ARGS__) = nullptr;
   DIVISI_CUDA_DRIVER(DIVISI_CUDA_MEMBER)
@@ -103,7 +103,7 @@ struct Driver {
 
   /// Throws std::runtime_error if there is no driver.
   Driver();
-  /// Throws what an error code other than 0 says, of a call that should have done `what`.
+  /// Throws the message of an error code other than 0 from a call whose purpose was `what`.
   void check(int code, const char *what) const;
 };
 

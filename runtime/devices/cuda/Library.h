@@ -9,11 +9,11 @@
 
 namespace divisi::runtime::cuda {
 
-/// Opens the first of these libraries that is there, for as long as the process lives. Throws std::runtime_error:
+/// Opens the first of these libraries that exists, for the lifetime of the process. Throws std::runtime_error that
 /// `what` is missing.
 void *openLibrary(std::initializer_list<const char *> names, const char *what);
 
-/// A function of it. Throws std::runtime_error if the library has none of this name: it is too old.
+/// A function of a library. Throws std::runtime_error if the library does not have it, because it is too old.
 void *findSymbol(void *library, const char *name);
 
 template <typename Function> void bind(void *library, const char *name, Function *&function) {

@@ -1,4 +1,4 @@
-//===- Marks.h - points in time of a GPU's streams --------------*- C++ -*-===//
+//===- Marks.h - times of points in streams ---------------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CUDA_MARKS_H
 #define DIVISI_RUNTIME_DEVICES_CUDA_MARKS_H
 
@@ -9,7 +9,7 @@
 
 namespace divisi::runtime::cuda {
 
-/// Events that note when a stream has come so far.
+/// Events that record when a stream reaches a point.
 class Marks {
 public:
   explicit Marks(const Driver &driver) : driver(driver) {}
@@ -20,7 +20,7 @@ public:
   Marks(const Marks &) = delete;
   Marks &operator=(const Marks &) = delete;
 
-  /// The number of a mark behind what the stream was asked for. A failure shows in `take`.
+  /// Adds a mark behind all work of the stream and returns its number. `take` reports failures.
   size_t add(Stream stream) noexcept {
     Event event = nullptr;
     if (used < events.size())
@@ -33,7 +33,7 @@ public:
     return used++;
   }
 
-  /// Seconds from the first mark to each; nothing if one failed. The streams have been waited for. Begins anew.
+  /// The seconds from the first mark to each; empty if one failed. The streams must be complete. Removes all marks.
   std::vector<double> take() {
     std::vector<double> seconds;
     for (size_t i = 0; i < used && !failed; ++i) {

@@ -23,7 +23,7 @@ private:
   Address address = 0;
 };
 
-/// A block of the host's memory that a GPU reads and writes by itself.
+/// A block of the host's memory that a GPU can access.
 class PinnedMemory {
 public:
   PinnedMemory(const Driver &driver, size_t bytes) : driver(driver) {

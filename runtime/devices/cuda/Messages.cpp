@@ -4,9 +4,9 @@ using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
 
 namespace {
-/// Messages that may be on their way to one rank without the hosts.
+/// The number of messages in flight to one rank without the hosts' memory.
 constexpr size_t slotsOfLink = 4;
-/// Blocks that are there from the start: allocating later may wait for all that the GPU does.
+/// The number of blocks that are allocated at the start: a later allocation may wait for all work of the GPU.
 constexpr size_t earlyBlocks = 4;
 } // namespace
 
@@ -18,7 +18,7 @@ Messages::Messages(const Driver &driver, const NcclFunctions &nccl, Stream compu
 }
 
 Messages::~Messages() {
-  std::map<std::pair<int64_t, int64_t>, NcclComm> inOrder; // the same on all ranks: some wait for their other side
+  std::map<std::pair<int64_t, int64_t>, NcclComm> inOrder; // the same on all ranks
   for (auto &[stage, link] : to)
     inOrder[{mine, stage}] = link.comm;
   for (auto &[stage, link] : from)
@@ -98,7 +98,7 @@ std::vector<Stream> Messages::streams() const {
 }
 
 std::optional<int64_t> Messages::underWay() const {
-  for (const auto *side : {&from, &to}) // the longest wait is for what another rank sends
+  for (const auto *side : {&from, &to}) // receives first: the longest waits are for other ranks
     for (const auto &[stage, link] : *side)
       if (unsigned number = link.word->read(0))
         return number - 1;
@@ -116,7 +116,7 @@ Event Messages::newEvent() {
   return event;
 }
 
-/// A stream goes on when another one has done what it was asked for so far.
+/// Makes a stream wait for all current work of another one.
 void Messages::follow(Stream stream, Event &event, Stream after) {
   if (!event)
     event = newEvent();
@@ -172,7 +172,7 @@ Status Messages::send(const DivisiTransfer &params, const void *data) {
   return {};
 }
 
-/// All of it on the computing stream, in the order of the calls.
+/// The whole transfer runs on the compute stream, in the order of the calls.
 Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
   Flow &flow = flows[params.id];
   if (flow.posted.empty()) {
@@ -221,7 +221,7 @@ Status Messages::receive(const DivisiTransfer &params, void *data) {
   return {};
 }
 
-/// NCCL's receive of what a header tells of.
+/// Posts NCCL's receive for a header.
 void Messages::take(Link &link, const Header &header, void *data) {
   note(link, header.id + 1);
   size_t begin = recorder ? marks->add(link.stream) : 0;
@@ -232,7 +232,7 @@ void Messages::take(Link &link, const Header &header, void *data) {
   note(link, 0);
 }
 
-/// The next message of a rank, whatever it is.
+/// Receives the next message of a rank, whatever its id.
 Status Messages::next(Link &link) {
   Header header;
   if (Status status = ranks.receive({freeId + link.stage, link.stage, sizeof header}, &header); !status.ok())

@@ -15,28 +15,29 @@
 
 namespace divisi::runtime::cuda {
 
-/// Messages from GPU to GPU, each direction between two ranks by a communicator and on a stream of its own. NCCL
-/// matches sends and receives in their order, but messages of different ids are independent: so each send tells the
-/// other host what comes next, and the receiver posts NCCL's receives in that order, when it must wait for one of them.
-/// A message for which all memory that sends leave from is taken goes by the hosts.
+/// Messages between GPUs. Each direction between two ranks has its own communicator and stream. NCCL matches sends and
+/// receives in order, but messages of different ids are independent. Therefore each send announces the message to the
+/// other host, and the receiver posts NCCL's receives in that order when it must wait for one of them. If all buffers
+/// for sends are in use, a message is sent through the hosts.
 class Messages {
 public:
-  /// Numbers from `freeId` on are of no collective or transfer.
+  /// Ids from `freeId` on are unused.
   Messages(const Driver &driver, const NcclFunctions &nccl, Stream compute, Communicator &ranks, Exchange &byHost,
            int64_t freeId);
   ~Messages();
   Messages(const Messages &) = delete;
   Messages &operator=(const Messages &) = delete;
 
-  /// A communicator of two ranks, of whose stages this one's is `from` or `to`; messages have so many bytes at most.
-  /// The first rank sends. Nothing for what stays on this rank. Throws std::runtime_error.
+  /// Adds a communicator of two ranks, of the stages `from` and `to`, one of which is this rank's; messages have at
+  /// most `bytes` bytes. Its first rank sends. It is null for messages of this rank to itself. Throws
+  /// std::runtime_error.
   void connect(int64_t from, int64_t to, NcclComm comm, int64_t bytes);
 
   bool sendsTo(int64_t stage) const { return stage == mine || to.count(stage) > 0; }
   bool receivesFrom(int64_t stage) const { return stage == mine || from.count(stage) > 0; }
-  /// Whether it was received here.
+  /// Whether a message of this id was received here.
   bool carries(int64_t id) const { return flows.count(id) > 0; }
-  /// As Exchange; throw std::runtime_error where the driver or NCCL fails.
+  /// As in Exchange; throw std::runtime_error if the driver or NCCL fails.
   Status send(const DivisiTransfer &params, const void *data);
   Status receive(const DivisiTransfer &params, void *data);
   Status await(int64_t id);
@@ -45,22 +46,22 @@ public:
     recorder = to;
     marks = on;
   }
-  /// The communicators' members that a failure must reset.
+  /// Pointers to the communicators, which must be reset after a failure.
   std::vector<NcclComm *> communicators();
   std::vector<Stream> streams() const;
-  /// The id of a message that is under way, if there is one.
+  /// The id of a message in progress, if there is one.
   std::optional<int64_t> underWay() const;
 
 private:
-  /// Memory from which a message is sent.
+  /// A buffer from which a message is sent.
   struct Slot {
     std::unique_ptr<Memory> memory;
-    Event sent = nullptr; ///< null: never yet
+    Event sent = nullptr; ///< null: not used yet
   };
-  /// Blocks for what comes before it was asked for, used again on one stream.
+  /// Blocks for messages that arrive before they are requested, reused on one stream.
   class Pool {
   public:
-    /// Adds some blocks of so many bytes, of which each later one is, too.
+    /// Adds `count` blocks of `bytes` bytes, which is also the size of later ones.
     void grow(const Driver &driver, int64_t bytes, size_t count);
     char *take(const Driver &driver);
     void give(char *block) { spare.push_back(block); }
@@ -77,9 +78,9 @@ private:
     int64_t bytes = 0; ///< of a slot
     std::vector<Slot> slots;
     Pool early;
-    std::unique_ptr<PinnedWords> word; ///< 1 + the id of the message that is under way; 0: none is
+    std::unique_ptr<PinnedWords> word; ///< 1 + the id of the message in progress; 0: none
   };
-  /// What the host of a sender tells that of the receiver.
+  /// The announcement of a message, from the sender's host to the receiver's.
   struct Header {
     int64_t id = 0, bytes = 0, byHost = 0;
   };
@@ -89,9 +90,9 @@ private:
     int64_t bytes = 0;
     Event free = nullptr; ///< when the buffer may be written
   };
-  /// What came before it was asked for.
+  /// A message that arrived before it was requested.
   struct Arrived {
-    char *data = nullptr; ///< null: it comes by the hosts
+    char *data = nullptr; ///< null: it is sent through the hosts
     int64_t bytes = 0;
   };
   /// The messages of one id.
@@ -99,7 +100,7 @@ private:
     std::deque<Posted> posted;
     std::deque<Arrived> arrived;
     Event done = nullptr;
-    bool onGpu = false, onHost = false; ///< something of it is under way
+    bool onGpu = false, onHost = false; ///< a message is in progress there
   };
 
   Slot *freeSlot(Link &link);
@@ -121,7 +122,7 @@ private:
   std::map<int64_t, Flow> flows;    ///< by id
   std::vector<Event> spare;
   Event ready = nullptr;
-  Pool own;                     ///< of what this rank sends to itself
+  Pool own;                     ///< for messages of this rank to itself
   Recorder *recorder = nullptr; ///< not owned
   Marks *marks = nullptr;
 };

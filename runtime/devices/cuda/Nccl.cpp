@@ -12,7 +12,7 @@ namespace {
 constexpr int int8 = ncclBytes, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9;
 constexpr int sum = 0, maximum = 2, minimum = 3;
 
-/// By DivisiType; none for what NCCL cannot combine.
+/// By DivisiType; null if NCCL cannot combine the type.
 std::optional<int> typeOf(int64_t type) {
   switch (type) {
   case DIVISI_F32:
@@ -59,15 +59,15 @@ Nccl::~Nccl() {
     driver.destroyStream(side);
 }
 
-/// The ranks that this one makes communicators with, in the same order on all ranks; those of messages begin with the
-/// sender. Groups that it is not in are empty.
+/// The groups of ranks for which communicators are created, in the same order on all ranks; those of messages begin
+/// with the sender. Groups without this rank are empty.
 std::vector<Nccl::Group> Nccl::groupsOf(const Accelerator::Traffic &traffic) const {
   std::vector<Group> groups;
   const Mesh &mesh = ranks.mesh();
   for (const auto &over : traffic.axes)
     groups.push_back(mesh.group(ranks.rank(), over));
   std::optional<int64_t> axis = mesh.stageAxis();
-  for (const auto &[stages, bytes] : traffic.messages) { // of stages that are alike: others send by their hosts
+  for (const auto &[stages, bytes] : traffic.messages) { // stages with equal axes; others send through their hosts
     Group &group = groups.emplace_back();
     int64_t mine = mesh.index(ranks.rank(), *axis);
     if (!mesh.isNarrow() && stages.first != stages.second && (stages.first == mine || stages.second == mine)) {
@@ -77,7 +77,7 @@ std::vector<Nccl::Group> Nccl::groupsOf(const Accelerator::Traffic &traffic) con
   return groups;
 }
 
-/// What this rank needs by itself, and the ids of the groups whose first rank it is.
+/// Creates what this rank needs by itself; returns the ids of the groups whose first rank it is.
 std::string Nccl::prepare(const std::vector<Group> &groups) {
   driver.check(driver.createStream(&side, nonBlocking), "create a stream");
   driver.check(driver.createEvent(&ready, untimed), "create an event");
@@ -103,7 +103,7 @@ void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> in
   } catch (const std::runtime_error &error) {
     prepared = failure(error.what());
   }
-  // From here on no rank may stay away: the others would wait for it.
+  // From here on all ranks must take part, because they wait for each other.
   if (Status status = ranks.agree(prepared).status(); !status.ok())
     throw std::runtime_error(status.message());
   Result<std::vector<std::string>> gathered = ranks.gather(mine);
@@ -113,7 +113,7 @@ void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> in
   Status status = gathered.ok() ? ranks.broadcast(all) : gathered.status();
   if (!status.ok() || all.size() != mine.size() * static_cast<size_t>(ranks.size()))
     throw std::runtime_error(status.ok() ? "the ranks do not agree on their groups" : status.message());
-  // All ranks go through the groups in one order, so that none waits for one that waits for it.
+  // All ranks connect the groups in the same order, so that they cannot deadlock.
   auto connected = [&](size_t number) {
     const Group &group = groups[number];
     NcclComm comm = nullptr;
@@ -184,7 +184,7 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
   return {};
 }
 
-/// What a call throws or says, with the name of its message.
+/// Calls a function; its error or exception gets the name of the message.
 Status Nccl::named(int64_t id, const std::function<Status()> &call) {
   keepFromRecording();
   Status status;
@@ -245,7 +245,7 @@ void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclCo
   int64_t n = plan.members(), me = plan.position();
   std::vector<size_t> sizes = plan.sizes();
   auto copy = [&](void *to, const void *from, int64_t bytes) { copyOnDevice(driver, to, from, bytes, side); };
-  // Blocks that do not lie together in a tensor are packed before, or unpacked afterwards.
+  // Blocks that are not contiguous in a tensor are packed before or unpacked afterwards.
   bool scatters = params.kind == DIVISI_REDUCE_SCATTER || params.kind == DIVISI_ALL_TO_ALL;
   bool gathers = params.kind == DIVISI_ALL_GATHER || params.kind == DIVISI_ALL_TO_ALL;
   size_t needed = 0;

@@ -15,17 +15,17 @@
 
 namespace divisi::runtime::cuda {
 
-/// Collectives on a stream beside the one that computes: a collective begins when its operands are computed, and the
-/// other stream waits for it where it is awaited. Messages between stages have streams of their own.
+/// Collectives on a stream beside the compute stream: a collective begins when its operands are computed, and the
+/// compute stream waits for it where it is awaited. Messages between stages have their own streams.
 class Nccl : public Exchange {
 public:
   Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
        Exchange &byHost);
   ~Nccl() override;
 
-  /// All ranks call it together, first: a communicator for each set of axes of the mesh, and for each two ranks in each
-  /// direction of their messages. `keepFromRecording` is called where a task sends or receives. Throws
-  /// std::runtime_error, on all ranks unless it is one of them that NCCL cannot connect.
+  /// Called first, by all ranks together: creates a communicator for each set of mesh axes, and for each direction of
+  /// messages between two ranks. `keepFromRecording` is called when a task sends or receives. Throws
+  /// std::runtime_error, on all ranks unless NCCL cannot connect some of them.
   void connect(const Accelerator::Traffic &traffic, std::function<void()> keepFromRecording);
 
   Status start(const DivisiCollective *params, void *const *buffers) override;
@@ -33,26 +33,26 @@ public:
   Status receive(const DivisiTransfer &params, void *data) override;
   Status await(int64_t id) override;
 
-  /// Marks the times of collectives; null for nobody.
+  /// Marks the times of collectives; null: does not.
   void setRecorder(Recorder *to, Marks *on) {
     recorder = to;
     marks = on;
     messages->setRecorder(to, on);
   }
 
-  /// Returns when the query does not say notReady any more. Throws if it says an error, NCCL fails, another rank has
-  /// ended, or hangs when this one must stop.
+  /// Returns when the query no longer returns notReady. Throws if the query returns an error, if NCCL fails, if another
+  /// rank has ended, or if it hangs when this one must stop.
   void wait(const std::function<int()> &query);
   void wait(Stream stream) {
     wait([&] { return driver.query(stream); });
   }
   void wait();
-  /// Ends all collectives, whoever takes part in them. Only the end follows.
+  /// Aborts all collectives. No other calls may follow.
   void abort() noexcept;
 
 private:
   struct Run;
-  using Group = std::vector<int>; ///< ranks
+  using Group = std::vector<int>; ///< of ranks
   std::vector<Group> groupsOf(const Accelerator::Traffic &traffic) const;
   std::string prepare(const std::vector<Group> &groups);
   std::vector<NcclComm *> communicators();
@@ -76,9 +76,9 @@ private:
   Event ready = nullptr;
   std::map<int64_t, Event> done;                 ///< by collective
   std::set<int64_t> open;                        ///< started and not awaited
-  std::vector<std::unique_ptr<Memory>> memories; ///< the last one is used; recorded graphs use the others
+  std::vector<std::unique_ptr<Memory>> memories; ///< the last one is in use; recorded graphs use the others
   size_t memoryBytes = 0;
-  std::unique_ptr<PinnedWords> word; ///< 1 + the number of the collective that is under way; 0: none is
+  std::unique_ptr<PinnedWords> word; ///< 1 + the number of the collective in progress; 0: none
 };
 
 } // namespace divisi::runtime::cuda

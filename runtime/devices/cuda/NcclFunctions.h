@@ -10,7 +10,7 @@ namespace divisi::runtime::cuda {
 
 using NcclComm = struct ncclComm *;
 
-/// NCCL's functions: what each is called here, its symbol without "nccl", and its arguments' types. All return a code.
+/// NCCL's functions: the name here, the symbol, and the arguments' types. All return a code.
 #define DIVISI_NCCL(X)                                                                                                 \
   X(uniqueId, "ncclGetUniqueId", NcclId *)                                                                             \
   X(init, "ncclCommInitRank", NcclComm *, int, NcclId, int)                                                            \
@@ -25,7 +25,7 @@ using NcclComm = struct ncclComm *;
   X(groupStart, "ncclGroupStart")                                                                                      \
   X(groupEnd, "ncclGroupEnd")
 
-/// ncclInt8: values of any type, as bytes.
+/// ncclInt8: values of any type as bytes.
 constexpr int ncclBytes = 0;
 /// ncclInProgress: a code that is no error.
 constexpr int ncclInProgress = 7;

@@ -1,4 +1,4 @@
-//===- PinnedRing.h - what is on its way to a GPU ---------------*- C++ -*-===//
+//===- PinnedRing.h - asynchronous copies to a GPU --------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_DEVICES_CUDA_PINNEDRING_H
 #define DIVISI_RUNTIME_DEVICES_CUDA_PINNEDRING_H
 
@@ -13,11 +13,11 @@
 
 namespace divisi::runtime::cuda {
 
-/// Copies to a GPU from pinned memory of two batches and more, while the caller fills the next one: whoever asks may
-/// change his memory at once, and waits only if the ring is full of what has not been copied.
+/// Copies to a GPU through a ring of pinned memory, which has room for two batches or more. The caller may change its
+/// memory immediately, and waits only if the ring is full of data that is not yet copied.
 class PinnedRing {
 public:
-  /// `await` returns when an event has come.
+  /// `await` returns when an event is complete.
   PinnedRing(const Driver &driver, Stream stream, std::function<void(Event)> await)
       : driver(driver), stream(stream), await(std::move(await)) {}
   ~PinnedRing() {
@@ -52,7 +52,7 @@ private:
     Event copied;
   };
 
-  /// Memory behind the last piece, or at the beginning, once older pieces there are copied.
+  /// Memory behind the last piece, or at the beginning of the ring, once older pieces there are copied.
   char *reserve(size_t bytes) {
     if (!ring || 2 * bytes > size) {
       while (!pieces.empty())
@@ -69,7 +69,7 @@ private:
       release();
     return ring->data() + at;
   }
-  /// The oldest piece.
+  /// Waits for the oldest piece and frees it.
   void release() {
     await(pieces.front().copied);
     spare.push_back(pieces.front().copied);
@@ -81,7 +81,7 @@ private:
   std::function<void(Event)> await;
   std::unique_ptr<PinnedMemory> ring;
   size_t size = 0, at = 0;
-  std::deque<Piece> pieces; ///< in the order in which they were asked for
+  std::deque<Piece> pieces; ///< in the order of the requests
   std::vector<Event> spare;
 };
 

@@ -1,4 +1,4 @@
-/* The C ABI between generated programs and the runtime: the one header that both sides share.
+/* The C ABI between generated programs and the runtime, and the only header that both sides share.
  *
  * A generated object defines `divisi_program`; the runtime's main() reads it, owns the arena and calls the tasks.
  * Generated tasks call back the services below. Every service call carries a constant parameter block (its address is a
@@ -24,7 +24,7 @@ typedef struct DivisiContext DivisiContext;
 /* A compiled loop nest for a CPU. Works on [begin, end) of its outermost parallel extent. */
 typedef void (*DivisiLoop)(void *const *buffers, int64_t begin, int64_t end);
 
-/* A kernel, for each kind of device that the program has code for. */
+/* A kernel, with its code for each kind of device of the program. */
 typedef struct DivisiKernel {
   const char *name; /* of its function in the device code */
   int64_t buffer_count;
@@ -40,22 +40,22 @@ typedef struct DivisiDeviceCode {
   uint64_t bytes;
 } DivisiDeviceCode;
 
-/* Straight-line code of one stage: all of a step, or a part of it for one microbatch (the manifest's `tables` say which
- * runs when). `slot` is where the values lie that a microbatch's later tasks read; tasks of different microbatches may
- * have different slots. All addresses are of the device that computes; tasks pass them on only. */
+/* Straight-line code of one stage: a whole step, or a part of it for one microbatch (the manifest's `tables` have the
+ * order). `slot` is the buffer slot of a microbatch in flight: it has the values that later tasks of the microbatch
+ * read. All addresses are those of the computing device; tasks only pass them on. */
 typedef void (*DivisiTask)(DivisiContext *context, char *arena, char *slot, const char *constants);
 
 /* What one executable does. `manifest` is JSON (schema: runtime/README.md). */
 typedef struct DivisiProgram {
   uint64_t abi_version;
-  uint64_t arena_bytes; /* of the stage that needs most */
+  uint64_t arena_bytes; /* of the stage with the largest arena */
   const char *manifest;
   uint64_t manifest_bytes;
   const char *skeleton; /* serialized ONNX ModelProto without the state's initializers */
   uint64_t skeleton_bytes;
   uint64_t task_count;
   const DivisiTask *tasks; /* the manifest's `tasks` has their names, in the same order */
-  const char *constants;   /* what tensors of tasks lie there besides the arena */
+  const char *constants;   /* tensors of tasks that are not in the arena */
   uint64_t constant_bytes;
   uint64_t has_cpu; /* whether kernels have loops */
   uint64_t device_code_count;
@@ -77,13 +77,14 @@ enum DivisiType {
   DIVISI_U8 = 8,
 };
 
-/* Parts of a step that run only when somebody looks (bits). */
+/* Values that are computed on demand (bits). */
 enum DivisiWhen {
   DIVISI_WHEN_GRAD_NORMS = 1, /* L2 norms of gradients by parameter */
   DIVISI_WHEN_METRICS = 2,    /* accuracy of a training step */
 };
 
-/* Whether the part is wanted in this step: non-zero if so. Asked before each of its calls, which is made if so. */
+/* Whether values are computed in this step: non-zero if so. Called before each call for such values, which is made only
+ * then. */
 int32_t divisi_wants(DivisiContext *context, int32_t when);
 
 /* Runs a kernel: on a CPU over [0, extent), split over the pool's threads in pieces of at least `grain`. */
@@ -104,14 +105,14 @@ typedef struct DivisiGemm {
 } DivisiGemm;
 void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *buffers);
 
-/* A product x of dense row-major matrices, op(a) m x k and op(b) k x n, and what follows it while it is at hand:
- *   BIAS, RELU, GELU (its tanh approximation): c = f(x + operand), with a bias operand[n]. A second result is what the
- *     gradient needs: of GELU its argument [m, n], of RELU one bit for each element [m, n / 8], n a multiple of 128.
- *   RELU_GRAD, GELU_GRAD: c = x * f'(.), where the operand is that second result, written on the same device. A second
- *     result is the sum of c's rows [n].
+/* A GEMM x = op(a) op(b) of dense row-major matrices, op(a) m x k and op(b) k x n, with an epilogue:
+ *   BIAS, RELU, GELU (its tanh approximation): c = f(x + operand), with a bias operand[n]. The second result is for the
+ *     gradient: for GELU its argument [m, n], for RELU one bit for each element [m, n / 8], with n a multiple of 128.
+ *   RELU_GRAD, GELU_GRAD: c = x * f'(.), where the operand is that second result, written on the same device. The
+ *     second result is the sum of c's rows [n].
  *   SUM_A, SUM_B: c = x; the second result is op(a) summed along k [m], or op(b) [n].
- * Buffers: a, b, the operand if there is one, c, the second result if there is one, and the workspace of a GPU's library,
- * if it has bytes. All but bits are of `type`: F32, F16 or BF16, added up in F32. */
+ * Buffers: a, b, the operand if there is one, c, the second result if there is one, and the workspace of a GPU's
+ * library, if it has bytes. All but bits are of `type`: F32, F16 or BF16, accumulated in F32. */
 enum DivisiEpilogue {
   DIVISI_EPILOGUE_BIAS,
   DIVISI_EPILOGUE_RELU,
@@ -134,8 +135,8 @@ void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *para
 /* Convolution family over 1 to 3 spatial dimensions.
  * forward (x, w, y): y = conv(x, w); input_grad (dy, w, dx); filter_grad (x, dy, dw).
  * x: [batch, in_channels, in...], y: [batch, out_channels, out...], or channels last for both when `channels_last`;
- * w always [out_channels, in_channels / groups, kernel...]. Then the workspace of a GPU's library, if it has bytes; what
- * an algorithm needs beyond them, the runtime allocates. */
+ * w always [out_channels, in_channels / groups, kernel...]. Then the workspace of a GPU's library, if it has bytes; if
+ * an algorithm needs more, the runtime allocates it. */
 typedef struct DivisiConv {
   int64_t spatial, batch, groups, in_channels, out_channels;
   int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad_low[3], pad_high[3];
@@ -148,19 +149,20 @@ void divisi_conv_forward(DivisiContext *context, const DivisiConv *params, void 
 void divisi_conv_input_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 void divisi_conv_filter_grad(DivisiContext *context, const DivisiConv *params, void *const *buffers);
 
-/* Attention on numbers of 16 bits, added up in F32. For each of batch * heads, with S = scale * q k^T + bias, of which a
- * causal one keeps the keys up to the query's own index (the others weigh nothing):
+/* Attention on 16-bit numbers, accumulated in F32. For each of batch * heads, with S = scale * q k^T + bias, where
+ * causal attention masks the keys behind the query's own index:
  *   o = softmax(S) v, and stats = log(sum of e^S along the keys), from which the gradient recomputes softmax(S).
  * q, o: [batch, queries, heads, depth]; k, v: [batch, keys, heads, depth]; stats: F32 [batch, heads, queries];
  * bias: F32 [bias_batch, bias_heads, bias_queries, keys], each of the first three 1 or as many as there are.
- * Buffers of divisi_attention: q, k, v, bias if there is one, o, stats; of divisi_attention_grad: q, k, v, bias if there
- * is one, o, stats, the gradient of o, and those of q, k, v, which it writes. Then the workspace, if it has bytes. */
+ * Buffers of divisi_attention: q, k, v, bias if there is one, o, stats; of divisi_attention_grad: q, k, v, bias if
+ * there is one, o, stats, the gradient of o, and those of q, k, v, which it writes. Then the workspace, if it has
+ * bytes. */
 typedef struct DivisiAttention {
   int64_t batch, heads, queries, keys, depth;
   int64_t causal, has_bias, bias_batch, bias_heads, bias_queries;
   int64_t scale; /* the bits of a double */
   int64_t type;  /* of all but bias and stats */
-  int64_t workspace; /* bytes; what a library needs beyond them, the runtime allocates */
+  int64_t workspace; /* bytes; if a library needs more, the runtime allocates it */
 } DivisiAttention;
 void divisi_attention(DivisiContext *context, const DivisiAttention *params, void *const *buffers);
 void divisi_attention_grad(DivisiContext *context, const DivisiAttention *params, void *const *buffers);
@@ -181,16 +183,17 @@ void divisi_copy(DivisiContext *context, const DivisiCopy *params, void *const *
 
 /* Communication between the ranks of a mesh (manifest: `mesh`). A group is the ranks that differ only in their indices
  * along `axes`; its members are ordered by these indices, the first axis major. A collective has one or more parts,
- * each an operand and a result; they travel together.
+ * each with an operand and a result, which are sent together.
  *
  * A part of all_gather and reduce_scatter is [outer, first, inner] (middle = second = 1), and the dimension `first` is
  * the one that is gathered or scattered. all_to_all works on two dimensions of [outer, first, middle, second, inner].
  * Sizes are the operand's. all_reduce, permute and all_gather: the operand is what a rank has; n is the group's size.
  *   all_reduce      [e]      -> [e]       combined over the group; the same bits on all ranks
- *   all_gather      [o,f,i]  -> [o,n*f,i] pieces in the group's order
- *   reduce_scatter  [o,f,i]  -> [o,f/n,i] combined; member r keeps the r-th piece
- *   all_to_all      gather the dimension `first` (n times longer) and scatter `second` (n times shorter), or the other
- * way around if `backward` permute         member r gets what member r - shift had, zeros if there is no such member
+ *   all_gather      [o,f,i]  -> [o,n*f,i] shards in the group's order
+ *   reduce_scatter  [o,f,i]  -> [o,f/n,i] combined; member r keeps the r-th shard
+ *   all_to_all      gathers the dimension `first` (n times longer) and scatters `second` (n times shorter);
+ *                   `backward`: scatters `first` and gathers `second`
+ *   permute         member r gets the operand of member r - shift, or zeros if there is no such member
  */
 enum DivisiCollectiveKind {
   DIVISI_ALL_REDUCE = 0,
@@ -222,17 +225,17 @@ typedef struct DivisiCollective {
 void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers);
 
 /* One message between two stages of a pipeline: to or from the rank that differs from this one only in its index along
- * the mesh's axis "stage" (and in those along axes that one of the stages lacks: the rank with the index 0 sends, to all
- * that there are). Messages of one id arrive in the order in which they are sent; those of different ids are
- * independent. Buffers: what is sent, or where it goes. */
+ * the mesh's axis "stage". If one of the stages lacks an axis, the rank with index 0 along it sends to all ranks along
+ * it. Messages of one id arrive in the order in which they are sent; those of different ids are independent. Buffers:
+ * the sent data, or its destination. */
 typedef struct DivisiTransfer {
   int64_t id;    /* equal on both sides, unique among transfers and collectives */
   int64_t stage; /* index of the other side along the axis "stage"; may be this rank's own */
   int64_t bytes;
 } DivisiTransfer;
-/* Returns when the buffer may be changed: the message is copied. */
+/* Returns when the buffer may be changed, because the message was copied. */
 void divisi_send(DivisiContext *context, const DivisiTransfer *params, void *const *buffers);
-/* Starts to receive; divisi_await waits for it. Does not hold up what is started later. */
+/* Starts to receive; divisi_await waits for it. Does not delay communication that is started later. */
 void divisi_receive(DivisiContext *context, const DivisiTransfer *params, void *const *buffers);
 
 /* Waits until the last collective or receive that was started with this `id` is complete. No buffers. */
@@ -241,7 +244,7 @@ typedef struct DivisiAwait {
 } DivisiAwait;
 void divisi_await(DivisiContext *context, const DivisiAwait *params, void *const *buffers);
 
-/* All services, for who links them by name. */
+/* All services, for linking them by name. */
 #define DIVISI_SERVICES(service)                                                                                       \
   service(divisi_wants) service(divisi_launch) service(divisi_copy) service(divisi_gemm)                               \
   service(divisi_gemm_epilogue) service(divisi_conv_forward) service(divisi_conv_input_grad)                           \

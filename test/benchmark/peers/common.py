@@ -1,4 +1,4 @@
-"""What every peer shares: how long to measure, how to time a step, memory, and how busy the machine was otherwise."""
+"""Functions of all peers: how long to measure, timing of steps, memory, and the machine's other load."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def summary(seconds):
 
 
 class OtherLoad:
-    """Measures from its making to `value()`: how many cores something else kept busy."""
+    """Measures how many cores other processes keep busy, from its creation to `value()`."""
 
     def __init__(self):
         self.start = (busy(), own(), time.perf_counter())

@@ -1,7 +1,7 @@
 // RUN: divisi compile %s --emit ptx --cuda-arch 90 | FileCheck %s
 
-// A thread has four consecutive elements: one load of each operand, one store, no division of indices beyond 32 bits, and
-// nothing is called.
+// A thread computes four consecutive elements: one load of each operand, one store, no division of indices wider than 32 bits,
+// and no calls.
 // CHECK: .target sm_90
 // CHECK: .visible .entry kernel0(
 // CHECK: .maxntid 256

@@ -1,7 +1,7 @@
 // RUN: divisi compile %s --emit ptx --cuda-arch 100 | FileCheck %s
 
-// A block has a row; sums of its eight warps meet in shared memory. The exponentials of a row of 200 KB do not fit there: each
-// pass computes them again.
+// A block computes a row; sums of its eight warps are combined in shared memory. The exponentials of a row of 200 KB do not fit
+// there: each pass recomputes them.
 // CHECK: .target sm_100
 // CHECK-NOT: .global
 // CHECK: .visible .entry kernel0(

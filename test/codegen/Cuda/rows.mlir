@@ -1,7 +1,7 @@
 // RUN: divisi compile %s --emit ptx --cuda-arch 80 | FileCheck %s
 
-// A warp has a row: the maximum and the sum by five shuffles each, the exponentials in between in shared memory, and no barrier
-// of the whole block.
+// A warp computes a row: the maximum and the sum by five shuffles each, the exponentials in between in shared memory, without a
+// barrier of the whole block.
 // CHECK: .target sm_80
 // CHECK: .visible .entry kernel0(
 // CHECK: .maxntid 128

@@ -1,6 +1,6 @@
 // RUN: divisi compile %s --emit ptx --cuda-arch 100 | FileCheck %s
 
-// Sums of 64 KB for each row are neither computed again nor fit into shared memory: they lie in global memory, and 528 blocks
+// Sums of 64 KB for each row are not recomputed and do not fit into shared memory: they are in global memory, and 528 blocks
 // take the rows in turn.
 // CHECK: .global .align {{[0-9]+}} .b8 kernel0_memory0[34603008];
 // CHECK: .visible .entry kernel0(

@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --form-kernels --assign-buffers --split-input-file | FileCheck %s
 
-// State, inputs and scalars have one place in all tasks (multiples of 64), and a renewed state lies over the old one.
+// State, inputs and scalars have one place in all tasks (multiples of 64), and renewed state replaces the old one in its place.
 // CHECK: module attributes {exec.arena_bytes = [[BYTES:[0-9]+]] : i64}
 // CHECK: func.func @train(%arg0: tensor<6x8xf32> {exec.offset = 0 : i64, graph.state = {name = "w"
 // CHECK-SAME: %arg1: tensor<6x8xf32> {exec.offset = 192 : i64, graph.input = "x"}
@@ -27,7 +27,7 @@ module {
 
 // -----
 
-// A new state whose kernel reads the old one elsewhere (transposed) is computed apart, then copied.
+// New state whose kernel reads the old one at another index (transposed) is computed elsewhere, then copied.
 // CHECK: func.func @train
 // CHECK: %[[NEW:.*]] = exec.kernel {{.*}} {offsets = array<i64: 64>}
 // CHECK: %[[COPY:.*]] = exec.copy %[[NEW]] {offsets = array<i64: 0>}
@@ -40,7 +40,7 @@ func.func @train(%w: tensor<4x4xf32> {graph.state = {name = "w", role = "paramet
 
 // -----
 
-// So is one of which somebody still reads the old value afterwards.
+// So is new state if the old value has a later use.
 // CHECK: func.func @train
 // CHECK: exec.copy
 // CHECK: return
@@ -52,7 +52,7 @@ func.func @train(%w: tensor<64x64xf32> {graph.state = {name = "w", role = "param
 
 // -----
 
-// Buffers of the dead are used again, by position-wise kernels at once: two buffers are enough for a chain of products
+// Buffers are reused after the last use, by elementwise kernels immediately: two buffers are enough for a chain of matmuls
 // with an activation between them.
 // CHECK: module attributes {exec.arena_bytes = 49152 : i64}
 // CHECK: exec.call {{.*}} {offsets = array<i64: [[A:[0-9]+]]>}
@@ -71,7 +71,7 @@ func.func @chain(%x: tensor<64x64xf32> {graph.input = "x"}) -> (tensor<64x64xf32
 
 // -----
 
-// A reshape is a view of the same buffer: it takes no place, and keeps the buffer alive.
+// A reshape is a view of the same buffer: it has no buffer of its own, and extends the live range.
 // CHECK: module attributes {exec.arena_bytes = 49152 : i64}
 // CHECK: exec.call {{.*}} {offsets = array<i64: 16384>}
 // CHECK: graph.reshape
@@ -88,7 +88,7 @@ func.func @view(%x: tensor<64x64xf32> {graph.input = "x"}) -> (tensor<4096xf32> 
 
 // -----
 
-// A stage that is read elsewhere ends the pass over the elements: what is written before would be read after.
+// A materialized value that is read at another index ends the pass over the elements, which would otherwise overwrite it.
 // CHECK: func.func @train
 // CHECK: %[[NEW:.*]]:2 = exec.kernel
 // CHECK: %[[COPY:.*]] = exec.copy %[[NEW]]#0 {offsets = array<i64: 0>}
@@ -102,7 +102,7 @@ func.func @train(%w: tensor<4x4xf32> {graph.state = {name = "w", role = "paramet
 
 // -----
 
-// Stages with other loops, though of as many elements, are another pass: what it reads is not overwritten by the first one.
+// Materialized values with other loops, even with equally many elements, are another pass: the first must not overwrite its input.
 // CHECK: func.func @passes
 // CHECK: exec.call {{.*}} {offsets = array<i64: 4160>}
 // CHECK: exec.kernel rows 32{{ ?}}({{.*}}) {offsets = array<i64: 8256, 12352>} : {{.*}} -> (tensor<32x4x8xf32>, tensor<32x32xf32>)

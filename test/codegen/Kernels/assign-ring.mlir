@@ -1,7 +1,7 @@
 // RUN: divisi-opt %s --form-kernels --place-awaits --assign-buffers | FileCheck %s
 
-// Minibatches of an asynchronous schedule take the slots in turn: three of 64 bytes behind the 128 of input and gradient, from the newest to the second before.
-// An entry has the first slot, the bytes of one, and their number.
+// Minibatches of an asynchronous schedule use the buffer slots in turn: three of 64 bytes after the 128 of input and gradient, from the newest minibatch to the second before it.
+// An entry has the first slot, the bytes of a slot, and the number of slots.
 // CHECK: dist.schedule
 // CHECK-SAME: {exec.slots = [array<i64: 128, 64, 3, 128, 64, 3>]}
 module {

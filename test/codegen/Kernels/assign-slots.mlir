@@ -1,7 +1,7 @@
 // RUN: divisi-opt %s --form-kernels --place-awaits --assign-buffers | FileCheck %s
 
-// Two microbatches are in flight: what forward leaves for backward has two slots of 64 bytes (behind 128 of input and scalar), and lies at
-// the slot's first byte (1 << 62 says so). A sum is added to in its place.
+// Two microbatches are in flight: what forward leaves for backward has two buffer slots of 64 bytes (after 128 of input and scalar), and is at
+// the slot's first byte (1 << 62 marks slots). A sum is updated in its place.
 // CHECK: module attributes {exec.arena_bytes = [[#]] : i64}
 // CHECK: func.func @train.0.forward
 // CHECK-SAME: -> (tensor<4xf32> {dist.held = {kind = "microbatch", name = "value 0"}, exec.offset = 4611686018427387904 : i64})

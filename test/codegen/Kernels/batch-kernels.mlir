@@ -2,7 +2,7 @@
 // RUN: divisi-opt %s --form-kernels=for-gpu --batch-kernels --assign-buffers --split-input-file | FileCheck %s --check-prefix=TOGETHER
 // RUN: divisi-opt %s --form-kernels=for-gpu --assign-buffers --split-input-file | FileCheck %s --check-prefix=ALONE
 
-// Updates of two parameters share the learning rate alone: one launch. What follows needs the first, and a row kernel has rows.
+// Updates of two parameters share only the learning rate: one launch. The next kernel depends on the first, and a row kernel has rows.
 // CHECK-LABEL: @updates
 // CHECK: exec.kernel {{.*}}batch = 0
 // CHECK: exec.kernel {{.*}}batch = 0
@@ -22,7 +22,7 @@ func.func @updates(%p: tensor<8192xf32>, %q: tensor<1024x8xf32>, %g: tensor<8192
 
 // -----
 
-// The second kernel takes the memory of what the first reads last, unless they are launched at once.
+// The second kernel reuses the memory of a value whose last use is the first, unless they are launched together.
 // CHECK-LABEL: @places
 // CHECK-COUNT-2: exec.kernel {{.*}}batch = 0
 // TOGETHER-LABEL: @places

@@ -16,7 +16,7 @@ func.func @softmax(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   return %0 : tensor<4x6xf32>
 }
 
-// No composite operation is left, one inside of another or not.
+// No composite operation is left, nested or not.
 // CHECK-LABEL: func.func @all
 // CHECK-NOT: graph.{{log_softmax|layer_norm|rms_norm|batch_norm|cross_entropy|gelu|dropout}}
 // CHECK: return
@@ -31,7 +31,7 @@ func.func @all(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %l: tensor<4xi64>, %r: te
   return %6, %5 : tensor<4xf32>, tensor<4x6xf32>
 }
 
-// A loss and its gradient have the maximum and the exponentials in common.
+// A loss and its gradient share the maximum and the exponentials.
 // SHARED-LABEL: func.func @common
 // SHARED-COUNT-1: graph.reduce_max
 // SHARED-NOT: graph.reduce_max

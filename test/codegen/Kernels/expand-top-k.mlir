@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --expand-top-k | FileCheck %s
 
-// The place of each of eight experts among the others, and the two that come first.
+// The rank of each of eight experts among the others, and the two that come first.
 // CHECK-LABEL: @experts
 // CHECK-NOT: graph.top_k
 // CHECK: graph.compare gt

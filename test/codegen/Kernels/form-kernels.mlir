@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --decompose --form-kernels | FileCheck %s
 
-// A library call for the product; bias and activation are one kernel over its rows, and the intermediate sum is no buffer.
+// A library call for the matmul; bias and activation are one kernel over its rows, and the intermediate sum has no buffer.
 // CHECK-LABEL: func.func @bias_relu
 // CHECK-NEXT: %[[GEMM:.*]] = exec.call graph.matmul {transpose_rhs} (%arg0, %arg1)
 // CHECK-NEXT: %[[H:.*]] = exec.kernel rows 256{{ ?}}(%[[GEMM]], %arg2) : (tensor<256x1024xf32>, tensor<1024xf32>) -> tensor<256x1024xf32> {
@@ -35,7 +35,7 @@ func.func @softmax(%x: tensor<1024x512xf32>) -> tensor<1024x512xf32> {
   return %0 : tensor<1024x512xf32>
 }
 
-// Along the columns every row needs all others: maximum, exponentials, sum and quotient are four kernels.
+// Along the columns every row depends on all others: maximum, exponentials, sum and quotient are four kernels.
 // CHECK-LABEL: func.func @columns
 // CHECK-COUNT-4: exec.kernel
 // CHECK-NOT: exec.kernel
@@ -67,7 +67,7 @@ func.func @siblings(%x: tensor<1024x512xf32>) -> (tensor<512xf32>, tensor<512xf3
   return %0, %2 : tensor<512xf32>, tensor<512xf32>
 }
 
-// A scatter is a kernel by itself; constants of one value go where they are used, others are buffers.
+// A scatter is a kernel by itself; splat constants are repeated at their uses, others are buffers.
 // CHECK-LABEL: func.func @scatter
 // CHECK: %[[TABLE:.*]] = graph.constant dense<{{\[}}1.000000e+00, 2.000000e+00]> : tensor<2xf32>
 // CHECK-NEXT: %[[S:.*]] = exec.kernel rows 1{{ ?}}(%arg0, %arg1)
@@ -84,7 +84,7 @@ func.func @scatter(%i: tensor<128xi64>, %u: tensor<128x64xf32>) -> tensor<2x64xf
   return %2 : tensor<2x64xf32>
 }
 
-// What only an optional report needs is marked; what the loss needs is not.
+// What is computed on demand for a report is marked; what the loss depends on is not.
 // CHECK-LABEL: func.func @train
 // CHECK: exec.kernel rows 1{{ ?}}(%arg0) : (
 // CHECK: exec.kernel rows 1{{ ?}}({{.*}}) {when = 4 : i64} :
@@ -97,7 +97,7 @@ func.func @train(%x: tensor<4x6xf32>) -> (tensor<f32> {graph.result = {kind = "l
   return %1, %3 : tensor<f32>, tensor<f32>
 }
 
-// Nothing that nobody reads is computed.
+// Unused values are not computed.
 // CHECK-LABEL: func.func @dead
 // CHECK-NEXT: return %arg0
 func.func @dead(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
@@ -106,7 +106,7 @@ func.func @dead(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   return %x : tensor<4x6xf32>
 }
 
-// A barrier is gone, and leaves no view of a view: what the product reads is the kernel's result.
+// A barrier is removed, without leaving a view of a view: the matmul reads the kernel's result.
 // CHECK-LABEL: func.func @barrier
 // CHECK: %[[EXP:.*]] = exec.kernel
 // CHECK-NOT: barrier
@@ -121,7 +121,7 @@ func.func @barrier(%x: tensor<2x3x6xf32>) -> tensor<6x6xf32> {
   return %4 : tensor<6x6xf32>
 }
 
-// Who waits for a message gets it, also where nothing reads it: the other side sends it all the same.
+// A message is received even if it is unused, because the other side sends it.
 // CHECK-LABEL: func.func @unread
 // CHECK-NEXT: exec.call dist.receive {id = 3 : i64, stage = 0 : i64} ()
 // CHECK-NEXT: return

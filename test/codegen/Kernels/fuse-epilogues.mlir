@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --fuse-epilogues --split-input-file | FileCheck %s
 
-// A layer with relu, forward and backward: relu's bits go from one to the other, and its gradient is summed over the rows.
+// A layer with relu, forward and backward: relu's bits are passed from one to the other, and its gradient is summed over the rows.
 // CHECK-LABEL: func.func @relu(
 // CHECK-DAG: %[[B:.*]] = graph.cast %arg2 : (tensor<128xf32>) -> tensor<128xbf16>
 // CHECK: %[[Y:.*]], %[[BITS:.*]] = graph.matmul_epilogue relu %arg0, %arg1, %[[B]] {transpose_rhs} : {{.*}} -> (tensor<32x128xbf16>, tensor<32x16xi8>)
@@ -28,7 +28,7 @@ func.func @relu(%x: tensor<32x64xbf16>, %w: tensor<128x64xbf16>, %b: tensor<128x
 
 // -----
 
-// Gelu keeps its argument, through dimensions that split the rows. Where a gradient comes from elsewhere, it reads that.
+// Gelu keeps its argument, through reshapes that split the rows. A gradient of another producer reads it, too.
 // CHECK-LABEL: func.func @gelu(
 // CHECK: %[[Y:.*]], %[[X:.*]] = graph.matmul_epilogue gelu %arg0, %arg1, %{{.*}} : {{.*}} -> (tensor<32x48xbf16>, tensor<32x48xbf16>)
 // CHECK-NOT: graph.gelu
@@ -79,7 +79,7 @@ func.func @gelu_exact(%x: tensor<32x64xbf16>, %w: tensor<64x48xbf16>, %b: tensor
 
 // -----
 
-// A bias alone, for a library that reads the result in its own dimensions; kernels add it themselves.
+// Only a bias, for a library that reads the result in other dimensions; kernels add it themselves.
 // CHECK-LABEL: func.func @bias(
 // CHECK: %[[Y:.*]] = graph.matmul_epilogue bias %arg0, %arg1, %{{.*}} -> tensor<32x16xbf16>
 // CHECK-NEXT: graph.reshape %[[Y]] : (tensor<32x16xbf16>) -> tensor<2x16x2x8xbf16>
@@ -128,8 +128,8 @@ func.func @product_read(%x: tensor<32x64xbf16>, %w: tensor<64x16xbf16>, %b: tens
 
 // -----
 
-// The gradient of a bias is a sum of what the weight's gradient reads anyway, whichever way the weight lies; a sum that is
-// needed before the product stays.
+// The gradient of a bias sums an operand of the weight's gradient, for both layouts of the weight; a sum that is used
+// before the matmul is not fused.
 // CHECK-LABEL: func.func @sums(
 // CHECK: %[[L:.*]], %[[SL:.*]] = graph.matmul_epilogue sum_lhs %[[G:.*]], %arg0 {transpose_lhs} : {{.*}} -> (tensor<16x64xbf16>, tensor<16xbf16>)
 // CHECK: %{{.*}} = graph.cast %[[SL]] : (tensor<16xbf16>) -> tensor<16xf32>
@@ -158,7 +158,7 @@ func.func @early(%x: tensor<32x64xbf16>, %h: tensor<32x24xf32>) -> (tensor<64x24
 
 // -----
 
-// With TF32 nothing is rounded; without it products are left alone.
+// With TF32 nothing is rounded; without it matmuls are not fused.
 // CHECK-LABEL: func.func @tf32(
 // CHECK: %[[Y:.*]] = graph.matmul_epilogue relu %arg0, %arg1, %arg2 {tf32} : {{.*}} -> tensor<32x16xf32>
 // CHECK-NEXT: graph.matmul %[[Y]], %arg3 {tf32}

@@ -2,8 +2,8 @@
 // RUN: divisi-opt %s --form-kernels --place-awaits --assign-buffers --split-input-file \
 // RUN:   | FileCheck %s --check-prefix=PLACES
 
-// A collective is started where its operands are there, and awaited before the first use of a result; its label says which
-// parameters it is about.
+// A collective is started as soon as its operands are computed, and awaited before the first use of a result; its label has
+// the names of its parameters.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[R:.*]]:2 = exec.call dist.all_reduce {axes = ["data"], kind = #dist<reduction sum>} (%arg0, %arg1) {id = 0 : i64, label = "all_reduce of w, v"}
 // CHECK-NEXT: %[[G:.*]] = exec.call graph.matmul (%arg0, %arg0)
@@ -25,7 +25,7 @@ func.func @train(%x: tensor<64x64xf32> {graph.input = "x"}, %b: tensor<64xf32> {
   return %2, %3 : tensor<64x64xf32>, tensor<64xf32>
 }
 
-// Numbers go on in the next task; who is returned at once is awaited at the end; a chain waits link by link.
+// Numbers continue in the next task; a collective that is only returned is awaited at the end; a chain is awaited one by one.
 // CHECK-LABEL: func.func @evaluate
 // CHECK: %[[A:.*]] = exec.call dist.all_reduce {{.*}}(%arg0) {id = 1 : i64, label = "all_reduce"}
 // CHECK-NEXT: exec.await 1(%arg0, %[[A]]) : tensor<64xf32>, tensor<64xf32>
@@ -41,7 +41,7 @@ func.func @evaluate(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {
 
 // -----
 
-// What runs only when somebody looks is awaited only then, too.
+// What is computed on demand is awaited on demand, too.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[G:.*]] = exec.call dist.all_gather {{.*}}(%arg0) {id = 0 : i64, label = "all_gather", when = 1 : i64}
 // CHECK: exec.await 0(%arg0, %[[G]]) {when = 1 : i64} : tensor<64xf32>, tensor<128xf32>
@@ -57,7 +57,7 @@ func.func @train(%b: tensor<64xf32> {graph.input = "b"})
 
 // -----
 
-// More than three names are counted.
+// More than three names are abbreviated to their number.
 // CHECK-LABEL: func.func @train
 // CHECK: label = "all_reduce of a, b, c and 2 more"
 #mesh = #dist.mesh<"data" = 2>
@@ -70,8 +70,8 @@ func.func @train(%x: tensor<64xf32> {graph.input = "x"}) -> (tensor<64xf32> {gra
 
 // -----
 
-// While a collective is under way nobody writes over what it reads: the new state, which could lie over the old one, is
-// computed apart.
+// While a collective is in flight, its operands are not overwritten: the new state, which could replace the old one, is
+// computed elsewhere.
 // PLACES: func.func @train(%arg0: tensor<64x64xf32> {exec.offset = [[W:[0-9]+]] : i64, graph.state = {name = "w"
 // PLACES: %[[G:.*]] = exec.call dist.all_gather {{.*}}(%arg0) {id = 0 : i64,
 // PLACES-NEXT: %[[N:.*]] = exec.kernel

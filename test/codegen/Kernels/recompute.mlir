@@ -1,7 +1,7 @@
 // RUN: divisi-opt %s --form-kernels --split-input-file | FileCheck %s --check-prefix=CPU
 // RUN: divisi-opt %s --form-kernels=for-gpu --split-input-file | FileCheck %s --check-prefix=GPU
 
-// What the backward part needs of an activation: stored on CPUs; GPUs read the product again.
+// A value for the backward pass of an activation: stored on CPUs; GPUs recompute it from the matmul's result.
 // CPU-LABEL: func.func @backward
 // CPU: exec.kernel {{.*}} -> (tensor<256x512xf32>, tensor<256x512xf32>) {
 // CPU: graph.tanh
@@ -26,7 +26,7 @@ func.func @backward(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>) -> tensor<
 // -----
 
 // CPU-LABEL: func.func @no_gain
-// Nothing is gained where the reader would need more than it reads now.
+// Recomputing does not pay if the reader would read more than now.
 // GPU-LABEL: func.func @no_gain
 // GPU: exec.kernel {{.*}} -> (tensor<256x512xf32>, tensor<256x512xf32>) {
 // GPU: graph.tanh
@@ -44,7 +44,7 @@ func.func @no_gain(%p: tensor<256x512xf32>, %q: tensor<256x512xf32>, %r: tensor<
 
 // -----
 
-// A row that shared memory cannot hold is computed again in each pass.
+// A row that does not fit into shared memory is recomputed in each pass.
 // CPU-LABEL: func.func @long_row
 // CPU: graph.exp {{.*}}exec.stage
 // GPU-LABEL: func.func @long_row
@@ -60,7 +60,7 @@ func.func @long_row(%x: tensor<64x16384xbf16>) -> tensor<64x16384xf32> {
 
 // -----
 
-// Kernels for GPUs that read the same are one.
+// Kernels for GPUs with the same inputs are merged.
 // CPU-LABEL: func.func @siblings
 // CPU-COUNT-2: exec.kernel
 // GPU-LABEL: func.func @siblings

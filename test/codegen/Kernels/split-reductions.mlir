@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-reductions | FileCheck %s
 
-// 16 partial sums, whatever the number of threads.
+// 16 partial sums, for any number of threads.
 // CHECK-LABEL: func.func @rows
 // CHECK-NEXT: %[[S:.*]] = graph.reshape %arg0 : (tensor<4096x64xf32>) -> tensor<16x256x64xf32>
 // CHECK-NEXT: %[[P:.*]] = graph.reduce_sum %[[S]] {dims = array<i64: 1>} : (tensor<16x256x64xf32>) -> tensor<16x64xf32>
@@ -11,7 +11,7 @@ func.func @rows(%x: tensor<4096x64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 
-// Other reduced dimensions go into the partial results; leading ones count as one.
+// Other reduced dimensions are reduced in the partial results; leading ones are treated as one.
 // CHECK-LABEL: func.func @several
 // CHECK-NEXT: %[[S:.*]] = graph.reshape %arg0 : (tensor<8x32x4x64xf32>) -> tensor<16x16x4x64xf32>
 // CHECK-NEXT: %[[P:.*]] = graph.reduce_max %[[S]] {dims = array<i64: 1, 3>} : (tensor<16x16x4x64xf32>) -> tensor<16x4xf32>
@@ -30,7 +30,7 @@ func.func @few(%x: tensor<16x8x64x64xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32>
 }
 
-// Left alone: small ones, those whose rows threads can share, and a prime number of rows.
+// Not split: small reductions, those with parallel rows, and a prime number of rows.
 // CHECK-LABEL: func.func @untouched
 // CHECK-NEXT: graph.reduce_sum %arg0 {dims = array<i64: 0>}
 // CHECK-NEXT: graph.reduce_sum %arg1 {dims = array<i64: 1>}

@@ -2,8 +2,7 @@
 
 using namespace divisi::compiler;
 
-//===- Signature
-//----------------------------------------------------------------------------------------------------===//
+//===- Signature ----------------------------------------------------------===//
 
 TEST_F(ImportTest, signatureOfAClassifier) {
   std::string ir = text(classifier());
@@ -66,8 +65,7 @@ TEST_F(ImportTest, locationsAreNodeNames) {
   EXPECT_HAS(ir, "loc(\"criterion\")");
 }
 
-//===- Dimensions
-//---------------------------------------------------------------------------------------------------===//
+//===- Dimensions ---------------------------------------------------------===//
 
 TEST_F(ImportTest, symbolicDimensionIsBound) {
   options.dims["batch"] = 6;
@@ -111,8 +109,7 @@ TEST_F(ImportTest, contradictoryShapesNameTheNode) {
   EXPECT_HAS(failure(m), "node 'fc/Gemm' (Gemm): ");
 }
 
-//===- Losses
-//-------------------------------------------------------------------------------------------------------===//
+//===- Losses -------------------------------------------------------------===//
 
 static ModelMaker withoutLoss() {
   ModelMaker m;
@@ -150,8 +147,7 @@ TEST_F(ImportTest, severalLossesAskForOne) {
   EXPECT_HAS(failure(m), "--output nothing names no output of the model");
 }
 
-//===- Freezing and hazards
-//-----------------------------------------------------------------------------------------===//
+//===- Freezing and hazards -----------------------------------------------===//
 
 TEST_F(ImportTest, frozenParameters) {
   options.freeze = {"*.b?as"};
@@ -227,8 +223,7 @@ TEST_F(ImportTest, batchNormCanStayInference) {
   EXPECT_HAS(ir, "graph.buffer = \"bn.running_mean\"");
 }
 
-//===- Functions and branches
-//---------------------------------------------------------------------------------------===//
+//===- Functions and branches ---------------------------------------------===//
 
 /// y = LeakyRelu(x, alpha = slope).
 static onnx::FunctionProto &leaky(ModelMaker &m) {
@@ -281,8 +276,7 @@ TEST_F(ImportTest, constantConditionChoosesABranch) {
   EXPECT_HAS(text(m), "graph.tanh");
 }
 
-//===- Bad models
-//---------------------------------------------------------------------------------------------------===//
+//===- Bad models ---------------------------------------------------------===//
 
 TEST_F(ImportTest, unsupportedOperatorsAreReportedTogether) {
   ModelMaker m = classifier();

@@ -1,4 +1,4 @@
-// Where numbers that choose elements are checked: when a model is imported, when its inputs are read, or after a step.
+// Checks of indices: when a model is imported, when its inputs are read, or after a step.
 #include "ModelMaker.h"
 
 using namespace divisi::compiler;
@@ -8,7 +8,7 @@ namespace {
 
 using IndicesTest = ImportTest;
 
-/// A table of 7 rows, and a loss of what "y" is.
+/// A table of 7 rows, and a loss that depends on the rows that "y" selects.
 ModelMaker tabled(const std::string &input, std::vector<Dim> shape, int type = TensorProto::INT64) {
   ModelMaker m;
   m.input(input, std::move(shape), type).weight("table", {7, 3}).output("loss");
@@ -73,7 +73,7 @@ TEST_F(IndicesTest, CastsThatLoseNumbersAreNotLookedThrough) {
 }
 
 TEST_F(IndicesTest, PositionsNeedNoCheckWhereTheyFit) {
-  for (int64_t size : {7, 8}) { // of the dimension that a position is along; the table has 7 rows
+  for (int64_t size : {7, 8}) { // of the dimension of the positions; the table has 7 rows
     ModelMaker m = tabled("x", {4, size}, TensorProto::FLOAT);
     setInteger(m.node("ArgMax", {"x"}, {"i"}), "axis", 1);
     m.node("Gather", {"table", "i"}, {"y"}, "look");
@@ -117,7 +117,7 @@ TEST_F(IndicesTest, KnownVectorsAreCheckedNow) {
 
 TEST_F(IndicesTest, ALargeTableOfIndicesIsCheckedNow) {
   ModelMaker m = tabled("x", {4}, TensorProto::FLOAT);
-  std::vector<int64_t> many(10000, 6); // more than becomes a constant in the module
+  std::vector<int64_t> many(10000, 6); // too many for a constant in the module
   many.back() = 7;
   m.integers("i", many);
   m.node("Gather", {"table", "i"}, {"y"}, "look");
@@ -142,6 +142,6 @@ TEST_F(IndicesTest, LabelsThatAreCastAreChecked) {
   m.node("SoftmaxCrossEntropyLoss", {"logits", "label"}, {"loss"}, "criterion");
   std::string ir = text(m);
   EXPECT_HAS(ir, "graph.check = {name = \"criterion\", range = [0, 5]}");
-  EXPECT_HAS(ir, "{graph.input = \"t\", graph.label, graph.padding = -100 : i64}"); // rows that a last batch lacks
+  EXPECT_HAS(ir, "{graph.input = \"t\", graph.label, graph.padding = -100 : i64}"); // in missing rows of a last batch
 }
 } // namespace

@@ -111,7 +111,7 @@ inline void setIntegers(onnx::NodeProto &node, const std::string &name, std::vec
     added.add_ints(value);
 }
 
-/// A folder that goes with the test, and what an import into it says.
+/// A temporary folder for a test, and the diagnostics of imports.
 class ImportTest : public testing::Test {
 protected:
   ImportTest() {

@@ -115,7 +115,7 @@ private:
     }
   }
 
-  /// Keeps the bytes as many as the dimensions ask for half of the time.
+  /// In half of the cases keeps the number of bytes that the dimensions require.
   void mutateData(onnx::TensorProto &tensor) {
     switch (pick(5)) {
     case 0:

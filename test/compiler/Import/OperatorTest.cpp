@@ -2,7 +2,7 @@
 
 using namespace divisi::compiler;
 
-// What operators become. Their numbers are tested by ONNX's node tests (test/onnx).
+// The operations that operators become. ONNX's node tests (test/onnx) compare their numbers.
 
 class OperatorTest : public ImportTest {
 protected:
@@ -60,13 +60,13 @@ TEST_F(OperatorTest, einsumIsAMatrixProduct) {
   setText(m.node("Einsum", {"a", "b"}, {"y"}), "equation", "bij,bkj->bik");
   EXPECT_HAS(text(m), "graph.matmul %arg0, %arg1 {transpose_rhs}");
 }
-TEST_F(OperatorTest, einsumWithoutAnArrowIsATrace) { // what occurs twice is not in the output
+TEST_F(OperatorTest, einsumWithoutAnArrowIsATrace) { // a label that occurs twice is not in the output
   ModelMaker m;
   m.input("a", {3, 3}).output("y");
   setText(m.node("Einsum", {"a"}, {"y"}), "equation", "ii");
   EXPECT_HAS(text(m), "-> (tensor<f32>");
 }
-TEST_F(OperatorTest, exponentialUnitsOfNanAreNan) { // which is not greater than zero, and not less
+TEST_F(OperatorTest, exponentialUnitsOfNanAreNan) { // which is neither greater nor less than zero
   for (const char *op : {"Elu", "Selu", "Celu"}) {
     ModelMaker m;
     m.input("x", {3}).output("y");

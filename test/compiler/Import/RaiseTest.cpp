@@ -2,7 +2,7 @@
 
 using namespace divisi::compiler;
 
-// The chains that exporters write for one operation.
+// Chains of operators that exporters write for one operation.
 
 class RaiseTest : public ImportTest {
 protected:

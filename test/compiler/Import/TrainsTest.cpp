@@ -6,7 +6,7 @@ using namespace divisi::compiler;
 
 namespace {
 
-/// Adds what newer exporters write beside an element, in a field that Debian's schema does not know.
+/// Adds metadata of newer exporters to an element, in a field that Debian's schema lacks.
 template <typename Element> void note(Element &element, int field, const std::string &key, const std::string &value) {
   onnx::StringStringEntryProto entry;
   entry.set_key(key);
@@ -69,8 +69,7 @@ void call(onnx::NodeProto &node, const std::string &target, const std::string &a
 
 } // namespace
 
-//===- What the exporter wrote down
-//---------------------------------------------------------------------------------===//
+//===- What the exporter wrote down ---------------------------------------===//
 
 TEST_F(TrainsTest, theSignatureDecides) {
   ModelMaker m = product("weird.weight");
@@ -85,14 +84,14 @@ TEST_F(TrainsTest, theSignatureDecides) {
 TEST_F(TrainsTest, whatNoModuleOwnsIsAConstant) {
   ModelMaker m = product("scalar_tensor_default");
   sign(m, "p_fc_weight: PARAMETER target='fc.weight'\nc_lifted: CONSTANT_TENSOR target='lifted'\n");
-  EXPECT_HAS(verdict(m, "scalar_tensor_default"), "undecided: "); // somebody has removed what nodes say of themselves
+  EXPECT_HAS(verdict(m, "scalar_tensor_default"), "undecided: "); // without the metadata of nodes
   call(*m.model.mutable_graph()->mutable_node(0), "aten.mul.Tensor", "%x, %p_fc_weight", "['', 'fc', 'mul']");
   EXPECT_HAS(verdict(m, "scalar_tensor_default"), "constant: ");
   std::string ir = text(m);
   EXPECT_LACKS(ir, "scalar_tensor_default");
   EXPECT_HAS(ir, "graph.constant");
   EXPECT_TRUE(warnings.empty());
-  auto model = import(m); // a constant stays in the model that is saved
+  auto model = import(m); // a constant stays in the saved model
   ASSERT_TRUE(mlir::succeeded(model));
   ASSERT_EQ(model->weights.size(), 1u);
   EXPECT_HAS(model->skeleton, "scalar_tensor_default");
@@ -163,8 +162,7 @@ TEST_F(TrainsTest, nodesAreNamedWithTheirModule) {
   EXPECT_HAS(failure(m), "node '/Mul' (Mul in layers.3): ");
 }
 
-//===- Names and numbers
-//--------------------------------------------------------------------------------------------===//
+//===- Names and numbers --------------------------------------------------===//
 
 TEST_F(TrainsTest, namesDecideWithAWarning) {
   EXPECT_HAS(verdict(product("encoder.pe"), "encoder.pe"), "frozen: ");
@@ -188,7 +186,7 @@ TEST_F(TrainsTest, masksAreKnownByTheirNumbers) {
   EXPECT_HAS(verdict(m, "visible"), "frozen: a mask: it has only 0 and -inf");
   setValues(m, 1, {1, 1, 1, 1, 1, 1}); // a normalization's weight
   EXPECT_HAS(verdict(m, "visible"), "parameter: ");
-  setValues(m, 0, {0, 1, 1, 0, 0, 1}); // a weight of which nothing but its name is known
+  setValues(m, 0, {0, 1, 1, 0, 0, 1}); // only its name is known
   EXPECT_HAS(verdict(m, "fc.weight"), "parameter: ");
 }
 
@@ -197,7 +195,7 @@ TEST_F(TrainsTest, numbersOfOtherExportersAreConstants) {
   m.model.mutable_graph()->mutable_initializer(1)->clear_dims();
   setValues(m, 1, {2});
   EXPECT_HAS(verdict(m, "two"), "constant: ");
-  m.model.set_producer_name("pytorch"); // which writes numbers as nodes
+  m.model.set_producer_name("pytorch"); // whose exporter writes numbers as nodes
   EXPECT_HAS(verdict(m, "two"), "parameter: ");
 }
 
@@ -232,7 +230,7 @@ TEST_F(TrainsTest, aTrainedPowerIsNoConstant) {
   setValues(m, 1, {3});
   EXPECT_HAS(text(m), "graph.parameter = \"p\"");
   options.freeze = {"p"};
-  EXPECT_LACKS(text(m), "graph.parameter = \"p\""); // its value is used
+  EXPECT_LACKS(text(m), "graph.parameter = \"p\""); // its value was used
 }
 
 TEST_F(TrainsTest, sharedNormalizationsOfOneModuleAreMeant) {
@@ -250,8 +248,7 @@ TEST_F(TrainsTest, sharedNormalizationsOfOneModuleAreMeant) {
   EXPECT_HAS(warnings[0], "shared by 2 normalizations");
 }
 
-//===- Flags
-//--------------------------------------------------------------------------------------------------------===//
+//===- Flags --------------------------------------------------------------===//
 
 TEST_F(TrainsTest, flagsWinOverTheFile) {
   ModelMaker m = product("table");
@@ -270,8 +267,7 @@ TEST_F(TrainsTest, flagsThatContradictOrMatchNothing) {
   EXPECT_HAS(failure(product("pe")), "--train nothing names no parameter of the model, which has these: fc.weight, pe");
 }
 
-//===- Batch norm and dropout
-//---------------------------------------------------------------------------------------===//
+//===- Batch norm and dropout ---------------------------------------------===//
 
 static ModelMaker convolution(const std::string &weight, const std::string &bias) {
   ModelMaker m;

@@ -23,7 +23,7 @@ protected:
     std::ofstream(folder / name) << text;
     return (folder / name).string();
   }
-  /// What a program's --profile writes for one call of this time.
+  /// The output of a program's --profile with one call of this time.
   std::string run(double microseconds) {
     return file("run.jsonl", "{\"profile\":1,\"ranks\":2,\"threads\":1,\"us\":100,\"task_us\":90,\"input_bytes\":64}\n"
                              "{\"kind\":\"gemm\",\"name\":\"/fc\",\"key\":\"gemm 1\",\"us\":" +

@@ -30,8 +30,8 @@ TEST(Timeline, AMessageArrivesWhenItWasSentAndTravelled) {
 }
 
 TEST(Timeline, MicrobatchesFollowEachOther) {
-  // GPipe of two stages and microbatches: forward 2, backward 2, messages of no time. The second stage does both at
-  // once.
+  // GPipe with two stages and two microbatches: forward 2, backward 2, messages take no time. The second stage runs
+  // both passes of a microbatch in one task.
   std::vector<TimedCall> first, second;
   for (int i = 0; i < 2; ++i)
     first.insert(first.end(), {{&compute, 2}, {&send0, 0, 0}});

@@ -13,7 +13,7 @@ namespace {
 
 constexpr StringRef hostile = "</script><script>alert(1)</script><!--<script>\"\\\n%REPORT%";
 
-/// A report in which a model chose the names.
+/// A report with names from a model.
 json::Object reportOf(StringRef name) {
   json::Object memory{{"total", 1}, {"worst_phase", "forward"}, {"worst_node", name}};
   json::Object plan{{"rank", 1}, {"name", "one device"}, {"mesh", "data=1"}, {"memory", std::move(memory)}};
@@ -31,7 +31,7 @@ std::string pageOf(const json::Object &report) {
   return text;
 }
 
-/// What a browser takes for the report: up to the first end of the script element.
+/// The part that a browser takes for the report: up to the first end of the script element.
 StringRef reportIn(StringRef page) {
   return page.split("<script type=\"application/json\" id=\"report\">").second.split("</script").first;
 }

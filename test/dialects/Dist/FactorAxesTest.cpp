@@ -26,7 +26,7 @@ TEST(FactorAxesTest, MajorFactorsTakeAxesFirst) {
   EXPECT_TRUE(axesToFactors(mesh, heads(6, 8), {0, 1}, {0, 1, 2}, axes)); // 6 heads, then 4 parts of each
   EXPECT_EQ(axes, (FactorAxes{{0, 1}, {2}}));
   axes.assign(2, {});
-  EXPECT_FALSE(axesToFactors(mesh, heads(6, 8), {0, 1}, {2}, axes)); // 4 does not divide 6: a piece ends within a head
+  EXPECT_FALSE(axesToFactors(mesh, heads(6, 8), {0, 1}, {2}, axes)); // 4 does not divide 6: a shard ends in a head
 }
 
 TEST(FactorAxesTest, MinorFactorsNeedTheMajorOnesSplitEntirely) {
@@ -42,11 +42,11 @@ TEST(FactorAxesTest, ValidSplits) {
   EXPECT_TRUE(isValid(mesh, rule, {{0, 1}, {2}}));
   EXPECT_FALSE(isValid(mesh, rule, {{2}, {}}));  // does not divide
   EXPECT_FALSE(isValid(mesh, rule, {{0}, {0}})); // one axis, two factors
-  EXPECT_FALSE(isValid(mesh, rule, {{}, {0}}));  // the operand's dimension cannot say it
+  EXPECT_FALSE(isValid(mesh, rule, {{}, {0}}));  // the operand's dimension cannot express it
   rule.factors[0].whole = true;
   EXPECT_FALSE(isValid(mesh, rule, {{0}, {}}));
   rule.factors[0].whole = false;
-  rule.factors[0].least = 4; // pieces of 3 are too small
+  rule.factors[0].least = 4; // shards of 3 are too small
   EXPECT_FALSE(isValid(mesh, rule, {{0}, {}}));
 }
 

@@ -1,4 +1,4 @@
-// Every reshard of small tensors, carried out step by step on simulated devices.
+// Every reshard of small tensors, simulated step by step on several devices.
 #include "dialects/Dist/Reshard.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t size = 8;
 const Mesh mesh{{{"a", 2}, {"b", 2}, {"c", 2}}};
 
-/// A matrix of 8 x 8 on every device: its rows and columns, and what each device has of them.
+/// An 8 x 8 matrix on every device: the shape and the elements of each device's shard.
 struct Devices {
   struct Local {
     int64_t rows, columns;
@@ -31,7 +31,7 @@ int64_t pieceOf(int device, llvm::ArrayRef<int> axes) {
   return piece;
 }
 
-/// The ranks that differ from a device along the axes only, in their order.
+/// The ranks that differ from a device only along the axes, in order.
 std::vector<int> groupOf(int device, llvm::ArrayRef<int> axes) {
   std::vector<int> group;
   for (int64_t member = 0; member < mesh.parts(axes); ++member) {
@@ -46,8 +46,8 @@ std::vector<int> groupOf(int device, llvm::ArrayRef<int> axes) {
   return group;
 }
 
-/// The matrix with elements 8 r + c under a sharding. A partial value is spread so that the sum is right: a device's
-/// share is weighed by its index, and the shares of a group add up to one.
+/// The matrix with elements 8 r + c under a sharding. Partial values are such that their sum is right: a device's part
+/// is weighted by its index, and the weights of a group add up to one.
 Devices place(const Sharding &sharding) {
   Devices devices;
   for (int device = 0; device < 8; ++device) {
@@ -65,7 +65,7 @@ Devices place(const Sharding &sharding) {
   return devices;
 }
 
-/// The piece [index] of `count` along a dimension.
+/// Shard `index` of `count` along a dimension.
 Devices::Local cut(Devices::Local &from, int dim, int64_t index, int64_t count) {
   int64_t rows = dim == 0 ? from.rows / count : from.rows, columns = dim == 1 ? from.columns / count : from.columns;
   Devices::Local piece{rows, columns, std::vector<double>(rows * columns)};
@@ -122,7 +122,7 @@ Devices carryOut(const ReshardStep &step, Devices before) {
   return after;
 }
 
-/// Every axis splits a dimension, is pending (if that is asked for), or is not used; in every order.
+/// Each axis shards a dimension, is pending (if `pending`), or is not used; in every order.
 std::vector<Sharding> all(bool pending) {
   std::vector<Sharding> list;
   for (int code = 0; code < 64; ++code)
@@ -180,10 +180,10 @@ TEST(ReshardTest, TakesTheCheapestCollective) {
   EXPECT_TRUE(kinds(rows, rows).empty());
   Sharding both = rows;
   both.dims[0] = {0, 1};
-  EXPECT_EQ(kinds(both, whole), std::vector{Kind::allGather}); // one, over both axes
+  EXPECT_EQ(kinds(both, whole), std::vector{Kind::allGather}); // one collective over both axes
   Sharding two = sum;
   two.pending = {0, 1};
   EXPECT_EQ(kinds(two, whole), std::vector{Kind::allReduce});
-  EXPECT_TRUE(kinds(two, two).empty()); // what may stay pending stays
+  EXPECT_TRUE(kinds(two, two).empty()); // pending axes may stay pending
 }
 } // namespace

@@ -50,7 +50,7 @@ TEST_F(ShardingRules, ReadsText) {
   EXPECT_EQ(ShardingRule("m ., * -> m .", op).str(), "m ., . . -> m . | m=4");
 }
 
-/// What the text of a rule can say, beside what operations have.
+/// The clauses of a rule's text that no operation has.
 TEST_F(ShardingRules, ReadsClauses) {
   Operation *op = parse("%x: tensor<4x8xf32>, %y: tensor<4x8xf32>", "%0 = graph.add %x, %y : tensor<4x8xf32>");
   ASSERT_TRUE(op);
@@ -130,7 +130,7 @@ TEST_F(ShardingRules, FactorsOfReshape) {
   EXPECT_EQ(reshape("8x3", "4x3x2"), "f0 . -> f0 . . | f0=4 | linear movement"); // the major part of 8
 }
 
-/// Each factor means the same digit of an element's index on both sides.
+/// Each factor is the same digit of an element's index on both sides.
 TEST_F(ShardingRules, FactorsOfReshapeNameTheSameElements) {
   const char *shapes[] = {"24", "2x12", "12x2", "4x6", "6x4", "3x8", "8x3", "2x3x4", "4x3x2", "2x2x6", "1x24", "3x1x8"};
   for (const char *from : shapes)

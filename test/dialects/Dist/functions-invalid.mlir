@@ -176,7 +176,7 @@ func.func @return_type(%x: !x) -> tensor<8xf32> attributes {dist.mesh = #dist.me
 
 // -----
 
-// What a function returns is final.
+// A function's results are final.
 !x = tensor<8xf32, #dist.shard<_, sum "data">>
 // expected-error @+1 {{'func.func' op returns a value that is pending: 'tensor<8xf32, #dist.shard<_, sum "data">>'}}
 func.func @pending_result() -> !x attributes {dist.mesh = #dist.mesh<"data" = 2>} {
@@ -196,7 +196,7 @@ func.func @pending_second_result(%z: !z) -> (!z, !x) attributes {dist.mesh = #di
 
 // -----
 
-// Sizes that are not known do not divide.
+// Dynamic sizes do not divide.
 !x = tensor<?x8xf32, #dist.shard<"data", _>>
 // expected-error-re @+1 {{'func.func' op argument #0: the size of a sharded tensor must be known: 'tensor<?x8xf32, {{.*}}>'}}
 func.func @dynamic_argument(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2>} {

@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-input-file --verify-diagnostics
 
-// Not linear: the sum comes first.
+// Not linear: the sum must come first.
 !p = tensor<8x16xf32, #dist.shard<_, _, sum "model">>
 func.func @relu_of_pending() attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
   %p = graph.constant dense<0.0> : !p
@@ -187,7 +187,7 @@ func.func @table_pending(%i: !i) attributes {dist.mesh = #dist.mesh<"data" = 2, 
 
 // -----
 
-// A bias that every device adds is added too often.
+// A bias that every device adds would be added several times.
 !x = tensor<8x16xf32>
 !p = tensor<8x16xf32, #dist.shard<_, _, sum "model">>
 func.func @add_final_and_pending(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {

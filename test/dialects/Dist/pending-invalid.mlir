@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-input-file --verify-diagnostics
 
-// What a split contraction leaves is a pending sum.
+// The result of a sharded contraction is a pending sum.
 !x = tensor<8x16xf32, #dist.shard<_, "model">>
 !w = tensor<16x8xf32, #dist.shard<"model", _>>
 !y = tensor<8x8xf32>
@@ -266,7 +266,7 @@ func.func @matmul_as_max(%x: !x, %w: !w) attributes {dist.mesh = #dist.mesh<"dat
 
 // -----
 
-// What is pending over an axis is not split over it.
+// A value that is pending over an axis is not sharded along it.
 !l = tensor<8x8xf32, #dist.shard<_, _, sum "data">>
 !r = tensor<8x8xf32, #dist.shard<_, "data">>
 func.func @pending_and_split(%r: !r) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {

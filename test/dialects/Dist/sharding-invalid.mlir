@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-input-file --verify-diagnostics
 
-// Between operands: the contracted rows and columns lie differently.
+// Between operands: the contracted rows and columns are sharded differently.
 !x = tensor<8x16xf32, #dist.shard<"data", "model">>
 !w = tensor<16x8xf32>
 !y = tensor<8x8xf32, #dist.shard<"data", _>>
@@ -25,7 +25,7 @@ func.func @other_axis(%x: !x, %w: !w) attributes {dist.mesh = #dist.mesh<"data" 
 
 // -----
 
-// Pieces in another order are other pieces.
+// Shards in another order are other shards.
 !x = tensor<8x16xf32, #dist.shard<"data" + "model", _>>
 !y = tensor<16x8xf32, #dist.shard<_, "model" + "data">>
 func.func @order_of_axes(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
@@ -273,7 +273,7 @@ func.func @rows_and_updates(%i: !i, %u: !u) attributes {dist.mesh = #dist.mesh<"
 
 // -----
 
-// Reshapes: 6 heads do not fall into 4 pieces, though 24 columns do.
+// Reshapes: 6 heads do not divide into 4 shards, though 24 columns do.
 !x = tensor<8x24xf32, #dist.shard<_, "model">>
 !y = tensor<8x6x4xf32, #dist.shard<_, _, "model">>
 func.func @six_heads(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {

@@ -2,7 +2,7 @@
 // RUN: divisi-opt %s -o %t.mlir && divisi-opt %t.mlir | diff - %t.mlir
 // RUN: divisi-opt %s | divisi-opt --mlir-print-op-generic | divisi-opt | FileCheck %s
 
-// An alias says what it stands for; `$` joins axes of one dimension.
+// An alias describes its attribute; `$` joins axes of one dimension.
 // CHECK-DAG: #_-data$model = #dist.shard<_, "data" + "model">
 // CHECK-DAG: #_-model = #dist.shard<_, "model">
 // CHECK-DAG: #_-model-sum-data = #dist.shard<_, "model", sum "data">
@@ -34,7 +34,7 @@ func.func @matmul(%x: !rows, %w: tensor<16x8xf32, #dist.shard<_, "model">>) attr
   return
 }
 
-// A product is linear in the operand that is pending, and a sum in all of them.
+// A matmul is linear in the operand that is pending, and a sum in all of them.
 // CHECK-LABEL: func.func @linear
 func.func @linear(%x: !rows, %v: !rows, %w: tensor<16x4xf32>) attributes {dist.mesh = #mesh} {
   %p = graph.constant dense<0.0> : tensor<8x16xf32, #dist.shard<"data", _, sum "model">>
@@ -55,7 +55,7 @@ func.func @linear(%x: !rows, %v: !rows, %w: tensor<16x4xf32>) attributes {dist.m
   return
 }
 
-// What moves elements passes every reduction on.
+// Operations that move elements commute with every reduction.
 // CHECK-LABEL: func.func @movement
 func.func @movement(%x: tensor<8x16xf32, #dist.shard<"data", "model">>) attributes {dist.mesh = #mesh} {
   // CHECK: graph.reduce_max {{.*}} -> tensor<8xf32, #data-max-model>
@@ -102,7 +102,7 @@ func.func @several_axes(%x: !rows) attributes {dist.mesh = #mesh} {
   return
 }
 
-// A dimension is split over its major factors first: heads, then channels.
+// A dimension is sharded along its major factors first: heads, then channels.
 // CHECK-LABEL: func.func @heads
 func.func @heads(%x: tensor<8x32xf32, #dist.shard<_, "model" + "data">>) attributes {dist.mesh = #mesh} {
   // CHECK: graph.reshape %arg0 {{.*}} -> tensor<8x4x8xf32, #_-model-data>
@@ -132,7 +132,7 @@ func.func @tables(%t: tensor<16x8xf32, #dist.shard<"model", _>>, %i: tensor<8xi6
   return
 }
 
-// A dimension of size one has no pieces, and whoever repeats it may be split as they like.
+// A dimension of size one cannot be sharded, and what broadcasts it may have any sharding.
 // CHECK-LABEL: func.func @repeated
 func.func @repeated(%b: tensor<1x16xf32>) attributes {dist.mesh = #mesh} {
   // CHECK: graph.broadcast {{.*}} -> tensor<8x16xf32, #data-_>
@@ -140,7 +140,7 @@ func.func @repeated(%b: tensor<1x16xf32>) attributes {dist.mesh = #mesh} {
   return
 }
 
-// An axis with one device splits, too; names need no letters.
+// An axis with one device may be used, too; names need no letters.
 // CHECK-LABEL: func.func @odd_axes
 // CHECK-SAME: tensor<3xf32, #a_b>
 func.func @odd_axes(%x: tensor<3xf32, #dist.shard<"a b">>) attributes {dist.mesh = #dist.mesh<"a b" = 1, "2" = 3>} {

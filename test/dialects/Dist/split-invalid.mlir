@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-input-file --verify-diagnostics
 
-// Whole factors.
+// Factors that must stay whole.
 !x = tensor<8x16xf32, #dist.shard<_, "model">>
 func.func @softmax_dim(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {
   // expected-error @+1 {{needs factor 'd1' whole, but operand #0 (dimension 1) is split over "model"}}
@@ -170,7 +170,7 @@ func.func @concat_dim(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "mo
 
 // -----
 
-// Spatial dimensions have a factor where the sizes of input and output are in the ratio of the stride: not here.
+// Spatial dimensions have a factor if the sizes of input and output have the ratio of the stride: not here.
 !x = tensor<8x4x6x6xf32, #dist.shard<_, _, "data", _>>
 !f = tensor<8x4x3x3xf32>
 !y = tensor<8x8x4x4xf32, #dist.shard<_, _, "data", _>>
@@ -199,7 +199,7 @@ func.func @conv_stride_of_odd(%x: !x, %f: !f) attributes {dist.mesh = #dist.mesh
 
 // -----
 
-// A single row has no pieces.
+// A single row cannot be sharded.
 !x = tensor<8x4x1x8xf32, #dist.shard<_, _, "data", _>>
 !f = tensor<8x4x1x1xf32>
 !y = tensor<8x8x1x8xf32>
@@ -384,7 +384,7 @@ func.func @pool_dilated(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "
 
 // -----
 
-// Windows side by side: both sides are split alike.
+// Adjacent windows: both sides are sharded alike.
 !x = tensor<8x16xf32, #dist.shard<"data", "model">>
 !y = tensor<8x8xf32, #dist.shard<"data", _>>
 !p = tensor<8x8xi32, #dist.shard<"data", _>>
@@ -398,7 +398,7 @@ func.func @max_pool_window(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2
 
 // -----
 
-// Eight elements are four windows: four pieces of the input, but not eight.
+// Eight elements are four windows: four shards of the input, but not eight.
 !x = tensor<2x8xf32, #dist.shard<_, "data" + "model">>
 !y = tensor<2x4xf32>
 func.func @pool_pieces(%x: !x) attributes {dist.mesh = #dist.mesh<"data" = 2, "model" = 4>} {

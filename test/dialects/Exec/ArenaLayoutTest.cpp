@@ -16,7 +16,7 @@ int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * al
 
 bool liveTogether(const BufferLife &a, const BufferLife &b) { return a.first <= b.last && b.first <= a.last; }
 
-/// A problem with up to `most` buffers; a seed names it.
+/// A problem with up to `most` buffers, which depends only on the seed.
 Buffers randomBuffers(unsigned seed, int most) {
   std::mt19937 random(seed);
   auto below = [&](int n) { return (int64_t)(random() % n); };
@@ -28,7 +28,7 @@ Buffers randomBuffers(unsigned seed, int most) {
   return buffers;
 }
 
-/// Every buffer at the lowest free place, in the given order.
+/// Places every buffer at the lowest free offset, in the given order.
 int64_t bytesInOrder(const Buffers &buffers, const std::vector<size_t> &order) {
   std::vector<std::pair<int64_t, size_t>> placed; // by offset
   int64_t bytes = 0;
@@ -43,8 +43,8 @@ int64_t bytesInOrder(const Buffers &buffers, const std::vector<size_t> &order) {
   return bytes;
 }
 
-/// The smallest arena. Buffers of a best layout, placed by increasing offset, each at its lowest free place, never end
-/// up higher than they were: so some order is best.
+/// The smallest arena. If the buffers of a best layout are placed by increasing offset, each at its lowest free offset,
+/// none gets a higher offset than it had. Therefore some order gives the best layout.
 int64_t smallestBytes(const Buffers &buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);

@@ -47,7 +47,7 @@ func.func @stages(%x: tensor<4xf32>) {
 
 // -----
 
-// A kernel sees its inputs and nothing else.
+// A kernel may only use its inputs.
 func.func @isolated(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   // expected-note @+1 {{required by region isolation constraints}}
   %0 = exec.kernel rows 1 (%x) : (tensor<4xf32>) -> tensor<4xf32> {
@@ -84,7 +84,7 @@ func.func @copy(%x: tensor<4xf32>) {
 
 // -----
 
-// A call is held to its operation: sizes, types, attributes.
+// A call must fit its operation: sizes, types, attributes.
 func.func @product(%a: tensor<4x6xf32>, %b: tensor<7x5xf32>) {
   // expected-error @+2 {{matmul contracts dimensions of different size}}
   // expected-error @+1 {{failed to infer returned types}}
@@ -119,7 +119,7 @@ func.func @convolution(%x: tensor<2x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
 
 // -----
 
-// Sizes that 64 bits cannot add up.
+// Sizes whose sum overflows 64 bits.
 func.func @convolution(%x: tensor<2x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
   // expected-error @+1 {{must not be larger than 2^30, got 9223372036854775807}}
   %0 = exec.call graph.conv {dilations = array<i64: 1, 1>, groups = 2 : i64, pads_high = array<i64: 9223372036854775807, 1>, pads_low = array<i64: 1, 1>, strides = array<i64: 1, 1>} (%x, %w)

@@ -14,7 +14,7 @@ func.func @attention(%q: tensor<2x6x4x8xbf16>, %k: tensor<2x10x4x8xbf16>, %b: te
   return
 }
 
-// Libraries have it for 16 bits only.
+// Libraries support only 16 bits.
 // PLAIN-LABEL: @wide
 // PLAIN-NOT: graph.attention
 // PLAIN: graph.matmul

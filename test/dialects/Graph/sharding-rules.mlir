@@ -38,7 +38,7 @@ func.func @rules(%x: tensor<4x6xf32>, %x3: tensor<2x4x6xf32>, %i: tensor<3xi64>,
   // 4x6 and 6x4 have no common factor.
   // CHECK:graph.reshape: . . -> . . | linear movement
   %11 = graph.reshape %x : (tensor<4x6xf32>) -> tensor<6x4xf32>
-  // What is padded with another number than zero is not linear; a greatest value is not a sum.
+  // Padding with another number than zero is not linear; a maximum is not a sum.
   // CHECK:graph.pad: d0 . -> d0 . | d0=4
   %12 = graph.pad %x {low = array<i64: 0, 1>, steps = array<i64: 1, 1>, value = 1.0 : f64} : (tensor<4x6xf32>) -> tensor<4x8xf32>
   // CHECK:graph.accumulate: d0 d1 -> d0 d1 | d0=4 d1=6
@@ -52,7 +52,7 @@ func.func @rules(%x: tensor<4x6xf32>, %x3: tensor<2x4x6xf32>, %i: tensor<3xi64>,
   return
 }
 
-// The bias has no heads. A window of 5 needs two elements of each neighbour. Without padding, spatial dimensions are whole.
+// The bias has no heads. A window of 5 needs two elements of each neighbour. Without padding, spatial dimensions are not sharded.
 func.func @windows(%q: tensor<2x6x4x8xf32>, %k: tensor<2x10x4x8xf32>, %bias: tensor<2x1x6x10xf32>, %x: tensor<1x4x16xf32>,
                    %f: tensor<2x4x5xf32>, %image: tensor<2x8x8x4xf32>, %filter: tensor<6x2x3x3xf32>) {
   // CHECK:graph.attention: b s h d, b t h d, b t h d, b . s t -> b s h d, b h s | b=2 s=6 h=4 d=8 t=10 | whole s d t

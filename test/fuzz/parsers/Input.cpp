@@ -10,7 +10,7 @@
 
 using namespace divisi;
 
-/// A fuzzer that cannot write its inputs finds nothing: that must not pass for a result.
+/// Ends the fuzzer if it cannot write its inputs: it would otherwise pass without testing anything.
 static void expect(bool good) {
   if (!good) {
     std::perror("fuzzer");

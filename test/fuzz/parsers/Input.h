@@ -14,19 +14,20 @@ namespace divisi::fuzz {
 
 inline std::string_view text(const uint8_t *data, size_t size) { return {reinterpret_cast<const char *>(data), size}; }
 
-/// A file in memory with these bytes; the path of the one before becomes invalid.
+/// A file in memory with these bytes; the path of the previous one becomes invalid.
 std::string fileOf(std::string_view bytes);
 
-/// A folder of this process, in memory where the system has such a place; it goes with the process.
+/// A temporary folder of this process, in memory if the system supports it; it is removed at the end.
 const std::string &temporary();
 
 /// Replaces the text file at `path`.
 void write(const std::string &path, std::string_view bytes);
 
-/// Mutates JSON text: its bytes, or what stands at a random place between delimiters by words that formats use.
+/// Mutates JSON text: its bytes, or the text at a random place between delimiters, which is replaced by keywords of
+/// formats.
 size_t mutateJson(uint8_t *data, size_t size, size_t most, unsigned seed);
 
-/// Keeps what is computed: sums the bytes, so that sanitizers see them read.
+/// Uses the data: sums the bytes, so that sanitizers see them read.
 void use(const char *data, size_t size);
 
 } // namespace divisi::fuzz

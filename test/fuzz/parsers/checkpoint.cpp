@@ -1,4 +1,5 @@
-// A checkpoint's manifest beside files that are sound, of one rank and of two: what is restored and exported from it, or why not.
+// A checkpoint's manifest beside valid files of one rank and of two: restoring and exporting it, or the reason why that
+// fails.
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/checkpoint/CheckpointSaver.h"
 #include "runtime/checkpoint/Shards.h"
@@ -25,7 +26,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text.replace(text.find(from), from.size(), to);
 }
 
-/// A folder of one checkpoint, which has the files of one rank and of two, and a manifest of either.
+/// A folder with one checkpoint, which has the files of one rank and of two, and the manifest of either.
 struct Folder {
   Folder() {
     auto folder = CheckpointFolder::open(path);
@@ -37,7 +38,7 @@ struct Folder {
     shard();
   }
 
-  /// Writes what two ranks would write, of which each has a half of `w`.
+  /// Writes the files of two ranks, each of which has one half of `w`.
   void shard() {
     std::string text(fuzz::model);
     text = replaced(text, "{\"abi\"", R"({"mesh": [{"name": "model", "size": 2}], "abi")");
@@ -82,12 +83,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   auto point = CheckpointFolder::open(folder().path)
                    ->restore(folder().manifest, folder().arena, name, [](const std::string &) {});
   if (point.ok() && (point->step < 0 || point->cursor.epoch < 0 || point->cursor.batch < 0))
-    std::abort(); // accepted, and nonsense
+    std::abort(); // accepted, although invalid
   (void)exportCheckpoint(folder().step, folder().path + "/exported", size % 2 == 0);
   return 0;
 }
 
-/// Gives a manifest the hash that its contents have: what is read behind that check is to be reached.
+/// Sets the hash of a manifest to that of its contents, so that the parser behind this check is reached.
 static size_t seal(uint8_t *data, size_t size, size_t most) {
   auto json = parseJson(fuzz::text(data, size), "");
   if (!json.ok() || !json->is_object())
@@ -99,7 +100,7 @@ static size_t seal(uint8_t *data, size_t size, size_t most) {
   return text.size() <= most ? text.copy(reinterpret_cast<char *>(data), text.size()) : size;
 }
 
-/// Begins with what a program has written.
+/// Begins with a checkpoint that a program has written.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
   if (const std::string &sound = seed & 1 ? folder().sound : folder().sharded; (size < 8 || seed % 512 < 2) && sound.size() <= most)
     return sound.copy(reinterpret_cast<char *>(data), sound.size());

@@ -1,4 +1,4 @@
-// Where the other ranks are, by the variables of launchers: values, one a line.
+// The environment variables of launchers for the addresses of ranks: one value a line.
 #include "runtime/comm/tcp/Rendezvous.h"
 #include "test/fuzz/parsers/Input.h"
 
@@ -22,6 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   auto where = runtime::Rendezvous::fromEnvironment();
   if (where.ok() && *where && ((*where)->rank < 0 || (*where)->rank >= (*where)->size))
-    std::abort(); // accepted, and nonsense
+    std::abort(); // accepted, although invalid
   return 0;
 }

@@ -1,4 +1,4 @@
-// What another rank sends over TCP, while two messages are wanted and others are not; the first byte says in how many parts it comes.
+// Messages of another rank over TCP, two of which are requested; the first byte selects in how many parts they arrive.
 #include "runtime/comm/tcp/TcpTransport.h"
 #include "test/fuzz/parsers/Input.h"
 
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (one->poll())
     fuzz::use(first, sizeof first);
-  std::string much(size * 64, 'x'); // of which the other side reads some
+  std::string much(size * 64, 'x'); // of which the other side reads a part
   auto own = transport.receive(0, 5, plain, sizeof plain), sent1 = transport.send(0, 5, plain, sizeof plain);
   auto out = transport.send(1, 4, much.data(), much.size());
   char some[64];
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (data[0] & 32)
     static_cast<Transport &>(transport).receive(1, untagged, sizeof untagged);
   auto three = transport.receive(1, 9, plain, sizeof plain);
-  other = Socket(); // so that nothing waits for ever
+  other = Socket(); // so that nothing waits forever
   if (data[0] & 64)
     (void)transport.exchange(1, plain, sizeof plain, 1, untagged, sizeof untagged);
   else
@@ -60,12 +60,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-/// A message's length fits what follows mostly, and its tag is one that is wanted, one that is not, or the farewell.
+/// In most cases makes the message's length fit the following bytes, and its tag one that is requested, another one, or
+/// the farewell.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
   static const int64_t tags[] = {3, 7, 9, 0, -1, 11, -2};
   if (seed % 3 == 0 || most < 17)
     return LLVMFuzzerMutate(data, size, most);
-  size_t at = seed % 3 == 1 || size < 17 ? std::max<size_t>(size, 1) : 1; // behind what there is, or from the start
+  size_t at = seed % 3 == 1 || size < 17 ? std::max<size_t>(size, 1) : 1; // after the existing bytes, or from the start
   uint64_t bytes = (seed / 3 % 7 == 0) ? uint64_t(1) << (seed / 32 % 50) : std::array<uint64_t, 4>{8, 40, 16, 3}[seed / 32 % 4];
   int64_t tag = tags[seed / 128 % std::size(tags)];
   if (size == 0)

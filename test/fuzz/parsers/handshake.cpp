@@ -1,5 +1,5 @@
-// How ranks make themselves known over TCP: what a stranger says to who waits, and to who comes. Whoever gets in has proved that it knows
-// the secret; here only the harness does, where the first byte asks for it.
+// The handshake of ranks over TCP: input of a stranger to the waiting rank and to the connecting rank. A process that
+// gets in has proved that it knows the secret; only this harness does, if the first byte requests it.
 #include "runtime/comm/tcp/Handshake.h"
 #include "test/fuzz/parsers/Input.h"
 
@@ -15,7 +15,7 @@ using namespace divisi::runtime;
 namespace {
 const Secret secret{"only ranks know this", true};
 
-/// Up to `most` bytes of the input, which then begins behind them.
+/// Takes up to `most` bytes from the beginning of the input.
 std::string_view take(std::string_view &input, size_t most) {
   std::string_view taken = input.substr(0, most);
   input.remove_prefix(taken.size());
@@ -24,7 +24,7 @@ std::string_view take(std::string_view &input, size_t most) {
 
 void say(const Socket &to, std::string_view words) { (void)::send(to.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }
 
-/// A stranger comes to rank 0, and may be deaf: what it is told cannot be sent.
+/// A stranger connects to rank 0; if it is `deaf`, nothing can be sent to it.
 void visit(Socket here, Socket there, std::string_view input, bool honest, bool deaf) {
   Visitor visitor(std::move(here), secret, 0);
   Hello hello;
@@ -54,7 +54,7 @@ void visit(Socket here, Socket there, std::string_view input, bool honest, bool 
     std::abort();
 }
 
-/// Rank 1 comes to a stranger, who has answered before it was asked, or to a rank, which may be another than the one that it wants.
+/// Rank 1 connects to a stranger that has answered in advance, or to a rank, which may not be the expected one.
 void meet(Socket here, Socket there, std::string_view input, bool honest) {
   std::string why;
   Hello hello;
@@ -90,13 +90,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   Socket here(ends[0]), there(ends[1]);
   if (data[0] & 1)
-    meet(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] % 32 == 5); // (a thread costs much)
+    meet(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] % 32 == 5); // a thread is expensive
   else
     visit(std::move(here), std::move(there), fuzz::text(data + 1, size - 1), data[0] & 2, data[0] % 16 == 8);
   return 0;
 }
 
-/// Begins as a rank does mostly.
+/// In most cases begins like a rank.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
   size = LLVMFuzzerMutate(data, size, most);
   if (seed % 4 != 0 && size >= 1 + sizeof Hello::known)

@@ -1,4 +1,4 @@
-// The description of a program, as it lies in executables and dumps.
+// The description of a program, as it is in executables and dumps.
 #include "runtime/core/Manifest.h"
 #include "test/fuzz/parsers/Input.h"
 

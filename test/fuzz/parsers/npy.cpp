@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-/// The header's length, which is in the file, fits the header mostly; else nothing behind it would be reached.
+/// In most cases makes the header's length in the file fit the header; otherwise nothing behind it would be reached.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
   size = LLVMFuzzerMutate(data, size, most);
   const auto *end = size > 12 ? static_cast<const uint8_t *>(std::memchr(data + 12, '\n', size - 12)) : nullptr;

@@ -1,4 +1,4 @@
-// The command line of a program: words, one a line.
+// The command line of a program: one argument a line.
 #include "runtime/main/Options.h"
 #include "test/fuzz/parsers/Input.h"
 #include "test/fuzz/parsers/Model.h"

@@ -16,9 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz::use(entry.data, entry.bytes);
     tensors.push_back({name, entry.dtype, entry.shape, entry.data, entry.bytes});
   }
-  if (size % 16 != 0) // files on disk take their time
+  if (size % 16 != 0) // files on disk are slow
     return 0;
-  // What was read can be written, and is then read as the same.
+  // What was read can be written, and reading that again gives the same.
   static const std::string copy = fuzz::temporary() + "/copy.safetensors";
   auto written = runtime::writeSafetensors(copy, tensors, file->metadata());
   auto again = runtime::SafetensorsFile::open(copy);
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-/// The length before the header fits the header mostly.
+/// In most cases makes the length before the header fit the header.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
   uint64_t length = 0;
   if (size >= 8)

@@ -1,4 +1,4 @@
-"""How each operator is drawn: RULES has, by operator, the rules with the opsets that they are for."""
+"""Rules for drawing operators: RULES has, by operator, the rules with their opsets."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 @dataclasses.dataclass
 class Rule:
-    draw: Callable  # (graph, operator): adds the node, with what it needs before it
+    draw: Callable  # (graph, operator): adds the node, after the nodes that it needs
     since: int
     until: int
 

@@ -1,4 +1,4 @@
-"""Products that sum over dimensions."""
+"""Contractions."""
 
 import string
 

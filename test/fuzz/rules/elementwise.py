@@ -1,4 +1,4 @@
-"""Operators that compute each element alone, with broadcasting."""
+"""Elementwise operators, with broadcasting."""
 
 from graph import FLOAT, Reject
 from rules import rule
@@ -92,7 +92,7 @@ def clip(g, op):
 
 @rule("Dropout")
 def dropout(g, op):
-    """Without a ratio nothing is random."""
+    """With ratio 0, so that nothing is random."""
     g.add(op, g.pick(), g.scalar(0.0), g.constant(g.chance(0.5), bool) if g.chance(0.5) else None)
 
 
@@ -154,7 +154,7 @@ def comparison(g, op):
 
 @rule("IsInf", "IsNaN")
 def special(g, op):
-    """Infinite and undefined elements behind Where, which must not reach the gradients' other branch."""
+    """Infinite and undefined elements in a branch of Where, which must not affect the gradients of the other branch."""
     attributes = {"detect_negative": g.of(0, 1), "detect_positive": g.of(0, 1)} if op == "IsInf" and g.chance(0.5) else {}
     g.add(op, g.pick(), **attributes)
 

@@ -10,7 +10,7 @@ def indices(g, shape, size, low=0, distinct_along=None):
     """Indices in range: a constant, or an input if the first dimension is the batch. Negative ones are constants."""
     if distinct_along is None:
         array = g.whole(shape, low, size)
-    else:  # no element is written twice, or which one wins would matter
+    else:  # no element is written twice, because the result would depend on the order
         places = [g.draw.sample(range(size), shape[distinct_along]) for _ in range(int(np.prod(shape)) // shape[distinct_along])]
         moved = [s for d, s in enumerate(shape) if d != distinct_along] + [shape[distinct_along]]
         array = np.moveaxis(np.array(places, np.int64).reshape(moved), -1, distinct_along)

@@ -8,7 +8,7 @@ from rules import rule
 
 
 def back(g, value):
-    """Integers end in floats, so that they count."""
+    """Casts integers to floats, so that the loss depends on them."""
     g.add("Mul", g.add("Cast", value, to=1), g.scalar(0.1))
 
 
@@ -94,7 +94,7 @@ def arange(g, op):
 
 @rule("NonZero")
 def nonzero(g, op):
-    """Of a constant: the shape depends on the values."""
+    """NonZero of a constant, because the shape depends on the values."""
     x = g.pick(least=1)
     mask = g.constant([g.chance(0.6) for _ in range(x.shape[-1])], bool)
     places = g.add(op, mask, keep=False)
@@ -105,7 +105,7 @@ def nonzero(g, op):
 
 @rule("If")
 def branch(g, op):
-    """A condition that the compiler knows."""
+    """A condition that is known when compiling."""
     from onnx import helper
 
     x = g.pick()

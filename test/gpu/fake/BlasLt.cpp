@@ -1,6 +1,6 @@
-// A cuBLASLt for a GPU that is not there: what it is asked, computed plainly and by its own definition: column-major
+// A cuBLASLt for a fake GPU. It computes what is requested plainly and by the library's definition: column-major
 // matrices, d = alpha op(a) op(b) + beta c. It refuses what the library refuses: leading dimensions below the rows,
-// operands that do not match, addresses that are less aligned than its algorithm was asked for.
+// operands that do not match, addresses that are less aligned than the algorithm requires.
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
@@ -36,7 +36,7 @@ constexpr int combinations[] = {1,
 
 struct Desc {
   int compute, scale, transposeA = 0, transposeB = 0, epilogue = 1;
-  char *vector = nullptr, *aux = nullptr; // a bias or its gradient; what a gradient needs
+  char *vector = nullptr, *aux = nullptr; // a bias or its gradient; the values for a gradient
   int64_t auxStride = 0;
   bool has(int bits) const { return (epilogue & bits) != 0; }
 };
@@ -67,7 +67,7 @@ void store(const Layout &m, void *data, uint64_t row, uint64_t col, int64_t batc
   setNumber(kindOf(m.type), data, placeOf(m, row, col, batch), value);
 }
 
-/// Whether an epilogue can be computed with what it is given.
+/// Whether an epilogue can be computed with the given attributes.
 bool fits(const Desc &desc, const Layout &d) {
   if (desc.epilogue == 1)
     return true;
@@ -96,7 +96,7 @@ double slopeOfGelu(double x) {
   return normalCdf(x) + x / 2 * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
-/// An element of d from that of the product, in a column-major matrix whose rows have a bias.
+/// An element of d from that of the matmul, in a column-major matrix whose rows have a bias.
 double finish(const Desc &how, const Layout &d, uint64_t row, uint64_t col, double x) {
   int64_t place = (int64_t)col * how.auxStride + (int64_t)row;
   char mask = (char)(1 << place % 8);
@@ -113,7 +113,7 @@ double finish(const Desc &how, const Layout &d, uint64_t row, uint64_t col, doub
   return how.has(relu) ? std::fmax(x, 0) : how.has(gelu) ? x * normalCdf(x) : x;
 }
 
-/// The gradient of a bias: sums of d's rows, or of an operand along the products' sums.
+/// The gradient of a bias: sums of d's rows, or of an operand along the contracted dimension.
 void sumUp(const Desc &how, const Layout &a, const void *aData, const Layout &b, const void *bData, const Layout &d,
            const void *dData) {
   uint64_t k = how.transposeA ? a.rows : a.cols;

@@ -1,6 +1,6 @@
-// A driver for a GPU that is not there: libcuda.so.1 over this processor's memory. It checks what it is asked (launches
-// that match their PTX, copies within allocations, no work outside of a stream's capture), records it, and runs kernels
-// if the program has a PROGRAM.kernels.so beside it. Errors are the driver's own numbers.
+// A driver for a fake GPU: libcuda.so.1 over this processor's memory. It checks the calls (launches that match their
+// PTX, copies within allocations, no work outside of a stream's capture), logs them, and runs kernels if the program
+// has a PROGRAM.kernels.so beside it. Errors are the driver's own codes.
 #include "test/gpu/fake/Log.h"
 
 #include <algorithm>
@@ -35,10 +35,10 @@ using Work = std::function<int()>;
 struct Stream;
 struct Graph {
   std::vector<Work> work;
-  std::map<Stream *, size_t> joined = {}; // of streams that take part: how much of them the first one has waited for
+  std::map<Stream *, size_t> joined = {}; // by stream: how much of it the first one awaited
 };
-/// Does what a stream is given on a thread of its own, from the first message between two ranks on: these wait for each
-/// other while the host goes on.
+/// Runs a stream's work on a thread of its own, from its first message between two ranks on: these messages wait for
+/// each other while the host continues.
 class Worker {
 public:
   Worker() : thread([this] { work(); }) {}
@@ -56,7 +56,7 @@ public:
     changed.notify_all();
     return ++given;
   }
-  /// The code of what was given until then; notReady.
+  /// The code of the work up to a ticket; notReady if it is not done.
   int codeOf(size_t ticket) {
     std::lock_guard lock(mutex);
     return failed != success ? failed : done >= ticket ? success : notReady;
@@ -102,10 +102,10 @@ private:
   std::thread thread;
 };
 struct Stream {
-  bool stuck = false; // what it was given last never ends
+  bool stuck = false; // the last work never ends
   std::shared_ptr<Worker> worker = {};
   Graph *capture = nullptr;
-  size_t count = 0; // of what it was given
+  size_t count = 0; // of work items
 };
 struct Event {
   std::chrono::steady_clock::time_point time = {};
@@ -115,7 +115,7 @@ struct Event {
   size_t count = 0;
   std::shared_ptr<Worker> worker = {}; // of the stream, if it has one
   size_t ticket = 0;
-  std::shared_ptr<std::chrono::steady_clock::time_point> later = {}; // when the worker came to it
+  std::shared_ptr<std::chrono::steady_clock::time_point> later = {}; // when the worker reached it
 };
 
 std::map<uintptr_t, size_t> allocations;
@@ -134,7 +134,7 @@ bool isWithin(uintptr_t address, size_t bytes) {
   return address - it->first <= it->second && bytes <= it->second - (address - it->first);
 }
 
-/// Does it now, or when the graph that is recorded runs.
+/// Does the work now, or when the recorded graph runs.
 int enqueue(Stream *stream, Work work) {
   ++stream->count;
   if (stream->stuck)
@@ -246,7 +246,7 @@ API cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
   if (text && used + bytes > std::strtoull(text, nullptr, 10))
     return outOfMemory;
   void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(memory, 0xA5, bytes); // nobody may count on zeros
+  std::memset(memory, 0xA5, bytes); // no code may rely on zeros
   allocations[(uintptr_t)memory] = bytes;
   *address = (unsigned long long)(uintptr_t)memory;
   record("allocate %zu", bytes);
@@ -272,7 +272,7 @@ API cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, 
   if (!isWithin(to, bytes))
     return invalidValue;
   if (stream->capture)
-    return captureInvalid; // (a real one may record it; the values of this moment are wanted, though)
+    return captureInvalid; // a real driver may record it; the test needs the current values
   record("upload %zu", bytes);
   std::memcpy((void *)(uintptr_t)to, from, bytes);
   return success;
@@ -388,7 +388,7 @@ API cuEventQuery(Event *event) {
 API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
   if (!event->stream)
     return invalidValue;
-  if (event->worker && !stream->worker) // (as long as the other stream waits, its host asks it for nothing that counts)
+  if (event->worker && !stream->worker) // while the other stream waits, its host requests nothing that matters
     return stream->capture ? captureIsolation : event->worker->wait(event->ticket);
   if (stream->worker) {
     if (event->worker && event->worker != stream->worker)
@@ -396,7 +396,7 @@ API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
     return event->capture ? captureIsolation : success;
   }
   stream->stuck = stream->stuck || event->stream->stuck;
-  if (event->capture && !stream->capture) { // from now on it takes part
+  if (event->capture && !stream->capture) { // it takes part from now on
     stream->capture = event->capture;
     stream->capture->joined[stream] = stream->count;
   }
@@ -509,23 +509,23 @@ API cuGraphExecDestroy(Graph *graph) {
   delete graph;
   return success;
 }
-// A library's work on the stream never ends (unless it is aborted).
+// A library's work on the stream never ends, unless it is aborted.
 extern "C" __attribute__((visibility("default"))) void fakeStick(void *stream) {
   ((Stream *)stream)->stuck = true;
   stuckInGraph = true;
 }
-// A message between two ranks: from now on the stream goes on beside the host.
+// A message between two ranks: from now on the stream runs beside the host.
 extern "C" __attribute__((visibility("default"))) int fakeDefer(void *stream, std::function<int()> *work) {
   auto *on = (Stream *)stream;
   if (!on->capture && !on->worker)
     on->worker = std::make_shared<Worker>();
   return enqueue(on, *work);
 }
-// What the libraries beside this one ask: do it now, or when the graph runs.
+// Requests of the other fake libraries: done now, or when the graph runs.
 extern "C" __attribute__((visibility("default"))) int fakeEnqueue(void *stream, std::function<int()> *work) {
   return enqueue((Stream *)stream, *work);
 }
-// Whether an address that a library is given lies within an allocation.
+// Whether an address that a library gets is within an allocation.
 extern "C" __attribute__((visibility("default"))) int fakeIsWithin(const void *address, size_t bytes) {
   return isWithin((uintptr_t)address, bytes);
 }

@@ -1,5 +1,4 @@
-// A cuDNN for a GPU that is not there: convolutions as they are defined, over the strides that are given, in double
-// precision.
+// A cuDNN for a fake GPU: convolutions by their definition, over the given strides, in double precision.
 #include "test/gpu/fake/DnnGraph.h"
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
@@ -56,7 +55,7 @@ bool matches(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c) {
   return true;
 }
 
-/// Calls body(index in x, in w, in y) for every product of the convolution.
+/// Calls body(index in x, in w, in y) for every multiplication of the convolution.
 template <typename Body>
 void forEach(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c, const Body &body) {
   size_t spatial = x.rank() - 2;
@@ -86,7 +85,7 @@ void forEach(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c, c
           }
 }
 
-/// The result's elements, each the sum of the products that belong to it.
+/// The result's elements, each a sum of products.
 template <typename Add>
 int compute(Handle *handle, const char *what, const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c,
             const Tensor &result, void *to, const Add &add) {

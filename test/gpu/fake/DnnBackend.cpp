@@ -1,5 +1,5 @@
-// The backend API of the cuDNN that is not there: objects with attributes, checked as they are set and finished, from
-// which graphs are made, planned and run. DIVISI_FAKE_CUDNN_VERSION makes it another version.
+// The backend API of the fake cuDNN: objects with attributes, checked when they are set and finalized, from which
+// graphs are made, planned and run. DIVISI_FAKE_CUDNN_VERSION sets its version.
 #include "test/gpu/fake/DnnObject.h"
 #include "test/gpu/fake/Log.h"
 
@@ -18,7 +18,7 @@ const Rule *ruleOf(int type, int name) {
   return nullptr;
 }
 
-/// What callers have: the library's objects keep what they are made of.
+/// What callers hold: the library's objects own the objects that they are made of.
 using Descriptor = std::shared_ptr<Object>;
 
 std::string lastError;
@@ -138,7 +138,7 @@ API int cudnnBackendExecute(DnnHandle *handle, Descriptor *plan, Descriptor *var
   return enqueueOn(
       handle->stream,
       [=] {
-        std::memset(workspace, 0xA5, bytes); // whatever else lies there is lost
+        std::memset(workspace, 0xA5, bytes); // its contents are lost
         interpret(graph, memory, numbers);
         return success;
       },

@@ -1,4 +1,4 @@
-// Which graphs a cuDNN has: what they need to make sense, and to have an engine.
+// The graphs that the fake cuDNN supports: conditions for them to be valid, and to have an engine.
 #include "test/gpu/fake/DnnGraph.h"
 
 #include <algorithm>

@@ -50,9 +50,9 @@ struct Tensor {
 
   bool operator==(const Tensor &) const = default;
   int64_t elements() const;
-  /// From the first to the last element in memory, with both.
+  /// The bytes from the first to the last element in memory, including both.
   int64_t bytes() const;
-  /// The distance of an element, given by its place among all with the last dimension first, from the first one.
+  /// The offset of an element, which is given by its row-major number.
   int64_t offset(int64_t element) const;
 };
 
@@ -70,15 +70,15 @@ struct Graph {
   int64_t workspaceBytes = 0;
 };
 
-/// What is wrong; empty if nothing is.
+/// An error text; empty if it is valid.
 std::string problemOf(const Tensor &tensor);
 std::string problemOf(const Operation &operation);
 std::string problemOf(const Graph &graph);
-/// Why the engines do not have it, though it is right; empty if they do.
+/// Why the engines do not support a valid graph; empty if they do.
 std::string obstacleOf(const Graph &graph);
 int64_t workspaceOf(const Graph &graph);
 
-/// Does all operations, in order, by their definitions. Values are rounded to their tensors' types.
+/// Computes all operations, in order, by their definitions. Values are rounded to their tensors' types.
 void interpret(const Graph &graph, const std::map<int64_t, void *> &memory, const std::map<int64_t, double> &numbers);
 
 } // namespace fake

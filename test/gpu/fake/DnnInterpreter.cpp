@@ -20,7 +20,7 @@ double rounded(int type, double value) {
   return number(kindOf(type), &space, 0);
 }
 
-/// Where an element of `to` comes from in a tensor whose dimensions are the same or 1.
+/// The element of `from`, whose dimensions are those of `to` or 1, that belongs to an element of `to`.
 int64_t sourceOf(int64_t element, const Tensor &to, const Tensor &from) {
   int64_t at = 0, step = 1;
   for (size_t d = to.dims.size(); d-- > 0; element /= to.dims[d]) {
@@ -95,7 +95,7 @@ Values reduce(const Operation &o, const Values &x) {
   return result;
 }
 
-/// The same memory, looked at in another way.
+/// Another view of the same memory.
 Values reshape(const Operation &o, const Values &x) {
   Values memory((size_t)(o.inputs[0].offset((int64_t)x.size() - 1) + 1)), result(x.size());
   for (int64_t i = 0; i < (int64_t)x.size(); ++i)
@@ -113,7 +113,7 @@ void fake::interpret(const Graph &graph, const std::map<int64_t, void *> &memory
     auto [it, fresh] = values.try_emplace(t.id);
     if (fresh && t.byValue)
       it->second = {numbers.at(t.id)};
-    else if (fresh) // (a virtual one was written before)
+    else if (fresh) // a virtual tensor was written before
       for (int64_t i = 0; i < t.elements(); ++i)
         it->second.push_back(number(kindOf(t.type), memory.at(t.id), t.offset(i)));
     return &it->second;

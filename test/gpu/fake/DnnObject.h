@@ -5,7 +5,7 @@
 
 namespace fake {
 
-/// What an attribute is: its name and type, how many values it has, and which objects, if it has objects.
+/// An attribute: its name and type, its number of values, and which objects if its values are objects.
 struct Rule {
   int name, type;
   int64_t least, most; // least 0: it may be left out
@@ -22,7 +22,7 @@ enum AttributeType { // cudnnBackendAttributeType_t
   ObjectTypeType = 15,
   ReductionType = 18,
 };
-/// By the types of the objects that there are: their attributes.
+/// The attributes of each type of object.
 const std::map<int, std::vector<Rule>> &rules();
 
 /// An object of the backend API.
@@ -31,7 +31,7 @@ struct Object {
   bool finished = false;
   std::map<int, std::vector<char>> values = {};
   std::map<int, std::vector<std::shared_ptr<const Object>>> objects = {};
-  // What they are when they are finished:
+  // Set when they are finalized:
   Tensor tensor = {};
   Operation operation = {};
   Graph graph = {}; // of a heuristic, a configuration and a plan, too
@@ -52,7 +52,7 @@ struct Object {
     return it == objects.end() ? nullptr : it->second[0].get();
   }
 };
-/// Makes what the attributes of an object say, all of which are there; what is wrong, or nothing.
+/// Builds an object from its attributes, which are complete. Returns an error text, or "".
 std::string build(Object &object);
 
 } // namespace fake

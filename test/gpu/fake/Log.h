@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-/// A line of the file that DIVISI_FAKE_GPU_LOG names; among several ranks, with .RANK behind.
+/// Writes a line to the file that DIVISI_FAKE_GPU_LOG names; with several ranks, .RANK is appended.
 __attribute__((format(printf, 1, 2))) inline void record(const char *format, ...) {
   static FILE *file = [] {
     const char *path = std::getenv("DIVISI_FAKE_GPU_LOG"), *rank = std::getenv("RANK");
@@ -24,14 +24,15 @@ __attribute__((format(printf, 1, 2))) inline void record(const char *format, ...
   funlockfile(file);
 }
 
-/// For libraries beside the driver: does it now, or when the graph that is recorded runs. `none` if there is no driver.
+/// For the other fake libraries: does the work now, or when the recorded graph runs. Returns `none` if there is no
+/// driver.
 inline int enqueueOn(void *stream, std::function<int()> work, int none, const char *how = "fakeEnqueue") {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, how) : nullptr;
   return function ? function(stream, &work) : none;
 }
 
-/// For libraries beside the driver: whether all of it lies in memory that the driver gave.
+/// For the other fake libraries: whether the whole range is in memory that the driver allocated.
 inline bool isOnDevice(const void *address, size_t bytes) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   auto *function = driver ? (int (*)(const void *, size_t))dlsym(driver, "fakeIsWithin") : nullptr;

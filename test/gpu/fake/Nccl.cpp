@@ -1,6 +1,6 @@
-// An NCCL for GPUs that are not there: ranks are processes of one host, and messages are files. It checks that all
-// members of a communicator ask for the same, in the same order, and that sends and receives meet; a send ends when its
-// message is taken. Sums are added in the order of the ranks, in double precision.
+// An NCCL for fake GPUs: ranks are processes of one host, and messages are files. It checks that all members of a
+// communicator request the same operations in the same order, and that sends and receives match; a send ends when its
+// message is received. Sums are computed in the order of the ranks, in double precision.
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
@@ -46,7 +46,7 @@ struct Op {
 };
 
 std::atomic<bool> hung = false;   // something never ends
-std::atomic<bool> failed = false; // an error that shows when somebody asks
+std::atomic<bool> failed = false; // an error that is reported by the next query
 
 std::string fileOf(const Comm &comm, int from, int to, uint64_t number) {
   return comm.path + "." + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number);
@@ -65,7 +65,7 @@ template <typename Done> bool waitUntil(const Done &done) {
   return true;
 }
 
-/// What both sides must agree on.
+/// The properties on which both sides must agree.
 std::string describe(const Op &op) {
   return std::string(names[op.kind]) + " type " + std::to_string(op.type) + " x " + std::to_string(op.count) +
          (op.kind == AllReduce || op.kind == ReduceScatter ? " reduction " + std::to_string(op.reduction) : "");
@@ -161,8 +161,8 @@ int finish(const Op &op) {
   return success;
 }
 
-/// DIVISI_FAKE_NCCL_BREAK=COUNT:hangs|error|fails: so many groups end, and the next one does not; `error`: and that is
-/// an error of NCCL's own; `fails`: it cannot be started at all. The code of the call.
+/// DIVISI_FAKE_NCCL_BREAK=COUNT:hangs|error|fails: COUNT groups succeed, and the next one does not end; with `error`
+/// NCCL then reports an error; with `fails` it cannot be started at all. Returns the code of the call.
 std::optional<int> breaks(const Op &op) {
   static const std::string text = std::getenv("DIVISI_FAKE_NCCL_BREAK") ? std::getenv("DIVISI_FAKE_NCCL_BREAK") : "";
   static std::atomic<int> left = std::atoi(text.c_str());
@@ -170,7 +170,7 @@ std::optional<int> breaks(const Op &op) {
     return std::nullopt;
   record("nccl breaks");
   if (text.ends_with(":fails")) {
-    std::this_thread::sleep_for(std::chrono::seconds(1)); // by then the others wait in theirs
+    std::this_thread::sleep_for(std::chrono::seconds(1)); // until then the others wait in their calls
     return unhandledError;
   }
   hung = true;
@@ -180,7 +180,7 @@ std::optional<int> breaks(const Op &op) {
   return success;
 }
 
-/// All of it at once: whoever receives may be who sends.
+/// Runs all operations at once, because a receiver may also be the sender.
 int run(const std::vector<Op> &ops) {
   if (std::optional<int> code = ops[0].stream ? breaks(ops[0]) : std::nullopt)
     return *code;

@@ -1,5 +1,5 @@
-// A tool in the place of Nsight Systems: a library for NVTX_INJECTION64_PATH that records ranges. Like real ones it
-// asks for every function that a program may call, and refuses programs that lack some.
+// A tool that stands in for Nsight Systems: a library for NVTX_INJECTION64_PATH that logs ranges. Like real tools it
+// requests every function that a program may call, and refuses programs that lack some.
 #include "test/gpu/fake/Log.h"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Steps whose kernels only move data: a loss of each element alone, 64 million of them, and the update.
+// Steps whose kernels only move data: an elementwise loss of 64 million elements, and the update.
 // RUN: divisi compile %s --target cuda --emit exec | FileCheck %s
 // CHECK: exec.kernel{{.*}} tensor<16384x4096xf32>
 // CHECK: graph.reduce_sum

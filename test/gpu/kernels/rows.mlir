@@ -1,4 +1,4 @@
-// Kernels with a row at a time: softmax and layer norm of 65,536 rows of 1,024 numbers, and their gradients.
+// Kernels over rows: softmax and layer norm of 65,536 rows of 1,024 numbers, and their gradients.
 // RUN: divisi compile %s --target cuda --emit exec | FileCheck %s
 // CHECK: exec.kernel rows 65536
 // CHECK: graph.reduce_sum

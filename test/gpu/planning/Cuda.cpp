@@ -1,5 +1,5 @@
-// As much of a driver as the real cuDNN wants to plan for a GPU that is not there: libcuda.so.1, which has no GPU and
-// does nothing. NVRTC asks for nothing more where cuInit fails.
+// As much of a driver as the real cuDNN needs for planning without a GPU: a libcuda.so.1 without devices that does
+// nothing. NVRTC needs nothing else when cuInit fails.
 #include <cstdint>
 #include <cstring>
 
@@ -7,7 +7,7 @@
 
 namespace {
 constexpr int success = 0, noDevice = 100;
-int object; // stands for whatever is asked for
+int object; // returned for every requested object
 } // namespace
 
 API cuInit(unsigned) { return noDevice; }
@@ -48,7 +48,7 @@ API cuKernelGetAttribute(int *value) {
   return success;
 }
 
-// What is looked up and not called.
+// Functions that are looked up but not called.
 #define UNUSED(name)                                                                                                   \
   API name() { return noDevice; }
 UNUSED(cuCtxGetLimit)

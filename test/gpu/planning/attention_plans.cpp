@@ -1,5 +1,5 @@
-// Plans of attention by the cuDNN that is installed, for GPUs that are not there: nothing runs. One line for each that
-// fails, then `N passed, N failed`.
+// Plans of attention by the installed cuDNN, for GPUs that are not present: nothing runs. Prints one line for each plan
+// that fails, then `N passed, N failed`.
 #include "runtime/core/Status.h"
 #include "runtime/devices/cuda/Attention.h"
 
@@ -23,7 +23,7 @@ constexpr Gpu gpus[] = {
     {100, 148, 232448, 1965000, 3996000, 132644864, "191503400960", "NVIDIA B200"},
 };
 
-/// What cuDNN asks of a device.
+/// The device properties that cuDNN requests.
 Descriptor describe(const GraphFunctions &dnn, const Gpu &gpu) {
   std::string text =
       concat(R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)",
@@ -43,7 +43,7 @@ Descriptor describe(const GraphFunctions &dnn, const Gpu &gpu) {
 
 struct Case {
   int64_t type, batch, heads, queries, keys, depth, causal;
-  const char *bias; ///< which dimensions it has besides keys; null: there is none
+  const char *bias; ///< its dimensions besides keys; null: there is none
 };
 constexpr Case cases[] = {
     {DIVISI_BF16, 2, 8, 256, 256, 64, 0, nullptr}, //
@@ -75,7 +75,7 @@ DivisiAttention paramsOf(const Case &c) {
           0};
 }
 
-/// What the runtime says is enough (Attention.h), less what is the runtime's own and less for alignment.
+/// The workspace that is enough according to the runtime (Attention.h), without the runtime's own part and alignment.
 size_t mostWorkspace(AttentionKind kind, const DivisiAttention &a) {
   auto tiled = [](int64_t length, int64_t tile) { return (length + tile - 1) / tile * tile; };
   if (kind == AttentionKind::Forward)
@@ -83,7 +83,7 @@ size_t mostWorkspace(AttentionKind kind, const DivisiAttention &a) {
   return static_cast<size_t>(512 + 2 * a.batch * a.heads * tiled(a.queries, 64) * tiled(a.keys, 128));
 }
 
-/// What is wrong with its plan; empty if nothing is.
+/// An error text for its plan; empty if it is valid.
 std::string problemOf(const GraphFunctions &dnn, AttentionKind kind, const DivisiAttention &a, const Gpu &gpu) {
   try {
     Descriptor device = describe(dnn, gpu);

@@ -1,5 +1,5 @@
-// Operations get identities from the names of their locations, in the order of the program; what has one keeps it, and of two with the same
-// the second gets one below it. A constant is named after its first user, and what has no name gets none.
+// Operations get identities from the names of their locations, in program order. An operation with an identity keeps it; of two with the same
+// one, the second gets one below it. A constant is named after its first user, and operations at unnamed locations get none.
 // RUN: divisi-opt %s --name-nodes | FileCheck %s
 // RUN: divisi-opt %s --name-nodes > %t.once && divisi-opt %t.once --name-nodes | diff - %t.once
 // CHECK-LABEL: func.func @loss
@@ -12,22 +12,22 @@
 // CHECK: graph.constant {graph.node = "/scale:0.constant.0"}
 // CHECK: graph.mul {{.*}}graph.node = "/scale:0"
 // CHECK: graph.relu %{{[0-9]+}} : tensor
-// Another function has identities of its own.
+// Another function has separate identities.
 // CHECK-LABEL: func.func @other
 // CHECK: graph.tanh {{.*}}graph.node = "/a:0"
 
-// What an operation is rewritten to gets identities below its own; what takes its place gets its own. Identities are read from a dump.
+// The operations of a rewrite get identities below that of the original; the replacement gets the original's. Identities are read from a dump.
 // RUN: divisi-opt %t.once --name-nodes --decompose --canonicalize --name-nodes | FileCheck %s --check-prefix=DERIVED
 // DERIVED: graph.reduce_max {{.*}}graph.node = "/softmax:0.0"
 // DERIVED: graph.sub {{.*}}graph.node = "/softmax:0.2"
 // DERIVED: graph.mul {{.*}}graph.node = "/softmax:0"}
 // DERIVED: graph.tanh {{.*}}graph.node = "/kept:7"
 
-// The order in which others are rewritten does not matter: identities below one depend on that one alone.
+// The order of rewrites does not matter: identities below one depend only on that one.
 // RUN: sed '/loc("\/b")/d; s/%%2 {dim/%%0 {dim/; s/%%2 = graph.add.*//' %s | divisi-opt --name-nodes --decompose --canonicalize --name-nodes \
 // RUN:   | FileCheck %s --check-prefix=DERIVED
 
-// Equal operations of two nodes are one for cse-across-nodes, which keeps the first identity, and two for cse.
+// Equal operations of two nodes are merged by cse-across-nodes, which keeps the first identity, and not by cse.
 // RUN: divisi-opt %t.once --cse-across-nodes | FileCheck %s --check-prefix=EQUAL
 // EQUAL: %[[A:.*]] = graph.matmul {{.*}}graph.node = "/a:0"
 // EQUAL-NEXT: graph.add %[[A]], %[[A]] {graph.node = "/b:1"}

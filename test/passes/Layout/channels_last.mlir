@@ -29,7 +29,7 @@ func.func @loss(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %s: tensor<4xf
 
 // -----
 
-// A global mean needs no transpose behind it: its result has lost the spatial dimensions.
+// A global mean needs no transpose after it: its result has no spatial dimensions.
 // CHECK-LABEL: func.func @loss
 // CHECK: graph.reduce_sum {{.*}} {dims = array<i64: 1, 2>} : (tensor<2x8x8x4xf32>) -> tensor<2x4xf32>
 // CHECK-NOT: graph.transpose

@@ -24,7 +24,7 @@ func.func @sizes(%a: tensor<8xf32>, %b: tensor<2x4xf32>, %c: tensor<8xf32>, %d: 
   return %0, %1, %2, %3 : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// One that is larger than a bucket goes alone, and closes it.
+// An all_reduce that is larger than a bucket is not combined, and closes the bucket.
 // SMALL-LABEL: func.func @large
 // SMALL-NEXT: dist.all_reduce sum over ["data"] %arg0 : (tensor<64xf32>)
 // SMALL-NEXT: dist.all_reduce sum over ["data"] %arg1, %arg1 :
@@ -62,7 +62,7 @@ func.func @kinds(%x: tensor<8xf32>, %h: tensor<8xf16>) -> (tensor<8xf32>, tensor
     tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>
 }
 
-// Who needs a result moves behind the bucket; what depends on the bucket does not join it.
+// Users of a result move behind the bucket; an all_reduce that depends on the bucket does not join it.
 // CHECK-LABEL: func.func @order
 // CHECK-NEXT: %[[N:.*]] = graph.neg %arg0
 // CHECK-NEXT: %[[A:.*]]:2 = dist.all_reduce sum over ["data"] %arg0, %[[N]] :
@@ -78,7 +78,7 @@ func.func @order(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes
   return %2, %4 : tensor<8xf32>, tensor<8xf32>
 }
 
-// Buckets of buckets, and a result that nobody uses.
+// Buckets of buckets, and an unused result.
 // CHECK-LABEL: func.func @again
 // CHECK: %[[R:.*]]:3 = dist.all_reduce sum over ["data"] %arg0, %arg1, %arg0 :
 // CHECK-NEXT: return %[[R]]#1, %[[R]]#2
@@ -113,7 +113,7 @@ func.func @chain(%x: tensor<8xf32>) -> tensor<8xf32> attributes {dist.partitione
   return %1 : tensor<8xf32>
 }
 
-// Two buckets that would wait for each other: the one over "model" needs the first sum, and the last sum needs it.
+// Two buckets that would depend on each other: the one over "model" depends on the first sum, and the last sum depends on it.
 // CHECK-LABEL: func.func @cycle
 // CHECK-NEXT: %[[D:.*]]:2 = dist.all_reduce sum over ["data"] %arg0, %arg0 :
 // CHECK-NEXT: %[[M:.*]]:2 = dist.all_reduce sum over ["model"] %[[D]]#0, %arg0 :
@@ -129,7 +129,7 @@ func.func @cycle(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf
   return %1, %3, %4 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// What is only computed in some steps travels with what is needed in the same.
+// Values that are computed on demand are combined only with values of the same steps.
 // CHECK-LABEL: func.func @steps
 // CHECK-DAG: %[[N:.*]]:2 = dist.all_reduce sum over ["data"] %arg2, %arg3 :
 // CHECK-DAG: %[[A:.*]] = dist.all_reduce sum over ["data"] %arg4 :
@@ -148,13 +148,13 @@ func.func @steps(%g: tensor<8xf32>, %h: tensor<8xf32>, %n: tensor<f32>, %m: tens
   %3 = dist.all_reduce sum over ["data"] %a : (tensor<f32>) -> tensor<f32>
   %4 = dist.all_reduce sum over ["data"] %h : (tensor<8xf32>) -> tensor<8xf32>
   %5 = dist.all_reduce sum over ["data"] %m : (tensor<f32>) -> tensor<f32>
-  // The loss counts in every step, even if a norm looks at it, too.
+  // The loss is computed in every step, even if a norm also depends on it.
   %6 = dist.all_reduce sum over ["data"] %l : (tensor<f32>) -> tensor<f32>
   %7 = graph.add %5, %6 : tensor<f32>
   return %0, %2, %7, %3, %4, %6 : tensor<8xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<8xf32>, tensor<f32>
 }
 
-// %2 needs what stands before %3, but is combined with what needs %3: so the last one needs %3, too, and cannot travel with it.
+// %2 depends on what precedes %3, but is combined with what depends on %3: so the last one depends on %3, too, and is not combined with it.
 // CHECK-LABEL: func.func @behind_a_bucket
 // CHECK-NEXT: %[[C:.*]] = dist.all_reduce max over ["model"] %arg1 :
 // CHECK-NEXT: %[[N:.*]] = graph.neg %[[C]]

@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-input-file --verify-diagnostics
 
-// A piece must have what its neighbour asks for: two rows, but there is one.
+// A shard must have the rows that its neighbour needs: two, but there is one.
 !x = tensor<2x3x4x8xf32, #dist.shard<_, _, "model", _>>
 !f = tensor<4x3x5x5xf32>
 !y = tensor<2x4x4x8xf32, #dist.shard<_, _, "model", _>>

@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --partition --split-input-file | FileCheck %s
 
-// Pieces of a spatial dimension: borders of the neighbours before a convolution, sums of them after its transpose.
+// Shards of a spatial dimension: borders of the neighbours before a convolution, sums of them after its transpose.
 
 // A window of 3: one row of each neighbour, zeros at the border.
 // CHECK-LABEL: func.func @forward
@@ -292,7 +292,7 @@ func.func @filter(%x: !x, %y: !y) -> !f attributes {dist.mesh = #dist.mesh<"data
 
 // -----
 
-// Windows side by side need nobody.
+// Adjacent windows that do not overlap need no halo.
 // CHECK-LABEL: func.func @forward
 // CHECK-NEXT: graph.conv %arg0, %arg1 {{.*}}pads_high = array<i64: 0, 0>, pads_low = array<i64: 0, 0>, strides = array<i64: 2, 2>}
 // CHECK-LABEL: func.func @input

@@ -5,7 +5,7 @@
 
 using divisi::pipelining::cutIntoStages;
 
-/// The slowest stage and the messages of all cuts.
+/// The time of the slowest stage, and that of the messages at all cuts.
 static std::pair<double, double> costOf(const std::vector<double> &seconds, const std::vector<double> &cutSeconds,
                                         const std::vector<int> &cuts, const std::vector<double> &devices = {}) {
   double slowest = 0, messages = 0;
@@ -47,7 +47,7 @@ TEST(StageCuts, EqualLayersMakeEqualStages) {
 }
 
 TEST(StageCuts, LargeMessagesAreAvoided) {
-  // Balanced cuts lie before layer 2, where the message is longer than a stage.
+  // Balanced cuts are before layer 2, where the message takes longer than a stage.
   EXPECT_EQ(cutIntoStages({1, 1, 1, 1}, {0, 1, 9, 1}, 2), (std::vector<int>{1}));
 }
 

@@ -3,7 +3,7 @@
 // RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse --assign-stages="stages=2 cuts=second" --split-tasks=schedule=zb-h1 \
 // RUN:   | FileCheck %s --check-prefix=ZB
 
-// On one device: a task for each microbatch, which adds to what the one before left, and one behind.
+// On one device: a task for each microbatch, which adds to the sums of the previous one, and one after all.
 // ONE-LABEL: func.func @train.0.step
 // ONE-SAME: dist.held = {kind = "sum", name = "sum [[N:[0-9]]]"}
 // ONE: %[[FIRST:.*]] = graph.compare eq
@@ -34,7 +34,7 @@
 // CHECK-SAME{LITERAL}: [["0.forward 0", "0.forward 1", "0.backward 0", "0.forward 2", "0.backward 1", "0.forward 3", "0.backward 2", "0.backward 3", "0.finish 0"],
 // CHECK-SAME{LITERAL}:  ["1.forward 0", "1.backward 0", "1.forward 1", "1.backward 1", "1.forward 2", "1.backward 2", "1.forward 3", "1.backward 3", "1.finish 0"]]
 
-// The gradient of a parameter is a task of its own: nobody before waits for it, and for the first stage nothing else is left.
+// The gradient of a parameter is a separate task: no earlier stage depends on it, and on the first stage nothing else is left.
 // ZB-NOT: func.func @train.0.backward
 // ZB-LABEL: func.func @train.0.weight
 // ZB-LABEL: func.func @train.1.backward

@@ -13,7 +13,7 @@
 // COUNT: error: axes: expected an entry for each of 4 stages
 // LISTS: error: 'func.func' op 'dist.stage_axes' must be a list of lists of axes, one for each stage
 
-// The first stage has two devices, which share the rows of a microbatch; the second has one, which has all of them.
+// The first stage has two devices, over which the rows of a microbatch are sharded; the second has one, with all rows.
 // PLANNED: dist.place "a" : tensor<3x4xf32>
 // PLANNED: func.func @train
 // PLANNED-SAME: dist.stage_axes = {{\[\["data"\], \[\]\]}}
@@ -21,7 +21,7 @@
 // PLANNED: %[[WHOLE:.*]] = dist.reshard %[[H]] {{.*}}: tensor<2x4xf32, #data-_> -> tensor<2x4xf32>
 // PLANNED: graph.matmul %[[WHOLE]], %{{.*}} {dist.stage = 1 : i64, graph.node = "second:0"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
 
-// The first stage joins the rows before it sends them, and takes its own of the gradient.
+// The first stage gathers the rows before it sends them, and slices its own rows of the gradient.
 // CHECK-LABEL: func.func @train.0.forward
 // CHECK-SAME: tensor<4x1x3xf32> {dist.global = tensor<4x2x3xf32, #dist.shard<_, "data", _>>
 // CHECK: %[[H:.*]] = graph.tanh {{.*}} : tensor<1x4xf32>

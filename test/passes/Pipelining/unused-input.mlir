@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-microbatches=count=2 --canonicalize --cse --split-tasks | FileCheck %s
 
-// What no task reads is an input of the program nevertheless, once: users give the same files whatever the plan.
+// An input that no task reads is still an input of the program, once: users pass the same files for every plan.
 // CHECK: graph.input = "y"
 // CHECK-NOT: graph.input = "y"
 func.func @train(%a: tensor<3xf32> {graph.state = {name = "a", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"},

@@ -6,7 +6,7 @@
 
 namespace divisi::test {
 
-/// The value; or nothing, and what is wrong.
+/// The value; null, with the error's text in `error`, if there is none.
 template <typename T> std::optional<T> unwrap(llvm::Expected<T> value, std::string &error) {
   error.clear();
   if (value)

@@ -1,5 +1,5 @@
 // Channels of a group that do not divide (8 over 3): padding the weight would end before the convolution, whose input has all
-// groups' channels in one dimension, and would be asked for again and again. Such weights stay as they are, and planning ends.
+// groups' channels in one dimension, and would be requested again without end. Such weights stay replicated, and planning ends.
 // RUN: divisi compile %s --emit=plan --mesh model=3 | FileCheck %s
 // CHECK: dist.place "w" : tensor<64x8x3x3xf32>
 func.func @loss(%w: tensor<64x8x3x3xf32> {graph.parameter = "w"}, %x: tensor<2x32x6x6xf32> {graph.input = "x"})

@@ -1,5 +1,5 @@
-// A size that does not divide may be that of intermediate results alone: the halves of a projection (7 columns of 14), which no
-// state or input depends on. The plan names a result; the file gives the same program again, with both meshes' splits.
+// A size that does not divide may occur in intermediate results only: the halves of a projection (7 columns of 14), on which no
+// state or input depends. The plan names a result; the file gives the same program again, with both meshes' shardings.
 // RUN: rm -rf %t && mkdir %t
 // RUN: divisi compile %s --emit=plan --mesh data=2,model=2 -o %t/plan
 // RUN: FileCheck %s < %t/plan
@@ -8,7 +8,7 @@
 // RUN: divisi compile %s --emit=plan --plan %t/plan | diff - %t/plan
 // CHECK: dist.pad_result @evaluate "halves:0" result 0 dim 0 parts 2
 
-// A result that is not there is refused by name.
+// A result that does not exist is refused by name.
 // RUN: sed 's/dist.pad_result @evaluate "halves:0"/dist.pad_result @evaluate "halves:9"/' %t/plan > %t/absent
 // RUN: not divisi compile %s --emit=planned --plan %t/absent 2>&1 | FileCheck %s --check-prefix=ABSENT
 // ABSENT: error: {{.*}}absent:{{[0-9:]+}} there is no operation 'halves:9' in @evaluate; of that node there is 'halves:0'

@@ -1,8 +1,8 @@
 // RUN: divisi-opt %s --split-input-file --plan=mesh=data=4 | FileCheck %s --check-prefix=DATA
 // RUN: divisi-opt %s --split-input-file --plan=mesh=model=2 | FileCheck %s --check-prefix=MODEL
 
-// A batch of 63 in 4 pieces: the program itself pads what it reads, and cuts what it returns. Contractions over the
-// batch see nothing of it: zeros in all operands of a product (what is computed from zeros may be infinite), zeros in a
+// A batch of 63 in 4 shards: the program itself pads its inputs, and slices its results. Contractions over the
+// batch do not read the padding: zeros in all operands of a contraction (values computed from zeros may be infinite), zeros in a
 // sum, the largest number of its type in a minimum.
 // DATA-LABEL: func.func @train
 // DATA-SAME: %arg1: tensor<63x7xf32> {graph.input = "x"}
@@ -31,7 +31,7 @@
 
 // DATA-LABEL: func.func @evaluate
 // DATA: %[[Y:.*]] = graph.matmul {{.*}} -> tensor<64x8xf32, #data-_>
-// What needs the whole batch gets 63 rows, and its result is padded again.
+// An operation that must be whole gets 63 rows, and its result is padded again.
 // DATA: %[[W:.*]] = dist.reshard %[[Y]] : tensor<64x8xf32, #data-_> -> tensor<64x8xf32>
 // DATA: %[[C:.*]] = graph.slice %[[W]] {starts = array<i64: 0, 0>, steps = array<i64: 1, 1>} {{.*}} -> tensor<63x8xf32>
 // DATA: %[[CUM:.*]] = graph.cumsum %[[C]] {dim = 0 : i64} : (tensor<63x8xf32>) -> tensor<63x8xf32>
@@ -63,7 +63,7 @@ func.func @evaluate(%w: tensor<8x7xf32> {graph.state = {name = "w", role = "para
 
 // -----
 
-// 53 hidden columns in 2 pieces: the weights themselves are larger, with zeros at the end, which stay zeros.
+// 53 hidden columns in 2 shards: the weights themselves are larger, with zeros at the end, which stay zeros.
 // MODEL-LABEL: func.func @train
 // MODEL-LABEL: func.func @evaluate
 // MODEL-LABEL: func.func @train
@@ -72,12 +72,12 @@ func.func @evaluate(%w: tensor<8x7xf32> {graph.state = {name = "w", role = "para
 // MODEL-SAME: %arg2: tensor<12x7xf32>
 // MODEL: %[[H:.*]] = graph.matmul %arg2, %arg0 {{.*}} -> tensor<12x54xf32, #_-model>
 // MODEL-NEXT: %[[E:.*]] = graph.exp %[[H]] : tensor<12x54xf32, #_-model>
-// The zeros of the second weight do not suffice for a product: ones, here, but they may be infinite.
+// The zeros of the second weight are not enough for a contraction: ones, here, but they may be infinite.
 // MODEL: %[[P:.*]] = graph.select %{{.*}}, %[[E]], %{{.*}} -> tensor<12x54xf32, #_-model>
 // MODEL-NEXT: graph.matmul %[[P]], %arg1 {{.*}} -> tensor<12x5xf32, #_-_-sum-model>
 // MODEL: %[[S:.*]] = graph.select %{{.*}}, %[[E]], %{{.*}} -> tensor<12x54xf32, #_-model>
 // MODEL-NEXT: graph.reduce_sum %[[S]] {{.*}} -> tensor<f32, #sum-model>
-// The gradient of exp is not zero at the end, so that the new weight is masked; that of the second is.
+// The gradient of exp is not zero in the padding, so that the new weight is masked; that of the second is zero.
 // MODEL: %[[G:.*]] = graph.matmul %[[E]], %arg2 {transpose_lhs} {{.*}} -> tensor<54x7xf32, #model-_>
 // MODEL: %[[NEW:.*]] = graph.sub %arg0, %[[G]]
 // MODEL: %[[Z:.*]] = graph.sub %arg1, %{{.*}} : tensor<5x54xf32, #_-model>
@@ -111,7 +111,7 @@ func.func @evaluate(%w: tensor<53x7xf32> {graph.state = {name = "w", role = "par
 
 // -----
 
-// A batch is padded at any price, as long as each piece may have a row.
+// A batch is padded by any amount, as long as each shard may have a row.
 // DATA-LABEL: func.func @evaluate
 // DATA-LABEL: func.func @evaluate
 // DATA-SAME: %arg1: tensor<5x8xf32> {graph.input = "x"}
@@ -139,7 +139,7 @@ func.func @evaluate(%w: tensor<8x8xf32> {graph.state = {name = "w", role = "para
 
 // -----
 
-// A weight does not grow by more than a quarter: three columns stay three.
+// A weight is not padded by more than a quarter: three columns stay three.
 // MODEL-LABEL: func.func @evaluate
 // MODEL-LABEL: func.func @evaluate
 // MODEL-LABEL: func.func @evaluate

@@ -4,12 +4,12 @@
 // RUN: divisi-opt %s --plan="mesh=data=2,model=2 pins=x=_,_" | FileCheck %s --check-prefix=BATCH
 // RUN: divisi-opt %s --plan="mesh=data=2,model=2 pins=;w=model,_;" | FileCheck %s --check-prefix=SPACES
 
-// The first weight split by what it contracts: its product is a pending sum, and the second follows.
+// The first weight sharded along its contracted dimension: its matmul is a pending sum, and the second follows.
 // ROWS-LABEL: func.func @evaluate
 // ROWS-SAME: %arg0: tensor<16x8xf32, #_-model>
 // ROWS: graph.matmul %{{.*}}, %arg0 {{.*}} -> tensor<4x16xf32, #data-_-sum-model>
 
-// A pinned weight stays whole, whatever the strategy would do.
+// A pinned weight stays replicated, whatever the strategy would choose.
 // WHOLE-LABEL: func.func @evaluate
 // WHOLE-SAME: %arg0: tensor<16x8xf32> {{.*}} %arg1: tensor<8x16xf32> {{.*}} %arg2: tensor<4x8xf32, #data-_>
 // WHOLE-NOT: "model">
@@ -18,7 +18,7 @@
 // BOTH-LABEL: func.func @evaluate
 // BOTH-SAME: %arg0: tensor<16x8xf32, #data$model-_>
 
-// A pinned input is not split with the batch.
+// A pinned input is not sharded with the batch.
 // BATCH-LABEL: func.func @evaluate
 // BATCH-SAME: %arg2: tensor<4x8xf32> {graph.input = "x"}
 

@@ -1,4 +1,4 @@
-// Plans that do not fit: one error at the decision that cannot hold.
+// Plans that are not possible: one error at the decision.
 // RUN: rm -rf %t && mkdir %t
 // RUN: divisi compile %s --emit=plan --mesh data=2,model=2 -o %t/plan
 // RUN: sed '/pad\|place\|split/d' %t/plan > %t/bare
@@ -51,7 +51,7 @@
 // RUN: sed -e '1a dist.place "w" : tensor<8x6xf32>' -e '1a dist.place "w" : tensor<8x6xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PLACED
 // PLACED: edited:3:1: error: 'w' has a place already
 
-// Made for something else: another model (here by its operands alone, by an attribute, by a type), another target, another version of the
+// Made for something else: another model (different operands, attributes or types), another target, another version of the
 // format, and the format before versions.
 // RUN: sed 's/sha256:[0-9a-f]*/sha256:0/' %t/plan > %t/edited
 // RUN: not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=HASH
@@ -60,7 +60,7 @@
 // RUN: sed '/graph.cumsum/s/dim = 1/dim = 0/' %s > %t/attribute && not divisi-opt %t/attribute --plan="file=%t/plan" 2>&1 | FileCheck %s --check-prefix=MODEL
 // RUN: sed 's/4x/2x/g' %s > %t/type && not divisi-opt %t/type --plan="file=%t/plan" 2>&1 | FileCheck %s --check-prefix=MODEL
 // MODEL: plan:1:1: error: the plan was made for another model
-// Names of nodes are no part of the model.
+// Names of nodes do not belong to the model.
 // RUN: sed 's|loc("/cumsum")|loc("/sums")|' %s > %t/renamed && divisi-opt %t/renamed --plan="file=%t/bare" > %t/opt
 // RUN: not divisi-opt %s --plan="file=%t/plan target=cuda" 2>&1 | FileCheck %s --check-prefix=TARGET
 // TARGET: plan:1:1: error: the plan was made for the target cpu, this is for cuda: make one with --target cuda --emit plan

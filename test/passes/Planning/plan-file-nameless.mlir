@@ -1,4 +1,4 @@
-// What has no name is no input or state: a plan cannot speak of it.
+// An argument without a name is no input or state, and a plan cannot refer to it.
 // RUN: divisi-opt %s --plan="mesh=data=2" | sed -n '/dist.plan/,/}/p' | sed '/place/d' > %t
 // RUN: sed '1a dist.pad "" dim 0 parts 3' %t > %t.pad
 // RUN: not divisi-opt %s --plan="file=%t.pad" 2>&1 | FileCheck %s

@@ -1,5 +1,5 @@
-// A plan that is written and read again gives the same program, also with paddings (53 columns, a batch of 15), and where
-// pins need splits of operations that do not follow from places.
+// A plan that is written and read again gives the same program, also with paddings (53 columns, a batch of 15), and if
+// pins need splits of operations that do not follow from the tensors' shardings.
 // RUN: rm -rf %t && mkdir %t
 // RUN: divisi compile %s --emit=plan --mesh data=2,model=2 -o %t/plan
 // RUN: divisi compile %s --emit=planned --mesh data=2,model=2 -o %t/planned
@@ -23,12 +23,12 @@
 // PINS: dist.place "w" : tensor<53x7xf32>
 // PINS: dist.place "v" : tensor<4x53xf32, #dist.shard<"model", _>>
 
-// ZeRO 3: the second weight lies in pieces.
+// ZeRO 3: the second weight is sharded.
 // RUN: divisi compile %s --emit=plan --mesh data=2 --zero 3 -o %t/zero
 // RUN: divisi compile %s --emit=planned --mesh data=2 --zero 3 -o %t/planned
 // RUN: divisi compile %s --emit=planned --plan %t/zero | diff - %t/planned
 
-// Edited: without its paddings and places every decision falls away but the mesh.
+// Edited: without its paddings and shardings, only the mesh is left.
 // RUN: grep -v "pad\|place\|split" %t/plan > %t/none
 // RUN: divisi-opt %s --plan="file=%t/none" | FileCheck %s --check-prefix=NONE
 // NONE-LABEL: func.func @evaluate
@@ -36,14 +36,14 @@
 // NONE-NOT: dist.shard
 // NONE: graph.matmul %arg2, %arg0 {graph.node = "/fc1/Gemm:0", transpose_rhs} : (tensor<15x7xf32>, tensor<53x7xf32>) -> tensor<15x53xf32>
 
-// Another place: what does not have one follows.
+// Another sharding: tensors without one follow.
 // RUN: sed -e '/pad\|place\|split/d' -e '1a dist.place "v" : tensor<4x53xf32, #dist.shard<"data", _>>' %t/plan > %t/rows
 // RUN: divisi-opt %s --plan="file=%t/rows" | FileCheck %s --check-prefix=ROWS
 // ROWS-LABEL: func.func @evaluate
 // ROWS-SAME: %arg1: tensor<4x53xf32, #data-_>
 // ROWS: graph.matmul %{{.*}}, %arg1 {{.*}} -> tensor<15x4xf32, #_-data>
 
-// One operation split, its neighbours not.
+// One operation is sharded, its neighbours are not.
 // RUN: sed -e '/pad\|place\|split/d' -e '1a dist.split @evaluate "/fc2/Gemm:0" {n = ["model", "data"]}' %t/plan > %t/one
 // RUN: divisi-opt %s --plan="file=%t/one" | FileCheck %s --check-prefix=ONE
 // ONE-LABEL: func.func @train

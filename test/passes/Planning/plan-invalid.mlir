@@ -1,4 +1,4 @@
-// Pins and meshes that cannot hold: one line that says why.
+// Pins and meshes that are not possible: one line with the reason.
 // RUN: not divisi-opt %s --plan="mesh=model=2 pins=nothing=_,model" 2>&1 | FileCheck %s --check-prefix=NAME
 // NAME: error: pin 'nothing': there is no input, parameter or other state of this name
 // RUN: not divisi-opt %s --plan="mesh=model=2 pins=w=model" 2>&1 | FileCheck %s --check-prefix=RANK

@@ -2,12 +2,12 @@
 // RUN: divisi-opt %s --plan=mesh=data=2 --split-input-file | FileCheck %s --check-prefix=DATA
 // RUN: divisi-opt %s --plan=mesh=pipeline=2 --split-input-file | FileCheck %s --check-prefix=NONE
 
-// An axis that no strategy uses splits nothing.
+// An axis that no strategy uses shards nothing.
 // NONE-NOT: dist.shard
 // NONE: dist.mesh = #dist.mesh<"pipeline" = 2>
 // NONE-NOT: dist.reshard
 
-// The batch is split, the weight by columns; gradients are summed over the batch; the loss is whole.
+// The batch is sharded, the weight by columns; gradients are summed over the batch; the loss is replicated.
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: (%arg0: tensor<16x8xf32, #model-_> {graph.state = {name = "w"
 // CHECK-SAME: %arg1: tensor<4x8xf32, #data-_> {graph.input = "x"}, %arg2: tensor<f32> {graph.scalar = "lr"})
@@ -45,7 +45,7 @@ func.func @evaluate(%w: tensor<16x8xf32> {graph.state = {name = "w", role = "par
 
 // -----
 
-// Rows of a table, and an input that is no batch.
+// Rows of a table, and an input without a batch.
 // CHECK-LABEL: func.func @evaluate
 // CHECK-SAME: %arg0: tensor<32x8xf32, #model-_>
 // CHECK-SAME: %arg1: tensor<4x6xi64, #data-_> {graph.input = "tokens"}
@@ -66,7 +66,7 @@ func.func @evaluate(%t: tensor<32x8xf32> {graph.state = {name = "table", role = 
 
 // -----
 
-// Groups of channels are split before the channels of a group are.
+// Groups of channels are sharded before the channels of a group are.
 // CHECK-LABEL: func.func @evaluate
 // CHECK-SAME: %arg0: tensor<8x2x3x3xf32, #model-_-_-_>
 // CHECK: graph.conv {{.*}} -> tensor<4x8x6x6xf32, #data-model-_-_>
@@ -80,7 +80,7 @@ func.func @evaluate(%f: tensor<8x2x3x3xf32> {graph.state = {name = "filter", rol
 
 // -----
 
-// A softmax of split classes is computed from the maxima and sums of the pieces.
+// A softmax over sharded classes is computed from the maxima and sums of the shards.
 // CHECK-LABEL: func.func @evaluate
 // CHECK: %[[M:.*]] = graph.reduce_max {{.*}} -> tensor<4xf32, #data-max-model>
 // CHECK: dist.reshard %[[M]] : tensor<4xf32, #data-max-model> -> tensor<4xf32, #data>
@@ -100,7 +100,7 @@ func.func @evaluate(%w: tensor<16x8xf32> {graph.state = {name = "w", role = "par
 
 // -----
 
-// Sums wait: two products of one activation are added first and communicated once.
+// Sums stay pending: two matmuls of one activation are added first and communicated once.
 // CHECK-LABEL: func.func @evaluate
 // CHECK: %[[A:.*]] = graph.matmul {{.*}} -> tensor<4x8xf32, #data-_-sum-model>
 // CHECK: %[[B:.*]] = graph.matmul {{.*}} -> tensor<4x8xf32, #data-_-sum-model>

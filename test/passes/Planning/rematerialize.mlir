@@ -1,4 +1,4 @@
-// A chain of three layers, each with a wide middle: its values are computed again in the backward part, from the narrow
+// A chain of three layers, each with a wide middle: its values are recomputed in the backward pass, from the narrow
 // ones between the layers.
 // RUN: rm -rf %t && mkdir %t
 // RUN: divisi compile %s --emit train | divisi-opt --name-nodes --decompose --canonicalize --cse --rematerialize=count=8 > %t/dump
@@ -11,7 +11,7 @@
 // RUN: divisi-opt %s --make-evaluate --make-train --decompose --canonicalize --cse --rematerialize=count=8 \
 // RUN:   --canonicalize --cse | FileCheck %s
 // CHECK-LABEL: func.func @train
-// The forward part: layers a, b and c.
+// The forward pass: layers a, b and c.
 // CHECK: %[[A1:.*]] = graph.matmul %{{.*}} -> tensor<8x512xf32>
 // CHECK-NEXT: %[[A2:.*]] = graph.tanh %[[A1]]
 // CHECK-NEXT: %[[A3:.*]] = graph.matmul %[[A2]], %{{.*}} -> tensor<8x16xf32>
@@ -20,10 +20,10 @@
 // CHECK-NEXT: %[[B3:.*]] = graph.matmul %[[B2]]
 // CHECK-NEXT: %[[C1:.*]] = graph.matmul %[[B3]]
 // CHECK-NEXT: %[[C2:.*]] = graph.tanh %[[C1]]
-// What the loss is next to is kept.
+// The segment before the loss is kept.
 // CHECK-NOT: barrier
 // CHECK: graph.matmul {{.*}}%[[C2]]
-// Layer b again, from what layer a passed on; then layer a, from the input.
+// Layer b is recomputed from layer a's result, then layer a from the input.
 // CHECK: %[[KEPT:.*]] = graph.reshape %[[A3]] {barrier{{.*}}} : (tensor<8x16xf32>) -> tensor<8x16xf32>
 // CHECK-NOT: %[[B2]]
 // CHECK: %[[AGAIN:.*]] = graph.matmul %[[KEPT]]
@@ -35,7 +35,7 @@
 // CHECK-NOT: barrier
 // CHECK: return
 
-// Plans name the parts, and are followed.
+// Plans name the segments, and plan files are followed.
 // RUN: divisi compile %s --mesh data=2 --remat 1 --emit plan -o %t/plan
 // RUN: FileCheck %s --check-prefix=PLAN < %t/plan
 // PLAN: dist.remat "[[PART:a1|b1]]" to "{{a3|b3}}"
@@ -50,7 +50,7 @@
 // RUN: not divisi compile %s --plan %t/edited --emit planned 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: error: {{.*}}edited:2:3: 'b1' comes before 'b3'
 
-// Stages compute their own parts again: of the first one all, from what it has received.
+// Stages recompute their own segments: the first stage all of them, from what it has received.
 // RUN: divisi compile %s --mesh stage=3 --microbatches 2 --cut b1 --cut c1 --remat all --emit dist | FileCheck %s --check-prefix=STAGES
 // STAGES-LABEL: func.func @train.0.forward
 // STAGES-NOT: barrier
@@ -71,25 +71,25 @@
 // STALE: error: --remat is not for --schedule pipedream
 // RUN: not divisi compile %s --devices 2 --strategy hybrid --remat 3 --emit dist 2>&1 | FileCheck %s --check-prefix=HYBRID
 // HYBRID: error: a search for pipelines computes nothing again, or all parts
-// A plan of stages has no parts by name.
+// A plan of stages has no segments by name.
 // RUN: sed 's/ {$/ {\n dist.remat "a1" to "a3"/' %t/plan > %t/edited
 // RUN: not divisi compile %s --plan %t/edited --emit dist 2>&1 | FileCheck %s --check-prefix=STAGED
 // STAGED: stages compute parts of their own again: 'pipeline' says how many
 // RUN: not divisi compile %s --mesh stage=2 --cluster 2xh100 --emit dist 2>&1 | FileCheck %s --check-prefix=SEARCHED
 // SEARCHED: error: --mesh with an axis stage is not searched
 
-// What plan says of microbatches with parts computed again is of the module with these.
+// The figures of plan for microbatches with recomputed segments are those of the module with these.
 // RUN: divisi compile %s --mesh data=2 --microbatches 2 --remat 1 --target cuda --emit plan -o %t/plan
 // RUN: divisi plan %s --plan %t/plan --cluster 2xh100 | FileCheck %s --check-prefix=PRICED
 // PRICED: stage=1,data=2 1f1b microbatches=2
 
-// One device of a cluster, too, has as many as its memory asks for.
+// One device of a cluster, too, recomputes as many as its memory requires.
 // RUN: echo '[cluster]' > %t/small.toml && echo 'name = "small"' >> %t/small.toml && echo '[device]' >> %t/small.toml
 // RUN: echo 'preset = "h100"' >> %t/small.toml && echo 'memory = "1MB"' >> %t/small.toml
 // RUN: divisi compile %s --cluster %t/small.toml --emit exec -o %t/exec 2>&1 | FileCheck %s --check-prefix=ONE
 // ONE: note: plan: one device
 
-// What they are is explained.
+// The segments are explained.
 // RUN: divisi explain %s --cluster h100 --remat 1 | FileCheck %s --check-prefix=EXPLAIN
 // EXPLAIN: Recomputed in the backward pass (rematerialization, activation checkpointing)
 // EXPLAIN-NEXT: {{a1 to a3|b1 to b3}}

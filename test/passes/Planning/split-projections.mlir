@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --split-projections --canonicalize --split-input-file | FileCheck %s
 
-// Query, key and value: each from its part of the parameters, which the model sees as one.
+// Query, key and value: each from its slice of the parameters, which are one parameter in the model.
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %arg0: tensor<3x8x16xf32> {graph.model_shape = array<i64: 24, 16>, graph.parameter = "w"}
 // CHECK-SAME: %arg1: tensor<3x8xf32> {graph.model_shape = array<i64: 24>, graph.parameter = "b"}
@@ -32,7 +32,7 @@ func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32
 
 // -----
 
-// Not transposed: the second dimension is cut.
+// Not transposed: the second dimension is sliced.
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %arg0: tensor<16x3x8xf32> {graph.model_shape = array<i64: 16, 24>, graph.parameter = "w"}
 // CHECK: %[[A:.*]] = graph.slice %arg0 {starts = array<i64: 0, 1, 0>, {{.*}} -> tensor<16x1x8xf32>
@@ -90,7 +90,7 @@ func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32
 
 // -----
 
-// Another user needs it whole.
+// Another user needs the whole value.
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %arg0: tensor<24x16xf32> {graph.parameter = "w"}, %arg1: tensor<24xf32> {graph.parameter = "b"}
 func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32> {graph.parameter = "b"},
@@ -113,7 +113,7 @@ func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32
 
 // -----
 
-// A softmax over all of it between.
+// A softmax over the whole dimension in between.
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %arg0: tensor<24x16xf32> {graph.parameter = "w"}, %arg1: tensor<24xf32> {graph.parameter = "b"}
 func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32> {graph.parameter = "b"},
@@ -135,7 +135,7 @@ func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32
 
 // -----
 
-// What is computed element by element does not matter.
+// Elementwise operations in between are allowed.
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %arg0: tensor<3x8x16xf32> {graph.model_shape
 // CHECK: graph.sigmoid {{.*}} : tensor<4x8xf32>
@@ -158,7 +158,7 @@ func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32
 
 // -----
 
-// A parameter that is used elsewhere, too: there the model's shape.
+// A parameter that has other uses, too: they use the model's shape.
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %arg0: tensor<3x8x16xf32> {graph.model_shape = array<i64: 24, 16>, graph.parameter = "w"}
 // CHECK: %[[V:.*]] = graph.reshape %arg0 : (tensor<3x8x16xf32>) -> tensor<24x16xf32>

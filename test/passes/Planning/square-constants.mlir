@@ -1,4 +1,4 @@
-// Constants that many use (of gelu, of momentum and weight decay) are no reason to split these alike, either: every weight
+// Constants with many users (of gelu, of momentum and weight decay) do not give these users equal shardings, either: every weight
 // is a square of the same size.
 // RUN: divisi compile %s --emit dist --mesh model=2 | %python %S/Inputs/collectives.py | FileCheck %s
 // RUN: divisi compile %s --emit dist --mesh model=2 --momentum 0.9 --weight-decay 0.01 \

@@ -1,5 +1,5 @@
-// A transformer layer as in transformer.mlir, but all of whose weights are squares of one size, as is the table of rows: that
-// sizes are equal is no reason to split alike.
+// A transformer layer as in transformer.mlir, but with all weights square and of one size, as is the table of rows: equal
+// sizes do not lead to equal shardings.
 // RUN: divisi compile %s --emit dist --mesh model=2 | %python %S/Inputs/collectives.py | FileCheck %s
 // CHECK: evaluate all_reduce model tensors: 2 for 2, 8192 bytes
 // CHECK-NEXT: train all_reduce model scalars: 1 for 10, 40 bytes

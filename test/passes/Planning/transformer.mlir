@@ -1,4 +1,4 @@
-// What communication a transformer layer needs is known (arXiv 1909.08053): with split weights two sums forward, after
+// The communication of a transformer layer is known (arXiv 1909.08053): with sharded weights two sums forward, after
 // attention and after the perceptron, and two backward, before them. Sums of 32 x 32 numbers: 4096 bytes.
 // RUN: divisi compile %s --emit dist --mesh model=2 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=MODEL
@@ -7,7 +7,7 @@
 // MODEL-NEXT: train all_reduce model tensors: 4 for 4, 16384 bytes
 // MODEL-NOT: {{.}}
 
-// Whole heads and hidden columns, then the rows that they meet.
+// Whole heads and hidden columns, then the rows that are contracted with them.
 // RUN: divisi compile %s --emit dist --mesh model=2 | FileCheck %s --check-prefix=WEIGHTS
 // WEIGHTS-LABEL: func.func @train
 // WEIGHTS-SAME: dist.global = tensor<64x32xf32, #dist.shard<"model", _>>, graph.state = {name = "q.weight"
@@ -19,14 +19,14 @@
 // WEIGHTS-SAME: dist.global = tensor<128x32xf32, #dist.shard<"model", _>>, graph.state = {name = "fc1.weight"
 // WEIGHTS-SAME: dist.global = tensor<32x128xf32, #dist.shard<_, "model">>, graph.state = {name = "fc2.weight"
 
-// With a split batch the gradients are summed once, all together: 16896 parameters and the loss.
+// With a sharded batch the gradients are summed once, all together: 16896 parameters and the loss.
 // RUN: divisi compile %s --emit dist --mesh data=4 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=DATA
 // DATA: evaluate all_reduce data scalars: 1 for 1, 4 bytes
 // DATA-NEXT: train all_reduce data tensors: 1 for 17, 67588 bytes
 // DATA-NOT: {{.}}
 
-// With both, each communicates its half of the other's.
+// With both, each axis communicates half of the bytes.
 // RUN: divisi compile %s --emit dist --mesh data=2,model=2 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=BOTH
 // BOTH: evaluate all_reduce data scalars: 1 for 1, 4 bytes
@@ -43,7 +43,7 @@
 // BUCKETS: train all_reduce data tensors: 5 for 17, 67588 bytes
 
 // ZeRO 1 and 2 (arXiv 1910.02054): instead of the sum of a gradient a reduce_scatter, and an all_gather of the
-// parameter. Norms of gradients, which are seldom asked for, are summed in a bucket of their own.
+// parameter. Norms of gradients, which are computed on demand, are summed in a separate bucket.
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 1 --optimizer adam | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=ZERO
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 2 --optimizer adam | %python %S/Inputs/collectives.py \
@@ -55,7 +55,7 @@
 // ZERO-NOT: {{.}}
 
 // ZeRO 3: parameters are gathered where they are used, in both functions; the six weights (65,536 bytes) once more in the
-// backward part, so that they need not stay.
+// backward pass, so that they need not be kept.
 // RUN: divisi compile %s --emit dist --mesh data=4 --zero 3 --optimizer adam | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=ALL
 // ALL: evaluate all_gather data tensors: 16 for 16, 67584 bytes

@@ -1,5 +1,5 @@
-// Known answers for two layers. Split weights: columns, then rows; one sum of 16 x 32 numbers forward, and none
-// backward, because nobody asks for the gradient of the input.
+// Known answers for two layers. Sharded weights: columns, then rows; one sum of 16 x 32 numbers forward, and none
+// backward, because the gradient of the input is not needed.
 // RUN: divisi compile %s --emit dist --mesh model=2 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=MODEL
 // MODEL: evaluate all_reduce model tensors: 1 for 1, 2048 bytes
@@ -14,7 +14,7 @@
 // ROWS-NEXT: %[[Y:.*]] = dist.all_reduce sum over ["model"] %[[P]]
 // ROWS-NEXT: graph.sub %[[Y]]
 
-// Split batch: one sum of the 4096 numbers of both gradients and of the loss.
+// Sharded batch: one sum of the 4096 numbers of both gradients and of the loss.
 // RUN: divisi compile %s --emit dist --mesh data=4 | %python %S/Inputs/collectives.py \
 // RUN:   | FileCheck %s --check-prefix=DATA
 // RUN: divisi compile %s --emit dist --devices 4 --strategy data | %python %S/Inputs/collectives.py | FileCheck %s --check-prefix=DATA
@@ -30,7 +30,7 @@
 // ZERO-NEXT: train reduce_scatter data tensors: 2 for 2, 16384 bytes
 // ZERO-NOT: {{.}}
 
-// One device needs nobody.
+// One device does not communicate.
 // RUN: divisi compile %s --emit dist --mesh data=1,model=1 | FileCheck %s --check-prefix=ALONE
 // ALONE: func.func @train
 // ALONE-NOT: dist.{{all|reduce|permute|reshard}}

@@ -61,7 +61,7 @@ func.func @padding(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tenso
 
 // -----
 
-// A condition that masks what comes after a query, and one more key than that: not the causal mask, a bias.
+// A condition that masks the keys behind a query, and one key more: not the causal mask, but a bias.
 // CHECK-LABEL: @selected
 // CHECK: graph.attention {{.*}} {causal, scale
 // CHECK-LABEL: @one_more
@@ -96,7 +96,7 @@ func.func @one_more(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tens
 
 // -----
 
-// A bias that is trained needs its gradient, weights that are used twice must be there, and libraries have multiples of 8 only.
+// A trained bias needs its gradient, probabilities with two uses must be computed, and libraries require multiples of 8.
 // CHECK-LABEL: @trained
 // CHECK-NOT: graph.attention
 // CHECK-LABEL: @used
@@ -126,9 +126,9 @@ func.func @depth(%q: tensor<2x4x16x6xf32>, %k: tensor<2x4x16x6xf32>, %v: tensor<
 
 // -----
 
-// A factor of a mask is not one of the scores, whichever side they stand on. Scores that a finite number replaces, and others that it
-// is added to, compare where all keys are masked: that stays as it is. A mask that differs between heads is none of indices, and what
-// it masks is so small a number that the score is lost beside it.
+// A factor of a mask is not a factor of the scores, on either side. If all keys of a query are masked, finite numbers that replace scores,
+// or are added to them, still matter: such masks are kept. A mask that differs between heads does not depend on indices alone, and its
+// number is so large that adding the score does not change it.
 // CHECK-LABEL: @factor
 // CHECK: graph.mul %arg3
 // CHECK: graph.attention %{{.*}} {scale = 1.000000e+00 : f64}
@@ -174,7 +174,7 @@ func.func @heads(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<
 
 // -----
 
-// Ranges, with a step and a start; numbers that a type cannot hold are not followed.
+// Ranges, with a step and a start; numbers that do not fit into a type are not followed.
 // CHECK-LABEL: @range
 // CHECK: graph.attention {{.*}} {causal, scale
 // CHECK-LABEL: @byte
@@ -218,7 +218,7 @@ func.func @byte(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2
 
 // -----
 
-// Reading a mask's computation ends, however often its values are used.
+// Reading a mask's computation ends, even if its values have many uses.
 // CHECK-LABEL: @doubled
 // CHECK-NOT: causal
 // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale

@@ -3,7 +3,7 @@
 
 // CHECK: graph.batch_norm {{.*}} {dim = 1 : i64, epsilon = {{.*}}, groups = 2 : i64}
 
-// Each half by its own statistics; what is reported are the means of theirs.
+// Each half has its own statistics; their means are reported.
 // PARTS: %[[X:.*]] = graph.reshape %arg1 : (tensor<8x4x6xf32>) -> tensor<2x4x4x6xf32>
 // PARTS: %[[S:.*]] = graph.reduce_sum %[[X]] {dims = array<i64: 1, 3>} : {{.*}} -> tensor<2x4xf32>
 // PARTS: %[[ONE:.*]] = graph.constant dense<0.0416666679> : tensor<2x4xf32>

@@ -6,7 +6,7 @@
 // RUN: divisi-opt %s --make-train='clip-norm=2' --canonicalize --split-input-file | FileCheck %s --check-prefix=CLIP
 // RUN: divisi-opt %s --make-train='loss-scaling=true' --canonicalize --split-input-file | FileCheck %s --check-prefix=SCALE
 
-// loss = sum((x w)^2): the gradient of w is x^T (2 x w), and plain SGD keeps no moments.
+// loss = sum((x w)^2): the gradient of w is x^T (2 x w), and plain SGD has no optimizer state.
 // CHECK-NOT: @loss
 // CHECK: func.func @train(
 // CHECK-SAME: %arg0: tensor<6x8xf32> {graph.state = {name = "w", role = "parameter", trainable = true}}
@@ -49,7 +49,7 @@
 // NESTEROV: %[[AHEAD:.*]] = graph.mul %[[M]],
 // NESTEROV: graph.add %[[GW]], %[[AHEAD]]
 
-// The seed of the gradients is the factor; a renewed state is chosen by whether all of them are finite.
+// The gradient of the loss is the scaling factor; renewed state is selected by whether all gradients are finite.
 // SCALE: name = "divisi.loss_scale_offset", role = "scaling"
 // SCALE: %[[FINITE:.*]] = graph.compare eq
 // SCALE: %[[ALL:.*]] = graph.broadcast %[[FINITE]]
@@ -57,7 +57,7 @@
 // SCALE: %[[NUMBER:.*]] = graph.select %[[FINITE]]
 // SCALE: return %[[NEW]],
 
-// Adam's L2 is part of the gradient, AdamW's decay shrinks the parameter; corrections lose no digits in the first steps.
+// Adam's L2 is part of the gradient, AdamW's decay shrinks the parameter; bias corrections are accurate in the first steps.
 // ADAM: moment = "exp_avg", name = "w.exp_avg", of = "w", role = "moment"
 // ADAM-SAME: moment = "exp_avg_sq", name = "w.exp_avg_sq", of = "w", role = "moment"
 // ADAM: %[[GW:.*]] = graph.matmul %arg1, %{{.*}} {transpose_lhs}
@@ -88,7 +88,7 @@ func.func @loss(%w: tensor<6x8xf32> {graph.parameter = "w"}, %x: tensor<4x6xf32>
 
 // -----
 
-// Dropout draws with the step's seed and number, forward and backward alike; a frozen parameter has no gradient, no moment
+// Dropout draws with the step's seed and number, forward and backward alike; a frozen parameter has no gradient, no optimizer state
 // and no result; buffers are renewed; accuracy is computed on demand.
 // CHECK: func.func @train(
 // CHECK-SAME: {graph.state = {name = "fixed", role = "parameter", trainable = false}}

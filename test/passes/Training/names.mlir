@@ -1,7 +1,7 @@
 // RUN: divisi-opt %s --make-train='momentum=0.9' | FileCheck %s
 // RUN: divisi-opt %s --make-train='optimizer=adamw' | FileCheck %s --check-prefix=ADAM
 
-// What the training step adds to the model's state and inputs has a name of its own, whatever these are called.
+// State and inputs that the training step adds have unique names, whatever those of the model are.
 // CHECK: func.func @train(
 // CHECK-SAME: graph.state = {name = "w", role = "parameter"
 // CHECK-SAME: graph.state = {name = "w.momentum", role = "parameter"

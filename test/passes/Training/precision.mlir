@@ -25,7 +25,7 @@ func.func @loss(%x: tensor<8x4xf32>, %w: tensor<4x2xf32>, %b: tensor<8x2xf32>) -
 
 // -----
 
-// Only rounded uses of the result: they use it as it is.
+// If all uses of the result are rounded, they use it directly.
 // NARROW-LABEL: @all_rounded
 // // NARROW-NEXT: %[[Y:.*]] = graph.matmul %arg0, %arg1 : (tensor<8x4xbf16>, tensor<4x2xbf16>) -> tensor<8x2xbf16>
 // NARROW-NEXT: return %[[Y]]
@@ -39,7 +39,7 @@ func.func @all_rounded(%x: tensor<8x4xbf16>, %w: tensor<4x2xbf16>) -> tensor<8x2
 
 // -----
 
-// Another use widens it once. An operand that was not rounded keeps the operation as it is.
+// Another use widens it once. An operand that was not rounded keeps the operation unchanged.
 // NARROW-LABEL: @some_rounded
 // NARROW: %[[Y:.*]] = graph.matmul %arg0, %arg1 : (tensor<8x4xf16>, tensor<4x2xf16>) -> tensor<8x2xf16>
 // NARROW: %[[F:.*]] = graph.cast %[[Y]] : (tensor<8x2xf16>) -> tensor<8x2xf32>

@@ -82,7 +82,7 @@ TEST(AtomicFileTest, LinksStayLinks) {
   EXPECT_EQ(readFile(folder / "target"), "new");
 }
 
-/// Links under the names that a program would take for what it has not finished: nothing is written through them.
+/// Links with the names that a program would use for unfinished files: nothing is written through them.
 TEST(AtomicFileTest, PlantedLinksAreNotFollowed) {
   TemporaryFolder folder, other;
   writeBytes(other / "victim", "precious");
@@ -92,7 +92,7 @@ TEST(AtomicFileTest, PlantedLinksAreNotFollowed) {
   EXPECT_EQ(readFile(folder / "a"), "new");
   EXPECT_FALSE(std::filesystem::is_symlink(folder / "a"));
   EXPECT_EQ(readFile(other / "victim"), "precious");
-  // Whoever guesses a name finds that another one is taken.
+  // A name that was guessed is skipped.
   int calls = 0;
   std::string first, name = makeBeside(folder / "b", [&](const char *free) {
     if (++calls > 1)

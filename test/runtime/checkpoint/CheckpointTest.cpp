@@ -80,7 +80,7 @@ TEST_F(CheckpointTest, KeepsTheBest) {
   EXPECT_EQ(names(), (std::vector<std::string>{"best", "latest", "step-4", "step-5", "step-6"}));
 }
 
-/// The state may change as soon as the writing has begun.
+/// The state may change as soon as writing has begun.
 TEST_F(CheckpointTest, WritesFromACopy) {
   fill(1);
   std::string before = stateBytes();
@@ -96,7 +96,8 @@ TEST_F(CheckpointTest, WritesFromACopy) {
   EXPECT_EQ(stateBytes(), before);
 }
 
-/// Pieces of any kind make up slices of any kind, of another view of the elements, too; indices are counted here.
+/// Slices of any kind are assembled from shards of any kind, also for a reshape of the elements. The elements' values
+/// are their indices.
 TEST_F(CheckpointTest, TensorsAreReadHoweverTheyWereSplit) {
   std::mt19937 random(7);
   auto number = [&](int64_t from, int64_t to) {
@@ -137,7 +138,7 @@ TEST_F(CheckpointTest, TensorsAreReadHoweverTheyWereSplit) {
           checkpoint.files.push_back({file, hasher.bytes(), std::move(hasher).text()});
         }
     checkpoint.tensors.push_back(tensor);
-    // A block of the other view, as a rank has it: it may reach or lie beyond the whole.
+    // A block of the reshaped tensor, as a rank has it: it may extend or be beyond the tensor.
     Slice slice{view, {}, {}};
     for (int64_t size : view) {
       slice.local.push_back(number(1, size + 2));
@@ -153,7 +154,7 @@ TEST_F(CheckpointTest, TensorsAreReadHoweverTheyWereSplit) {
         int64_t want = row < view[0] && column < view[1] ? row * view[1] + column : -1;
         ASSERT_EQ(got[static_cast<size_t>(i * slice.local[1] + j)], want) << trial;
       }
-    // One piece less is noticed, and one twice in place of another.
+    // A missing shard is detected, and so is a shard that occurs twice instead of another one.
     std::vector<int32_t> whole(static_cast<size_t>(all));
     auto readWhole = [&] {
       return reader->read(checkpoint.tensors[0], {view, view, {0, 0}}, reinterpret_cast<char *>(whole.data()));
@@ -187,7 +188,7 @@ TEST_F(CheckpointTest, ExportsWholeTensors) {
   EXPECT_FALSE(std::filesystem::exists(folder / "none"));
 }
 
-/// A loss that is no number is no part of the manifest, and never the best.
+/// A loss that is not finite is not in the manifest, and is never the best.
 TEST_F(CheckpointTest, LossesThatAreNoNumbers) {
   fill(1);
   evalLoss = 0.5;
@@ -203,7 +204,7 @@ TEST_F(CheckpointTest, LossesThatAreNoNumbers) {
   EXPECT_TRUE(warnings.empty());
 }
 
-/// Whoever edits a manifest can also make its hash: what it says is nothing to rely on.
+/// An edited manifest may have a valid hash, so its contents must be checked.
 TEST_F(CheckpointTest, ManifestsThatLieAreRefused) {
   fill(1);
   ASSERT_TRUE(succeeded(save(10)));
@@ -245,14 +246,14 @@ TEST_F(CheckpointTest, ManifestsThatLieAreRefused) {
   EXPECT_TRUE(succeeded(restore()));
 }
 
-/// What programs leave that were killed at the worst moments.
+/// Files of programs that were killed at the worst moments.
 TEST_F(CheckpointTest, PassesOverUnfinishedOnes) {
   fill(1);
   std::string before = stateBytes();
   ASSERT_TRUE(succeeded(save(10)));
   std::filesystem::create_directory(folder / "ck/.step-20.tmp-1");
   writeBytes(folder / "ck/.step-20.tmp-1/state.safetensors", "half of it");
-  std::filesystem::create_directory(folder / "ck/step-30"); // nothing in it
+  std::filesystem::create_directory(folder / "ck/step-30"); // an empty folder
   std::filesystem::create_directory(folder / "ck/step-40");
   std::filesystem::copy_file(folder / "ck/step-10/state.safetensors", folder / "ck/step-40/state.safetensors");
   std::filesystem::create_directory(folder / "ck/step-x");
@@ -262,12 +263,12 @@ TEST_F(CheckpointTest, PassesOverUnfinishedOnes) {
   EXPECT_EQ(stateBytes(), before);
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_NE(warnings[0].find("passing over checkpoint step-40"), std::string::npos);
-  // The next one clears up.
+  // The next checkpoint removes them.
   ASSERT_TRUE(succeeded(save(50)));
   EXPECT_FALSE(std::filesystem::exists(folder / "ck/.step-20.tmp-1"));
 }
 
-/// Flipping any bit of a checkpoint means that the one before it is used, and that nothing of it gets into the state.
+/// If any bit of a checkpoint is flipped, the one before it is used, and no part of the damaged one is in the state.
 TEST_F(CheckpointTest, EveryDamageIsFound) {
   fill(1);
   std::string before = stateBytes();
@@ -299,7 +300,7 @@ TEST_F(CheckpointTest, EveryDamageIsFound) {
     ASSERT_EQ(name, "step-10") << bad;
     ASSERT_EQ(stateBytes(), before);
   }
-  // What somebody might edit.
+  // Values that a user might edit.
   for (auto [from, to] : std::initializer_list<std::pair<const char *, const char *>>{
            {"\"epoch\":2", "\"epoch\":1"}, {"\"batch\":0", "\"batch\":3"}, {"\"seed\":18", "\"seed\":17"},
            {"\"step\":20", "\"step\":21"}, {"\"samples\":99", "\"samples\":98"}, {"\"shuffle\":true", "\"shuffle\":false"},
@@ -316,7 +317,7 @@ TEST_F(CheckpointTest, EveryDamageIsFound) {
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings[0].find("passing over checkpoint step-20"), std::string::npos) << warnings[0];
   }
-  // The manifest of another step is sound, but not here.
+  // The manifest of another step is valid, but not in this folder.
   writeBytes(json, text);
   std::filesystem::copy(folder / "ck/step-20", folder / "ck/step-30");
   warnings.clear();
@@ -330,7 +331,7 @@ TEST_F(CheckpointTest, EveryDamageIsFound) {
   EXPECT_TRUE(failsWith(restore(), "no usable checkpoint in '" + (folder / "ck")));
 }
 
-/// Training that went on from before a damaged checkpoint saves an earlier step than that has.
+/// Training that was resumed from before a damaged checkpoint saves earlier steps than that one.
 TEST_F(CheckpointTest, DamagedOnesOfLaterStepsDoNotCount) {
   for (int64_t step : {10, 20, 30})
     ASSERT_TRUE(succeeded(save(step)));
@@ -351,7 +352,7 @@ TEST_F(CheckpointTest, OneProgramAtATime) {
     EXPECT_TRUE(failsWith(open().lock(), "another program keeps its checkpoints here"));
   }
   EXPECT_TRUE(succeeded(open().lock()));
-  // Nothing is written through a link in the lock's place.
+  // Nothing is written through a link with the name of the lock.
   std::filesystem::remove(folder / "ck/.lock");
   std::filesystem::create_symlink(folder / "victim", folder / "ck/.lock");
   EXPECT_FALSE(open().lock().ok());
@@ -406,7 +407,7 @@ TEST_F(CheckpointTest, RefusesOtherModels) {
   EXPECT_TRUE(failsWith(restore(), "a batch of 4"));
 }
 
-/// On a file system of one page there is no room for a second checkpoint; the first must stay whole.
+/// On a file system of one page there is no room for a second checkpoint; the first one must stay complete.
 TEST_F(CheckpointTest, AFullDiskDamagesNothing) {
   std::filesystem::create_directory(folder / "ck");
   if (mount("tmpfs", (folder / "ck").c_str(), "tmpfs", 0, "size=16k") != 0)

@@ -1,4 +1,4 @@
-// Saving checkpoints while every call on files fails in turn, in every way: the one before it must stay usable.
+// Saving checkpoints while each call on files fails in turn, in each way: the previous checkpoint must stay usable.
 #include "runtime/checkpoint/CheckpointSaver.h"
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/RunFixture.h"
@@ -47,7 +47,7 @@ TEST_P(FaultTest, TheCheckpointBeforeIsUsable) {
                                         warnings.push_back(line);
                                       });
     ASSERT_TRUE(succeeded(point)) << where;
-    // Nothing half-written has a checkpoint's name; a success is one.
+    // No incomplete checkpoint has a final name; after a success there is one.
     ASSERT_TRUE(name == "step-20" || (name == "step-10" && !status.ok())) << name << " after " << where;
     ASSERT_EQ(warnings, std::vector<std::string>()) << where;
     ASSERT_EQ(point->step, name == "step-20" ? 20 : 10) << where;
@@ -57,7 +57,7 @@ TEST_P(FaultTest, TheCheckpointBeforeIsUsable) {
     if (!status.ok()) {
       ASSERT_NE(status.message().find(folder / "ck"), std::string::npos) << where;
     }
-    // The next one works, and clears up.
+    // The next save works and removes leftovers.
     ASSERT_TRUE(succeeded(save(30))) << where;
     ASSERT_EQ(names(), (std::vector<std::string>{"latest", name, "step-30"})) << where;
   }
@@ -66,7 +66,7 @@ TEST_P(FaultTest, TheCheckpointBeforeIsUsable) {
   RecordProperty("points", static_cast<int>(points));
 }
 
-/// The same of a whole training: it says what is wrong and ends with 1, or nothing was wrong; what is resumed has the
+/// The same for a whole training: it reports an error and ends with 1, or there was none. A resumed training has the
 /// losses of an undisturbed one.
 TEST_P(FaultTest, TrainingGoesOnFromIt) {
   writeNpy(folder / "x.npy", "<f4", {40, 3}, randomNumbers(120, 1));

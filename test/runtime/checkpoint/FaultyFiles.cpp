@@ -22,13 +22,13 @@
 using divisi::test::FaultyFiles;
 
 namespace {
-/// What the test armed, and what the calls have done since.
+/// The fault that the test has set, and the calls since then.
 struct Armed {
   FaultyFiles::Fault fault = FaultyFiles::Fault::Error;
   int64_t at = -1, calls = 0;
   bool dead = false, full = false;
   std::string name; ///< of the call that was hit
-  /// Names under which bytes were written that no fsync has made durable.
+  /// Names of files with bytes that no fsync has made durable.
   std::map<std::string, bool> unsynced;
   struct Rename {
     std::string from, to, folder, old;
@@ -47,7 +47,7 @@ template <typename Function> Function next(const char *name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-/// Whether this call has its effect; otherwise errno says why not. Once it is hit `half` is set for a write that is cut.
+/// Whether this call succeeds; otherwise it sets errno. `half` is set if the call is a write that is cut short.
 bool passes(const char *name, bool *half = nullptr) {
   std::lock_guard lock(mutex);
   if (!armed)
@@ -115,7 +115,7 @@ void noteRename(const Armed::Rename &rename) {
   if (!armed || !losesPower(armed->fault))
     return;
   armed->renames.push_back(rename);
-  // What was written keeps its state under its new name; of a folder, all that is in it.
+  // Files keep their state under the new name; for a folder, so do all files in it.
   std::map<std::string, bool> moved;
   for (const auto &[path, is] : armed->unsynced)
     moved[path == rename.from || path.starts_with(rename.from + "/") ? rename.to + path.substr(rename.from.size())
@@ -123,7 +123,7 @@ void noteRename(const Armed::Rename &rename) {
   armed->unsynced = std::move(moved);
 }
 
-/// What is on the disk after the power has gone.
+/// Leaves the contents of the disk after a power loss.
 void losePower(Armed state) {
   for (const auto &[path, is] : state.unsynced)
     if (truncate(path.c_str(), 0) != 0 && errno != ENOENT)

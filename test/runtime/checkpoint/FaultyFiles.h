@@ -7,30 +7,30 @@
 
 namespace divisi::test {
 
-/// The executable that has this replaces the C library's calls on files. While one is armed the calls are counted, and
-/// one of them fails; otherwise they are passed on.
+/// Replaces the C library's calls on files in an executable. While an object of this class exists, the calls are
+/// counted, and one of them fails; otherwise they are forwarded.
 class FaultyFiles {
 public:
   enum class Fault {
-    Error,     ///< this call alone fails (EIO)
+    Error,     ///< only this call fails (EIO)
     Full,      ///< a write writes half, and all later ones find the disk full
-    Kill,      ///< this call and all that follow do nothing: as if the program had been killed
+    Kill,      ///< this call and all later ones do nothing, as if the program had been killed
     TornKill,  ///< the same, but a write writes half
-    PowerLoss, ///< as Kill, and what no fsync had made durable is lost: contents of files, not their names
+    PowerLoss, ///< as Kill, and contents of files without fsync are lost, but not their names
     Reordered, ///< as PowerLoss, but renames are lost, too
   };
-  /// Call number `at` (from 0) is hit.
+  /// Call number `at` (from 0) fails.
   FaultyFiles(Fault fault, int64_t at);
-  /// Counting alone.
+  /// Only counts.
   FaultyFiles() : FaultyFiles(Fault::Error, -1) {}
-  /// Disarms, and takes away what the power loss costs.
+  /// Ends the fault, and removes what a power loss would have lost.
   ~FaultyFiles();
   FaultyFiles(const FaultyFiles &) = delete;
   FaultyFiles &operator=(const FaultyFiles &) = delete;
 
   /// Whether the call was reached.
   bool hit() const;
-  /// Calls until now, and the name of the one that was hit.
+  /// The number of calls so far, and the name of the call that failed.
   int64_t calls() const;
   std::string name() const;
 };

@@ -52,7 +52,7 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
   }
 }
 
-/// Memory of this process that files back, in MiB.
+/// This process's memory that is backed by files, in MiB.
 int64_t mappedMemory() {
   std::string status = readFile("/proc/self/status");
   return std::stoll(status.substr(status.find("RssFile:") + 8)) / 1024;

@@ -11,11 +11,11 @@
 
 namespace divisi::test {
 
-/// The state of the program that was written by hand: a part of fixtures.
+/// The state of the hand-written program, for fixtures.
 class SavedState {
 protected:
   SavedState() : manifest(*runtime::parseManifest(fakeProgram())), arena(*runtime::Arena::create(fakeArenaBytes)) {}
-  /// Different numbers in all of the state.
+  /// Fills all state with different numbers.
   void fill(unsigned seed) {
     std::mt19937 random(seed);
     for (const runtime::State &s : manifest.state)
@@ -28,7 +28,7 @@ protected:
       bytes.append(arena.at(s), static_cast<size_t>(s.bytes));
     return bytes;
   }
-  /// What a folder holds, in order.
+  /// The names in a folder, in order.
   static std::vector<std::string> namesIn(const std::string &path) {
     std::vector<std::string> all;
     for (const auto &entry : std::filesystem::directory_iterator(path))

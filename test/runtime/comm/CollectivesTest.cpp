@@ -38,7 +38,7 @@ TEST_P(CollectivesTest, HostsAgree) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
 
-/// What makes no sense is refused on each rank before anything is sent.
+/// Invalid parameters are refused on each rank before anything is sent.
 TEST(CollectivesTest, RefusesNonsense) {
   Mesh mesh({{"data", 2}, {"model", 2}});
   auto refuse = [&](const char *words, auto change, DivisiPart part = {1, 4, 1, 1, 1}) {

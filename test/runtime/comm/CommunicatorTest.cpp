@@ -1,4 +1,4 @@
-// Collectives beside computing, and what happens when a rank is lost.
+// Collectives overlapped with computation, and the loss of a rank.
 #include "runtime/core/Context.h"
 #include "test/runtime/Util.h"
 #include "test/runtime/comm/Conformance.h"
@@ -10,7 +10,7 @@ using namespace divisi::test;
 namespace {
 constexpr DivisiPart four = {1, 4, 1, 1, 1};
 
-/// Many collectives under way at once, through the services that generated code calls, over several steps.
+/// Many collectives in flight, through the services that generated code calls, over several steps.
 TEST(CommunicatorTest, ManyAreUnderWayAtOnce) {
   constexpr int ranks = 3, many = 20;
   LocalHub hub(ranks);
@@ -37,7 +37,7 @@ TEST(CommunicatorTest, ManyAreUnderWayAtOnce) {
     }
     EXPECT_TRUE(succeeded(context.error));
     CommUsage usage = communicator.takeUsage();
-    // Four elements over three ranks: chunks of 2, 1 and 1; a rank sends each twice but for two of them once.
+    // Four elements over three ranks: chunks of 2, 1 and 1; a rank sends each chunk twice, except two of them once.
     EXPECT_GE(usage.bytes, 5 * many * 4 * (2 * 4 - 3));
     EXPECT_LE(usage.bytes, 5 * many * 4 * (2 * 4 - 2));
     EXPECT_GT(usage.seconds, 0);
@@ -58,7 +58,7 @@ TEST(CommunicatorTest, AwaitingWhatWasNotStartedFails) {
   EXPECT_TRUE(failsWith(communicator.await(3), "'the sum' is waited for but was not started"));
 }
 
-/// A mesh that the ranks are too few for.
+/// A mesh with more devices than there are ranks.
 TEST(CommunicatorTest, RefusesAnotherNumberOfRanks) {
   LocalHub hub(1);
   Communicator communicator(hub.rank(0), Mesh({{"data", 2}}));
@@ -66,7 +66,7 @@ TEST(CommunicatorTest, RefusesAnotherNumberOfRanks) {
   EXPECT_TRUE(failsWith(communicator.start(block.get(), nullptr), "the mesh has 2 ranks, but there are 1"));
 }
 
-/// One rank fails, the others wait for it: all of them end with its message, and say where they were.
+/// One rank fails while the others wait for it: all of them end with its error and the place where they waited.
 TEST(CommunicatorTest, AFailureReachesAllRanks) {
   LocalHub hub(3);
   onRanks(hub, [&](Transport &transport) {
@@ -87,7 +87,7 @@ TEST(CommunicatorTest, AFailureReachesAllRanks) {
   });
 }
 
-/// Nothing says that a rank is lost: after a signal to stop, waiting ends by itself and names the place.
+/// The loss of a rank is not reported: after a signal to stop, waiting ends by itself and names the place.
 TEST(CommunicatorTest, ASignalEndsWaitingForALostRank) {
   LocalHub hub(2);
   Communicator communicator(hub.rank(0), Mesh({{"data", 2}}), {{7, "all_gather of the weight"}});
@@ -110,7 +110,7 @@ TEST(CommunicatorTest, AgreementEndsAfterASignalToo) {
   EXPECT_TRUE(failsWith(communicator.maximum(1, true), "rank 0: step 4: waited in vain for the ranks to agree"));
 }
 
-/// A communicator that goes away in the middle takes the others with it and hangs nobody.
+/// A communicator that is destroyed during a collective makes the others fail, and none hangs.
 TEST(CommunicatorTest, EndingInTheMiddleFailsTheOthers) {
   LocalHub hub(2);
   onRanks(hub, [&](Transport &transport) {

@@ -39,7 +39,7 @@ double value(int64_t rank, size_t part, int64_t index) {
   return static_cast<double>((rank * 7 + static_cast<int64_t>(part) * 3 + index * 5) % 11);
 }
 
-/// The members of a group by their definition: all ranks that have this one's indices but along `axes`, in their order.
+/// The members of a group by definition: all ranks with this one's indices except along `axes`, in order.
 std::vector<int64_t> membersOf(const Mesh &mesh, int64_t rank, const std::vector<int64_t> &axes) {
   auto key = [&](int64_t r) {
     std::vector<int64_t> indices;
@@ -165,7 +165,7 @@ private:
     return from < 0 || from >= n ? 0 : value(members[static_cast<size_t>(from)], part, at.in(p));
   }
 
-  /// Bytes sent, against what each algorithm needs: exactly, and for all_reduce over all ranks together.
+  /// The bytes sent, compared with the requirement of each algorithm: exactly; for all_reduce over all ranks together.
   void checkWire(int64_t sent, int64_t bytes) {
     int64_t want = sent;
     if (c->kind == DIVISI_ALL_GATHER)
@@ -215,7 +215,7 @@ std::vector<std::vector<int64_t>> subsets(const Mesh &mesh) {
   return {{0}, {1}, {2}, {0, 2}, {2, 0}, {2, 0, 1}};
 }
 
-/// Rounding depends on the order of a sum: the result must be the same on all ranks all the same.
+/// Rounding depends on the order of a sum; the result must still be the same on all ranks.
 void checkBits(Communicator &ranks, int64_t type, std::deque<CollectiveBlock> &blocks,
                std::vector<std::string> &mistakes) {
   constexpr int64_t count = 1003;
@@ -280,7 +280,7 @@ std::vector<std::string> divisi::test::checkCollectives(Transport &transport, co
       }
     }
   }
-  // It knows collectives by their address: they outlive it.
+  // The communicator identifies collectives by their addresses, so they must outlive it.
   Communicator ranks(transport, mesh, {{7, "the collective"}});
   for (const CollectiveBlock &block : blocks)
     Checker(ranks, block, mistakes, checks).run();
@@ -310,7 +310,7 @@ std::vector<std::string> divisi::test::checkHosts(Transport &transport) {
     check((*all)[r] == std::string(r * 3, 'a'), "what was gathered");
   Result<int64_t> flag = ranks.agree({}, me == n - 1 ? 15 : 0);
   check(flag.ok() && *flag == 15, "agreement on a flag");
-  // All but rank 0 fail: the message is that of the lowest.
+  // All ranks but rank 0 fail: the error is that of the lowest one.
   flag = ranks.agree(me == 0 ? Status() : Status::usage(concat("message ", me)));
   std::string want = "rank 1: message 1";
   check(n == 1 ? flag.ok() : !flag.ok() && flag.status().message() == want && flag.status().exitCode() == 2,

@@ -21,9 +21,9 @@ private:
 /// The meshes of this many ranks: one axis, and all ways to make two of them.
 std::vector<runtime::Mesh> meshesOf(int ranks);
 
-/// Runs every collective over every group of axes of the mesh, on this rank's part; all ranks call it. Each element
-/// must be what a formula says, equal on all ranks of a group, and each rank must have sent as many bytes as theory
-/// says. Returns a line for each mistake, and the number of checks made in `checks`.
+/// Runs every collective over every group of axes of the mesh on this rank; all ranks call it. Each element must have
+/// the value of a formula and be equal on all ranks of a group, and each rank must have sent the theoretical number of
+/// bytes. Returns a line for each mistake, and the number of checks in `checks`.
 std::vector<std::string> checkCollectives(runtime::Transport &transport, const runtime::Mesh &mesh, int64_t &checks);
 
 /// The functions for hosts.

@@ -8,8 +8,8 @@
 
 namespace divisi::test {
 
-/// Linear regression of four features on a mesh of data x model ranks: rows are split over the first axis, features and
-/// weights over the second. A buffer of two dimensions is split over both. The bias is whole on every rank.
+/// Linear regression of four features on a mesh of data x model ranks: rows are sharded along the first axis, features
+/// and weights along the second. A two-dimensional buffer is sharded along both. The bias is replicated.
 constexpr uint64_t fakeRanksArena = 1408;
 std::string fakeRanksManifest(int data, int model);
 

@@ -1,6 +1,5 @@
-// A program for 2 x 2 ranks as the linker makes it, with the runtime's own main(); after `--stages` another one, of two
-// stages.
-// `--conformance` runs the checks of communication over these ranks instead.
+// A program for 2 x 2 ranks after linking, with the runtime's own main(); with `--stages` as first argument, one of two
+// stages; with `--conformance`, the checks of communication over these ranks.
 #include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/main/RunProgram.h"
 #include "test/runtime/comm/FakeRanks.h"

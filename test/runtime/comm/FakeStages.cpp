@@ -6,7 +6,7 @@ using divisi::runtime::concat;
 
 namespace divisi::test {
 namespace {
-/// Writes the entries of a list, each for the stages that have it.
+/// Writes the entries of a list, one for each stage that has the tensor.
 class Entries {
 public:
   Entries(int stages, int data) : stages(stages), data(data) {}
@@ -24,7 +24,7 @@ public:
   std::string text;
 
 private:
-  /// The first of two stages does not have what only the second needs.
+  /// The first of two stages does not have tensors that only the second one uses.
   bool has(int64_t FakeLayout::*offset, int stage) const {
     using L = FakeLayout;
     bool ofSecond = offset == &L::label || offset == &L::scale || offset == &L::bias || offset == &L::rows ||
@@ -62,7 +62,8 @@ std::string fakeStagesManifest(int stages, int data) {
   results.add(&L::loss, R"("function": "train", "kind": "loss", "dtype": "F32")")
       .add(&L::norm, R"("function": "train", "kind": "grad_norm", "name": "w", "dtype": "F32", "when": 1)")
       .add(&L::evalLoss, R"("function": "evaluate", "kind": "loss", "dtype": "F32")");
-  // Slots of 128 bytes by turns; the last microbatches of the first stage go back one after the other.
+  // Buffer slots of 128 bytes in turn; the last microbatches of the first stage run their backward tasks one after
+  // another.
   auto slot = [](const FakeLayout &l, int m) { return l.slots + m % 2 * 128; };
   auto row = [&](int task, int m, const FakeLayout &l) { return concat("[", task, ", ", m, ", ", slot(l, m), "]"); };
   const FakeLayout &a = fakeWhole, &b = stages == 1 ? fakeWhole : fakeSecond;

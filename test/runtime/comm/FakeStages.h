@@ -9,13 +9,13 @@
 
 namespace divisi::test {
 
-/// Where a stage has its tensors; -1: it does not have it. A slot has what is sent forward, and 64 bytes on what comes
-/// back.
+/// The offsets of a stage's tensors; -1: the stage does not have it. A buffer slot has the value that is sent forward,
+/// and at byte 64 the gradient that is received.
 struct FakeLayout {
   int64_t x, label, w, momentum, scale, bias, table, step, seed, rate, rows, microbatch, axis, loss, evalLoss, norm;
   int64_t gradW, gradRest, lossSum, reduced, slots, arena;
 };
-/// All in one arena; and the second of two stages, whose first has the arena of `fakeWhole`.
+/// All tensors in one arena; and those of the second of two stages, whose first has the arena of `fakeWhole`.
 constexpr FakeLayout fakeWhole = {0,   128, 192, 256, 320, 384,  448,  512,  576,  640,  704,
                                   768, 832, 896, 960, 992, 1024, 1088, 1152, 1216, 1280, 1536};
 constexpr FakeLayout fakeSecond = {-1,  0,   -1,  -1,  64, 128, 192, 256, 320, 384, 448,
@@ -23,8 +23,9 @@ constexpr FakeLayout fakeSecond = {-1,  0,   -1,  -1,  64, 128, 192, 256, 320, 3
 std::string fakeStagesManifest(int stages, int data);
 
 /// Linear regression of three features: the first stage has the weights, the second a scale, the bias and the loss;
-/// both have a frozen table, step and seed, which the gradients' noise depends on. Batches of 8 rows go through in 4
-/// microbatches, two of which are under way at once; their rows are split over `Data` ranks. One stage sends to itself.
+/// both have a frozen table, step and seed, on which the gradients' noise depends. Batches of 8 rows are split into 4
+/// microbatches, at most two of which are in flight; their rows are sharded over `Data` ranks. With one stage, it sends
+/// to itself.
 template <int Stages, int Data> class FakeStages {
 public:
   static DivisiProgram program() {

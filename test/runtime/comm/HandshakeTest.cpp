@@ -1,4 +1,4 @@
-// Who is taken for a rank, and who is not.
+// Which processes are accepted as ranks.
 #include "runtime/comm/tcp/Handshake.h"
 #include "test/runtime/Util.h"
 
@@ -33,13 +33,13 @@ protected:
     EXPECT_EQ(::recv(coming.get(), &challenge, sizeof challenge, MSG_DONTWAIT), static_cast<ssize_t>(sizeof challenge));
     return challenge;
   }
-  /// What the visitor is after all that was said.
+  /// The state of the visitor after all messages.
   Visitor::State listen() {
     for (int i = 0; i < 500 && visitor->state() == Visitor::State::Speaks; ++i)
       visitor->listen();
     return visitor->state();
   }
-  /// Comes as another process would.
+  /// Connects like another process.
   Socket come(const Secret &secret, int rank = 1) {
     Socket made;
     std::thread thread([&] {
@@ -94,7 +94,7 @@ TEST_F(HandshakeTest, AWrongProofIsRefused) {
   EXPECT_EQ(visitor->why(), "does not know the secret of this job");
 }
 
-/// What a rank has said once is worth nothing another time, nor is what the waiting side says.
+/// A recorded proof of either side is not valid again.
 TEST_F(HandshakeTest, AProofThatWasOverheardIsRefused) {
   say(&hello, sizeof hello);
   listen();
@@ -118,7 +118,7 @@ TEST_F(HandshakeTest, AProofThatWasOverheardIsRefused) {
   EXPECT_EQ(listen(), Visitor::State::Stranger);
 }
 
-/// The proof is of all that the hello says.
+/// The proof covers the whole hello.
 TEST_F(HandshakeTest, ClaimsAreProved) {
   say(&hello, sizeof hello);
   listen();
@@ -138,7 +138,7 @@ TEST_F(HandshakeTest, OtherLanguagesAreLeftAtTheFirstBytes) {
 TEST_F(HandshakeTest, WhoGoesAwayIsLeft) {
   coming = Socket();
   EXPECT_EQ(listen(), Visitor::State::Stranger);
-  EXPECT_EQ(visitor->why(), ""); // a scan of ports is not worth a line
+  EXPECT_EQ(visitor->why(), ""); // a port scan is not reported
   renew();
   say(&hello, 20);
   listen();

@@ -1,4 +1,4 @@
-// Processes as ranks: runs under mpirun, which is what makes a rank a thing that can be lost.
+// Processes as ranks, under mpirun, so that a rank can be lost.
 #include "test/runtime/comm/Processes.h"
 
 using namespace divisi::runtime;
@@ -17,10 +17,10 @@ protected:
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
     return spawn(words, concat("--oversubscribe --bind-to none -n ", ranks, " " RUNTIME_FAKE_RANKS " ", arguments),
-                 {{"TMPDIR", folder.path.string()}}); // two mpiruns that end at once disturb each other otherwise
+                 {{"TMPDIR", folder.path.string()}}); // otherwise two mpiruns that end disturb each other
   }
   std::string output() { return readFile(folder / "output"); }
-  /// The processes that `parent` has started.
+  /// The child processes of `parent`.
   static std::vector<pid_t> childrenOf(pid_t parent) {
     std::vector<pid_t> found;
     for (const auto &entry : std::filesystem::directory_iterator("/proc")) {
@@ -55,7 +55,7 @@ TEST_F(MpiTest, AProgramOfStagesTrains) {
   EXPECT_LT(lossOf(lines.back()), 0.7 * lossOf(lines.front())) << lines.front() << lines.back();
 }
 
-/// A lost stage: one that waits for its transfer says so.
+/// A lost stage: a rank that waits for its transfer reports it.
 TEST_F(MpiTest, ALostStageEndsTheJob) {
   writeNpy(folder / "x3.npy", "<f4", {40, 3}, randomNumbers(120, 1));
   pid_t job =
@@ -75,7 +75,7 @@ TEST_F(MpiTest, AnotherNumberOfRanksIsAUsageError) {
   EXPECT_NE(output().find("is for 4 devices, but was started as 2 processes"), std::string::npos) << output();
 }
 
-/// Nothing tells the others but the signal that mpirun sends them: one of them says where it waited.
+/// The others only notice the signal that mpirun sends them; one of them reports where it waited.
 TEST_F(MpiTest, ALostRankEndsTheJob) {
   pid_t job = start(4, data + "--steps 100000000 --quiet --log @/log");
   ASSERT_TRUE(waitForSteps("log")) << output();
@@ -93,7 +93,7 @@ TEST_F(MpiTest, ALostRankEndsTheJob) {
 TEST_F(MpiTest, ASignalStopsAfterACheckpoint) {
   pid_t job = start(4, data + "--steps 100000000 --quiet --log @/log --checkpoint @/ck --every 100000000");
   ASSERT_TRUE(waitForSteps("log")) << output();
-  kill(job, SIGUSR1); // which mpirun hands on
+  kill(job, SIGUSR1); // forwarded by mpirun
   EXPECT_EQ(wait(job, 30), 128 + SIGTERM) << output();
   EXPECT_NE(output().find("stopped by a signal after step "), std::string::npos) << output();
   EXPECT_TRUE(readFile(folder / "ck/latest").starts_with("step-")) << output();

@@ -17,8 +17,8 @@ protected:
     writeNpy(folder / "x.npy", "<f4", {40, 4}, randomNumbers(160, 1));
     writeNpy(folder / "y.npy", "<i8", {40}, std::vector<int64_t>(40, 2));
   }
-  /// Starts `words` and then `arguments`, in which `@` is the test's folder, with more in the environment. What it says
-  /// goes to a file of the folder.
+  /// Starts `words` followed by `arguments`, in which `@` is the test's folder, with additional environment variables.
+  /// Its output goes to a file in the folder.
   pid_t spawn(std::vector<std::string> words, const std::string &arguments,
               const std::vector<std::pair<std::string, std::string>> &environment = {}, const char *said = "output") {
     std::istringstream stream(arguments);
@@ -42,7 +42,7 @@ protected:
     }
     return pid;
   }
-  /// The exit code; -1 if it has not ended after so many seconds.
+  /// The exit code; -1 if it has not ended after this number of seconds.
   static int wait(pid_t pid, int seconds) {
     int status = 0;
     for (int i = 0; i < seconds * 100; ++i, usleep(10000))
@@ -52,7 +52,7 @@ protected:
     waitpid(pid, &status, 0);
     return -1;
   }
-  /// Until the training has written lines to its log.
+  /// Waits until the training has written lines to its log.
   bool waitForSteps(const char *name) {
     std::error_code error;
     for (int i = 0; i < 3000; ++i, usleep(10000))

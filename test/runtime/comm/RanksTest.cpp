@@ -1,4 +1,4 @@
-// Whole programs for many ranks, as threads of this process: state, data, checkpoints and the log.
+// Whole programs for several ranks, as threads of this process: state, data, checkpoints and the log.
 #include "runtime/checkpoint/Safetensors.h"
 #include "test/runtime/comm/FakeRanks.h"
 #include "test/runtime/comm/RanksFixture.h"
@@ -24,7 +24,7 @@ protected:
   }
 };
 
-/// Random weights are numbered by where they are in the whole tensor, and files have the whole.
+/// Random weights depend on their position in the whole tensor, and files contain whole tensors.
 TEST_F(RanksTest, InitialWeightsAreTheSameForEveryPlan) {
   std::string flags = "--init 5 --lr 0 --steps 1 --no-shuffle --save-weights @/";
   ASSERT_EQ((run<1, 1>(flags + "one --save @/one.onnx")), 0) << error;
@@ -39,14 +39,14 @@ TEST_F(RanksTest, InitialWeightsAreTheSameForEveryPlan) {
   EXPECT_EQ(readFile(folder / "two"), one);
   ASSERT_EQ((run<1, 2>(flags + "other")), 0) << error;
   EXPECT_EQ(readFile(folder / "other"), one);
-  // And read again, each rank its piece.
+  // They are read again, by each rank its shard.
   std::string again = "--lr 0 --steps 1 --weights @/four --save-weights @/";
   ASSERT_EQ((run<4, 1>(again + "rows")), 0) << error;
   ASSERT_EQ((run<1, 1>(again + "all")), 0) << error;
   EXPECT_EQ(readFile(folder / "rows"), readFile(folder / "all"));
 }
 
-/// A checkpoint of four ranks goes on on two and on one, to the bit, and the other way around.
+/// A checkpoint of four ranks is resumed on two and on one, bit by bit, and the other way around.
 TEST_F(RanksTest, CheckpointsFitEveryPlan) {
   ASSERT_EQ((run<2, 2>("--init 5 --steps 3 --checkpoint @/ck")), 0) << error;
   std::string four = readFile(folder / "ck/step-3/state-0.safetensors");
@@ -69,7 +69,7 @@ TEST_F(RanksTest, CheckpointsFitEveryPlan) {
   EXPECT_EQ(readFile(folder / "w1"), readFile(folder / "w4"));
 }
 
-/// Each rank has its rows and its features: the losses are those of one rank but for rounding.
+/// Each rank has its rows and its features: the losses are those of one rank, except for rounding.
 TEST_F(RanksTest, EveryPlanLearnsTheSame) {
   std::string flags = "--init 5 --epochs 4 --eval x=@/x.npy --eval label=@/y.npy --log @/";
   ASSERT_EQ((run<1, 1>(flags + "1")), 0) << error;
@@ -89,8 +89,8 @@ TEST_F(RanksTest, EveryPlanLearnsTheSame) {
   compare("m");
 }
 
-/// all_reduce sends 2 (n-1)/n of its operands: between two ranks as much as they have. 2 predictions, 1 loss, 3
-/// gradients.
+/// all_reduce sends 2 (n-1)/n of its operands: between two ranks as many bytes as the operands have. 2 predictions, 1
+/// loss, 3 gradients.
 TEST_F(RanksTest, TheLogHasTheCostOfCommunication) {
   ASSERT_EQ((run<2, 2>("--init 5 --steps 3 --log @/log")), 0) << error;
   auto lines = log("log");
@@ -104,7 +104,7 @@ TEST_F(RanksTest, TheLogHasTheCostOfCommunication) {
   EXPECT_EQ(out.find("final loss"), out.rfind("final loss"));
 }
 
-/// What all ranks know is said once.
+/// Errors that all ranks have are printed once.
 TEST_F(RanksTest, CommonErrorsAreSaidOnce) {
   EXPECT_EQ((run<2, 2>("--init 5 --weights no.safetensors")), 2);
   expectError("--weights");
@@ -118,7 +118,7 @@ TEST_F(RanksTest, CommonErrorsAreSaidOnce) {
   expectError("is for 4 devices, but was started as 2 processes: start it with 'divisi run --devices 4 line ...'");
 }
 
-/// A bad label in the last row of a batch: only the ranks that have that row see it.
+/// A bad label in the last row of a batch: only the ranks with that row see it.
 TEST_F(RanksTest, OneRanksErrorEndsAll) {
   std::vector<int64_t> label(10, 1);
   label[3] = 99;

@@ -1,4 +1,5 @@
-// A pipeline as threads of this process: it computes what one stage computes, to the bit, and shares its files with it.
+// A pipeline as threads of this process: it computes the same bits as one stage, and the files of both are
+// interchangeable.
 #include "runtime/checkpoint/Safetensors.h"
 #include "runtime/core/Manifest.h"
 #include "test/runtime/comm/FakeStages.h"
@@ -71,7 +72,7 @@ TEST_F(StagesTest, RanksOfAllStagesShareFiles) {
   EXPECT_NE(readFile(folder / "a"), readFile(folder / "one"));
 }
 
-/// From two stages to one and back, against a run that was never interrupted.
+/// From two stages to one and back, compared with an uninterrupted run.
 TEST_F(StagesTest, CheckpointsFitEveryPlan) {
   std::string flags = "--seed 7 --checkpoint @/";
   ASSERT_EQ((run<1, 1>("--init 5 --seed 7 --steps 9 --save-weights @/whole")), 0) << error;
@@ -111,7 +112,7 @@ TEST_F(StagesTest, AnErrorOfOneStageEndsAll) {
   expectError("has the value 99 in row 5");
 }
 
-/// The loss is that of the last stage, and all know it.
+/// The loss is computed on the last stage, and all ranks know it.
 TEST_F(StagesTest, AllRanksKnowTheLoss) {
   EXPECT_EQ((run<2, 2>("--init 5 --lr 1e30 --epochs 50")), 1);
   expectError("the loss of step");
@@ -143,7 +144,7 @@ TEST_F(StagesTest, DescribesModelsAsUsersKnowThem) {
   EXPECT_EQ(json["arena_bytes"], 1536);
 }
 
-/// Each run of a task has its calls in the trace, with the microbatch, also what went on beside it.
+/// Each run of a task has its calls in the trace, with the microbatch, including communication.
 TEST_F(StagesTest, TracesShowMicrobatches) {
   ASSERT_EQ((run<2, 1>("--init 5 --epochs 5 --trace @/trace --profile @/profile")), 0) << error;
   std::map<std::string, std::multiset<int64_t>> seen;
@@ -160,7 +161,7 @@ TEST_F(StagesTest, TracesShowMicrobatches) {
     EXPECT_EQ(seen.count(rank + " communication await"), 0u);
   }
   EXPECT_EQ(seen["0 communication all_reduce"].size(), 1u);
-  // The profile has what each stage calls.
+  // The profile has the calls of each stage.
   std::map<int64_t, std::map<std::string, size_t>> calls;
   std::vector<std::string> lines = linesOf(readFile(folder / "profile"));
   for (size_t i = 1; i < lines.size(); ++i) {

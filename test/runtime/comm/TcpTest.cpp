@@ -13,7 +13,7 @@ using namespace divisi::runtime;
 using namespace divisi::test;
 
 namespace {
-/// One that nobody uses at the moment.
+/// A port that is currently not used.
 int freePort() {
   Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in name = {};
@@ -61,7 +61,7 @@ TEST_F(TcpTest, ProgramsTrain) {
   EXPECT_EQ(readFile(folder / "ck/latest"), "step-20\n");
 }
 
-/// The table at the end of a run has the sums of what its profile says of each call.
+/// The table at the end of a run has the sums of the calls in its profile.
 TEST_F(TcpTest, ProfilesAreSummedUp) {
   writeNpy(folder / "x.npy", "<f4", {40, 3}, randomNumbers(120, 1));
   std::vector<pid_t> all = startAll(4, "--stages " + data + "--epochs 5 --profile @/profile");
@@ -72,7 +72,7 @@ TEST_F(TcpTest, ProfilesAreSummedUp) {
   for (const std::string &line : lines) {
     Json call = Json::parse(line);
     if (call.value("stage", 0) != 0)
-      continue; // the table is of rank 0
+      continue; // the table is that of rank 0
     auto &[count, sum] = kinds[call.value("kind", "step")];
     count += call.contains("kind") ? 1 : 0;
     sum += call["us"].get<double>() * 1e-3;
@@ -98,7 +98,7 @@ TEST_F(TcpTest, ProfilesAreSummedUp) {
   EXPECT_TRUE(kinds.empty()) << output(0);
 }
 
-/// No launcher ends the others: they see the end of a connection.
+/// No launcher ends the others: they notice the end of a connection.
 TEST_F(TcpTest, ALostRankEndsTheOthers) {
   for (const char *stages : {"", "--stages "}) {
     port = freePort();
@@ -116,7 +116,7 @@ TEST_F(TcpTest, ALostRankEndsTheOthers) {
   }
 }
 
-/// An error of one rank is said by all.
+/// An error of one rank is reported by all.
 TEST_F(TcpTest, AnErrorReachesAllRanks) {
   std::vector<pid_t> all;
   for (int rank = 0; rank < 4; ++rank)
@@ -134,7 +134,7 @@ TEST_F(TcpTest, AnotherNumberOfRanksIsAUsageError) {
   EXPECT_NE(output(0).find("is for 4 devices, but was started as 2 processes"), std::string::npos) << output(0);
 }
 
-/// Ranks that would train differently, or wait for each other in vain, do not begin.
+/// Ranks that would train differently, or wait for each other forever, do not begin.
 TEST_F(TcpTest, RanksWithOtherFlagsAreRefused) {
   for (const char *other : {"--lr 0.5", "--quiet", "--save-weights @/w", "--no-shuffle"}) {
     port = freePort();
@@ -154,7 +154,7 @@ TEST_F(TcpTest, HelpWaitsForNobody) {
   EXPECT_NE(output(0).find("--save-weights"), std::string::npos) << output(0);
 }
 
-/// A rank that ends while others are still missing may be started again.
+/// A rank that ends while others are missing may be restarted.
 TEST_F(TcpTest, ARankMayComeTwice) {
   std::vector<pid_t> all = {start(0, 4, data), start(1, 4, data), start(2, 4, data)};
   usleep(500000);
@@ -207,7 +207,7 @@ TEST(RendezvousTest, GivesUpWhenNobodyComes) {
   EXPECT_TRUE(failsWith(connectRanks(where, ours).status(), "nobody answers at 127.0.0.1:"));
 }
 
-/// A rank with another secret is a stranger, for which the others do not end.
+/// A rank with another secret is a stranger, and the others continue.
 TEST(RendezvousTest, WhoDoesNotKnowTheSecretTakesNoPart) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 20}, wrong = where, right = where;
   wrong.rank = right.rank = 1;
@@ -221,7 +221,7 @@ TEST(RendezvousTest, WhoDoesNotKnowTheSecretTakesNoPart) {
   EXPECT_TRUE(succeeded(zero));
 }
 
-/// The secret of a user on one host is none that several hosts have in common.
+/// The default secret of a user on one host is not valid for several hosts.
 TEST(RendezvousTest, SeveralHostsNeedASecret) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 0.3};
   where.severalHosts = true;
@@ -231,11 +231,11 @@ TEST(RendezvousTest, SeveralHostsNeedASecret) {
     EXPECT_TRUE(failsWith(connectRanks(where, users).status(), "set DIVISI_SECRET to the same random text"));
     EXPECT_TRUE(failsWith(connectRanks(where, ours).status(), rank ? "nobody answers" : "have not come"));
   }
-  Rendezvous elsewhere{1, 2, "192.0.2.1", 4711, 0.3}; // of nobody
+  Rendezvous elsewhere{1, 2, "192.0.2.1", 4711, 0.3}; // an unused address
   EXPECT_TRUE(failsWith(connectRanks(elsewhere, users).status(), "MASTER_ADDR is another host: "));
 }
 
-/// All that listens does so at the address that was meant.
+/// Every socket listens at the intended address.
 TEST(RendezvousTest, ListensWhereItIsMeantTo) {
   Rendezvous where{0, 3, "127.0.0.2", freePort(), 20}, second = where;
   second.rank = 1;
@@ -244,7 +244,7 @@ TEST(RendezvousTest, ListensWhereItIsMeantTo) {
   std::thread b([&] { one = connectRanks(second, ours).status(); });
   std::vector<std::string> found;
   for (int i = 0; i < 500 && found.size() < 2; ++i, usleep(10000)) {
-    // Of this process: by the inodes of its files.
+    // The sockets of this process, by the inodes of its files.
     std::set<std::string> inodes;
     for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
       std::error_code error;
@@ -273,7 +273,7 @@ TEST(RendezvousTest, ListensWhereItIsMeantTo) {
   EXPECT_TRUE(succeeded(one));
 }
 
-/// Strangers that connect do not disturb.
+/// Strangers that connect are ignored.
 TEST(RendezvousTest, StrangersAreLeft) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 20};
   Status zero, one;

@@ -9,7 +9,7 @@ namespace divisi::test {
 namespace {
 constexpr DivisiPart many = {1, 50000, 1, 1, 1};
 
-/// What rank `from` sends at first, second, ... under an id.
+/// The bytes that rank `from` sends at each occurrence under an id.
 char byteOf(int64_t from, int64_t id, int64_t occurrence, size_t at) {
   return static_cast<char>(from * 31 + id * 7 + occurrence * 3 + static_cast<int64_t>(at % 251));
 }
@@ -22,7 +22,7 @@ public:
     sum->id = 200;
   }
 
-  /// Every rank sends several times under several ids to the next, the one after it, and itself.
+  /// Every rank sends several times under several ids to the next rank, to the one after it, and to itself.
   void allAtOnce() {
     constexpr int64_t sizes[] = {1, 4000, 0, 200000, 17}, occurrences = 5, ids = 4;
     struct Expected {
@@ -74,8 +74,8 @@ public:
     }
   }
 
-  /// Rank 0 starts a collective and then sends; its neighbour joins the collective only when it has the message, and
-  /// answers, which rank 0 waits for with the collective under way.
+  /// Rank 0 starts a collective and then sends. Its neighbour joins the collective only after it has received the
+  /// message, and answers; rank 0 waits for the answer with the collective in flight.
   void besideCollectives() {
     if (n < 2)
       return;

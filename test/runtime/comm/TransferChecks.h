@@ -6,8 +6,8 @@
 
 namespace divisi::test {
 
-/// Transfers between all ranks as stages and from each to itself: out of order, many at once, beside collectives and
-/// messages of hosts. All ranks call it. Returns a line for each mistake.
+/// Transfers between all ranks as stages and from each to itself: out of order, many in flight, overlapped with
+/// collectives and messages of hosts. All ranks call it. Returns a line for each mistake.
 std::vector<std::string> checkTransfers(runtime::Transport &transport);
 
 } // namespace divisi::test

@@ -1,4 +1,4 @@
-// Messages between stages beside all else, and what happens when the other stage is lost.
+// Messages between stages beside all other communication, and the loss of the other stage.
 #include "runtime/core/Context.h"
 #include "test/runtime/Util.h"
 #include "test/runtime/comm/Conformance.h"
@@ -19,7 +19,7 @@ TEST(TransferTest, EveryMessageArrivesWhereItShould) {
   }
 }
 
-/// The peer differs in its index along the axis of stages alone.
+/// The peer differs only in its index along the axis of stages.
 TEST(TransferTest, GoesAlongTheAxisOfStages) {
   LocalHub hub(6);
   onRanks(hub, [&](Transport &transport) {
@@ -58,7 +58,7 @@ TEST(TransferTest, StagesMayHaveFewerDevices) {
     const int64_t axes[] = {1, 2};
     EXPECT_EQ(mesh.group(rank, std::span(axes, 1)), rows[rank]);
     EXPECT_EQ(mesh.group(rank, std::span(axes + 1, 1)), columns[rank]);
-    // Each hears of the one rank that has what it needs.
+    // Each rank receives from the one rank that has its data.
     const int senders[3][7] = {{0, 1, 2, 3, 0, 1, 0}, {4, 5, 4, 5, 4, 5, 4}, {6, 6, 6, 6, 6, 6, 6}};
     Communicator ranks(transport, mesh);
     DivisiContext context(1);
@@ -126,7 +126,8 @@ TEST(TransferTest, AFailureReachesWhoWaits) {
   });
 }
 
-/// Nothing says that a stage is lost: after a signal to stop, waiting for it, or for it to take what was sent, ends.
+/// The loss of a stage is not reported: after a signal to stop, waiting for its message, or for it to receive one,
+/// ends.
 TEST(TransferTest, ASignalEndsWaitingForALostStage) {
   int64_t value = 0;
   for (bool sends : {false, true}) {
@@ -159,7 +160,8 @@ TEST(TransferTest, OtherSizesAreAnError) {
   });
 }
 
-/// What was sent and never taken, and a receive that never ends, leave no trace: later messages find nobody's memory.
+/// A message that was never received, and a receive that never ended, leave no trace: later messages do not use freed
+/// memory.
 TEST(TransferTest, UnfinishedOnesAreForgotten) {
   LocalHub hub(2);
   {

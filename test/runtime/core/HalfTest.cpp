@@ -32,7 +32,7 @@ TEST(HalfTest, EveryValueWidensExactlyAndComesBack) {
   }
 }
 
-/// Between two neighbours: the nearer one, and the even one in the middle.
+/// Between two neighbours the nearer one is taken, and in the middle the even one.
 TEST(HalfTest, RoundsToNearestEven) {
   for (int fraction : {10, 7})
     for (uint32_t i = 0; i + 1 < (fraction == 10 ? 0x7c00u : 0x7f80u); ++i) {

@@ -39,7 +39,7 @@ TEST(ManifestTest, ReadsEverything) {
   EXPECT_EQ(m->result("evaluate", "loss")->offset, 1024);
 }
 
-/// A place in a manifest, the value that is put there, and what is said of it.
+/// A place in a manifest, a value for it, and the expected error.
 struct Refusal {
   const char *pointer, *value, *message;
 };
@@ -86,8 +86,8 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
   EXPECT_TRUE(failsWith(parseManifest(program), "version 7"));
 }
 
-/// Damage never leads to a crash or to a range outside of the arena.
-/// Checks what is accepted of many damaged manifests: some must be, and not all.
+/// Damage never leads to a crash or to a range outside of the arena: checks many damaged manifests, of which some must
+/// be accepted, but not all.
 void checkMutations(const std::string &text, unsigned seed, const std::function<void(const Manifest &)> &check) {
   std::mt19937 random(seed);
   int accepted = 0;
@@ -147,7 +147,7 @@ TEST(HashTest, KnownValues) {
   EXPECT_FALSE(ChunkHasher::matches(hashes, 4, large.data(), 0));
 }
 
-/// A fake program's manifest on a mesh of 2 x 3 with an input split over both.
+/// A fake program's manifest on a mesh of 2 x 3, with an input sharded along both axes.
 Json meshed() {
   Json json = fake();
   json["mesh"] = {{{"name", "data"}, {"size", 2}}, {{"name", "model"}, {"size", 3}}};
@@ -158,7 +158,7 @@ Json meshed() {
 }
 
 using Runs = std::vector<std::array<int64_t, 3>>;
-/// Index in the whole, index in the part, count.
+/// Index in the tensor, index in the slice, count.
 Runs runsOf(const Slice &slice) {
   Runs runs;
   slice.forEachRun([&](int64_t there, int64_t here, int64_t count) { runs.push_back({there, here, count}); });
@@ -166,11 +166,11 @@ Runs runsOf(const Slice &slice) {
 }
 
 TEST(SliceTest, LeavesOutWhatPaddingAdded) {
-  // 7 x 5 padded to 8 x 6: the last of 2 x 1 parts, 4 x 6, has 3 rows of 5 elements.
+  // 7 x 5 padded to 8 x 6: the last of 2 x 1 shards, 4 x 6, has 3 rows of 5 elements.
   EXPECT_EQ(runsOf({{7, 5}, {4, 6}, {4, 0}}), (Runs{{20, 0, 5}, {25, 6, 5}, {30, 12, 5}}));
-  // A part that lies wholly beyond.
+  // A shard that is completely in the padding.
   EXPECT_EQ(runsOf({{3}, {2}, {4}}), Runs());
-  // Whole minor dimensions make long runs.
+  // Unsharded minor dimensions make long runs.
   EXPECT_EQ(runsOf({{8, 5}, {4, 5}, {4, 0}}), (Runs{{20, 0, 20}}));
   EXPECT_EQ(runsOf({{}, {}, {}}), (Runs{{0, 0, 1}}));
 }
@@ -182,7 +182,7 @@ TEST(ManifestTest, KnowsThePiecesOfRanks) {
   EXPECT_EQ(m->collectives.at(4), "all_reduce of w");
   EXPECT_EQ(m->inputs[0].wholeShape(), (Shape{8, 9}));
   EXPECT_FALSE(m->inputs[1].isSplit());
-  // Rank 5 is the last along both axes.
+  // Rank 5 is the last one along both axes.
   Slice slice = m->sliceOf(m->inputs[0], 5);
   EXPECT_EQ(slice.start, (Shape{4, 6}));
   EXPECT_EQ(runsOf(slice), (Runs{{4 * 9 + 6, 0, 3}, {5 * 9 + 6, 3, 3}, {6 * 9 + 6, 6, 3}, {7 * 9 + 6, 9, 3}}));
@@ -353,8 +353,8 @@ TEST(ManifestTest, RefusesStagesThatCannotBe) {
   EXPECT_TRUE(failsWith(parseManifest(program), "has 3 tasks, but its manifest names 2"));
 }
 
-/// Damage never leads to a crash, for whichever rank.
-/// Every row of every rank runs a task, and its slots lie in the arena.
+/// Damage never leads to a crash on any rank: every row of every rank runs a task, and its buffer slots are inside of
+/// the arena.
 void checkRanks(const Manifest &m) {
   for (int64_t rank = 0; rank < std::min<int64_t>(m.mesh.size(), 8); ++rank) {
     Manifest local = m;

@@ -1,4 +1,4 @@
-// Against the examples of the standards.
+// Compared with the examples of the standards.
 #include "runtime/core/Sha256.h"
 #include "test/runtime/Util.h"
 

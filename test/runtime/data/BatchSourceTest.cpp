@@ -128,12 +128,12 @@ TEST_F(BatchSourceTest, RefusesValuesOutOfRange) {
   int64_t rows = 0;
   EXPECT_TRUE(succeeded(source->load(0, arena, rows)));
   EXPECT_TRUE(failsWith(source->load(1, arena, rows), "has the value 50 in row 5, but input 'label' takes -50 to 49"));
-  label[5] = -100; // the padding is a value, too
+  label[5] = -100; // the padding is a valid value, too
   writeNpy(folder / "label.npy", "<i8", {10}, label);
   EXPECT_TRUE(succeeded(open()->load(1, arena, rows)));
 }
 
-/// Inputs with several rows for each sample, and inputs that are no samples at all.
+/// Inputs with several rows for each sample, and inputs without samples.
 TEST_F(BatchSourceTest, OtherLeadingDimensions) {
   manifest.batch = 2;
   writeNpy(folder / "x2.npy", "<f4", {12, 3}, randomNumbers(36, 1));
@@ -163,7 +163,7 @@ TEST_F(BatchSourceTest, OtherLeadingDimensions) {
   EXPECT_TRUE(failsWith(open("x.npy", "label.npy"), "expected F32 [4, 3]"));
 }
 
-/// Rows of the file are numbered through the microbatches; messages have the shape that users know.
+/// Rows of a file are numbered across microbatches; messages have the shape that users know.
 TEST_F(BatchSourceTest, MicrobatchesAreConsecutiveRows) {
   Json json = Json::parse(fakeManifest);
   json["inputs"][0].update({{"shape", {2, 2, 3}}, {"microbatches", 2}});
@@ -207,7 +207,7 @@ TEST(ShuffleTest, IsAPermutationThatDependsOnSeedAndEpoch) {
   }
 }
 
-/// These numbers must never change: a checkpoint of an older program would go on with other data.
+/// These numbers must never change: a checkpoint of an older program would resume with other data.
 TEST(ShuffleTest, IsFixed) {
   EXPECT_EQ(permutation(0, 0, 8), (std::vector<uint32_t>{4, 3, 7, 6, 1, 2, 5, 0}));
   EXPECT_EQ(permutation(42, 7, 8), (std::vector<uint32_t>{4, 2, 7, 3, 1, 0, 6, 5}));
@@ -226,8 +226,8 @@ TEST(ShuffleTest, IsUniform) {
   EXPECT_LT(chi, 49.7); // exceeded by chance once in a thousand
 }
 
-/// On a mesh of 2 x 2: two rows for each sample, split over all ranks; a matrix split over both axes; and a constant
-/// split by columns. Every element is its own index in its file.
+/// On a mesh of 2 x 2: two rows for each sample, sharded over all ranks; a matrix sharded along both axes; and a
+/// constant sharded by columns. Every element is its own index in its file.
 TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
   TemporaryFolder folder;
   auto count = [](size_t n) {
@@ -274,9 +274,9 @@ TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
   }
 }
 
-/// A pipeline of 2 x 2 ranks: microbatches of 3 samples of two rows each, padded to 8 rows to divide, on the first
-/// stage alone; a matrix of which each rank has some columns on the second; and the rows of the batch by microbatches
-/// over the ranks of a stage.
+/// A pipeline of 2 x 2 ranks: microbatches of 3 samples of two rows each, padded to 8 rows to divide, only on the first
+/// stage; a matrix of which each rank has some columns on the second; and the rows of the batch by microbatches over
+/// the ranks of a stage.
 TEST(BatchSourceRanksTest, EachStageLoadsItsMicrobatches) {
   TemporaryFolder folder;
   std::vector<float> values(80);

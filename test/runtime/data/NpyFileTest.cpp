@@ -122,7 +122,7 @@ TEST_F(NpyFileTest, SurvivesMutations) {
     Result<NpyFile> file = open(mutated);
     refused += !file.ok();
     if (file.ok()) {
-      // Everything that is announced can be read.
+      // All announced data can be read.
       ASSERT_EQ(static_cast<int64_t>(file->bytes()), *byteCount(file->shape(), widthOf(file->dtype())));
       volatile char last = file->bytes() ? file->data()[file->bytes() - 1] : '\0';
       (void)last;

@@ -14,7 +14,7 @@ namespace divisi::test {
 
 using Numbers = std::vector<double>;
 
-/// Elements of 16 bits as the buffers have them.
+/// 16-bit elements as in the buffers.
 inline std::vector<uint16_t> narrow(const Numbers &x, int64_t type) {
   std::vector<uint16_t> bits;
   for (double value : x)
@@ -30,7 +30,7 @@ inline Numbers widen(const std::vector<uint16_t> &bits, int64_t type) {
 /// The largest relative error of one rounding.
 inline double roundingOf(int64_t type) { return type == DIVISI_BF16 ? 0x1p-8 : 0x1p-11; }
 
-/// Sizes: batch, heads, queries, keys, depth. Any bias is one for all queries.
+/// Sizes: batch, heads, queries, keys, depth. A bias is broadcast over all queries.
 inline DivisiAttention describeAttention(std::array<int64_t, 5> sizes, bool causal, int64_t type) {
   DivisiAttention p = {};
   p.batch = sizes[0], p.heads = sizes[1], p.queries = sizes[2], p.keys = sizes[3], p.depth = sizes[4];
@@ -40,7 +40,7 @@ inline DivisiAttention describeAttention(std::array<int64_t, 5> sizes, bool caus
   return p;
 }
 
-/// The operands of a call, exact in its type, and what the definition makes of them.
+/// The operands of a call, exact in its type, and the results by definition.
 struct AttentionReference {
   DivisiAttention p;
   Numbers q, k, v, grad, o, stats, dq, dk, dv;
@@ -112,7 +112,7 @@ struct AttentionReference {
       ++stat;
     });
   }
-  /// What the gradients are of.
+  /// The function whose gradients are computed.
   double loss() {
     forward();
     return std::inner_product(o.begin(), o.end(), grad.begin(), 0.0);

@@ -7,7 +7,7 @@ using namespace divisi::runtime;
 using namespace divisi::test;
 
 namespace {
-/// What the services make of the operands of `r`: the gradient after the forward pass.
+/// The results of the services for the operands of `r`: the gradient after the forward pass.
 struct Results {
   std::vector<uint16_t> o, dq, dk, dv;
   std::vector<float> stats;
@@ -83,7 +83,7 @@ TEST_P(Attention, HasTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-/// The slope of the definition along every element of every operand.
+/// The gradient is compared with the slope of the definition along every element of every operand.
 TEST_P(Attention, GradientIsTheSlope) {
   auto [type, causal] = GetParam();
   DivisiAttention p = describeAttention({1, 2, 3, 4, 8}, causal, type);
@@ -108,7 +108,7 @@ TEST_P(Attention, GradientIsTheSlope) {
   compare(r.v, got.dv);
 }
 
-/// In the first row and the first column 1/3 + 1/6 - 1/2 is not zero in so few bits.
+/// In the first row and the first column 1/3 + 1/6 - 1/2 is not zero in 16 bits.
 TEST(AttentionTypes, ProbabilitiesAreRounded) {
   for (int64_t type : {DIVISI_BF16, DIVISI_F16}) {
     DivisiAttention p = describeAttention({1, 1, 3, 3, 8}, false, type);
@@ -136,7 +136,7 @@ TEST(AttentionTypes, EmptyShapesAreFine) {
       AttentionReference r(describeAttention(sizes, causal, DIVISI_BF16));
       Results got(r, 2);
       ASSERT_TRUE(succeeded(got.error));
-      // Sums over nothing are zero.
+      // Empty sums are zero.
       for (auto *x : {&got.o, &got.dq, &got.dk, &got.dv})
         EXPECT_EQ(*x, std::vector<uint16_t>(x->size(), 0));
       r.forward();

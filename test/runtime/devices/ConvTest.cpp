@@ -39,7 +39,7 @@ int64_t product(const int64_t *sizes, int64_t n) {
   return p;
 }
 
-/// The definition: index sums over everything, one formula for the three functions.
+/// The definition: sums over all indices, one formula for the three functions.
 struct Naive {
   const DivisiConv &c;
 
@@ -61,7 +61,7 @@ struct Naive {
     return at;
   }
 
-  /// body(index in x, index in w, index in y) of every product.
+  /// Calls body(index in x, index in w, index in y) for every multiplication.
   template <typename Body> void forEach(const Body &body) const {
     int64_t ig = c.in_channels / c.groups, og = c.out_channels / c.groups, taps = product(c.kernel, c.spatial);
     for (int64_t n = 0; n < c.batch; ++n)
@@ -85,7 +85,8 @@ struct Naive {
 
 using Service = void (*)(DivisiContext *, const DivisiConv *, void *const *);
 
-/// Runs the service on `first` and `second` and compares with `want`; two times, since the second takes other ways.
+/// Runs the service on `first` and `second` and compares with `want`; twice, because the second run takes other code
+/// paths.
 template <typename T>
 void expectResult(Service service, const DivisiConv &conv, std::vector<T> first, std::vector<T> second,
                   const std::vector<double> &want, double tolerance, int threads) {
@@ -178,7 +179,7 @@ TEST_P(Conv, MatchesTheDefinition) {
   check<float>(describe(c, last, DIVISI_F32), 2e-6);
   check<float>(describe(c, last, DIVISI_F32), 2e-6, 1);
 }
-/// The plain loops are slow: they are for what the library really cannot do.
+/// The plain loops are slow: they are only for what the library does not support.
 TEST_P(Conv, IsDoneByTheLibrary) {
   auto [c, last] = GetParam();
   bool possible = std::string_view(c.name) != "planeNegativePadding";
@@ -199,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(All, Conv, testing::Combine(testing::ValuesIn(cases), t
   return std::string(std::get<0>(info.param).name) + (std::get<1>(info.param) ? "Last" : "First");
 });
 
-/// Sites of different sizes share one scratch memory, which does not grow any more in the second step.
+/// Call sites of different sizes share one scratch memory, which no longer grows in the second step.
 TEST(ConvScratch, DoesNotGrowAfterTheFirstStep) {
   DivisiConv small = describe(cases[3], false, DIVISI_F32), large = describe(cases[7], false, DIVISI_F32);
   std::vector<float> x(1 << 16), w(1 << 16), y(1 << 16);

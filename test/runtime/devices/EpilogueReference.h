@@ -10,7 +10,7 @@
 
 namespace divisi::test {
 
-/// A call on tensors as an arena has them, whose products are whole numbers that all types have.
+/// A call on tensors as in an arena, whose matmul results are whole numbers that all types represent exactly.
 class EpilogueSample {
 public:
   using Numbers = std::vector<double>;
@@ -30,7 +30,7 @@ public:
 
   double elementA(int64_t i, int64_t l) const { return a[p.transpose_a ? l * p.m + i : i * p.k + l]; }
   double elementB(int64_t l, int64_t j) const { return b[p.transpose_b ? j * p.k + l : l * p.n + j]; }
-  /// The product, with a bias in front of an activation.
+  /// The matmul, with a bias before an activation.
   Numbers products() const {
     Numbers x;
     for (int64_t i = 0; i < p.m; ++i)
@@ -47,8 +47,8 @@ public:
   static double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
   static double slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-  /// Runs the call, `arguments` being that of gelu or relu whose gradient it is, and compares. Relu's bits are those
-  /// that the service wrote.
+  /// Runs the call and compares its results. `arguments` are those of the gelu or relu whose gradient it computes.
+  /// Relu's bits are those that the service wrote.
   template <typename Run> void check(const Run &run, const Numbers &arguments = {}, const char *bits = nullptr) {
     SCOPED_TRACE(testing::Message() << "epilogue " << p.epilogue << " type " << p.type << " of " << p.m << " x " << p.n
                                     << " x " << p.k << " transposed " << p.transpose_a << p.transpose_b
@@ -134,7 +134,7 @@ private:
       numbers.push_back(runtime::readNumber((const char *)at + i * runtime::widthOfType(p.type), typeOf()));
     return numbers;
   }
-  /// `sizes`: what was rounded on the way.
+  /// `sizes`: the values that were rounded on the way.
   void compare(const char *what, const Numbers &expected, const Numbers &found, const Numbers &sizes) const {
     double rounding = p.type == DIVISI_F32 ? 3e-5 : p.type == DIVISI_BF16 ? 0x1p-7 : 0x1p-10, worst = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -148,7 +148,7 @@ private:
   std::vector<std::unique_ptr<char, decltype(&std::free)>> memory;
 };
 
-/// All epilogues, with all that they may have. run(params, buffers) returns when the call has ended.
+/// Checks all epilogues with all their options. run(params, buffers) returns when the call has ended.
 template <typename Run> void checkEpilogues(int64_t type, int64_t workspace, const Run &run) {
   for (int transposes = 0; transposes < 4; ++transposes)
     for (std::array<int64_t, 3> sizes : {std::array<int64_t, 3>{5, 128, 24}, {40, 384, 8}, {1, 128, 16}, {300, 8, 8}}) {

@@ -8,14 +8,14 @@ using namespace divisi::runtime;
 using namespace divisi::test;
 
 namespace {
-/// Sizes of one product; strides are chosen by `layout`.
+/// The sizes of one GEMM; `layout` selects strides.
 struct Case {
   int64_t batch0, batch1, m, n, k;
 };
 enum Layout {
-  Dense,       ///< one matrix after the other
-  Padded,      ///< rows and matrices with space between them
-  Interleaved, ///< batch1 within the rows, as heads of attention are
+  Dense,       ///< one matrix after another
+  Padded,      ///< rows and matrices with gaps between them
+  Interleaved, ///< batch1 within the rows, like heads of attention
   SharedB,     ///< one b for all
 };
 
@@ -79,7 +79,7 @@ template <typename T> void check(DivisiGemm g, int64_t type, int threads, double
   void *buffers[] = {a.data(), b.data(), c.data()};
   divisi_gemm(&context, &g, buffers);
   ASSERT_TRUE(succeeded(context.error));
-  // Compares what lies between the rows, too: it must not be touched.
+  // Also compares the gaps between the rows, which must not change.
   EXPECT_LT(worstError(c, want), tolerance);
 }
 
@@ -166,7 +166,7 @@ TEST(GemmTypes, ImpossibleRequestsFailWithAMessage) {
   EXPECT_TRUE(failsWith(context.error, "matrix product"));
 }
 
-/// Matrices of the batch that share their place in the result are summed in order.
+/// Matrices of the batch with the same result are summed in order.
 TEST(GemmTypes, AccumulatesOverTheBatchWithOneResult) {
   DivisiGemm g = describe({1, 64, 24, 24, 24}, false, false, Dense);
   g.c0 = g.c1 = 0, g.accumulate = 1;

@@ -6,7 +6,7 @@ using namespace divisi::runtime;
 
 namespace {
 
-/// "F3" for row 0 and minibatch 3, found by its learning rate; what every step of `feeds` batches and the drain run.
+/// The runs of every step of `feeds` batches and the drain: "F3" for row 0 and minibatch 3, found by its learning rate.
 std::vector<std::string> stepsOf(Minibatches minibatches, const Table &table, const std::string &names, int feeds) {
   std::vector<std::string> steps;
   for (int step = 0; step < feeds || !minibatches.isEmpty(); ++step) {
@@ -46,7 +46,7 @@ TEST(Minibatches, RoomForLaterOnesIsMadeFromTheFirstStepOn) {
   ASSERT_EQ(minibatches.runs(table[0]).size(), 1u);
   EXPECT_EQ(minibatches.runs(table[0])[0].slot, 20);
   minibatches.endStep();
-  EXPECT_TRUE(minibatches.runs(table[0]).empty()); // no more come
+  EXPECT_TRUE(minibatches.runs(table[0]).empty()); // no more minibatches
 }
 
 TEST(Minibatches, CountsWhatAllRanksHaveFinished) {

@@ -1,4 +1,4 @@
-// Runs of a whole program as a process of its own: what must be killed, or needs a terminal.
+// Runs of a whole program as a process of its own: tests that kill it or need a terminal.
 #include "runtime/checkpoint/Safetensors.h"
 #include "test/runtime/Util.h"
 
@@ -60,7 +60,7 @@ protected:
   TemporaryFolder folder;
 };
 
-/// Killed at any moment, many times, and gone on with: as if nothing had been.
+/// A training that is killed many times, at any moment, and resumed gives the same results as an uninterrupted one.
 TEST_F(ProcessTest, KillingItChangesNothing) {
   ASSERT_EQ(wait(start("--steps 240 --log " + (folder / "whole"))), 0);
   std::string flags = concat("--steps 240 --every 2 --resume --checkpoint ", folder / "ck", " --log ", folder / "part");
@@ -71,7 +71,7 @@ TEST_F(ProcessTest, KillingItChangesNothing) {
     if (before == "step-240\n")
       break;
     pid_t pid = start(flags);
-    // Some moment after a new checkpoint: most are while the next one is written.
+    // A random time after a new checkpoint: mostly while the next one is written.
     for (int tries = 0; tries < 20000 && readFile(folder / "ck/latest") == before; ++tries)
       usleep(1000);
     usleep(random() % 15000);
@@ -86,7 +86,7 @@ TEST_F(ProcessTest, KillingItChangesNothing) {
   EXPECT_NE(output.find("resumed from"), std::string::npos);
 }
 
-/// What is printed into nothing is lost, and the exit code says so; the training itself is not at fault.
+/// If output is lost, the exit code reports it; the training itself succeeds.
 TEST_F(ProcessTest, AStandardOutputThatIsFullOrClosed) {
   for (const char *how : {">/dev/full", ">&-", "<&- >&- 2>&-"}) {
     std::string line;
@@ -97,13 +97,13 @@ TEST_F(ProcessTest, AStandardOutputThatIsFullOrClosed) {
     ASSERT_TRUE(WIFEXITED(status)) << how;
     EXPECT_EQ(WEXITSTATUS(status), 1) << how;
     EXPECT_EQ(losses("log").size(), 3u) << readFile(folder / "log");
-    EXPECT_TRUE(succeeded(SafetensorsFile::open(folder / "w"))) << how; // (nothing printed in between)
+    EXPECT_TRUE(succeeded(SafetensorsFile::open(folder / "w"))) << how; // nothing is printed in between
     EXPECT_EQ(readFile(folder / "errors"), "error: cannot write to the standard output\n") << how;
     for (const char *flag : {"--help", "--info", "--describe json"}) {
       int asked = std::system((RUNTIME_FAKE + (" " + std::string(flag)) + " " + how + " 2>/dev/null").c_str());
       EXPECT_EQ(WEXITSTATUS(asked), 1) << flag << how;
     }
-    EXPECT_EQ(WEXITSTATUS(std::system((line + "--quiet " + how).c_str())), 0) << how; // nothing was to be printed
+    EXPECT_EQ(WEXITSTATUS(std::system((line + "--quiet " + how).c_str())), 0) << how; // no output
   }
 }
 
@@ -157,7 +157,7 @@ TEST_F(ProcessTest, NumbersOfTheCommandLine) {
 }
 
 TEST_F(ProcessTest, AFileThatBecomesShorterIsExplained) {
-  // Larger than a page, so that its end goes away.
+  // Larger than a page, so that truncation removes its end.
   writeNpy(folder / "x.npy", "<f4", {40000, 3}, randomNumbers(120000, 1));
   writeNpy(folder / "y.npy", "<i8", {40000}, std::vector<int64_t>(40000, 2));
   pid_t pid = start(concat("--epochs 100000 --log ", folder / "log"));

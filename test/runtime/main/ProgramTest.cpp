@@ -31,7 +31,7 @@ protected:
     return captured(wordsOf((data ? "--data x=@/x.npy --data label=@/y.npy " : "") + arguments),
                     [&](int argc, const char **argv) { return runProgram(program, argc, argv); });
   }
-  /// What must be equal of two runs: the losses, exactly as printed, and the learning rates.
+  /// The parts of a log that two runs must have in common: the losses, exactly as printed, and the learning rates.
   std::vector<std::string> losses(const std::string &name) {
     std::vector<std::string> all;
     for (const Json &line : log(name))
@@ -68,7 +68,7 @@ TEST_F(ProgramTest, TrainsAndLogs) {
   EXPECT_EQ(error, "");
 }
 
-/// The loss of the log against the model computed here, step by step.
+/// The losses in the log are those of the model, computed here step by step.
 TEST_F(ProgramTest, LossesAreThoseOfTheModel) {
   ASSERT_EQ(run("--init 5 --steps 25 --no-shuffle --seed 3 --lr 0.02 --log @/log"), 0) << error;
   alignas(64) char arena[fakeArenaBytes] = {};
@@ -136,7 +136,7 @@ TEST_F(ProgramTest, ResumedTrainingIsTheSameBitForBit) {
   std::string common = "--init 1 --epochs 4 --eval x=@/xt.npy --eval label=@/yt.npy --lr-schedule cosine ";
   ASSERT_EQ(run(common + "--log @/whole --save-weights @/whole.safetensors --save @/whole.onnx"), 0) << error;
   for (int stop : {1, 7, 10, 13, 39}) {
-    // Ends after `stop` steps as a kill would, with a checkpoint of every third.
+    // Ends after `stop` steps as if killed, with a checkpoint in every third step.
     std::string more = concat("--checkpoint @/ck", stop, " --every 3 --log @/part --save-weights @/part.safetensors");
     static int last;
     last = stop;
@@ -154,7 +154,7 @@ TEST_F(ProgramTest, ResumedTrainingIsTheSameBitForBit) {
     EXPECT_EQ(losses("part"), losses("whole")) << stop;
     EXPECT_EQ(readFile(folder / "part.safetensors"), readFile(folder / "whole.safetensors")) << stop;
   }
-  // Once more, when there is nothing left to do.
+  // Resumed when no steps are left.
   ASSERT_EQ(run(common + "--checkpoint @/ck7 --every 3 --resume --save @/again.onnx --log @/part"), 0) << error;
   EXPECT_EQ(losses("part"), losses("whole"));
   EXPECT_EQ(readFile(folder / "again.onnx"), readFile(folder / "whole.onnx"));
@@ -193,7 +193,7 @@ TEST_F(ProgramTest, ResumeRefusesOtherTrainings) {
   EXPECT_NE(out.find("no checkpoint in"), std::string::npos);
 }
 
-/// What a run was started with stays, unless it is given again.
+/// The flags of a run are kept unless they are given again.
 TEST_F(ProgramTest, ResumedTrainingKeepsItsFlags) {
   std::string flags = "--lr 0.07 --lr-schedule step --lr-step-size 4 --lr-gamma 0.3 --warmup-steps 2 --epochs 2 --seed 5 ";
   auto part = [&](const std::string &name, const std::string &checkpoint) {
@@ -212,7 +212,7 @@ TEST_F(ProgramTest, ResumedTrainingKeepsItsFlags) {
                      "--lr-step-size 4 --warmup-steps 2 --seed 5\n"),
             std::string::npos)
       << out;
-  // Those that are given again are other ones from there on; when training ends is said by --epochs and --steps together.
+  // Flags that are given again change from there on; --epochs and --steps together determine when training ends.
   part("again", "ck2");
   ASSERT_EQ(run("--checkpoint @/ck2 --resume --lr 0.5 --lr-gamma=1 --steps 9 --log @/again"), 0) << error;
   auto lines = log("again");

@@ -1,4 +1,4 @@
-"""fails.py CODE COMMAND...: the command must end with this exit code, say one line on standard error and nothing else.
+"""fails.py CODE COMMAND...: the command must end with this exit code, print one line on standard error and nothing else.
 
 Prints that line.
 """

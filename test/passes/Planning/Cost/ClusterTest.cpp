@@ -55,7 +55,7 @@ TEST(Quantity, Text) {
       {"250ns", Unit::seconds, 250e-9},
       {"3ms", Unit::seconds, 3e-3},
       {"2s", Unit::seconds, 2.0},
-      {"-5us", Unit::seconds, -5e-6}, // the range is checked apart
+      {"-5us", Unit::seconds, -5e-6}, // the range is checked separately
       {"", Unit::bytes, std::nullopt},
       {"GB", Unit::bytes, std::nullopt},
       {"80", Unit::bytes, std::nullopt},
@@ -118,7 +118,7 @@ TEST(Presets, RanksShareTheMachine) {
   EXPECT_EQ(cluster->device.kind, "cpu");
   EXPECT_EQ(cluster->device.memory, 16e9);
   EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 4 * 50e9);
-  // Fewer of them have the machine to themselves: as if it had been divided among so many.
+  // Fewer devices share the machine among them, as if it had been divided by their number.
   for (int64_t count : {1, 2, 4}) {
     Cluster few = cluster->used(count);
     EXPECT_EQ(few.device, parse("cpu:" + std::to_string(count))->device);

@@ -1,4 +1,4 @@
-// Times against formulas worked out by hand, and links against a walk over every message.
+// Times compared with formulas computed by hand, and links compared with a simulation of every message.
 #include "passes/Planning/Cost/Collectives.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Collectives, AcrossNodesStrided) {
   EXPECT_EQ(pairs.bandwidth, 40. / 8);
   EXPECT_EQ(stepSeconds(pairs, Kind::reduceScatter, 100), 10 + 0.5 * 100 / 5);
   EXPECT_EQ(stepSeconds(pairs, Kind::allToAll, 100), 10 + 8 * 50. / 40);
-  // {i, i + 4, i + 8, i + 12}: the ring's hops take 1, 10, 1, 10.
+  // {i, i + 4, i + 8, i + 12}: the hops of the ring take 1, 10, 1, 10.
   Link fours = linkOf(twoNodes, mesh({4, 4}), 0);
   EXPECT_EQ(fours.levels, (std::vector<Link::Share>{{1, 1}, {2, 4}}));
   EXPECT_EQ(fours.bandwidth, 40. / 4);
@@ -90,7 +90,7 @@ TEST(Collectives, AcrossNodesContiguous) {
   EXPECT_EQ(link.bandwidth, 40);
   EXPECT_EQ(link.latency, 10);
   EXPECT_EQ(stepSeconds(link, Kind::allGather, 1600), 13 + 20 + 15. / 16 * 1600 / 40);
-  // Eight devices send half of what they have to the other machine.
+  // Eight devices send half of their data to the other machine.
   EXPECT_EQ(stepSeconds(link, Kind::allToAll, 1000), 7 + 8 * 10 + 8 * 500. / 40);
   // The same group, spanned by two axes.
   EXPECT_EQ(linkOf(twoNodes, mesh({2, 8}), {0, 1}), link);
@@ -98,12 +98,12 @@ TEST(Collectives, AcrossNodesContiguous) {
 }
 
 TEST(Collectives, SizesThatDoNotNest) {
-  // Of {0..5} and {6..11} the second lies in both machines; of the pairs {i, i + 6}, four do.
+  // Of {0..5} and {6..11} the second is in both machines; of the pairs {i, i + 6}, four are.
   EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 1).bandwidth, 40);
   EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 1).pass, 4 + 20 - 1);
   EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 0).levels[1].groups, 4);
   EXPECT_EQ(linkOf(twoNodes, mesh({2, 6}), 0).bandwidth, 10);
-  // Half a machine crosses nothing.
+  // Half of a machine crosses no border.
   EXPECT_EQ(linkOf(twoNodes, mesh({2, 4}), 0).bandwidth, 100);
 }
 

@@ -1,5 +1,5 @@
-"""Counts the collectives of a partitioned program on stdin: for each function, kind and axes, how many carry more than
-scalars, how many tensors in all, and their bytes (what goes into a reduce_scatter, what comes out of an all_gather)."""
+"""Counts the collectives of a partitioned program on stdin: for each function, kind and axes, the number of those with more than
+scalars, the number of tensors in all, and their bytes (operands of a reduce_scatter, results of an all_gather)."""
 
 import collections
 import re

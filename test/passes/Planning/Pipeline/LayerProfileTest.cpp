@@ -1,4 +1,4 @@
-// Profiles in and out, and what must be said of those that are none.
+// Reading and writing profiles, and the errors for texts that are no profiles.
 #include "Networks.h"
 #include "passes/Planning/Pipeline/PipeDream.h"
 #include "test/passes/Planning/Unwrap.h"
@@ -137,7 +137,7 @@ TEST(LayerProfile, Hostile) {
   for (size_t i = 0; i < deep.size(); i += 5)
     deep.replace(i, 5, "{\"a\":");
   EXPECT_EQ(errorOf(deep), "p.json: nested too deep for a profile");
-  std::string name(1000000, '['); // brackets in a text are no nesting
+  std::string name(1000000, '['); // brackets in a string are not nesting
   EXPECT_EQ(errorOf(file(layer("\\\"" + name) + "," + layer("b", ", \"inputs\": [\"" + name + "\"]"))),
             "p.json: layer 1 ('b'): inputs: no layer is named '" + std::string(64, '[') + "...'");
 
@@ -156,7 +156,7 @@ TEST(LayerProfile, Hostile) {
   EXPECT_EQ(error, "no/such.json: cannot be read");
 }
 
-/// Changes of bytes, cuts and copies: an error of one line, or a profile that can be planned.
+/// Changed bytes, truncations and copies: each gives an error of one line, or a profile that can be planned.
 TEST(LayerProfile, Fuzz) {
   std::string original;
   {

@@ -1,4 +1,4 @@
-// The partitioner on networks like those of PipeDream's paper, and how long it takes.
+// The partitioner on networks like those in PipeDream's paper, and its running time.
 #include "Networks.h"
 #include "passes/Planning/Pipeline/Cuts.h"
 #include "passes/Planning/Pipeline/PipeDream.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double tenGigabit = 1.25e9; // bytes/s
 
-/// Prints the plan's shape and the time that the search took, for people.
+/// Prints the plan's shape and the time of the search.
 PipeDreamPlan planOf(const char *name, const LayerProfile &profile, const std::vector<PipeLevel> &levels) {
   std::string error;
   auto begin = std::chrono::steady_clock::now();
@@ -42,7 +42,7 @@ double parameterBytes(const LayerProfile &profile, const std::vector<int> &layer
   return bytes;
 }
 
-/// Convolutions replicated, most of the weights on single devices. PipeDream's paper has 2-1-1, 7-1, 9-5-1-1.
+/// Convolutions are replicated, most weights are on single devices. PipeDream's paper has 2-1-1, 7-1, 9-5-1-1.
 TEST(Networks, Vgg16HasReplicatedFrontAndSingleTail) {
   LayerProfile profile = vgg16(/*flops=*/5e12, /*batch=*/32);
   std::vector<int> all(profile.layers.size());
@@ -80,7 +80,7 @@ TEST(Networks, FewWeightsAndFastLinksAreDataParallel) {
   }
 }
 
-/// Machines of eight devices: what synchronises most does so inside one of them.
+/// Machines of eight devices: the stages that synchronise most are inside one of them.
 TEST(Networks, Hierarchy) {
   LayerProfile profile = vgg16(15e12, 64);
   PipeDreamPlan two = planOf("VGG16 on 2 x 8", profile, {{8, 120e9}, {2, tenGigabit}});
@@ -110,7 +110,7 @@ TEST(Networks, Scale) {
   planOf("chain on 8 x 8", chain(200, 1), {{8, 12e9}, {8, tenGigabit}});
   planOf("chain on 64 x 16", chain(200, 1), {{64, 12e9}, {16, tenGigabit}});
   planOf("long chain on 256", chain(1000, 3), {{256, tenGigabit}});
-  LayerProfile branches; // four chains of eight side by side, and nothing that joins them
+  LayerProfile branches; // four parallel chains of eight that nothing joins
   Random random(5);
   for (int i = 0; i < 32; ++i)
     branches.layers.push_back({"l" + std::to_string(i), random.upTo(2), random.upTo(4), random.upTo(1e6),
@@ -145,7 +145,7 @@ TEST(Networks, TooManyBranches) {
   EXPECT_EQ(error, "too many ways to cut the layers from 'b0' to 'b39' (more than 16384): too many branches side by "
                    "side; join layers of theirs");
 
-  // Two chains of 50,000 side by side: their sets would not fit the memory.
+  // Two parallel chains of 50,000 layers: their sets would not fit into memory.
   LayerProfile two;
   for (int i = 0; i < 100000; ++i)
     two.layers.push_back({"l" + std::to_string(i), 1, 1, 1, 1, i < 2 ? std::vector<int>{} : std::vector<int>{i - 2}});

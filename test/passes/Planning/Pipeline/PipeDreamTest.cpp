@@ -1,4 +1,4 @@
-// The partitioner against the definition, tried out in full.
+// The partitioner compared with its definition, by exhaustive search.
 #include "Networks.h"
 #include "passes/Planning/Pipeline/Hierarchy.h"
 #include "passes/Planning/Pipeline/PipeDreamReport.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// The definition by enumeration, with sets of layers as bits and nothing shared with the planner.
+/// The definition by enumeration, with sets of layers as bits; it shares no code with the planner.
 class Definition {
 public:
   Definition(const LayerProfile &profile, std::vector<PipeLevel> levels)
@@ -116,7 +116,8 @@ LayerProfile randomProfile(Random &random, int most) {
   return profile;
 }
 
-/// The stages are a chain of downsets that holds every layer once, and their times are those of the definition.
+/// Checks that the stages are a chain of downsets that contains every layer once, and that their times are those of the
+/// definition.
 void check(const LayerProfile &profile, const PipeDreamPlan &plan, const std::vector<PipeLevel> &levels,
            const Definition &definition) {
   unsigned inside = 0;
@@ -174,7 +175,7 @@ TEST(PipeDream, OptimalOnRandomGraphs) {
     several += plan.stages.size() > 1;
     replicated += plan.devices() > static_cast<int64_t>(plan.stages.size());
   }
-  EXPECT_GT(several, 200); // (the drawn graphs are not all trivial)
+  EXPECT_GT(several, 200); // the random graphs are not all trivial
   EXPECT_GT(replicated, 300);
 }
 
@@ -197,7 +198,7 @@ TEST(PipeDream, OptimalOnHierarchies) {
   EXPECT_GT(nested, 200);
 }
 
-/// The two searches share neither their order nor what they leave out.
+/// The two searches have different orders and leave out different cuts.
 TEST(PipeDream, BothSearchesAgreeOnOneLevel) {
   for (int seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -264,7 +265,7 @@ TEST(PipeDream, Degenerate) {
   EXPECT_NEAR(plan.speedup, 4, 1e-12);
 }
 
-/// Two replicas synchronise for longer than one computes: the second device is left over.
+/// Two replicas synchronise longer than one computes: the second device is not used.
 TEST(PipeDream, LeavesDevicesOver) {
   LayerProfile profile{{{"a", 1, 2, 1e9, 1e8, {}}, {"b", 1, 2, 1e9, 1e8, {0}}}};
   PipeDreamPlan plan = planOf(profile, {{2, 1e9}});
@@ -272,7 +273,7 @@ TEST(PipeDream, LeavesDevicesOver) {
   EXPECT_EQ(plan.slowestMs, 6);
 }
 
-/// What leaves a cut counts once, however many consumers it has, and goes past stages in between.
+/// A value that crosses a cut counts once, however many consumers it has, and also crosses the stages in between.
 TEST(PipeDream, CrossingBytes) {
   LayerProfile profile{
       {{"a", 1, 1, 8, 0, {}}, {"b", 1, 1, 4, 0, {0}}, {"c", 1, 1, 2, 0, {0}}, {"d", 1, 1, 1, 0, {0, 1, 2}}}};

@@ -6,7 +6,7 @@
 
 using namespace divisi::planning;
 
-/// Bytes with segments that begin at these nodes: what crosses the cuts, and the most that one segment keeps.
+/// The bytes with segments that begin at these nodes: live bytes at the cuts, and the most that one segment keeps.
 static double memoryOf(const std::vector<RematNode> &nodes, const std::vector<int> &begins) {
   double crossing = 0, most = 0;
   for (size_t i = 0; i < begins.size(); ++i) {
@@ -38,7 +38,7 @@ TEST(RematSegments, AChainIsCutIntoTheSquareRootOfItsLength) {
   std::vector<RematNode> nodes(16, {1, 4, 1});
   nodes[0].crossing = 0;
   auto segments = segmentsForRemat(nodes);
-  ASSERT_EQ(segments.size(), 7u); // the last of eight is not computed again
+  ASSERT_EQ(segments.size(), 7u); // the last of eight is not recomputed
   for (const RematSegment &segment : segments) {
     EXPECT_EQ(segment.end - segment.begin, 2);
     EXPECT_EQ(segment.saved, segment.begin ? 7 : 8);

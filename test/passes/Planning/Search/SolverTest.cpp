@@ -13,7 +13,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Least cost by trying every plan; infinity if none fits. Independent of the library but for its problem.
+/// The least cost by trying every plan; infinity if none fits. Independent of the library except for its problem.
 double leastCost(const PairwiseProblem &problem, double capacity) {
   std::vector<size_t> choice(problem.variables.size());
   double least = infinity;
@@ -47,7 +47,7 @@ std::pair<double, double> memoryRange(const PairwiseProblem &problem) {
   return {least, most};
 }
 
-/// Checks an answer against enumeration, and says whether it is optimal.
+/// Checks a solution against enumeration, and returns whether it is optimal.
 bool check(const PairwiseProblem &problem, const Solution &solution, double optimum) {
   EXPECT_EQ(solution.choice.size(), problem.variables.size());
   if (solution.choice.size() != problem.variables.size())
@@ -67,7 +67,7 @@ bool check(const PairwiseProblem &problem, const Solution &solution, double opti
   return solution.cost <= optimum + slack;
 }
 
-/// Ten shapes, many seeds; `share` of the way from the least memory to the most is the capacity (none if above 1).
+/// Ten shapes, many seeds. The capacity is `share` of the way from the least memory to the most (unlimited if above 1).
 void checkRandom(const SolveOptions &options, int seeds, double share, bool optimal = true) {
   int wrong = 0;
   for (int shape = 0; shape < shapes; ++shape)
@@ -124,7 +124,7 @@ TEST(SolverTest, WithinTheGapAskedFor) {
   checkRandom(options, 20, 0.3, /*optimal=*/false);
 }
 
-/// Where the means run out, the answer is worse, but what is said of it stays true.
+/// With too little work allowed the solution is worse, but its bound stays true.
 TEST(SolverTest, BoundHoldsWithFewMeans) {
   SolveOptions options = exactOptions();
   options.rounds = 2;
@@ -217,7 +217,7 @@ TEST(SolverTest, NeverWorseThanAStart) {
   }
 }
 
-/// Too long to enumerate: the optimum of a path comes from dynamic programming.
+/// Too long to enumerate: the optimum of a path is computed by dynamic programming.
 TEST(SolverTest, LongPathIsOptimal) {
   Random random(7);
   PairwiseProblem problem;
@@ -249,8 +249,8 @@ TEST(SolverTest, LongPathIsOptimal) {
   EXPECT_NEAR(solution.bound, optimum, 1e-6);
 }
 
-/// Equal layers: tied, they are a small problem, whose plan is the start; a capacity is best met by different layers
-/// choosing differently.
+/// Equal layers: tied, they are a small problem, whose plan is the start. With a capacity, the best plan has different
+/// strategies in different layers.
 TEST(SolverTest, EqualLayersAreCertified) {
   constexpr int layers = 60, width = 4, strategies = 9;
   Random random(3);

@@ -1,4 +1,4 @@
-// Programs that run, and programs of which the checker has to say why they do not.
+// Programs that run, and programs that do not, with the checker's reasons.
 #include "passes/Planning/Simulator/Checker.h"
 #include "RandomSchedules.h"
 #include "test/passes/Planning/Unwrap.h"
@@ -36,7 +36,7 @@ TEST(Checker, EverySchedule) {
     }
 }
 
-/// A UNet: stage s to stage S - 1 - s, besides the chain; the neighbours in the middle are joined twice.
+/// A UNet: skips from stage s to stage S - 1 - s, besides the chain; the two middle stages are joined twice.
 TEST(Checker, LongSkips) {
   for (int p = 2; p <= 6; ++p)
     for (int chunks = 1; chunks <= 2; ++chunks) {
@@ -51,7 +51,7 @@ TEST(Checker, LongSkips) {
           EXPECT_EQ(checkProgram(make({kind, p, 7}, edges)), "");
     }
   Program program = make({ScheduleKind::f1b1, 4, 2}, {{0, 1}, {1, 2}, {2, 3}, {0, 3}});
-  for (int between : {1, 2}) // nothing of the skip goes through here
+  for (int between : {1, 2}) // the skip does not go through these stages
     for (const Action &action : program.devices[between])
       EXPECT_TRUE(action.kind == Action::run || action.message.edge != 3);
 }
@@ -67,7 +67,7 @@ TEST(Checker, RefusesEdges) {
 TEST(Checker, Rendezvous) {
   EXPECT_EQ(checkProgram(make({ScheduleKind::gpipe, 4, 6}, chainEdges(4)), SendMode::rendezvous), "");
   EXPECT_EQ(checkProgram(make({ScheduleKind::naive, 4, 6}, chainEdges(4)), SendMode::rendezvous), "");
-  // Both send, and neither receives: the reason why Megatron-LM groups the two.
+  // Both send, and neither receives: this is why Megatron-LM groups the two.
   EXPECT_EQ(
       checkProgram(make({ScheduleKind::f1b1, 2, 2}, chainEdges(2)), SendMode::rendezvous),
       "deadlock: device 1's receive of activation 0 -> 1, microbatch 1, from device 0 waits for device 1's send of "
@@ -91,7 +91,7 @@ TEST(Checker, Cycle) {
       << wrong;
 }
 
-/// Stages of one device depend on one another without messages.
+/// Stages of one device depend on each other without messages.
 TEST(Checker, CycleOfOneDevice) {
   Schedule schedule{{ScheduleKind::interleaved, 1, 1, 2},
                     {{{Task::forward, 0, 1},
@@ -149,8 +149,7 @@ TEST(Checker, Messages) {
             "device 0: send of activation 0 -> 1, microbatch 0, to device 0 is not between the devices of its stages");
 }
 
-/// Any order of tasks that one processor could run has no deadlock, and two receives from one device must not change
-/// places.
+/// Any order of tasks that one processor could run has no deadlock; two receives from one device must not be exchanged.
 TEST(Checker, RandomOrders) {
   int swapped = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {

@@ -5,8 +5,7 @@
 
 namespace divisi::planning::pipeline::test {
 
-/// Up to 5 devices with up to 3 chunks, edges with skips, and tasks in an order that one processor could run: a random
-/// one among those that are ready.
+/// Up to 5 devices with up to 3 chunks, edges with skips, and tasks in a random order that one processor could run.
 class RandomSchedule {
 public:
   explicit RandomSchedule(unsigned seed) : random(seed) {

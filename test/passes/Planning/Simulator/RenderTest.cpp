@@ -1,4 +1,4 @@
-// What people and programs get to see.
+// Outputs for users and machine-readable ones.
 #include "passes/Planning/Simulator/Render.h"
 #include "test/passes/Planning/Unwrap.h"
 
@@ -96,7 +96,7 @@ TEST(Render, Table) {
   EXPECT_EQ(count(table, "memory"), 0u);
 }
 
-/// Nothing takes any time: no division by it.
+/// Nothing takes any time: the outputs do not divide by zero.
 TEST(Render, Empty) {
   std::string error;
   auto simulation = unwrap(simulate({ScheduleKind::gpipe, 2, 2}, {}, std::vector<StageCost>(2), {}), error);

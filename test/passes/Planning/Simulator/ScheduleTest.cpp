@@ -1,4 +1,4 @@
-// The orders of tasks, what they keep in memory, and which weights they read.
+// The orders of tasks, the activations that they keep, and the weights that they read.
 #include "passes/Planning/Simulator/Checker.h"
 #include "passes/Planning/Simulator/WeightVersions.h"
 #include "test/passes/Planning/Unwrap.h"
@@ -101,7 +101,7 @@ TEST(Schedule, WeightVersionsKept) {
   }
 }
 
-/// Minibatch k finds k - (p - s) + 1 updates on stage s, by the definition of 1F1B.
+/// Minibatch k reads a version with k - (p - s) + 1 updates on stage s, by the definition of 1F1B.
 TEST(Schedule, WeightVersionsRead) {
   const int p = 4, m = 20;
   for (Staleness staleness : {Staleness::stashed, Staleness::verticalSync, Staleness::latest}) {

@@ -1,4 +1,4 @@
-// Times against the arithmetic of the papers, and against longest paths found another way.
+// Times compared with the formulas of the papers, and with longest paths that are computed differently.
 #include "passes/Planning/Simulator/Simulator.h"
 #include "RandomSchedules.h"
 #include "test/passes/Planning/Unwrap.h"
@@ -55,7 +55,7 @@ TEST(Simulator, PeakActivations) {
   }
 }
 
-/// Step time and ideal time are whole numbers: the bubbles are exact.
+/// Step time and ideal time are whole numbers, so the bubbles are exact.
 TEST(Simulator, Bubbles) {
   for (int p = 1; p <= 8; ++p)
     for (int m : {p, p + 1, 2 * p, 3 * p + 1, 5 * p, 8 * p}) {
@@ -90,7 +90,7 @@ TEST(Simulator, SteadyState) {
             run({ScheduleKind::pipedream, 4, 2}, uniform(4)).seconds / 2);
 }
 
-/// One microbatch: 2 messages each way, whose time is not hidden. F0 .25 F1 .25 F2, back the same.
+/// One microbatch: 2 messages each way, which are exposed. F0 .25 F1 .25 F2, and the same backwards.
 TEST(Simulator, Transfers) {
   Network network = uniformNetwork(0.125, 8);
   for (bool overlap : {true, false}) {
@@ -103,7 +103,7 @@ TEST(Simulator, Transfers) {
     EXPECT_EQ((simulation.links[{1, 2}].messages), 1);
     EXPECT_EQ((simulation.links[{1, 2}].bytes), 1);
   }
-  // Device 0 sends 4 messages: behind computation, or between it.
+  // Device 0 sends 4 messages: overlapped with computation, or between tasks.
   network.overlap = true;
   EXPECT_EQ(run({ScheduleKind::gpipe, 2, 4}, uniform(2), network).seconds, 1 + 0.25 + 4 + 8 + 0.25 + 2);
   network.overlap = false;
@@ -115,7 +115,7 @@ TEST(Simulator, LongSkips) {
   std::vector<Edge> edges = chainEdges(4, 1);
   edges.push_back({0, 3, 7});
   Simulation simulation = run({ScheduleKind::f1b1, 4, 1}, uniform(4), slowSkip, edges);
-  // F0, the skip, F3 B3, the skip back, B0; stages 1 and 2 are done long before.
+  // F0, the skip, F3 B3, the skip back, B0; stages 1 and 2 finish long before.
   EXPECT_EQ(simulation.seconds, 1 + 10 + 1 + 2 + 10 + 2);
   EXPECT_EQ((simulation.links[{0, 3}].bytes), 7);
   EXPECT_EQ((simulation.links[{3, 0}].bytes), 7);
@@ -128,7 +128,7 @@ TEST(Simulator, AllReduce) {
     stage.allReduce = 4;
     stage.update = 0.5;
   }
-  // Device 1 is done with its gradients 2 s before device 0.
+  // Device 1 finishes its gradients 2 s before device 0.
   Simulation simulation = run({ScheduleKind::gpipe, 2, 2}, stages);
   EXPECT_EQ(simulation.seconds, 9 + 4.5);
   EXPECT_EQ(simulation.devices[0].communicating, 4);
@@ -174,8 +174,8 @@ TEST(Simulator, Refuses) {
   EXPECT_EQ(error, "edge 0 -> 1: bytes and seconds have to be finite and not negative");
 }
 
-/// The end of every event by relaxation until nothing changes: no queue, no counters, and dependencies found by looking
-/// at all pairs.
+/// The end of every event by relaxation until nothing changes, without queue and counters; dependencies are found by
+/// comparing all pairs.
 class LongestPath {
 public:
   LongestPath(const RandomSchedule &random, const std::vector<StageCost> &stages, const Network &network)
