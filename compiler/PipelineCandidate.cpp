@@ -129,7 +129,9 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   PipelineCandidate candidate;
   candidate.options = options;
   candidate.options.cuts = placement.cuts;
-  candidate.seconds = options.asynchronous() ? run->steadySeconds : run->seconds;
+  candidate.seconds = options.stages == 1      ? plan.prediction.seconds // with what overlaps inside of a microbatch
+                      : options.asynchronous() ? run->steadySeconds
+                                               : run->seconds;
   for (const auto &device : run->devices)
     candidate.memory = std::max(candidate.memory, device.peakBytes);
   candidate.fits = candidate.memory <= cluster.device.memory;

@@ -198,6 +198,7 @@ json::Object PlanReport::plans() const {
       entry["arena_bytes"] = candidate.arenaBytes;
     if (candidate.bound > 0)
       entry["search"] = json::Object{
+          {"mesh", candidate.boundMesh},
           {"cost_ms", candidate.searchCost * 1e3},
           {"bound_ms", candidate.bound * 1e3},
           {"gap", candidate.searchCost > candidate.bound ? 1 - candidate.bound / candidate.searchCost : 0.0}};

@@ -144,7 +144,7 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     out << "   ... and " << plans.size() - most << " more (--top N)\n";
   for (const json::Value &value : plans)
     if (const json::Object *search = value.getAsObject()->getObject("search"))
-      out << "\nno plan on the mesh of '" << text(*value.getAsObject(), "name") << "' costs more than "
+      out << "\nno plan on the mesh " << text(*search, "mesh") << " costs more than "
           << share(number(*search, "gap")) << " less (pairwise cost " << milliseconds(number(*search, "cost_ms"))
           << " ms, bound " << milliseconds(number(*search, "bound_ms")) << " ms)\n";
 }

@@ -7,6 +7,9 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <array>
+#include <map>
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
@@ -55,6 +58,26 @@ llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, 
 }
 
 namespace {
+
+/// Of sorted candidates, drops those with the figures of an earlier one: the same plan by another name, or one that leaves
+/// devices without work of their own. The earlier one has the bound.
+void dropEqual(std::vector<ModuleCandidate> &candidates) {
+  std::map<std::array<double, 5>, ModuleCandidate *> first;
+  std::vector<ModuleCandidate> kept;
+  kept.reserve(candidates.size());
+  for (ModuleCandidate &candidate : candidates) {
+    const Prediction &p = candidate.prediction;
+    auto [it, fresh] = first.try_emplace({p.seconds, p.compute, p.communication, p.bytesSent, p.memory.total()}, nullptr);
+    if (fresh) {
+      it->second = &kept.emplace_back(std::move(candidate));
+    } else if (candidate.bound > 0) {
+      it->second->bound = candidate.bound;
+      it->second->searchCost = candidate.searchCost;
+      it->second->boundMesh = candidate.boundMesh;
+    }
+  }
+  candidates = std::move(kept);
+}
 
 /// Plans a module without rematerialization.
 llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, const Cluster &cluster,
@@ -108,6 +131,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     planner->certify(options.pins, *searched);
     llvm::stable_sort(result, isBetter);
   }
+  dropEqual(result);
   result[0].planner->complete(result[0]);
   return result;
 }

@@ -1,5 +1,6 @@
 #include "passes/Planning/ModuleProblem.h"
 
+#include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
 
 #include "mlir/IR/Matchers.h"
@@ -18,6 +19,8 @@ public:
   explicit Collector(ModuleProblem &result) : result(result), problem(result.problem) {}
 
   LogicalResult add(func::FuncOp function) {
+    auto count = function->getAttrOfType<IntegerAttr>(graph::names::microbatches);
+    microbatches = count ? count.getInt() : 1;
     for (BlockArgument argument : function.getArguments())
       if (failed(describe(function, argument)))
         return failure();
@@ -89,6 +92,8 @@ private:
       return failure();
     int number = tensor(argument);
     Problem::Tensor &t = problem.tensors[number];
+    if (graph::nameOfArgument(argument) == "microbatch")
+      t.repeats = microbatches;
     unsigned i = argument.getArgNumber();
     if (auto state = function.getArgAttrOfType<DictionaryAttr>(i, graph::names::state)) {
       auto name = state.getAs<StringAttr>("name"), kind = state.getAs<StringAttr>("role");
@@ -130,11 +135,15 @@ private:
     bool weight = true;
     for (Value operand : op.getOperands()) {
       entry.operands.push_back(tensor(operand));
+      if (problem.tensors[entry.operands.back()].repeats > 1)
+        entry.repeats = microbatches;
       weight &= problem.tensors[entry.operands.back()].weight;
     }
     for (Value value : op.getResults()) {
       entry.results.push_back(tensor(value));
       problem.tensors[entry.results.back()].weight = weight;
+      if (!isa<graph::AccumulateOp>(op)) // whose result is complete once a step
+        problem.tensors[entry.results.back()].repeats = entry.repeats;
     }
     if (op.hasAttr(graph::names::neutral))
       for (auto &[batched, dim] : problem.batchDims)
@@ -150,6 +159,7 @@ private:
   Problem &problem;
   llvm::StringMap<int> states, inputs;
   int64_t batch = 0;
+  int64_t microbatches = 1; // of the function that is being added
   size_t firstOp = 0; // of the function that is being added
 };
 } // namespace

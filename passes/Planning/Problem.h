@@ -16,6 +16,7 @@ struct Problem {
     int64_t elementBytes = 4;
     bool splat = false; // a constant of one value: it may lie in any way
     bool zero = false;  // that value is zero
+    int64_t repeats = 1; // times that a step computes it
 
     bool named() const { return !name.empty(); }
     int64_t bytes() const {
@@ -33,6 +34,7 @@ struct Problem {
     int64_t flops = 0;                        // of the whole operation
     bool tf32 = false, fp16 = false;          // of products: in TF32; of operands in fp16 (other 16 bits are bf16)
     std::string name, kind;                   // of the ONNX node, and of the operation
+    int64_t repeats = 1; // times that a step computes it: the number of microbatches, if it is computed for each
     graph::Form form = graph::Form::elementwise;
     int64_t pointFlops = 0; // of a point of its iteration space
   };

@@ -44,7 +44,7 @@ public:
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0 && !output.seldom)
         await(version);
-    result.seconds = std::max(now, network);
+    result.seconds = std::max(now, network) + repeated;
     measureMemory();
     return std::move(result);
   }
@@ -140,7 +140,8 @@ private:
       auto precision = graph::isCall(piece.work.form) ? precisionOf(problem, problem.ops[home]) : Cluster::Device::fp32;
       piece.seconds = costs.prices.seconds(piece.work, precision, piece.launches);
       result.operations[home] += piece.seconds;
-      result.compute += piece.seconds;
+      result.compute += piece.seconds * problem.ops[home].repeats;
+      repeated += piece.seconds * (problem.ops[home].repeats - 1);
     }
   }
 
@@ -157,18 +158,25 @@ private:
     const auto &before = all.versions[entry.source].sharding;
     double done = ready[entry.source];
     int64_t local = localBytes(problem.tensors[entry.tensor], mesh, before);
+    const double times = repeatsOf(version);
     for (const ReshardStep &step : planReshard(before, entry.sharding)) {
       int64_t bytes = bytesOfStep(mesh, step, local);
       if (step.kind == ReshardStep::Kind::slice)
         continue;
       double seconds = costs.step(step, bytes);
       done = network = std::max(network, done) + seconds;
-      result.communication += seconds;
-      result.bytesSent += bytesSent(step.kind, mesh.parts(step.axes), bytes);
+      result.communication += seconds * times;
+      result.bytesSent += bytesSent(step.kind, mesh.parts(step.axes), bytes) * times;
       from[version].push_back(result.collectives.size());
       result.collectives.push_back({version, step, bytes, seconds, 0, operation});
     }
     ready[version] = done;
+  }
+
+  /// Times that a step makes a version by communication: for each use in a microbatch, or when its value is there.
+  int64_t repeatsOf(int version) const {
+    const auto &entry = all.versions[version];
+    return entry.user >= 0 ? problem.ops[entry.user].repeats : problem.tensors[entry.tensor].repeats;
   }
 
   void await(int version) {
@@ -183,6 +191,7 @@ private:
         double part = std::min(wait, result.collectives[c].seconds - result.collectives[c].waited);
         result.collectives[c].waited += part;
         wait -= part;
+        repeated += part * (repeatsOf(v) - 1);
       }
   }
 
@@ -284,7 +293,8 @@ private:
   std::vector<Piece> pieces;
   std::map<int, llvm::SmallVector<int, 1>> memory; // by version that is read: that of the tensor that it is a view of
   std::set<std::string> counted;
-  double now = 0, network = 0;
+  double now = 0, network = 0; // of the first microbatch and what runs once
+  double repeated = 0;         // of the other microbatches
   Prediction result;
 };
 } // namespace

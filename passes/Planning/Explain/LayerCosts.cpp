@@ -27,7 +27,7 @@ public:
         continue;
       place[i] = layer(groups.late[i] || op.name == "update" ? "" : layerOf(op.name));
       LayerCost &cost = result[place[i]];
-      ((int)i <= groups.loss ? cost.forward : cost.backward) += candidate.prediction.operations[i];
+      ((int)i <= groups.loss ? cost.forward : cost.backward) += candidate.prediction.operations[i] * op.repeats;
       for (int t : op.operands)
         if (problem.tensors[t].role == Problem::Role::parameter && (int)i <= groups.loss && !seen[t]) {
           seen[t] = true;

@@ -117,7 +117,7 @@ private:
       for (int tensor : op.operands) {
         int a = producer[tensor];
         if (a < 0 || !inSearch[a] || !inSearch[b] || !light(a) || !light(b) || sums[a] != sums[b] ||
-            depth[a] != depth[b] || result.late[a] != result.late[b] || (a <= result.loss) != ((int)b <= result.loss))
+            depth[a] != depth[b] || problem.ops[a].repeats != problem.ops[b].repeats || result.late[a] != result.late[b] || (a <= result.loss) != ((int)b <= result.loss))
           continue;
         auto pairs = match(a, b, tensor);
         if (!pairs || members.findLeader(a) == members.findLeader(b))

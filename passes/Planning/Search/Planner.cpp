@@ -437,6 +437,7 @@ void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const 
   } else {
     candidate = std::move(found);
   }
+  candidate.boundMesh = nameOf(candidate.mesh);
 }
 
 void Planner::complete(Candidate &candidate) const {

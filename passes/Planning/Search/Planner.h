@@ -16,6 +16,7 @@ struct Candidate {
   double hidden = 0;     // of the searched ones: the share of gradients' communication that was taken to be hidden
   double searchCost = 0; // the pairwise cost that was minimized, seconds
   double bound = 0;      // and the certified lower bound on it, of all plans on this mesh; 0: not certified
+  std::string boundMesh; // the mesh that the bound is for
   double measured = 0;   // seconds of a step by times that were measured on this machine; 0: there are none
   double arenaBytes = 0; // memory of a step as it is compiled; 0: it was not
   std::vector<std::string> forms; // recognized: "data", "tensor", "ZeRO-1", ...

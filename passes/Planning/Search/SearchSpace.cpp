@@ -85,7 +85,7 @@ public:
     for (const Problem::Output &output : problem.outputs)
       if (output.state >= 0)
         if (int from = producer[output.tensor].first; from >= 0)
-          edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false);
+          edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false, 1);
     tie();
   }
 
@@ -93,6 +93,7 @@ private:
   struct Reader {
     int variable, slot;
     bool late;
+    int64_t repeats; // of the operation
     bool operator<(const Reader &other) const {
       return std::tie(variable, slot) < std::tie(other.variable, other.slot);
     }
@@ -148,7 +149,7 @@ private:
       for (auto [position, s] : results(strategies, m))
         producer[problem.ops[op].results[position]] = {variable, s};
       for (auto [position, s] : operands(strategies, m))
-        readers[problem.ops[op].operands[position]].insert({variable, s, impl.groups.late[op]});
+        readers[problem.ops[op].operands[position]].insert({variable, s, impl.groups.late[op], problem.ops[op].repeats});
     }
   }
   static std::vector<std::pair<int, int>> entries(const std::map<std::pair<int, int>, int> &map, int member) {
@@ -188,6 +189,7 @@ private:
       key.push_back((int)(problem.ops[op].flops & 0x7fffffff));
       key.insert(key.end(), group.factorOf[m].begin(), group.factorOf[m].end());
       key.push_back(-6);
+      key.push_back((int)problem.ops[op].repeats);
       key.push_back(impl.fused.launches[op] << 3 | graph::isCall(problem.ops[op].form) << 2 | problem.ops[op].tf32 << 1 | problem.ops[op].fp16);
       key.insert(key.end(), impl.fused.readsOf[op].begin(), impl.fused.readsOf[op].end());
       for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
@@ -252,7 +254,7 @@ private:
       if (group.ops.size() > 1)
         work.form = graph::Form::elementwise;
       work.bytes = bytes;
-      result.cost[s] = 1e6 * (internal + costs.prices.seconds(work, precision, launches));
+      result.cost[s] = 1e6 * first.repeats * (internal + costs.prices.seconds(work, precision, launches));
     }
     for (auto &[position, list] : operands)
       result.operands[position] = slot(list);
@@ -294,7 +296,7 @@ private:
       return;
     if (producer[tensor].first < 0) {
       for (const Reader &reader : readers[tensor])
-        edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false);
+        edge(argument(tensor), argumentSlot(tensor), reader.variable, reader.slot, tensor, false, reader.repeats);
       return;
     }
     auto [from, fromSlot] = producer[tensor];
@@ -302,7 +304,7 @@ private:
     auto mayHide = [&, early = isEarly(tensor)](bool late) { return early && late; };
     if ((!f.shared && !f.persists) || t.bytes() == t.elementBytes) {
       for (const Reader &reader : readers[tensor])
-        edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late));
+        edge(from, fromSlot, reader.variable, reader.slot, tensor, mayHide(reader.late), t.repeats);
       return;
     }
     bool late = llvm::all_of(readers[tensor], [](const Reader &reader) { return reader.late; });
@@ -313,9 +315,9 @@ private:
     int s = slot(list);
     int shared =
         addVariable({Impl::Kind::shared, tensor, nullptr, std::move(list)}, std::move(cost), std::move(memory));
-    edge(from, fromSlot, shared, s, tensor, mayHide(late));
+    edge(from, fromSlot, shared, s, tensor, mayHide(late), t.repeats);
     for (const Reader &reader : readers[tensor])
-      edge(shared, s, reader.variable, reader.slot, tensor, !late && mayHide(reader.late));
+      edge(shared, s, reader.variable, reader.slot, tensor, !late && mayHide(reader.late), t.repeats);
   }
 
   std::vector<double> memoryOf(const Problem::Tensor &tensor, const std::vector<Sharding> &list) const {
@@ -325,17 +327,18 @@ private:
     return memory;
   }
 
-  void edge(int from, int fromSlot, int to, int toSlot, int tensor, bool mayHide) {
+  /// `times`: how often a step reshards the tensor here.
+  void edge(int from, int fromSlot, int to, int toSlot, int tensor, bool mayHide, int64_t times) {
     if (from == to)
       return;
     int64_t bytes = problem.tensors[tensor].bytes();
-    auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide}, space.pairwise.matrices.size());
+    auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide, times}, space.pairwise.matrices.size());
     if (fresh) {
       const auto &rows = slots[fromSlot], &columns = slots[toSlot];
       PairwiseProblem::Matrix matrix{(int)rows.size(), (int)columns.size(), {}};
       for (int row : rows)
         for (int column : columns)
-          matrix.entries.push_back(price(row, column, bytes));
+          matrix.entries.push_back(std::min(never, times * price(row, column, bytes)));
       if (mayHide)
         impl.hideable.push_back({it->second, matrix.entries});
       space.pairwise.matrices.push_back(std::move(matrix));
@@ -409,7 +412,7 @@ private:
   Numbers<Text> spellings, slots, rules;
   Numbers<const Template *> templateNumbers;
   std::vector<Sharding> known; // by spelling
-  std::map<std::tuple<int, int, int64_t, bool>, int> matrixOf;
+  std::map<std::tuple<int, int, int64_t, bool, int64_t>, int> matrixOf;
   llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices;
 };
 

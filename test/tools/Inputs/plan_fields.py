@@ -19,8 +19,8 @@ for report in plan, explain:
         parts = sum(memory[key] for key in ("parameters", "optimizer_state", "others", "inputs", "transient"))
         assert abs(parts - memory["total"]) < 1, memory
         assert abs(entry["exposed_ms"] + entry["overlapped_ms"] - entry["communication_ms"]) < 1e-9, entry
-        search = entry.get("search", {"cost_ms": 1, "bound_ms": 1, "gap": 0})
-        assert set(search) == {"cost_ms", "bound_ms", "gap"} and search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9), search
+        search = entry.get("search", {"mesh": "", "cost_ms": 1, "bound_ms": 1, "gap": 0})
+        assert set(search) == {"mesh", "cost_ms", "bound_ms", "gap"} and search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9), search
 assert sum("search" in entry for entry in plan["plans"]) == 1
 assert set(plan) == {"model", "cluster", "plans", "suggestions"}, set(plan)
 assert set(explain) == set(plan) | {"layers", "parameters", "flips", "remat"}, set(explain)
