@@ -199,15 +199,15 @@ private:
         order[rank].push_back(f);
       }
       bool done = false;
-      for (const auto &factors : order)
+      for (const auto &factors : order) { // a size that nearly divides comes before the factors of the next preference
         for (int factor : factors)
           done = done || propagation.splitFactor(i, factor, axis);
-      for (const auto &factors : order)
         for (int factor : factors)
           if (!done)
             wantFactorPadding((int)i, factor, axis);
-      if (pad)
-        return;
+        if (pad)
+          return;
+      }
       propagation.spread();
     }
   }

@@ -89,7 +89,7 @@ def zero_when_memory_is_short(p):
 def zero_for_gpt2(p):
     """The same for GPT-2 small; tokens are sharded, too, so that other parallelisms are used beside it."""
     model = p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024")
-    words = [model, "--dim", "batch=16", "--optimizer", "adamw", "--cluster", p.cluster(PCIE, memory="5GB")]
+    words = [model, "--dim", "batch=16", "--optimizer", "adamw", "--cluster", p.cluster(PCIE, memory="4.5GB")]
     plans = p.plans(*words)
     yield "the replicated state does not fit", not row(plans, "data=8")["fits"], told(row(plans, "data=8"))
     good = plans[0]["fits"] and any(form.startswith("ZeRO") for form in plans[0]["parallelism"])
@@ -99,14 +99,16 @@ def zero_for_gpt2(p):
 def columns_and_rows(p):
     """A transformer layer inside a machine with NVLink: outputs first, inputs second, so that no activation is gathered."""
     model = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024")
-    for words in ["--mesh", "model=8"], ["--mesh", "data=8"]:
-        report = p.explain(model, "--cluster", "8xh100", "--dim", "batch=1", *words)
-        yield f"{words[1]}: tensor parallelism", report["plans"][0]["parallelism"] == ["tensor"], told(report["plans"][0])
-        for layer in 0, 1:
-            for name, dim in ("attn.qkv", 1), ("attn.proj", 1), ("mlp.fc", 0), ("mlp.proj", 1):
-                weight = f"blocks.{layer}.{name}.weight"
-                side = "inputs" if name.endswith("proj") else "outputs"
-                yield f"{words[1]}: {weight} by its {side}", splits(report, weight) == [dim], shardings(report)[weight]
+    report, other = (p.explain(model, "--cluster", "8xh100", "--dim", "batch=1", "--mesh", mesh) for mesh in ("model=8", "data=8"))
+    yield "model=8: tensor parallelism", report["plans"][0]["parallelism"] == ["tensor"], told(report["plans"][0])
+    for layer in 0, 1:
+        for name, dim in ("attn.qkv", 1), ("attn.proj", 1), ("mlp.fc", 0), ("mlp.proj", 1):
+            weight = f"blocks.{layer}.{name}.weight"
+            side = "inputs" if name.endswith("proj") else "outputs"
+            yield f"model=8: {weight} by its {side}", splits(report, weight) == [dim], shardings(report)[weight]
+    best, named = other["plans"][0], report["plans"][0]
+    good = best["parallelism"] == ["tensor"] and best["step_ms"] <= named["step_ms"] * (1 + 1e-9)
+    yield "data=8: tensor parallelism, not slower for the axis's name", good, told(best)
     plans = p.plans(model, "--cluster", "8xh100", "--dim", "batch=1")
     yield "without a mesh of the user's, too", "tensor" in plans[0]["parallelism"], told(plans[0])
     tiny = p.explain(HERE / "gpt_tiny/model.onnx", "--cluster", "4xh100", "--mesh", "model=4", "--pin", "idx=_,_",
@@ -171,6 +173,22 @@ def slow_network_between(p):
     one = p.plans(case, "--cluster", slower, "--dim", "batch=16", "--mesh", "model=8")[0]
     yield "a useless network: not slower than one machine of the two", few["step_ms"] <= one["step_ms"] * (1 + 1e-9), \
         f"{told(few)}; {told(one)}"
+
+
+def decoders_by_operator(p):
+    """Megatron-LM's split of a decoder by --strategy operator: four all_reduces a layer, also where the vocabulary does not divide."""
+    layers, steps = 3, {}
+    for vocabulary in 50304, 50257:
+        model = p.graph(f"gpt --layers {layers} --hidden 768 --heads 12 --vocab {vocabulary} --seq 1024")
+        words, file = [model, "--dim", "batch=64"], p.folder / "operator.mlir"
+        split = [*words, "--devices", "4", "--strategy", "operator", "--target", "cuda"]
+        p.run("compile", *split, "--emit", "plan", "-o", file)
+        steps[vocabulary] = json.loads(p.run("plan", *words, "--cluster", "4xh100", "--plan", file, "--json").stdout)["plans"][0]["step_ms"]
+        step = re.search(r"@train\(.*?\n  }", p.run("compile", *split, "--emit", "dist").stdout, re.S)[0]
+        count = len(re.findall(r"= dist\.all_reduce", step))
+        # Beside the layers': the embedding, the gradient before the head, and the loss's maximum, sum and label.
+        yield f"{vocabulary} words: at most four all_reduces a layer", count <= 4 * layers + 5, f"{count} in {layers} layers"
+    yield "50,257 words take as long as 50,304", steps[50257] < 1.01 * steps[50304], f"{steps[50257]:.1f} and {steps[50304]:.1f} ms"
 
 
 def fewer_devices(p):
@@ -407,7 +425,7 @@ def memory_foreseen(p):
         yield f"{mesh}, remat {remat}: within {tolerance:.0%}", *is_foreseen(expected, dump, tolerance)
 
 
-CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, fewer_devices, tiny_models,
+CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, decoders_by_operator, fewer_devices, tiny_models,
          experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES,
          *pipeline_plans.CASES,
          never_worse]
