@@ -59,6 +59,21 @@ llvm::Expected<std::vector<NamedPad>> planning::padForStrategy(ModuleOp module, 
 
 namespace {
 
+/// Of sorted candidates that take the same time but for what no prediction can tell, puts that for the fewest devices
+/// first.
+void preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
+  auto first = candidates.begin();
+  if (candidates.empty() || !first->fits)
+    return;
+  auto last = std::find_if(first, candidates.end(), [&](const ModuleCandidate &candidate) {
+    return !candidate.fits || candidate.prediction.seconds > first->prediction.seconds * (1 + sameTime);
+  });
+  auto fewest = std::min_element(first, last, [](const ModuleCandidate &a, const ModuleCandidate &b) {
+    return a.mesh.devices() < b.mesh.devices();
+  });
+  std::rotate(first, fewest, fewest + 1);
+}
+
 /// Of sorted candidates, drops those with the figures of an earlier one: the same plan by another name, or one that leaves
 /// devices without work of their own. The earlier one has the bound.
 void dropEqual(std::vector<ModuleCandidate> &candidates) {
@@ -132,6 +147,7 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     llvm::stable_sort(result, isBetter);
   }
   dropEqual(result);
+  preferFewerDevices(result);
   result[0].planner->complete(result[0]);
   return result;
 }

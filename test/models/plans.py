@@ -150,7 +150,7 @@ def convolutions(p):
 def slow_network_between(p):
     """Two machines of eight: parameters are sharded inside of them, the batch across."""
     for words, batch in [("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024", 64),
-                         ("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", 64)]:
+                         ("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", 128)]:
         model, cluster = p.graph(words, "sparse"), p.cluster(NVLINK, BETWEEN, device="h100")
         flags = [model, "--cluster", cluster, "--dim", f"batch={batch}"]
         report = p.explain(*flags)
@@ -163,7 +163,7 @@ def slow_network_between(p):
         idx = re.search(r'dist\.place "idx" : tensor<([^,>]*),? ?(?:#dist\.shard<([^>]*)>)?', text)
         split = set(re.findall(r'"(\w+)"', (idx[2] or "").split(",")[0])) if idx else set()
         yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
-    wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=64",
+    wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=128",
                      "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))
     inside = [name for name in shardings(wide) if "mlp" in name and "weight" in name and splits(wide, name)]
     yield "the wide one's feed-forward weights are split inside", len(inside) == 4, ", ".join(inside)
@@ -200,7 +200,7 @@ def fewer_devices(p):
         found = p.plans(*words, "--cluster", cluster)[0]
         yield f"{between}: {best} of 8 devices", found["devices"] == best, told(found)
         least = min(plan["step_ms"] for plan in alone.values())
-        yield "  not slower than any number of devices that is asked for", found["step_ms"] <= least * (1 + 1e-9), \
+        yield "  not slower than any number of devices that is asked for", found["step_ms"] <= least * 1.005, \
             ", ".join(f"{n}: {told(plan)}" for n, plan in alone.items())
 
 
@@ -214,7 +214,7 @@ def tiny_models(p):
 
 
 def experts(p):
-    """If all_to_all is cheap, tokens are sent to the experts."""
+    """If messages are cheap, tokens are sent to the experts."""
     model = p.graph("moe --layers 4 --hidden 1024 --heads 16 --vocab 32000 --seq 1024 --experts 8")
     for batch in 16, 64:
         report = p.explain(model, "--cluster", "8xh100", "--dim", f"batch={batch}")
@@ -224,9 +224,10 @@ def experts(p):
                 weight = f"blocks.{layer}.moe.{name}"
                 first = shardings(report)[weight]
                 yield f"batch {batch}: {weight} by experts", bool(first[0]) and not any(first[1:]), f"{first}, {told(best)}"
-            kinds = [c["kind"] for entry in report["layers"] if entry["name"].startswith(f"/blocks.{layer}/moe")
-                     for c in entry["collectives"]]
-            yield f"batch {batch}: block {layer} has all_to_all", kinds.count("all_to_all") >= 2, f"{kinds}"
+            found = [c for entry in report["layers"] if entry["name"].startswith(f"/blocks.{layer}/moe") for c in entry["collectives"]]
+            exposed = sum(c["exposed_ms"] for c in found)
+            yield f"batch {batch}: block {layer} sends tokens, in less than 1 % of the step", \
+                found and exposed < 0.01 * best["step_ms"], f"{exposed:.3f} ms, {[c['kind'] for c in found]}"
 
 
 def other_batches(p):
@@ -367,10 +368,11 @@ def nothing_fits(p):
 def plans_given_back(p):
     """A plan file gives the module that the search gave."""
     quick = p.quick()
-    for name, flags in [("gpt_tiny", ["--devices", "4"]), ("gpt_tiny", ["--devices", "2"]), ("gpt_tiny", ["--devices", "3"]),
-                        ("llama_tiny", ["--devices", "4", "--optimizer", "adamw"]),
-                        ("moe_tiny", ["--cluster", quick]), ("lenet", ["--devices", "2"]),
-                        ("resnet_tiny", ["--devices", "4"]), ("gpt_tiny", ["--cluster", quick, "--mesh", "data=4"]),
+    for name, flags in [("gpt_tiny", ["--cluster", quick]), ("gpt_tiny", ["--cluster", quick, "--devices", "2"]),
+                        ("gpt_tiny", ["--cluster", quick, "--mesh", "model=3"]),
+                        ("llama_tiny", ["--cluster", quick, "--optimizer", "adamw"]),
+                        ("moe_tiny", ["--cluster", quick, "--mesh", "model=4"]), ("lenet", ["--cluster", quick, "--mesh", "data=2"]),
+                        ("resnet_tiny", ["--cluster", quick]), ("gpt_tiny", ["--cluster", quick, "--mesh", "data=4"]),
                         ("gpt_tiny", ["--cluster", "cpu:8", "--devices", "4", "--pin", "wte.weight=model,_"])]:
         words = ["compile", HERE / name / "model.onnx", *loss_flags(HERE / name)]
         train = flags[flags.index("--optimizer"):] if "--optimizer" in flags else []

@@ -74,7 +74,7 @@ Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   device.memory = machine.memory / ranks;
   device.flops.fill(50e9 * machine.cores / ranks);
   device.bandwidth = 10e9;
-  device.launch = 5e-6;
+  device.launch = 0.5e-6; // of a call or a kernel with little work, which stays on one thread
   cluster.divided = true;
   if (ranks > 1)
     cluster.levels.push_back({"shared memory", ranks, 2e9, 10e-6});

@@ -28,6 +28,9 @@ constexpr double mostSplits = 64;
 /// `attentionHalf` keys: FlashAttention-2 (arXiv 2307.08691, figure 5, on A100: 176 of 312 Tflop/s at a depth of 64 and 203 at 128,
 /// of 16 k keys; 132 and 153 at 512 and 1 k).
 constexpr double attentionShare = 0.56, deepAttentionShare = 0.65, deep = 128, attentionHalf = 160;
+/// On a CPU, work whose bytes fit into a core's second-level cache (1 MiB and more on servers of today) finds them there:
+/// at several times the bandwidth of the memory, whose share for a core is a few bytes a cycle.
+constexpr double cacheBytes = 1 << 20, cacheSpeed = 4;
 } // namespace
 
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
@@ -63,5 +66,7 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
 double Prices::seconds(const step::Work &work, Precision precision, int launches) const {
   double arithmetic = work.flops > 0 ? work.flops / (device.flops[precision] * efficiency(work, precision)) : 0;
   double traffic = work.bytes / (device.bandwidth * device.memoryEfficiency);
+  if (device.kind == "cpu" && work.bytes <= cacheBytes)
+    traffic /= cacheSpeed;
   return std::max({arithmetic, traffic, launches * device.launch});
 }

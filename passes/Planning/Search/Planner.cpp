@@ -378,7 +378,8 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     fewer.alone = false;
     auto found = llvm::expectedToOptional(firstCandidates(fewer));
     for (Candidate &candidate : found ? *found : std::vector<Candidate>())
-      if (isBetter(candidate, best))
+      if (isBetter(candidate, best) ||
+          (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))
         result.push_back(std::move(candidate));
   }
   return result;

@@ -33,6 +33,9 @@ bool isBetter(const Candidate &a, const Candidate &b);
 /// lays the states; and meshes of three axes are searched.
 constexpr size_t mostThorough = 2500;
 
+/// Steps that differ by less than this share take the same time: predictions are not that exact.
+constexpr double sameTime = 0.005;
+
 struct PlannerOptions {
   std::vector<dist::Mesh> meshes; // to search
   bool alone = true;              // consider one device, too
