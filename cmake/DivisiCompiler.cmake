@@ -17,7 +17,12 @@ target_compile_options(DivisiOptions INTERFACE -Wall -Wextra -Werror -Wno-missin
 if(DIVISI_ASSERTIONS)
   target_compile_options(DivisiOptions INTERFACE -UNDEBUG)
 endif()
-if(DIVISI_SANITIZE)
+if(DIVISI_SANITIZE STREQUAL fuzzer)
+  # Everything is instrumented, executables alone have libFuzzer's main(). Warnings are for g++ to give.
+  add_compile_options(-g1 -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all
+    -fno-omit-frame-pointer -fprofile-instr-generate -fcoverage-mapping)
+  target_compile_options(DivisiOptions INTERFACE -w)
+elseif(DIVISI_SANITIZE)
   # (LLVM has no type information, which -fsanitize=vptr needs.)
   set(DIVISI_SANITIZERS -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined)
   # (With them g++ warns of variables that are initialized, in LLVM's headers.)

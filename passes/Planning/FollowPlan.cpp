@@ -2,43 +2,13 @@
 
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ModulePlanner.h"
-#include "passes/Planning/ParseDump.h"
 #include "passes/Planning/Passes.h"
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::planning;
 
-dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string &path, MLIRContext *context) {
-  file = parseDump(path, context);
-  if (!file)
-    return {};
-  auto plans = file->getOps<dist::PlanOp>();
-  if (!llvm::hasSingleElement(plans)) {
-    emitError(UnknownLoc::get(context)) << "expected one dist.plan in '" << path << "'";
-    return {};
-  }
-  dist::PlanOp plan = *plans.begin();
-  if (dist::toMesh(plan.getMesh()).find(dist::stageAxis)) {
-    plan.emitError(
-        "a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
-    return {};
-  }
-  auto pipeline = plan->getAttrOfType<DictionaryAttr>(dist::names::pipeline);
-  auto stages = pipeline ? pipeline.getAs<IntegerAttr>("stages") : IntegerAttr();
-  if (auto remats = plan.getOps<dist::RematOp>(); stages && stages.getInt() > 1 && !remats.empty()) {
-    (*remats.begin()).emitError("stages compute parts of their own again: 'pipeline' says how many, as remat = N");
-    return {};
-  }
-  for (Operation &op : plan.getBody().front())
-    if (!isa<dist::RematOp, dist::PadOp, dist::PadResultOp, dist::PlaceOp, dist::SplitOp>(op)) {
-      op.emitError("is no decision of a plan: expected dist.remat, dist.pad, dist.pad_result, dist.place or dist.split");
-      return {};
-    }
-  return plan;
-}
-
-/// The padding that an operation of a plan stands for; null if the operation is another decision.
+/// The padding that an operation of a plan asks for; none if it is another decision.
 static std::optional<NamedPad> padOf(Operation &op) {
   if (auto pad = dyn_cast<dist::PadOp>(op))
     return NamedPad{{"", pad.getName().str()}, 0, (int64_t)pad.getDim(), (int64_t)pad.getParts()};

@@ -1,4 +1,5 @@
 #pragma once
+#include "passes/Planning/ParseDump.h"
 #include "passes/Planning/PlanText.h"
 
 namespace divisi::planning {
@@ -10,10 +11,6 @@ struct FollowedPlan {
   dist::Mesh mesh;
   Preparation preparation;
 };
-
-/// The only plan of a file; null, with an error at what is wrong with it. The plan is owned by `file`, the module that
-/// was parsed.
-dist::PlanOp parsePlan(mlir::OwningOpRef<mlir::ModuleOp> &file, const std::string &path, mlir::MLIRContext *context);
 
 /// Fails with an error at the plan if it was made for another target or model. The target is compared first, because
 /// another target also changes the model.

@@ -14,6 +14,7 @@
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
+using namespace divisi;
 
 /// More than any dump has, and far less than overflows the stack.
 static constexpr int mostNesting = 500;
@@ -63,4 +64,33 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
   divisi::graph::adoptNodes(*module);
   divisi::graph::nameNodes(*module);
   return module;
+}
+
+dist::PlanOp planning::parsePlan(OwningOpRef<ModuleOp> &file, const std::string &path, MLIRContext *context) {
+  file = parseDump(path, context);
+  if (!file)
+    return {};
+  auto plans = file->getOps<dist::PlanOp>();
+  if (!llvm::hasSingleElement(plans)) {
+    emitError(UnknownLoc::get(context)) << "expected one dist.plan in '" << path << "'";
+    return {};
+  }
+  dist::PlanOp plan = *plans.begin();
+  if (dist::toMesh(plan.getMesh()).find(dist::stageAxis)) {
+    plan.emitError(
+        "a plan's mesh is that of one stage: the axis 'stage' belongs into the attribute 'pipeline', as stages = N");
+    return {};
+  }
+  auto pipeline = plan->getAttrOfType<DictionaryAttr>(dist::names::pipeline);
+  auto stages = pipeline ? pipeline.getAs<IntegerAttr>("stages") : IntegerAttr();
+  if (auto remats = plan.getOps<dist::RematOp>(); stages && stages.getInt() > 1 && !remats.empty()) {
+    (*remats.begin()).emitError("stages compute parts of their own again: 'pipeline' says how many, as remat = N");
+    return {};
+  }
+  for (Operation &op : plan.getBody().front())
+    if (!isa<dist::RematOp, dist::PadOp, dist::PadResultOp, dist::PlaceOp, dist::SplitOp>(op)) {
+      op.emitError("is no decision of a plan: expected dist.remat, dist.pad, dist.pad_result, dist.place or dist.split");
+      return {};
+    }
+  return plan;
 }

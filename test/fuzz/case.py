@@ -17,6 +17,7 @@ class Case:
     parameters: list  # names of the initializers that train
     flags: list = dataclasses.field(default_factory=list)  # of the compiler, whatever the plan
     plans: list = dataclasses.field(default_factory=list)  # lists of flags of the compiler
+    evaluates: bool = False  # the program also evaluates the model that it begins with
 
     def is_double(self):
         return any(t.data_type == onnx.TensorProto.DOUBLE for t in self.model.graph.initializer)
@@ -32,11 +33,12 @@ class Case:
         (folder / "model.onnx").write_bytes(self.model.SerializeToString(deterministic=True))
         for name, array in self.inputs.items():
             np.save(folder / f"{name}.npy", array)
-        about = {"inputs": list(self.inputs), "parameters": self.parameters, "flags": self.flags, "plans": self.plans}
+        about = {"inputs": list(self.inputs), "parameters": self.parameters, "flags": self.flags, "plans": self.plans,
+                 "evaluates": self.evaluates}
         (folder / "case.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
 def load(folder):
     about = json.loads((folder / "case.json").read_text())
     inputs = {name: np.load(folder / f"{name}.npy") for name in about["inputs"]}
-    return Case(onnx.load(folder / "model.onnx"), inputs, about["parameters"], about["flags"], about["plans"])
+    return Case(onnx.load(folder / "model.onnx"), inputs, about["parameters"], about["flags"], about["plans"], about.get("evaluates", False))

@@ -37,6 +37,8 @@ def with_reference(case, outcome, seed):
         return "", 0, 1
     if not abs(outcome.loss - want) <= (LOSS_OF_DOUBLE if double else SINGLE) * scale:
         return f"loss: {outcome.loss:.9g}, expected {want:.9g}", 1, 0
+    if outcome.evaluated is not None and not abs(outcome.evaluated - want) <= (LOSS_OF_DOUBLE if double else SINGLE) * scale:
+        return f"evaluation: {outcome.evaluated:.9g}, expected {want:.9g}", 1, 0
     compared = skipped = 0
     largest = max((float(np.abs(g).max()) for g in outcome.gradients.values() if g.size), default=0.0)
     for what, direction in directions(case, random.Random(seed)):
@@ -64,6 +66,8 @@ def with_one_device(one, many, double):
     tolerance = DOUBLE if double else SINGLE  # sums in another order
     if not abs(one.loss - many.loss) <= max(LOSS_OF_DOUBLE, tolerance) * max(1.0, abs(one.loss)):
         return f"loss: {many.loss:.9g}, on one device {one.loss:.9g}"
+    if one.evaluated is not None and not abs(one.evaluated - many.evaluated) <= max(LOSS_OF_DOUBLE, tolerance) * max(1.0, abs(one.loss)):
+        return f"evaluation: {many.evaluated:.9g}, on one device {one.evaluated:.9g}"
     largest = max((float(np.abs(g).max()) for g in one.gradients.values() if g.size), default=0.0)
     for name, want in one.gradients.items():
         off = np.abs(many.gradients[name] - want)

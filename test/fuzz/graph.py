@@ -258,10 +258,10 @@ class Graph:
         self.nodes.append(helper.make_node("Identity", [loss.name], ["loss"], "/loss"))
         return loss.array
 
-    def model(self, double=False):
-        """The model in float or double."""
+    def model(self, double=False, batch=None):
+        """The model in float or double; `batch` is a name for the inputs' first dimension, whose size --dim says then."""
         info = lambda name, array: helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(stored(array).dtype), list(array.shape)
+            name, helper.np_dtype_to_tensor_dtype(stored(array).dtype), [batch or self.batch, *array.shape[1:]]
         )
         weights = {**self.parameters, **self.buffers, **self.integers}
         graph = helper.make_graph(

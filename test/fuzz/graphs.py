@@ -52,7 +52,10 @@ def draw_case(seed, plan_count):
         whole = "training" in graph.flags  # batch norm: its numbers depend on the microbatches
         ways = [plans.random_plan(draw, 1 if whole else graph.batch) for _ in range(plan_count)]
         inputs = {n: a if a.dtype.kind != "f" or double else a.astype("float32") for n, a in graph.inputs.items()}
-        case = Case(graph.model(double), inputs, list(graph.parameters), graph.flags, ways)
+        symbolic = draw.random() < 0.3
+        flags = [*graph.flags, "--dim", f"batch={graph.batch}"] if symbolic and inputs else graph.flags
+        model = graph.model(double, "batch" if symbolic else None)
+        case = Case(model, inputs, list(graph.parameters), flags, ways, evaluates=not whole and draw.random() < 0.3)
         return case, graph.operators, lacking
     raise RuntimeError(f"seed {seed}: no graph in 100 attempts")
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Fuzzes the runtime's parsers under address and undefined behaviour sanitizers, in a build of their own (clang++-22, libFuzzer).
+"""Fuzzes the parsers of runtime and compiler under address and undefined behaviour sanitizers, in builds of their own (clang++-22,
+libFuzzer).
 
-    parsers.py [--inputs 100000] [--only npy,frames] [--build FOLDER] [--corpus FOLDER] [--jobs 2]
+    parsers.py [--inputs 100000] [--only npy,onnx] [--build FOLDER] [--corpus FOLDER] [--jobs 2]
 
-Begins with the corpora in parsers/corpus; with --corpus what is found to be new is kept, and the next run goes on from there. Prints
+Begins with the corpora in parsers/corpus and compiler/corpus, and with the dumps that the tests hold; with --corpus what is found to be new is kept, and the next run goes on from there. Prints
 inputs, findings and line coverage of each parser's files; ends with `N passed, N failed`. A finding's input stays in the build folder.
 """
 
@@ -20,6 +21,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 MOST_BYTES = 4096  # of an input: every limit of a format is reached with fewer
+LARGER = {"dump": 8192, "onnx": 8192}
+# LLVM is not instrumented, nor are its allocators, which mark memory where their instrumented half is inlined.
+ASAN_OPTIONS = "detect_container_overflow=0:allow_user_poisoning=0"
 # The files that each fuzzer must cover.
 FILES = {
     "checkpoint": ["runtime/checkpoint/CheckpointManifest.cpp", "runtime/checkpoint/CheckpointReader.cpp", "runtime/checkpoint/CheckedFile.cpp"],
@@ -31,19 +35,49 @@ FILES = {
     "options": ["runtime/main/Options.cpp"],
     "safetensors": ["runtime/checkpoint/Safetensors.cpp"],
 }
+# The same of the compiler.
+COMPILER_FILES = {
+    "cluster": ["passes/Planning/Cost/ClusterFile.cpp", "passes/Planning/Cost/Quantity.cpp"],
+    "dump": ["passes/Planning/ParseDump.cpp", "passes/Planning/Nesting.cpp", "dialects/Dist", "dialects/Exec/Exec.cpp", "dialects/Graph"],
+    "layers": ["passes/Planning/Pipeline/LayerProfile.cpp"],
+    "onnx": ["compiler/Import"],
+    "plan": ["compiler/PlanFile.cpp", "dialects/Dist/Plan.cpp", "dialects/Dist/StageAxes.cpp"],
+    "profile": ["compiler/Profile/Database.cpp"],
+}
 
 
-def build(folder, names):
-    """Builds the fuzzers; ends the program if that fails."""
+def folder_of(o, name):
+    """Where a fuzzer is built."""
+    return o.build / "compiler" if name in COMPILER_FILES else o.build
+
+
+def build(o, names):
+    """Makes the fuzzers; ends the program where that fails."""
     clang = shutil.which("clang++-22") or sys.exit("no clang++-22: apt-get install clang-22 libclang-rt-22-dev llvm-22")
-    commands = [
-        ["cmake", "-S", HERE / "parsers", "-B", folder, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={clang}"],
-        ["cmake", "--build", folder, "--target", *(f"fuzz_{name}" for name in names)],
-    ]
-    for command in commands:
-        done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            sys.exit(done.stdout[-4000:])
+    for files, source, flags in (FILES, HERE / "parsers", []), (COMPILER_FILES, ROOT, ["-DDIVISI_SANITIZE=fuzzer", "-DCMAKE_C_COMPILER=clang-22"]):
+        wanted = [name for name in names if name in files]
+        if not wanted:
+            continue
+        folder = folder_of(o, wanted[0])
+        commands = [
+            ["cmake", "-S", source, "-B", folder, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={clang}", *flags],
+            ["cmake", "--build", folder, "--parallel", o.jobs, "--target", *(f"fuzz_{name}" for name in wanted)],
+        ]
+        for command in commands:
+            done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode:
+                sys.exit(done.stdout[-4000:])
+
+
+def write_dumps(folder):
+    """The modules of the tests, one in each file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted((ROOT / "test").rglob("*.mlir")):
+        for number, module in enumerate(file.read_text().split("// -----")):
+            text = "\n".join(line for line in module.splitlines() if not line.lstrip().startswith("//"))
+            if text.strip() and len(text) < LARGER["dump"]:
+                (folder / f"{file.stem}-{number}").write_text(text + "\n")
+    return folder
 
 
 def coverage(program, profile, files):
@@ -61,12 +95,15 @@ def fuzz(name, o):
     kept = (o.corpus or o.build / "corpus") / name
     kept.mkdir(parents=True, exist_ok=True)
     profile = o.build / f"{name}.profraw"
-    program = o.build / f"fuzz_{name}"
-    begin = [folder for folder in (HERE / "parsers/corpus" / name,) if folder.is_dir()]
-    command = [program, kept, *begin, f"-runs={o.inputs}", f"-max_len={MOST_BYTES}", "-timeout=10",
-               "-rss_limit_mb=2048", f"-artifact_prefix={o.build}/{name}-", f"-seed={o.seed}", "-use_value_profile=1",
+    compiler = name in COMPILER_FILES
+    program = folder_of(o, name) / ("bin" if compiler else ".") / f"fuzz_{name}"
+    begin = [folder for folder in (HERE / ("compiler" if compiler else "parsers") / "corpus" / name,) if folder.is_dir()]
+    if name == "dump":
+        begin.append(write_dumps(o.build / "dumps"))
+    command = [program, kept, *begin, f"-runs={o.inputs}", f"-max_len={LARGER.get(name, MOST_BYTES)}", "-timeout=20",
+               "-rss_limit_mb=2048", f"-artifact_prefix={o.build}/{name}-", f"-seed={o.seed}", f"-use_value_profile={int(not compiler)}",
                "-print_final_stats=1", "-verbosity=0"]
-    environment = {**os.environ, "LLVM_PROFILE_FILE": str(profile)}
+    environment = {**os.environ, "LLVM_PROFILE_FILE": str(profile), "ASAN_OPTIONS": ASAN_OPTIONS}
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", env=environment)
     count = re.search(r"number_of_executed_units:\s*(\d+)", done.stdout)
@@ -75,7 +112,8 @@ def fuzz(name, o):
         summary = re.search(r"^SUMMARY: .*$|^.*runtime error: .*$|^==\d+==.*ERROR.*$", done.stdout, re.MULTILINE)
         place = re.search(r"Test unit written to (\S+)", done.stdout)
         wrong = f"{summary[0] if summary else done.stdout[-500:]} {place[1] if place else ''}"
-    covered, lines = coverage(program, profile, FILES[name]) if FILES[name] and not wrong else (0, 0)
+    files = {**FILES, **COMPILER_FILES}[name]
+    covered, lines = coverage(program, profile, files) if files and not wrong else (0, 0)
     return int(count[1]) if count else 0, wrong, covered, lines
 
 
@@ -89,8 +127,8 @@ def main():
     p.add_argument("--jobs", type=int, default=2)
     o = p.parse_args()
     o.build = o.build.resolve()
-    names = o.only.split(",") if o.only else sorted(FILES)
-    build(o.build, names)
+    names = o.only.split(",") if o.only else sorted({**FILES, **COMPILER_FILES})
+    build(o, names)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
         for name, (count, wrong, covered, lines) in zip(names, pool.map(lambda n: fuzz(n, o), names)):

@@ -24,6 +24,7 @@ class Outcome:
     refusal: str = ""  # the diagnostic, without names and numbers
     said: str = ""
     loss: float = 0.0
+    evaluated: float | None = None  # the loss that an evaluation says, where there is one
     gradients: dict = dataclasses.field(default_factory=dict)
 
 
@@ -96,10 +97,19 @@ def run(divisi, case, folder, plan=()):
     launched = lambda count: [divisi, "run", "--devices", count, *step] if count > 1 else step
     code, text = call(launched(devices), folder)
     if other := re.search(r"this program is for (\d+) device", text):  # stages have different numbers of them
-        code, text = call(launched(int(other[1])), folder)
+        devices = int(other[1])
+        code, text = call(launched(devices), folder)
     if outcome := judge(code, text, "run", False):
         return outcome
-    return read(case, folder)
+    outcome = read(case, folder)
+    if case.evaluates:  # of the same data, after a step that leaves the parameters as they are
+        (folder / "log.jsonl").unlink()
+        evaluation = [f"--eval={name}={folder / name}.npy" for name in case.inputs]
+        code, text = call([*launched(devices), *evaluation, "--lr", 0], folder)
+        if wrong := judge(code, text, "evaluate", False):
+            return wrong
+        outcome.evaluated = next((float(row["loss"]) for row in rows_of(folder) if row.get("eval") and row.get("loss") is not None), math.nan)
+    return outcome
 
 
 def ranks_of(program, folder):
@@ -111,10 +121,13 @@ def ranks_of(program, folder):
         return 1
 
 
+def rows_of(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
 def read(case, folder):
     """Loss and gradients of the step."""
-    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    loss = next((float(row["loss"]) for row in rows if row.get("step") == 1 and row.get("loss") is not None), float("nan"))
+    loss = next((float(row["loss"]) for row in rows_of(folder) if row.get("step") == 1 and row.get("loss") is not None), float("nan"))
     new = read_safetensors(folder / "weights.safetensors")
     gradients = {}
     for name, old in case.weights().items():

@@ -33,7 +33,11 @@ def rebuilt(case, nodes, more=()):
     present = {t.name for t in small.initializer}
     parameters = [p for p in case.parameters if p in present] + [t.name for t in more if t.name in present]
     inputs = {n: a for n, a in case.inputs.items() if n in needed}
-    return Case(model, inputs, parameters, case.flags, case.plans)
+    flags = case.flags
+    if "--dim" in flags and not inputs:  # whose dimension it names
+        at = flags.index("--dim")
+        flags = flags[:at] + flags[at + 2 :]
+    return Case(model, inputs, parameters, flags, case.plans, case.evaluates)
 
 
 def cut_above(case, k, values):
