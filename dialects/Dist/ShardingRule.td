@@ -21,7 +21,9 @@ def ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
       Gives a result a type with more elements at the end of some dimensions, whose values do not matter; the others stay.
     }], "void", "growResult", (ins "unsigned":$result, "::mlir::RankedTensorType":$type), "", [{
       $_op->getResult(result).setType(type);
-    }]>
+    }]>,
+    InterfaceMethod<"The operation's own verifier, which comes after those of its interfaces: rules read what it checks.",
+      "::llvm::LogicalResult", "verifyItself", (ins), "", [{ return $_op.verify(); }]>
   ];
   let verify = [{ return ::divisi::dist::verifySharding(::llvm::cast<ShardingRuleInterface>($_op)); }];
 }

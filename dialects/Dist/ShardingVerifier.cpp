@@ -1,5 +1,7 @@
 #include "dialects/Dist/FactorAxes.h"
 
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::dist;
@@ -191,9 +193,23 @@ private:
 };
 } // namespace
 
+/// What a rule reads: attributes and shapes that fit, as the operation's own verifier and the inference of its results see
+/// to, which are otherwise called after its interfaces' verifiers.
+static LogicalResult verifyBefore(ShardingRuleInterface op) {
+  if (auto inferred = dyn_cast<InferTypeOpInterface>(op.getOperation())) {
+    SmallVector<Type> types;
+    if (failed(inferred.inferReturnTypes(op->getContext(), op->getLoc(), op->getOperands(), op->getRawDictionaryAttrs(),
+                                         op->getPropertiesStorage(), op->getRegions(), types)))
+      return failure();
+  }
+  return op.verifyItself();
+}
+
 LogicalResult dist::verifySharding(ShardingRuleInterface op) {
   if (llvm::none_of(op->getOperandTypes(), isSharded) && llvm::none_of(op->getResultTypes(), isSharded))
     return success(); // replicated, local, or for one device
+  if (failed(verifyBefore(op)))
+    return failure();
   MeshAttr mesh = meshOf(op);
   if (!mesh)
     return op->emitOpError("has sharded types, but is not in a function with a mesh ('dist.mesh')");

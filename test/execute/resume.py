@@ -83,7 +83,7 @@ def kill(process, program, ranks, folder, duration, draw):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-    said = outcome(process, 120, "the job, of which ranks were killed,")
+    said = outcome(process, 120 + 10 * duration, "the job, of which ranks were killed,")  # (there may have been none to kill)
     return step, process.returncode != 0, said
 
 
