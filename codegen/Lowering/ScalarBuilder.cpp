@@ -1,5 +1,7 @@
 #include "codegen/Lowering/ScalarBuilder.h"
 
+#include "dialects/Graph/WholeNumber.h"
+
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -69,7 +71,7 @@ Type ScalarBuilder::scalarType(Type element) {
 Value ScalarBuilder::constant(Type element, double value) {
   if (isa<FloatType>(element))
     return arith::ConstantOp::create(builder, loc, builder.getFloatAttr(element, value));
-  return integer(element, (int64_t)value);
+  return integer(element, divisi::graph::wholeNumber(value));
 }
 
 Value ScalarBuilder::integer(Type element, int64_t value) {

@@ -1,5 +1,7 @@
 #include "compiler/Import/CheckedBuilder.h"
 
+#include "dialects/Graph/WholeNumber.h"
+
 #include "llvm/ADT/SmallVectorExtras.h"
 
 using namespace mlir;
@@ -33,7 +35,7 @@ Value CheckedBuilder::numbers(Dims shape, Type element, ArrayRef<double> values)
       attributes.push_back(FloatAttr::get(floating, value));
     else
       attributes.push_back(
-          IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), (int64_t)value, true, true)));
+          IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), divisi::graph::wholeNumber(value), true, true)));
   }
   return constant(DenseElementsAttr::get(type, attributes));
 }

@@ -1,5 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 
+#include "dialects/Graph/WholeNumber.h"
+
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -14,7 +16,7 @@ Value GraphBuilder::splat(RankedTensorType type, double value) {
     number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
     attr = FloatAttr::get(floating, number);
   } else {
-    attr = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), (int64_t)value, /*isSigned=*/true, true));
+    attr = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), wholeNumber(value), /*isSigned=*/true, true));
   }
   return constant(DenseElementsAttr::get(type, attr));
 }

@@ -56,6 +56,10 @@ OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *co
     emitError(UnknownLoc::get(context)) << "'" << file << "' nests too deep";
     return nullptr;
   }
+  if (hasIndexArray((*buffer)->getBuffer())) {
+    emitError(UnknownLoc::get(context)) << "'" << file << "' has an array of 'index' or of an alias: expected array<i64: ...>";
+    return nullptr;
+  }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(context, /*verifyAfterParse=*/false));

@@ -1,5 +1,6 @@
 #include "compiler/Import/Operators.h"
 #include "compiler/Import/Ops/Contraction.h"
+#include "dialects/Graph/WholeNumber.h"
 
 #include <cmath>
 
@@ -198,7 +199,7 @@ static SmallVector<Axis> axesOf(N &n, Value x, const Shape &dims) {
   if (policy != "stretch")
     for (Axis &axis : axes) {
       axis.scale = common;
-      axis.to = (int64_t)std::floor(common * axis.from + 0.5);
+      axis.to = wholeNumber(std::floor(common * axis.from + 0.5));
     }
   return axes;
 }
