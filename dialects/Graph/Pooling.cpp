@@ -2,6 +2,8 @@
 
 #include "mlir/IR/TypeUtilities.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::graph;
@@ -29,7 +31,11 @@ template <typename OpT> static LogicalResult verifyPool(OpT op, Value big, Value
   for (size_t d = 0; d < from.size(); ++d) {
     if (op.getWindow()[d] < 1 || op.getStrides()[d] < 1 || op.getDilations()[d] < 1 || op.getPadsLow()[d] < 0)
       return op.emitOpError("constraint 3: window, strides and dilations must be positive and pads not negative");
-    if (to[d] < 1 || (to[d] - 1) * op.getStrides()[d] - op.getPadsLow()[d] >= from[d])
+    for (int64_t number : {op.getWindow()[d], op.getStrides()[d], op.getDilations()[d], op.getPadsLow()[d]})
+      if (number > int64_t(1) << 30)
+        return op.emitOpError("constraint 3: window, strides, dilations and pads must not be larger than 2^30, got ") << number;
+    int64_t last; // window's begin
+    if (to[d] < 1 || llvm::MulOverflow(to[d] - 1, op.getStrides()[d], last) || last - op.getPadsLow()[d] >= from[d])
       return op.emitOpError("constraint 4: the last window lies outside of dimension ") << d;
   }
   return success();

@@ -14,7 +14,7 @@ class Graph_PoolOp<string mnemonic, string large, string small, list<Trait> trai
   string common = [{
     1. `}] # large # "` and `" # small # [{` have one rank.
     2. `window`, `strides`, `dilations` and `pads_low` have an entry for each dimension.
-    3. Entries of `window`, `strides` and `dilations` are positive, those of `pads_low` are not negative.
+    3. Entries of `window`, `strides` and `dilations` are positive, those of `pads_low` are not negative; none is larger than 2^30.
     4. `}] # small # [{` has no empty dimension, and its last window begins inside of `}] # large # "`.";
   string windows = [{ {window = array<i64: 1, 1, 3, 2>, strides = array<i64: 1, 1, 2, 2>, dilations = array<i64: 1, 1, 1, 1>,
       pads_low = array<i64: 0, 0, 1, 0>} }];

@@ -72,3 +72,11 @@ func.func @sum_pool_grad_to_another_type(%g: tensor<4x3xf32>) {
   %0 = graph.sum_pool_grad %g {window = array<i64: 1, 2>, strides = array<i64: 1, 2>, dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>} : (tensor<4x3xf32>) -> tensor<4x6xf64>
   return
 }
+
+// -----
+
+func.func @sum_pool_by_endless_strides(%x: tensor<4x16xf32>) {
+  // expected-error @+1 {{constraint 3: window, strides, dilations and pads must not be larger than 2^30, got 9223372036854775807}}
+  %0 = graph.sum_pool %x {window = array<i64: 1, 2>, strides = array<i64: 1, 9223372036854775807>, dilations = array<i64: 1, 1>, pads_low = array<i64: 0, 0>} : (tensor<4x16xf32>) -> tensor<4x8xf32>
+  return
+}
