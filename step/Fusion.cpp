@@ -11,18 +11,18 @@ using llvm::SmallVectorImpl;
 
 /// Kernels over so few elements may run on one thread, as one row.
 static constexpr int64_t smallElements = 4096;
-/// With so many rows there is enough to split over threads.
+/// With at least this number of rows the work divides well over threads.
 static constexpr int64_t enoughRows = 64;
 /// A value that costs this many operations per element is not recomputed for a second use nearby.
 static constexpr int64_t expensiveFlops = 8;
-/// Uses that so many calls lie between are not nearby.
+/// Uses with more calls than this between them are not nearby.
 static constexpr int64_t farCalls = 4;
-/// A row's values that nobody outside of the kernel needs should fit into a cache.
+/// The values of a row that no other kernel reads should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
 static constexpr int64_t mostOperations = 64, mostOperationsForGpu = 256;
 static constexpr size_t mostStages = 64;
-/// Kernels a sibling is looked for in, from the last one back.
+/// The number of kernels, from the last one back, that a sibling may join.
 static constexpr int mostSiblings = 8;
 /// Kernels are formed again when values are no longer stored between them; few are left after the first round.
 static constexpr int mostRounds = 4;
@@ -126,7 +126,7 @@ void Fusion::chooseStages() {
 }
 
 /// A value that is kept only because it has several uses, and could be recomputed from one other tensor, is recomputed
-/// for uses that lie far away (in the backward part): the memory in between is worth more.
+/// for distant uses (in the backward pass), to free its memory in between.
 void Fusion::recomputeFarUses() {
   std::vector<int> order = block.order();
   llvm::DenseMap<int, int64_t> position; // by operation: calls before it

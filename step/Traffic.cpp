@@ -27,7 +27,7 @@ Traffic::Traffic(const Fusion &fusion, Block &block, llvm::DenseSet<int> &recomp
     }
 }
 
-/// Whether a stage must be in memory whoever reads it: a call, the output or a view of it needs it.
+/// Whether a stage must be in memory in any case: a call, an output or a view of it reads it.
 bool Traffic::mustStay(int stage) const {
   return fusion.mustBeWhole(stage) || llvm::any_of(block.op(stage).results, [&](int result) {
            return llvm::any_of(block.users(result),

@@ -9,16 +9,17 @@ namespace divisi::step {
 /// warps lie there, too.
 inline constexpr int64_t sharedBytes = 47 * 1024;
 
-/// What kernels on GPUs recompute, because memory is what they wait for: a value that a kernel stores for others is
-/// replaced, in these, by its computation from what they read anyway or what is smaller, if the bytes become fewer.
+/// Reduces the memory traffic of kernels on GPUs, which are bound by bandwidth: a value that one kernel stores for others is
+/// recomputed in these, from values that they read anyway or from smaller ones, if fewer bytes are moved.
 class Traffic {
 public:
   /// Looks at a fusion's kernels, changes its block and what it recomputes.
   Traffic(const Fusion &fusion, Block &block, llvm::DenseSet<int> &recomputed);
 
-  /// Rewrites readers of values that need not be stored; says whether there were any.
+  /// Rewrites the readers of values that need not be stored. Returns whether there were any.
   bool recomputeAcross();
-  /// Marks what rows too long for shared memory would keep; says whether there is any.
+  /// Marks values for recomputation if the rows of their kernel do not fit into shared memory. Returns whether there were
+  /// any.
   bool recomputeWithin();
 
 private:

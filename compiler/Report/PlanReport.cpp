@@ -191,6 +191,7 @@ json::Object PlanReport::plans() const {
                        {"overlapped_ms", std::max(0.0, p.communication - p.waited) * 1e3},
                        {"collectives", (int64_t)p.collectives.size()},
                        {"bytes_sent", p.bytesSent},
+                       {"bytes_moved", p.traffic},
                        {"memory", describeMemory(p.memory, candidate.planner->problem)}};
     if (candidate.measured > 0)
       entry["measured_ms"] = candidate.measured * 1e3;

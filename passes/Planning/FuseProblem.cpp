@@ -11,7 +11,7 @@ using step::Block;
 
 namespace {
 
-/// What only some steps look at.
+/// The `when` bits of outputs that only some steps need.
 constexpr int64_t someSteps = 1;
 
 class Fuser {
@@ -75,7 +75,7 @@ private:
     block.addOp(std::move(entry));
   }
 
-  /// The iteration space: that of the result; of a reduction also what it sums over.
+  /// The iteration space: the dimensions of the result, and of a reduction also those that it reduces.
   void iterate(const Problem::Op &op, Block::Op &entry) const {
     const auto &shape = problem.tensors[op.results[0]].shape;
     bool windowed = llvm::any_of(op.rule.factors, [](const auto &factor) { return factor.windowed; });
@@ -141,7 +141,7 @@ private:
     llvm::stable_sort(result.items, [](const auto &a, const auto &b) { return a.at < b.at; });
   }
 
-  /// What an item that comes with the backward part reads and the forward part made.
+  /// Finds the tensors that are produced in the forward pass and read by items of the backward pass.
   void findKept(int loss) {
     std::vector<int> maker(problem.tensors.size(), -1);
     for (auto [i, op] : llvm::enumerate(problem.ops))
@@ -164,7 +164,7 @@ private:
     }
   }
 
-  /// An operation of a kernel, and what is recomputed for it.
+  /// Collects an operation of a kernel and the operations that are recomputed for it.
   void addMembers(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, int op, std::set<int> &members) const {
     if (!members.insert(op).second)
       return;
@@ -203,13 +203,13 @@ private:
     stagesOf.push_back(llvm::to_vector(stages));
   }
 
-  /// What a value is a view of, or the value itself.
+  /// The value in memory: the source of a view, or the value itself.
   static int sourceOf(const Block &block, int value) {
     int producer = block.producer(value);
     return producer >= 0 && block.op(producer).form == Form::view ? sourceOf(block, block.op(producer).operands[0]) : value;
   }
 
-  /// A value that is read from memory lies there, or what it is a view of.
+  /// Marks a value, or the source of a view, as stored in memory.
   void need(const Block &block, int value) {
     if (value >= 0)
       needed[sourceOf(block, value)] = true;

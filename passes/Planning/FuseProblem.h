@@ -3,36 +3,37 @@
 
 namespace divisi::planning {
 
-/// The kernels and calls of a program before it is split, by the one rule of fusion (step/Fusion.h).
+/// The kernels and calls of a program before it is sharded, by the rule of fusion that code generation follows
+/// (step/Fusion.h).
 struct FusedProblem {
-  /// An operation's operand, by its position, and the tensor in memory that it is, or is a view of.
+  /// An operand of an operation, by position, and the tensor in memory that it is, or is a view of.
   struct Read {
     int op, operand, memory;
   };
   /// A kernel or a call.
   struct Item {
-    llvm::SmallVector<int, 4> ops;    // what it computes, in program order: what is recomputed is in several items
-    llvm::SmallVector<Read, 4> reads; // each tensor that it reads from memory, once
+    llvm::SmallVector<int, 4> ops;    // in program order; a recomputed operation is in several items
+    llvm::SmallVector<Read, 4> reads; // from memory, each tensor once
     llvm::SmallVector<int, 2> writes; // tensors
     bool call = false;
-    bool elements = false; // each element alone: kernels of this kind are launched together where they follow each other
-    int at = -1;           // the operation of the problem with which it is there
+    bool elements = false; // elementwise without reductions: consecutive kernels of this kind share a launch
+    int at = -1;           // the position in the program, as the number of an operation
 
-    /// Its time is that operation's.
+    /// The operation to which its time is attributed.
     int home() const { return *llvm::max_element(ops); }
   };
   std::vector<Item> items;  // of every step, in order
-  std::vector<bool> stored; // by tensor: an item writes it
-  std::vector<bool> kept;   // by tensor: made in the forward part, and read from memory by the backward part
-  std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: the operands that an item reads for it, as often as it does
+  std::vector<bool> stored; // by tensor: whether an item writes it to memory
+  std::vector<bool> kept;   // by tensor: produced in the forward pass and read from memory in the backward pass
+  std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: operands that items read for it, once for each item
 
   FusedProblem() = default;
-  /// By operation: items whose home it is and that have a launch of their own. Updates of parameters that follow each
-  /// other share one.
+  /// By operation: the number of items with this home that are launched by themselves. Consecutive updates of parameters
+  /// share a launch.
   std::vector<int> launches;
 
-  /// Of the training step (without what only some steps look at), or of the evaluation. `groups` say what the
-  /// forward part and the update are.
+  /// Of the training step (without operations that only some steps need), or of the evaluation. `groups` has the end of the
+  /// forward pass and the operations of the update.
   FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups);
 };
 

@@ -77,7 +77,8 @@ def pipelines_where_faster(p):
 def pipelines_given_back(p):
     """A pipeline that compile has chosen by itself is the same by its plan file: repeated scalars of experts are one operation in both."""
     words = [p.graph("moe --layers 2 --hidden 64 --heads 2 --vocab 128 --seq 32 --experts 4"), "--dim", "batch=8"]
-    chosen = [*words, "--cluster", p.cluster(("nvlink", 4, "370GB/s", "2us"), ("ethernet", 2, "8GB/s", "10us"), device="h100")]
+    chosen = [*words, "--cluster", p.cluster(("nvlink", 4, "370GB/s", "2us"), ("ethernet", 2, "8GB/s", "10us"), device="h100"),
+              "--strategy", "pipeline"]
     text = p.run("compile", *chosen, "--emit", "plan").stdout
     yield "a mixture of experts becomes a pipeline", "stages = " in text, text[:150].replace("\n", " ")
     plan = p.folder / "moe-pipeline.mlir"

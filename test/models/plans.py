@@ -20,8 +20,10 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "benchmark"))
 import pipeline_plans  # noqa: E402
 import plan_files  # noqa: E402
+import traffic  # noqa: E402
 from plan_files import loss_flags  # noqa: E402
 from planner import GB, HAND_PLANS, HERE, NVLINK, Planner, told  # noqa: E402
 
@@ -163,7 +165,7 @@ def slow_network_between(p):
         idx = re.search(r'dist\.place "idx" : tensor<([^,>]*),? ?(?:#dist\.shard<([^>]*)>)?', text)
         split = set(re.findall(r'"(\w+)"', (idx[2] or "").split(",")[0])) if idx else set()
         yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
-    wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=128",
+    wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=64",
                      "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))
     inside = [name for name in shardings(wide) if "mlp" in name and "weight" in name and splits(wide, name)]
     yield "the wide one's feed-forward weights are split inside", len(inside) == 4, ", ".join(inside)
@@ -173,6 +175,23 @@ def slow_network_between(p):
     one = p.plans(case, "--cluster", slower, "--dim", "batch=16", "--mesh", "model=8")[0]
     yield "a useless network: not slower than one machine of the two", few["step_ms"] <= one["step_ms"] * (1 + 1e-9), \
         f"{told(few)}; {told(one)}"
+
+
+def same_kernels(p):
+    """The kernels and calls that a plan prices move the bytes of those that compile builds."""
+    gpt = p.graph("gpt --layers 3 --hidden 256 --heads 4 --vocab 512 --seq 256"), ["--dim", "batch=8"]
+    resnet = p.graph("wide-resnet --depth 26 --width 1 --channels 64"), ["--dim", "batch=8"]
+    models = [(*gpt, 0.05), (*resnet, 0.05)]
+    models += [(case / "model.onnx", loss_flags(case), 0.1) for case in sorted(f.parent for f in HERE.glob("*/reference.json"))]
+    for model, words, tolerance in models:
+        for target, cluster, precision in ("cpu", "cpu:1", "fp32"), ("cuda", "h100", "fp32"), ("cuda", "h100", "bf16"):
+            flags = [model, *words, "--optimizer", "adamw", "--precision", precision]
+            planned = p.plans(*flags, "--cluster", cluster)[0]["bytes_moved"]
+            file = p.folder / "kernels.mlir"
+            p.run("compile", *flags, "--target", target, "--no-epilogues", "--emit", "exec", "-o", file)
+            built = sum(moved for _, moved, _ in traffic.calls(file))
+            good = abs(planned - built) <= max(tolerance * built, 64 * 1024)
+            yield f"{model.parent.name}, {target}, {precision}: within {tolerance:.0%}", good, f"{planned / 1e6:.2f} and {built / 1e6:.2f} MB"
 
 
 def decoders_by_operator(p):
@@ -307,7 +326,7 @@ def bounds(p):
                 if search := plan.get("search"):
                     good = search["bound_ms"] <= search["cost_ms"] * (1 + 1e-9)
                     yield f"{case.name} on {cluster}: the bound holds", good, f"{search}"
-                    yield f"{case.name} on {cluster}: gap within 1 %", search["gap"] <= 0.01, f"{search['gap']:.2%}"
+                    yield f"{case.name} on {cluster}: gap within 3 %", search["gap"] <= 0.03, f"{search['gap']:.2%}"
 
 
 def same_bytes(p):
@@ -315,8 +334,8 @@ def same_bytes(p):
     gpt, html = HERE / "gpt_tiny/model.onnx", p.folder / "why.html"
     for words in (["plan", gpt, "--cluster", "8xh100"], ["plan", gpt, "--cluster", "cpu:4", "--json"],
                   ["explain", gpt, "--cluster", "2x8xh100"], ["explain", gpt, "--cluster", "cpu:4", "--json"],
-                  ["compile", gpt, "--devices", "4", "--emit", "plan"],
-                  ["compile", gpt, "--devices", "4", "--emit", "planned"]):
+                  ["compile", gpt, "--cluster", "cpu:4", "--mesh", "data=2,model=2", "--emit", "plan"],
+                  ["compile", gpt, "--cluster", "cpu:4", "--mesh", "data=2,model=2", "--emit", "planned"]):
         first, second = (p.run(*words).stdout for _ in range(2))
         yield f"{words[0]} {' '.join(words[2:])}: the same text", first == second and len(first) > 200, ""
     pages = []
@@ -368,7 +387,7 @@ def nothing_fits(p):
 def plans_given_back(p):
     """A plan file gives the module that the search gave."""
     quick = p.quick()
-    for name, flags in [("gpt_tiny", ["--cluster", quick]), ("gpt_tiny", ["--cluster", quick, "--devices", "2"]),
+    for name, flags in [("gpt_tiny", ["--cluster", quick, "--mesh", "data=2,model=2"]), ("gpt_tiny", ["--cluster", quick, "--mesh", "data=2"]),
                         ("gpt_tiny", ["--cluster", quick, "--mesh", "model=3"]),
                         ("llama_tiny", ["--cluster", quick, "--optimizer", "adamw"]),
                         ("moe_tiny", ["--cluster", quick, "--mesh", "model=4"]), ("lenet", ["--cluster", quick, "--mesh", "data=2"]),
@@ -427,7 +446,7 @@ def memory_foreseen(p):
         yield f"{mesh}, remat {remat}: within {tolerance:.0%}", *is_foreseen(expected, dump, tolerance)
 
 
-CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, decoders_by_operator, fewer_devices, tiny_models,
+CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, same_kernels, decoders_by_operator, fewer_devices, tiny_models,
          experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES,
          *pipeline_plans.CASES,
          never_worse]

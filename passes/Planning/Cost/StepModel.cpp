@@ -141,6 +141,7 @@ private:
       piece.seconds = costs.prices.seconds(piece.work, precision, piece.launches);
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
+      result.traffic += piece.work.bytes * problem.ops[home].repeats;
       repeated += piece.seconds * (problem.ops[home].repeats - 1);
     }
   }

@@ -18,6 +18,7 @@ struct Prediction {
   };
   double seconds = 0, compute = 0, communication = 0, waited = 0;
   double bytesSent = 0;
+  double traffic = 0; // bytes that kernels and calls read and write
 
   enum Phase { forward, backward, update };
   struct Memory {

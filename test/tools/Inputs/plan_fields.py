@@ -5,7 +5,7 @@ import sys
 
 plan, explain = (json.load(open(path)) for path in sys.argv[1:])
 TIMES = {"step_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms"}
-PLAN = {"rank", "name", "mesh", "devices", "parallelism", "fits", "collectives", "bytes_sent", "memory"} | TIMES
+PLAN = {"rank", "name", "mesh", "devices", "parallelism", "fits", "collectives", "bytes_sent", "bytes_moved", "memory"} | TIMES
 LAYER = {"name", "forward_ms", "backward_ms", "exposed_ms", "overlapped_ms", "parameter_bytes", "weights", "collectives"}
 MEMORY = {"parameters", "optimizer_state", "others", "inputs", "transient", "total", "worst_phase", "worst_node"}
 
