@@ -97,6 +97,10 @@ static double elementAt(const TensorData &data, int64_t index) {
 std::string divisi::compiler::maskContent(const TensorData &data) {
   if (data.missing || !mlir::isa<mlir::FloatType>(data.type.getElementType()))
     return "";
+  /// Larger tensors are no masks, but weights, whose elements need not be read: 8,192 x 8,192.
+  constexpr int64_t mostElements = 1 << 26;
+  if (data.type.getNumElements() > mostElements || isSplat(data))
+    return "";
   /// The largest value that masks a score when it is added.
   constexpr double barely = -1e4;
   bool zero = false, one = false, low = false;
