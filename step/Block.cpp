@@ -6,9 +6,7 @@ using namespace divisi;
 using namespace divisi::step;
 using graph::Form;
 
-bool Block::Op::isPointwise() const {
-  return (form == Form::elementwise || form == Form::view) && results.size() == 1;
-}
+bool Block::Op::isPointwise() const { return (form == Form::elementwise || form == Form::view) && results.size() == 1; }
 
 bool Block::Op::isLoop() const { return form == Form::elementwise || form == Form::view || form == Form::reduction; }
 

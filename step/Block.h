@@ -6,8 +6,8 @@
 
 namespace divisi::step {
 
-/// Straight-line code without IR: values and operations. An operation keeps its number; the program order is separate, so
-/// that copies can be inserted between operations.
+/// Straight-line code without IR: values and operations. An operation keeps its number; the program order is separate,
+/// so that copies can be inserted between operations.
 class Block {
 public:
   struct Value {
@@ -48,6 +48,7 @@ public:
   const Value &value(int number) const { return values[number]; }
   const Op &op(int number) const { return ops[number]; }
   int size() const { return ops.size(); } // with erased operations
+  int valueCount() const { return values.size(); }
   /// The operation that produces a value; -1: an argument.
   int producer(int value) const { return values[value].op; }
   /// The operations that read a value, once for each operand.

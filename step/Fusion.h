@@ -5,14 +5,14 @@
 
 namespace divisi::step {
 
-/// The one rule of fusion: which values of a block are computed once (stages) and which are recomputed at every use, and
-/// which stages share a kernel. It copies cheap values to where they are used (see `recomputeFarUses`), and on GPUs what
-/// is cheaper to recompute than to read (Traffic.h). Code generation forms its kernels so (codegen/Kernels), and the
-/// planner prices them.
+/// The one rule of fusion: which values of a block are computed once (stages) and which are recomputed at every use,
+/// and which stages share a kernel. It copies cheap values to where they are used (see `recomputeFarUses`), and on GPUs
+/// what is cheaper to recompute than to read (Traffic.h). Code generation forms its kernels so (codegen/Kernels), and
+/// the planner prices them.
 ///
 /// A value is a stage if a call, a serial operation's neighbour or an output needs it in memory, if it is a reduction,
-/// or if recomputing it would cost more than keeping it. Stages join the kernel of their producers while a common number
-/// of rows exists for which no row needs another (Rows.h).
+/// or if recomputing it would cost more than keeping it. Stages join the kernel of their producers while a common
+/// number of rows exists for which no row needs another (Rows.h).
 class Fusion {
 public:
   struct Kernel {

@@ -10,7 +10,8 @@ using llvm::SmallVector;
 static constexpr size_t mostCopied = 128;
 
 Traffic::Traffic(const Fusion &fusion, Block &block, llvm::DenseSet<int> &recomputed)
-    : fusion(fusion), block(block), recomputed(recomputed), reads(fusion.getKernels().size()), copies(fusion.getKernels().size()) {
+    : fusion(fusion), block(block), recomputed(recomputed), reads(fusion.getKernels().size()),
+      copies(fusion.getKernels().size()) {
   for (auto [k, kernel] : llvm::enumerate(fusion.getKernels()))
     for (int stage : kernel.stages) {
       SmallVector<Fusion::Edge> edges;

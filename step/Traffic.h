@@ -9,8 +9,8 @@ namespace divisi::step {
 /// warps lie there, too.
 inline constexpr int64_t sharedBytes = 47 * 1024;
 
-/// Reduces the memory traffic of kernels on GPUs, which are bound by bandwidth: a value that one kernel stores for others is
-/// recomputed in these, from values that they read anyway or from smaller ones, if fewer bytes are moved.
+/// Reduces the memory traffic of kernels on GPUs, which are bound by bandwidth: a value that one kernel stores for
+/// others is recomputed in these, from values that they read anyway or from smaller ones, if fewer bytes are moved.
 class Traffic {
 public:
   /// Looks at a fusion's kernels, changes its block and what it recomputes.
@@ -18,12 +18,12 @@ public:
 
   /// Rewrites the readers of values that need not be stored. Returns whether there were any.
   bool recomputeAcross();
-  /// Marks values for recomputation if the rows of their kernel do not fit into shared memory. Returns whether there were
-  /// any.
+  /// Marks values for recomputation if the rows of their kernel do not fit into shared memory. Returns whether there
+  /// were any.
   bool recomputeWithin();
 
 private:
-  using Leaves = llvm::SetVector<int>; // values
+  using Leaves = llvm::SetVector<int>;         // values
   using Inside = llvm::SmallDenseSet<int, 16>; // operations
   /// A stage that reads a value of another kernel.
   struct Reader {

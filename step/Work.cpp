@@ -21,6 +21,6 @@ void Work::shapeBy(const dist::ShardingRule &rule, llvm::ArrayRef<double> sizes,
     if (right && has(rule.results[0], f))
       (left ? batch : n) *= size;
   }
-  m = std::max(1.0, elements / (batch * n)); // with the window of a filter's gradient
+  m = std::max(1.0, elements / (batch * n));      // with the window of a filter's gradient
   k = std::max(1.0, flops / (2 * batch * m * n)); // of a convolution with its window
 }

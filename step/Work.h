@@ -8,8 +8,8 @@ namespace divisi::step {
 struct Work {
   graph::Form form = graph::Form::elementwise; // product and attention: one operation; else a kernel, or another call
   double flops = 0, bytes = 0;                 // that it computes; that it reads and writes
-  double batch = 1, m = 1, n = 1, k = 1;       // of a matmul, [batch, m, k] by [batch, k, n]; a convolution counts as one
-  double keys = 0, depth = 0;                  // of attention
+  double batch = 1, m = 1, n = 1, k = 1; // of a matmul, [batch, m, k] by [batch, k, n]; a convolution counts as one
+  double keys = 0, depth = 0;            // of attention
 
   /// The shape of one operation with this rule; `sizes` are those of its factors on the device, `elements` those of its
   /// first result there.

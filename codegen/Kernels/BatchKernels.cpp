@@ -1,7 +1,7 @@
 #include "codegen/Kernels/BatchKernels.h"
 
-#include "codegen/Kernels/FusedBlock.h"
 #include "codegen/Kernels/Passes.h"
+#include "codegen/Lowering/ScalarBuilder.h"
 
 using namespace mlir;
 
@@ -11,6 +11,12 @@ namespace divisi::codegen {
 
 /// Limits: the pointers that fit into a kernel's parameters on any GPU (4 KiB), and a size that compiles quickly.
 static constexpr size_t mostBuffers = 500, mostMembers = 64;
+
+/// Whether the operation has one result, each element of which is computed alone.
+static bool isPointwise(Operation *op) {
+  auto loop = dyn_cast<LoopInterface>(op);
+  return loop && op->getNumResults() == 1 && !loop.getLoopDomain().hasReduction();
+}
 
 /// Whether each row is one element and independent of the others.
 static bool isOfElements(exec::KernelOp kernel) {

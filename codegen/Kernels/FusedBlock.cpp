@@ -3,29 +3,11 @@
 #include "codegen/Lowering/ScalarBuilder.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Graph/Graph.h"
+#include "dialects/Graph/WhenNeeded.h"
 
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
-using graph::Form;
-
-bool codegen::isPointwise(Operation *op) {
-  auto loop = dyn_cast<LoopInterface>(op);
-  return loop && op->getNumResults() == 1 && !loop.getLoopDomain().hasReduction();
-}
-
-static Form formOf(Operation *op) {
-  if (isa<graph::ConstantOp>(op))
-    return Form::constant;
-  if (isa<graph::ReshapeOp>(op))
-    return Form::view;
-  if (auto loop = dyn_cast<LoopInterface>(op))
-    return loop.getLoopDomain().hasReduction() ? Form::reduction : Form::elementwise;
-  if (auto serial = dyn_cast<SerialInterface>(op))
-    return serial.readsOnce() ? Form::scan : Form::serial;
-  auto cost = dyn_cast<graph::CostInterface>(op);
-  return cost ? cost.getForm() : Form::call;
-}
 
 namespace {
 
@@ -40,12 +22,8 @@ public:
     for (Operation &op : block.without_terminator())
       describe(op);
     auto function = cast<func::FuncOp>(block.getParentOp());
-    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
-      auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
-      auto bits = report ? report.getAs<IntegerAttr>("when")
-                         : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
-      described.addOutput(numbers.lookup(value), bits ? bits.getInt() : 0);
-    }
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
+      described.addOutput(numbers.lookup(value), graph::whenNeeded(function, i));
     return std::move(described);
   }
 
@@ -73,10 +51,9 @@ public:
         if (operations[op]->getOperand(i) != values[number])
           operations[op]->setOperand(i, values[number]);
     }
-    for (int op = after.size(); op-- > 0;)
+    for (int op = after.size(); op-- > 0;) // numbers of the IR's operations are in its order: readers go first
       if (!left.test(op) && operations[op])
-        unused.push_back(operations[op]);
-    erase();
+        operations[op]->erase();
   }
 
   Operation *operation(int number) const { return operations[number]; }
@@ -92,7 +69,8 @@ private:
 
   void describe(Operation &op) {
     step::Block::Op entry;
-    entry.form = formOf(&op);
+    auto cost = dyn_cast<graph::CostInterface>(op);
+    entry.form = cost ? cost.getForm() : graph::Form::call; // (collectives and messages)
     for (Value operand : op.getOperands())
       entry.operands.push_back(numbers.lookup(operand));
     for (Value result : op.getResults())
@@ -105,20 +83,14 @@ private:
     if (isa<LoopInterface, SerialInterface>(op)) {
       auto rule = cast<dist::ShardingRuleInterface>(op).getShardingRule();
       for (unsigned i = 0; i < op.getNumOperands(); ++i)
-        entry.rows.push_back(step::rowsThrough(rule, i, graph::shapeOf(op.getOperand(i)), graph::shapeOf(op.getResult(0))));
+        entry.rows.push_back(
+            step::rowsThrough(rule, i, graph::shapeOf(op.getOperand(i)), graph::shapeOf(op.getResult(0))));
     }
-    if (auto cost = dyn_cast<graph::CostInterface>(op); cost && op.getNumOperands())
+    if (cost && op.getNumOperands())
       entry.flops = cost.getFlopsPerPoint();
     entry.always = isa<dist::ReceiveOp>(op); // the sender does not know who reads it
     described.addOp(std::move(entry));
     operations.push_back(&op);
-  }
-
-  /// Of several that read each other the last comes first.
-  void erase() {
-    llvm::sort(unused, [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
-    for (Operation *op : unused)
-      op->erase();
   }
 
   Block &block;
@@ -126,7 +98,6 @@ private:
   llvm::DenseMap<Value, int> numbers;
   llvm::DenseMap<int, Value> values;
   std::vector<Operation *> operations; // by number
-  std::vector<Operation *> unused;
 };
 } // namespace
 

@@ -4,9 +4,6 @@
 
 namespace divisi::codegen {
 
-/// One result, and each of its elements is computed alone.
-bool isPointwise(mlir::Operation *op);
-
 /// A straight-line block of simple graph operations and its fusion (step/Fusion.h): copies of what is recomputed stand
 /// in the block.
 class FusedBlock {

@@ -6,6 +6,13 @@
 using namespace mlir;
 using namespace divisi;
 
+int64_t graph::whenNeeded(func::FuncOp function, unsigned result) {
+  auto report = function.getResultAttrOfType<DictionaryAttr>(result, names::result);
+  auto bits =
+      report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(result, dist::names::when);
+  return bits ? bits.getInt() : 0;
+}
+
 llvm::DenseMap<Operation *, int64_t> graph::whenNeeded(func::FuncOp function) {
   llvm::DenseMap<Operation *, int64_t> when;
   llvm::DenseSet<Operation *> always;
@@ -18,12 +25,8 @@ llvm::DenseMap<Operation *, int64_t> graph::whenNeeded(func::FuncOp function) {
     }
   };
   Block &block = function.getBody().front();
-  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
-    auto report = function.getResultAttrOfType<DictionaryAttr>(i, names::result);
-    auto bits =
-        report ? report.getAs<IntegerAttr>("when") : function.getResultAttrOfType<IntegerAttr>(i, dist::names::when);
-    need(value, bits ? bits.getInt() : 0);
-  }
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
+    need(value, whenNeeded(function, i));
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     // the sender does not know which operations read a message
     if (always.contains(&op) || isa<dist::ReceiveOp>(op))

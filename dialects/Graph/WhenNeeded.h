@@ -9,5 +9,7 @@ namespace divisi::graph {
 /// steps in which they are (bits of graph::When). Operations that every step needs are not included, and neither are
 /// messages from other stages. For results that tasks hold for each other, the attribute is dist.when.
 llvm::DenseMap<mlir::Operation *, int64_t> whenNeeded(mlir::func::FuncOp function);
+/// The same bits of one result of the function.
+int64_t whenNeeded(mlir::func::FuncOp function, unsigned result);
 
 } // namespace divisi::graph

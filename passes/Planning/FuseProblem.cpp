@@ -22,14 +22,14 @@ public:
   void run(bool forGpu, const Groups &groups) {
     step::Fusion fusion(describe(), forGpu);
     const Block &block = fusion.getBlock();
-    tensorOf.resize(lastValue(block) + 1, -1); // of copies' results, too
+    tensorOf.resize(block.valueCount(), -1); // of copies' results, too
     for (int op : block.order())
       for (auto [copy, original] : llvm::zip(block.op(op).results, block.op(block.op(op).origin).results))
         tensorOf[copy] = tensorOf[original];
     result.stored.assign(problem.tensors.size(), false);
     result.readsOf.resize(problem.ops.size());
     collect(fusion);
-    findKept(groups.loss);
+    findKept(groups);
     findLaunches(groups);
   }
 
@@ -98,17 +98,6 @@ private:
     }
   }
 
-  static int lastValue(const Block &block) {
-    int last = -1;
-    for (int op : block.order()) {
-      for (int value : block.op(op).results)
-        last = std::max(last, value);
-      for (int value : block.op(op).operands)
-        last = std::max(last, value);
-    }
-    return last;
-  }
-
   void collect(const step::Fusion &fusion) {
     const Block &block = fusion.getBlock();
     std::vector<int> order = block.order(), at(block.size(), -1);
@@ -142,16 +131,12 @@ private:
   }
 
   /// Finds the tensors that are produced in the forward pass and read by items of the backward pass.
-  void findKept(int loss) {
-    std::vector<int> maker(problem.tensors.size(), -1);
-    for (auto [i, op] : llvm::enumerate(problem.ops))
-      for (int t : op.results)
-        maker[t] = i;
+  void findKept(const Groups &groups) {
     result.kept.assign(problem.tensors.size(), false);
     for (const FusedProblem::Item &item : result.items)
       for (const FusedProblem::Read &read : item.reads)
-        if (int made = maker[read.memory]; item.at > loss && made >= 0 && made <= loss)
-          result.kept[read.memory] = !problem.tensors[read.memory].splat;
+        if (int made = groups.maker[read.memory]; item.at > groups.loss && made >= 0 && made <= groups.loss)
+          result.kept[read.memory] = true;
   }
 
   void findLaunches(const Groups &groups) {
@@ -165,14 +150,15 @@ private:
   }
 
   /// Collects an operation of a kernel and the operations that are recomputed for it.
-  void addMembers(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, int op, std::set<int> &members) const {
+  void addMembers(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, int op,
+                  std::set<int> &members) const {
     if (!members.insert(op).second)
       return;
     const Block &block = fusion.getBlock();
     for (int operand : block.op(op).operands) {
       int producer = block.producer(operand);
-      if (producer >= 0 && (llvm::is_contained(kernel.stages, producer) ||
-                            (!fusion.isStage(producer) && block.op(producer).isLoop())))
+      if (producer >= 0 &&
+          (llvm::is_contained(kernel.stages, producer) || (!fusion.isStage(producer) && block.op(producer).isLoop())))
         addMembers(fusion, kernel, producer, members);
     }
   }
@@ -206,7 +192,8 @@ private:
   /// The value in memory: the source of a view, or the value itself.
   static int sourceOf(const Block &block, int value) {
     int producer = block.producer(value);
-    return producer >= 0 && block.op(producer).form == Form::view ? sourceOf(block, block.op(producer).operands[0]) : value;
+    return producer >= 0 && block.op(producer).form == Form::view ? sourceOf(block, block.op(producer).operands[0])
+                                                                  : value;
   }
 
   /// Marks a value, or the source of a view, as stored in memory.
@@ -218,10 +205,10 @@ private:
   const Problem &problem;
   const bool evaluation;
   FusedProblem &result;
-  std::vector<int> valueOf;  // by tensor
-  std::vector<int> tensorOf; // by value
-  std::vector<int> numberOf; // by operation of the block: the problem's
-  std::vector<bool> needed;  // by value: in memory
+  std::vector<int> valueOf;                     // by tensor
+  std::vector<int> tensorOf;                    // by value
+  std::vector<int> numberOf;                    // by operation of the block: the problem's
+  std::vector<bool> needed;                     // by value: in memory
   std::vector<llvm::SmallVector<int>> stagesOf; // by item
 };
 } // namespace

@@ -27,7 +27,6 @@ struct FusedProblem {
   std::vector<bool> kept;   // by tensor: produced in the forward pass and read from memory in the backward pass
   std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: operands that items read for it, once for each item
 
-  FusedProblem() = default;
   /// By operation: the number of items with this home that are launched by themselves. Consecutive updates of parameters
   /// share a launch.
   std::vector<int> launches;

@@ -74,15 +74,16 @@ void preferFewerDevices(std::vector<ModuleCandidate> &candidates) {
   std::rotate(first, fewest, fewest + 1);
 }
 
-/// Of sorted candidates, drops those with the figures of an earlier one: the same plan by another name, or one that leaves
-/// devices without work of their own. The earlier one has the bound.
+/// Of sorted candidates, drops those with the figures of an earlier one: the same plan by another name, or one that
+/// leaves devices without work of their own. The earlier one has the bound.
 void dropEqual(std::vector<ModuleCandidate> &candidates) {
   std::map<std::array<double, 5>, ModuleCandidate *> first;
   std::vector<ModuleCandidate> kept;
   kept.reserve(candidates.size());
   for (ModuleCandidate &candidate : candidates) {
     const Prediction &p = candidate.prediction;
-    auto [it, fresh] = first.try_emplace({p.seconds, p.compute, p.communication, p.bytesSent, p.memory.total()}, nullptr);
+    auto [it, fresh] =
+        first.try_emplace({p.seconds, p.compute, p.communication, p.bytesSent, p.memory.total()}, nullptr);
     if (fresh) {
       it->second = &kept.emplace_back(std::move(candidate));
     } else if (candidate.bound > 0) {

@@ -59,6 +59,8 @@ step::Work planning::localWork(const Problem &problem, const Problem::Op &op, co
 }
 
 Precision planning::precisionOf(const Problem &problem, const Problem::Op &op) {
+  if (!graph::isCall(op.form))
+    return Cluster::Device::fp32;
   if (op.tf32)
     return Cluster::Device::tf32;
   if (op.operands.empty() || problem.tensors[op.operands[0]].elementBytes != 2)

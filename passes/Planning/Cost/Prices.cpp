@@ -9,27 +9,28 @@ using graph::Form;
 
 namespace {
 
-/// Output tiles of GPUs' libraries, and the share of a multiprocessor's best rate that each reaches with tensor cores and
-/// without: smaller ones load more of their operands for each product. By NVIDIA's "Matrix Multiplication Background"
-/// guide (tile efficiency: 256x128 and 128x256 are the best, 64x64 comes to little more than half of their rate).
+/// Output tiles of GPUs' libraries, and the share of a multiprocessor's best rate that each reaches with tensor cores
+/// and without: smaller ones load more of their operands for each product. By NVIDIA's "Matrix Multiplication
+/// Background" guide (tile efficiency: 256x128 and 128x256 are the best, 64x64 comes to little more than half of their
+/// rate).
 struct Tile {
   double m, n, share, vectorShare;
 };
-constexpr Tile tiles[] = {{256, 128, 1, 1},   {128, 256, 1, 1},    {128, 128, 0.93, 1},
+constexpr Tile tiles[] = {{256, 128, 1, 1},     {128, 256, 1, 1},     {128, 128, 0.93, 1},
                           {128, 64, 0.8, 0.95}, {64, 128, 0.8, 0.95}, {64, 64, 0.6, 0.85}};
-/// What a tile takes beside its products: the first loads come from memory one after the other (0.5 us each on these GPUs,
-/// Jia et al., arXiv 1804.06826: indices, then operands), and the result is written at the end, over the processor's part
-/// of the bandwidth; with two tiles on a processor, half of that overlaps with the other's products.
+/// What a tile takes beside its products: the first loads come from memory one after the other (0.5 us each on these
+/// GPUs, Jia et al., arXiv 1804.06826: indices, then operands), and the result is written at the end, over the
+/// processor's part of the bandwidth; with two tiles on a processor, half of that overlaps with the other's products.
 constexpr double tileFill = 1e-6, shownWrites = 0.5;
 /// Parts of k that different multiprocessors may sum (split-k, stream-k).
 constexpr double mostSplits = 64;
 
 /// Fused attention reaches this share of the tensor cores' peak, forward and backward together, and half of it at
-/// `attentionHalf` keys: FlashAttention-2 (arXiv 2307.08691, figure 5, on A100: 176 of 312 Tflop/s at a depth of 64 and 203 at 128,
-/// of 16 k keys; 132 and 153 at 512 and 1 k).
+/// `attentionHalf` keys: FlashAttention-2 (arXiv 2307.08691, figure 5, on A100: 176 of 312 Tflop/s at a depth of 64 and
+/// 203 at 128, of 16 k keys; 132 and 153 at 512 and 1 k).
 constexpr double attentionShare = 0.56, deepAttentionShare = 0.65, deep = 128, attentionHalf = 160;
-/// On a CPU, work whose bytes fit into a core's second-level cache (1 MiB and more on servers of today) finds them there:
-/// at several times the bandwidth of the memory, whose share for a core is a few bytes a cycle.
+/// On a CPU, work whose bytes fit into a core's second-level cache (1 MiB and more on servers of today) finds them
+/// there: at several times the bandwidth of the memory, whose share for a core is a few bytes a cycle.
 constexpr double cacheBytes = 1 << 20, cacheSpeed = 4;
 } // namespace
 

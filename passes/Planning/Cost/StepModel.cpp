@@ -20,8 +20,8 @@ struct Piece {
 
 class Step {
 public:
-  Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs, const Plan &plan,
-       const Expansion &expansion)
+  Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
+       const Plan &plan, const Expansion &expansion)
       : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
         ready(all.versions.size()), from(all.versions.size()), onDemand(problem.ops.size()),
         follows(all.versions.size()), made(problem.ops.size()), sent(all.versions.size()) {}
@@ -94,11 +94,11 @@ private:
       }
       number[op] = piece;
       part(piece).ops.push_back(op);
-      step::Work own = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
-      if (!item.call)
-        own.form = graph::Form::elementwise;
-      own.flops += part(piece).work.flops;
-      part(piece).work = own;
+      step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
+      if (item.call)
+        part(piece).work = work;
+      else
+        part(piece).work.flops += work.flops;
       for (int t : resharded) {
         addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
         for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
@@ -137,8 +137,7 @@ private:
   void timePieces() {
     for (Piece &piece : pieces) {
       int home = *llvm::max_element(piece.ops);
-      auto precision = graph::isCall(piece.work.form) ? precisionOf(problem, problem.ops[home]) : Cluster::Device::fp32;
-      piece.seconds = costs.prices.seconds(piece.work, precision, piece.launches);
+      piece.seconds = costs.prices.seconds(piece.work, precisionOf(problem, problem.ops[home]), piece.launches);
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
       result.traffic += piece.work.bytes * problem.ops[home].repeats;

@@ -117,7 +117,8 @@ private:
       for (int tensor : op.operands) {
         int a = producer[tensor];
         if (a < 0 || !inSearch[a] || !inSearch[b] || !light(a) || !light(b) || sums[a] != sums[b] ||
-            depth[a] != depth[b] || problem.ops[a].repeats != problem.ops[b].repeats || result.late[a] != result.late[b] || (a <= result.loss) != ((int)b <= result.loss))
+            depth[a] != depth[b] || problem.ops[a].repeats != problem.ops[b].repeats ||
+            result.late[a] != result.late[b] || (a <= result.loss) != ((int)b <= result.loss))
           continue;
         auto pairs = match(a, b, tensor);
         if (!pairs || members.findLeader(a) == members.findLeader(b))
@@ -175,7 +176,7 @@ private:
   std::vector<bool> inSearch, sums;
   std::vector<int> producer;
   std::vector<llvm::SmallVector<int, 4>> users;
-  std::vector<int> first, depth; // by operation: the number of its first factor; contractions before it
+  std::vector<int> first, depth;       // by operation: the number of its first factor; contractions before it
   llvm::IntEqClasses members, factors; // of operations, of their factors; a class is known by its least member
 };
 } // namespace

@@ -207,8 +207,8 @@ bool planning::isBetter(const Candidate &a, const Candidate &b) {
 
 Planner::Planner(Problem what, Cluster where)
     : problem(std::move(what)), cluster(std::move(where)), step(problem, /*evaluation=*/false),
-      rest(problem, /*evaluation=*/true), stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step),
-      restItems(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest) {}
+      rest(problem, /*evaluation=*/true),
+      stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step) {}
 
 double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
@@ -445,6 +445,7 @@ void Planner::complete(Candidate &candidate) const {
   if (!candidate.searched)
     return;
   CostModel costs(cluster.used(candidate.mesh.devices()), candidate.mesh);
-  SearchSpace space(problem, rest, restItems, costs, placesOf(problem, candidate.mesh, candidate.plan));
+  FusedProblem items(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest);
+  SearchSpace space(problem, rest, items, costs, placesOf(problem, candidate.mesh, candidate.plan));
   space.decide(solve(space.pairwise, uncertified()).choice, candidate.plan);
 }

@@ -93,7 +93,7 @@ private:
   void refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const;
 
   Groups step, rest; // of every step; of the evaluation and of some steps
-  FusedProblem stepItems, restItems;
+  FusedProblem stepItems;
 };
 
 } // namespace divisi::planning

@@ -85,7 +85,8 @@ public:
     for (const Problem::Output &output : problem.outputs)
       if (output.state >= 0)
         if (int from = producer[output.tensor].first; from >= 0)
-          edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false, 1);
+          edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false,
+               1);
     tie();
   }
 
@@ -149,7 +150,8 @@ private:
       for (auto [position, s] : results(strategies, m))
         producer[problem.ops[op].results[position]] = {variable, s};
       for (auto [position, s] : operands(strategies, m))
-        readers[problem.ops[op].operands[position]].insert({variable, s, impl.groups.late[op], problem.ops[op].repeats});
+        readers[problem.ops[op].operands[position]].insert(
+            {variable, s, impl.groups.late[op], problem.ops[op].repeats});
     }
   }
   static std::vector<std::pair<int, int>> entries(const std::map<std::pair<int, int>, int> &map, int member) {
@@ -190,7 +192,8 @@ private:
       key.insert(key.end(), group.factorOf[m].begin(), group.factorOf[m].end());
       key.push_back(-6);
       key.push_back((int)problem.ops[op].repeats);
-      key.push_back(impl.fused.launches[op] << 3 | graph::isCall(problem.ops[op].form) << 2 | problem.ops[op].tf32 << 1 | problem.ops[op].fp16);
+      key.push_back(impl.fused.launches[op] << 3 | graph::isCall(problem.ops[op].form) << 2 |
+                    problem.ops[op].tf32 << 1 | problem.ops[op].fp16);
       key.insert(key.end(), impl.fused.readsOf[op].begin(), impl.fused.readsOf[op].end());
       for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
         for (int t : *list) {
@@ -217,22 +220,23 @@ private:
     for (auto [s, strategy] : llvm::enumerate(result.strategies)) {
       std::map<int, Sharding> made;
       step::Work work;
-      double bytes = 0, internal = 0;
+      double internal = 0;
       const Problem::Op &first = problem.ops[group.ops[0]];
-      auto precision = graph::isCall(first.form) ? precisionOf(problem, first) : Cluster::Device::fp32;
       int launches = 0;
       for (auto [m, op] : llvm::enumerate(group.ops)) {
         const Problem::Op &entry = problem.ops[op];
         FactorAxes factors = memberFactors(group, m, strategy);
         launches += impl.fused.launches[op];
         step::Work own = localWork(problem, entry, mesh, factors);
-        own.flops += work.flops;
-        work = own;
+        if (group.ops.size() == 1)
+          work = own;
+        else
+          work.flops += own.flops;
         for (auto [i, t] : llvm::enumerate(entry.operands)) {
           if (problem.tensors[t].splat)
             continue;
           Sharding want = operandSharding(entry, mesh, factors, i, strategy.passed);
-          bytes += llvm::count(impl.fused.readsOf[op], (int)i) * localBytes(problem.tensors[t], mesh, want);
+          work.bytes += llvm::count(impl.fused.readsOf[op], (int)i) * localBytes(problem.tensors[t], mesh, want);
           if (auto it = made.find(t); it != made.end()) {
             internal += costs.reshard(problem.tensors[t].bytes(), it->second, want);
             continue;
@@ -243,7 +247,7 @@ private:
           Sharding have = resultSharding(entry, mesh, factors, i, strategy.passed);
           made[t] = have;
           if (impl.fused.stored[t])
-            bytes += localBytes(problem.tensors[t], mesh, have);
+            work.bytes += localBytes(problem.tensors[t], mesh, have);
           if (!impl.groups.outside[t])
             continue;
           if (facts[t].whole)
@@ -251,10 +255,8 @@ private:
           results[{(int)m, (int)i}].push_back(std::move(have));
         }
       }
-      if (group.ops.size() > 1)
-        work.form = graph::Form::elementwise;
-      work.bytes = bytes;
-      result.cost[s] = 1e6 * first.repeats * (internal + costs.prices.seconds(work, precision, launches));
+      result.cost[s] =
+          1e6 * first.repeats * (internal + costs.prices.seconds(work, precisionOf(problem, first), launches));
     }
     for (auto &[position, list] : operands)
       result.operands[position] = slot(list);
