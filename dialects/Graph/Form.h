@@ -9,7 +9,7 @@ enum class Form {
   reduction,   // each element of the results alone, from many elements of the operands
   serial,      // in a fixed order, from operands in memory
   scan,        // in a fixed order that reads each element of the operands once: they can be computed there
-  product,     // a product of matrices or a convolution, by a library, from memory to memory
+  product,     // a matmul or a convolution, by a library, from memory to memory
   attention,   // fused attention or its gradient, by a library, from memory to memory
   call,        // otherwise by a library or the runtime, from memory to memory
   view,        // not at all: the operand's memory in another shape; or as an elementwise operation

@@ -51,7 +51,7 @@ constexpr int64_t gpusPerNode = 8;
 constexpr double nvlinkLatency = 1.9e-6, networkLatency = 4e-6;
 // Of a short kernel in a replayed graph: 3.4 us on V100 (NVIDIA, "Getting Started with CUDA Graphs", 2019).
 constexpr double gpuLaunch = 3.4e-6;
-// Products in fp32, without tensor cores: cuBLAS's sgemm comes to 90 % of the peak and more (the same arXiv 1803.04014).
+// Matmuls in fp32, without tensor cores: cuBLAS's sgemm comes to 90 % of the peak and more (the same arXiv 1803.04014).
 constexpr double vectorShare = 0.9;
 // Of the bandwidth, that kernels over large tensors reach: BabelStream's triad has 85 to 92 % on these GPUs; kernels that
 // reduce rows beside come short of it.
