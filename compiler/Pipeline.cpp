@@ -78,10 +78,15 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.optimizer = options.optimizer;
   train.momentum = options.momentum;
   train.nesterov = options.nesterov;
+  train.alpha = options.alpha;
+  train.centered = options.centered;
   train.beta1 = options.beta1;
   train.beta2 = options.beta2;
   train.eps = options.eps;
+  train.trustCoefficient = options.trustCoefficient;
   train.weightDecay = options.weightDecay;
+  train.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
+  train.lrFactors.assign(options.lrFactors.begin(), options.lrFactors.end());
   train.clipNorm = options.clipNorm;
   train.lossScaling = half;
   train.markGradients = options.markGradients;

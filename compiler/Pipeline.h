@@ -1,5 +1,6 @@
 #pragma once
 #include "dialects/Dist/StageAxes.h"
+#include "passes/Training/OptimizerSettings.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -28,11 +29,12 @@ std::optional<Level> levelByName(llvm::StringRef name);
 /// The level of a module that was read back, as its functions and operations show.
 Level levelOf(mlir::ModuleOp module);
 
-/// The options of the pass make-train, as text for the pass manager.
-struct TrainOptions {
-  std::string optimizer = "sgd", precision = "fp32"; // precision: fp32, tf32, bf16 or fp16
-  double momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0;
-  bool nesterov = false;
+/// The options of the pass make-train and of those before it.
+struct TrainOptions : training::OptimizerSettings {
+  std::string precision = "fp32"; // fp32, tf32, bf16 or fp16
+  std::vector<std::string> noDecay;   // patterns of parameters without weight decay
+  std::vector<std::string> lrFactors; // PATTERN=FACTOR: of the learning rate of parameters
+  double clipNorm = 0;
   bool splitProjections = false; // for plans that shard weights
   int64_t batchNormGroups = 1;   // groups of the batch with statistics of their own
   bool forGpu = false;           // layouts and precisions that GPU libraries prefer

@@ -14,6 +14,9 @@ using namespace divisi::planning;
 static constexpr int steadyMinibatches = 8;
 
 std::string PipelineCandidate::name() const {
+  if (options.stages == 1) // gradient accumulation
+    return (plan.mesh.devices() > 1 ? nameOf(plan.mesh) : "one device") +
+           " microbatches=" + std::to_string(options.microbatches);
   std::string mesh = "stage=" + std::to_string(options.stages / options.chunks);
   if (plan.mesh.devices() > 1)
     mesh += "," + nameOf(plan.mesh);
@@ -134,6 +137,8 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
                                                : run->seconds;
   for (const auto &device : run->devices)
     candidate.memory = std::max(candidate.memory, device.peakBytes);
+  if (options.stages == 1)
+    candidate.memory = plan.prediction.memory.total(); // as the search counts it
   candidate.fits = candidate.memory <= cluster.device.memory;
   candidate.run = std::move(*run);
   candidate.plan = plan;

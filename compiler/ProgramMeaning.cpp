@@ -7,6 +7,7 @@
 #include "llvm/Support/SHA256.h"
 
 #include <charconv>
+#include <set>
 
 using namespace mlir;
 using namespace divisi;
@@ -33,21 +34,23 @@ static std::string exactly(double number) {
   return {text, std::to_chars(text, std::end(text), number).ptr};
 }
 
-/// The optimizer with the constants that it uses.
+/// The optimizer with the constants that it uses, and its groups of parameters.
 static std::string describeOptimizer(const TrainOptions &train) {
   std::string text = train.optimizer;
-  auto add = [&](StringRef name, double value) { text += (" " + name + " " + exactly(value)).str(); };
-  if (train.optimizer == "sgd") {
-    add("momentum", train.momentum);
-    text += train.nesterov ? " nesterov" : "";
-  } else {
-    add("beta1", train.beta1);
-    add("beta2", train.beta2);
-    add("eps", train.eps);
-  }
-  add("weight-decay", train.weightDecay);
+  auto add = [&](StringRef name, StringRef value) { text += (" " + name + " " + value).str(); };
+  if (const auto *kind = training::findOptimizer(train.optimizer))
+    for (const training::OptimizerConstant &constant : kind->constants) {
+      if (constant.number)
+        add(constant.name, exactly(train.*constant.number));
+      else if (train.*constant.isOn)
+        text += (" " + constant.name).str();
+    }
   if (train.clipNorm != 0)
-    add("clip-norm", train.clipNorm);
+    add("clip-norm", exactly(train.clipNorm));
+  for (const std::string &pattern : std::set(train.noDecay.begin(), train.noDecay.end())) // their order does not matter
+    add("no-decay", pattern);
+  for (const std::string &factor : std::set(train.lrFactors.begin(), train.lrFactors.end()))
+    add("lr-factor", factor);
   return text;
 }
 

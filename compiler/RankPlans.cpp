@@ -1,5 +1,6 @@
 #include "compiler/RankPlans.h"
 
+#include "compiler/Accumulation.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Profile/Expectation.h"
 #include "dialects/Exec/Exec.h"
@@ -23,12 +24,19 @@ RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t
 static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
                                   ModuleCandidate &candidate) {
   candidate.planner->complete(candidate);
+  MicrobatchOptions microbatches;
+  if (candidate.split) {
+    module = candidate.split->module.get();
+    microbatches.microbatches = candidate.split->microbatches;
+  }
   OwningOpRef<ModuleOp> copy = module.clone();
   if (failed(applyCandidate(*copy, candidate, {})))
     return failure();
   PassManager manager(module.getContext());
   if (candidate.mesh.devices() > 1)
-    addDistPipeline(manager, {});
+    addDistPipeline(manager, {}, microbatches);
+  else if (microbatches.any())
+    addTaskPipeline(manager, microbatches);
   addExecPipeline(manager, /*forGpu=*/false);
   if (failed(manager.run(*copy)))
     return failure();
@@ -42,9 +50,9 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
 }
 
 llvm::Expected<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, const Cluster &cluster,
-                                                                 const PlannerOptions &options,
+                                                                 const PlannerOptions &options, int64_t microbatches,
                                                                  const ProfileDatabase &database) {
-  auto candidates = planModule(module, cluster, options);
+  auto candidates = planAccumulating(module, cluster, options, microbatches);
   if (!candidates || cluster.device.kind != "cpu" ||
       (*candidates)[0].planner->problem.ops.size() > mostOperations)
     return candidates;

@@ -38,7 +38,9 @@ def suites(build):
     """All suites by the group that they belong to."""
     divisi, python = str(build / "bin/divisi"), str(build / "test/venv/bin/python")
     lit, units = build / "test/lit.xml", build / "test/ctest.xml"
-    plans = build / "test/plans.xml"
+    plans, package = build / "test/plans.xml", build / "test/python.xml"
+    # The tests of the Python package that need PyTorch are skipped unless DIVISI_PYTHON names an interpreter that has it, and pytest.
+    pytest = ["env", f"DIVISI={divisi}", os.environ.get("DIVISI_PYTHON", python), "-B", "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
     answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
@@ -62,7 +64,9 @@ def suites(build):
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
+            Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
+            Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),
@@ -80,13 +84,17 @@ def suites(build):
             Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),
             Suite("meaning", [python, str(SOURCE / "test/execute/meaning.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
+            Suite("contrib", [python, str(SOURCE / "test/onnx/contrib.py"), "--divisi", divisi]),
+            Suite("random", [python, str(SOURCE / "test/execute/random_numbers.py"), "--divisi", divisi]),
             Suite("fuzz", [*graphs, "--count", "30"]),
             Suite("fuzz-texts", [*texts, "--count", "25"]),
             Suite("fuzz-units", [python, str(SOURCE / "test/fuzz/graphs_test.py")]),
             Suite("indices", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi, "--plans", "one"]),
             Suite("kinks", [python, str(SOURCE / "test/execute/kinks.py"), "--divisi", divisi]),
             Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
+            Suite("python", [*pytest, "-c", str(SOURCE / "python/pyproject.toml"), f"--junitxml={package}", str(SOURCE / "python/tests")], package),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
+            Suite("commands", [python, str(SOURCE / "test/docs/commands.py"), "--divisi", divisi]),
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),
         ],
         "nightly": [
@@ -168,6 +176,7 @@ def main():
     p.add_argument("wanted", nargs="*", default=["all"], help="quick, slow, all, nightly, or names of suites")
     o = p.parse_args()
     o.build = o.build.resolve()
+    os.environ["DIVISI_CALIBRATION"] = "off"  # the same plans on every machine
     os.environ["DIVISI_PROFILE"] = str(o.build / "test/no-profile.json")  # without times measured on this machine
     # Of a sanitized build: LLVM and MPI keep memory until the end; LLVM's headers poison what its library, built without, then uses.
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0:allow_user_poisoning=0")

@@ -27,8 +27,9 @@ int Block::addOp(Op op) {
     readers[operand].push_back(number);
   if (op.origin < 0)
     op.origin = number;
-  place.push_back(place.empty() ? 1 : place.back() + 1);
   ops.push_back(std::move(op));
+  links.emplace_back();
+  link(number, -1);
   return number;
 }
 
@@ -37,35 +38,40 @@ void Block::addOutput(int value, int64_t when) {
   outputList.push_back({value, when});
 }
 
-double Block::placeBefore(int op) {
-  double before = 0;
-  for (double other : place)
-    if (other < place[op])
-      before = std::max(before, other);
-  double middle = (before + place[op]) / 2;
-  if (before < middle && middle < place[op])
-    return middle;
-  double next = 1; // too close: all get new places
-  for (int number : order())
-    place[number] = next++;
-  return place[op] - 0.5;
+void Block::link(int op, int before) {
+  int previous = before >= 0 ? links[before].previous : last;
+  double low = previous >= 0 ? links[previous].place : 0;
+  links[op] = {previous, before, before >= 0 ? (low + links[before].place) / 2 : low + 1};
+  (previous >= 0 ? links[previous].next : first) = op;
+  (before >= 0 ? links[before].previous : last) = op;
+  if (before < 0 || (low < links[op].place && links[op].place < links[before].place))
+    return;
+  double place = 1; // too close: all get new places
+  for (int other = first; other >= 0; other = links[other].next)
+    links[other].place = place++;
+}
+
+void Block::unlink(int op) {
+  auto [previous, next, place] = links[op];
+  (previous >= 0 ? links[previous].next : first) = next;
+  (next >= 0 ? links[next].previous : last) = previous;
+  links[op] = {};
 }
 
 int Block::cloneBefore(int op, int before) {
-  double where = placeBefore(before);
   Op copy = ops[op];
   for (int &result : copy.results) {
     const Value old = values[result];
     result = addValue(old.elements, old.bytes);
   }
   int number = addOp(std::move(copy));
-  place[number] = where;
+  moveBefore(number, before);
   return number;
 }
 
 void Block::moveBefore(int op, int before) {
-  double where = placeBefore(before);
-  place[op] = where;
+  unlink(op);
+  link(op, before);
 }
 
 void Block::setOperand(int op, unsigned operand, int value) {
@@ -79,15 +85,13 @@ void Block::erase(int op) {
   for (int operand : ops[op].operands)
     readers[operand].erase(llvm::find(readers[operand], op));
   ops[op].operands.clear();
-  place[op] = -1;
+  unlink(op);
 }
 
 std::vector<int> Block::order() const {
   std::vector<int> list;
-  for (size_t op = 0; op < ops.size(); ++op)
-    if (place[op] >= 0)
-      list.push_back(op);
-  std::stable_sort(list.begin(), list.end(), [&](int a, int b) { return isBefore(a, b); });
+  for (int op = first; op >= 0; op = links[op].next)
+    list.push_back(op);
   return list;
 }
 

@@ -56,7 +56,7 @@ public:
   /// The number of outputs that a value is.
   int outputsOf(int value) const { return outputs[value]; }
   llvm::ArrayRef<std::pair<int, int64_t>> allOutputs() const { return outputList; }
-  bool isBefore(int a, int b) const { return place[a] < place[b]; }
+  bool isBefore(int a, int b) const { return links[a].place < links[b].place; }
   /// All operations that are not erased, in program order.
   std::vector<int> order() const;
   bool isConstant(int op) const { return ops[op].form == graph::Form::constant; }
@@ -66,12 +66,18 @@ public:
   std::vector<int64_t> whenNeeded() const;
 
 private:
-  /// A position between `op` and the operation before it.
-  double placeBefore(int op);
+  /// Puts an operation, or takes it out, of the list in program order; `before` of -1: at its end.
+  void link(int op, int before);
+  void unlink(int op);
 
   std::vector<Value> values;
   std::vector<Op> ops;
-  std::vector<double> place; // by operation: increasing in order; negative: erased
+  struct Link {
+    int previous = -1, next = -1;
+    double place = -1; // increasing in order; negative: erased
+  };
+  std::vector<Link> links; // by operation
+  int first = -1, last = -1;
   std::vector<llvm::SmallVector<int, 4>> readers;
   std::vector<int> outputs; // by value: the number of outputs that it is
   std::vector<std::pair<int, int64_t>> outputList;

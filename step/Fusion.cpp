@@ -17,6 +17,9 @@ static constexpr int64_t enoughRows = 64;
 static constexpr int64_t expensiveFlops = 8;
 /// Uses with more calls than this between them are not nearby.
 static constexpr int64_t farCalls = 4;
+/// Operands that are read for the last time here, and would be kept longer if a value were recomputed at its use: this
+/// many, or two if the use is not nearby.
+static constexpr int64_t mostKept = 4;
 /// The values of a row that no other kernel reads should fit into a cache.
 static constexpr int64_t mostRowElements = 1 << 16;
 /// Operations of a stage, and stages of a kernel: larger kernels take long to compile, and gain nothing.
@@ -43,6 +46,7 @@ void Fusion::decide() {
   kernels.clear();
   kernelOf.clear();
   countEvaluations();
+  countCalls();
   chooseStages();
   if (!forGpu)
     recomputeFarUses();
@@ -77,7 +81,34 @@ bool Fusion::mustBeWhole(int op) const {
   });
 }
 
+void Fusion::countCalls() {
+  position.assign(block.size(), 0);
+  int64_t calls = 0;
+  for (int op : block.order()) {
+    position[op] = calls;
+    calls += graph::isCall(block.op(op).form);
+  }
+}
+
+bool Fusion::endsAt(int value, int op) const {
+  return block.producer(value) >= 0 && !block.outputsOf(value) && llvm::all_of(block.users(value), [&](int user) {
+           return user == op || block.isBefore(user, op);
+         });
+}
+
+/// Whether `ending` values that are read for the last time would be kept for too long, or are too many to keep, if what
+/// is computed from them is computed after `calls` further calls.
+static bool keepsMore(int64_t ending, int64_t calls) {
+  return ending > mostKept ? calls > 0 : ending >= 2 && calls > farCalls;
+}
+
 void Fusion::chooseStages() {
+  auto keepsLeaves = [&](int number, const llvm::SmallDenseSet<int> &leaves) {
+    int64_t calls = std::numeric_limits<int64_t>::max();
+    for (int user : block.users(block.op(number).results[0]))
+      calls = std::min(calls, position[user] - position[number]);
+    return keepsMore(llvm::count_if(leaves, [&](int leaf) { return endsAt(leaf, number); }), calls);
+  };
   struct Chain {
     int64_t flops = 0, operations = 1;
     llvm::SmallDenseSet<int> leaves; // values of full size that recomputing would read
@@ -109,7 +140,7 @@ void Fusion::chooseStages() {
     bool view = op.form == Form::view;
     bool isLong = chain.operations > (forGpu ? mostOperationsForGpu : mostOperations);
     bool kept = (repeated && dear && !recomputed.contains(number)) || isLong;
-    if (!view && (mustBeWhole(number) || kept)) {
+    if (!view && (mustBeWhole(number) || kept || keepsLeaves(number, chain.leaves))) {
       stages.insert(number);
       continue;
     }
@@ -129,12 +160,6 @@ void Fusion::chooseStages() {
 /// for distant uses (in the backward pass), to free its memory in between.
 void Fusion::recomputeFarUses() {
   std::vector<int> order = block.order();
-  llvm::DenseMap<int, int64_t> position; // by operation: calls before it
-  int64_t calls = 0;
-  for (int op : order) {
-    position[op] = calls;
-    calls += graph::isCall(block.op(op).form);
-  }
   for (int op : llvm::reverse(order)) {
     if (!stages.contains(op) || !block.op(op).isPointwise() || mustBeWhole(op) || when[op])
       continue;
@@ -170,7 +195,7 @@ void Fusion::recomputeFarUses() {
           block.setOperand(user, i, block.op(copy).results[0]);
           break; // `far` has a user as often as it reads the value
         }
-    position[copy] = position[first];
+    position.push_back(position[first]);
     stages.insert(copy);
     evaluations.push_back(evaluations[op]);
     when.push_back(0);
@@ -227,7 +252,7 @@ bool Fusion::join(int op, ArrayRef<Edge> edges) {
     if (it == kernelOf.end())
       continue;
     Kernel &kernel = kernels[it->second];
-    if (!mayTake(kernel, op))
+    if (!mayTake(kernel, op) || keepsMore(kernel.ending, position[op] - position[kernel.stages.back()]))
       continue;
     RowSet rows = intersect(own, kernel.rows);
     for (const Edge &edge : edges)
@@ -283,6 +308,14 @@ bool Fusion::joinSibling(int number, ArrayRef<Edge> edges, ArrayRef<int> outside
   return false;
 }
 
+void Fusion::countEnding(int number, ArrayRef<Edge> edges, ArrayRef<int> outside) {
+  Kernel &kernel = kernels[kernelOf[number]];
+  kernel.ending += llvm::count_if(outside, [&](int value) { return endsAt(value, number); });
+  for (const Edge &edge : edges)
+    if (getKernelOf(edge.producer) != kernelOf[number])
+      kernel.ending += endsAt(block.op(edge.producer).results[0], number);
+}
+
 void Fusion::formKernels() {
   for (int number : block.order()) {
     const Block::Op &op = block.op(number);
@@ -304,6 +337,7 @@ void Fusion::formKernels() {
     bool loop = stage && op.isLoop();
     if (loop && join(number, edges)) {
       closeProducers(edges, kernelOf[number]);
+      countEnding(number, edges, outside);
       continue;
     }
     closeProducers(edges);
@@ -313,5 +347,6 @@ void Fusion::formKernels() {
       continue;
     kernelOf[number] = kernels.size();
     kernels.push_back({{number}, ownRows(number), true, op.isSerial(), when[number]});
+    countEnding(number, edges, outside);
   }
 }

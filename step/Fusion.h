@@ -20,7 +20,8 @@ public:
     RowSet rows;
     bool open = true; // may still take stages
     bool serial = false;
-    int64_t when = 0; // 0: in every step, else bits of those who look at it
+    int64_t when = 0;   // 0: in every step, else bits of those who look at it
+    int64_t ending = 0; // inputs that nothing reads after it
   };
 
   Fusion(Block block, bool forGpu);
@@ -48,8 +49,13 @@ public:
 private:
   void decide();
   void countEvaluations();
+  void countCalls();
   void chooseStages();
   void recomputeFarUses();
+  /// Whether a value is read for the last time by an operation or before it.
+  bool endsAt(int value, int op) const;
+  /// Counts the inputs of a stage that its kernel reads for the last time.
+  void countEnding(int op, llvm::ArrayRef<Edge> edges, llvm::ArrayRef<int> outside);
   void formKernels();
   /// Whether a kernel is open to an operation that is wanted as often.
   bool mayTake(const Kernel &kernel, int op) const;
@@ -62,6 +68,7 @@ private:
   llvm::SmallVector<Kernel> kernels;
   llvm::DenseSet<int> stages;
   std::vector<double> evaluations; // by operation: how often an element is computed if nothing is kept
+  std::vector<int64_t> position;   // by operation: calls before it
   std::vector<int64_t> when;       // by operation
   llvm::DenseMap<int, int> kernelOf;
   llvm::DenseSet<int> recomputed; // operations: stages only where they must be in memory

@@ -13,6 +13,7 @@ config.test_exec_root = os.path.join(config.divisi_build, "test")
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.divisi_build, "bin"), config.llvm_tools, config.environment["PATH"]]
 )
+config.environment["DIVISI_CALIBRATION"] = "off"
 config.environment["DIVISI_PROFILE"] = os.path.join(config.divisi_build, "test", "no-profile.json")
 config.environment["OMP_NUM_THREADS"] = "2"
 config.environment["OMP_WAIT_POLICY"] = "passive"  # tests run side by side

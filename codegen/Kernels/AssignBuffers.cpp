@@ -19,6 +19,11 @@ namespace {
 /// The value in whose buffer a value is: reshapes are views.
 Value bufferOf(Value value) { return graph::withoutReshape(value); }
 
+bool isWorkspace(Value value) {
+  auto call = value.getDefiningOp<exec::CallOp>();
+  return call && call.getWorkspace() == value;
+}
+
 /// Assigns buffers to the values of one task.
 class TaskPlanner {
 public:
@@ -71,10 +76,12 @@ public:
             continue;
           indexOf[result] = values.size();
           values.push_back(result);
-          lives.push_back({graph::bytesOf(result.getType()), step, step});
+          lives.push_back({graph::bytesOf(result.getType()), step, step, isWorkspace(result) ? DIVISI_WORKSPACE_ALIGNMENT : 1});
         }
     }
     reuseInputs(values, lives, indexOf);
+    if (llvm::any_of(values, isWorkspace))
+      base = llvm::alignTo(base, DIVISI_WORKSPACE_ALIGNMENT);
     auto layout = exec::ArenaLayout::plan(lives, DIVISI_ALIGNMENT);
     for (auto [value, index] : indexOf)
       places[value] = base + layout.offsets[index];

@@ -30,12 +30,35 @@ std::string FixedPlaces::nameOfArgument(func::FuncOp task, unsigned argument) {
 }
 
 FixedPlaces::FixedPlaces(ArrayRef<func::FuncOp> tasks, ModuleOp module, int64_t row) {
-  for (func::FuncOp task : tasks) {
-    for (BlockArgument argument : task.getArguments()) {
-      auto held = task.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), dist::names::held);
-      if (!held || !isInSlot(held))
+  for (func::FuncOp task : tasks)
+    for (BlockArgument argument : task.getArguments())
+      if (!task.getArgAttr(argument.getArgNumber(), dist::names::held))
         add(nameOfArgument(task, argument.getArgNumber()), argument.getType());
-    }
+  // What tasks of one function pass on lies where those of another do: their steps do not overlap. Minibatches of an
+  // asynchronous step are in flight between steps.
+  const bool share = llvm::none_of(module.getOps<dist::ScheduleOp>(), [](dist::ScheduleOp op) { return op.isAsynchronous(); });
+  const int64_t common = bytes;
+  int64_t most = bytes;
+  std::map<StringRef, SmallVector<func::FuncOp>> byFunction;
+  for (func::FuncOp task : tasks)
+    byFunction[dist::functionOf(task.getName())].push_back(task);
+  for (auto &[function, ofFunction] : byFunction) {
+    bytes = share ? common : most;
+    addHeld(ofFunction);
+    for (auto schedule : module.getOps<dist::ScheduleOp>())
+      if (schedule.getFunction() == function)
+        schedule.isAsynchronous() ? placeRing(schedule, row) : placeSlots(schedule, row);
+    most = std::max(most, bytes);
+  }
+  bytes = most;
+}
+
+void FixedPlaces::addHeld(ArrayRef<func::FuncOp> tasks) {
+  for (func::FuncOp task : tasks) {
+    for (BlockArgument argument : task.getArguments())
+      if (auto held = task.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), dist::names::held);
+          held && !isInSlot(held))
+        add(nameOfHeld(task, held), argument.getType());
     for (auto [i, type] : llvm::enumerate(task.getResultTypes()))
       if (auto held = task.getResultAttrOfType<DictionaryAttr>(i, dist::names::held)) {
         if (isInSlot(held))
@@ -44,8 +67,6 @@ FixedPlaces::FixedPlaces(ArrayRef<func::FuncOp> tasks, ModuleOp module, int64_t 
           add(nameOfHeld(task, held), type);
       }
   }
-  for (auto schedule : module.getOps<dist::ScheduleOp>())
-    schedule.isAsynchronous() ? placeRing(schedule, row) : placeSlots(schedule, row);
 }
 
 std::optional<int64_t> FixedPlaces::ofResult(func::FuncOp task, unsigned result) const {

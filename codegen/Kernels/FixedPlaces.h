@@ -30,6 +30,7 @@ private:
   static std::string nameOfArgument(mlir::func::FuncOp task, unsigned argument);
   static std::string nameOfHeld(mlir::func::FuncOp task, mlir::DictionaryAttr held);
   void add(const std::string &name, mlir::Type type);
+  void addHeld(llvm::ArrayRef<mlir::func::FuncOp> tasks);
   void addToSlot(mlir::func::FuncOp task, const std::string &name, mlir::Type type);
   void placeSlots(dist::ScheduleOp schedule, int64_t row);
   void placeRing(dist::ScheduleOp schedule, int64_t row);

@@ -1,8 +1,6 @@
 #include "codegen/Kernels/FusedBlock.h"
 
-#include "codegen/Lowering/ScalarBuilder.h"
-#include "dialects/Dist/Dist.h"
-#include "dialects/Graph/Graph.h"
+#include "codegen/Kernels/DescribedBlock.h"
 #include "dialects/Graph/WhenNeeded.h"
 
 using namespace mlir;
@@ -14,17 +12,16 @@ namespace {
 /// A block of the IR as one without, and back.
 class Bridge {
 public:
-  explicit Bridge(Block &block) : block(block) {}
+  explicit Bridge(Block &block) : block(block), described(block), operations(described.operations) {
+    for (auto [value, number] : described.numbers)
+      values[number] = value;
+  }
 
   step::Block describe() {
-    for (BlockArgument argument : block.getArguments())
-      add(argument);
-    for (Operation &op : block.without_terminator())
-      describe(op);
     auto function = cast<func::FuncOp>(block.getParentOp());
     for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-      described.addOutput(numbers.lookup(value), graph::whenNeeded(function, i));
-    return std::move(described);
+      described.block.addOutput(described.numbers.lookup(value), graph::whenNeeded(function, i));
+    return std::move(described.block);
   }
 
   /// Rewrites the block as a fusion has: copies, what they read, and what is no longer read.
@@ -59,45 +56,10 @@ public:
   Operation *operation(int number) const { return operations[number]; }
 
 private:
-  int add(Value value) {
-    auto type = cast<ShapedType>(value.getType());
-    int number = described.addValue(type.getNumElements(), graph::bytesOf(type));
-    numbers[value] = number;
-    values[number] = value;
-    return number;
-  }
-
-  void describe(Operation &op) {
-    step::Block::Op entry;
-    auto cost = dyn_cast<graph::CostInterface>(op);
-    entry.form = cost ? cost.getForm() : graph::Form::call; // (collectives and messages)
-    for (Value operand : op.getOperands())
-      entry.operands.push_back(numbers.lookup(operand));
-    for (Value result : op.getResults())
-      entry.results.push_back(add(result));
-    if (auto loop = dyn_cast<LoopInterface>(op)) {
-      LoopDomain domain = loop.getLoopDomain();
-      entry.extents.assign(domain.extents.begin(), domain.extents.end());
-      entry.reduced.assign(domain.reduced.begin(), domain.reduced.end());
-    }
-    if (isa<LoopInterface, SerialInterface>(op)) {
-      auto rule = cast<dist::ShardingRuleInterface>(op).getShardingRule();
-      for (unsigned i = 0; i < op.getNumOperands(); ++i)
-        entry.rows.push_back(
-            step::rowsThrough(rule, i, graph::shapeOf(op.getOperand(i)), graph::shapeOf(op.getResult(0))));
-    }
-    if (cost && op.getNumOperands())
-      entry.flops = cost.getFlopsPerPoint();
-    entry.always = isa<dist::ReceiveOp>(op); // the sender does not know who reads it
-    described.addOp(std::move(entry));
-    operations.push_back(&op);
-  }
-
   Block &block;
-  step::Block described;
-  llvm::DenseMap<Value, int> numbers;
+  DescribedBlock described;
   llvm::DenseMap<int, Value> values;
-  std::vector<Operation *> operations; // by number
+  std::vector<Operation *> &operations; // by number
 };
 } // namespace
 

@@ -98,6 +98,14 @@ Value emitScalar(IsInfOp, S &s, Args x) {
 Value emitScalar(CastOp op, S &s, Args x) {
   return s.convert(x[0], tensorType(op.getX()).getElementType(), tensorType(op.getResult()).getElementType());
 }
+Value emitScalar(BitcastOp op, S &s, Args x) {
+  auto signless = [&](Value v) {
+    Type element = tensorType(v).getElementType();
+    return isa<FloatType>(element) ? element : s.getBuilder().getIntegerType(element.getIntOrFloatBitWidth());
+  };
+  Type to = signless(op.getResult());
+  return signless(op.getX()) == to ? x[0] : s.op<arith::BitcastOp>(to, x[0]);
+}
 
 Value emitScalar(AddOp, S &s, Args x) { return s.add(x[0], x[1]); }
 Value emitScalar(MulOp, S &s, Args x) { return s.mul(x[0], x[1]); }
@@ -213,6 +221,6 @@ template <typename... Ops> void attach(MLIRContext *context) {
 void codegen::attachElementwise(MLIRContext *context) {
   attach<ExpOp, LogOp, SqrtOp, TanhOp, ErfOp, SinOp, CosOp, TanOp, AsinOp, AcosOp, AtanOp, SinhOp, CoshOp, AsinhOp,
          AcoshOp, AtanhOp, FloorOp, CeilOp, RoundOp, NegOp, AbsOp, RsqrtOp, ReciprocalOp, SigmoidOp, SoftplusOp, ReluOp,
-         SignOp, NotOp, IsNanOp, IsInfOp, CastOp, AddOp, MulOp, SubOp, DivOp, RemOp, PowOp, MaxOp, MinOp, AndOp, OrOp,
+         SignOp, NotOp, IsNanOp, IsInfOp, CastOp, BitcastOp, AddOp, MulOp, SubOp, DivOp, RemOp, PowOp, MaxOp, MinOp, AndOp, OrOp,
          XorOp, ShiftLeftOp, ShiftRightOp, CompareOp, SelectOp>(context);
 }

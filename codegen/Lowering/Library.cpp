@@ -13,7 +13,7 @@ template <typename Block> LibraryCall call(StringRef service, const Block &block
   static_assert(sizeof(Block) % sizeof(int64_t) == 0);
   const auto *words = reinterpret_cast<const int64_t *>(&block);
   return {service.str(), SmallVector<int64_t>(words, words + sizeof(Block) / sizeof(int64_t)),
-          cast<CostInterface>(op).getWorkspaceBytes()};
+          graph::workspaceBytes(op)};
 }
 
 FailureOr<int64_t> libraryType(Operation *op, Type type) {

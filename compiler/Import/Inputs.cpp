@@ -1,8 +1,10 @@
 #include "compiler/Import/ModelImporter.h"
+#include "divisi/suggest.h"
 
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
+using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::graph;
 
@@ -56,8 +58,8 @@ void ModelImporter::checkDims() {
     if (size < 1)
       fail("--dim ", name, "=", size, ": the size must be positive");
     if (!knownDims.count(name))
-      fail("--dim ", name, "=", size, " names no dimension of the model's inputs, which have ",
-           knownDims.empty() ? "none" : "these: " + llvm::join(knownDims, ", "));
+      fail("--dim ", name, "=", size, " names no dimension of the model's inputs",
+           knownDims.empty() ? ", which have none with a name" : suggestion(name, knownDims));
   }
   for (const auto &input : model->graph().input())
     for (const auto &dim : input.type().tensor_type().shape().dim())

@@ -89,6 +89,9 @@ void ModelImporter::readOpsets() {
   for (const auto &entry : model->opset_import())
     opsets[isMainDomain(entry.domain()) ? "" : entry.domain()] = entry.version();
   auto main = opsets.find("");
+  auto isMain = [](const onnx::NodeProto &node) { return isMainDomain(node.domain()); };
+  if (main == opsets.end() && llvm::none_of(model->graph().node(), isMain))
+    main = opsets.emplace("", newestOpset).first; // all operators are of other domains
   if (main == opsets.end())
     fail("the model does not say which opset it uses");
   if (main->second < oldestOpset)
@@ -112,6 +115,13 @@ const onnx::FunctionProto *ModelImporter::findFunction(const onnx::NodeProto &no
   return it == functions.end() ? nullptr : it->second;
 }
 
+/// The operator of a node, or null. A function of the file comes before an operator of another domain than the main one.
+const Operator *ModelImporter::operatorOf(const onnx::NodeProto &node, int64_t opset) const {
+  if (!isMainDomain(node.domain()) && findFunction(node))
+    return nullptr;
+  return findOperator(node.domain(), node.op_type(), opset);
+}
+
 /// Reports all unsupported operators in one message.
 void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &all) {
   std::map<std::string, SmallVector<std::string>> unsupported;
@@ -122,7 +132,7 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
       fail("functions call each other more than ", maxDepth, " deep");
     for (auto [index, node] : llvm::enumerate(nodes)) {
       int64_t opset = opsetOf(versions, node);
-      if (findOperator(node.domain(), node.op_type(), opset) || (isMainDomain(node.domain()) && node.op_type() == "If"))
+      if (operatorOf(node, opset) || (isMainDomain(node.domain()) && node.op_type() == "If"))
         continue;
       if (const auto *function = findFunction(node)) {
         std::map<std::string, int64_t> inner;
@@ -149,7 +159,7 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
     text += textOf((llvm::StringRef)separator, name, " (", nodes.size(), nodes.size() == 1 ? " node: " : " nodes: ",
                    llvm::join(llvm::ArrayRef(nodes).take_front(shown), ", "), shown < nodes.size() ? ", ...)" : ")");
   }
-  fail(text);
+  fail(text, "; docs/onnx.md lists what works, and how to export something else");
 }
 
 //===- Nodes --------------------------------------------------------------===//
@@ -211,7 +221,7 @@ void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &sc
 
 Results ModelImporter::dispatch(const onnx::NodeProto &node, const std::string &name, Location loc, Scope &scope) {
   int64_t opset = opsetOf(scope.opsets, node);
-  if (const Operator *row = findOperator(node.domain(), node.op_type(), opset)) {
+  if (const Operator *row = operatorOf(node, opset)) {
     NodeImporter importer(*this, node, name, loc, opset, scope);
     return row->handler(importer);
   }
@@ -254,6 +264,25 @@ Results ModelImporter::importCall(const onnx::NodeProto &node, const onnx::Funct
   return results;
 }
 
+Value ModelImporter::importSubgraph(const onnx::GraphProto &graph, Value input, const Scope &scope) {
+  if (graph.input_size() != 1 || graph.output_size() != 1)
+    fail("its graph '", graph.name(), "' has ", graph.input_size(), " inputs and ", graph.output_size(),
+         " outputs, not one of each");
+  Scope inner{&scope};
+  inner.attributes = scope.attributes;
+  inner.opsets = scope.opsets;
+  inner.prefix = scope.prefix;
+  inner.depth = scope.depth + 1;
+  if (inner.depth > maxDepth)
+    fail("graphs nest more than ", maxDepth, " deep");
+  inner.items[graph.input(0).name()] = Item(input);
+  importGraph(graph, inner);
+  const Item *result = inner.find(graph.output(0).name());
+  if (!result || !result->tensor)
+    fail("its graph '", graph.name(), "' does not compute its output");
+  return result->tensor;
+}
+
 /// Imports the branch of an If whose condition is known when compiling.
 Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   const Item *condition = node.input_size() ? scope.find(node.input(0)) : nullptr;
@@ -292,7 +321,7 @@ static bool canEvaluate(Value value) {
   int64_t elements = 0;
   while (!open.empty()) {
     Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op)
+    if (!op || isa<divisi::graph::RandomnessInterface>(op)) // random numbers differ in each step
       return false;
     if (!seen.insert(op).second)
       continue;

@@ -27,6 +27,8 @@ struct Item {
 /// The results of an operator's handler: one item for each output that it computes.
 using Results = llvm::SmallVector<Item>;
 
+struct Operator;
+
 /// The names of a graph, a branch, or a function that is inlined.
 struct Scope {
   const Scope *outer = nullptr; // the enclosing scope, whose names are visible, too
@@ -56,6 +58,8 @@ public:
   TensorReader reader;
   std::vector<std::string> warnings;
   int64_t dropouts = 0; // numbers the random streams
+  /// The value before QuantizeLinear for its result, zero where it is out of range: it has the result's gradient.
+  llvm::DenseMap<mlir::Value, mlir::Value> quantized;
   std::vector<std::string> inferenceBatchNorms, inactiveDropouts; // nodes, as messages name them
 
   Signature &signature() { return *arguments; }
@@ -63,6 +67,8 @@ public:
   bool isFromPyTorch() const { return model->producer_name() == "pytorch"; }
   /// The value of a tensor that depends on constants only, if it is not too large.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
+  /// The result of a graph of one input and one result, which may use the names of `scope`.
+  mlir::Value importSubgraph(const onnx::GraphProto &graph, mlir::Value input, const Scope &scope);
   /// The value of a weight that is not trained, for operators that need it during import.
   std::optional<mlir::DenseElementsAttr> initialValue(mlir::Value value);
   /// The new value of running statistics after this step; null if there is none yet.
@@ -91,6 +97,7 @@ private:
   Results dispatch(const onnx::NodeProto &node, const std::string &name, mlir::Location loc, Scope &scope);
   onnx::NodeProto resolveAttributes(const onnx::NodeProto &node, const Scope &scope);
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  const Operator *operatorOf(const onnx::NodeProto &node, int64_t opset) const;
   void reportUnsupported(const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
 
   void addCheckResults();

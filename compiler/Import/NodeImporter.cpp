@@ -82,6 +82,12 @@ std::optional<llvm::SmallVector<double>> NodeImporter::floats(StringRef attribut
     return std::nullopt;
   return llvm::SmallVector<double>(found->floats().begin(), found->floats().end());
 }
+std::optional<llvm::SmallVector<std::string>> NodeImporter::strings(StringRef attribute) const {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::STRINGS, "a list of strings");
+  if (!found)
+    return std::nullopt;
+  return llvm::SmallVector<std::string>(found->strings().begin(), found->strings().end());
+}
 const onnx::TensorProto *NodeImporter::tensor(StringRef attribute) const {
   const auto *found = checkType(find(attribute), onnx::AttributeProto::TENSOR, "a tensor");
   return found && found->has_t() ? &found->t() : nullptr;
@@ -89,6 +95,13 @@ const onnx::TensorProto *NodeImporter::tensor(StringRef attribute) const {
 Type NodeImporter::elementAttr(StringRef attribute, Type missing) const {
   int64_t code = integer(attribute, 0);
   return code == 0 ? missing : elementTypeOf(&model.context, code);
+}
+
+Value NodeImporter::subgraph(StringRef attribute, Value input) {
+  const auto *found = checkType(find(attribute), onnx::AttributeProto::GRAPH, "a graph");
+  if (!found || !found->has_g())
+    fail("it has no graph '", attribute, "'");
+  return model.importSubgraph(found->g(), input, scope);
 }
 
 //===- Constants ----------------------------------------------------------===//

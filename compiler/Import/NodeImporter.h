@@ -38,9 +38,12 @@ public:
   std::string text(llvm::StringRef attribute, llvm::StringRef missing) const;
   std::optional<Shape> integers(llvm::StringRef attribute) const;
   std::optional<llvm::SmallVector<double>> floats(llvm::StringRef attribute) const;
+  std::optional<llvm::SmallVector<std::string>> strings(llvm::StringRef attribute) const;
   const onnx::TensorProto *tensor(llvm::StringRef attribute) const;
   /// An element type in an attribute, or `missing`.
   mlir::Type elementAttr(llvm::StringRef attribute, mlir::Type missing) const;
+  /// The result of the graph in an attribute, whose one input has this value.
+  Value subgraph(llvm::StringRef attribute, Value input);
 
   // Constants.
   /// The value of an input that must be known during import; fails with a message otherwise.

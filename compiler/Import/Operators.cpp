@@ -12,7 +12,9 @@ static const Table &table() {
     for (auto family : {mathOperators(), activationOperators(), logicOperators(), shapeOperators(),
                         rearrangeOperators(), reductionOperators(), contractionOperators(), convolutionOperators(),
                         poolingOperators(), normalizationOperators(), indexingOperators(), lossOperators(),
-                        sequenceOperators(), resizeOperators(), constantOperators(), attentionOperators()})
+                        sequenceOperators(), resizeOperators(), constantOperators(), attentionOperators(),
+                        randomOperators(), quantizationOperators(), signalOperators(), samplingOperators(),
+                        optimizerOperators(), fusedOperators(), fusedAttentionOperators(), recurrentOperators()})
       for (const Operator &row : family)
         result.emplace(row.name, &row);
     return result;
@@ -21,9 +23,8 @@ static const Table &table() {
 }
 
 const Operator *divisi::compiler::findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset) {
-  if (!isMainDomain(domain))
-    return nullptr;
-  auto [first, last] = table().equal_range(name);
+  std::string key = isMainDomain(domain) ? name.str() : (domain + "." + name).str();
+  auto [first, last] = table().equal_range(key);
   for (auto it = first; it != last; ++it)
     if (it->second->since <= opset && opset <= it->second->until)
       return it->second;

@@ -5,7 +5,8 @@ namespace divisi::compiler {
 
 using Handler = Results (*)(NodeImporter &n);
 
-/// The handler of one operator of the main domain, from opset `since` to opset `until`.
+/// The handler of one operator, from opset `since` to opset `until` of its domain. A name of another domain than the
+/// main one has it in front: "com.microsoft.Gelu".
 struct Operator {
   llvm::StringRef name;
   int64_t since, until;
@@ -30,6 +31,14 @@ llvm::ArrayRef<Operator> resizeOperators();
 llvm::ArrayRef<Operator> constantOperators();
 llvm::ArrayRef<Operator> rearrangeOperators();
 llvm::ArrayRef<Operator> attentionOperators();
+llvm::ArrayRef<Operator> randomOperators();
+llvm::ArrayRef<Operator> quantizationOperators();
+llvm::ArrayRef<Operator> signalOperators();
+llvm::ArrayRef<Operator> samplingOperators();
+llvm::ArrayRef<Operator> optimizerOperators();
+llvm::ArrayRef<Operator> fusedOperators();
+llvm::ArrayRef<Operator> fusedAttentionOperators();
+llvm::ArrayRef<Operator> recurrentOperators();
 
 /// The operator of a node; null if it is not supported.
 const Operator *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset);

@@ -1,6 +1,8 @@
 #include "compiler/Import/ModelImporter.h"
+#include "divisi/suggest.h"
 
 using namespace mlir;
+using namespace divisi;
 using namespace divisi::compiler;
 using namespace divisi::graph;
 using Loss = ImportOptions::Loss;
@@ -57,8 +59,8 @@ int ModelImporter::chooseOutput(const Outputs &outputs, bool isLoss) {
     }
   }
   if (!options.output.empty())
-    fail("--output ", options.output, " names no output of the model, which has: ",
-         llvm::join(llvm::map_range(outputs, [](auto &o) { return o.first; }), ", "));
+    fail("--output ", options.output, " names no output of the model",
+         suggestion(options.output, llvm::map_range(outputs, [](auto &o) { return llvm::StringRef(o.first); })));
   if (candidates.empty())
     fail(isLoss ? "the model has no floating-point scalar output to minimize: add a loss with --loss "
                   "cross_entropy|mse|bce and --label NAME"

@@ -1,5 +1,7 @@
 #include "compiler/Import/Proto.h"
 #include "compiler/Import/ImportError.h"
+#include "divisi/file_kind.h"
+#include "divisi/suggest.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -7,12 +9,34 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/unknown_field_set.h>
 
+using namespace divisi;
 using namespace divisi::compiler;
+
+/// What a file seems to be that is not a model, and what to do with it; empty for an unknown kind.
+static std::string asModel(divisi::FileKind kind) {
+  using divisi::FileKind;
+  const char *remedy = "";
+  if (kind == FileKind::torch || kind == FileKind::pickle || kind == FileKind::zip)
+    remedy = ": export the model with torch.onnx.export (docs/onnx.md)";
+  else if (kind == FileKind::safetensors || kind == FileKind::hdf5)
+    remedy = ": weights alone; export the model to ONNX (docs/onnx.md)";
+  else if (kind == FileKind::npy || kind == FileKind::npz || kind == FileKind::csv)
+    remedy = ": data is for the compiled program's --data";
+  else if (kind == FileKind::mlir)
+    remedy = ": the name of a dump ends with .mlir";
+  else if (kind == FileKind::gzip)
+    remedy = ": decompress it";
+  else if (kind == FileKind::program)
+    remedy = ": it may be compiled already";
+  if (kind == FileKind::unknown || kind == FileKind::onnx)
+    return "";
+  return divisi::compiler::textOf("; it looks like ", divisi::nameOf(kind), remedy);
+}
 
 std::shared_ptr<onnx::ModelProto> divisi::compiler::readModel(llvm::StringRef path) {
   llvm::sys::fs::file_status status;
   if (std::error_code error = llvm::sys::fs::status(path, status))
-    fail("cannot read the model: ", error.message());
+    fail("cannot read the model: ", error.message(), didYouMeanFile(path.str()));
   if (status.type() != llvm::sys::fs::file_type::regular_file)
     fail("cannot read the model: not a regular file");
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
@@ -20,14 +44,15 @@ std::shared_ptr<onnx::ModelProto> divisi::compiler::readModel(llvm::StringRef pa
     fail("cannot read the model: ", buffer.getError().message());
   if ((*buffer)->getBufferSize() > INT32_MAX)
     fail("the model file is larger than 2 GiB, which protobuf cannot hold; export it with external data");
+  FileKind kind = kindOfFile((*buffer)->getBuffer());
   google::protobuf::LogSilencer silence;
   auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>((*buffer)->getBufferStart()),
                                                 (int)(*buffer)->getBufferSize());
   if (!model->ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
-    fail("not an ONNX model, or damaged: protobuf cannot parse it");
+    fail("not an ONNX model", asModel(kind), kind == FileKind::unknown ? ", or damaged: protobuf cannot parse it" : "");
   if (!model->has_graph())
-    fail("not an ONNX model: it has no graph");
+    fail("not an ONNX model: it has no graph", asModel(kind));
   return model;
 }
 

@@ -1,7 +1,10 @@
 #include "compiler/Import/Trains.h"
 #include "compiler/Import/NameRules.h"
+#include "divisi/pattern.h"
+#include "divisi/suggest.h"
 
 using namespace mlir;
+using namespace divisi;
 using namespace divisi::compiler;
 using llvm::StringRef;
 using Kind = ExportNotes::Kind;
@@ -118,23 +121,6 @@ void Trains::findLost(const onnx::GraphProto &graph) {
 
 //===- Flags --------------------------------------------------------------===//
 
-/// Whether a name matches a pattern with * and ?.
-static bool matches(StringRef pattern, StringRef name) {
-  size_t p = 0, n = 0, star = StringRef::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++, resume = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p, ++n;
-    } else if (star != StringRef::npos) {
-      p = star + 1, n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.substr(p).find_first_not_of('*') == StringRef::npos;
-}
-
 void Trains::readFlags() {
   std::vector<std::string> candidates;
   Verdict verdict;
@@ -147,7 +133,7 @@ void Trains::readFlags() {
     std::string text = textOf(flag, " ", pattern);
     bool found = false;
     for (const std::string &name : candidates) {
-      if (!matches(pattern, name))
+      if (!matchesPattern(pattern, name))
         continue;
       found = true;
       auto [known, isNew] = byFlag.try_emplace(name, Verdict{role, text});
@@ -156,7 +142,7 @@ void Trains::readFlags() {
     }
     if (!found)
       fail(text, " names no parameter of the model",
-           candidates.empty() ? ", which has none" : ", which has these: " + llvm::join(candidates, ", "));
+           candidates.empty() ? ", which has none" : suggestion(pattern, candidates));
   };
   for (const std::string &pattern : options.freeze)
     apply("--freeze", pattern, TensorRole::frozen);
@@ -170,7 +156,8 @@ void Trains::readFlags() {
 static bool isOption(const onnx::NodeProto &node, int input) {
   StringRef type = node.op_type();
   return (type == "Dropout" && input == 1) || (type == "Resize" && input > 0) || (type == "Upsample" && input == 1) ||
-         (type == "Pad" && input == 2) || type == "Range" || (type == "OneHot" && input == 2);
+         (type == "Pad" && input == 2) || type == "Range" || (type == "OneHot" && input == 2) ||
+         ((type == "QuantizeLinear" || type == "DequantizeLinear") && input > 0);
 }
 
 static bool isClassWeight(const onnx::NodeProto &node, int input) {

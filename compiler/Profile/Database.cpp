@@ -1,15 +1,8 @@
 #include "compiler/Profile/Database.h"
+#include "compiler/Profile/JsonFile.h"
 
-#include "passes/Planning/Nesting.h"
-
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/LineIterator.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,36 +11,12 @@ using namespace divisi::compiler;
 namespace json = llvm::json;
 using llvm::StringRef;
 
-/// Larger files are no profiles.
-static constexpr size_t mostBytes = 256 << 20;
-
-/// The nesting depth beyond which a file is no profile.
-static constexpr int mostNesting = 16;
-
-static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(const std::string &file) {
-  if (llvm::sys::fs::exists(file) && !llvm::sys::fs::is_regular_file(file))
-    return llvm::createStringError("cannot read '" + file + "': it is not a file");
-  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
-  if (!buffer || (*buffer)->getBufferSize() > mostBytes)
-    return llvm::createStringError("cannot read '" + file +
-                                   "': " + (buffer ? "it is too large" : buffer.getError().message()));
-  if (divisi::nestsTooDeep((*buffer)->getBuffer(), mostNesting))
-    return llvm::createStringError("'" + file + "' is no profile: it nests too deep");
-  return std::move(*buffer);
-}
-
 static bool isTime(std::optional<double> value) {
   return value && std::isfinite(*value) && *value >= 0 && *value < 1e12;
 }
 
 std::string ProfileDatabase::defaultFile() {
-  if (auto file = llvm::sys::Process::GetEnv("DIVISI_PROFILE"))
-    return *file;
-  llvm::SmallString<128> path;
-  if (!llvm::sys::path::cache_directory(path))
-    return "divisi-profile.json";
-  llvm::sys::path::append(path, "divisi", "profile.json");
-  return path.str().str();
+  return cachedFile("DIVISI_PROFILE", "profile.json");
 }
 
 llvm::Expected<ProfileDatabase> ProfileDatabase::read(const std::string &file) {
@@ -80,18 +49,7 @@ llvm::Error ProfileDatabase::write(const std::string &file) const {
   json::Object times;
   for (const auto &[key, values] : entries)
     times[key] = json::Array(values);
-  std::string text =
-      llvm::formatv("{0:1}\n", json::Value(json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}}));
-  llvm::StringRef folder = llvm::sys::path::parent_path(file);
-  if (auto code = folder.empty() ? std::error_code() : llvm::sys::fs::create_directories(folder))
-    return llvm::createStringError("cannot make the folder of '" + file + "': " + code.message());
-  auto error = llvm::writeToOutput(file, [&](llvm::raw_ostream &out) {
-    out << text;
-    return llvm::Error::success();
-  });
-  if (error)
-    return llvm::createStringError("cannot write '" + file + "': " + llvm::toString(std::move(error)));
-  return llvm::Error::success();
+  return writeJson(file, json::Object{{"divisi_profile", 1}, {"microseconds", std::move(times)}});
 }
 
 llvm::Error ProfileDatabase::fold(const std::string &runFile) {

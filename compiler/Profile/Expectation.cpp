@@ -1,6 +1,6 @@
 #include "compiler/Profile/Expectation.h"
 
-#include "compiler/Profile/Timeline.h"
+#include "compiler/Profile/FinishTime.h"
 #include "dialects/Dist/Tasks.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Cost/Prices.h"

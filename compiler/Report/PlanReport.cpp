@@ -182,6 +182,7 @@ json::Object PlanReport::plans() const {
                        {"name", candidate.name},
                        {"mesh", nameOf(candidate.mesh)},
                        {"devices", candidate.mesh.devices()},
+                       {"microbatches", candidate.split ? candidate.split->microbatches : 1},
                        {"parallelism", listOf(candidate.forms)},
                        {"fits", candidate.fits},
                        {"step_ms", p.seconds * 1e3},
@@ -211,7 +212,8 @@ json::Object PlanReport::plans() const {
                       {"cluster", json::Object{{"name", cluster.name},
                                                {"device", cluster.device.name},
                                                {"devices", cluster.devices()},
-                                               {"memory", cluster.device.memory}}},
+                                               {"memory", cluster.device.memory},
+                                               {"calibration", cluster.calibration}}},
                       {"plans", std::move(list)},
                       {"suggestions", listOf(suggestions)}};
 }

@@ -152,7 +152,10 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
 void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
   const json::Object &cluster = *report.getObject("cluster");
   out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices")
-      << " x " << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each\n";
+      << " x " << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each";
+  if (llvm::StringRef calibration = text(cluster, "calibration"); !calibration.empty())
+    out << ", measured (calibration " << calibration << ")";
+  out << "\n";
   if (!list(report, "plans").empty())
     printRanking(report, most, out);
   if (const json::Array *pipelines = report.getArray("pipelines"))

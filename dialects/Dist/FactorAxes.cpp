@@ -72,6 +72,14 @@ std::optional<std::pair<Axes, Reduction>> dist::contractedAxes(const ShardingRul
   return result;
 }
 
+Axes dist::pendingIn(const Sharding &result, llvm::ArrayRef<int> axes) {
+  Axes pending;
+  llvm::copy_if(axes, std::back_inserter(pending), [&](int axis) {
+    return llvm::none_of(result.dims, [&](const Axes &dim) { return llvm::is_contained(dim, axis); });
+  });
+  return pending;
+}
+
 bool dist::isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes &perFactor) {
   llvm::SmallVector<int> seen;
   for (auto [factor, axes] : llvm::zip(rule.factors, perFactor)) {

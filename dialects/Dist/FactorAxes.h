@@ -30,6 +30,10 @@ std::optional<Sharding> shardingOf(const Mesh &mesh, const ShardingRule &rule, c
 /// Null if factors with different reductions are sharded.
 std::optional<std::pair<Axes, Reduction>> contractedAxes(const ShardingRule &rule, const FactorAxes &perFactor);
 
+/// Of axes over which an operation's results are pending, those over which a result of this sharding is: not those of
+/// factors that it has itself.
+Axes pendingIn(const Sharding &result, llvm::ArrayRef<int> axes);
+
 /// Whether the factors may be sharded in this way: none is `whole`, all sizes divide, no axis shards two factors, every
 /// tensor's sharding can express it, and all partial results have the same reduction.
 bool isValid(const Mesh &mesh, const ShardingRule &rule, const FactorAxes &perFactor);

@@ -110,6 +110,10 @@ ShardingRule &ShardingRule::whole(StringRef name) {
   return *this;
 }
 
+ShardingRule &ShardingRule::skewed(StringRef name) {
+  factors[find(name)].skewed = true;
+  return *this;
+}
 ShardingRule &ShardingRule::indexed(StringRef name) {
   factors[find(name)].indexed = true;
   return *this;

@@ -24,6 +24,7 @@ struct ShardingRule {
     bool whole = false;                                // may not be sharded
     bool indexed = false;                              // accessed through indices (a table's rows), not iterated over
     bool windowed = false; // shards need borders of their neighbours (convolution); not padded
+    bool skewed = false;   // the shard with the most work has twice the average (queries under a causal mask)
     int64_t least = 1;     // the smallest size of a shard
   };
   using Dims = llvm::SmallVector<llvm::SmallVector<int, 1>, 4>;
@@ -41,7 +42,7 @@ struct ShardingRule {
   /// Parses "m k, k n -> m n" for the operation `op`. The sizes are those of its types unless the text has sizes. "." is
   /// a dimension without factor, "g*i" a dimension of several factors, "()" a scalar, and "*" a tensor without factors.
   /// Clauses may follow: " | m=4 k=8" sizes, " | sum k" contracted factors (or max, min), " | whole k", " | indexed k",
-  /// " | windowed k", " | least k=2", " | linear each" (or all, movement), " | accumulates #0", " | zero".
+  /// " | windowed k", " | skewed k", " | least k=2", " | linear each" (or all, movement), " | accumulates #0", " | zero".
   ShardingRule(llvm::StringRef text, mlir::Operation *op);
   /// The rule as such a text, with all sizes and all clauses that apply. The constructor parses it to the same rule.
   std::string str() const;
@@ -57,6 +58,7 @@ struct ShardingRule {
   ShardingRule &contract(llvm::StringRef name, Reduction kind);
   ShardingRule &whole(llvm::StringRef name);
   ShardingRule &indexed(llvm::StringRef name);
+  ShardingRule &skewed(llvm::StringRef name);
   ShardingRule &linearIn(Linear l) {
     linear = l;
     return *this;

@@ -73,6 +73,8 @@ void readClause(ShardingRule &rule, ArrayRef<StringRef> words) {
       factor(word).indexed = true;
     else if (keyword == "windowed")
       factor(word).windowed = true;
+    else if (keyword == "skewed")
+      factor(word).skewed = true;
     else if (keyword == "least")
       factor(word.split('=').first).least = numberIn(word.split('=').second);
     else
@@ -90,6 +92,7 @@ std::string ShardingRule::str() const {
   text += clause("whole", factors, [](const Factor &f) { return f.whole; });
   text += clause("indexed", factors, [](const Factor &f) { return f.indexed; });
   text += clause("windowed", factors, [](const Factor &f) { return f.windowed; });
+  text += clause("skewed", factors, [](const Factor &f) { return f.skewed; });
   for (const Factor &factor : factors)
     if (factor.least > 1)
       text += " | least " + factor.name + "=" + std::to_string(factor.least);

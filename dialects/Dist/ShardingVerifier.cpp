@@ -169,7 +169,8 @@ private:
     return diag;
   }
 
-  LogicalResult checkResult(const Sharding &result, const Axes &expected, Reduction kind) {
+  LogicalResult checkResult(const Sharding &result, const Axes &contracted, Reduction kind) {
+    const Axes expected = pendingIn(result, contracted);
     if (result.pending == expected && (expected.empty() || result.kind == kind))
       return success();
     auto diag = op->emitOpError("result must be ");

@@ -18,13 +18,15 @@ ArenaLayout ArenaLayout::plan(const std::vector<BufferLife> &buffers, int64_t al
   for (size_t i : order) {
     const BufferLife &buffer = buffers[i];
     int64_t size = (int64_t)llvm::alignTo(buffer.bytes, alignment), offset = 0;
+    int64_t own = std::max(buffer.alignment, alignment);
     for (size_t j : placed) {
       const BufferLife &other = buffers[j];
       if (other.last < buffer.first || buffer.last < other.first)
         continue;
       if (offset + size <= layout.offsets[j])
         break; // fits before this one
-      offset = std::max(offset, layout.offsets[j] + (int64_t)llvm::alignTo(other.bytes, alignment));
+      int64_t end = layout.offsets[j] + (int64_t)llvm::alignTo(other.bytes, alignment);
+      offset = std::max(offset, (int64_t)llvm::alignTo(end, own));
     }
     layout.offsets[i] = offset;
     layout.bytes = std::max(layout.bytes, offset + size);

@@ -8,9 +8,10 @@ namespace divisi::exec {
 struct BufferLife {
   int64_t bytes;
   int64_t first, last;
+  int64_t alignment = 1; ///< if it is more than that of all buffers
 };
 
-/// Offsets for buffers, multiples of `alignment`, such that buffers whose live ranges intersect do not overlap. Greedy:
+/// Offsets for buffers, multiples of `alignment` and of each buffer's own, such that buffers whose live ranges intersect do not overlap. Greedy:
 /// the largest buffer first, each at the lowest free offset (Pisarchyk and Lee, arXiv 2001.03288, algorithm 3).
 /// Deterministic, and optimal in nearly all practical cases.
 struct ArenaLayout {

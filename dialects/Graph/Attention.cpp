@@ -54,11 +54,12 @@ LogicalResult AttentionGradOp::verify() {
 
 /// The scores' gradient of all heads in 16 bits, in tiles (so that sums have a fixed order), and one sum for each
 /// query. cuDNN's plans request this much (test/gpu/attention_plans.py).
-int64_t AttentionGradOp::getWorkspaceBytes() {
-  constexpr int64_t some = 1024;
+Workspace AttentionGradOp::getLibraryWorkspace() {
+  constexpr double some = 1024;
   auto q = shapeOf(getQ());
-  int64_t heads = q[0] * q[2], keys = shapeOf(getK())[1];
-  return heads * (2 * (int64_t)(llvm::alignTo(q[1], 64) * llvm::alignTo(keys, 128)) + 4 * q[1]) + some;
+  const double keys = llvm::alignTo(shapeOf(getK())[1], 128), queries = llvm::alignTo(q[1], 64);
+  const double ofHead = 2 * queries * keys + 4 * (double)q[1];
+  return {.fixed = some, .perElement = ofHead / ((double)q[1] * q[3])};
 }
 
 Values AttentionOp::buildGradient(B &b, ArrayRef<Value> gradients) {
@@ -120,19 +121,53 @@ Values AttentionGradOp::decompose(B &b) {
   return {p.turned(b.matmul(dScores, k)), p.turned(b.matmul(dScores, q, true)), p.turned(b.matmul(weights, g, true))};
 }
 
-/// Batch and heads may be sharded; each shard needs all queries and keys.
-static dist::ShardingRule attentionRule(Operation *op, Value bias, StringRef rest) {
+/// Batch, heads and queries may be sharded; each shard needs all keys.
+template <typename OpT> static dist::ShardingRule attentionRule(OpT op, StringRef rest) {
+  Value bias = op.getBias();
   std::string text = "b s h d,b t h d,b t h d";
   if (bias) {
-    auto shape = shapeOf(bias), q = shapeOf(op->getOperand(0));
+    auto shape = shapeOf(bias), q = shapeOf(op.getQ());
     text += shape[0] == q[0] ? ",b" : ",.";
     text += shape[1] == q[2] ? " h" : " .";
     text += shape[2] == q[1] ? " s t" : " . t";
   }
   dist::ShardingRule rule(text + rest.str(), op);
-  return rule.whole("s").whole("t").whole("d");
+  if (op.getCausal())
+    rule.skewed("s");
+  return rule.whole("t").whole("d");
 }
-dist::ShardingRule AttentionOp::getShardingRule() { return attentionRule(*this, getBias(), "->b s h d,b h s"); }
+
+/// The library's causal mask counts queries from 0: a shard of the queries has a mask of its own as part of its bias.
+template <typename OpT> static void maskQueries(OpT op, dist::LocalContext &context) {
+  ArrayRef<int> axes = context.factorAxes()[context.factorOf("s")];
+  if (axes.empty() || !op.getCausal())
+    return;
+  B b(context.builder(), op.getLoc());
+  Type type = tensorType(op.getStats()).getElementType();
+  int64_t queries = shapeOf(op.getQ())[1], keys = shapeOf(op.getK())[1];
+  SmallVector<int64_t> shape = {1, 1, queries, keys};
+  Value first = b.broadcast(b.scale(context.pieceIndex(axes), queries), shape, {});
+  Value seen = b.compare(Predicate::le, b.iota(shape, 3), b.add(b.iota(shape, 2), first));
+  auto scores = [&](double value) { return b.splat(RankedTensorType::get(shape, type), value); };
+  Value mask = b.select(seen, scores(0), scores(-std::numeric_limits<double>::infinity()));
+  if (Value bias = op.getBias()) {
+    for (int i : {0, 1})
+      shape[i] = shapeOf(bias)[i];
+    mask = b.add(b.broadcastTo(bias, shape), b.broadcastTo(mask, shape));
+  }
+  op.getBiasMutable().assign(mask);
+  op.setCausal(false);
+}
+
+dist::ShardingRule AttentionOp::getShardingRule() { return attentionRule(*this, "->b s h d,b h s"); }
 dist::ShardingRule AttentionGradOp::getShardingRule() {
-  return attentionRule(*this, getBias(), ",b s h d,b h s,b s h d->b s h d,b t h d,b t h d");
+  return attentionRule(*this, ",b s h d,b h s,b s h d->b s h d,b t h d,b t h d").contract("s", dist::Reduction::sum);
+}
+Value AttentionOp::makeLocal(dist::LocalContext &context) {
+  maskQueries(*this, context);
+  return {};
+}
+Value AttentionGradOp::makeLocal(dist::LocalContext &context) {
+  maskQueries(*this, context);
+  return {};
 }

@@ -41,7 +41,8 @@ def Graph_AttentionOp : Graph_AttentionOp_<"attention"> {
   let extraClassDeclaration = [{
     int64_t getFlopsPerPoint() { return getCausal() ? 2 : 4; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::attention; }
-    int64_t getWorkspaceBytes() { return 1024; }
+    ::divisi::graph::Workspace getLibraryWorkspace() { return {.fixed = 1024}; }
+    ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
   }];
 }
 
@@ -70,7 +71,8 @@ def Graph_AttentionGradOp : Graph_AttentionOp_<"attention_grad"> {
     bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return getCausal() ? 5 : 10; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::attention; }
-    int64_t getWorkspaceBytes();
+    ::divisi::graph::Workspace getLibraryWorkspace();
+    ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
   }];
 }
 

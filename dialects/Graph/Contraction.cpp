@@ -56,12 +56,12 @@ Values MatmulOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 
 /// Workspace for partial sums of a matmul whose common dimension is split: at most `parts` of them, and no more bytes
 /// than cuBLASLt requests.
-static int64_t workspaceOfProduct(Value result) {
-  constexpr int64_t parts = 32, most = 32 << 20;
-  return std::min(most, parts * 4 * tensorType(result).getNumElements());
+static Workspace workspaceOfProduct() {
+  constexpr double parts = 32;
+  return {.perElement = parts * 4, .most = 32 << 20};
 }
-int64_t MatmulOp::getWorkspaceBytes() { return workspaceOfProduct(getResult()); }
-int64_t MatmulEpilogueOp::getWorkspaceBytes() { return workspaceOfProduct(getResult()); }
+Workspace MatmulOp::getLibraryWorkspace() { return workspaceOfProduct(); }
+Workspace MatmulEpilogueOp::getLibraryWorkspace() { return workspaceOfProduct(); }
 
 dist::ShardingRule MatmulOp::getShardingRule() {
   std::string batch, lhs = getTransposeLhs() ? "k m" : "m k", rhs = getTransposeRhs() ? "n k" : "k n";
@@ -218,14 +218,10 @@ template <typename OpT> static int64_t convFlops(OpT op) {
   return 2 * y.getNumElements() * (filter.getNumElements() / std::max<int64_t>(1, filter.getDimSize(0)));
 }
 /// Workspace for rearranged operands: most algorithms need less than twice what they read and write.
-template <typename OpT> static int64_t convWorkspace(OpT op) {
-  constexpr int64_t most = 1 << 30;
-  auto [x, y, filter] = shapesOf(op);
-  return std::min(most, 2 * (bytesOf(x) + bytesOf(y) + bytesOf(filter)));
-}
-int64_t ConvOp::getWorkspaceBytes() { return convWorkspace(*this); }
-int64_t ConvInputGradOp::getWorkspaceBytes() { return convWorkspace(*this); }
-int64_t ConvFilterGradOp::getWorkspaceBytes() { return convWorkspace(*this); }
+static Workspace workspaceOfConv() { return {.perByte = 2, .most = 1 << 30}; }
+Workspace ConvOp::getLibraryWorkspace() { return workspaceOfConv(); }
+Workspace ConvInputGradOp::getLibraryWorkspace() { return workspaceOfConv(); }
+Workspace ConvFilterGradOp::getLibraryWorkspace() { return workspaceOfConv(); }
 
 int64_t ConvOp::getFlops() { return convFlops(*this); }
 int64_t ConvInputGradOp::getFlops() { return convFlops(*this); }

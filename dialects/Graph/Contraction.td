@@ -32,7 +32,7 @@ def Graph_MatmulOp : Graph_InferredOp<"matmul", [CostInterface]> {
   let extraClassDeclaration = inferred # [{
     int64_t getFlopsPerPoint() { return 2; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
-    int64_t getWorkspaceBytes();
+    ::divisi::graph::Workspace getLibraryWorkspace();
   }];
 }
 
@@ -76,7 +76,7 @@ def Graph_MatmulEpilogueOp
     bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return 2; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
-    int64_t getWorkspaceBytes();
+    ::divisi::graph::Workspace getLibraryWorkspace();
     bool isGradient() { return getEpilogue() == Epilogue::relu_grad || getEpilogue() == Epilogue::gelu_grad; }
     bool sumsOperand() { return getEpilogue() == Epilogue::sum_lhs || getEpilogue() == Epilogue::sum_rhs; }
   }];
@@ -113,7 +113,7 @@ class Graph_ConvOp_<string mnemonic, string shapes, string sample> : Graph_Op<mn
     int64_t getFlopsPerPoint() { return 2; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::product; }
     int64_t getFlops();
-    int64_t getWorkspaceBytes();
+    ::divisi::graph::Workspace getLibraryWorkspace();
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
   }];
   let extraClassDeclaration = flops;

@@ -70,12 +70,24 @@ NO_GRADIENT(SignOp)
 NO_GRADIENT(NotOp)
 NO_GRADIENT(IsNanOp)
 NO_GRADIENT(IsInfOp)
+NO_GRADIENT(BitcastOp)
 NO_GRADIENT(CompareOp)
 NO_GRADIENT(AndOp)
 NO_GRADIENT(OrOp)
 NO_GRADIENT(XorOp)
 NO_GRADIENT(ShiftLeftOp)
 NO_GRADIENT(ShiftRightOp)
+
+LogicalResult BitcastOp::verify() {
+  auto width = [](Value v) { return tensorType(v).getElementTypeBitWidth(); };
+  if (width(getX()) != width(getResult()))
+    return emitOpError("constraint 2: element types differ in width: ")
+           << tensorType(getX()).getElementType() << " and " << tensorType(getResult()).getElementType();
+  return success();
+}
+
+Values StraightThroughOp::decompose(B &) { return {getValue()}; }
+Values StraightThroughOp::buildGradient(B &, ArrayRef<Value> gradients) { return {gradients[0], Value()}; }
 
 Values CastOp::buildGradient(B &b, ArrayRef<Value> gradients) {
   if (!gradients[0] || !isFloat(getX()) || !isFloat(getResult()))

@@ -175,6 +175,42 @@ def Graph_CastOp : Graph_Elementwise<"cast", "no", 1, [SameOperandsAndResultShap
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
+def Graph_BitcastOp : Graph_Elementwise<"bitcast", "no", 1, [SameOperandsAndResultShape]> {
+  let summary = "the same bits as another element type";
+  let semantics = "`bits(result[i..]) = bits(x[i..])`.";
+  let tensors = "`x`: [d..] of one element type, `result`: [d..] of another.";
+  let constraints = [{
+    1. The result has x's shape.
+    2. Both element types have one width.}];
+  let example = [{
+    %y = graph.bitcast %x : (tensor<4x6xf32>) -> tensor<4x6xi32>}];
+  let insertedBy = "the importer (BitCast)";
+  let arguments = (ins AnyRankedTensor:$x);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Graph_StraightThroughOp
+    : Graph_Elementwise<"straight_through", "no", 1, [SameOperandsAndResultType,
+                                                      DeclareOpInterfaceMethods<DecomposeInterface>]> {
+  let summary = "a value whose gradient goes to another one: the straight-through estimator";
+  let semantics = [{
+    `result[i..] = value[i..]`. The gradient of the result is that of `x`, and `value` has none (Bengio, Leonard and
+    Courville, arXiv 1308.3432).}];
+  let tensors = "`x`, `value` and `result`: one shape [d..] and element type, floats.";
+  let constraints = [{
+    1. `x`, `value` and the result have one type.
+    2. The elements are floats (not verified: code generation knows no others).}];
+  let example = [{
+    %y = graph.straight_through %x, %rounded : tensor<4x6xf32>}];
+  let insertedBy = "the importer (DequantizeLinear of what QuantizeLinear computes)";
+  let removedBy = "decompose";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$value);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` type($x)";
+}
+
 class Graph_Binary<string mnemonic, string text, string equation, string from, string linear = "no", int flops = 1>
     : Graph_Elementwise<mnemonic, linear, flops, [SameOperandsAndResultType]> {
   string elements = "numbers"; // that code generation knows

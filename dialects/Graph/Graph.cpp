@@ -94,3 +94,7 @@ int64_t graph::bytesOfTypes(Operation *op) {
     bytes += bytesOf(type);
   return bytes;
 }
+
+int64_t graph::workspaceBytes(Operation *op) {
+  return cast<CostInterface>(op).getLibraryWorkspace().bytes(tensorType(op->getResult(0)).getNumElements(), bytesOfTypes(op));
+}

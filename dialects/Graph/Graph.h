@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/ShardingRule.h"
 #include "dialects/Graph/Form.h"
+#include "dialects/Graph/Workspace.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -21,6 +22,8 @@ bool sameShapes(mlir::TypeRange inferred, mlir::TypeRange actual);
 int64_t flopsFromRule(mlir::Operation *op);
 /// The bytes of all operands and results.
 int64_t bytesOfTypes(mlir::Operation *op);
+/// The bytes of an operation's workspace on a GPU.
+int64_t workspaceBytes(mlir::Operation *op);
 /// The bytes of one element; a boolean takes one.
 int64_t bytesOfElement(mlir::Type type);
 /// The bytes of a tensor.

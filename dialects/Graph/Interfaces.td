@@ -32,8 +32,8 @@ def CostInterface : OpInterface<"CostInterface"> {
       "int64_t", "getFlops", (ins), "", [{ return ::divisi::graph::flopsFromRule($_op); }]>,
     InterfaceMethod<"How a program computes the operation.",
       "::divisi::graph::Form", "getForm", (ins), "", [{ return ::divisi::graph::Form::elementwise; }]>,
-    InterfaceMethod<"Bytes that a GPU's library may use beside operands and results while it computes the operation.",
-      "int64_t", "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
+    InterfaceMethod<"What a GPU's library may use beside operands and results while it computes the operation.",
+      "::divisi::graph::Workspace", "getLibraryWorkspace", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Bytes of all operands and results, each once.",
       "int64_t", "getBytes", (ins), "", [{ return ::divisi::graph::bytesOfTypes($_op); }]>
   ];
@@ -69,7 +69,7 @@ def RandomnessInterface : OpInterface<"RandomnessInterface"> {
     An operation that draws random numbers, which the training step supplies as two int64 scalars: seed and step.
   }];
   let methods = [
-    InterfaceMethod<"Sets seed and step.", "void", "setRandomness", (ins "::mlir::ValueRange":$values), [{
+    InterfaceMethod<"Sets seed and step.", "void", "setRandomness", (ins "::mlir::ValueRange":$values), "", [{
         $_op.getRandomnessMutable().assign(values);
       }]>
   ];

@@ -65,8 +65,12 @@ Values CrossEntropyOp::buildGradient(B &b, ArrayRef<Value> gradients) {
 }
 
 std::pair<Value, Value> CrossEntropyOp::buildAccuracy(B &b) {
-  Value labels = getLabels(), one = b.splatLike(labels, 1), zero = b.splatLike(labels, 0);
-  Value hit = b.compare(Predicate::eq, b.op<ArgMaxOp>(getLogits(), 1, false), labels);
+  Value x = getLogits(), labels = getLabels(), one = b.splatLike(labels, 1), zero = b.splatLike(labels, 0);
+  // The first class with the largest logit, by reductions: these split along the classes, arg_max does not.
+  ArrayRef<int64_t> shape = shapeOf(x);
+  Value largest = b.broadcastAlong(b.reduceMax(x, {1}), shape, {1}), classes = b.iota(shape, 1);
+  Value among = b.select(b.compare(Predicate::eq, x, largest), classes, b.splatLike(classes, shape[1]));
+  Value hit = b.compare(Predicate::eq, b.cast(b.reduce<ReduceMinOp>(among, {1}), tensorType(labels).getElementType()), labels);
   Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0),
                             b.compareConst(Predicate::lt, labels, shapeOf(getLogits())[1]));
   return {b.sumAll(b.select(hit, one, zero)), b.sumAll(b.select(valid, one, zero))};

@@ -26,6 +26,11 @@ LogicalResult RandomUniformOp::verify() {
     return emitOpError("constraint 3: draws floating-point numbers, got ") << getResult().getType();
   return success();
 }
+void RandomUniformOp::setRandomness(ValueRange values) {
+  if (!getKeepsSeed())
+    getSeedMutable().assign(values[0]);
+  getStepMutable().assign(values[1]);
+}
 Values RandomUniformOp::buildGradient(B &, ArrayRef<Value>) { return Values(getNumOperands()); }
 static SmallVector<int64_t> rowMajor(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
@@ -39,19 +44,20 @@ void RandomUniformOp::growResult(unsigned, RankedTensorType type) {
     setStrides(rowMajor(shapeOf(getResult())));
   getResult().setType(type);
 }
-/// Sets the shard's strides and first index in the global tensor.
+/// Sets the shard's strides and first index in the global tensor. A piece of a piece counts from the first index that the
+/// larger one has.
 Value RandomUniformOp::makeLocal(dist::LocalContext &context) {
   B b(context.builder(), getLoc());
   auto type = tensorType(getResult());
   SmallVector<int64_t> strides = getStrides() ? SmallVector<int64_t>(*getStrides()) : rowMajor(context.globalShape(0));
-  Value offset;
+  Value offset = getOffset();
   for (int64_t d = 0; d < type.getRank(); ++d)
     if (ArrayRef<int> axes = context.factorAxes()[d]; !axes.empty())
       offset = b.addMaybe(offset, b.scale(context.pieceIndex(axes), type.getDimSize(d) * strides[d]));
-  if (!offset)
+  if (offset == getOffset())
     return {};
   return b.op<RandomUniformOp>(type, getSeed(), getStep(), offset, getStreamAttr(),
-                               b.getBuilder().getDenseI64ArrayAttr(strides));
+                               b.getBuilder().getDenseI64ArrayAttr(strides), getKeepsSeedAttr());
 }
 dist::ShardingRule RandomUniformOp::getShardingRule() {
   dist::ShardingRule rule;
@@ -81,7 +87,7 @@ static Value drop(B &b, DropoutOp op, Value x) {
   double ratio = op.getRatio().convertToDouble();
   auto type = RankedTensorType::get(shapeOf(x), b.getBuilder().getF32Type());
   Value random = b.op<RandomUniformOp>(type, op.getRandomness()[0], op.getRandomness()[1], Value(), op.getStreamAttr(),
-                                       DenseI64ArrayAttr());
+                                       DenseI64ArrayAttr(), UnitAttr());
   return b.keepWhere(b.compareConst(Predicate::ge, random, ratio), b.scale(x, 1 / (1 - ratio)));
 }
 

@@ -3,7 +3,8 @@
 
 include "dialects/Graph/GraphBase.td"
 
-def Graph_RandomUniformOp : Graph_Op<"random_uniform", [CostInterface]> {
+def Graph_RandomUniformOp
+    : Graph_Op<"random_uniform", [CostInterface, DeclareOpInterfaceMethods<RandomnessInterface, ["setRandomness"]>]> {
   let summary = "uniform numbers in [0, 1) from a counter: a function of (seed, step, stream, global element index)";
   let semantics = [{
     `result[i..] = floor(mix(key + g * (offset + sum over d of i[d] * strides[d])) / 2^40) / 2^24` on unsigned 64-bit
@@ -14,7 +15,7 @@ def Graph_RandomUniformOp : Graph_Op<"random_uniform", [CostInterface]> {
     `seed` and `step`: i64 scalars, the randomness of the step. `offset`: an i64 scalar, the index of the first element
     in the whole tensor, 0 if it is left out. `result`: [d..], floats. `stream`: a number that keeps operations apart.
     `strides`: those of the whole tensor in elements, by default the row-major ones of the result; without them `offset`
-    is not read.}];
+    is not read. `keeps_seed`: the seed is the model's own, and make-train supplies the step alone.}];
   let constraints = [{
     1. `seed`, `step` and `offset` are scalars.
     2. `strides` has an entry for each dimension of the result.
@@ -22,10 +23,11 @@ def Graph_RandomUniformOp : Graph_Op<"random_uniform", [CostInterface]> {
   let example = [{
     %r = graph.random_uniform %seed, %step {stream = 1 : i64} : (tensor<i64>, tensor<i64>) -> tensor<4x6xf32>}];
   let insertedBy = [{
-    the decomposition of graph.dropout; partition adds `offset` and `strides` where the result is sharded}];
+    the importer (random operators; seed and step are zero until make-train supplies them) and by the decomposition of
+    graph.dropout; partition adds `offset` and `strides` where the result is sharded}];
   let arguments = (ins RankedTensorOf<[I64]>:$seed, RankedTensorOf<[I64]>:$step,
                        Optional<RankedTensorOf<[I64]>>:$offset, I64Attr:$stream,
-                       OptionalAttr<DenseI64ArrayAttr>:$strides);
+                       OptionalAttr<DenseI64ArrayAttr>:$strides, UnitAttr:$keeps_seed);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -4,6 +4,7 @@
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
+#include "runtime/include/divisi/suggest.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -203,7 +204,9 @@ LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages
   for (StringRef name : placement.cuts) {
     auto it = layers.seconds.find(StringAttr::get(module.getContext(), name));
     if (it == layers.seconds.end())
-      return module.emitError("cut: there is no node '") << name << "' in the forward part";
+      return module.emitError("cut: there is no node '")
+             << name << "' in the forward part"
+             << suggestion(name, llvm::map_range(layers.seconds, [](auto &layer) { return layer.first.getValue(); }));
     firsts.push_back(it - layers.seconds.begin());
   }
   if (firsts.empty()) {

@@ -260,10 +260,18 @@ private:
     return of && moment && of.getValue() == nameOfArgument(parameter) && moment.getValue() == kind;
   }
 
+  /// The factor of the learning rate of the parameter that optimizer state belongs to.
+  double lrFactorOf(BlockArgument moment) {
+    auto state = function.getArgAttrOfType<DictionaryAttr>(moment.getArgNumber(), graph::names::state);
+    auto factor = state ? state.getAs<FloatAttr>("lr_factor") : FloatAttr();
+    return factor ? factor.getValueAsDouble() : 1;
+  }
+
   /// The weights after s updates by momentum alone: w - s lr v (SpecTrain, arXiv 1809.02839, equations 3 to 6). On
   /// device k of n, s is k / 2 + n - k - 1 in the forward pass and k / 2 in the backward pass.
   Value predict(TaskKey key, BlockArgument argument) {
     Value velocity, rate;
+    double factor = 1;
     bool trains = llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
       auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
       return renews && renews.getValue() == nameOfArgument(argument);
@@ -271,8 +279,10 @@ private:
     if (!trains)
       return task(key).takeArgument(argument);
     for (BlockArgument other : block.getArguments()) {
-      if (isMoment(other, argument, "momentum"))
+      if (isMoment(other, argument, "momentum")) {
         velocity = other;
+        factor = lrFactorOf(other);
+      }
       if (isScalar(other, "learning_rate"))
         rate = other;
     }
@@ -290,7 +300,7 @@ private:
       return weight;
     OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
     graph::GraphBuilder b(builder, argument.getLoc());
-    Value step = b.broadcast(b.scale(rate, updates), graph::shapeOf(weight), {});
+    Value step = b.broadcast(b.scale(rate, updates * factor), graph::shapeOf(weight), {});
     Value predicted = b.sub(weight, b.mul(step, velocity));
     writer.mapping.map(argument, predicted);
     return predicted;

@@ -2,6 +2,7 @@
 
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Remat/Rematerialize.h"
+#include "step/Liveness.h"
 
 #include <map>
 #include <set>
@@ -106,34 +107,34 @@ std::optional<std::pair<int, int>> StageCosts::readers(Value value, Part part,
 }
 
 std::vector<double> StageCosts::transientBytes(llvm::function_ref<int(Operation *)> stageOf, int64_t stages) const {
-  std::vector<std::vector<double>> change(stages, std::vector<double>(position.size() + 1, 0));
+  std::vector<step::Liveness> live(stages, step::Liveness(position.size()));
   for (Operation &op : train.getBody().front().without_terminator()) {
     if (!parts.isTimed(&op) || isa<graph::AccumulateOp>(op))
       continue;
     Part part = parts.at(&op);
+    const int at = position.at(&op);
+    if (auto number = problem.opOf.find(&op); number != problem.opOf.end()) {
+      if (fused.forGpu)
+        live[stageOf(&op)].add(at, at, planning::localWorkspace(problem.problem, expansion, plan.mesh, number->second));
+      for (int v : expansion.operands[number->second])
+        if (const auto &version = expansion.versions[v]; version.source >= 0 && version.user >= 0)
+          live[stageOf(&op)].add(at, at, localBytes(problem.problem.tensors[version.tensor], plan.mesh, version.sharding));
+    }
     for (Value value : op.getResults()) {
       if (!fused.stored[problem.tensorOf.lookup(value)])
         continue;
-      auto live = [&](int first, int last) {
-        change[stageOf(&op)][first] += bytesOf(value);
-        change[stageOf(&op)][last + 1] -= bytesOf(value);
-      };
+      auto add = [&](int first, int last) { live[stageOf(&op)].add(first, last, bytesOf(value)); };
       auto late = part == Part::forward ? readers(value, Part::backward, stageOf) : std::nullopt;
       bool again = parts.keptFor(value) != value; // the backward task recomputes it from that value
-      int made = position.at(&op);
       if (!late || again)
-        live(made, readers(value, part, stageOf).value_or(std::pair(made, made)).second);
+        add(at, readers(value, part, stageOf).value_or(std::pair(at, at)).second);
       if (late && again)
-        live(late->first, late->second);
+        add(late->first, late->second);
     }
   }
   std::vector<double> result;
-  for (const std::vector<double> &stage : change) {
-    double live = 0, most = 0;
-    for (double bytes : stage)
-      most = std::max(most, live += bytes);
-    result.push_back(most);
-  }
+  for (const step::Liveness &stage : live)
+    result.push_back(stage.peak().bytes);
   return result;
 }
 
@@ -181,9 +182,9 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
     if (part != Part::forward && part != Part::backward)
       continue;
     if (number != problem.opOf.end())
-      for (int v : expansion.operands[number->second]) // a resharded parameter is stored once for all microbatches
+      for (int v : expansion.operands[number->second]) // what is resharded for all uses is stored once for all microbatches
         if (const auto &version = expansion.versions[v];
-            version.source >= 0 && problem.problem.tensors[version.tensor].role == Problem::Role::parameter &&
+            version.source >= 0 && version.user < 0 && problem.problem.tensors[version.tensor].role == Problem::Role::parameter &&
             remade.insert({stageOf(&op), v}).second)
           cost.stateBytes += localBytes(problem.problem.tensors[version.tensor], plan.mesh, version.sharding);
     for (Value value : op.getResults()) {

@@ -18,8 +18,8 @@ public:
   /// Weights for cutting the model so that the slowest stage is as fast as possible.
   StageWeights weights() const;
   /// Costs of the stages, and the messages between them. Memory is that of state, gradients, values that a microbatch
-  /// keeps for its backward pass, and what one task needs while it runs; workspaces of libraries are not counted. The
-  /// best `remat` segments of planning::rematEffects are recomputed.
+  /// keeps for its backward pass, and what one task needs while it runs. The best `remat` segments of
+  /// planning::rematEffects are recomputed.
   struct Stages {
     std::vector<planning::pipeline::StageCost> costs;
     std::vector<planning::pipeline::Edge> edges;

@@ -57,6 +57,16 @@ bool StepParts::isRepeated(Value value) const {
          isCheap(op) && graph::bytesOf(value.getType()) >= graph::bytesOf(op->getOperand(0).getType());
 }
 
+std::optional<Part> StepParts::partOfUsers(Operation *op) const {
+  std::optional<Part> result;
+  for (Operation *user : op->getUsers()) {
+    if (user->hasTrait<OpTrait::IsTerminator>() || (result && *result != parts.at(user)))
+      return std::nullopt;
+    result = parts.at(user);
+  }
+  return result;
+}
+
 /// `weightsChange`: a backward task reads other weights than its forward task did.
 void StepParts::findKept(Block &block, bool weightsChange) {
   llvm::DenseMap<Value, int64_t> flops; // FLOPs per element from the kept value
@@ -73,6 +83,7 @@ void StepParts::findKept(Block &block, bool weightsChange) {
       Operation *producer = operand.getDefiningOp();
       if (!producer || isAnywhere(operand) || parts.at(producer) == Part::start)
         continue; // available in every task
+      single &= !producer->hasAttr(dist::names::use); // the other task would gather it again
       Value from = keptFor(operand);
       single &= !source || source == from;
       source = from;
@@ -160,6 +171,11 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
     bool needed = early.contains(&op) || result.isTimed(&op);
     if (part == Part::start && !needed)
       part = Part::finish;
+    if (part == Part::start && op.hasAttr(dist::names::use))
+      if (auto ofUsers = result.partOfUsers(&op); ofUsers && ofUsers != Part::start) {
+        part = *ofUsers;
+        result.ofState.insert(&op);
+      }
     // An accumulate adds in every microbatch, even a value that none of them changes.
     if (needed || isa<graph::AccumulateOp>(op))
       for (Value operand : op.getOperands())

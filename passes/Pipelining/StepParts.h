@@ -10,7 +10,7 @@ namespace divisi::pipelining {
 enum class Part {
   anywhere, // in every task that uses it: cheap, and computed from inputs, scalars, step and seed alone (in an
             // asynchronous step also from weights)
-  start,    // once, before the microbatches need it
+  start,    // once, before the microbatches need it (what is gathered for one use is gathered in each, and lives no longer)
   forward,  // for each microbatch: what its contribution to the loss depends on
   backward, // for each microbatch: the rest
   finish,   // once, after the microbatches are summed
@@ -40,7 +40,8 @@ public:
     auto it = kept.find(value);
     return it == kept.end() ? value : it->second;
   }
-  /// In an asynchronous step: whether it depends on owned state and on nothing of the batch (a gathered parameter).
+  /// Whether it belongs to the task of its user, but to no layer: a parameter that is gathered for one use; in an
+  /// asynchronous step all that depends on owned state and on nothing of the batch.
   bool isOfState(mlir::Operation *op) const { return ofState.contains(op); }
   /// Whether it takes few FLOPs per element.
   bool isCheap(mlir::Operation *op) const;
@@ -51,6 +52,8 @@ public:
                                                     llvm::function_ref<int(mlir::Operation *)> stageOf) const;
 
 private:
+  /// The part of all users of an operation; none if they are in several, or none use it.
+  std::optional<Part> partOfUsers(mlir::Operation *op) const;
   void findKept(mlir::Block &block, bool weightsChange);
   llvm::DenseMap<mlir::Operation *, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::Value> kept;

@@ -34,6 +34,7 @@ Sharding planning::resultSharding(const Problem::Op &op, const Mesh &mesh, const
                                   ArrayRef<int> passed, Reduction kind) {
   Sharding sharding = shardingOf(mesh, op.rule, op.rule.results[result], factors).value();
   std::tie(sharding.pending, sharding.kind) = pendingOf(op, factors, passed, kind);
+  sharding.pending = pendingIn(sharding, sharding.pending);
   return sharding;
 }
 

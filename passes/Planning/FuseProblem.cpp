@@ -1,6 +1,7 @@
 #include "passes/Planning/FuseProblem.h"
 
 #include "step/Fusion.h"
+#include "step/InPlace.h"
 
 #include <set>
 
@@ -114,6 +115,7 @@ private:
         for (int stage : kernel.stages)
           addMembers(fusion, kernel, stage, members);
         addItem(block, kernel.stages, members, false, at[kernel.stages.back()]);
+        findOverwrites(fusion, kernel, members);
       }
     for (int op : order)
       if (graph::isCall(block.op(op).form) && !fusion.getWhen(op))
@@ -189,6 +191,25 @@ private:
     stagesOf.push_back(llvm::to_vector(stages));
   }
 
+  /// Of the last item.
+  void findOverwrites(const step::Fusion &fusion, const step::Fusion::Kernel &kernel, const std::set<int> &members) {
+    const Block &block = fusion.getBlock();
+    auto isStage = [&](int op) { return llvm::is_contained(kernel.stages, op); };
+    std::vector<int> ops(members.begin(), members.end());
+    llvm::sort(ops, [&](int a, int b) { return block.isBefore(a, b); });
+    std::set<int> inputs;
+    for (int op : ops)
+      for (int operand : block.op(op).operands)
+        if (int producer = block.producer(operand);
+            producer < 0 || (!members.count(producer) && !block.isConstant(producer)))
+          inputs.insert(operand);
+    for (int stage : kernel.stages)
+      for (int value : block.op(stage).results)
+        for (int input : inputs)
+          if (step::writesOnlyWhereItReads(block, ops, isStage, kernel.rows.back(), value, input))
+            result.items.back().overwrites.push_back({tensorOf[value], tensorOf[sourceOf(block, input)]});
+  }
+
   /// The value in memory: the source of a view, or the value itself.
   static int sourceOf(const Block &block, int value) {
     int producer = block.producer(value);
@@ -213,6 +234,7 @@ private:
 };
 } // namespace
 
-FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups) {
+FusedProblem::FusedProblem(const Problem &problem, bool evaluation, bool forGpu, const Groups &groups)
+    : forGpu(forGpu) {
   Fuser(problem, evaluation, *this).run(forGpu, groups);
 }

@@ -15,6 +15,8 @@ struct FusedProblem {
     llvm::SmallVector<int, 4> ops;    // in program order; a recomputed operation is in several items
     llvm::SmallVector<Read, 4> reads; // from memory, each tensor once
     llvm::SmallVector<int, 2> writes; // tensors
+    /// Tensors that it may write over ones in memory that it reads (step/InPlace.h).
+    llvm::SmallVector<std::pair<int, int>, 1> overwrites;
     bool call = false;
     bool elements = false; // elementwise without reductions: consecutive kernels of this kind share a launch
     int at = -1;           // the position in the program, as the number of an operation
@@ -22,6 +24,7 @@ struct FusedProblem {
     /// The operation to which its time is attributed.
     int home() const { return *llvm::max_element(ops); }
   };
+  bool forGpu;
   std::vector<Item> items;  // of every step, in order
   std::vector<bool> stored; // by tensor: whether an item writes it to memory
   std::vector<bool> kept;   // by tensor: produced in the forward pass and read from memory in the backward pass

@@ -18,8 +18,8 @@ using namespace divisi::planning;
 static constexpr double leastRematCost = 0.05;
 /// The number of segments is searched in steps of 1 / rematSteps of all segments.
 static constexpr size_t rematSteps = 16;
-/// Rematerialization is planned on this number of meshes.
-static constexpr size_t rematMeshes = 3;
+/// The number of meshes that count as the best ones.
+static constexpr size_t mostBest = 3;
 
 void planning::separateScalars(ModuleOp module) {
   SmallVector<Operation *> shared;
@@ -104,6 +104,14 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   std::vector<ModuleCandidate> result;
   std::string wrong = "pins need several devices";
   auto planner = std::make_shared<Planner>(std::move(problem->problem), cluster);
+  if (options.onlyIfPossible) {
+    Candidate alone = planner->alone();
+    int64_t devices = options.meshes.empty() ? 1 : options.meshes[0].devices();
+    if (alone.prediction.memory.total() / (double)devices > cluster.used(devices).device.memory) {
+      result.push_back({std::move(alone), {}, planner});
+      return result;
+    }
+  }
   auto found = planner->candidates(options);
   if (!found)
     wrong = llvm::toString(found.takeError());
@@ -153,16 +161,6 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
   return result;
 }
 
-/// Whether a plan that does not fit, but might with less memory for activations, is faster.
-bool isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster &cluster) {
-  const ModuleCandidate &best = candidates[0];
-  return !best.fits || llvm::any_of(candidates, [&](const ModuleCandidate &other) {
-    const auto &memory = other.prediction.memory;
-    return !other.fits && memory.total() - memory.transient < cluster.used(other.mesh.devices()).device.memory &&
-           other.prediction.seconds * (1 + leastRematCost) < best.prediction.seconds;
-  });
-}
-
 /// Plans with a number of segments recomputed.
 class RematPlans {
 public:
@@ -174,12 +172,13 @@ public:
   llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count) { return plan(count, options); }
 
   /// The plans with about the least number of segments for which a plan fits and is better than `whole`, the plans
-  /// without rematerialization. Only the best meshes of `whole` are planned.
+  /// without rematerialization. Only the best meshes of `whole` are planned with all segments, and the best of them with
+  /// fewer.
   llvm::Expected<std::vector<ModuleCandidate>> search(const std::vector<ModuleCandidate> &whole) {
     PlannerOptions promising = options;
     promising.wider = false;
-    if (!options.meshes.empty())
-      promising.meshes = firstMeshes(whole);
+    if (auto best = bestMeshes(whole); !best.empty()) // `whole` may be the estimate of one device alone
+      promising.meshes = best;
     PlannerOptions quick = promising;
     quick.thorough = false;
     size_t low = 0, high = most(), step = std::max<size_t>(1, most() / rematSteps);
@@ -189,22 +188,15 @@ public:
         return found;
       bool good = found->front().fits && isBetter(found->front(), whole.front());
       if (!good && count == most())
-        break;
+        return found;
+      if (count == most() && found->front().mesh.devices() > 1)
+        promising.meshes = quick.meshes = {found->front().mesh};
       (good ? high : low) = count;
     }
     return plan(high, promising);
   }
 
 private:
-  static std::vector<dist::Mesh> firstMeshes(const std::vector<ModuleCandidate> &candidates) {
-    std::vector<dist::Mesh> result;
-    for (const ModuleCandidate &candidate : candidates)
-      if (candidate.mesh.devices() > 1 && result.size() < rematMeshes &&
-          llvm::none_of(result, [&](const dist::Mesh &mesh) { return nameOf(mesh) == nameOf(candidate.mesh); }))
-        result.push_back(candidate.mesh);
-    return result;
-  }
-
   llvm::Expected<std::vector<ModuleCandidate>> plan(size_t count, const PlannerOptions &options) {
     if (count == 0)
       return planUnchanged(module, cluster, options);
@@ -228,6 +220,33 @@ private:
 };
 } // namespace
 
+std::vector<dist::Mesh> planning::bestMeshes(const std::vector<ModuleCandidate> &candidates) {
+  std::vector<dist::Mesh> result;
+  for (const ModuleCandidate &candidate : candidates)
+    if (candidate.mesh.devices() > 1 && result.size() < mostBest &&
+        llvm::none_of(result, [&](const dist::Mesh &mesh) { return nameOf(mesh) == nameOf(candidate.mesh); }))
+      result.push_back(candidate.mesh);
+  return result;
+}
+
+bool planning::isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster &cluster) {
+  const ModuleCandidate &best = candidates[0];
+  return !best.fits || llvm::any_of(candidates, [&](const ModuleCandidate &other) {
+    const auto &memory = other.prediction.memory;
+    return !other.fits && memory.total() - memory.transient < cluster.used(other.mesh.devices()).device.memory &&
+           other.prediction.seconds * (1 + leastRematCost) < best.prediction.seconds;
+  });
+}
+
+llvm::Expected<std::vector<ModuleCandidate>>
+planning::planRematerialized(ModuleOp module, const Cluster &cluster, const PlannerOptions &options,
+                             const std::vector<ModuleCandidate> &whole) {
+  RematPlans plans(module, cluster, options);
+  if (plans.most() == 0)
+    return std::vector<ModuleCandidate>();
+  return plans.search(whole);
+}
+
 llvm::Expected<std::vector<ModuleCandidate>> planning::planModule(ModuleOp module, const Cluster &cluster,
                                                                   const PlannerOptions &options) {
   separateScalars(module);
@@ -239,9 +258,9 @@ llvm::Expected<std::vector<ModuleCandidate>> planning::planModule(ModuleOp modul
   if (options.remat)
     return plans.plan(std::min<size_t>(plans.most(), *options.remat));
   auto result = plans.plan(0);
-  if (!result || plans.most() == 0 || !isMemoryShort(*result, cluster))
+  if (!result || !isMemoryShort(*result, cluster))
     return result;
-  auto again = plans.search(*result);
+  auto again = planRematerialized(module, cluster, options, *result);
   if (!again)
     return again;
   std::move(again->begin(), again->end(), std::back_inserter(*result));

@@ -2,12 +2,22 @@
 #include "passes/Planning/PlanText.h"
 #include "passes/Planning/Search/Planner.h"
 
+#include "mlir/IR/OwningOpRef.h"
+
 namespace divisi::planning {
+
+/// A module whose batch was split into microbatches before it was planned.
+struct SplitModule {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string hash; // when a plan file is read
+  int64_t microbatches = 1;
+};
 
 /// A plan for a module, and the preparation of the module that it assumes.
 struct ModuleCandidate : Candidate {
   Preparation preparation;
-  std::shared_ptr<const Planner> planner; // the planner that made it, of the padded problem
+  std::shared_ptr<const Planner> planner;   // the planner that made it, of the padded problem
+  std::shared_ptr<const SplitModule> split; // with gradient accumulation: the module that the plan is for
 };
 
 /// An error without text: a diagnostic was emitted already.
@@ -19,6 +29,18 @@ inline llvm::Error told() { return llvm::createStringError(""); }
 /// segments. An error says what is wrong with the pins; it has no text if a diagnostic was emitted.
 llvm::Expected<std::vector<ModuleCandidate>> planModule(mlir::ModuleOp module, const Cluster &cluster,
                                                         const PlannerOptions &options);
+
+/// The meshes of the first candidates, a few of them: where memory is short, the others are left out.
+std::vector<dist::Mesh> bestMeshes(const std::vector<ModuleCandidate> &candidates);
+
+/// Whether one of the plans does not fit, but would with less memory for activations, and is faster than the best.
+bool isMemoryShort(const std::vector<ModuleCandidate> &candidates, const Cluster &cluster);
+
+/// Plans with about the least number of rematerialized segments for which a plan fits and is better than `whole`, the
+/// plans of this module without rematerialization, best first; on the best meshes of `whole` only.
+llvm::Expected<std::vector<ModuleCandidate>> planRematerialized(mlir::ModuleOp module, const Cluster &cluster,
+                                                                const PlannerOptions &options,
+                                                                const std::vector<ModuleCandidate> &whole);
 
 /// Prepares and plans a module as the candidate says, and writes the plan at the head of the module. With one device
 /// nothing is planned.

@@ -127,7 +127,8 @@ private:
       return failure();
     Problem::Op entry{rule.getShardingRule(), {}, {}, forward};
     if (auto cost = dyn_cast<graph::CostInterface>(op))
-      entry.flops = cost.getFlops(), entry.form = cost.getForm(), entry.pointFlops = cost.getFlopsPerPoint();
+      entry.flops = cost.getFlops(), entry.form = cost.getForm(), entry.pointFlops = cost.getFlopsPerPoint(),
+      entry.workspace = cost.getLibraryWorkspace();
     entry.tf32 = op.hasAttr(graph::names::tf32);
     entry.fp16 = llvm::any_of(op.getOperandTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
     entry.name = graph::pathOf(&op);

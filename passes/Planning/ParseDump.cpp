@@ -3,6 +3,8 @@
 #include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Nesting.h"
+#include "runtime/include/divisi/file_kind.h"
+#include "runtime/include/divisi/suggest.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -49,7 +51,12 @@ static LogicalResult checkArguments(ModuleOp module) {
 OwningOpRef<ModuleOp> divisi::parseDump(const std::string &file, MLIRContext *context) {
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file);
   if (!buffer) {
-    emitError(UnknownLoc::get(context)) << "could not open input file '" << file << "': " << buffer.getError().message();
+    emitError(UnknownLoc::get(context)) << "could not open input file '" << file << "': " << buffer.getError().message()
+                                      << didYouMeanFile(file);
+    return nullptr;
+  }
+  if (FileKind kind = kindOfFile((*buffer)->getBuffer()); kind > FileKind::empty && kind != FileKind::mlir && kind < FileKind::csv) {
+    emitError(UnknownLoc::get(context)) << "'" << file << "' is not a dump (.mlir); it looks like " << nameOf(kind);
     return nullptr;
   }
   if (nestsTooDeep((*buffer)->getBuffer(), mostNesting)) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/FactorAxes.h"
 #include "dialects/Graph/Form.h"
+#include "dialects/Graph/Workspace.h"
 
 namespace divisi::planning {
 
@@ -36,6 +37,7 @@ struct Problem {
     std::string name, kind;                   // of the ONNX node, and of the operation
     int64_t repeats = 1; // times that a step computes it: the number of microbatches, if it is computed for each
     graph::Form form = graph::Form::elementwise;
+    graph::Workspace workspace; // of GPUs' libraries
     int64_t pointFlops = 0; // of a point of its iteration space
   };
   /// What a function returns: renews the state (a tensor, split alike if that is possible), or is read whole (-1).

@@ -1,4 +1,5 @@
 #include "passes/Planning/Strategy.h"
+#include "runtime/include/divisi/suggest.h"
 
 #include <set>
 
@@ -49,6 +50,16 @@ namespace {
 /// The largest padding of a dimension, as a share of its size.
 constexpr double mostPadding = 0.25;
 
+/// The names, each once, of tensors or axes.
+template <typename Named> std::vector<std::string> namesOf(const Named &all) {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const auto &one : all)
+    if (!one.name.empty() && seen.insert(one.name).second)
+      names.push_back(one.name);
+  return names;
+}
+
 class Planner {
 public:
   Planner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
@@ -92,7 +103,7 @@ private:
         for (const std::string &name : axes) {
           auto axis = mesh.find(name);
           if (!axis)
-            return what + "the mesh has no axis \"" + name + "\"";
+            return what + "the mesh has no axis \"" + name + "\"" + suggestion(name, namesOf(mesh.axes));
           const Sharding &now = propagation.sharding(t);
           // the same state in another function is sharded already
           if (!propagation.split(t, d, *axis) && !llvm::is_contained(now.dims[d], *axis))
@@ -103,7 +114,7 @@ private:
         }
     }
     if (!found)
-      return what + "there is no input, parameter or other state of this name";
+      return what + "there is no input, parameter or other state of this name" + suggestion(pin.name, namesOf(problem.tensors));
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.name == pin.name)
         propagation.fix(t);

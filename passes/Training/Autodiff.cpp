@@ -1,6 +1,7 @@
 #include "passes/Training/Autodiff.h"
 
 #include "dialects/Graph/Nodes.h"
+#include "passes/Training/GradientSum.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -28,29 +29,31 @@ SmallVector<Value> training::buildGradients(OpBuilder &builder, Value loss, Valu
     if (&op == loss.getDefiningOp())
       break;
   }
-  llvm::DenseMap<Value, Value> gradients;
+  llvm::DenseMap<Value, GradientSum> gradients;
   GraphBuilder b(builder, withRole(loss.getLoc(), "grad"));
-  gradients[loss] = b.splatLike(loss, 1);
+  auto gradientOf = [&](Value value) {
+    auto it = gradients.find(value);
+    return it == gradients.end() ? Value() : it->second.total(b);
+  };
+  gradients[loss].add(b, b.splatLike(loss, 1));
   for (Operation *op : llvm::reverse(forward)) {
     auto differentiable = dyn_cast<GradientInterface>(op);
+    b.setLoc(withRole(op->getLoc(), "grad"));
     SmallVector<Value> incoming;
     for (Value result : op->getResults())
-      incoming.push_back(gradients.lookup(result));
+      incoming.push_back(gradientOf(result));
     if (!differentiable || llvm::none_of(incoming, [](Value v) { return (bool)v; }))
       continue;
-    b.setLoc(withRole(op->getLoc(), "grad"));
     SmallVector<Value> outgoing = differentiable.buildGradient(b, incoming);
     for (auto [operand, gradient] : llvm::zip_first(op->getOperands(), outgoing)) {
       Operation *producer = operand.getDefiningOp();
       bool needed = producer ? active.contains(producer) : llvm::is_contained(wanted, operand);
-      if (gradient && needed) {
-        Value &sum = gradients[operand];
-        sum = b.addMaybe(sum, gradient);
-      }
+      if (gradient && needed)
+        gradients[operand].add(b, gradient);
     }
   }
   SmallVector<Value> result;
   for (Value value : wanted)
-    result.push_back(gradients.lookup(value));
+    result.push_back(gradientOf(value));
   return result;
 }

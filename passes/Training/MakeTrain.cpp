@@ -2,6 +2,7 @@
 #include "passes/Training/Autodiff.h"
 #include "passes/Training/LossScaling.h"
 #include "passes/Training/Optimizer.h"
+#include "passes/Training/ParameterGroups.h"
 #include "passes/Training/Passes.h"
 #include "passes/Training/StepFunction.h"
 
@@ -23,23 +24,19 @@ struct Trained {
   Value parameter, gradient;
   SmallVector<Value> moments;
   SmallVector<NamedAttribute> ofMoments; // attributes of its optimizer state beside name and role
+  ParameterGroup group;
 };
 
-/// The sum of the squares of all elements: in f64 if `wide`, else in f32; 16 bits would overflow.
-Value sumOfSquares(GraphBuilder &b, Value x, bool wide) {
-  x = b.cast(x, wide ? Type(b.getBuilder().getF64Type()) : b.getBuilder().getF32Type());
-  return b.sumAll(b.mul(x, x));
-}
-
-bool isDouble(Value x) { return tensorType(x).getElementType().isF64(); }
-
-/// The L2 norm of all elements.
-Value norm(GraphBuilder &b, Value x) { return b.op<SqrtOp>(sumOfSquares(b, x, isDouble(x))); }
+/// The update rule of a group of parameters.
+struct Rule {
+  std::unique_ptr<Optimizer> optimizer;
+  Optimizer::Shared shared;
+};
 
 /// torch.nn.utils.clip_grad_norm_: all gradients times min(1, limit / (global norm + 1e-6)).
 void clip(GraphBuilder &b, MutableArrayRef<Trained> trained, double limit) {
   Value sum;
-  bool wide = llvm::any_of(trained, [](Trained &t) { return isDouble(t.gradient); });
+  bool wide = llvm::any_of(trained, [](Trained &t) { return tensorType(t.gradient).getElementType().isF64(); });
   for (Trained &t : trained)
     sum = b.addMaybe(sum, sumOfSquares(b, t.gradient, wide));
   Value total = b.addConst(b.op<SqrtOp>(sum), 1e-6);
@@ -58,17 +55,45 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       getOperation().emitError("expected a function @loss");
       return signalPassFailure();
     }
-    auto rule = Optimizer::create({optimizer, momentum, nesterov, beta1, beta2, eps, weightDecay});
-    if (!rule) {
-      loss.emitError("unknown optimizer '") << optimizer << "', expected sgd, adam or adamw";
+    if (!findOptimizer(optimizer)) {
+      loss.emitError("unknown optimizer '") << optimizer << "', expected " << optimizerNames();
       return signalPassFailure();
     }
-    if (failed(build(loss, *rule)))
+    if (failed(build(loss)))
       return signalPassFailure();
     loss.erase();
   }
 
-  LogicalResult build(func::FuncOp loss, const Optimizer &rule) {
+  /// The rule of a group, with what the group's parameters share.
+  Rule ruleOf(GraphBuilder &b, const ParameterGroup &group, const Optimizer::Shared &ofAll) {
+    OptimizerSettings settings{optimizer, momentum,    alpha,    beta1,   beta2, eps, trustCoefficient,
+                               weightDecay, nesterov, centered};
+    Rule rule{Optimizer::create(settings, group.decays), ofAll};
+    if (group.lrFactor != 1)
+      rule.shared.learningRate = b.scale(ofAll.learningRate, group.lrFactor);
+    rule.optimizer->prepare(b, rule.shared);
+    return rule;
+  }
+
+  /// Assigns the groups of the flags.
+  LogicalResult assignGroups(func::FuncOp loss, SmallVector<Trained> &trained) {
+    std::vector<std::string> names;
+    for (Trained &t : trained)
+      names.push_back(t.name.str());
+    auto groups = groupParameters(names, llvm::to_vector(noDecay), llvm::to_vector(lrFactors));
+    if (!groups)
+      return loss.emitError(llvm::toString(groups.takeError()));
+    Builder builder(loss);
+    for (Trained &t : trained)
+      if (auto it = groups->find(t.name.str()); it != groups->end()) {
+        t.group = it->second;
+        if (t.group.lrFactor != 1)
+          t.ofMoments.push_back(builder.getNamedAttr("lr_factor", builder.getF64FloatAttr(t.group.lrFactor)));
+      }
+    return success();
+  }
+
+  LogicalResult build(func::FuncOp loss) {
     OpBuilder builder(loss);
     Location loc = loss.getLoc();
     StepFunction step(builder, loc, "train");
@@ -91,7 +116,9 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     for (BlockArgument argument : loss.getArguments())
       if (auto name = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), names::parameter))
         if (!loss.getArgAttr(argument.getArgNumber(), names::frozen))
-          trained.push_back({name, mapping.lookup(argument), {}, {}, describeMoments(loss, argument, name)});
+          trained.push_back({name, mapping.lookup(argument), {}, {}, describeMoments(loss, argument, name), {}});
+    if (failed(assignGroups(loss, trained)))
+      return failure();
     Value lossValue;
     Operation *terminator = loss.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
@@ -119,20 +146,24 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       clip(b, trained, clipNorm);
     Value number = b.addConst(count, 1);
     shared.step = scaling ? scaling->effective(b, number) : number;
-    rule.prepare(b, shared);
+    std::map<ParameterGroup, Rule> rules;
     auto renew = [&](Value renewed, Value before, StringAttr name) {
       step.addResult(scaling ? scaling->choose(b, renewed, before) : renewed, names::renews, name);
     };
+    for (Trained &t : trained)
+      if (!rules.count(t.group))
+        rules.emplace(t.group, ruleOf(b, t.group, shared));
     for (Trained &t : trained) {
       b.setLoc(withRole(t.parameter.getLoc(), "update"));
-      for (StringRef moment : rule.moments()) {
+      const auto &[rule, shared] = rules.at(t.group);
+      for (StringRef moment : rule->moments()) {
         SmallVector<NamedAttribute> more = t.ofMoments;
         more.push_back(builder.getNamedAttr("moment", builder.getStringAttr(moment)));
         t.moments.push_back(step.addState(t.parameter.getType(), (t.name.getValue() + "." + moment).str(), "moment",
                                           t.parameter.getLoc(), more));
       }
       SmallVector<Value> before = t.moments;
-      renew(rule.update(b, shared, t.parameter, t.gradient, t.moments), t.parameter, t.name);
+      renew(rule->update(b, shared, t.parameter, t.gradient, t.moments), t.parameter, t.name);
       for (auto [value, old] : llvm::zip(t.moments, before))
         renew(value, old, step.nameOf(old));
     }
@@ -205,7 +236,9 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     auto when = [&](int64_t bits) { return builder.getNamedAttr("when", builder.getI64IntegerAttr(bits)); };
     step.addReport(lossValue, "loss");
     if (classification) {
-      GraphBuilder graph(builder, classification.getLoc());
+      OpBuilder early(classification->getContext()); // the logits need not outlive their gradient
+      early.setInsertionPointAfter(classification);
+      GraphBuilder graph(early, classification.getLoc());
       auto [correct, count] = classification.buildAccuracy(graph);
       step.addReport(correct, "correct", when(graph::whenMetrics));
       step.addReport(count, "count", when(graph::whenMetrics));

@@ -1,24 +1,20 @@
 #pragma once
 #include "dialects/Graph/GraphBuilder.h"
+#include "passes/Training/OptimizerSettings.h"
 
 #include <memory>
-#include <string>
 
 namespace divisi::training {
 
-/// Settings of all optimizers, with PyTorch's names and defaults.
-struct OptimizerSettings {
-  std::string name = "sgd";
-  double momentum = 0;
-  bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double weightDecay = 0;
-};
+/// The sum of the squares of all elements: in f64 if `wide`, else in f32; 16 bits would overflow.
+mlir::Value sumOfSquares(graph::GraphBuilder &builder, mlir::Value x, bool wide);
+/// The L2 norm of all elements of the whole tensor, however it is sharded: a scalar, f64 for f64, else f32.
+mlir::Value norm(graph::GraphBuilder &builder, mlir::Value x);
 
 /// The update rule of one parameter.
 class Optimizer {
 public:
-  /// Scalars that all parameters share, computed once per step.
+  /// Scalars that all parameters of a group share, computed once per step.
   struct Shared {
     mlir::Value learningRate; // tensor<f32>
     mlir::Value step;         // tensor<i64>, 1 in the first step
@@ -34,8 +30,9 @@ public:
   virtual mlir::Value update(graph::GraphBuilder &builder, const Shared &shared, mlir::Value parameter,
                              mlir::Value gradient, llvm::MutableArrayRef<mlir::Value> moments) const = 0;
 
-  /// Null if there is no optimizer of that name.
-  static std::unique_ptr<Optimizer> create(const OptimizerSettings &settings);
+  /// The optimizer for parameters with weight decay or without. The layer-wise ones, lamb and lars, compute a trust
+  /// ratio for the former. Null if there is no optimizer of that name.
+  static std::unique_ptr<Optimizer> create(const OptimizerSettings &settings, bool decays = true);
 };
 
 } // namespace divisi::training

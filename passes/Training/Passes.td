@@ -24,13 +24,18 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam or adamw (PyTorch's definitions)">,
-    Option<"momentum", "momentum", "double", "0", "momentum of sgd">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam, adamw, adagrad, rmsprop, lion, lamb or lars">,
+    Option<"momentum", "momentum", "double", "0", "momentum of sgd, rmsprop and lars">,
     Option<"nesterov", "nesterov", "bool", "false", "Nesterov's momentum">,
-    Option<"beta1", "beta1", "double", "0.9", "decay of adam's first moment">,
-    Option<"beta2", "beta2", "double", "0.999", "decay of adam's second moment">,
-    Option<"eps", "eps", "double", "1e-8", "added to adam's denominator">,
-    Option<"weightDecay", "weight-decay", "double", "0", "L2 for sgd and adam, decoupled for adamw">,
+    Option<"alpha", "alpha", "double", "0.99", "decay of rmsprop's moving averages">,
+    Option<"centered", "centered", "bool", "false", "rmsprop divides by the gradient's estimated standard deviation">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment">,
+    Option<"eps", "eps", "double", "1e-8", "added to the denominator">,
+    Option<"trustCoefficient", "trust-coefficient", "double", "1e-3", "factor of lars's trust ratio">,
+    Option<"weightDecay", "weight-decay", "double", "0", "decoupled for adamw, lion and lamb, else L2">,
+    ListOption<"noDecay", "no-decay", "std::string", "patterns of parameters without weight decay and trust ratio">,
+    ListOption<"lrFactors", "lr-factor", "std::string", "PATTERN=FACTOR: factors of the learning rate of parameters">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,
     Option<"lossScaling", "loss-scaling", "bool", "false", "dynamic loss scaling: a step with a gradient that is not finite is skipped">,
     Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for asynchronous schedules">

@@ -32,6 +32,17 @@ std::map<std::string, std::string> texts(JsonReader &reader, const char *key) {
   return found;
 }
 
+/// The sums of the unfinished epoch and the history of evaluations; checkpoints of older programs have none.
+void readHistory(JsonReader &manifest, TrainingPoint &point) {
+  JsonReader sums(manifest.object("epoch_sums"), "epoch_sums"), history(manifest.object("evaluations"), "evaluations");
+  point.epoch = {sums.number("loss", 0), sums.number("steps", 0), sums.number("correct", 0), sums.number("count", 0)};
+  point.evaluations = {history.integer("step", -1), history.integer("best_step", -1), history.number("best_loss", 0),
+                       history.integer("without_improvement", 0)};
+  for (const JsonReader *reader : {&sums, &history})
+    if (!reader->status().ok())
+      manifest.fail(concat("has no sound sums: ", reader->status().message()));
+}
+
 CheckpointFile readFile(const Json &json, JsonReader &manifest) {
   JsonReader reader(json, "a file of the checkpoint");
   CheckpointFile file{reader.text("name"), reader.integer("bytes"), reader.text("hashes")};
@@ -139,6 +150,16 @@ Status CheckpointManifest::write(const std::string &path) const {
                {"tensors", Json::array()}};
   if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
     json["eval_loss"] = *point.evalLoss;
+  if (point.epoch.lossWeight > 0)
+    json["epoch_sums"] = {{"loss", point.epoch.lossSum},
+                          {"steps", point.epoch.lossWeight},
+                          {"correct", point.epoch.correctSum},
+                          {"count", point.epoch.countSum}};
+  if (const EvaluationHistory &history = point.evaluations; history.step >= 0) {
+    json["evaluations"] = {{"step", history.step}, {"without_improvement", history.withoutImprovement}};
+    if (history.bestStep >= 0)
+      json["evaluations"].update({{"best_step", history.bestStep}, {"best_loss", history.bestLoss}});
+  }
   for (const CheckpointFile &file : files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hashes", file.hashes}});
   for (const CheckpointTensor &tensor : tensors)
@@ -196,6 +217,7 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
   }
   if (reader.has("eval_loss"))
     point.evalLoss = reader.number("eval_loss");
+  readHistory(reader, point);
   if (point.step < 0 || point.cursor.epoch < 0 || point.cursor.batch < 0 || point.samples < 0)
     reader.fail("has negative counts");
   if (!reader.status().ok())

@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTMANIFEST_H
 
 #include "runtime/core/Manifest.h"
+#include "runtime/core/Tally.h"
 #include "runtime/data/BatchSource.h"
 
 namespace divisi::runtime {
@@ -17,6 +18,8 @@ struct TrainingPoint {
   /// The flags that belong to the training, as texts by name.
   std::map<std::string, std::string> flags = {};
   std::optional<double> evalLoss = {}; ///< if an evaluation followed this step
+  Tally epoch = {};                    ///< of the steps of the unfinished epoch
+  EvaluationHistory evaluations = {};
 };
 
 /// A file of a checkpoint, written by one rank.

@@ -1,4 +1,5 @@
 #include "runtime/checkpoint/Safetensors.h"
+#include "divisi/file_kind.h"
 #include "runtime/checkpoint/AtomicFile.h"
 #include "runtime/core/Json.h"
 
@@ -6,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
@@ -29,9 +31,13 @@ Status SafetensorsFile::parse() {
   if (text.size() < 8)
     return failure("'", path(), "' is not a safetensors file: it has ", text.size(), " bytes");
   std::memcpy(&length, text.data(), 8);
-  if (length > maxHeader || length > text.size() - 8)
+  if (length > maxHeader || length > text.size() - 8) {
+    if (FileKind kind = kindOfFile(text); kind != FileKind::unknown && kind != FileKind::safetensors)
+      return failure("'", path(), "' is not a safetensors file; it looks like ", nameOf(kind),
+                     kind == FileKind::torch ? ": save its tensors with safetensors.torch.save_file" : "");
     return failure("'", path(), "' is truncated or not a safetensors file: it announces a header of ", length,
                    " bytes");
+  }
   std::string_view body = text.substr(8 + length);
   Result<Json> header = parseJson(text.substr(8, length), concat("the header of '", path(), "'"));
   if (!header.ok())

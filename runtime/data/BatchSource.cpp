@@ -1,9 +1,11 @@
 #include "runtime/data/BatchSource.h"
+#include "divisi/suggest.h"
 #include "runtime/data/Shuffle.h"
 
 #include <cstring>
 #include <unistd.h>
 
+using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
@@ -43,12 +45,12 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
                                       const std::string &flag, const std::function<void(const std::string &)> &note) {
   BatchSource source;
   source.batch = manifest.batch;
-  std::string names;
+  std::vector<std::string> names;
   for (const Input &input : manifest.inputs)
-    names += (names.empty() ? "" : ", ") + input.name;
+    names.push_back(input.name);
   for (const auto &[name, path] : files)
     if (std::none_of(manifest.inputs.begin(), manifest.inputs.end(), [&](auto &i) { return i.name == name; }))
-      return Status::usage(concat(flag, " ", name, "=", path, ": the model has no input '", name, "', it has ", names));
+      return Status::usage(concat(flag, " ", name, "=", path, ": the model has no input '", name, "'", suggestion(name, names)));
   for (const Input &input : manifest.inputs) {
     auto it = files.find(input.name);
     if (it == files.end())
@@ -94,7 +96,7 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
                                                 const std::string &path) {
   Result<NpyFile> file = NpyFile::open(path);
   if (!file.ok())
-    return failure(flag, " ", input.name, ": ", file.status().message());
+    return failure(flag, " ", input.name, ": ", file.status().message(), didYouMeanFile(path));
   Feed feed{input, std::move(*file)};
   const Shape &shape = feed.file.shape(), &whole = input.wholeShape();
   feed.constant = whole.empty() || whole[0] == 0 || whole[0] % manifest.batch != 0;

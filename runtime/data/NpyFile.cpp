@@ -1,8 +1,10 @@
 #include "runtime/data/NpyFile.h"
+#include "divisi/file_kind.h"
 
 #include <bit>
 #include <map>
 
+using namespace divisi;
 using namespace divisi::runtime;
 
 static_assert(std::endian::native == std::endian::little, "files are mapped as they are");
@@ -121,6 +123,22 @@ std::optional<DataType> typeOf(std::string_view descr) {
   auto it = types.find(descr);
   return it == types.end() ? std::nullopt : std::optional(it->second);
 }
+
+/// What a file seems to be that is not a .npy file, and how NumPy makes one of it; empty for an unknown kind.
+std::string asArray(FileKind kind) {
+  const char *remedy = "";
+  if (kind == FileKind::csv)
+    remedy = ": numpy.save('x.npy', numpy.loadtxt('x.csv', delimiter=',', dtype='float32')) converts it";
+  else if (kind == FileKind::npz || kind == FileKind::zip)
+    remedy = ": extract its arrays first";
+  else if (kind == FileKind::torch || kind == FileKind::pickle)
+    remedy = ": numpy.save('x.npy', torch.load('x.pt').numpy()) converts a tensor";
+  else if (kind == FileKind::safetensors || kind == FileKind::hdf5 || kind == FileKind::parquet || kind == FileKind::image)
+    remedy = ": numpy.save writes an array of it";
+  else if (kind == FileKind::onnx)
+    remedy = ": that is for divisi compile";
+  return kind == FileKind::unknown ? "" : concat("; it looks like ", nameOf(kind), remedy);
+}
 } // namespace
 
 Result<NpyFile> NpyFile::open(const std::string &path) {
@@ -137,8 +155,7 @@ Status NpyFile::parse() {
   std::string_view text = file.text();
   auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])); };
   if (!text.starts_with("\x93NUMPY"))
-    return failure("'", path(), "' is not a .npy file",
-                   text.starts_with("PK") ? " but an .npz archive: extract its arrays first" : "");
+    return failure("'", path(), "' is not a .npy file", asArray(kindOfFile(text)));
   if (text.size() < 12)
     return failure("'", path(), "' is truncated: its header is not complete");
   if (byte(6) < 1 || byte(6) > 3)

@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_MAIN_LOG_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/core/Tally.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -13,15 +14,12 @@
 
 namespace divisi::runtime {
 
-/// The results of a step or an evaluation.
-struct Measures {
-  double loss = 0;
-  std::optional<double> accuracy;
-};
-
-/// A log that is written line by line, so that it can be followed while the program runs.
+/// A log that is written line by line, so that it can be followed while the program runs. docs/log.md describes its
+/// fields.
 class Log {
 public:
+  /// The version of the fields, in the first line.
+  static constexpr int schema = 1;
   /// Writes nothing if `path` is empty. A training of `total` steps that is resumed after step `resumedStep` keeps the
   /// lines up to there, except the evaluation after the last step, which is repeated.
   static Result<Log> open(const std::string &path, std::optional<int64_t> resumedStep, int64_t total);
@@ -31,18 +29,28 @@ public:
     Measures measures;
     double learningRate, samplesPerSecond, seconds; ///< `seconds`: of the whole step, with loading its data
     std::vector<std::pair<std::string, double>> gradNorms;
-    std::optional<CommUsage> comm; ///< in a program for several ranks
+    std::optional<CommUsage> comm;           ///< in a program for several ranks
+    std::optional<double> tokensPerSecond;   ///< of a model of sequences
+    std::optional<Measures> epochMeasures;   ///< the means of the epoch, in its last step
+  };
+  struct Evaluation {
+    int64_t step, epoch;
+    Measures measures;
+    EvaluationHistory history; ///< with this evaluation
+    double samplesPerSecond;
+    std::optional<double> tokensPerSecond;
   };
   Status step(const Step &step);
-  Status evaluation(int64_t step, int64_t epoch, const Measures &measures);
+  Status evaluation(const Evaluation &evaluation);
 
 private:
-  Status write(const std::string &line);
+  Status write(const std::string &members);
 
   struct Close {
     void operator()(std::FILE *file) const { std::fclose(file); }
   };
   std::unique_ptr<std::FILE, Close> file;
+  bool begun = false; ///< has a first line
   std::string path;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/main/Options.h"
 #include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/main/FlagErrors.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -43,34 +44,70 @@ CLI::Validator whole(int64_t least) {
 
 void declare(CLI::App &app, Options &o, Raw &raw) {
   auto list = [&](const char *flag, std::vector<std::string> &to, const char *text) {
-    app.add_option(flag, to, text)->type_name("NAME=FILE.npy")->allow_extra_args(false);
+    return app.add_option(flag, to, text)->type_name("NAME=FILE.npy")->allow_extra_args(false);
   };
-  list("--data", raw.data, "training data of an input; once for each input");
+  auto *data = list("--data", raw.data, "training data of an input; once for each input");
   list("--eval", raw.eval, "evaluation data of an input; once for each input");
-  app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1));
-  app.add_option("--steps", o.steps, "stop after this many steps of training")->check(whole(1));
+  auto *epochs = app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1));
+  auto *steps = app.add_option("--steps", o.steps, "stop after this many steps of training")->check(whole(1));
+  auto *evalEvery = app.add_option("--eval-every", o.evalEvery,
+                                   "steps between evaluations [one epoch]; the last step is followed by one, too")
+                        ->check(whole(1));
+  auto *earlyStop = app.add_option("--early-stop", o.earlyStop,
+                                   "stop after this many evaluations without a smaller loss than the least before")
+                        ->check(whole(1));
+  auto *evalOnly =
+      app.add_flag("--eval-only", o.evalOnly, "evaluate the weights, or with --resume the newest checkpoint, and exit")
+          ->excludes(data)
+          ->excludes(epochs)
+          ->excludes(steps)
+          ->excludes(evalEvery)
+          ->excludes(earlyStop);
   app.add_flag("--no-shuffle", raw.noShuffle, "consecutive rows are consecutive batches");
   app.add_option("--seed", o.seed, "seed of shuffling and dropout")->check(whole(0))->capture_default_str();
   app.add_option("--lr", o.schedule.rate, "learning rate")->capture_default_str();
-  app.add_option("--lr-schedule", raw.schedule, "how the learning rate falls: constant, linear, cosine or step")
-      ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}))
+  app.add_option("--lr-schedule", raw.schedule,
+                 "how the learning rate falls: constant, linear, cosine, step, polynomial, one-cycle or wsd (warm-up, "
+                 "stable, linear decay)")
+      ->check(CLI::IsMember(Schedule::names()))
       ->capture_default_str();
-  app.add_option("--warmup-steps", o.schedule.warmup, "steps in which the learning rate rises")
+  app.add_option("--warmup-steps", o.schedule.warmup, "steps in which the learning rate rises [0; one-cycle: 0.3 of all]")
       ->check(whole(0))
       ->capture_default_str();
   app.add_option("--lr-step-size", o.schedule.stepSize, "schedule 'step': steps between two falls")
       ->check(whole(0))
       ->capture_default_str();
   app.add_option("--lr-gamma", o.schedule.gamma, "schedule 'step': factor of each fall")->capture_default_str();
+  app.add_option("--lr-milestones", o.schedule.milestones,
+                 "schedule 'step': the steps at which the rate falls, instead of --lr-step-size")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(whole(1));
+  app.add_option("--lr-power", o.schedule.power, "schedule 'polynomial': the exponent")->capture_default_str();
+  app.add_option("--lr-decay-steps", o.schedule.decaySteps,
+                 "schedule 'wsd': the last steps, in which the rate falls [a tenth of all]")
+      ->check(whole(1));
+  auto *base = app.add_option("--base-batch", o.baseBatch,
+                              "the batch for which --lr is: the rate is scaled to this program's batch, and "
+                              "--warmup-steps rise from --lr to the scaled rate")
+                   ->check(whole(1));
+  app.add_option("--lr-scale", o.lrScale, "how --base-batch scales the rate: linear (default) or sqrt")
+      ->check(CLI::IsMember({"linear", "sqrt"}))
+      ->needs(base);
   app.add_option("--log", o.log, "write a line of JSON for each step and evaluation")->type_name("FILE.jsonl");
   app.add_flag("--log-grad-norms", o.logGradNorms, "add the gradients' L2 norms to the line of step 1");
-  app.add_option("--profile", o.profile,
+  auto *profile = app.add_option("--profile", o.profile,
                  "write what each kernel, library call and collective took, for divisi profile --from; "
                  "and print it by kind, beside what was expected")
       ->type_name("FILE.jsonl");
-  app.add_option("--trace", o.trace, "write the last step for chrome://tracing")->type_name("FILE.json");
-  app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
-  app.add_option("--save-weights", o.saveWeights, "write the trained weights")->type_name("FILE.safetensors");
+  auto *trace =
+      app.add_option("--trace", o.trace, "write the last step as a timeline for Perfetto")->type_name("FILE.json");
+  auto *save = app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
+  auto *saveWeights =
+      app.add_option("--save-weights", o.saveWeights, "write the trained weights")->type_name("FILE.safetensors");
+  for (CLI::Option *writes : {profile, trace, save, saveWeights})
+    evalOnly->excludes(writes);
   auto *weights = app.add_option("--weights", o.weights, "start from these weights")->type_name("FILE.safetensors");
   app.add_option("--init", o.init, "start from random weights with this seed")
       ->type_name("SEED")
@@ -83,10 +120,14 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(whole(1))
       ->capture_default_str()
       ->needs(checkpoint);
+  app.add_flag("--keep-best", o.keepBest,
+               "write a checkpoint after each evaluation with the least loss so far; DIR/best names it")
+      ->needs(checkpoint)
+      ->excludes(evalOnly);
   auto *resume = app.add_flag("--resume", o.resume,
                               "go on from the newest checkpoint, if there is one; what is not given again of --lr, "
-                              "--lr-schedule, --warmup-steps, --lr-step-size, --lr-gamma, --epochs and --steps is as "
-                              "before, and so are the seed and the order of the data")
+                              "--warmup-steps, --base-batch, --epochs, --steps, --eval-every, --early-stop and the flags "
+                              "that begin with --lr- is as before, and so are the seed and the order of the data")
                      ->needs(checkpoint);
   app.add_flag("--resume-anyway", o.resumeAnyway,
                "... from that of another model, optimizer or precision, too, if its state fits")
@@ -142,8 +183,19 @@ Status finish(const Raw &raw, Options &o) {
     return Status::usage("--lr: expected a finite number that is not negative");
   if (!std::isfinite(o.schedule.gamma) || o.schedule.gamma < 0)
     return Status::usage("--lr-gamma: expected a finite number that is not negative");
-  if (o.schedule.kind == Schedule::Kind::Step && o.schedule.stepSize < 1)
-    return Status::usage("--lr-schedule step needs --lr-step-size");
+  if (!std::isfinite(o.schedule.power) || o.schedule.power < 0)
+    return Status::usage("--lr-power: expected a finite number that is not negative");
+  if (o.schedule.kind == Schedule::Kind::Step && o.schedule.stepSize < 1 && o.schedule.milestones.empty())
+    return Status::usage("--lr-schedule step needs --lr-step-size or --lr-milestones");
+  if (o.schedule.stepSize > 0 && !o.schedule.milestones.empty())
+    return Status::usage("--lr-milestones replaces --lr-step-size: leave one of them out");
+  bool evaluates = !raw.eval.empty();
+  for (auto [flag, given] : {std::pair("--eval-every", o.evalEvery > 0), {"--early-stop", o.earlyStop > 0},
+                             {"--keep-best", o.keepBest}, {"--eval-only", o.evalOnly}})
+    if (given && !evaluates)
+      return Status::usage(concat(flag, " needs --eval"));
+  if (o.evalOnly && !o.checkpoint.empty() && !o.resume)
+    return Status::usage("--eval-only --checkpoint needs --resume: it evaluates the newest checkpoint");
   for (auto status : {sortFiles("--data", raw.data, o.data), sortFiles("--eval", raw.eval, o.eval),
                       checkTarget("--log", o.log), checkTarget("--profile", o.profile), checkTarget("--trace", o.trace),
                       checkTarget("--save", o.save), checkTarget("--save-weights", o.saveWeights)})
@@ -172,13 +224,25 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
       std::cout << app.help();
     return std::optional<Options>();
   } catch (const CLI::ParseError &e) {
-    return Status::usage(e.what());
+    return Status::usage(describeFlagError(app, e));
   }
   options.seedGiven = app.count("--seed") > 0;
   options.words.assign(argv, argv + argc);
   if (Status status = finish(raw, options); !status.ok())
     return status;
+  if (options.baseBatch > 0) {
+    double times = static_cast<double>(manifest.batch) / static_cast<double>(options.baseBatch);
+    options.schedule.batchScale = options.lrScale == "sqrt" ? std::sqrt(times) : times;
+  }
   return std::optional(std::move(options));
+}
+
+std::vector<std::string> divisi::runtime::programFlags() {
+  Options options;
+  Raw raw;
+  CLI::App app;
+  declare(app, options, raw);
+  return flagsOf(app);
 }
 
 namespace {
@@ -187,6 +251,11 @@ std::string exactly(double number) {
   std::array<char, 40> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
+
+/// The flags of Options::training that are absent unless they are given.
+constexpr std::array<std::string_view, 9> optionalFlags = {
+    "--epochs",     "--steps",    "--lr-milestones", "--lr-power",  "--lr-decay-steps",
+    "--base-batch", "--lr-scale", "--eval-every",    "--early-stop"};
 
 /// Whether a command line contains a flag, as "--flag" or "--flag=value".
 bool gives(const std::vector<std::string> &words, const std::string &flag) {
@@ -201,10 +270,27 @@ std::map<std::string, std::string> Options::training() const {
                                               {"--warmup-steps", std::to_string(schedule.warmup)},
                                               {"--lr-step-size", std::to_string(schedule.stepSize)},
                                               {"--lr-gamma", exactly(schedule.gamma)}};
+  std::string milestones;
+  for (int64_t step : schedule.milestones)
+    milestones += (milestones.empty() ? "" : ",") + std::to_string(step);
+  if (!milestones.empty())
+    flags["--lr-milestones"] = milestones;
+  if (schedule.power != Schedule().power)
+    flags["--lr-power"] = exactly(schedule.power);
+  if (schedule.decaySteps > 0)
+    flags["--lr-decay-steps"] = std::to_string(schedule.decaySteps);
+  if (baseBatch > 0) {
+    flags["--base-batch"] = std::to_string(baseBatch);
+    flags["--lr-scale"] = lrScale;
+  }
   if (epochs)
     flags["--epochs"] = std::to_string(*epochs);
   if (steps)
     flags["--steps"] = std::to_string(*steps);
+  if (evalEvery > 0)
+    flags["--eval-every"] = std::to_string(evalEvery);
+  if (earlyStop > 0)
+    flags["--early-stop"] = std::to_string(earlyStop);
   return flags;
 }
 
@@ -214,8 +300,11 @@ Result<Options> divisi::runtime::withKept(const Manifest &manifest, const Option
   bool ends = gives(words, "--epochs") || gives(words, "--steps"); // both together determine when training ends
   std::map<std::string, std::string> before = options.training();
   for (const auto &[flag, text] : kept) {
-    if (!before.contains(flag) && flag != "--epochs" && flag != "--steps")
+    bool evaluates = flag == "--eval-every" || flag == "--early-stop";
+    if (!before.contains(flag) && std::find(optionalFlags.begin(), optionalFlags.end(), flag) == optionalFlags.end())
       return failure("--resume: the checkpoint has the unknown flag ", flag);
+    if (evaluates && options.eval.empty())
+      continue;
     if (gives(options.words, flag) || (ends && (flag == "--epochs" || flag == "--steps")))
       continue;
     words.insert(words.begin() + 1, concat(flag, "=", text));
@@ -240,17 +329,16 @@ std::string Options::common() const {
     if (is)
       text << ' ' << name;
   };
-  text << "--lr " << schedule.rate << " --lr-schedule " << static_cast<int>(schedule.kind) << " --warmup-steps "
-       << schedule.warmup << " --lr-step-size " << schedule.stepSize << " --lr-gamma " << schedule.gamma << " --seed "
-       << seed << " --every " << every << " --keep-checkpoints " << keepCheckpoints << " --timeout " << timeout;
-  if (steps)
-    text << " --steps " << *steps;
-  if (epochs)
-    text << " --epochs " << *epochs;
+  for (const auto &[flag, value] : training())
+    text << flag << ' ' << value << ' ';
+  text << "--seed " << seed << " --every " << every << " --keep-checkpoints " << keepCheckpoints << " --timeout "
+       << timeout;
   if (init)
     text << " --init " << *init;
   given("--no-shuffle", !shuffle);
   given("--eval", !eval.empty());
+  given("--eval-only", evalOnly);
+  given("--keep-best", keepBest);
   given("--weights", !weights.empty());
   given("--checkpoint", !checkpoint.empty());
   given("--resume", resume);

@@ -12,10 +12,15 @@ namespace divisi::runtime {
 struct Options {
   std::map<std::string, std::string> data, eval;
   std::optional<int64_t> epochs, steps;
+  int64_t evalEvery = 0; ///< 0: at the end of each epoch
+  int64_t earlyStop = 0; ///< evaluations without improvement after which training ends; 0: never
+  bool keepBest = false, evalOnly = false;
   bool shuffle = true;
   uint64_t seed = 0;
   bool seedGiven = false;
   Schedule schedule;
+  int64_t baseBatch = 0;           ///< the batch for which --lr is; 0: the program's
+  std::string lrScale = "linear"; ///< linear or sqrt: how the rate grows with the batch
   std::string log, profile, trace;
   bool logGradNorms = false;
   std::string save, saveWeights;
@@ -44,6 +49,8 @@ struct Options {
 /// `print` is false).
 Result<std::optional<Options>> parseOptions(const Manifest &manifest, int argc, const char *const *argv,
                                             bool print = true);
+/// The flags of every program, such as "--data".
+std::vector<std::string> programFlags();
 /// The same options, with the flags that a checkpoint kept (Options::training) unless the command line contains them.
 /// `taken` is set to the flags that differ by this, as arguments with a space before each.
 Result<Options> withKept(const Manifest &manifest, const Options &options,

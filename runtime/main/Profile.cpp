@@ -126,28 +126,83 @@ std::string Profile::table() const {
   return text;
 }
 
+namespace {
+/// The threads of a rank in a trace: its runs of tasks, their calls, and communication, which is on as many threads as
+/// travel at the same time: what is on one thread does not overlap.
+enum TraceThread { tasksThread, computeThread, communicationThread };
+
+Json traceEvent(const std::string &name, const std::string &category, int64_t rank, int64_t thread, Recorder::Span span) {
+  return {{"name", name},  {"cat", category},          {"ph", "X"}, {"pid", rank}, {"tid", thread}, {"ts", span.begin * 1e6},
+          {"dur", span.seconds() * 1e6}, {"args", Json::object()}};
+}
+
+/// "rank 3: stage 1, data 1": the rank's indices along the axes of the mesh.
+std::string titleOf(const Mesh &mesh, int64_t rank) {
+  std::string title = concat("rank ", rank), separator = ": ";
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    if (mesh.axes()[axis].size > 1) {
+      title += concat(separator, mesh.axes()[axis].name, " ", mesh.index(rank, static_cast<int64_t>(axis)));
+      separator = ", ";
+    }
+  return title;
+}
+} // namespace
+
 std::string Profile::traceEvents() const {
   Json events = Json::array();
-  auto add = [&](const char *thread, const Call &call, Recorder::Span span) {
-    Json event = {{"name", call.title()},
-                  {"cat", call.kind},
-                  {"ph", "X"},
-                  {"pid", manifest.rank},
-                  {"tid", thread},
-                  {"ts", span.begin * 1e6},
-                  {"dur", span.seconds() * 1e6},
-                  {"args", {{"task", manifest.tasks[static_cast<size_t>(call.task)]}}}};
+  auto label = [&](const char *what, int64_t thread, Json args) {
+    events.push_back({{"ph", "M"}, {"name", what}, {"pid", manifest.rank}, {"tid", thread}, {"args", std::move(args)}});
+  };
+  label("process_name", 0, {{"name", titleOf(manifest.mesh, manifest.rank)}});
+  label("process_sort_index", 0, {{"sort_index", manifest.rank}});
+  auto add = [&](int64_t thread, const Call &call, Recorder::Span span) {
+    Json event = traceEvent(call.title(), call.kind, manifest.rank, thread, span);
+    event["args"]["task"] = manifest.tasks[static_cast<size_t>(call.task)];
     if (call.microbatch >= 0)
       event["args"]["microbatch"] = call.microbatch;
     if (call.id >= 0)
       event["args"]["id"] = call.id;
+    if (call.expected > 0)
+      event["args"]["expected_us"] = call.expected;
     events.push_back(std::move(event));
   };
+  for (size_t first = 0, last; first < lastCalls.size(); first = last) { // a run of a task: its calls follow each other
+    const Call &call = manifest.calls[first];
+    double expected = 0;
+    for (last = first; last < lastCalls.size() && manifest.calls[last].task == call.task &&
+                       manifest.calls[last].microbatch == call.microbatch;
+         ++last)
+      expected += manifest.calls[last].expected;
+    std::string title = manifest.tasks[static_cast<size_t>(call.task)];
+    title += call.microbatch >= 0 ? concat(", microbatch ", call.microbatch) : "";
+    Json event = traceEvent(title, "task", manifest.rank, tasksThread, {lastCalls[first].begin, lastCalls[last - 1].end});
+    if (expected > 0)
+      event["args"]["expected_us"] = expected;
+    events.push_back(std::move(event));
+  }
+  std::vector<std::pair<const Recorder::Span *, const Call *>> travels;
   for (size_t i = 0; i < lastCalls.size(); ++i) {
     const Call &call = manifest.calls[i];
-    add("compute", call, lastCalls[i]);
+    add(computeThread, call, lastCalls[i]);
     if (const Recorder::Span *travel = travelOf(call, occurrences[i], lastCollectives, lastSends))
-      add("communication", call, *travel);
+      travels.emplace_back(travel, &call);
+  }
+  std::stable_sort(travels.begin(), travels.end(), [](auto &a, auto &b) { return a.first->begin < b.first->begin; });
+  std::vector<double> ends; // of each thread for communication
+  for (auto [travel, call] : travels) {
+    size_t lane = 0;
+    while (lane < ends.size() && ends[lane] > travel->begin)
+      ++lane;
+    ends.resize(std::max(ends.size(), lane + 1));
+    ends[lane] = travel->end;
+    add(communicationThread + static_cast<int64_t>(lane), *call, *travel);
+  }
+  std::vector<std::string> threads = {"tasks", "compute", "communication"};
+  for (size_t lane = 1; lane < ends.size(); ++lane)
+    threads.push_back(concat("communication ", lane + 1));
+  for (size_t thread = 0; thread < threads.size(); ++thread) {
+    label("thread_name", static_cast<int64_t>(thread), {{"name", threads[thread]}});
+    label("thread_sort_index", static_cast<int64_t>(thread), {{"sort_index", thread}});
   }
   return dumpJson(events);
 }
@@ -157,5 +212,5 @@ Status Profile::writeTrace(const std::string &path, const std::vector<std::strin
   for (const std::string &list : lists)
     if (list.size() > 2) // "[...]"
       events += (events.empty() ? "" : ",\n") + list.substr(1, list.size() - 2);
-  return writeFile(path, "{\"traceEvents\":[" + events + "]}");
+  return writeFile(path, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + events + "]}");
 }

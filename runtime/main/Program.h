@@ -22,10 +22,11 @@ public:
   /// can. Returns the obstacle if there is an accelerator that cannot; else empty.
   Result<std::string> connectDevices();
 
-  /// The run has failed: aborts what an accelerator waits for from other ranks. No other calls may follow.
+  /// The run has failed: aborts what an accelerator waits for from other ranks, and leaves the accelerator to the end
+  /// of the process, since it might wait for ever when it is released. No other calls may follow.
   void abandon() noexcept {
     if (accelerator)
-      accelerator->abandon();
+      accelerator.release()->abandon();
   }
 
   const Manifest &manifest() const { return description; }

@@ -25,7 +25,9 @@ template <typename... Args> std::string format(const char *pattern, Args... args
 
 std::string describe(const char *prefix, const Measures &m) {
   std::string text = format("%sloss %.4f", prefix, m.loss);
-  return m.accuracy ? text + format("  %saccuracy %.4f", prefix, *m.accuracy) : text;
+  if (m.accuracy)
+    text += format("  %saccuracy %.4f", prefix, *m.accuracy);
+  return m.perplexity ? text + format("  %sperplexity %.6g", prefix, *m.perplexity) : text;
 }
 } // namespace
 
@@ -53,9 +55,12 @@ Progress::Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t e
     : style(style), first(firstStep), total(totalSteps), epochs(epochs), batch(batch), drawn(started),
       measuredStep(firstStep) {}
 
+std::string Progress::epochOf(int64_t epoch) const {
+  return epochs > 0 ? format("epoch %ld/%ld", epoch, epochs) : format("epoch %ld", epoch);
+}
+
 std::string Progress::status(int64_t step, int64_t epoch, const Measures &measures) const {
-  std::string text = epochs > 0 ? format("epoch %ld/%ld", epoch, epochs) : format("epoch %ld", epoch);
-  text += format("  step %ld/%ld  ", step, total) + describe("", measures) + format("  %.0f samples/s", rate);
+  std::string text = epochOf(epoch) + format("  step %ld/%ld  ", step, total) + describe("", measures) + format("  %.0f samples/s", rate);
   double each = step > first ? secondsSince(started) / static_cast<double>(step - first) : 0;
   return text + "  ETA " + formatDuration(each * static_cast<double>(total - step));
 }
@@ -90,6 +95,10 @@ void Progress::draw(const std::string &line) {
   barVisible = true;
 }
 
+void Progress::evaluation(int64_t step, int64_t epoch, const Measures &measures) {
+  say(epochOf(epoch) + format("  step %ld  ", step) + describe("eval ", measures));
+}
+
 void Progress::epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation) {
   if (style == Style::Quiet)
     return;
@@ -97,8 +106,7 @@ void Progress::epoch(int64_t step, int64_t epoch, const Measures &training, cons
   bool matters = epochs > 0 || evaluation || step == total || secondsSince(drawn) >= 10;
   if (!matters)
     return;
-  std::string line = epochs > 0 ? format("epoch %ld/%ld", epoch, epochs) : format("epoch %ld", epoch);
-  line += format("  step %ld  ", step) + describe("", training);
+  std::string line = epochOf(epoch) + format("  step %ld  ", step) + describe("epoch ", training);
   if (evaluation)
     line += "  " + describe("eval ", *evaluation);
   double speed = static_cast<double>((step - first) * batch) / std::max(secondsSince(started), 1e-9);

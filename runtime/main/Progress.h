@@ -22,6 +22,8 @@ public:
   bool shown() const { return style != Style::Quiet; }
   /// Called after each step; `step` and `epoch` count from 1.
   void step(int64_t step, int64_t epoch, const Measures &measures);
+  /// Called after an evaluation within an epoch.
+  void evaluation(int64_t step, int64_t epoch, const Measures &measures);
   /// Called after an epoch or the last step, with the means of the epoch. If the number of epochs is unknown, only
   /// epochs that were long or have an evaluation are printed.
   void epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation);
@@ -29,6 +31,7 @@ public:
   void say(const std::string &line);
 
 private:
+  std::string epochOf(int64_t epoch) const;
   std::string status(int64_t step, int64_t epoch, const Measures &measures) const;
   void draw(const std::string &line);
 

@@ -24,6 +24,19 @@ struct Ending {
   std::unique_ptr<Heartbeat> heartbeat = {}; ///< of ranks that end in failure, until this is reported
 };
 
+/// What a failed run still needs until its error is printed.
+struct Training {
+  std::optional<LocalHub> alone;
+  std::unique_ptr<Trainer> trainer; ///< null: not begun, or complete
+
+  /// The work of a GPU may never end, so that this is called after the error is printed.
+  void abandon() {
+    if (trainer)
+      trainer->abandon();
+    trainer.reset();
+  }
+};
+
 /// Checks that a program for one device was started alone: launchers tell how many processes they started.
 Status checkAlone(const std::optional<Rendezvous> &where) {
   int64_t started = where ? where->size : 1, number = where ? where->rank : 0;
@@ -50,13 +63,16 @@ Status checkRanks(int64_t devices, int64_t started, const char *program) {
                               devices, " ", program, " ...' or 'mpirun -n ", devices, " ", program, " ...'"));
 }
 
-Ending train(const DivisiProgram &program, Manifest manifest, Options options, Transport *ranks) {
-  Trainer trainer(program, std::move(manifest), std::move(options), ranks);
-  Result<int> code = trainer.run();
-  return code.ok() ? Ending{{}, *code} : Ending{code.status(), 0, trainer.endsEverywhere()};
+Ending train(const DivisiProgram &program, Manifest manifest, Options options, Transport *ranks, Training &training) {
+  training.trainer = std::make_unique<Trainer>(program, std::move(manifest), std::move(options), ranks);
+  Result<int> code = training.trainer->run();
+  if (!code.ok())
+    return {code.status(), 0, training.trainer->endsEverywhere()};
+  training.trainer.reset();
+  return {{}, *code};
 }
 
-Ending run(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
+Ending run(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks, Training &training) {
   bool first = !ranks || ranks->rank() == 0;
   Result<Manifest> manifest = parseManifest(program);
   if (!manifest.ok())
@@ -76,9 +92,8 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
   if (Status status = checkRanks(manifest->mesh.size(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");
       !status.ok())
     return {status};
-  std::optional<LocalHub> alone;
   if (!ranks && !manifest->mesh.axes().empty())
-    ranks = &alone.emplace(1).rank(0);
+    ranks = &training.alone.emplace(1).rank(0);
   manifest->localize(ranks ? ranks->rank() : 0);
   std::unique_ptr<Heartbeat> heartbeat;
   if (ranks && ranks->heartbeatTag() > 0) {
@@ -86,7 +101,7 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
     limits.timeout = (*options)->timeout;
     heartbeat = std::make_unique<Heartbeat>(*ranks, limits, [] { return StopSignals::received() != 0; });
   }
-  Ending ending = train(program, std::move(*manifest), std::move(**options), ranks);
+  Ending ending = train(program, std::move(*manifest), std::move(**options), ranks, training);
   if (heartbeat && ending.common)
     if (Status status = heartbeat->end(); !status.ok() && ending.status.ok())
       ending = {status, 0, false};
@@ -94,9 +109,10 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
   return ending;
 }
 
-Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
+Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks,
+                 Training &training) {
   try {
-    return run(program, argc, argv, ranks);
+    return run(program, argc, argv, ranks, training);
   } catch (const std::bad_alloc &) {
     return {Status::failure("out of memory"), 0, false};
   } catch (const std::exception &e) {
@@ -140,7 +156,8 @@ Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program, int a
 } // namespace
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
-  Ending ending = runSafely(program, argc, argv, ranks);
+  Training training;
+  Ending ending = runSafely(program, argc, argv, ranks, training);
   bool lost = !std::cout.flush() || std::ferror(stdout) != 0; // output was lost
   if (ending.status.ok() && (!lost || ending.code != 0))
     return ending.code;
@@ -156,6 +173,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   }
   if (many && !ending.common) {
     ranks->fail(Status::failure(message));
+    training.abandon();
     // A rank that mpirun ends because another one was lost is not at fault.
     ending.code = StopSignals::isUrgent() ? 128 + SIGTERM : ending.status.exitCode();
     bool lost = ending.heartbeat && ending.heartbeat->hasLost();
@@ -165,6 +183,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     ranks->terminate(ending.code);
     return ending.code;
   }
+  training.abandon();
   return ending.status.exitCode();
 }
 
@@ -176,8 +195,15 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     return runProgram(program, argc, argv, nullptr);
   StopSignals signals(true);
   Result<std::unique_ptr<Transport>> ranks = joinRanks(program, argc, argv);
-  if (ranks.ok())
-    return runProgram(program, argc, argv, ranks->get());
+  if (ranks.ok()) {
+    int code = runProgram(program, argc, argv, ranks->get());
+    // What is left of a GPU's libraries after a failure may wait for work that never ends.
+    if (code != 0 && program.device_code_count > 0) {
+      ranks->reset();
+      std::_Exit(code);
+    }
+    return code;
+  }
   if (!ranks.status().message().empty())
     std::cerr << concat("error: ", ranks.status().message(), "\n") << std::flush;
   return ranks.status().exitCode();

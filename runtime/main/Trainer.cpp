@@ -15,27 +15,7 @@ constexpr int64_t metricsPeriod = 10;
 constexpr int64_t agreementPeriod = 16;
 } // namespace
 
-Measures Tally::measures() const {
-  Measures m{lossWeight > 0 ? lossSum / lossWeight : NAN, std::nullopt};
-  if (countSum > 0)
-    m.accuracy = correctSum / countSum;
-  return m;
-}
-
 Result<int> Trainer::run() {
-  try {
-    Result<int> code = runAll();
-    if (!code.ok() && program)
-      program->abandon();
-    return code;
-  } catch (...) {
-    if (program)
-      program->abandon();
-    throw;
-  }
-}
-
-Result<int> Trainer::runAll() {
   StopSignals signals(transport != nullptr);
   if (transport) {
     ranks = std::make_unique<Communicator>(*transport, manifest.mesh, manifest.collectives);
@@ -61,18 +41,9 @@ Result<int> Trainer::runAll() {
                 << (checkpoints ? "; a checkpoint is written, --resume goes on from it" : "") << std::endl;
     return 128 + stopped;
   }
-  if (Status status = saveResults(); !status.ok())
+  if (Status status = options.evalOnly ? Status() : saveResults(); !status.ok())
     return status;
-  if (resumedFrom && !evalData && resumedAt >= total) {
-    if (isFirst())
-      progress->say(concat("nothing left to do: step ", point.step, " was the last"));
-    return 0;
-  }
-  Measures final = evalData ? lastEval : last;
-  std::string line = "final loss " + formatNumber(final.loss);
-  if (final.accuracy)
-    line += " accuracy " + formatNumber(*final.accuracy);
-  progress->say(line);
+  sayFinal();
   return 0;
 }
 
@@ -120,8 +91,9 @@ Status Trainer::checkCommand() {
 Status Trainer::checkAlike() {
   if (!ranks)
     return {};
-  Status samples = compare(data->samples(), [&](int64_t most) {
-    return failure("--data: this rank has ", data->samples(), " samples, and another one ", most,
+  const BatchSource &fed = data ? *data : *evalData;
+  Status samples = compare(fed.samples(), [&](int64_t most) {
+    return failure(data ? "--data" : "--eval", ": this rank has ", fed.samples(), " samples, and another one ", most,
                    ": all ranks must see the same files");
   });
   if (!samples.ok())
@@ -133,6 +105,11 @@ Status Trainer::checkAlike() {
 }
 
 Status Trainer::trainSteps() {
+  // A signal may have ended the program before the evaluation after this step.
+  if (resumedFrom && point.step < total && point.evaluations.step != point.step &&
+      evaluatesAfter(point.step, point.cursor.batch == 0))
+    if (Status status = evaluate(); !status.ok())
+      return status;
   while (point.step < total && !stopped) {
     if (ranks)
       ranks->setStep(point.step + 1);
@@ -155,13 +132,18 @@ Status Trainer::trainSteps() {
       return status;
     bool epochEnds = point.cursor.batch == 0;
     bool due = options.every > 0 ? point.step % options.every == 0 : epochEnds;
-    if (!program->isAsynchronous() || epochEnds || point.step == total || (due && checkpoints))
+    bool evaluates = evaluatesAfter(point.step, epochEnds);
+    if (!program->isAsynchronous() || epochEnds || point.step == total || evaluates || (due && checkpoints))
       if (Status status = drain(); !status.ok())
         return status;
-    if (epochEnds || point.step == total)
-      if (Status status = endEpoch(); !status.ok())
+    if (evaluates)
+      if (Status status = evaluate(); !status.ok())
         return status;
-    if (due)
+    if (epochEnds || point.step == total)
+      endEpoch();
+    else if (evaluates && evaluatedStep == point.step)
+      progress->evaluation(point.step, point.cursor.epoch + 1, lastEval);
+    if (due || (options.keepBest && evaluates && point.evaluations.bestStep == point.step))
       if (Status status = beginCheckpoint(); !status.ok())
         return status;
   }
@@ -199,8 +181,8 @@ Status Trainer::prepare() {
 }
 
 void Trainer::loadAhead() {
-  if (point.cursor.batch + 1 == data->fullBatches() || point.step + 1 >= total)
-    return; // another epoch has another order, and an evaluation may come before it
+  if (point.cursor.batch + 1 == data->fullBatches() || point.step + 1 >= total || evaluatesAfter(point.step + 1, false))
+    return; // another epoch has another order, and an evaluation has other data
   ahead.emplace();
   ahead->batch = point.cursor.batch + 1;
   ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
@@ -231,7 +213,10 @@ Status Trainer::step() {
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
   if (profile && wants == 0)
     profile->add(task, seconds);
-  unreported.push_back({number, epoch, {}, rate, static_cast<double>(rows) / seconds, seconds, {}, {}});
+  double speed = static_cast<double>(rows) / seconds;
+  unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}});
+  if (sequence > 0)
+    unreported.back().tokensPerSecond = speed * static_cast<double>(sequence);
   if (ranks)
     unreported.back().comm = ranks->takeUsage();
   point.step = number;
@@ -246,8 +231,19 @@ Status Trainer::report() {
   while (!unreported.empty() && (!program->isAsynchronous() || program->nextResults())) {
     Log::Step line = std::move(unreported.front());
     unreported.pop_front();
-    line.measures.loss = program->result("train", "loss").value_or(NAN);
+    double loss = program->result("train", "loss").value_or(NAN), batch = static_cast<double>(manifest.batch);
     line.gradNorms = gradNorms();
+    Tally now;
+    now.addLoss(loss, 1);
+    point.epoch.addLoss(loss, 1);
+    if (auto correct = program->result("train", "correct")) {
+      double count = program->result("train", "count").value_or(batch);
+      now.addAccuracy(*correct, count);
+      point.epoch.addAccuracy(*correct, count);
+    }
+    line.measures = measuresOf(now);
+    if (line.step % data->fullBatches() == 0 || line.step == total)
+      line.epochMeasures = measuresOf(point.epoch);
     if (Status status = log->step(line); !status.ok())
       return status;
     Status sound = checkIndices("train", concat("in step ", line.step));
@@ -257,16 +253,10 @@ Status Trainer::report() {
       common = true; // results are the same on all ranks
       return sound;
     }
-    auto batch = static_cast<double>(manifest.batch);
-    auto correct = program->result("train", "correct"), count = program->result("train", "count");
-    Measures now{line.measures.loss, last.accuracy};
-    if (correct) {
-      tally.addAccuracy(*correct, count.value_or(batch));
-      now.accuracy = *correct / std::max(count.value_or(batch), 1.0);
-    }
-    tally.addLoss(now.loss, 1);
-    last = now;
-    progress->step(line.step, line.epoch, {now.loss, tally.measures().accuracy});
+    std::optional<double> accuracy = line.measures.accuracy ? line.measures.accuracy : last.accuracy;
+    last = line.measures;
+    progress->step(line.step, line.epoch, {last.loss, accuracy, last.perplexity});
+    last.accuracy = accuracy;
   }
   return {};
 }
@@ -305,47 +295,6 @@ std::vector<std::pair<std::string, double>> Trainer::gradNorms() const {
       if (auto norm = program->result(&output))
         norms.emplace_back(output.name, *norm);
   return norms;
-}
-
-Status Trainer::endEpoch() {
-  if (Status status = evaluate(); !status.ok())
-    return status;
-  int64_t epoch = point.cursor.batch == 0 ? point.cursor.epoch : point.cursor.epoch + 1;
-  progress->epoch(point.step, epoch, tally.measures(),
-                  evaluatedStep == point.step ? std::optional(lastEval) : std::nullopt);
-  tally = {};
-  return {};
-}
-
-Status Trainer::evaluate() {
-  if (!evalData || evaluatedStep == point.step)
-    return {};
-  Tally sums;
-  for (int64_t i = 0; i < evalData->allBatches(); ++i) {
-    int64_t rows = 0;
-    if (Status status = agreeToGoOn(evalData->load(i, program->arena().data(), rows)); !status.ok())
-      return status;
-    if (stopped)
-      return {};
-    common = false;
-    std::string when = concat("evaluation after step ", point.step);
-    if (Status status = program->evaluate(rows); !status.ok())
-      return failure(ranks ? "" : when + ": ", status.message());
-    // Missing rows of a last batch are zeros: indices that the model computes for them may be invalid.
-    if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", "in the " + when); !status.ok()) {
-      common = true;
-      return status;
-    }
-    double count = program->result("evaluate", "count").value_or(static_cast<double>(rows));
-    if (count > 0)
-      sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
-    if (auto correct = program->result("evaluate", "correct"))
-      sums.addAccuracy(*correct, count);
-  }
-  lastEval = sums.measures();
-  evaluatedStep = point.step;
-  int64_t epoch = point.cursor.batch == 0 ? point.cursor.epoch : point.cursor.epoch + 1;
-  return log->evaluation(point.step, epoch, lastEval);
 }
 
 Status Trainer::beginCheckpoint(bool waits) {

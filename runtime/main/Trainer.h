@@ -12,23 +12,6 @@
 
 namespace divisi::runtime {
 
-/// Sums over the batches of an epoch or an evaluation.
-class Tally {
-public:
-  void addLoss(double loss, double weight) {
-    lossSum += loss * weight;
-    lossWeight += weight;
-  }
-  void addAccuracy(double correct, double count) {
-    correctSum += correct;
-    countSum += count;
-  }
-  Measures measures() const;
-
-private:
-  double lossSum = 0, lossWeight = 0, correctSum = 0, countSum = 0;
-};
-
 /// Trains one program with its options.
 class Trainer {
 public:
@@ -38,11 +21,15 @@ public:
 
   /// Returns the exit code: 0, or 128 plus the number of the signal that ended training early.
   Result<int> run();
+  /// After a failure, which is already reported: ends what an accelerator waits for. No other calls may follow.
+  void abandon() noexcept {
+    if (program)
+      program->abandon();
+  }
   /// Whether the failure of `run` is known on all ranks.
   bool endsEverywhere() const { return !ranks || common; }
 
 private:
-  Result<int> runAll();
   Status prepare();
   Status together(const Status &mine);
   Status agreeToGoOn(const Status &mine);
@@ -73,8 +60,18 @@ private:
   Status report();
   bool mustAgree() const;
   Status drain();
-  Status endEpoch();
+  void endEpoch();
+  /// Whether an evaluation follows a step, after which `epochEnds`.
+  bool evaluatesAfter(int64_t step, bool epochEnds) const;
+  /// Evaluates, unless that was done after this step; may end training early.
   Status evaluate();
+  /// The sums over all batches of the evaluation data.
+  Status evaluateAll(Tally &sums);
+  /// The measures of a tally, with the perplexity of a model of sequences whose loss is a cross entropy.
+  Measures measuresOf(const Tally &sums) const;
+  void stopEarly();
+  /// The last line: the loss and where it is from.
+  void sayFinal();
   /// Begins a checkpoint, after the previous one is finished; `waits`: training waits for it.
   Status beginCheckpoint(bool waits = false);
   /// Finishes the checkpoint in progress.
@@ -120,7 +117,7 @@ private:
   std::string resumedFlags; ///< from the checkpoint
   int64_t resumedAt = 0; ///< steps that were finished in the checkpoint
   std::optional<int64_t> savedStep, evaluatedStep; ///< savedStep: the step of the last checkpoint that was begun
-  Tally tally; ///< of the epoch
+  int64_t sequence = 0; ///< tokens of a sample; 0: the model has no sequences of tokens
   Measures last, lastEval;
 };
 

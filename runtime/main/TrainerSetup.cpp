@@ -11,6 +11,15 @@ using namespace divisi::runtime;
 namespace {
 void printWarning(const std::string &line) { std::cerr << "warning: " << line << std::endl; }
 
+/// The number of tokens in a sample of a model whose input is sequences of them, [batch, tokens]; else 0.
+int64_t sequenceOf(const Manifest &manifest) {
+  for (const Input &input : manifest.inputs)
+    if (const Shape &shape = input.wholeShape();
+        !input.label && input.range && !isFloat(input.dtype) && shape.size() == 2 && shape[0] == manifest.batch)
+      return shape[1];
+  return 0;
+}
+
 /// A file that the compiler wrote beside the program.
 std::string besideProgram(const std::string &name) {
   std::error_code error;
@@ -29,12 +38,15 @@ Status Trainer::openData() {
     if (!options.quiet && isFirst())
       std::cout << "note: " << line << std::endl;
   };
-  Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note);
-  if (!training.ok())
-    return training.status();
-  data.emplace(std::move(*training));
-  if (data->fullBatches() == 0)
-    return failure("--data: ", data->samples(), " samples are fewer than one batch of ", manifest.batch);
+  sequence = sequenceOf(manifest);
+  if (!options.evalOnly) {
+    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note);
+    if (!training.ok())
+      return training.status();
+    data.emplace(std::move(*training));
+    if (data->fullBatches() == 0)
+      return failure("--data: ", data->samples(), " samples are fewer than one batch of ", manifest.batch);
+  }
   if (!options.eval.empty()) {
     Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, "--eval", note);
     if (!evaluation.ok())
@@ -45,6 +57,10 @@ Status Trainer::openData() {
 }
 
 Status Trainer::planSteps() {
+  if (options.evalOnly) {
+    total = point.step;
+    return {};
+  }
   int64_t samples = data->samples(), each = data->fullBatches();
   if (int64_t dropped = samples % manifest.batch; dropped > 0 && !options.quiet && isFirst())
     std::cout << "note: " << each << " batches of " << manifest.batch << " in an epoch; the last " << dropped << " of "
@@ -59,6 +75,8 @@ Status Trainer::planSteps() {
     total = INT64_MAX;
   if (options.steps)
     total = std::min(total, *options.steps);
+  if (options.earlyStop > 0 && point.evaluations.withoutImprovement >= options.earlyStop)
+    total = std::min(total, point.step); // training had stopped early
   return {};
 }
 
@@ -121,7 +139,7 @@ Status Trainer::createProgram() {
     printWarning(profiler.status().message());
   if (profiler.ok() && *profiler)
     program->nameRanges();
-  point = {0, {}, options.seed, options.shuffle, data->samples()};
+  point = {0, {}, options.seed, options.shuffle, data ? data->samples() : 0};
   return {};
 }
 
@@ -134,8 +152,10 @@ Status Trainer::setUp() {
     status = program->pushStates();
   if (!status.ok())
     return status;
-  Result<Log> opened =
-      Log::open(isFirst() ? options.log : "", resumedFrom ? std::optional(point.step) : std::nullopt, total);
+  std::optional<int64_t> kept; // lines of a log that is continued
+  if (resumedFrom)
+    kept = options.evalOnly ? INT64_MAX : point.step;
+  Result<Log> opened = Log::open(isFirst() ? options.log : "", kept, options.evalOnly ? INT64_MAX : total);
   if (!opened.ok())
     return opened.status();
   log.emplace(std::move(*opened));
@@ -181,8 +201,10 @@ Status Trainer::openCheckpoints() {
   Status status = folder.status();
   if (status.ok()) {
     checkpoints.emplace(std::move(*folder));
-    saver = std::make_unique<CheckpointSaver>(*checkpoints, manifest, program->arena(), ranks.get());
-    status = isFirst() ? checkpoints->lock() : Status();
+    if (!options.evalOnly) {
+      saver = std::make_unique<CheckpointSaver>(*checkpoints, manifest, program->arena(), ranks.get());
+      status = isFirst() ? checkpoints->lock() : Status();
+    }
   }
   if (Status all = together(status); !all.ok())
     return all;
@@ -203,8 +225,16 @@ Status Trainer::resume() {
   };
   Result<TrainingPoint> found =
       checkpoints->restore(manifest, program->arena(), name, warn, options.resumeAnyway, ranks.get());
+  if (found.ok() && name.empty() && options.evalOnly)
+    return failure("--eval-only: there is no checkpoint in '", options.checkpoint, "'");
   if (!found.ok() || name.empty())
     return found.status();
+  if (options.evalOnly) {
+    point = *found;
+    resumedFrom = name;
+    resumedAt = point.step;
+    return {};
+  }
   if (found->samples != data->samples() || found->cursor.batch >= data->fullBatches())
     return failure("--resume: ", name, " was made with ", found->samples, " training samples, but --data has ",
                    data->samples());

@@ -50,6 +50,8 @@ inline std::vector<Sample> samples() {
   for (const char *name : {"is_nan", "is_inf"})
     list.push_back({"%x: " + t, std::string("%0 = graph.") + name + " %x : (" + t + ") -> " + b});
   list.push_back({"%x: " + t, "%0 = graph.cast %x : (" + t + ") -> tensor<4x6xf64>"});
+  list.push_back({"%x: " + t, "%0 = graph.bitcast %x : (" + t + ") -> tensor<4x6xi32>"});
+  list.push_back({"%x: " + t + ", %y: " + t, "%0 = graph.straight_through %x, %y : " + t});
   list.push_back({"%x: " + t + ", %y: " + t, "%0 = graph.compare lt %x, %y : (" + t + ", " + t + ") -> " + b});
   list.push_back({"%c: " + b + ", %x: " + t + ", %y: " + t,
                   "%0 = graph.select %c, %x, %y : (" + b + ", " + t + ", " + t + ") -> " + t});

@@ -15,13 +15,14 @@ using namespace divisi::test;
 
 namespace {
 
-/// Operations without a gradient, or whose gradient training does not need.
+/// Operations without a gradient, or whose gradient training does not need, and the straight-through estimator, whose
+/// gradient is no derivative (test/execute/kinks.py).
 const std::set<std::string> notDifferentiable = {
     "floor",     "ceil",           "round",          "sign",          "not",
     "is_nan",    "is_inf",         "compare",        "and",           "or",
     "xor",       "shift_left",     "shift_right",    "constant",      "iota",
     "argmax",    "argmin",         "random_uniform", "max_pool_grad", "attention_grad",
-    "gelu_grad", "matmul_epilogue"};
+    "gelu_grad", "matmul_epilogue", "bitcast",       "straight_through"};
 
 class GradientTest : public testing::TestWithParam<GradientSample> {
 protected:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Gradients where functions have kinks, ties or zeros under roots, against what PyTorch 2 gives there (recorded: torch.Tensor.grad
-of the operator that exports to the node, summed with weights 0.5, 0.75, 1, ...).
+of the operator that exports to the node, summed with weights 0.5, 0.75, 1, ...). And the accuracy where several classes have the
+largest logit: the first one counts, as in NumPy.
 
     kinks.py --divisi PATH
 
@@ -8,6 +9,7 @@ Needs numpy and onnx. Ends with `N passed, N failed`.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import struct
@@ -90,6 +92,18 @@ CASES = {
         ZERO,
         [[1, 1.5], [0.248, 0.186]],
     ),
+    "fake_quantize": (  # the straight-through estimator, to 0 .. 255 with a zero point of 2
+        [node("QuantizeLinear", ["x", "scale", "zero"], "q"), node("DequantizeLinear", ["q", "scale", "zero"])],
+        {"scale": number(0.5), "zero": np.array(2, np.uint8)},
+        KINKS,
+        [0, 0.75, 1, 1.25, 1.5, 1.75, 2],
+    ),
+    "fake_quantize_signed": (  # to -128 .. 127
+        [node("QuantizeLinear", ["x", "scale", "zero"], "q"), node("DequantizeLinear", ["q", "scale", "zero"])],
+        {"scale": number(0.01), "zero": np.array(0, np.int8)},
+        KINKS,
+        [0, 0.75, 1, 1.25, 1.5, 1.75, 0],
+    ),
     "pow": ([node("Pow", ["x", "exponent"])], {"exponent": number(1.5)}, [0, 0.5, 2], [0, 0.7954951, 2.1213202]),
 }
 
@@ -138,18 +152,50 @@ def check(divisi, work, name):
     return "" if np.allclose(found, expected, rtol=1e-4, atol=1e-5) else f"{found.tolist()}, not {expected.tolist()}"
 
 
+def accuracy_of_ties(divisi, work):
+    """Logits that are small integers, so that many are equal."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.integers(-1, 2, size).astype(np.float32) for size in ((64, 4), (4, 6)))
+    label = np.where(rng.integers(0, 2, 64), (x @ w).argmax(1), rng.integers(0, 6, 64))
+    expected = np.mean((x @ w).argmax(1) == label)
+    graph = helper.make_graph(
+        [node("MatMul", ["x", "w"], "logits"), helper.make_node("SoftmaxCrossEntropyLoss", ["logits", "label"], ["loss"])],
+        "ties",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 4]), helper.make_tensor_value_info("label", TensorProto.INT64, [16])],
+        [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), work / "model.onnx")
+    data = []
+    for name, rows in ("x", x), ("label", label):
+        np.save(work / f"{name}.npy", rows)
+        for kind in "--data", "--eval":
+            data += [kind, f"{name}={work / name}.npy"]
+    for flags in [], ["--devices", "2", "--mesh", "model=2"]:
+        run = [divisi, "run", "--devices", flags[1] if flags else "1", work / "model", *data, "--steps", "4", "--log", work / "log.jsonl", "--quiet"]
+        for command in [divisi, "compile", work / "model.onnx", "-o", work / "model", "--lr", "0", *flags], run:
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                return f"exit {done.returncode}: {done.stderr[-300:]}"
+        found = [row["accuracy"] for row in map(json.loads, (work / "log.jsonl").read_text().splitlines()) if row.get("eval")][-1]
+        if not np.isclose(found, expected):
+            return f"accuracy {found}, not {expected}"
+    return ""
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     divisi = pathlib.Path(p.parse_args().divisi).resolve()
     failed = 0
-    for name in CASES:
+    tests = {name: functools.partial(check, name=name) for name in CASES} | {"accuracy of ties": accuracy_of_ties}
+    for name, test in tests.items():
         with tempfile.TemporaryDirectory() as folder:
-            wrong = check(divisi, pathlib.Path(folder), name)
+            wrong = test(divisi, pathlib.Path(folder))
         failed += bool(wrong)
         if wrong:
             print(f"FAIL {name}: {wrong}", flush=True)
-    print(f"{len(CASES) - failed} passed, {failed} failed")
+    print(f"{len(tests) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

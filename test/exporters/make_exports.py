@@ -256,6 +256,31 @@ class Siamese(nn.Module):
         return F.binary_cross_entropy_with_logits(s.out((s.enc(a) - s.enc(b)).abs())[:, 0], label)
 
 
+class Recurrent(nn.Module):
+    def __init__(s, kind, **options):
+        super().__init__()
+        s.rnn = kind(3, 4, batch_first=True, **options)
+        s.out = nn.Linear(4 * (1 + s.rnn.bidirectional), 3)
+
+    def forward(s, x, label):
+        y, last = s.rnn(x)
+        last = last[1] if isinstance(last, tuple) else last
+        return F.cross_entropy(s.out(torch.tanh(y).mean(1)), label) + last.square().mean()
+
+
+class Packed(nn.Module):
+    """Sequences of different lengths."""
+    def __init__(s):
+        super().__init__()
+        s.rnn, s.out = nn.LSTM(3, 4, batch_first=True, bidirectional=True), nn.Linear(8, 3)
+
+    def forward(s, x, lengths, label):
+        x = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, (h, c) = s.rnn(x)
+        y, _ = nn.utils.rnn.pad_packed_sequence(y, batch_first=True, total_length=5)
+        return F.cross_entropy(s.out(y.sum(1) + h.transpose(0, 1).flatten(1)), label)
+
+
 class Scaled(nn.Module):
     """A learned temperature that passes through exp, as CLIP's, and a learned power, as GeM pooling's."""
     def __init__(s):
@@ -404,8 +429,36 @@ def scalars(name):
         "dynamo_default": {"refused": "computed it from 'logit_scale'"}})
 
 
+def recurrent(name, exporters, kind, **options):
+    data = {"x": rows(K * 4, 4, 3), "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, Recurrent(kind, **options), data, 4, dict.fromkeys(exporters, AGREES))
+
+
+def lstm(name):
+    recurrent(name, ("torchscript", "dynamo"), nn.LSTM)
+
+
+def bilstm(name):
+    # (dynamo's file has a node for each gate of each step.)
+    recurrent(name, ("torchscript",), nn.LSTM, num_layers=2, bidirectional=True)
+
+
+def gru(name):
+    recurrent(name, ("torchscript", "dynamo"), nn.GRU)
+
+
+def rnn(name):
+    recurrent(name, ("torchscript", "dynamo"), nn.RNN, nonlinearity="relu")
+
+
+def packed(name):
+    lengths = (1 + torch.arange(K * 4) * 7 % 5).reshape(K, 4).flatten().numpy()
+    data = {"x": rows(K * 4, 5, 3), "lengths": lengths, "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, Packed(), data, 4, {"torchscript": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
-         encoder_dropout, dlrm, lora, weight_norm, siamese, scalars]
+         encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

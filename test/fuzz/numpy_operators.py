@@ -139,4 +139,75 @@ class ConvTranspose(Operator):
         return (y if b is None else y + b.reshape(-1, *[1] * rank),)
 
 
+class GridSample(Operator):
+    """As PyTorch's grid_sample: the package's own operator rounds coordinates to float32, and moves those of cubic interpolation to
+    the border before it looks for neighbours."""
+
+    @staticmethod
+    def folded(at, size, mode, corners):
+        """A coordinate that padding moves into the image."""
+        if mode == "border":
+            return min(max(at, 0), size - 1)
+        if mode == "reflection":
+            low, span = (0, size - 1) if corners else (-0.5, size)
+            if span == 0:
+                return low
+            turned = abs(at - low) % (2 * span)
+            return low + min(turned, 2 * span - turned)
+        return at
+
+    @staticmethod
+    def neighbours(at, mode):
+        """(index, weight) along one dimension."""
+        if mode == "nearest":
+            return [(int(np.rint(at)), 1.0)]
+        first = math.floor(at)
+        if mode in ("linear", "bilinear"):
+            return [(first + k, 1 - abs(at - first - k)) for k in (0, 1)]
+        keys = lambda d: 1.25 * d**3 - 2.25 * d**2 + 1 if d <= 1 else -0.75 * (d**3 - 5 * d**2 + 8 * d - 4)
+        return [(first + k, keys(abs(at - first - k))) for k in (-1, 0, 1, 2)]
+
+    def _run(self, x, grid, align_corners=None, mode=None, padding_mode=None):
+        sizes = x.shape[2:]
+        y = np.zeros((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
+        for place in np.ndindex(grid.shape[:-1]):
+            along = []
+            for size, g in zip(sizes, grid[place][::-1]):
+                at = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
+                if "cubic" not in mode:
+                    at = self.folded(at, size, padding_mode, align_corners)
+                along.append(self.neighbours(at, mode))
+            for chosen in itertools.product(*along):
+                index = tuple(int(round(self.folded(i, size, padding_mode, align_corners))) for (i, _), size in zip(chosen, sizes))
+                index = tuple(min(i, s - 1) if padding_mode == "reflection" else i for i, s in zip(index, sizes))
+                if all(0 <= i < size for i, size in zip(index, sizes)):
+                    y[(place[0], slice(None), *place[1:])] += math.prod(w for _, w in chosen) * x[(place[0], slice(None), *index)]
+        return (y,)
+
+
+class DeformConv(Operator):
+    """Of images with two spatial dimensions."""
+
+    def _run(self, x, w, offset, bias=None, mask=None, dilations=None, group=1, kernel_shape=None, offset_group=1, pads=None, strides=None):
+        kernel, (rows, columns) = w.shape[2:], offset.shape[2:]
+        dilations, pads, strides = dilations or [1, 1], pads or [0] * 4, strides or [1, 1]
+        own, each = x.shape[1] // offset_group, x.shape[1] // group
+        offset = offset.reshape(len(x), offset_group, *kernel, 2, rows, columns)
+        mask = np.ones((len(x), offset_group, *kernel, rows, columns)) if mask is None else mask.reshape(len(x), offset_group, *kernel, rows, columns)
+        y = np.zeros((len(x), len(w), rows, columns))
+        for n, i, j, r, c in np.ndindex(len(x), *kernel, rows, columns):
+            window = np.zeros(x.shape[1])
+            for part in range(offset_group):
+                at = [k * d + p * s - q + o for k, d, p, s, q, o in
+                      zip((i, j), dilations, (r, c), strides, pads, offset[n, part, i, j, :, r, c])]
+                for (a, wa), (b, wb) in itertools.product(*(GridSample.neighbours(v, "linear") for v in at)):
+                    if 0 <= a < x.shape[2] and 0 <= b < x.shape[3]:
+                        channels = slice(part * own, (part + 1) * own)
+                        window[channels] += wa * wb * mask[n, part, i, j, r, c] * x[n, channels, a, b]
+            for o in range(len(w)):
+                first = o // (len(w) // group) * each
+                y[n, o, r, c] += w[o, :, i, j] @ window[first : first + each]
+        return (y if bias is None else y + bias.reshape(1, -1, 1, 1),)
+
+
 ALL = Operator.__subclasses__()

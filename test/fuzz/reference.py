@@ -9,7 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import numpy_operators
+import recurrent_operators
 
+OPERATORS = numpy_operators.ALL + recurrent_operators.ALL
 FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
 TYPES = {"to", "dtype", "output_datatype", "stash_type", "softmax_precision"}  # attributes that name an element type
 
@@ -76,7 +78,7 @@ def model_of_node(node, values, opset):
 
 def run_node(node, values, opset):
     """The outputs of a node; floats are float64."""
-    evaluator = ReferenceEvaluator(model_of_node(node, values, opset), new_ops=numpy_operators.ALL)
+    evaluator = ReferenceEvaluator(model_of_node(node, values, opset), new_ops=OPERATORS)
     with np.errstate(all="ignore"):
         results = evaluator.run(None, {n: values[n] for n in node.input if n})
     return [r if isinstance(r, list) else np.asarray(r) for r in results]
@@ -95,7 +97,7 @@ class Reference:
         graph.initializer.extend(kept)
         graph.input.extend(helper.make_tensor_value_info(n, DOUBLE, list(a.shape)) for n, a in self.start.items())
         free = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-        self.evaluator = ReferenceEvaluator(in_double(free), new_ops=numpy_operators.ALL)
+        self.evaluator = ReferenceEvaluator(in_double(free), new_ops=OPERATORS)
 
     def loss(self, parameters=None):
         with np.errstate(all="ignore"):

@@ -26,8 +26,11 @@ TEST_F(EpilogueTest, IsItsDefinition) {
   for (int64_t type : {DIVISI_F32, DIVISI_F16, DIVISI_BF16}) {
     Blas blas(stream);
     std::deque<DivisiGemmEpilogue> blocks; // each has its plan
+    Memory workspace(driver, 4096, "allocate a workspace");
     checkEpilogues(type, /*workspace=*/4096, [&](const DivisiGemmEpilogue &p, void *const *buffers) {
-      blas.gemmEpilogue(blocks.emplace_back(p), buffers);
+      std::vector<void *> all(buffers, buffers + 4 + p.has_operand + p.has_second);
+      all.back() = workspace.data();
+      blas.gemmEpilogue(blocks.emplace_back(p), all.data());
       driver.check(driver.synchronize(stream), "wait");
     });
   }

@@ -123,15 +123,35 @@ class Tests:
             calls = [json.loads(line) for line in profile.read_text().splitlines()[1:]]
         for rank in (0, 1):
             mine = [e for e in events if e["pid"] == rank]
-            computed = [e for e in mine if e["tid"] == "compute"]
+            computed = [e for e in mine if e["ph"] == "X" and e["tid"] == 1]  # the thread of calls
             if [e["cat"] for e in computed] != [call["kind"] for call in calls]:
                 return f"rank {rank} has {len(computed)} events for {len(calls)} calls"
             if any(a["ts"] > b["ts"] for a, b in zip(computed, computed[1:])) or any(e["dur"] < 0 for e in mine):
                 return f"the events of rank {rank} are out of order"
-            reduced = [e for e in mine if e["tid"] == "communication"]
+            reduced = [e for e in mine if e["ph"] == "X" and e["tid"] >= 2]
             if len(reduced) != sum(call["kind"] == "all_reduce" for call in calls) or not all(e["dur"] > 0 for e in reduced):
                 return f"rank {rank} has {len(reduced)} collectives"
         return ""
+
+    def queries(self):
+        """Attention split along its queries, which then has its causal mask as a bias, trains as attention split along the batch."""
+        flags = ["--precision", "bf16", "--lr", "0.05"]
+        losses = []
+        with tempfile.TemporaryDirectory() as folder:
+            plan, log = pathlib.Path(folder) / "plan.mlir", pathlib.Path(folder) / "log.jsonl"
+            self.run([self.build / "bin/divisi", "compile", MODELS / "gpt_tiny/model.onnx", *flags[:2], "--target", "cuda", "--mesh", "data=2",
+                      "--emit", "plan", "-o", plan])
+            for nodes in [], [f"/h.{layer}/Softmax:0.3{part}" for layer in (0, 1) for part in ("", ".grad.0")]:
+                splits = "".join(f'  dist.split @train "{node}" {{s = ["data"]}}\n' for node in nodes)
+                plan.write_text(plan.read_text().rstrip().removesuffix("}") + splits + "}\n")
+                command = self.program(folder, "gpt_tiny", [*flags, "--plan", plan])
+                done = self.run([self.build / "bin/divisi", "run", "--devices", "2", *command, "--steps", "6", "--no-shuffle", "--device", "cuda",
+                                 "--log", log, "--quiet"], DIVISI_FAKE_GPU_COUNT="2")
+                if done.returncode != 0:
+                    return done.stderr.strip()[-300:]
+                losses.append([line["loss"] for line in map(json.loads, log.read_text().splitlines()) if "loss" in line])
+        apart = max(abs(a / b - 1) for a, b in zip(*losses))
+        return "" if len(losses[0]) == len(losses[1]) >= 6 and losses[0] != losses[1] and apart < 1e-3 else f"{losses}"
 
     def epilogues(self, precision, tolerance):
         """Epilogue fusion: every epilogue of cuBLASLt is used, losses and norms on the GPU and on the CPU are those of a program in 32
@@ -266,6 +286,8 @@ def main():
     if options.only in "epilogues":
         for precision, tolerance in (("tf32", 1e-4), ("bf16", 0.02), ("fp16", 0.02)):
             tests.check(f"epilogues: {precision}", tests.epilogues(precision, tolerance))
+    if options.only in "queries":
+        tests.check("queries: gpt_tiny in bf16 on two GPUs", tests.queries())
     if options.only in "trace":
         tests.check("trace: mlp on data=2", tests.trace())
     if options.only in "lost":

@@ -79,7 +79,7 @@ def listed(calls):
 
 def check_names(plain, traced, events, microbatches):
     """If calls are made one by one, they have the names of --trace: in the first step, and in all steps of a trace."""
-    computed = [event for event in events if event["tid"] == "compute"]
+    computed = [event for event in events if event["ph"] == "X" and event["tid"] == 1]  # the thread of calls
     names = [event["name"] for event in computed]
     if not names or plain.calls()[: len(names)] != names:
         return f"the first step has {plain.calls()[:len(names)]}, not {names}"

@@ -36,8 +36,14 @@ WAYS = {
 }
 
 
-def start(command, ranks, environment, log):
-    """The errors of a program on several GPUs; "" if there are none."""
+LONG = 1000  # steps of a run that fails before its end
+LOSS = r"error: .*the loss of step \d+ is NaN[^\n]*"
+# Ranks, what is injected, and the error of rank 0.
+FAILURES = {f"a NaN on {ranks}": (ranks, {"DIVISI_FAKE_NCCL_BREAK": "60:nan"}, LOSS) for ranks in (2, 4, 8)}
+
+
+def start(command, ranks, environment, log, expected=""):
+    """What is wrong with a program on several GPUs, which must succeed, or fail with the expected error of rank 0; "" if nothing is."""
     port, processes = launch.free_port(), []
     for rank in range(ranks):
         own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "OMP_NUM_THREADS": "1"}
@@ -49,6 +55,9 @@ def start(command, ranks, environment, log):
     finally:
         for process in processes:
             process.kill()
+    if expected:
+        good = all(p.returncode == 1 for p in processes) and re.fullmatch(expected, said[0]) and not any(said[1:])
+        return "" if good else f"exit {[p.returncode for p in processes]}: {said}"
     failed = [f"rank {i}: exit {p.returncode}: {s[-300:]}" for i, (s, p) in enumerate(zip(said, processes)) if p.returncode != 0]
     return failed[0] if failed else ""
 
@@ -144,6 +153,21 @@ def run(build, model, ranks, way):
     return "" if collectives or ranks == 1 else "no collective reached NCCL"
 
 
+def fails(build, name):
+    """A failure on all ranks after tasks were recorded: its message, and the end of all ranks, although NCCL does not release a
+    communicator as long as a graph holds its operations."""
+    ranks, variables, expected = FAILURES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "mlp"
+        if wrong := compile_model(build, "mlp", ranks, f"--mesh data={ranks}", program):
+            return wrong
+        command = [str(LONG if word == str(STEPS) else word) for word in words_of(program, "mlp")]
+        log = pathlib.Path(folder) / "calls"
+        wrong = start([*command, "--quiet"], ranks, environment_of(build) | variables, log, expected)
+        kinds = [line.split()[0] for line in calls_of(log, ranks)[0]]
+        return wrong or ("" if kinds.count("replay") >= 3 else "too few steps are replayed before the failure")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -153,6 +177,11 @@ def main():
     jobs = [(model, ranks, way) for ranks, ways in WAYS.items() for way in ways for model in models]
     jobs = [job for job in jobs if options.only in f"{job[0]} on {job[1]}: {job[2]}"]
     passed = failed = 0
+    for name in FAILURES:
+        if options.only in name:
+            wrong = fails(options.build.resolve(), name)
+            print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for job, wrong in zip(jobs, pool.map(lambda job: run(options.build.resolve(), *job), jobs)):
             print(f"{'FAIL' if wrong else 'ok  '} {job[0]} on {job[1]}: {job[2]}{': ' + wrong if wrong else ''}", flush=True)

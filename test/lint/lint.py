@@ -17,15 +17,16 @@ import sys
 import op_docs
 
 ABI = "runtime/include/divisi/abi.h"
+MESSAGES = ("runtime/include/divisi/suggest.h", "runtime/include/divisi/file_kind.h", "runtime/include/divisi/pattern.h")  # what names in flags mean, and mistakes
 LAYERS = ("dialects", "step", "passes", "codegen", "compiler", "tools", "runtime")
 # By the longest prefix of a file's path: the prefixes of what it may include among our own files.
 MAY_INCLUDE = {
     "dialects/": ("dialects/",),
     "dialects/Dist/": ("dialects/Dist/",),
     "step/": ("dialects/", "step/"),
-    "passes/": ("dialects/", "step/", "passes/"),
+    "passes/": ("dialects/", "step/", "passes/", *MESSAGES),
     "codegen/": ("dialects/", "step/", "codegen/", ABI),
-    "compiler/": ("dialects/", "step/", "passes/", "codegen/", "compiler/", ABI),
+    "compiler/": ("dialects/", "step/", "passes/", "codegen/", "compiler/", ABI, *MESSAGES),
     "tools/": ("dialects/", "step/", "passes/", "codegen/", "compiler/", "tools/", "runtime/"),
     "runtime/": ("runtime/",),
 }

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -60,6 +61,7 @@ class Run:
 RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, (2,)), (4, (1, 2, 4)))] + [
     Run("stashed", 5, cuts=(1, 2, 3, 4), flags="--weight-decay 0.01 --lr-schedule linear --warmup-steps 5"),
     Run("latest", 3, cuts=(1, 3), flags="--weight-decay 0.01 --lr-schedule cosine"),
+    Run("predicted", 2, cuts=(2,), flags="--lr-factor fc1.*=0.25"),
     Run("stashed", 2, ",data=2", cuts=(3,)),
     Run("vertical-sync", 2, ",model=2", cuts=(2,)),
     Run("predicted", 2, ",data=2,model=2", cuts=(2,)),
@@ -105,6 +107,8 @@ class Reference:
     def __init__(self, run):
         self.run, decay = run, run.flags.split()
         self.decay = float(decay[decay.index("--weight-decay") + 1]) if "--weight-decay" in decay else 0
+        factor = re.search(r"--lr-factor fc(\d)\.\*=(\S+)", run.flags)
+        self.factors = [float(factor[2]) if factor and layer == int(factor[1]) else 1 for layer in range(len(SIZES) - 1)]
         self.stage_of = [sum(layer >= cut for cut in run.cuts) for layer in range(len(SIZES) - 1)]
         start = [[x.astype(np.float64) for x in layer] for layer in weights_of()]
         self.versions = [[layer] for layer in start]  # by layer, by number of updates
@@ -125,6 +129,7 @@ class Reference:
         if kind != "predicted" or self.run.stages < 2:
             return chosen
         updates = stage // 2 + (0 if backward else lag)
+        rate *= self.factors[layer]
         return [w - updates * rate * v for w, v in zip(chosen, self.velocities[layer][version])]
 
     def step(self, minibatch, first, rate, x, labels):
@@ -151,7 +156,7 @@ class Reference:
             now, speed = self.versions[layer][minibatch], self.velocities[layer][minibatch]
             speed = [MOMENTUM * v + g + self.decay * w for v, g, w in zip(speed, given, now)]
             self.velocities[layer].append(speed)
-            self.versions[layer].append([w - rate * v for w, v in zip(now, speed)])
+            self.versions[layer].append([w - rate * self.factors[layer] * v for w, v in zip(now, speed)])
         return -logs[rows, labels].mean()
 
     def losses(self, x, labels, rates):

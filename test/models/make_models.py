@@ -429,6 +429,20 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1)), logits
 
 
+class Tagger(nn.Module):
+    """A tag for each token: an LSTM in both directions, a GRU and a plain recurrent layer."""
+    def __init__(s, vocab, c, tags):
+        super().__init__()
+        s.emb, s.lstm = nn.Embedding(vocab, c), nn.LSTM(c, c, batch_first=True, bidirectional=True)
+        s.gru, s.rnn = nn.GRU(2 * c, c, batch_first=True), nn.RNN(c, c, batch_first=True)
+        s.head = nn.Linear(c, tags)
+
+    def forward(s, idx, targets):
+        x = s.rnn(s.gru(s.lstm(s.emb(idx))[0])[0])[0]
+        logits = s.head(x)
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1)), logits
+
+
 class MoE(nn.Module):
     """Two experts of `experts` for each row, by a dense dispatch: the weights of the others are zero."""
     def __init__(s, width, hidden, experts, classes):
@@ -500,7 +514,12 @@ def unet_tiny(name):
     make(name, UNet(2, 8, 4), {"image": x, "label": y}, 8, (0.02, 1e-2), (2e-3, 0.1))
 
 
-CASES = [mlp, mlp_no_loss, lenet, resnet_tiny, gpt_tiny, llama_tiny, moe_tiny, inception_tiny, unet_tiny]
+def lstm_tiny(name):
+    x, y = tokens(K * 8, 6, 12)
+    make(name, Tagger(12, 16, 12), {"idx": x, "targets": y}, 8, (0.2, 1e-2), (1e-2, 0.1))
+
+
+CASES = [mlp, mlp_no_loss, lenet, resnet_tiny, gpt_tiny, llama_tiny, moe_tiny, inception_tiny, unet_tiny, lstm_tiny]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

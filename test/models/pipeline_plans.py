@@ -42,7 +42,7 @@ def pipelines_never_worse(p):
 
 
 def pipelines_when_memory_is_short(p):
-    """If no plan of the whole batch fits, segments are recomputed; without rematerialization, a pipeline is chosen that fits."""
+    """If no plan of the whole batch fits, gradients are accumulated; if the batch must stay whole, segments are recomputed."""
     words = [p.graph("gpt --layers 4 --hidden 256 --heads 4 --vocab 4096 --seq 128"), "--dim", "batch=256", "--cluster"]
     roomy = json.loads(p.run("plan", *words, p.cluster(NVLINK), "--pipelines", "--json").stdout)
     least = min(plan["memory"]["total"] for plan in roomy["plans"])
@@ -50,11 +50,13 @@ def pipelines_when_memory_is_short(p):
     yield "pipelines need less", piped < 0.8 * least, f"{piped / GB:.3g} and {least / GB:.3g} GB"
     tight = p.cluster(NVLINK, memory=f"{int((piped + least) / 2e3)}kB")
     again = p.plans(*words, tight)[0]
-    yield "plan: computes parts again", again["fits"] and "remat=" in again["name"], told(again)
-    done = p.run("plan", *words, tight, "--remat", "none", codes=(3,))
-    yield "plan: says so", "would fit: a pipeline" in done.stdout, ""
-    plan = p.run("compile", *words, tight, "--remat", "none", "--emit", "plan")
-    yield "compile: chooses one", "pipeline = {" in plan.stdout and "note: the plan stage=" in plan.stderr, plan.stderr.strip()[-150:]
+    yield "plan: accumulates gradients", again["fits"] and again["microbatches"] > 1, told(again)
+    again = p.plans(*words, tight, "--microbatches", "1")[0]
+    yield "plan: recomputes segments of the whole batch", again["fits"] and "remat=" in again["name"], told(again)
+    p.run("plan", *words, tight, "--remat", "none", "--microbatches", "1", codes=(3,))
+    for flags in [], ["--remat", "none"]:
+        plan = p.run("compile", *words, tight, *flags, "--emit", "plan")
+        yield f"compile {' '.join(flags)}: in microbatches", "pipeline = {" in plan.stdout and "microbatches=" in plan.stderr, plan.stderr.strip()[-150:]
     plan = p.run("compile", *words, p.cluster(NVLINK), "--emit", "plan")
     yield "compile: with enough memory it chooses none", "pipeline = {" not in plan.stdout, plan.stderr.strip()[-150:]
 

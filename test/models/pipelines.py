@@ -191,17 +191,32 @@ class Tester:
             np.save(folder / "data" / file.name, np.repeat(parts[:, :1], microbatches, axis=1).reshape(rows.shape))
         return folder
 
+    def backwards(self, name, folder):
+        """A copy of a case whose rows come in the opposite order."""
+        (folder / "data").mkdir(parents=True)
+        (folder / "model.onnx").symlink_to(HERE / name / "model.onnx")
+        for file in (HERE / name / "data").glob("*.npy"):
+            np.save(folder / "data" / file.name, np.load(file)[::-1])
+        return folder
+
     def train(self, way, name, folder):
         """One model in one way."""
         case, run, microbatches = HERE / name, self.run(name), way.microbatches(self.cases[name]["batch"])
-        opt = self.options(devices=way.devices, compile_args=f"{way.flags} --microbatches {microbatches}")
-        if b"BatchNormalization" in (case / "model.onnx").read_bytes():
-            if way.devices > 1:
-                run = self.one_device(name, folder, f"--microbatches {microbatches}")
-            else:
-                case = self.repeating(name, microbatches, folder)
-                run = self.what_it_does(case, name, folder)
-        return check.check(case, self.cases[name], run, opt, folder, name)
+        flags = f"--microbatches {microbatches}"
+        opt = self.options(devices=way.devices, compile_args=f"{way.flags} {flags}")
+        normalized = b"BatchNormalization" in (case / "model.onnx").read_bytes()
+        if normalized and way.devices > 1:
+            run = self.one_device(name, folder, flags)
+        elif normalized:
+            case = self.repeating(name, microbatches, folder)
+            run = self.what_it_does(case, name, folder)
+        ok, text = check.check(case, self.cases[name], run, opt, folder, name)
+        if ok or name not in check.KINKED or way.devices == 1:
+            return ok, text
+        # A fault shows with any data; two runs that rounding parts at the kink of a relu agree with other data.
+        case = self.backwards(name, folder / "backwards")
+        ok, again = check.check(case, self.cases[name], self.what_it_does(case, name, folder, flags), opt, folder, "")
+        return ok, f"{again}, of the rows backwards; of the rows as they are: {text}"
 
     def checkpoint(self, first, second, folder):
         """Some steps by one program, the remaining ones by the other."""

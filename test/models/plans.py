@@ -21,6 +21,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "benchmark"))
+import accumulation_plans  # noqa: E402
 import pipeline_plans  # noqa: E402
 import plan_files  # noqa: E402
 import traffic  # noqa: E402
@@ -79,7 +80,7 @@ def zero_when_memory_is_short(p):
     roomy = p.plans(*words, p.cluster(PCIE))
     data = row(roomy, "data=8")
     yield "with enough memory data parallelism is the best", roomy[0]["parallelism"] == ["data"], told(roomy[0])
-    for memory, forms in ("3GB", {"ZeRO-1"}), ("2.4GB", {"ZeRO-1"}), ("2GB", {"ZeRO-3"}):
+    for memory, forms in ("3GB", {"ZeRO-1"}), ("2.4GB", {"ZeRO-1"}), ("1.8GB", {"ZeRO-3"}):
         plans = p.plans(*words, p.cluster(PCIE, memory=memory))
         best, whole = plans[0], row(plans, "data=8")
         yield f"{memory}: the replicated state does not fit", not whole["fits"], told(whole)
@@ -204,8 +205,9 @@ def decoders_by_operator(p):
         p.run("compile", *split, "--emit", "plan", "-o", file)
         steps[vocabulary] = json.loads(p.run("plan", *words, "--cluster", "4xh100", "--plan", file, "--json").stdout)["plans"][0]["step_ms"]
         step = re.search(r"@train\(.*?\n  }", p.run("compile", *split, "--emit", "dist").stdout, re.S)[0]
-        count = len(re.findall(r"= dist\.all_reduce", step))
-        # Beside the layers': the embedding, the gradient before the head, and the loss's maximum, sum and label.
+        operands = re.findall(r"= dist\.all_reduce .* : \((.*)\) -> ", step)
+        count = sum(types.replace("tensor<f32>", "").strip(", ") != "" for types in operands)  # without scalars: norms for the log
+        # Beside the layers': the embedding, the gradient before the head, the loss's maximum and sum with the label's logit, and the accuracy.
         yield f"{vocabulary} words: at most four all_reduces a layer", count <= 4 * layers + 5, f"{count} in {layers} layers"
     yield "50,257 words take as long as 50,304", steps[50257] < 1.01 * steps[50304], f"{steps[50257]:.1f} and {steps[50304]:.1f} ms"
 
@@ -374,7 +376,7 @@ def nothing_fits(p):
         yield f"{command}: the text says so", "(does not fit)" in done.stdout, ""
     # With a memory between the needs of fp32 and bf16, the precision is suggested, and helps.
     words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 512 --seq 1024"), "--dim", "batch=16", "--mesh", "data=2",
-             "--remat", "none", "--cluster"]
+             "--remat", "none", "--microbatches", "1", "--cluster"]
     wide, narrow = (min(plan["memory"]["total"] for plan in p.plans(*words, p.cluster(NVLINK), *more))
                     for more in ([], ["--precision", "bf16"]))
     between = p.cluster(NVLINK, memory=f"{int((wide + narrow) / 2e3)}kB")
@@ -408,21 +410,14 @@ def plans_given_back(p):
         yield f"{where}: and the same plan", again.stdout == done.stdout, again.stderr.strip()
 
 
-def laid_out(dump):
-    """Bytes that the compiler lays out: at most, and at least without the largest workspace of a library, which plans do not include."""
-    arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
-    return arena, arena - max((int(size) for size in re.findall(r"\) workspace .*tensor<(\d+)xi8>\)$", dump, re.MULTILINE)), default=0)
-
-
 def is_foreseen(expected, dump, tolerance):
     """Whether a plan's memory is what is laid out; GPU kernels recompute values, which saves up to 15 %."""
-    most, least = laid_out(dump)
-    return least * (1 - tolerance) <= expected <= most * (1 + max(tolerance, 0.15)), \
-        f"{expected / 1e6:.1f} of {least / 1e6:.1f} to {most / 1e6:.1f} MB"
+    arena = int(re.search(r"exec\.arena_bytes = (\d+)", dump)[1])
+    return arena * (1 - tolerance) <= expected <= arena * (1 + max(tolerance, 0.15)), f"{expected / 1e6:.1f} of {arena / 1e6:.1f} MB"
 
 
 def memory_foreseen(p):
-    """The memory that is predicted for plans for GPUs is what the compiler then lays out, except for a workspace."""
+    """The memory that is predicted for plans for GPUs is what the compiler then lays out."""
     small = p.graph("gpt --layers 12 --hidden 256 --heads 4 --vocab 512 --seq 256")
     large = p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024")
     wide = p.graph("wide-resnet --depth 50 --width 2 --channels 64")
@@ -434,20 +429,24 @@ def memory_foreseen(p):
             expected = p.plans(*flags, "--cluster", "h100")[0]["memory"]["total"]
             dump = p.run("compile", *flags, "--target", "cuda", "--emit", "exec").stdout
             yield f"{model.parent.name}, remat {remat}: within {tolerance:.0%}", *is_foreseen(expected, dump, tolerance)
-    # Pipelines, too: buffer slots, gradients, state, values that are gathered once, and what one task needs.
+    # Pipelines, too: buffer slots, gradients, state, and what one task needs. And gradients that are accumulated on one stage.
     file, words = p.folder / "memory.mlir", [small, "--dim", "batch=64"]
     for mesh, remat in itertools.product(["stage=4 --microbatches 16", "stage=4 --microbatches 8", "stage=2,data=2 --microbatches 4",
-                                          "stage=2,model=2 --microbatches 4", "stage=2,data=2 --zero 3 --microbatches 16"], ["none", "all"]):
+                                          "stage=2,model=2 --microbatches 4", "stage=2,data=2 --zero 3 --microbatches 16",
+                                          "data=4 --microbatches 2", "data=4 --microbatches 16", "data=4 --zero 1 --microbatches 4",
+                                          "data=4 --zero 3 --microbatches 2", "data=4 --zero 3 --microbatches 16",
+                                          "data=2,model=2 --microbatches 4"], ["none", "all"]):
         p.run("compile", *words, "--mesh", *mesh.split(), "--remat", remat, "--target", "cuda", "--emit", "plan", "-o", file)
         priced = p.run("plan", *words, "--cluster", "4xh100", "--plan", file, "--json").stdout
-        expected = json.loads(priced)["pipelines"][0]["memory_bytes"]
+        found = json.loads(priced)
+        expected = found["pipelines"][0]["memory_bytes"] if found.get("pipelines") else found["plans"][0]["memory"]["total"]
         dump = p.run("compile", *words, "--plan", file, "--target", "cuda", "--emit", "exec").stdout
-        tolerance = 0.2 if "zero" in mesh else 0.15
+        tolerance = 0.15 if "stage" in mesh else 0.1
         yield f"{mesh}, remat {remat}: within {tolerance:.0%}", *is_foreseen(expected, dump, tolerance)
 
 
 CASES = [zero_when_memory_is_short, zero_for_gpt2, columns_and_rows, wide_layers, convolutions, slow_network_between, same_kernels, decoders_by_operator, fewer_devices, tiny_models,
-         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES,
+         experts, other_batches, bounds, memory_foreseen, same_bytes, weights_missing, nothing_fits, plans_given_back, *plan_files.CASES, *accumulation_plans.CASES,
          *pipeline_plans.CASES,
          never_worse]
 

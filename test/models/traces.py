@@ -33,6 +33,7 @@ WAYS = [("mlp", f"stage=4 --schedule {schedule}", 4) for schedule in SCHEDULES i
 ]
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CHAINS = ("mlp", "lenet")
+COMPUTE = 1  # the thread of a rank with its calls
 
 
 class Dump:
@@ -74,7 +75,7 @@ class Tester:
         events = json.loads(trace.read_text())["traceEvents"]
         for rank in range(ranks):
             row = dump.rows[rank // inside]
-            mine = [event for event in events if event["pid"] == rank and event["tid"] == "compute"]
+            mine = [event for event in events if event["pid"] == rank and event["ph"] == "X" and event["tid"] == COMPUTE]
             done = []
             for event in mine:
                 entry = event["args"]["task"], event["args"].get("microbatch", 0)

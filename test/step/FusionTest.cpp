@@ -144,6 +144,34 @@ TEST(Fusion, WhatOnlySomeStepsNeedHasAKernelOfItsOwn) {
   EXPECT_EQ(fusion.getKernels()[1].when, 2);
 }
 
+/// A sum of the results of many calls, as gradients of a weight that is used many times, is added up as they come: no
+/// more than six of them wait to be read, whether partial sums are recomputed or, because there are two readers, kept.
+TEST(Fusion, SumsOfManyCallsAreAddedUpAsTheyCome) {
+  for (bool forGpu : {false, true})
+    for (int readers : {1, 2}) {
+      Builder b;
+      int h = b.argument(), sum = -1;
+      for (int step = 0; step < 40; ++step) {
+        h = b.call({h});
+        int part = b.call({h});
+        sum = sum < 0 ? part : b.elementwise({sum, part});
+      }
+      for (int reader = 0; reader < readers; ++reader)
+        b.output(b.elementwise({b.argument(), sum}));
+      Fusion fusion(b.block, forGpu);
+      for (const Fusion::Kernel &kernel : fusion.getKernels()) {
+        llvm::DenseSet<int> read;
+        for (int stage : kernel.stages) {
+          llvm::SmallVector<Fusion::Edge> edges;
+          llvm::SmallVector<int> outside;
+          fusion.collectInputs(stage, fusion.ownRows(stage), edges, outside);
+          read.insert(outside.begin(), outside.end());
+        }
+        EXPECT_LE(read.size(), 7u); // with an argument
+      }
+    }
+}
+
 /// A value that two kernels read, beside what it is computed from, is cheaper to recompute on a GPU: two of five
 /// matrices need not move.
 TEST(Fusion, GpusRecomputeWhatTheyWouldRead) {

@@ -18,5 +18,7 @@ void addExplain(CLI::App &app, int &exitCode);
 void addProfile(CLI::App &app, int &exitCode);
 void addSimulate(CLI::App &app, int &exitCode);
 void addRunGraph(CLI::App &app, int &exitCode);
+void addManual(CLI::App &app, int &exitCode);
+void addCompletion(CLI::App &app);
 
 } // namespace divisi::tools

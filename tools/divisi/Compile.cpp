@@ -1,4 +1,5 @@
 // divisi compile: from ONNX (or a dump) to an executable.
+#include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
 #include "divisi/ListParameters.h"
@@ -135,10 +136,11 @@ public:
     if (level < Level::planned && target >= Level::planned && !plan.many() && plan.remat.value_or(0) > 0)
       if (failed(session.run([&](OpPassManager &pm) { addRemat(pm, *plan.remat); })))
         return 1;
-    if (flags.emit == "plan" && !plan.model.empty()) {
+    if (!plan.model.empty()) { // before shapes are local, so that a plan file names the cuts of the program
       if (failed(chooseCuts()))
         return 1;
-      writePipeline(*model.module, microbatches, subjectOf(plan.model));
+      if (flags.emit == "plan")
+        writePipeline(*model.module, microbatches, subjectOf(plan.model));
     }
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
@@ -233,7 +235,10 @@ private:
     if (failed(session.run(addSimplify)))
       return failure();
     hash = planning::hashOfModel(*model.module);
-    auto cluster = llvm::cantFail(planning::parseCluster(plan.cluster, planning::thisMachine()));
+    auto machine = tools::machineFor(plan.cluster, !flags.devices.noCalibration);
+    if (!machine)
+      return failure(fail(llvm::toString(machine.takeError())));
+    auto cluster = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     planning::PlannerOptions options;
     options.pins = llvm::cantFail(planning::parsePins(plan.pins));
@@ -251,7 +256,7 @@ private:
       if (failed(piped))
         return failure();
       if (!piped->empty())
-        return applyPipeline(std::move(piped->front()));
+        return applyPipeline(std::move(piped->front()), cluster);
       fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
       return failure();
     }
@@ -260,11 +265,12 @@ private:
     if (cluster.device.kind != "cuda" && !flags.hasTarget("cpu") && flags.emit.empty())
       llvm::errs()
           << "note: the program is for GPUs, the plan for CPUs: --cluster 4xh100 or a file says what GPUs there are\n";
-    const bool free = options.alone && options.pins.empty() && !hasBatchNorm && !microbatches.any();
+    const bool mayAccumulate = flags.devices.mayAccumulate && !hasBatchNorm && !microbatches.any();
+    const bool free = options.alone && options.pins.empty() && mayAccumulate;
     OwningOpRef<ModuleOp> whole; // a copy for plan files of pipelines: ordering plans changes the module
     if (free)
       whole = model.module->clone();
-    auto candidates = rankPlans(*model.module, cluster, options, *database);
+    auto candidates = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
     if (!candidates) {
       if (std::string error = llvm::toString(candidates.takeError()); !error.empty())
         fail(error);
@@ -276,15 +282,31 @@ private:
         request.remat = *plan.remat > 0;
       if (auto piped = betterPipeline(*whole, cluster, request, candidates->front())) {
         model.module = std::move(whole);
-        return applyPipeline(std::move(*piped));
+        return applyPipeline(std::move(*piped), cluster);
       }
     }
     llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-    if (failed(planning::applyCandidate(*model.module, candidates->front(), subjectOf(hash))))
+    const planning::ModuleCandidate &best = candidates->front();
+    if (best.split) {
+      model.module = best.split->module.get().clone();
+      microbatches.microbatches = best.split->microbatches;
+      hash = best.split->hash;
+    }
+    if (failed(planning::applyCandidate(*model.module, best, subjectOf(hash))))
       return failure();
-    for (auto written : model.module->getOps<dist::PlanOp>())
-      written->setAttr(splitProjections, UnitAttr::get(&session.context));
+    if (best.split)
+      writePipeline(*model.module, microbatches, subjectOf(hash));
+    noteSearch(cluster);
     return success();
+  }
+
+  /// Writes into the plan file what a search adds to it.
+  void noteSearch(const planning::Cluster &cluster) {
+    for (auto written : model.module->getOps<dist::PlanOp>()) {
+      written->setAttr(splitProjections, UnitAttr::get(&session.context));
+      if (!cluster.calibration.empty())
+        written->setAttr("calibration", StringAttr::get(&session.context, cluster.calibration));
+    }
   }
 
   /// Searches pipelines if they compute the expected numbers: those of batch norm depend on the microbatches.
@@ -296,7 +318,7 @@ private:
     return rankPipelines(*model.module, cluster, flags.devices.request);
   }
 
-  LogicalResult applyPipeline(PipelineCandidate best) {
+  LogicalResult applyPipeline(PipelineCandidate best, const planning::Cluster &cluster) {
     best.plan.planner->complete(best.plan);
     llvm::errs() << "note: the plan " << best.name()
                  << llvm::format(": %.3g ms a step, %.3g GB a device; stages begin at ", best.seconds * 1e3,
@@ -316,8 +338,7 @@ private:
       return failure(); // nothing is sharded, as if the plan had been given
     }
     writePipeline(*model.module, best.options, subjectOf(best.hash));
-    for (auto written : model.module->getOps<dist::PlanOp>())
-      written->setAttr(splitProjections, UnitAttr::get(&session.context));
+    noteSearch(cluster);
     return success();
   }
 
@@ -367,7 +388,10 @@ private:
         ranks = dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh);
       }
     RunSetting setting = settingFor(ranks);
-    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), planning::thisMachine()));
+    auto machine = tools::calibratedMachine(flags.devices.noCalibration ? tools::Calibrating::off : tools::Calibrating::known);
+    if (!machine)
+      return failure(fail(llvm::toString(machine.takeError())));
+    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), *machine));
     return expectStep(*model.module, cluster, setting, *database);
   }
 

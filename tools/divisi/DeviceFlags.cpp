@@ -126,12 +126,13 @@ std::string DeviceFlags::chooseMesh() {
 /// Sets stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
+  mayAccumulate = !command.count("--microbatches") && accumulate == 1;
   if (pipelines) { // the search chooses what is not given
     if (plan.remat && *plan.remat > 0 && *plan.remat < std::numeric_limits<int64_t>::max())
       return "a search for pipelines computes nothing again, or all parts: --remat none, all or auto";
     if (plan.remat)
       request.remat = *plan.remat > 0;
-    bool open = microbatches.microbatches == 0 || (!command.count("--microbatches") && accumulate == 1);
+    bool open = microbatches.microbatches == 0 || mayAccumulate;
     request.microbatches = open ? 0 : microbatches.microbatches;
     microbatches.microbatches = std::max<int64_t>(1, microbatches.microbatches);
     if (command.count("--schedule"))
@@ -219,6 +220,11 @@ static void addMicrobatches(CLI::App &group, int64_t &count, const std::string &
       ->check(CLI::Validator(check, ""));
 }
 
+void tools::addNoCalibration(CLI::App &group, bool &flag) {
+  group.add_flag("--no-calibration", flag,
+                 "plan for cpu:N by rough figures of CPUs instead of measuring this machine, once, in about a second");
+}
+
 void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
   auto take = [&remat](const std::string &text) {
     remat = text == "auto"   ? std::nullopt
@@ -265,10 +271,12 @@ void DeviceFlags::addTo(CLI::App &command) {
                    "ZeRO: 1, 2 split the optimizer's state and update over data, 3 the parameters, too")
       ->check(CLI::Range(0, 3));
   addRemat(*group, plan.remat);
+  addNoCalibration(*group, noCalibration);
   auto *time = command.add_option_group("Microbatches and pipelines");
   addMicrobatches(*time, microbatches.microbatches,
                   "parts of the batch that run one after the other and are summed; batch norm then uses the "
-                  "statistics of each part; auto, for pipelines: about four for each stage, or what a search finds");
+                  "statistics of each part; without it, a search accumulates gradients of as many as the memory needs; "
+                  "auto, for pipelines: about four for each stage, or what a search finds");
   time->add_option("--accumulate", accumulate,
                    "gradients of N batches are accumulated into one step: multiplies a named batch dimension, and --microbatches")
       ->check(CLI::Range(1, 65536));

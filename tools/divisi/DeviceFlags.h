@@ -11,7 +11,9 @@ struct DeviceFlags {
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;
-  bool pipelines = false; // a search considers pipelines with these properties:
+  bool mayAccumulate = true; // a search may choose microbatches
+  bool noCalibration = false;
+  bool pipelines = false;    // a search considers pipelines with these properties:
   compiler::PipelineRequest request;
 
   void addTo(CLI::App &command);
@@ -30,6 +32,9 @@ private:
   std::string choosePipeline(const CLI::App &command);
   std::string checkPins() const;
 };
+
+/// Adds the flag --no-calibration.
+void addNoCalibration(CLI::App &group, bool &flag);
 
 /// Adds the flag --remat: see PlanOptions.
 void addRemat(CLI::App &group, std::optional<int64_t> &remat);

@@ -15,7 +15,8 @@ static void printLocation(llvm::raw_ostream &out, Location loc) {
     out << "node '" << name.getName().getValue() << "': ";
   } else if (auto file = dyn_cast<FileLineColLoc>(loc)) {
     out << file.getFilename().getValue();
-    if (file.getLine())
+    bool whole = file.getLine() == 1 && file.getColumn() == 1 && !file.getFilename().getValue().ends_with(".mlir");
+    if (file.getLine() && !whole) // an ONNX file has no lines
       out << ":" << file.getLine() << ":" << file.getColumn();
     out << ": ";
   } else if (auto fused = dyn_cast<FusedLoc>(loc)) {

@@ -1,11 +1,31 @@
 #include "divisi/ModelFlags.h"
 
+#include "passes/Training/ParameterGroups.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include <cmath>
+#include <set>
 
 using namespace divisi;
 using namespace divisi::tools;
 using compiler::ImportOptions;
 using llvm::StringRef;
+
+/// "rmsprop (0.99), ...": the optimizers that use a constant, with its numbers unless the flag is given.
+static std::string usersOf(StringRef name) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  for (const auto &kind : training::optimizerKinds())
+    for (const auto &constant : kind.constants)
+      if (constant.name == name) {
+        out << (text.empty() ? "" : ", ") << kind.name;
+        if (constant.number)
+          out << llvm::format(" (%g)", constant.initial);
+      }
+  return text;
+}
 
 void ModelFlags::addTo(CLI::App &command) {
   command.add_option("model", input, "an ONNX file, or a dump (.mlir) of any level")->required();
@@ -23,18 +43,36 @@ void ModelFlags::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"training", "inference"}));
 
   auto *training = command.add_option_group("Training");
-  training->add_option("--optimizer", train.optimizer, "sgd (default), adam or adamw")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
+  std::vector<std::string> optimizers;
+  for (const auto &kind : training::optimizerKinds())
+    optimizers.push_back(kind.name.str());
+  training->add_option("--optimizer", train.optimizer, training::optimizerNames() + "; sgd without this flag")
+      ->check(CLI::IsMember(optimizers));
   training->add_option("--lr", defaults.lr, "learning rate; the program's --lr overrides it")->capture_default_str();
-  training->add_option("--momentum", train.momentum, "momentum of sgd");
-  training->add_flag("--nesterov", train.nesterov, "Nesterov's momentum");
-  training->add_option("--beta1", train.beta1, "decay of adam's first moment")->capture_default_str();
-  training->add_option("--beta2", train.beta2, "decay of adam's second moment")->capture_default_str();
-  training->add_option("--eps", train.eps, "added to adam's denominator")->capture_default_str();
-  training->add_option("--weight-decay", train.weightDecay, "L2 for sgd and adam, decoupled for adamw");
+  auto add = [&](const char *flag, double &number, const std::string &text) {
+    constants[flag] = training->add_option("--" + std::string(flag), number, text + ": " + usersOf(flag));
+  };
+  auto addSwitch = [&](const char *flag, bool &isOn, const std::string &text) {
+    constants[flag] = training->add_flag("--" + std::string(flag), isOn, text + ": " + usersOf(flag));
+  };
+  add("momentum", train.momentum, "momentum");
+  addSwitch("nesterov", train.nesterov, "Nesterov's momentum");
+  add("alpha", train.alpha, "decay of the moving averages");
+  addSwitch("centered", train.centered, "divide by the estimated standard deviation of the gradient");
+  add("beta1", train.beta1, "decay of the first moment");
+  add("beta2", train.beta2, "decay of the second moment");
+  add("eps", train.eps, "added to the denominator");
+  add("trust-coefficient", train.trustCoefficient, "factor of the trust ratio");
+  training->add_option("--weight-decay", train.weightDecay, "decoupled for adamw, lion and lamb, else L2");
+  training->add_option("--no-decay", train.noDecay,
+                       "parameters without weight decay and, with lamb and lars, without trust ratio: a pattern with * "
+                       "and ?");
+  training->add_option("--lr-factor", train.lrFactors,
+                       "PATTERN=FACTOR: a factor of the learning rate for the parameters that a pattern with * and ? "
+                       "names");
   training->add_option("--clip-norm", train.clipNorm, "largest global norm of the gradients; 0: any");
-  training->add_option("--lr-schedule", defaults.schedule, "constant, linear, cosine or step")
-      ->check(CLI::IsMember({"constant", "linear", "cosine", "step"}));
+  training->add_option("--lr-schedule", defaults.schedule, "constant, linear, cosine, step, polynomial, one-cycle or wsd; the program's flags have more")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "step", "polynomial", "one-cycle", "wsd"}));
   training->add_option("--warmup-steps", defaults.warmupSteps, "steps in which the learning rate grows to --lr");
 
   training
@@ -60,27 +98,44 @@ static std::string parseDims(const std::vector<std::string> &texts, std::map<std
   return "";
 }
 
-/// Checks the optimizer's numbers by PyTorch's rules.
-static std::string checkNumbers(const compiler::TrainOptions &train, const compiler::RunDefaults &defaults) {
-  auto isAmount = [](double number) { return std::isfinite(number) && number >= 0; };
-  struct Number {
-    const char *flag;
-    double value;
-  };
-  for (Number number : {Number{"--lr", defaults.lr},
-                        {"--momentum", train.momentum},
-                        {"--eps", train.eps},
-                        {"--weight-decay", train.weightDecay},
-                        {"--clip-norm", train.clipNorm}})
-    if (!isAmount(number.value))
-      return std::string(number.flag) + " expects a finite number that is not negative";
-  for (Number number : {Number{"--beta1", train.beta1}, {"--beta2", train.beta2}})
-    if (!isAmount(number.value) || number.value >= 1)
-      return std::string(number.flag) + " expects a number from 0 to below 1";
+static bool isAmount(double number) { return std::isfinite(number) && number >= 0; }
+
+/// Sets the optimizer's constants that are not given, and checks those that are.
+std::string ModelFlags::finishConstants() {
+  std::set<std::string> used;
+  for (const auto &constant : training::findOptimizer(train.optimizer)->constants) {
+    used.insert(constant.name.str());
+    if (!constant.number)
+      continue;
+    double &number = train.*constant.number;
+    if (auto flag = constants.find(constant.name.str()); flag != constants.end() && flag->second->empty())
+      number = constant.initial;
+    if (!isAmount(number))
+      return "--" + constant.name.str() + " expects a finite number that is not negative";
+    if (constant.isBelowOne && number >= 1)
+      return "--" + constant.name.str() + " expects a number from 0 to below 1";
+  }
   if (train.nesterov && (train.momentum == 0 || train.optimizer != "sgd"))
     return "--nesterov needs --optimizer sgd and --momentum";
+  for (const auto &[name, flag] : constants)
+    if (!flag->empty() && !used.count(name))
+      return "--" + name + " is no constant of --optimizer " + train.optimizer + ", but of: " + usersOf(name);
+  return "";
+}
+
+/// Checks the other numbers of the training step and of the program.
+static std::string checkNumbers(const compiler::TrainOptions &train, const compiler::RunDefaults &defaults) {
+  for (auto [flag, number] : {std::pair{"--lr", defaults.lr}, {"--clip-norm", train.clipNorm}})
+    if (!isAmount(number))
+      return std::string(flag) + " expects a finite number that is not negative";
   if (defaults.warmupSteps < 0)
     return "--warmup-steps expects a number that is not negative";
+  for (const std::string &text : train.lrFactors)
+    if (auto parsed = training::LrFactor::parse(text); !parsed)
+      return llvm::toString(parsed.takeError());
+  bool hasRatio = train.optimizer == "lamb" || train.optimizer == "lars";
+  if (!train.noDecay.empty() && train.weightDecay == 0 && !hasRatio)
+    return "--no-decay needs --weight-decay";
   return "";
 }
 
@@ -90,6 +145,8 @@ std::string ModelFlags::finish() {
       {"mse", ImportOptions::Loss::mse},
       {"bce", ImportOptions::Loss::bce}};
   if (std::string wrong = parseDims(dims, import.dims); !wrong.empty())
+    return wrong;
+  if (std::string wrong = finishConstants(); !wrong.empty())
     return wrong;
   if (std::string wrong = checkNumbers(train, defaults); !wrong.empty())
     return wrong;

@@ -19,6 +19,11 @@ struct ModelFlags {
   void addTo(CLI::App &command);
   /// Evaluates the flags together. Returns an error text, or "".
   std::string finish();
+
+private:
+  std::string finishConstants();
+
+  std::map<std::string, CLI::Option *> constants; // of optimizers, by the flag's name without dashes
 };
 
 } // namespace divisi::tools

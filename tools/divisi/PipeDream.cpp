@@ -49,15 +49,14 @@ int tools::planPipeDream(const PipeDreamFlags &flags) {
   auto profile = readLayerProfile(flags.profile);
   if (!profile)
     return fail(llvm::toString(profile.takeError()), 1);
-  auto plan = planning::planPipeDream(*profile, *levels);
-  if (!plan)
-    return fail(flags.profile + ": " + llvm::toString(plan.takeError()), 1);
+  PipeDreamPlan plan =
+      planning::planPipeDream(*profile, *levels, flags.cost == "code" ? PipeCost::code : PipeCost::paper);
   int64_t devices = 1;
   for (const PipeLevel &level : *levels)
     devices *= level.size;
   if (flags.json)
-    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(pipeDreamJson(*plan, *profile, devices))) << "\n";
+    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(pipeDreamJson(plan, *profile, devices))) << "\n";
   else
-    printPipeDream(*plan, *profile, devices, llvm::outs());
+    printPipeDream(plan, *profile, devices, llvm::outs());
   return 0;
 }

@@ -3,6 +3,7 @@
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
+#include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
 #include "divisi/ModelFlags.h"
@@ -29,26 +30,30 @@ namespace {
 struct PlanFlags {
   ModelFlags model;
   std::string cluster, mesh, html, plan;
-  std::string profile, objective = "step", bandwidth; // of layers instead of a model
+  std::string profile, objective = "step", bandwidth, cost = "paper"; // of layers instead of a model
   std::vector<std::string> pins;
   std::string schedule, swimlane; // of pipelines
   int64_t devices = 0, microbatches = 0;
   std::optional<int64_t> remat;
   size_t top = 10;
-  bool json = false, pipelines = false;
+  bool json = false, pipelines = false, noCalibration = false;
 };
 
 /// A model that was read and planned.
 struct Attempt {
   explicit Attempt(const ModelFlags &flags) : flags(flags) {}
 
-  /// Plans the model. An error has no text if a diagnostic was emitted.
-  llvm::Error plan(const Cluster &cluster, const PlannerOptions &options) {
+  /// Plans the model, in this number of microbatches (0: as many as the memory needs). An error has no text if a
+  /// diagnostic was emitted.
+  llvm::Error plan(const Cluster &cluster, const PlannerOptions &options, int64_t microbatches = 0) {
     if (failed(session.read(flags.input, flags.import)))
       return told();
     ModuleOp module = *session.model.module;
     module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     compiler::TrainOptions train = flags.train;
+    compiler::MicrobatchOptions parts;
+    parts.microbatches = std::max<int64_t>(1, microbatches);
+    compiler::follow(parts, train);
     train.splitProjections = !options.meshes.empty();
     train.forGpu = cluster.device.kind == "cuda";
     auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
@@ -56,7 +61,9 @@ struct Attempt {
       return database.takeError();
     if (llvm::Error error = toTrain(train))
       return error;
-    auto ranked = compiler::rankPlans(module, cluster, options, *database);
+    if (hasBatchNorm && microbatches == 0)
+      microbatches = 1; // its numbers depend on them
+    auto ranked = compiler::rankPlans(module, cluster, options, microbatches, *database);
     if (!ranked)
       return ranked.takeError();
     candidates = std::move(*ranked);
@@ -148,7 +155,6 @@ struct Attempt {
     return succeeded(done) ? llvm::Error::success() : told();
   }
 
-
   bool hasBatchNorm = false;
   ModelFlags flags;
   Session session;
@@ -163,7 +169,10 @@ public:
   int run() {
     if (flags.cluster.empty())
       flags.cluster = "cpu:" + std::to_string(flags.devices ? flags.devices : thisMachine().cores);
-    auto cluster = parseCluster(flags.cluster, thisMachine());
+    auto machine = machineFor(flags.cluster, !flags.noCalibration);
+    if (!machine)
+      return report(machine.takeError());
+    auto cluster = parseCluster(flags.cluster, *machine);
     if (!cluster)
       return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
     if (flags.devices > cluster->devices())
@@ -204,7 +213,7 @@ public:
     }
     if (devices == 1 && !options.pins.empty())
       return fail("--pin needs several devices", 2);
-    if (llvm::Error error = first.plan(*cluster, options))
+    if (llvm::Error error = first.plan(*cluster, options, flags.microbatches))
       return report(std::move(error));
     if (flags.pipelines && devices > 1) {
       if (first.hasBatchNorm)
@@ -216,7 +225,7 @@ public:
                                                 {devices, flags.microbatches, 0, flags.schedule, rematOfPipelines()});
     }
     if (!first.candidates[0].fits) {
-      if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm)
+      if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm && !flags.microbatches)
         suggestPipeline(first, *cluster, devices);
       suggest(*cluster, options, devices);
       suggestPrecision(*cluster, options);
@@ -299,7 +308,7 @@ private:
       PlannerOptions wider = quick;
       wider.meshes = enumerateMeshes(larger, devices * times);
       Attempt attempt(flags.model);
-      if (!larger.invalid().empty() || !succeeds(attempt.plan(larger, wider)))
+      if (!larger.invalid().empty() || !succeeds(attempt.plan(larger, wider, flags.microbatches)))
         break;
       if (attempt.candidates[0].fits) {
         suggestions.push_back(std::to_string(devices * times) + " such devices: " + describeChoice(attempt.candidates));
@@ -310,7 +319,7 @@ private:
       Attempt attempt(flags.model);
       ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
       int64_t smaller = attempt.flags.import.dims[batch()->first] /= part;
-      if (!succeeds(attempt.plan(cluster, quick)))
+      if (!succeeds(attempt.plan(cluster, quick, flags.microbatches)))
         break;
       if (attempt.candidates[0].fits) {
         suggestions.push_back("--dim " + batch()->first + "=" + std::to_string(smaller) + ": " +
@@ -327,7 +336,7 @@ private:
     PlannerOptions quick = options;
     quick.thorough = false;
     if (cluster.device.kind == "cuda" && flags.model.train.precision == "fp32" &&
-        succeeds(attempt.plan(cluster, quick)) && attempt.candidates[0].fits)
+        succeeds(attempt.plan(cluster, quick, flags.microbatches)) && attempt.candidates[0].fits)
       suggestions.push_back("--precision bf16: " + describeChoice(attempt.candidates));
   }
 
@@ -350,7 +359,7 @@ private:
         ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
         int64_t &size = attempt.flags.import.dims[batch()->first];
         size = larger ? size * times : size / times;
-        if (!succeeds(attempt.plan(cluster, options)))
+        if (!succeeds(attempt.plan(cluster, options, flags.microbatches)))
           break;
         const ModuleCandidate &other = attempt.candidates[0];
         if (other.fits == best.fits && nameOf(other.mesh) == nameOf(best.mesh) && other.forms == best.forms)
@@ -386,6 +395,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
   addRemat(*where, flags->remat);
+  addNoCalibration(*where, flags->noCalibration);
   command->add_flag("--json", flags->json, "machine-readable output");
   if (!explain)
     where
@@ -398,21 +408,34 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
         ->excludes("--devices");
   if (!explain) {
     auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");
-    layers->add_option("--profile", flags->profile, "times and sizes of layers: layers.json")->check(CLI::ExistingFile);
+    layers
+        ->add_option("--profile", flags->profile,
+                     "times and sizes of layers: layers.json, or the graph.txt of PipeDream")
+        ->check(CLI::ExistingFile);
     layers
         ->add_option("--objective", flags->objective, "step (default), or pipedream: the slowest of replicated stages")
         ->check(CLI::IsMember({"step", "pipedream"}));
     layers->add_option("--bandwidth", flags->bandwidth,
                        "between any two devices, instead of a cluster: 1.25GB/s, 10Gb/s");
+    layers
+        ->add_option(
+            "--cost", flags->cost,
+            "of pipedream's stages: paper (default; computing overlaps with synchronising, cuts cost), or code "
+            "(of its published code: they add up, cuts are free)")
+        ->check(CLI::IsMember({"paper", "code"}));
   }
   if (explain)
     command->add_option("--html", flags->html, "write a page for a browser");
   else {
+    where
+        ->add_option("--microbatches", flags->microbatches,
+                     "gradient accumulation over this number of parts of the batch (default: as many as the memory "
+                     "needs); of pipelines: only those with this number of microbatches")
+        ->check(CLI::Range(1, 65536))
+        ->excludes("--plan");
     auto *pipelines = command->add_option_group("Pipelines");
     pipelines->add_flag("--pipelines", flags->pipelines,
                         "rank pipelines, too: their stages, microbatches, schedules, and the plans of stages");
-    pipelines->add_option("--microbatches", flags->microbatches, "with this number of microbatches only")
-        ->check(CLI::Range(2, 65536));
     pipelines
         ->add_option("--schedule", flags->schedule, "with this schedule only: naive, gpipe, 1f1b, interleaved or zb-h1")
         ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1"}));
@@ -436,6 +459,8 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     std::string wrong = flags->model.finish();
     if (flags->model.input.empty() == flags->profile.empty())
       wrong = explain ? "expected a model" : "expected a model, or --profile FILE";
+    else if (flags->cost != "paper" && flags->objective != "pipedream")
+      wrong = "--cost is for --objective pipedream";
     else if (flags->profile.empty() != (flags->objective == "step"))
       wrong = "--objective pipedream is for a --profile of layers, and such a profile for it";
     for (const char *flag : {"--cluster", "--mesh", "--html"})
@@ -447,15 +472,18 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     if (wrong.empty() && flags->pipelines && flags->remat && *flags->remat > 0 &&
         *flags->remat < std::numeric_limits<int64_t>::max())
       wrong = "--pipelines computes nothing again, or all parts: --remat none, all or auto";
-    if (wrong.empty() && !flags->pipelines && (flags->microbatches || !flags->schedule.empty()))
-      wrong = "--microbatches and --schedule are for --pipelines";
+    if (wrong.empty() && !flags->pipelines && !flags->schedule.empty())
+      wrong = "--schedule is for --pipelines";
+    if (wrong.empty() && flags->pipelines && flags->microbatches == 1)
+      wrong = "--microbatches 1 leaves no pipeline for --pipelines";
     if (wrong.empty() && !flags->pipelines && flags->plan.empty() && !flags->swimlane.empty())
       wrong = "--swimlane is for --pipelines, or the --plan of one";
     for (const std::string &file : {flags->html, flags->swimlane})
       if (wrong.empty())
         wrong = tools::checkOutput(file);
     if (wrong.empty() && !flags->profile.empty()) {
-      exitCode = planPipeDream({flags->profile, flags->bandwidth, flags->cluster, flags->devices, flags->json});
+      exitCode =
+          planPipeDream({flags->profile, flags->cost, flags->bandwidth, flags->cluster, flags->devices, flags->json});
       return;
     }
     if (!wrong.empty()) {

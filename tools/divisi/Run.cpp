@@ -1,6 +1,10 @@
 // divisi run: runs a program on several devices, one process for each.
 #include "tools/divisi/Run.h"
+#include "divisi/suggest.h"
 #include "runtime/comm/tcp/Secret.h"
+#include "runtime/core/Json.h"
+#include "runtime/core/MappedFile.h"
+#include "runtime/main/FlagErrors.h"
 #include "tools/divisi/Processes.h"
 
 #include <CLI/CLI.hpp>
@@ -75,6 +79,22 @@ std::string find(const std::string &name) {
     at = end + 1;
   }
   return "";
+}
+
+/// Whether a file is a program that divisi compile has written for one device: by the manifest in it. Does not run it.
+bool isForOneDevice(const std::string &path) {
+  constexpr std::string_view begin = "{\"abi\":";
+  auto file = divisi::runtime::MappedFile::open(path);
+  if (!file.ok() || !file->text().starts_with("\x7f" "ELF"))
+    return false;
+  std::string_view text = file->text();
+  for (size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
+    std::string_view rest = text.substr(at);
+    auto manifest = divisi::runtime::parseJson(rest.substr(0, rest.find('\0')), path);
+    if (manifest.ok() && manifest->is_object() && manifest->contains("tasks"))
+      return !manifest->contains("mesh");
+  }
+  return false;
 }
 
 /// A secret by which ranks that do not use MPI's rendezvous prove that they belong to this job, also after a restart.
@@ -216,9 +236,7 @@ Ending execute(const Words &words) {
   return {code, !asked && code >= 128};
 }
 
-/// Parses the arguments before the program; those after it belong to the program.
-int parse(int argc, const char *const *argv, Request &request, bool &stop) {
-  CLI::App app("Starts a program for many devices: one process for each.", "divisi run");
+void declare(CLI::App &app, Request &request) {
   app.footer("Examples:\n"
              "  divisi run --devices 4 ./model --data image=x.npy --data label=y.npy --epochs 20\n"
              "  divisi run --devices 4 --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
@@ -234,6 +252,12 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
       ->capture_default_str();
   app.add_option("program", request.program, "the program and its own arguments")->type_name("PROGRAM [ARGUMENTS...]");
   app.prefix_command();
+}
+
+/// Parses the arguments before the program; those after it belong to the program.
+int parse(int argc, const char *const *argv, Request &request, bool &stop) {
+  CLI::App app("Starts a program for many devices: one process for each.", "divisi run");
+  declare(app, request);
   // CLI11 would parse its flags anywhere. The program's arguments begin at the first argument that is not a flag of
   // `divisi run`.
   int first = 1;
@@ -256,11 +280,14 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
     return 0;
   } catch (const CLI::ParseError &e) {
     stop = true;
-    return usage(e.what());
+    // a flag that is unknown is the reason why another one seems to be missing
+    auto unknown = app.remaining();
+    return usage(unknown.empty() ? divisi::runtime::describeFlagError(app, e)
+                                 : divisi::runtime::describeExtra(unknown[0], app, "divisi run"));
   }
   if (auto unknown = app.remaining(); !unknown.empty()) {
     stop = true;
-    return usage("unknown flag " + unknown[0] + " before the program (divisi run --help lists them)");
+    return usage(divisi::runtime::describeExtra(unknown[0], app, "divisi run"));
   }
   request.program.assign(argv + first, argv + argc);
   stop = request.program.empty();
@@ -269,6 +296,11 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
   return 0;
 }
 } // namespace
+
+void divisi::tools::addRun(CLI::App &app) {
+  static Request request; // runMain() parses the command line
+  declare(*app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ..."), request);
+}
 
 int divisi::tools::runMain(int argc, const char *const *argv) {
   Request request;
@@ -281,8 +313,16 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   std::error_code error;
   if (program.find('/') == std::string::npos && std::filesystem::exists(program, error))
     program = "./" + program;
-  if (program.find('/') == std::string::npos ? find(program).empty() : access(program.c_str(), X_OK) != 0)
-    return usage("cannot run '" + program + "': " + std::strerror(errno));
+  std::string file = program.find('/') == std::string::npos ? find(program) : program;
+  if (file.empty() || access(file.c_str(), X_OK) != 0) {
+    std::string reason = std::strerror(errno);
+    return usage("cannot run '" + program + "': " + reason + divisi::didYouMeanFile(program));
+  }
+  if (request.devices > 1 && isForOneDevice(file)) {
+    std::cerr << "divisi run: " << program << " is for one device: one process is started, not " << request.devices
+              << " (divisi compile --devices " << request.devices << " --strategy data makes one for all)" << std::endl;
+    request.devices = 1;
+  }
   Words words;
   direct = request.devices == 1;
   if (!direct) {

@@ -1,8 +1,10 @@
 // divisi simulate: runs a pipeline schedule with given times of its stages.
 #include "divisi/Commands.h"
 #include "divisi/Output.h"
+#include "divisi/suggest.h"
 #include "passes/Planning/Simulator/Render.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -81,8 +83,12 @@ private:
 
   std::string read() {
     auto kind = parseScheduleKind(flags.schedule);
-    if (!kind)
-      return "--schedule: expects one of " + scheduleKindNames() + "; got '" + flags.schedule + "'";
+    if (!kind) {
+      llvm::SmallVector<llvm::StringRef> names;
+      std::string list = scheduleKindNames();
+      llvm::SplitString(list, names, ", ");
+      return "--schedule: expects one of " + list + "; got '" + flags.schedule + "'" + didYouMean(flags.schedule, names);
+    }
     auto staleness = parseStaleness(flags.staleness);
     if (!staleness)
       return "--staleness: expects one of " + stalenessNames() + "; got '" + flags.staleness + "'";

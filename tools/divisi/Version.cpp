@@ -21,12 +21,10 @@ static std::string protobufVersion() {
          std::to_string(number % 1000);
 }
 
-std::string tools::describeVersion(bool libraries) {
+std::string tools::describeVersion() {
   std::string text = "divisi " DIVISI_VERSION;
   if (*DIVISI_COMMIT)
     text += " (" DIVISI_COMMIT ")";
-  if (!libraries)
-    return text;
   text += "\n  LLVM and MLIR " LLVM_VERSION_STRING "\n  Protocol Buffers " + protobufVersion();
   text += "\n " OPENBLAS_VERSION "\n  oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) ".";
   text += TEXT(DNNL_VERSION_PATCH) "\n  MPI " DIVISI_MPI_VERSION "\n  CLI11 " CLI11_VERSION "\n  JSON for Modern C++ ";

@@ -3,6 +3,8 @@
 #include "divisi/Run.h"
 #include "divisi/Version.h"
 #include "runtime/core/StandardStreams.h"
+#include "runtime/main/FlagErrors.h"
+#include "runtime/main/Options.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -22,16 +24,24 @@ static int ended(int code) {
   return code ? code : 1;
 }
 
+/// All flags of subcommands and of programs, with words for where they belong.
+static std::map<std::string, std::string> flagsElsewhere(const CLI::App &app) {
+  std::map<std::string, std::string> where;
+  for (const std::string &flag : divisi::runtime::programFlags())
+    where.try_emplace(flag, "the program that divisi compile writes");
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
+    for (const std::string &flag : divisi::runtime::flagsOf(*command))
+      where.try_emplace(flag, "divisi " + command->get_name());
+  where.erase("--help");
+  return where;
+}
+
 int main(int argc, char **argv) {
   using namespace divisi::tools;
   divisi::runtime::occupyStandardStreams();
-  CLI::App app{"Divisi: trains ONNX models as native programs.\n"};
+  CLI::App app{"Divisi: trains ONNX models as native programs.\n", "divisi"};
   app.require_subcommand(1);
-  bool verbose = false;
-  for (int i = 1; i < argc; ++i)
-    verbose |= std::string_view(argv[i]) == "--verbose";
-  app.add_flag("--verbose", verbose, "with --version: the libraries that this was built with, too");
-  app.set_version_flag("--version", describeVersion(verbose));
+  app.set_version_flag("--version", describeVersion, "print the version and the libraries that this was built with");
   app.footer("Example:\n"
              "  divisi compile model.onnx -o model --loss cross_entropy --label label --optimizer sgd --lr 0.05\n"
              "  ./model --data image=x.npy --data label=y.npy --epochs 10 --save trained.onnx\n"
@@ -50,7 +60,10 @@ int main(int argc, char **argv) {
   addSimulate(app, exitCode);
   addRunGraph(app, exitCode);
   addCheckpoint(app, exitCode);
-  app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ...");
+  addRun(app);
+  app.add_subcommand("version", "the same as --version")->callback([] { llvm::outs() << describeVersion() << "\n"; });
+  addCompletion(app);
+  addManual(app, exitCode);
   if (argc > 1 && std::string_view(argv[1]) == "run") // the other arguments belong to the program
     return ended(runMain(argc - 1, argv + 1));
   try {
@@ -58,7 +71,7 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) // --help, --version
       return ended(app.exit(error));
-    llvm::errs() << "error: " << error.what() << "\n";
+    llvm::errs() << "error: " << divisi::runtime::describeFlagError(app, error, flagsElsewhere(app)) << "\n";
     return 2;
   }
   return ended(exitCode);

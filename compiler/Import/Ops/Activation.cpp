@@ -1,3 +1,4 @@
+#include "compiler/Import/Ops/Activation.h"
 #include "compiler/Import/Operators.h"
 
 using namespace mlir;
@@ -16,7 +17,8 @@ static Value expLinear(N &n, Value x, double alpha, double scale) {
   return n.scale(n.addConst(e, -1), alpha);
 }
 
-static Results importElu(N &n) { return {wherePositive(n, n.in(0), expLinear(n, n.in(0), n.number("alpha", 1), 1))}; }
+static Value elu(N &n, Value x, double alpha) { return wherePositive(n, x, expLinear(n, x, alpha, 1)); }
+static Results importElu(N &n) { return {elu(n, n.in(0), n.number("alpha", 1))}; }
 static Results importCelu(N &n) {
   double alpha = n.number("alpha", 1);
   if (alpha == 0)
@@ -28,18 +30,14 @@ static Results importSelu(N &n) {
   double alpha = n.number("alpha", 1.67326319217681884765625), gamma = n.number("gamma", 1.05070102214813232421875);
   return {n.scale(wherePositive(n, x, expLinear(n, x, alpha, 1)), gamma)};
 }
-static Results importLeakyRelu(N &n) {
-  Value x = n.in(0);
-  return {wherePositive(n, x, n.scale(x, n.number("alpha", 0.01f)))};
-}
+static Value leakyRelu(N &n, Value x, double alpha) { return wherePositive(n, x, n.scale(x, alpha)); }
+static Results importLeakyRelu(N &n) { return {leakyRelu(n, n.in(0), n.number("alpha", 0.01f))}; }
 static Results importPRelu(N &n) {
   Value x = n.in(0), slope = n.broadcastTo(n.in(1), shapeOf(x));
   return {wherePositive(n, x, n.mul(slope, x))};
 }
-static Results importThresholdedRelu(N &n) {
-  Value x = n.in(0);
-  return {n.keepWhere(n.compareTo(Predicate::gt, x, n.number("alpha", 1)), x)};
-}
+static Value above(N &n, Value x, double threshold) { return n.keepWhere(n.compareTo(Predicate::gt, x, threshold), x); }
+static Results importThresholdedRelu(N &n) { return {above(n, n.in(0), n.number("alpha", 1))}; }
 static Results importShrink(N &n) {
   Value x = n.in(0);
   double bias = n.number("bias", 0), lambda = n.number("lambd", 0.5);
@@ -74,10 +72,8 @@ static Results importSwiGlu(N &n) {
   double alpha = n.number("alpha", 1);
   return {n.binary<MulOp>(n.mul(a, n.op<SigmoidOp>(alpha == 1 ? a : n.scale(a, alpha))), n.in(1))};
 }
-static Results importSoftsign(N &n) {
-  Value x = n.in(0);
-  return {n.div(x, n.addConst(n.op<AbsOp>(x), 1))};
-}
+static Value softsign(N &n, Value x) { return n.div(x, n.addConst(n.op<AbsOp>(x), 1)); }
+static Results importSoftsign(N &n) { return {softsign(n, n.in(0))}; }
 
 //===- Softmax and its kin ------------------------------------------------===//
 
@@ -134,6 +130,56 @@ static constexpr Operator rows[] = {
     {"ThresholdedRelu", 10, newest, importThresholdedRelu},
 };
 llvm::ArrayRef<Operator> divisi::compiler::activationOperators() { return rows; }
+
+//===- Functions that an attribute names ----------------------------------===//
+
+namespace {
+struct Named {
+  llvm::StringLiteral name; // in lower case
+  int parameters;           // alpha, beta
+  double alpha, beta;       // where the attributes do not say them
+  Value (*apply)(N &n, Value x, double alpha, double beta);
+};
+} // namespace
+
+template <typename OpT> static Value plain(N &n, Value x, double, double) { return n.op<OpT>(x); }
+
+static constexpr Named named[] = {
+    {"affine", 2, 1, 0, [](N &n, Value x, double alpha, double beta) { return n.addConst(n.scale(x, alpha), beta); }},
+    {"elu", 1, 1, 0, [](N &n, Value x, double alpha, double) { return elu(n, x, alpha); }},
+    {"hardsigmoid", 2, 0.2f, 0.5, hardSigmoid},
+    {"leakyrelu", 1, 0.01f, 0, [](N &n, Value x, double alpha, double) { return leakyRelu(n, x, alpha); }},
+    {"relu", 0, 0, 0, plain<ReluOp>},
+    {"scaledtanh", 2, 1, 1,
+     [](N &n, Value x, double alpha, double beta) { return n.scale(n.op<TanhOp>(n.scale(x, beta)), alpha); }},
+    {"sigmoid", 0, 0, 0, plain<SigmoidOp>},
+    {"softplus", 0, 0, 0, plain<SoftplusOp>},
+    {"softsign", 0, 0, 0, [](N &n, Value x, double, double) { return softsign(n, x); }},
+    {"tanh", 0, 0, 0, plain<TanhOp>},
+    {"thresholdedrelu", 1, 1, 0, [](N &n, Value x, double alpha, double) { return above(n, x, alpha); }},
+};
+
+SmallVector<Activation> divisi::compiler::namedActivations(N &n, llvm::ArrayRef<std::string> missing) {
+  auto names = n.strings("activations").value_or(SmallVector<std::string>(missing));
+  if (names.size() != missing.size())
+    fail("it names ", names.size(), " activations, not ", missing.size());
+  auto alphas = n.floats("activation_alpha").value_or(SmallVector<double>());
+  auto betas = n.floats("activation_beta").value_or(SmallVector<double>());
+  size_t nextAlpha = 0, nextBeta = 0;
+  auto next = [](llvm::ArrayRef<double> numbers, size_t &index, double other) {
+    return index < numbers.size() ? numbers[index++] : other;
+  };
+  SmallVector<Activation> result;
+  for (const std::string &name : names) {
+    const Named *row = llvm::find_if(named, [&](const Named &row) { return llvm::StringRef(name).equals_insensitive(row.name); });
+    if (row == std::end(named))
+      fail("activation '", name, "' is not known");
+    double alpha = row->parameters > 0 ? next(alphas, nextAlpha, row->alpha) : 0;
+    double beta = row->parameters > 1 ? next(betas, nextBeta, row->beta) : 0;
+    result.push_back({row->apply, alpha, beta});
+  }
+  return result;
+}
 
 //===- Dropout ------------------------------------------------------------===//
 

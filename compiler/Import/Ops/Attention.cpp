@@ -1,5 +1,5 @@
+#include "compiler/Import/Ops/Attention.h"
 #include "compiler/Import/Operators.h"
-#include "compiler/Import/Ops/Contraction.h"
 
 #include <cmath>
 #include <limits>
@@ -14,24 +14,24 @@ static constexpr double minusInfinity = -std::numeric_limits<double>::infinity()
 
 //===- Heads --------------------------------------------------------------===//
 
-/// Reshapes [batch, length, heads * size] to [batch, heads, length, size]; a tensor of rank 4 has this shape already.
-static Value splitHeads(N &n, Value x, llvm::StringRef countAttr) {
-  if (n.rankOf(x) == 4)
-    return x;
-  int64_t heads = n.integer(countAttr, 0);
+Value divisi::compiler::splitHeads(N &n, Value x, int64_t heads) {
   auto shape = shapeOf(x);
   if (shape.size() != 3 || heads < 1 || shape[2] % heads)
-    fail("input ", shapeText(shape), " does not divide into ", heads, " heads (", countAttr, ")");
+    fail("input ", shapeText(shape), " does not divide into ", heads, " heads");
   return n.transpose(n.reshape(x, {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
 }
 
-static Value mergeHeads(N &n, Value x) {
+/// A tensor of rank 4 has heads already.
+static Value splitHeads(N &n, Value x, llvm::StringRef countAttr) {
+  return n.rankOf(x) == 4 ? x : splitHeads(n, x, n.integer(countAttr, 0));
+}
+
+Value divisi::compiler::mergeHeads(N &n, Value x) {
   auto shape = shapeOf(x);
   return n.reshape(n.transpose(x, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
 }
 
-/// Repeats the heads of keys or values: each serves a group of query heads.
-static Value repeatHeads(N &n, Value x, int64_t heads) {
+Value divisi::compiler::repeatHeads(N &n, Value x, int64_t heads) {
   auto shape = shapeOf(x);
   int64_t times = shape[1] ? heads / shape[1] : 0;
   if (times * shape[1] != heads)
@@ -173,30 +173,64 @@ static Value rotation(N &n, Value cache, int64_t batch, int64_t length, int64_t 
   return n.reshape(cache, {batch, 1, length, half});
 }
 
-static Results importRotaryEmbedding(N &n) {
-  Value x = splitHeads(n, n.in(0), "num_heads");
+Value divisi::compiler::rotated(N &n, Value x, Value cosine, Value sine, int64_t size, bool interleaved) {
   auto shape = shapeOf(x);
-  int64_t given = n.integer("rotary_embedding_dim", 0), size = given ? given : shape[3], half = size / 2;
+  int64_t half = size / 2;
   if (size < 2 || size > shape[3] || size % 2)
-    fail("rotary_embedding_dim ", size, " does not fit heads of size ", shape[3]);
-  bool interleaved = n.integer("interleaved", 0);
+    fail("a rotation of ", size, " components does not fit heads of size ", shape[3]);
   Shape part{shape[0], shape[1], shape[2], half};
-  Value cos = n.broadcastTo(rotation(n, n.in(1), shape[0], shape[2], half), part);
-  Value sin = n.broadcastTo(rotation(n, n.in(2), shape[0], shape[2], half), part);
+  Value cos = n.broadcastTo(cosine, part), sin = n.broadcastTo(sine, part);
   Shape steps{1, 1, 1, interleaved ? 2 : 1};
   Value a = n.slice(x, {0, 0, 0, 0}, part, steps), b = n.slice(x, {0, 0, 0, interleaved ? 1 : half}, part, steps);
   Value real = n.sub(n.mul(cos, a), n.mul(sin, b)), imaginary = n.add(n.mul(sin, a), n.mul(cos, b));
   Shape whole{shape[0], shape[1], shape[2], size}, unit = part;
   unit.push_back(1);
-  Value rotated = interleaved
-                      ? n.reshape(n.concat(ValueRange{n.reshape(real, unit), n.reshape(imaginary, unit)}, 4), whole)
-                      : n.concat(ValueRange{real, imaginary}, 3);
-  if (size < shape[3])
-    rotated = n.concat(ValueRange{rotated, n.sliceDim(x, 3, size, shape[3] - size)}, 3);
-  return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, rotated) : rotated};
+  Value turned = interleaved
+                     ? n.reshape(n.concat(ValueRange{n.reshape(real, unit), n.reshape(imaginary, unit)}, 4), whole)
+                     : n.concat(ValueRange{real, imaginary}, 3);
+  return size < shape[3] ? n.concat(ValueRange{turned, n.sliceDim(x, 3, size, shape[3] - size)}, 3) : turned;
+}
+
+static Results importRotaryEmbedding(N &n) {
+  Value x = splitHeads(n, n.in(0), "num_heads");
+  auto shape = shapeOf(x);
+  if (shape.size() != 4)
+    fail("its input ", shapeText(shape), " has neither three dimensions nor four");
+  int64_t given = n.integer("rotary_embedding_dim", 0), size = given ? given : shape[3];
+  auto cache = [&](int64_t index) { return rotation(n, n.in(index), shape[0], shape[2], size / 2); };
+  Value y = rotated(n, x, cache(1), cache(2), size, n.integer("interleaved", 0));
+  return {n.rankOf(n.in(0)) == 3 ? mergeHeads(n, y) : y};
+}
+
+//===- FlexAttention ------------------------------------------------------===//
+
+/// Attention whose logits and probabilities pass through subgraphs of the node.
+static Results importFlexAttention(N &n) {
+  Value q = n.in(0), k = n.in(1), v = n.in(2);
+  Type element = n.elementOf(q);
+  if (!n.isFloat(q) || n.elementOf(k) != element || n.elementOf(v) != element || n.rankOf(q) != 4 || n.rankOf(k) != 4 ||
+      n.rankOf(v) != 4)
+    fail("queries, keys and values do not fit together");
+  Type precision = n.elementAttr("softmax_precision", element.isF64() ? element : Type(n.f32()));
+  if (!isa<FloatType>(precision))
+    fail("softmax_precision is not a floating-point type");
+  auto changed = [&](llvm::StringRef attribute, Value x) {
+    if (!n.hasAttr(attribute))
+      return x;
+    Value y = n.subgraph(attribute, x);
+    if (y.getType() != x.getType())
+      fail(attribute, " changes ", x.getType(), " to ", y.getType());
+    return y;
+  };
+  k = repeatHeads(n, k, shapeOf(q)[1]), v = repeatHeads(n, v, shapeOf(q)[1]);
+  double scale = n.number("scale", 1 / std::sqrt((double)shapeOf(q)[3]));
+  Value logits = changed("score_mod", n.cast(n.matmul(n.scale(q, scale), k, false, true), precision));
+  Value p = changed("prob_mod", n.op<SoftmaxOp>(logits.getType(), logits, 3));
+  return {n.matmul(n.cast(p, element), v)};
 }
 
 static constexpr Operator rows[] = {
+    {"ai.onnx.preview.FlexAttention", 1, newest, importFlexAttention},
     {"Attention", 23, newest, importAttention},
     {"RotaryEmbedding", 23, newest, importRotaryEmbedding},
 };

@@ -77,7 +77,7 @@ static Results importMatMul(N &n) {
   return {generalMatmul(n, n.in(0), n.in(1))};
 }
 
-static Results importGemm(N &n) {
+Value divisi::compiler::gemm(N &n) {
   Value a = n.in(0), b = n.in(1);
   if (n.rankOf(a) != 2 || n.rankOf(b) != 2)
     fail("it multiplies matrices, not ", shapeText(shapeOf(a)), " and ", shapeText(shapeOf(b)));
@@ -86,8 +86,9 @@ static Results importGemm(N &n) {
   result = scaled(result, n.number("alpha", 1));
   if (Value c = n.maybe(2))
     result = n.add(result, n.broadcastTo(scaled(c, n.number("beta", 1)), shapeOf(result)));
-  return {result};
+  return result;
 }
+static Results importGemm(N &n) { return {gemm(n)}; }
 
 static Results importEinsum(N &n) { return {einsum(n, n.text("equation", ""), n.all())}; }
 

@@ -11,6 +11,9 @@ mlir::Value matmulOf(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs, bool t
 /// left one are rows.
 mlir::Value generalMatmul(CheckedBuilder &b, mlir::Value lhs, mlir::Value rhs);
 
+/// The node's inputs as ONNX's Gemm: alpha * A B + beta * C.
+mlir::Value gemm(NodeImporter &n);
+
 /// Einstein summation (Einsum.cpp).
 mlir::Value einsum(CheckedBuilder &b, llvm::StringRef equation, llvm::ArrayRef<mlir::Value> operands);
 

@@ -1,3 +1,4 @@
+#include "compiler/Import/Ops/Convolution.h"
 #include "compiler/Import/Operators.h"
 #include "compiler/Import/Ops/Window.h"
 
@@ -6,6 +7,9 @@ using namespace divisi::compiler;
 using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
+
+/// The largest number of elements of a block.
+static constexpr int64_t maxBlock = 1 << 14;
 
 /// The filter's spatial dimensions.
 static Shape filterKernel(N &n, Value x, Value filter) {
@@ -28,23 +32,47 @@ static int64_t groupsOf(N &n) {
   return groups;
 }
 
-static Value addBias(N &n, Value y) {
-  Value bias = n.maybe(2);
-  if (!bias)
-    return y;
+Value divisi::compiler::addPerChannel(N &n, Value y, Value bias) {
   if (n.rankOf(bias) != 1 || shapeOf(bias)[0] != shapeOf(y)[1])
     fail("its bias ", shapeText(shapeOf(bias)), " does not have one entry for each of ", shapeOf(y)[1], " channels");
   return n.add(y, n.along(bias, shapeOf(y), 1));
 }
+static Value addBias(N &n, Value y) { return n.has(2) ? addPerChannel(n, y, n.in(2)) : y; }
 
-static Results importConv(N &n) {
-  Value x = n.in(0), filter = n.in(1);
+Value divisi::compiler::convolution(N &n, Value x, Value filter) {
   Window w(n, spatialShape(x), filterKernel(n, x, filter));
   Shape shape{shapeOf(x)[0], shapeOf(filter)[0]};
   llvm::append_range(shape, w.output);
-  Value y =
-      n.op<ConvOp>(n.type(shape, n.elementOf(x)), x, filter, w.strides, w.dilations, w.low, w.high, groupsOf(n), false);
-  return {addBias(n, y)};
+  return n.op<ConvOp>(n.type(shape, n.elementOf(x)), x, filter, w.strides, w.dilations, w.low, w.high, groupsOf(n),
+                      false);
+}
+static Results importConv(N &n) { return {addBias(n, convolution(n, n.in(0), n.in(1)))}; }
+
+/// A depthwise convolution over past and present positions, [batch, channels, length], and the positions that the next
+/// call continues.
+static Results importCausalConvWithState(N &n) {
+  Value x = n.in(0), filter = n.in(1), past = n.maybe(3);
+  auto shape = shapeOf(x);
+  if (shape.size() != 3 || n.rankOf(filter) != 3 || shapeOf(filter)[0] != shape[1] || shapeOf(filter)[1] != 1 ||
+      shapeOf(filter)[2] < 1 || shape[1] > INT32_MAX || n.elementOf(x) != n.elementOf(filter))
+    fail("input ", shapeText(shape), " and filter ", shapeText(shapeOf(filter)),
+         " are not those of a depthwise "
+         "convolution");
+  int64_t before = shapeOf(filter)[2] - 1;
+  Shape state{shape[0], shape[1], before}, one{1}, none{0};
+  if (past && shapeOf(past) != ArrayRef<int64_t>(state))
+    fail("its past state ", shapeText(shapeOf(past)), " is not ", shapeText(state));
+  Value all = x;
+  if (before)
+    all = n.concat(ValueRange{past ? past : n.splatOf(state, n.elementOf(x), 0), x}, 2);
+  Value y = n.op<ConvOp>(x.getType(), all, filter, one, one, none, none, shape[1], false);
+  y = addBias(n, y);
+  std::string activation = n.text("activation", "none");
+  if (activation == "silu" || activation == "swish")
+    y = n.mul(y, n.op<SigmoidOp>(y));
+  else if (activation != "none")
+    fail("activation '", activation, "' is not known");
+  return {y, n.sliceDim(all, 2, shape[2], before)};
 }
 
 //===- ConvTranspose ------------------------------------------------------===//
@@ -104,7 +132,47 @@ static Results importConvTranspose(N &n) {
   return {addBias(n, y)};
 }
 
+//===- Col2Im -------------------------------------------------------------===//
+
+/// The sum of blocks at their places in an image: the gradient of a convolution whose filters each pick one element of a
+/// block.
+static Results importCol2Im(N &n) {
+  Value x = n.in(0);
+  Shape image = n.integersInput(1, "image_shape"), block = n.integersInput(2, "block_shape");
+  size_t count = image.size();
+  if (n.rankOf(x) != 3 || count < 1 || count > 3 || block.size() != count)
+    fail("input ", shapeText(shapeOf(x)), " does not have the blocks of an image of 1 to 3 dimensions");
+  Shape strides = spatialAttr(n, "strides", count, 1, 1), dilations = spatialAttr(n, "dilations", count, 1, 1);
+  Shape pads = n.integers("pads").value_or(Shape(2 * count, 0)), blocks;
+  if (pads.size() != 2 * count || llvm::any_of(pads, [](int64_t p) { return p < 0 || p > INT32_MAX; }))
+    fail("its pads are not valid");
+  int64_t size = 1;
+  for (size_t d = 0; d < count; ++d) {
+    if (block[d] < 1 || block[d] > INT32_MAX || image[d] < 1 || image[d] > INT32_MAX || size > maxBlock)
+      fail("its block or image is not valid");
+    size *= block[d];
+    int64_t span = image[d] + pads[d] + pads[d + count] - dilations[d] * (block[d] - 1) - 1;
+    blocks.push_back(span < 0 ? 0 : span / strides[d] + 1);
+  }
+  auto shape = shapeOf(x);
+  int64_t channels = shape[1] / size;
+  if (channels * size != shape[1] || llvm::product_of(blocks) != shape[2] || size > maxBlock || channels > INT32_MAX)
+    fail("input ", shapeText(shape), " does not have the blocks ", shapeText(blocks), " of ", size, " elements");
+  Shape parted{shape[0], shape[1]}, result{shape[0], channels}, filter{shape[1], 1};
+  llvm::append_range(parted, blocks);
+  llvm::append_range(result, image);
+  llvm::append_range(filter, block);
+  // Filter i of each channel is one at element i of the block.
+  Value entry = n.iota({shape[1], size}, 1), own = n.op<RemOp>(n.iota({shape[1], size}, 0), n.splatLike(entry, size));
+  Value picks = n.reshape(n.cast(n.compare(Predicate::eq, entry, own), n.elementOf(x)), filter);
+  Shape low(pads.begin(), pads.begin() + count), high(pads.begin() + count, pads.end());
+  return {n.op<ConvInputGradOp>(n.type(result, n.elementOf(x)), n.reshape(x, parted), picks, strides, dilations, low,
+                                high, channels, false)};
+}
+
 static constexpr Operator rows[] = {
+    {"CausalConvWithState", 27, newest, importCausalConvWithState},
+    {"Col2Im", 18, newest, importCol2Im},
     {"Conv", 1, newest, importConv},
     {"ConvTranspose", 1, newest, importConvTranspose},
 };

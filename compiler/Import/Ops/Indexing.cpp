@@ -1,4 +1,5 @@
 #include "compiler/Import/Operators.h"
+#include "compiler/Import/Ops/Window.h"
 
 using namespace mlir;
 using namespace divisi::compiler;
@@ -92,6 +93,23 @@ static Results importCumSum(N &n) {
   return {n.op<CumsumOp>(x.getType(), x, axis, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0)};
 }
 
+/// The running product: each step doubles the number of factors.
+static Results importCumProd(N &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axis(n.integerInput(1, "axis"), n.rankOf(x)), size = shapeOf(x)[axis];
+  bool exclusive = n.integer("exclusive", 0), reverse = n.integer("reverse", 0);
+  // x moved by `by` places along the axis; ones come in.
+  auto moved = [&](Value v, int64_t by) {
+    Shape low(n.rankOf(v), 0), shape(shapeOf(v));
+    low[axis] = reverse ? 0 : by;
+    return n.pad(n.sliceDim(v, axis, reverse ? by : 0, size - by), low, shape, 1);
+  };
+  Value y = exclusive && size ? moved(x, 1) : x;
+  for (int64_t by = 1; by < size; by *= 2)
+    y = n.mul(y, moved(y, by));
+  return {y};
+}
+
 //===- Compress, ReverseSequence, TensorScatter ---------------------------===//
 
 /// Keeps the slices for which the condition is true. It must be known during import.
@@ -122,17 +140,70 @@ static Results importReverseSequence(N &n) {
   return {n.op<GatherElementsOp>(x, from, time)};
 }
 
+/// Writes updates into a cache along an axis, from an index of each batch entry on.
+static Results importTensorScatter(N &n) {
+  Value x = n.in(0), updates = n.in(1);
+  int64_t axis = n.axisAttr(-2, n.rankOf(x)), size = shapeOf(x)[axis];
+  std::string mode = n.text("mode", "linear");
+  if (mode != "linear" && mode != "circular")
+    fail("mode '", mode, "' is neither linear nor circular");
+  auto shape = shapeOf(updates);
+  Value at = axis < (int64_t)shape.size() ? n.iota(shape, axis) : Value();
+  if (Value first = n.maybe(2); first && at) {
+    if (shapeOf(first) != ArrayRef<int64_t>(shape[0]))
+      fail("its write_indices ", shapeText(shapeOf(first)), " do not fit ", shapeText(shape));
+    n.limit(first, 0, mode == "circular" ? int64_t(1) << 31 : size - shape[axis] + 1);
+    at = n.add(at, n.along(n.cast(first, n.i64()), shape, 0));
+  }
+  if (!at || !size)
+    fail("updates ", shapeText(shape), " do not fit ", shapeText(shapeOf(x)));
+  if (mode == "circular")
+    at = n.op<RemOp>(at, n.splatLike(at, size));
+  return {n.op<ScatterElementsOp>(x.getType(), x, at, updates, axis, Combine::assign)};
+}
+
+/// Puts elements back to where MaxPool took them from: indices count the elements of the whole result.
+static Results importMaxUnpool(N &n) {
+  Value x = n.in(0), indices = n.in(1);
+  auto spatial = spatialShape(x);
+  size_t count = spatial.size();
+  Shape kernel = spatialAttr(n, "kernel_shape", count, 0, 1), strides = spatialAttr(n, "strides", count, 1, 1);
+  Shape pads = n.integers("pads").value_or(Shape(2 * count, 0)), shape(shapeOf(x).take_front(2)), flat, tight = shape;
+  if (pads.size() != 2 * count || shapeOf(indices) != shapeOf(x))
+    fail("its pads or indices do not fit ", shapeText(shapeOf(x)));
+  for (size_t d = 0; d < count; ++d) {
+    if (spatial[d] > INT32_MAX)
+      fail("its input ", shapeText(shapeOf(x)), " is too large");
+    tight.push_back((spatial[d] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + count]);
+  }
+  shape = n.has(2) ? n.integersInput(2, "output_shape") : tight;
+  // Indices count in the tight shape. A larger result is filled behind it.
+  int64_t total = checkedElements(tight), number = tensorType(x).getNumElements();
+  if (shape.size() != tight.size())
+    fail("its output_shape has ", shape.size(), " dimensions, not ", tight.size());
+  checkedElements(shape);
+  Value zeros = n.splatOf({total}, n.elementOf(x), 0), at = n.index(n.reshape(indices, {number}), total);
+  Value y = n.op<ScatterElementsOp>(zeros.getType(), zeros, at, n.reshape(x, {number}), 0, Combine::assign);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] < tight[d])
+      fail("its output_shape ", shapeText(shape), " is smaller than ", shapeText(tight));
+  return {n.pad(n.reshape(y, tight), Shape(shape.size(), 0), shape)};
+}
+
 static constexpr Operator rows[] = {
     {"Compress", 9, newest, importCompress},
+    {"CumProd", 26, newest, importCumProd},
     {"CumSum", 11, newest, importCumSum},
     {"Gather", 1, newest, importGather},
     {"GatherElements", 11, newest, importGatherElements},
     {"GatherND", 11, newest, importGatherNd},
+    {"MaxUnpool", 9, newest, importMaxUnpool},
     {"OneHot", 9, newest, importOneHot},
     {"ReverseSequence", 10, newest, importReverseSequence},
     {"Scatter", 9, newest, importScatterElements},
     {"ScatterElements", 11, newest, importScatterElements},
     {"ScatterND", 11, newest, importScatterNd},
+    {"TensorScatter", 24, newest, importTensorScatter},
     {"TopK", 1, newest, importTopK},
 };
 llvm::ArrayRef<Operator> divisi::compiler::indexingOperators() { return rows; }

@@ -95,6 +95,23 @@ static Results importBitShift(N &n) {
 //===- Cast, Clip, IsInf --------------------------------------------------===//
 
 static Results importCast(N &n) { return {n.cast(n.in(0), n.elementAttr("to", n.elementOf(n.in(0))))}; }
+
+/// Booleans are bytes.
+static Results importBitCast(N &n) {
+  Value x = n.in(0);
+  Type byte = IntegerType::get(n.getLoc().getContext(), 8, IntegerType::Unsigned), to = n.elementAttr("to", {});
+  if (!to)
+    fail("it does not say to which type");
+  bool toBool = to.isInteger(1);
+  if (n.elementOf(x).isInteger(1))
+    x = n.cast(x, byte);
+  Type element = toBool ? byte : to;
+  if (element.getIntOrFloatBitWidth() != n.elementOf(x).getIntOrFloatBitWidth())
+    fail("the types ", n.elementOf(n.in(0)), " and ", to, " differ in width");
+  Value bits = n.elementOf(x) == element ? x : n.op<BitcastOp>(n.type(shapeOf(x), element), x);
+  return {n.cast(bits, to)};
+}
+
 static Results importCastLike(N &n) { return {n.cast(n.in(0), n.elementOf(n.in(1)))}; }
 
 /// A bound of Clip. A known bound becomes a constant, even if it is an initializer.
@@ -141,6 +158,7 @@ static constexpr Operator rows[] = {
     {"Asinh", 9, newest, unary<AsinhOp>},
     {"Atan", 7, newest, unary<AtanOp>},
     {"Atanh", 9, newest, unary<AtanhOp>},
+    {"BitCast", 26, newest, importBitCast},
     {"BitShift", 11, newest, importBitShift},
     {"BitwiseAnd", 18, newest, binary<AndOp>},
     {"BitwiseNot", 18, newest, unary<NotOp>},

@@ -96,8 +96,18 @@ static Results importConcatFromSequence(N &n) {
   return {n.concat(list, axis)};
 }
 
+//===- Optionals ----------------------------------------------------------===//
+
+/// Whether an optional is there is known during import.
+static Results importOptionalHasElement(N &n) {
+  return {n.splatOf({}, n.getBuilder().getI1Type(), n.has(0))};
+}
+static Results importOptionalGetElement(N &n) { return {n.item(0)}; }
+
 static constexpr Operator rows[] = {
     {"ConcatFromSequence", 11, newest, importConcatFromSequence},
+    {"OptionalGetElement", 15, newest, importOptionalGetElement},
+    {"OptionalHasElement", 15, newest, importOptionalHasElement},
     {"SequenceAt", 11, newest, importSequenceAt},
     {"SequenceConstruct", 11, newest, importSequenceConstruct},
     {"SequenceEmpty", 11, newest, importSequenceEmpty},

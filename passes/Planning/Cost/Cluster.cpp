@@ -16,8 +16,12 @@ Cluster Cluster::used(int64_t count) const {
   if (divided) {
     double share = static_cast<double>(devices()) / count;
     result.device.memory *= share;
+    result.device.bandwidth *= share;
     for (double &flops : result.device.flops)
       flops *= share;
+    for (auto *rates : {&result.device.matmuls, &result.device.caches})
+      for (auto &point : *rates)
+        point = {point.size * share, point.rate * share};
     result.divided = false;
   }
   return result;
@@ -43,6 +47,12 @@ std::string Cluster::invalid() const {
                                  {"device.bandwidth", Unit::bytesPerSecond, device.bandwidth},
                                  {"device.memory-efficiency", Unit::share, device.memoryEfficiency},
                                  {"device.launch", Unit::seconds, device.launch}};
+  for (const Device::Rate &point : device.matmuls)
+    figures.push_back({"device.matmuls", Unit::flopsPerSecond, std::min(point.size, point.rate)});
+  for (const Device::Rate &point : device.caches) {
+    figures.push_back({"device.caches", Unit::bytes, point.size});
+    figures.push_back({"device.caches", Unit::bytesPerSecond, point.rate});
+  }
   for (double share : device.computeEfficiency)
     figures.push_back({"device.compute-efficiency", Unit::share, share});
   for (double flops : device.flops)

@@ -26,6 +26,14 @@ struct Cluster {
     int64_t processors = 0;                    // multiprocessors of a GPU; 0: the shape of a matmul does not count
     double memoryEfficiency = 0.7;             // share of the bandwidth that other kernels reach
     double launch = 0;                         // the least time of a kernel or library call, seconds
+    /// The rate of work of this size, in units of the size a second.
+    struct Rate {
+      double size, rate;
+      bool operator==(const Rate &) const = default;
+    };
+    /// Rates of small work, smallest first: matmuls by FLOPs, in place of `flops` (between two points the logarithm of
+    /// the rate is interpolated over that of the size), and traffic by bytes, in place of `bandwidth` (up to each size).
+    std::vector<Rate> matmuls, caches;
 
     bool operator==(const Device &) const = default;
   };
@@ -42,6 +50,7 @@ struct Cluster {
   Device device;
   std::vector<Level> levels; // innermost first; none for one device
   bool divided = false;      // the devices divide one machine: the fewer are used, the larger their shares
+  std::string calibration;   // the name of the calibration whose figures these are; empty: a preset or a file
 
   static constexpr int64_t mostDevices = 65536;
   static constexpr size_t mostLevels = 6;
@@ -58,12 +67,25 @@ struct Cluster {
   bool operator==(const Cluster &) const = default;
 };
 
+/// What a machine reaches with all of its cores, measured.
+struct Calibration {
+  double flops = 0;                                   // large fp32 matmuls, FLOP/s
+  double bandwidth = 0;                               // of the memory, bytes/s
+  double message = 0;                                 // between two processes, bytes/s
+  std::vector<Cluster::Device::Rate> matmuls, caches; // as in Cluster::Device
+
+  bool operator==(const Calibration &) const = default;
+  /// A short hash of the figures, which names them in reports and plans.
+  std::string name() const;
+};
+
 /// The machine that "cpu:N" divides among its ranks.
 struct Machine {
   double memory; // bytes
   int cores;
+  std::optional<Calibration> calibration = std::nullopt; // none: figures of the kind
 };
-/// The machine that this process runs on.
+/// The machine that this process runs on, not calibrated.
 Machine thisMachine();
 
 /// The figures of a GPU by its name in lower case ("h100"), from the vendor's data sheets.

@@ -43,7 +43,7 @@ step::Work planning::localWork(const Problem &problem, const Problem::Op &op, co
   llvm::SmallVector<double> sizes;
   for (auto [factor, axes] : llvm::zip(op.rule.factors, factors)) {
     double parts = mesh.parts(axes);
-    work.flops /= parts;
+    work.flops *= (factor.skewed && parts > 1 ? 2 : 1) / parts;
     sizes.push_back(factor.size / parts);
   }
   double elements = 1;
@@ -73,4 +73,19 @@ double planning::localBytes(const Problem::Tensor &tensor, const Mesh &mesh, con
   for (const Axes &axes : sharding.dims)
     bytes /= mesh.parts(axes);
   return bytes;
+}
+
+int64_t planning::localWorkspace(const Problem &problem, const Expansion &expansion, const Mesh &mesh, int op) {
+  const Problem::Op &entry = problem.ops[op];
+  auto bytesOf = [&](int v) {
+    const auto &version = expansion.versions[v];
+    return localBytes(problem.tensors[version.tensor], mesh, version.sharding);
+  };
+  const int result = entry.results[0];
+  double bytes = 0;
+  for (int version : expansion.operands[op])
+    bytes += bytesOf(version);
+  for (int t : entry.results)
+    bytes += bytesOf(expansion.produced[t]);
+  return entry.workspace.bytes(bytesOf(expansion.produced[result]) / problem.tensors[result].elementBytes, bytes);
 }

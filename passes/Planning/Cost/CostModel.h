@@ -2,7 +2,7 @@
 #include "dialects/Dist/Reshard.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Cost/Prices.h"
-#include "passes/Planning/Problem.h"
+#include "passes/Planning/Expansion.h"
 
 #include <map>
 
@@ -33,5 +33,7 @@ step::Work localWork(const Problem &problem, const Problem::Op &op, const dist::
 Cluster::Device::Precision precisionOf(const Problem &problem, const Problem::Op &op);
 /// Bytes of a device's piece.
 double localBytes(const Problem::Tensor &tensor, const dist::Mesh &mesh, const dist::Sharding &sharding);
+/// Bytes of the workspace of an operation, in which a GPU's library computes a device's part of it.
+int64_t localWorkspace(const Problem &problem, const Expansion &expansion, const dist::Mesh &mesh, int op);
 
 } // namespace divisi::planning

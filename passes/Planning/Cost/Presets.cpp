@@ -1,7 +1,12 @@
 #include "passes/Planning/Cost/Cluster.h"
+#include "runtime/include/divisi/suggest.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 
 #include <algorithm>
 #include <sched.h>
@@ -62,22 +67,37 @@ const Gpu *findGpu(StringRef name) {
   return found == std::end(gpus) ? nullptr : found;
 }
 
-/// "cpu:N". The figures are rough, of the kind rather than of this machine; `divisi profile` measures them. 50 GFLOP/s
-/// a core in fp32 (16 lanes of fused multiply-add at 1.6 GHz), which nothing smaller speeds up; 10 GB/s of memory for
-/// each rank; messages through shared memory at 2 GB/s (two copies) and 10 us (a thread wakes up).
+/// Rough figures of a machine that was not measured: 50 GFLOP/s a core in fp32 (16 lanes of fused multiply-add at 1.6
+/// GHz, of which matmuls reach 0.7); 10 GB/s of memory for each core, four times as much out of the second-level caches
+/// (1 MiB and more for a core of today's servers); messages through shared memory at 2 GB/s (two copies).
+Calibration usualMachine(int cores) {
+  const double bandwidth = 7e9 * cores;
+  return {35e9 * cores, bandwidth, 2e9, {}, {{(double)(1 << 20) * cores, 4 * bandwidth}}};
+}
+
+/// "cpu:N": the ranks divide what the machine has. Nothing smaller than fp32 speeds matmuls up.
 Cluster cpuCluster(int64_t ranks, const Machine &machine) {
+  const Calibration figures = machine.calibration.value_or(usualMachine(machine.cores));
   Cluster cluster;
   cluster.name = "cpu:" + std::to_string(ranks);
+  if (machine.calibration)
+    cluster.calibration = machine.calibration->name();
   Cluster::Device &device = cluster.device;
   device.kind = "cpu";
   device.name = "cpu";
   device.memory = machine.memory / ranks;
-  device.flops.fill(50e9 * machine.cores / ranks);
-  device.bandwidth = 10e9;
+  device.flops.fill(figures.flops / ranks);
+  device.computeEfficiency.fill(1); // the figures are what work reaches
+  device.bandwidth = figures.bandwidth / ranks;
+  device.memoryEfficiency = 1;
+  for (const auto &point : figures.matmuls)
+    device.matmuls.push_back({point.size / (double)ranks, point.rate / (double)ranks});
+  for (const auto &point : figures.caches)
+    device.caches.push_back({point.size / (double)ranks, point.rate / (double)ranks});
   device.launch = 0.5e-6; // of a call or a kernel with little work, which stays on one thread
   cluster.divided = true;
   if (ranks > 1)
-    cluster.levels.push_back({"shared memory", ranks, 2e9, 10e-6});
+    cluster.levels.push_back({"shared memory", ranks, figures.message, 10e-6}); // a thread wakes up
   return cluster;
 }
 
@@ -91,6 +111,16 @@ std::optional<int64_t> parseCount(StringRef text) {
 }
 
 } // namespace
+
+std::string Calibration::name() const {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << llvm::format("%.6g %.6g %.6g", flops, bandwidth, message);
+  for (const auto *rates : {&matmuls, &caches})
+    for (const auto &point : *rates)
+      out << llvm::format(" %.6g %.6g", point.size, point.rate);
+  return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true).substr(0, 8);
+}
 
 Machine planning::thisMachine() {
   cpu_set_t allowed; // what programs that start here may use, too
@@ -139,14 +169,16 @@ llvm::Expected<Cluster> planning::parseCluster(StringRef text, const Machine &ma
 
   llvm::SmallVector<StringRef> parts;
   text.split(parts, 'x');
-  const Gpu *gpu = findGpu(parts.pop_back_val());
+  StringRef kind = parts.pop_back_val();
+  const Gpu *gpu = findGpu(kind);
   llvm::SmallVector<int64_t> counts;
   for (StringRef part : parts)
     if (auto count = parseCount(part))
       counts.push_back(*count);
   if (!gpu || counts.size() != parts.size() || counts.size() > 2)
     return fail("expected cpu:N for ranks on this machine, a GPU (" + gpuPresetNames() +
-                "), 8xh100 for a node, 2x8xh100 for nodes, or the path of a .toml file");
+                "), 8xh100 for a node, 2x8xh100 for nodes, or the path of a .toml file" +
+                (gpu ? "" : didYouMean(kind, llvm::map_range(gpus, [](const Gpu &known) { return known.name; }))));
 
   Cluster cluster;
   cluster.name = text.str();

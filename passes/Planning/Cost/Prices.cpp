@@ -1,5 +1,7 @@
 #include "passes/Planning/Cost/Prices.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,10 +31,22 @@ constexpr double mostSplits = 64;
 /// `attentionHalf` keys: FlashAttention-2 (arXiv 2307.08691, figure 5, on A100: 176 of 312 Tflop/s at a depth of 64 and
 /// 203 at 128, of 16 k keys; 132 and 153 at 512 and 1 k).
 constexpr double attentionShare = 0.56, deepAttentionShare = 0.65, deep = 128, attentionHalf = 160;
-/// On a CPU, work whose bytes fit into a core's second-level cache (1 MiB and more on servers of today) finds them
-/// there: at several times the bandwidth of the memory, whose share for a core is a few bytes a cycle.
-constexpr double cacheBytes = 1 << 20, cacheSpeed = 4;
 } // namespace
+
+/// The first point of small work that is at least as large; null if all are smaller.
+static const Cluster::Device::Rate *pointFor(double size, const std::vector<Cluster::Device::Rate> &points) {
+  auto found = llvm::find_if(points, [&](const auto &point) { return size <= point.size; });
+  return found == points.end() ? nullptr : &*found;
+}
+
+/// FLOP/s of a matmul with this number of FLOPs, on processors whose small ones are slower.
+static double rateOfMatmul(double flops, const Cluster::Device &device, double large) {
+  const auto *above = pointFor(flops, device.matmuls);
+  if (!above || above == device.matmuls.data())
+    return above ? above->rate : large;
+  double at = std::log(flops / above[-1].size) / std::log(above->size / above[-1].size);
+  return above[-1].rate * std::pow(above->rate / above[-1].rate, at);
+}
 
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
   if (device.processors <= 0)
@@ -65,9 +79,11 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
 }
 
 double Prices::seconds(const step::Work &work, Precision precision, int launches) const {
-  double arithmetic = work.flops > 0 ? work.flops / (device.flops[precision] * efficiency(work, precision)) : 0;
-  double traffic = work.bytes / (device.bandwidth * device.memoryEfficiency);
-  if (device.kind == "cpu" && work.bytes <= cacheBytes)
-    traffic /= cacheSpeed;
+  const auto *cache = pointFor(work.bytes, device.caches); // not interpolated: other work has passed it meanwhile
+  double peak = device.flops[precision], bandwidth = cache ? cache->rate : device.bandwidth;
+  if (work.form == Form::product)
+    peak = rateOfMatmul(work.flops, device, peak);
+  double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
+  double traffic = work.bytes / (bandwidth * device.memoryEfficiency);
   return std::max({arithmetic, traffic, launches * device.launch});
 }

@@ -1,5 +1,9 @@
 #include "passes/Planning/Cost/StepModel.h"
 
+#include "step/Liveness.h"
+#include "step/Timeline.h"
+
+#include <numeric>
 #include <set>
 
 using namespace divisi;
@@ -11,24 +15,31 @@ namespace {
 
 /// A kernel or a call of a device, or what a reshard in its middle leaves of one.
 struct Piece {
-  llvm::SmallVector<int, 4> ops, reads, writes; // operations; versions
+  llvm::SmallVector<int, 4> ops, reads, writes;         // operations; versions
+  llvm::SmallVector<std::pair<int, int>, 1> overwrites; // versions: one that it may write over another
   step::Work work;
   int launches = 1;
+  int64_t workspace = 0; // bytes
   int at = -1;
   double seconds = 0;
+  int item = -1; // of the timeline
 };
+
+/// The streams of a device.
+enum Stream { computing, communicating };
 
 class Step {
 public:
   Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
        const Plan &plan, const Expansion &expansion)
       : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
-        ready(all.versions.size()), from(all.versions.size()), onDemand(problem.ops.size()),
+        ready(all.versions.size(), -1), from(all.versions.size()), onDemand(problem.ops.size()),
         follows(all.versions.size()), made(problem.ops.size()), sent(all.versions.size()) {}
 
   Prediction run() {
     result.operations.assign(problem.ops.size(), 0);
     findNeeded();
+    written.resize(all.versions.size());
     for (auto [v, version] : llvm::enumerate(all.versions))
       if (version.source >= 0 && needed[v])
         (version.user >= 0 ? onDemand[version.user] : follows[version.source]).push_back(v);
@@ -39,12 +50,19 @@ public:
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       if (groups.maker[t] < 0)
         spread(all.produced[t], -1);
-    for (const Piece &piece : pieces)
+    for (Piece &piece : pieces)
       execute(piece);
+    timeline.run();
+    double now = 0; // of the stream of computation
+    for (const Piece &piece : pieces) {
+      for (int version : piece.reads)
+        await(version, now);
+      now = timeline.end(piece.item);
+    }
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0 && !output.seldom)
-        await(version);
-    result.seconds = std::max(now, network) + repeated;
+        await(version, now);
+    result.seconds = timeline.end() + repeated;
     measureMemory();
     return std::move(result);
   }
@@ -71,6 +89,23 @@ private:
     return tensor.splat ? 0 : localBytes(tensor, mesh, entry.sharding);
   }
 
+  /// The operations of an item, without those that would recompute what an earlier item wrote to be resharded: the
+  /// resharded value is read instead.
+  llvm::SmallVector<int, 4> neededOps(const FusedProblem::Item &item) const {
+    std::set<int> wanted(item.writes.begin(), item.writes.end()); // tensors
+    llvm::SmallVector<int, 4> ops;
+    for (int op : llvm::reverse(item.ops)) {
+      if (!item.call && llvm::none_of(problem.ops[op].results, [&](int t) { return wanted.count(t); }))
+        continue;
+      ops.push_back(op);
+      for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
+        if (version == all.produced[t] || !written[all.produced[t]])
+          wanted.insert(t);
+    }
+    std::reverse(ops.begin(), ops.end());
+    return ops;
+  }
+
   /// One piece, unless a value is resharded between an operation of the item that makes it and one that reads it.
   void addPieces(const FusedProblem::Item &item) {
     std::map<int, int> number; // by operation: its piece
@@ -80,13 +115,16 @@ private:
         parts.resize(piece + 1);
       return parts[piece];
     };
-    for (int op : item.ops) {
+    for (int op : neededOps(item)) {
       int piece = 0;
-      llvm::SmallVector<int, 2> resharded;
+      llvm::SmallVector<int, 2> resharded, again;
       for (auto [t, version] : llvm::zip(problem.ops[op].operands, all.operands[op])) {
         auto producer = number.find(groups.maker[t]);
-        if (producer == number.end())
+        if (producer == number.end()) {
+          if (written[all.produced[t]] && version != all.produced[t] && llvm::is_contained(item.ops, groups.maker[t]))
+            again.push_back(version);
           continue;
+        }
         bool same = version == all.produced[t];
         piece = std::max(piece, producer->second + !same);
         if (!same)
@@ -94,19 +132,26 @@ private:
       }
       number[op] = piece;
       part(piece).ops.push_back(op);
+      for (int version : again)
+        addUnique(part(piece).reads, version);
       step::Work work = localWork(problem, problem.ops[op], mesh, plan.ops[op]);
       if (item.call)
         part(piece).work = work;
       else
         part(piece).work.flops += work.flops;
+      if (item.call && fused.forGpu)
+        part(piece).workspace = localWorkspace(problem, all, mesh, op);
       for (int t : resharded) {
         addUnique(part(number.at(groups.maker[t])).writes, all.produced[t]);
+        written[all.produced[t]] = true;
         for (auto [operand, version] : llvm::zip(problem.ops[op].operands, all.operands[op]))
           if (operand == t)
             addUnique(part(piece).reads, version);
       }
     }
     for (const FusedProblem::Read &read : item.reads) {
+      if (!number.count(read.op))
+        continue;
       int version = all.operands[read.op][read.operand];
       addUnique(part(number.at(read.op)).reads, version);
       if (all.versions[version].source < 0) // else it has a memory of its own
@@ -115,6 +160,10 @@ private:
     for (int t : item.writes)
       if (auto maker = number.find(groups.maker[t]); maker != number.end())
         addUnique(part(maker->second).writes, all.produced[t]);
+    if (parts.size() == 1)
+      for (auto [written, read] : item.overwrites)
+        if (groups.maker[read] >= 0)
+          parts[0].overwrites.push_back({all.produced[written], all.produced[read]});
     for (auto [p, piece] : llvm::enumerate(parts)) {
       if (piece.ops.empty())
         continue;
@@ -156,7 +205,7 @@ private:
   void communicate(int version, int operation) {
     const auto &entry = all.versions[version];
     const auto &before = all.versions[entry.source].sharding;
-    double done = ready[entry.source];
+    int done = ready[entry.source];
     int64_t local = localBytes(problem.tensors[entry.tensor], mesh, before);
     const double times = repeatsOf(version);
     for (const ReshardStep &step : planReshard(before, entry.sharding)) {
@@ -164,7 +213,11 @@ private:
       if (step.kind == ReshardStep::Kind::slice)
         continue;
       double seconds = costs.step(step, bytes);
-      done = network = std::max(network, done) + seconds;
+      int item = timeline.add(communicating, seconds);
+      timeline.wait(done, item);
+      if (entry.user >= 0)
+        timeline.wait(last, item);
+      done = item;
       result.communication += seconds * times;
       result.bytesSent += bytesSent(step.kind, mesh.parts(step.axes), bytes) * times;
       from[version].push_back(result.collectives.size());
@@ -179,11 +232,12 @@ private:
     return entry.user >= 0 ? problem.ops[entry.user].repeats : problem.tensors[entry.tensor].repeats;
   }
 
-  void await(int version) {
-    if (ready[version] <= now)
+  /// The computation that has ended `now` waits for a version.
+  void await(int version, double &now) {
+    double wait = timeline.end(ready[version]) - now;
+    if (wait <= 0)
       return;
-    double wait = ready[version] - now;
-    now = ready[version];
+    now += wait;
     result.waited += wait;
     // The wait belongs to the last collectives on the way here.
     for (int v = version; v >= 0 && wait > 0; v = all.versions[v].source)
@@ -195,23 +249,22 @@ private:
       }
   }
 
-  void execute(const Piece &piece) {
+  void execute(Piece &piece) {
     for (int op : piece.ops) {
       for (int version : onDemand[op])
         if (!sent[version]) {
           sent[version] = true;
-          ready[all.versions[version].source] = std::max(ready[all.versions[version].source], now);
           communicate(version, op);
         }
     }
+    last = piece.item = timeline.add(computing, piece.seconds);
     for (int version : piece.reads)
-      await(version);
-    now += piece.seconds;
+      timeline.wait(ready[version], piece.item);
     for (int op : piece.ops)
       if (!made[op]) {
         made[op] = true;
         for (int tensor : problem.ops[op].results) {
-          ready[all.produced[tensor]] = now;
+          ready[all.produced[tensor]] = piece.item;
           spread(all.produced[tensor], op);
         }
       }
@@ -245,7 +298,9 @@ private:
     std::vector<bool> renews(problem.tensors.size());
     for (const Problem::Output &output : problem.outputs)
       renews[output.tensor] = output.state >= 0;
-    std::vector<double> change(end + 2);
+    keepOverMicrobatches(born, dies);
+    std::vector<int> place = takePlaces(dies, stored, renews);
+    step::Liveness live(end + 1);
     for (auto [v, version] : llvm::enumerate(all.versions)) {
       const Problem::Tensor &tensor = problem.tensors[version.tensor];
       double bytes = localBytes(tensor, mesh, version.sharding);
@@ -257,24 +312,83 @@ private:
                                           : result.memory.others) += bytes;
         continue;
       }
-      if (tensor.splat || dies[v] < 0 || !stored[v])
-        continue; // lives in kernels
+      if (tensor.splat || dies[v] < 0 || !stored[v] || place[v] != (int)v)
+        continue; // lives in kernels, or in the place of another
       if (renews[version.tensor] && dies[v] == (int)end && born[v] >= 0)
         dies[v] = born[v]; // takes the place of the old state
-      change[std::max(born[v], 0)] += bytes;
-      change[std::max(dies[v], born[v]) + 1] -= bytes;
+      live.add(std::max(born[v], 0), std::max({dies[v], born[v], 0}), bytes);
     }
-    double live = 0;
-    for (size_t i = 0; i < end; ++i) {
-      live += change[i];
-      if (live > result.memory.transient) {
-        result.memory.transient = live;
-        result.memory.operation = i;
-        result.memory.phase = (int)i <= groups.loss ? Prediction::forward
-                              : groups.late[i]      ? Prediction::update
-                                                    : Prediction::backward;
+    for (const Piece &piece : pieces)
+      if (piece.workspace > 0)
+        live.add(piece.at, piece.at, piece.workspace);
+    auto [bytes, at] = live.peak();
+    if (at < 0)
+      return;
+    result.memory.transient = bytes;
+    result.memory.operation = std::min<int>(at, end - 1);
+    at = result.memory.operation;
+    result.memory.phase = at <= groups.loss ? Prediction::forward
+                          : groups.late[at] ? Prediction::update
+                                            : Prediction::backward;
+  }
+
+  /// By version: the one in whose place it is; that lives as long. A result takes the place of a value that dies with the
+  /// kernel.
+  std::vector<int> takePlaces(std::vector<int> &dies, const std::vector<bool> &stored,
+                              const std::vector<bool> &renews) const {
+    std::vector<int> place(all.versions.size());
+    std::iota(place.begin(), place.end(), 0);
+    for (const Piece &piece : pieces)
+      for (auto [written, read] : piece.overwrites) {
+        int old = place[read];
+        if (place[written] != written || !stored[written] || !stored[read] || dies[old] != piece.at || dies[written] < 0 ||
+            bytesOf(written) != bytesOf(read) || renews[all.versions[written].tensor])
+          continue;
+        place[written] = old;
+        dies[old] = dies[written];
       }
+    return place;
+  }
+
+  /// What microbatches share lives from the first operation that runs for each of them to the last: sums of their
+  /// gradients, and what is made once and read by each.
+  void keepOverMicrobatches(std::vector<int> &born, std::vector<int> &dies) const {
+    auto repeated = [&](int op) { return problem.ops[op].repeats > 1; };
+    int first = -1, last = -1;
+    for (int op = 0; op < (int)problem.ops.size(); ++op)
+      if (groups.groupOf[op] >= 0 && repeated(op)) {
+        first = first < 0 ? op : first;
+        last = op;
+      }
+    if (first < 0)
+      return;
+    std::vector<bool> shared(all.versions.size());
+    for (const Piece &piece : pieces)
+      if (llvm::any_of(piece.ops, repeated))
+        for (int v : piece.reads) {
+          shared[v] = true;
+          if (auto viewed = memory.find(v); viewed != memory.end())
+            for (int source : viewed->second)
+              shared[source] = true;
+        }
+    for (auto [v, version] : llvm::enumerate(all.versions))
+      if (version.source >= 0 && version.user >= 0 && needed[v] && repeated(version.user))
+        shared[version.source] = true;
+    for (auto [v, version] : llvm::enumerate(all.versions)) {
+      const int maker = groups.maker[version.tensor];
+      const bool sum = version.source < 0 && maker >= 0 && repeated(maker);
+      if (repeatsOf(v) > 1 || !(shared[v] || sum) || dies[v] < 0)
+        continue;
+      born[v] = first;
+      dies[v] = std::max(dies[v], last);
     }
+    // A sum is resharded behind the last microbatch, and ends with that.
+    for (auto [v, version] : llvm::enumerate(all.versions))
+      if (version.source >= 0 && needed[v] && repeatsOf(v) == 1 && dies[v] > last && born[v] <= last) {
+        const int maker = groups.maker[version.tensor];
+        if (maker >= 0 && repeated(maker))
+          born[v] = last + 1;
+      }
   }
 
   const Problem &problem;
@@ -285,7 +399,8 @@ private:
   const Plan &plan;
   const Expansion &all;
   std::vector<bool> needed;                    // by version
-  std::vector<double> ready;                   // by version
+  std::vector<bool> written;                   // by version: in the middle of an item, to be resharded
+  std::vector<int> ready;                      // by version: the item that makes it; -1: it is there
   std::vector<llvm::SmallVector<int, 2>> from; // by version: its collectives
   std::vector<llvm::SmallVector<int, 2>> onDemand, follows;
   std::vector<bool> made; // by operation
@@ -293,8 +408,9 @@ private:
   std::vector<Piece> pieces;
   std::map<int, llvm::SmallVector<int, 1>> memory; // by version that is read: that of the tensor that it is a view of
   std::set<std::string> counted;
-  double now = 0, network = 0; // of the first microbatch and what runs once
-  double repeated = 0;         // of the other microbatches
+  step::Timeline timeline; // of the first microbatch and what runs once
+  int last = -1;           // item of computation
+  double repeated = 0;     // of the other microbatches
   Prediction result;
 };
 } // namespace

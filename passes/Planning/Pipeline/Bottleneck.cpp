@@ -6,12 +6,12 @@
 using namespace divisi;
 using namespace divisi::planning;
 
-Bottleneck::Bottleneck(const Cuts &cuts, PipeLevel level)
-    : cuts(cuts), devices(level.size), mostParameters(devices + 1), used(cuts.count()), replicas(cuts.count()),
-      before(cuts.count()) {
+Bottleneck::Bottleneck(const Cuts &cuts, PipeLevel level, PipeCost cost, double bound, int64_t &steps)
+    : cuts(cuts), devices(level.size), cost(cost), bound(bound), steps(steps), mostParameters(devices + 1),
+      used(cuts.count()), replicas(cuts.count()), before(cuts.count()) {
   for (int i = 0; i < cuts.count(); ++i) {
     points.push_back({cuts[i].ms, transferMs(cuts[i].parameterBytes, level.bandwidth), i});
-    crossing.push_back(2 * transferMs(cuts[i].crossingBytes, level.bandwidth));
+    crossing.push_back(crossingMs(cost, cuts[i].crossingBytes, level.bandwidth));
   }
   crossing.back() = 0; // against rounding
 }
@@ -25,9 +25,27 @@ int64_t Bottleneck::replicasFor(double ms, double parameterMs) const {
     return devices + 1;
   auto least = static_cast<int64_t>(count);
   least += ms > static_cast<double>(least) * limit;
+  if (cost == PipeCost::code)
+    return parameterMs > 0 ? replicasForBoth(ms, parameterMs) : least;
   if (least > devices || parameterMs <= mostParameters[least])
     return least;
   return std::lower_bound(mostParameters.begin() + least, mostParameters.end(), parameterMs) - mostParameters.begin();
+}
+
+/// The same where computing and synchronising do not overlap. With L the limit, c and p the times, m replicas are
+/// enough if L m^2 - (c + 4 p) m + 4 p >= 0. One is too few, so the larger root counts.
+int64_t Bottleneck::replicasForBoth(double ms, double parameterMs) const {
+  double sum = ms + 4 * parameterMs;
+  double root = (sum + std::sqrt(std::max(0.0, sum * sum - 16 * limit * parameterMs))) / (2 * limit);
+  if (!(root <= static_cast<double>(devices + 1)))
+    return devices + 1;
+  auto enough = [&](int64_t m) { return stageMs(cost, ms, parameterMs, m) <= limit; };
+  int64_t least = std::max<int64_t>(2, static_cast<int64_t>(root));
+  while (least > 2 && enough(least - 1)) // against rounding
+    --least;
+  while (least <= devices && !enough(least))
+    ++least;
+  return least;
 }
 
 /// A lower bound on the devices for this compute, even if sums are rounded.
@@ -44,11 +62,16 @@ void Bottleneck::offer(int cut, int from, int64_t count, int64_t replicasOfStage
   before[cut] = from;
 }
 
-/// Along the stairs, a stage that starts later has more compute and fewer parameters. The best start is the first one
-/// whose replicas for the compute are enough for the parameters, or the one before it.
+/// Along the stairs, a stage that starts later has more compute and fewer parameters. If computing and synchronising
+/// overlap, the best start is the first one whose replicas for the compute are enough for the parameters, or the one
+/// before it.
 void Bottleneck::fromStairs(const Point &target, int64_t count, const Stairs &stairs) {
-  if (target.ms - stairs.front().ms > static_cast<double>(used[target.cut] - count - 1) * limit * sameTime)
-    return; // not better even without parameters
+  auto tooFar = [&](const Point &start) { // not better even without parameters
+    return target.ms - start.ms > static_cast<double>(used[target.cut] - count - 1) * limit * sameTime;
+  };
+  --steps;
+  if (tooFar(stairs.front()))
+    return;
   auto tryFrom = [&](const Point &start) {
     int64_t need = replicasFor(target.ms - start.ms, target.parameterMs - start.parameterMs);
     offer(target.cut, start.cut, count + need, need);
@@ -59,6 +82,11 @@ void Bottleneck::fromStairs(const Point &target, int64_t count, const Stairs &st
   };
   if (devices == 1 || target.ms - stairs.front().ms <= limit)
     return tryFrom(stairs.front());
+  if (cost == PipeCost::code) {
+    for (auto start = stairs.begin(); start != stairs.end() && !tooFar(*start); ++start, --steps)
+      tryFrom(*start);
+    return;
+  }
   auto found = std::partition_point(stairs.begin(), stairs.end(), tooManyParameters);
   if (found != stairs.end())
     tryFrom(*found);
@@ -66,13 +94,17 @@ void Bottleneck::fromStairs(const Point &target, int64_t count, const Stairs &st
     tryFrom(found[-1]);
 }
 
+/// The starts rise in compute. From the last one backwards, stages have more and more.
 void Bottleneck::fromBlock(const Point &target, int64_t count, const std::vector<Point> &starts) {
-  double furthest = target.ms - static_cast<double>(used[target.cut] - count - 1) * limit * sameTime;
-  for (const Point &start : starts)
-    if (start.ms >= furthest && cuts.containsInBlock(target.cut, start.cut)) {
-      int64_t need = replicasFor(target.ms - start.ms, target.parameterMs - start.parameterMs);
-      offer(target.cut, start.cut, count + need, need);
-    }
+  for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
+    --steps;
+    double ms = target.ms - start->ms;
+    if (ms > static_cast<double>(used[target.cut] - count - 1) * limit * sameTime)
+      return;
+    int64_t need = replicasFor(ms, target.parameterMs - start->parameterMs);
+    if (count + need < used[target.cut] && cuts.containsInBlock(target.cut, start->cut))
+      offer(target.cut, start->cut, count + need, need);
+  }
 }
 
 /// Sets `used` to the fewest devices for the cut, or to more than there are.
@@ -119,8 +151,11 @@ bool Bottleneck::reach(double newLimit) {
   inBlock.clear();
   earlier[0].push_back(points[0]);
   for (const Cuts::Block &block : cuts.blocks()) {
-    for (int cut = block.first; cut < block.end; ++cut)
+    for (int cut = block.first; cut < block.end; ++cut) {
       reachCut(cut);
+      if (steps <= 0)
+        return false;
+    }
     for (const auto &[count, starts] : inBlock)
       for (const Point &point : starts)
         addStep(earlier[count], point);
@@ -141,8 +176,8 @@ double Bottleneck::slowest(const std::vector<StageChoice> &stages) const {
   double result = 0;
   for (const StageChoice &stage : stages) {
     const Point &from = points[stage.inner], &to = points[stage.outer];
-    result = std::max({result, (to.ms - from.ms) / static_cast<double>(stage.replicas),
-                       syncMs(to.parameterMs - from.parameterMs, stage.replicas), crossing[stage.outer]});
+    result = std::max({result, stageMs(cost, to.ms - from.ms, to.parameterMs - from.parameterMs, stage.replicas),
+                       crossing[stage.outer]});
   }
   return result;
 }
@@ -159,18 +194,26 @@ StageChoice Bottleneck::singleStage() const {
   return best;
 }
 
+/// Bisection of the limit. A plan that is found lowers it to its own time; every third limit is just below the best
+/// time, since that is often the least one.
 std::vector<StageChoice> Bottleneck::run() {
   StageChoice single = singleStage();
-  double high = slowest({single});
-  double low = points.back().ms / static_cast<double>(devices) * (2 - sameTime);
-  while (high > low * sameTime && high > 0) {
-    double middle = (low + high) / 2;
-    if (reach(middle))
-      high = std::min(middle, slowest(stages()));
-    else
+  std::vector<StageChoice> best{single};
+  double high = slowest(best), highest = high;
+  double low = std::max(bound, points.back().ms / static_cast<double>(devices)) * (2 - sameTime);
+  for (int step = 1; high > low * sameTime && high > 0; ++step) {
+    double middle = step % 3 == 0 ? high * (2 - sameTime) : (low + high) / 2;
+    if (reach(middle)) {
+      best = stages();
+      high = std::min(middle, slowest(best));
+    } else if (!complete()) {
+      return best;
+    } else {
       low = middle;
+    }
   }
-  if (high > 0 && reach(high * sameTime) && !(slowest({single}) <= limit && used.back() == single.replicas))
+  // Of plans that are equally fast, one with the fewest devices.
+  if (high > 0 && reach(high * sameTime) && !(highest <= limit && used.back() == single.replicas))
     return stages();
-  return {single};
+  return highest <= high * sameTime ? std::vector<StageChoice>{single} : best;
 }

@@ -1,5 +1,5 @@
 #pragma once
-#include "passes/Planning/Pipeline/LayerProfile.h"
+#include "passes/Planning/Pipeline/LayerGraph.h"
 
 #include <cstdint>
 #include <optional>
@@ -8,35 +8,34 @@
 
 namespace divisi::planning {
 
-/// All places where a network can be cut: its downsets (with a layer, all its inputs are inside), by increasing size.
-/// Cut 0 has no layer inside, the last cut has all. A stage consists of the layers between one cut and a later one that
-/// contains it.
+/// All places where a graph of layers can be cut: its downsets (with a node, all its inputs are inside), block by
+/// block, and in a block by increasing compute time and size. Cut 0 has no node inside, the last cut has all. A stage
+/// consists of the nodes between one cut and a later one that contains it.
 ///
 /// Of some sizes there is only one downset: it contains all smaller ones, and all larger ones contain it. These divide
 /// the cuts into blocks, so only cuts of the same block can cross each other. In a chain every cut is a block; a module
 /// of parallel branches is one block.
-/// parallel branches is a block.
 class Cuts {
 public:
   static constexpr size_t most = 1 << 18;
-  static constexpr size_t mostInBlock = 1 << 14;
   static constexpr size_t mostWords = 1 << 24; // of all sets
 
-  /// The profile must outlive the result. Fails if there are more cuts than the limits allow.
-  static llvm::Expected<Cuts> of(const LayerProfile &profile);
+  /// Null if the graph has more than `limit` cuts, or their sets need too much memory.
+  static std::optional<Cuts> of(LayerGraph graph, size_t limit = most);
 
   struct Cut {
-    double ms = 0;             // forward and backward of the layers inside
-    double parameterBytes = 0; // of the layers inside
-    double crossingBytes = 0;  // outputs of layers inside with a consumer outside, each once
+    double ms = 0;             // forward and backward of the nodes inside
+    double parameterBytes = 0; // of the nodes inside
+    double crossingBytes = 0;  // outputs of nodes inside with a consumer outside, each once
     int block = -1;            // -1: cut 0
+    int size = 0;              // nodes inside
     size_t words = 0;          // where its set starts
   };
   /// Cuts first .. end-1; the last one contains the others.
   struct Block {
     int first = 0, end = 0;
-    int firstLayer = 0, endLayer = 0; // layers in which the cuts differ
-    size_t words = 0;                 // of 64 layers, for each cut
+    int firstNode = 0, endNode = 0; // nodes in which the cuts differ
+    size_t words = 0;               // of 64 nodes, for each cut
   };
 
   int count() const { return static_cast<int>(cuts.size()); }
@@ -54,21 +53,23 @@ public:
     return cuts[inner].block < cuts[outer].block ||
            (cuts[inner].block == cuts[outer].block && (cuts[inner].block < 0 || containsInBlock(outer, inner)));
   }
-  /// In topological order.
+  const LayerGraph &graph() const { return network; }
+  std::vector<int> nodesBetween(int inner, int outer) const;
+  /// The layers of these nodes, rising: in topological order.
   std::vector<int> layersBetween(int inner, int outer) const;
 
 private:
-  explicit Cuts(const LayerProfile &profile);
+  Cuts(LayerGraph graph, size_t limit);
   std::vector<int> separators() const;
-  bool addBlock(int firstLayer, int endLayer);
-  void grow(int from, int layer);
-  bool inside(const Cut &cut, int layer) const;
+  bool addBlock(int firstNode, int endNode);
+  void grow(int from, int node);
+  bool inside(const Cut &cut, int node) const;
 
-  const LayerProfile *profile;
-  std::vector<std::vector<int>> consumers; // by layer, rising
+  LayerGraph network;
+  size_t limit;
   std::vector<Cut> cuts;
   std::vector<Block> allBlocks;
-  std::vector<uint64_t> sets; // of cuts, the layers of their block
+  std::vector<uint64_t> sets; // of cuts, the nodes of their block
 };
 
 } // namespace divisi::planning

@@ -1,6 +1,8 @@
 #include "passes/Planning/Pipeline/LayerProfile.h"
 
 #include "passes/Planning/Nesting.h"
+#include "passes/Planning/Pipeline/GraphText.h"
+#include "passes/Planning/Pipeline/LayerOrder.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -10,8 +12,6 @@
 
 #include <charconv>
 #include <filesystem>
-#include <functional>
-#include <queue>
 
 using namespace divisi;
 using namespace divisi::planning;
@@ -23,7 +23,6 @@ constexpr size_t mostFileBytes = 1 << 28;
 /// llvm::json reads nested values by recursion and has no limit of its own; a profile nests three deep.
 constexpr int mostNesting = 16;
 constexpr size_t mostShown = 64;
-constexpr double mostMs = 1e12, mostBytes = 1e18; // sums and quotients of these stay finite
 
 struct Figure {
   StringRef key;
@@ -77,7 +76,8 @@ public:
     for (size_t i = 0; i < layers.size(); ++i)
       if (!readInputs(i, (*array)[i].getAsObject()->get("inputs")))
         return false;
-    return sort(profile);
+    std::optional<size_t> cycle = sortLayers(layers, profile);
+    return !cycle || failAt(*cycle, "inputs", "go round in a cycle");
   }
 
 private:
@@ -147,50 +147,6 @@ private:
     return true;
   }
 
-  /// Sorts topologically: always the first layer of the file whose inputs are sorted comes next.
-  bool sort(LayerProfile &profile) {
-    std::vector<std::vector<int>> consumers(layers.size());
-    std::vector<size_t> missing;
-    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-    for (auto [i, layer] : llvm::enumerate(layers)) {
-      missing.push_back(layer.inputs.size());
-      for (int input : layer.inputs)
-        consumers[input].push_back(static_cast<int>(i));
-      if (layer.inputs.empty())
-        ready.push(static_cast<int>(i));
-    }
-    std::vector<int> order, position(layers.size());
-    while (!ready.empty()) {
-      int next = ready.top();
-      ready.pop();
-      position[next] = static_cast<int>(order.size());
-      order.push_back(next);
-      for (int consumer : consumers[next])
-        if (--missing[consumer] == 0)
-          ready.push(consumer);
-    }
-    if (order.size() < layers.size())
-      return failCycle(missing);
-    for (int i : order) {
-      LayerProfile::Layer &layer = profile.layers.emplace_back(std::move(layers[i]));
-      for (int &input : layer.inputs)
-        input = position[input];
-      llvm::sort(layer.inputs);
-    }
-    return true;
-  }
-
-  /// Reports a cycle: from an unsorted layer, following unsorted inputs backwards leads to one.
-  bool failCycle(const std::vector<size_t> &missing) {
-    size_t at = llvm::find_if(missing, [](size_t count) { return count > 0; }) - missing.begin();
-    std::vector<bool> seen(layers.size());
-    while (!seen[at]) {
-      seen[at] = true;
-      at = *llvm::find_if(layers[at].inputs, [&](int input) { return missing[input] > 0; });
-    }
-    return failAt(at, "inputs", "go round in a cycle");
-  }
-
   StringRef file;
   std::string error;
   std::vector<LayerProfile::Layer> layers; // in the order of the file
@@ -207,6 +163,8 @@ std::string planning::shownName(StringRef name) {
 }
 
 llvm::Expected<LayerProfile> planning::parseLayerProfile(StringRef text, StringRef file) {
+  if (isPipeDreamGraph(text))
+    return parsePipeDreamGraph(text, file);
   LayerProfile profile;
   Reader reader(file);
   if (!reader.read(text, profile))

@@ -27,7 +27,8 @@ struct LayerProfile {
 ///   {"layers": [{"name", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs": [names]}]}
 /// Every layer must have all keys except "inputs": without it, the previous layer of the file is the only input; []
 /// means that there is none. The layers may come in any order. The text may contain anything; an error is one line,
-/// `FILE: layer I ('NAME'): KEY: what is expected`, where I counts from 0.
+/// `FILE: layer I ('NAME'): KEY: what is expected`, where I counts from 0. A text that looks like PipeDream's graph.txt
+/// is read as one (GraphText.h).
 llvm::Expected<LayerProfile> parseLayerProfile(llvm::StringRef text, llvm::StringRef file);
 /// The same from disk.
 llvm::Expected<LayerProfile> readLayerProfile(const std::string &file);

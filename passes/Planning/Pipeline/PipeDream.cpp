@@ -1,31 +1,15 @@
 #include "passes/Planning/Pipeline/PipeDream.h"
-#include "passes/Planning/Pipeline/Bottleneck.h"
-#include "passes/Planning/Pipeline/Hierarchy.h"
+#include "passes/Planning/Pipeline/StageSearch.h"
 
 #include <algorithm>
 
 using namespace divisi;
 using namespace divisi::planning;
 
-namespace {
-
-std::vector<Hierarchy::Stage> planOneLevel(const Cuts &cuts, PipeLevel level) {
-  std::vector<Hierarchy::Stage> stages;
-  for (const StageChoice &choice : Bottleneck(cuts, level).run()) {
-    const Cuts::Cut &from = cuts[choice.inner], &to = cuts[choice.outer];
-    double compute = (to.ms - from.ms) / static_cast<double>(choice.replicas);
-    double sync = syncMs(transferMs(to.parameterBytes - from.parameterBytes, level.bandwidth), choice.replicas);
-    bool last = choice.outer == cuts.count() - 1;
-    stages.push_back({choice.inner,
-                      choice.outer,
-                      {choice.replicas},
-                      std::max(compute, sync),
-                      last ? 0 : 2 * transferMs(to.crossingBytes, level.bandwidth)});
-  }
-  return stages;
+/// Bytes that m replicas send per minibatch: each sends 2 (m-1)/m of the parameters for m minibatches.
+static double sentToSynchronise(double parameterBytes, int64_t m) {
+  return 2 * static_cast<double>(m - 1) / static_cast<double>(m) * parameterBytes;
 }
-
-} // namespace
 
 int64_t PipeDreamPlan::devices() const {
   int64_t sum = 0;
@@ -34,32 +18,27 @@ int64_t PipeDreamPlan::devices() const {
   return sum;
 }
 
-llvm::Expected<PipeDreamPlan> planning::planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels) {
-  llvm::Expected<Cuts> cuts = Cuts::of(profile);
-  if (!cuts)
-    return cuts.takeError();
-  PipeDreamPlan plan;
-  plan.cuts = plan.considered = cuts->count();
-  std::vector<Hierarchy::Stage> stages;
-  if (levels.size() > 1) {
-    Hierarchy hierarchy(*cuts, levels);
-    plan.considered = hierarchy.considered();
-    stages = hierarchy.run();
-  } else {
-    stages = planOneLevel(*cuts, levels.empty() ? PipeLevel{1, 1} : levels[0]);
+PipeDreamPlan planning::planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels, PipeCost cost) {
+  PipeDreamPlan plan = StageSearch(profile, levels, cost).run();
+  plan.cost = cost;
+  double parameterBytes = 0;
+  for (const LayerProfile::Layer &layer : profile.layers) {
+    plan.dataParallelMs += layer.forwardMs + layer.backwardMs;
+    parameterBytes += layer.parameterBytes;
   }
-  for (const Hierarchy::Stage &stage : stages) {
-    PipeDreamPlan::Stage &result = plan.stages.emplace_back();
-    result.layers = cuts->layersBetween(stage.inner, stage.outer);
-    result.perLevel = stage.perLevel;
+  for (const PipeLevel &level : levels) {
+    double parameterMs = transferMs(parameterBytes, level.bandwidth);
+    plan.dataParallelMs = stageMs(PipeCost::code, plan.dataParallelMs, parameterMs, level.size);
+    plan.dataParallelBytes += sentToSynchronise(parameterBytes, level.size);
+  }
+  for (const PipeDreamPlan::Stage &stage : plan.stages) {
+    double bytes = 0;
+    for (int layer : stage.layers)
+      bytes += profile.layers[layer].parameterBytes;
     for (int64_t replicas : stage.perLevel)
-      result.replicas *= replicas;
-    result.ms = stage.ms;
-    result.transferMs = stage.transferMs;
-    plan.slowestMs = std::max({plan.slowestMs, stage.ms, stage.transferMs});
+      plan.sentBytes += sentToSynchronise(bytes, replicas);
+    plan.sentBytes += 2 * stage.crossingBytes;
   }
-  if (plan.slowestMs > 0)
-    plan.speedup = (*cuts)[cuts->count() - 1].ms / plan.slowestMs;
   return plan;
 }
 

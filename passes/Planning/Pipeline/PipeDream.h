@@ -1,6 +1,7 @@
 #pragma once
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Pipeline/LayerProfile.h"
+#include "passes/Planning/Pipeline/StageCost.h"
 #include "llvm/ADT/ArrayRef.h"
 
 #include <cstdint>
@@ -23,13 +24,21 @@ struct PipeDreamPlan {
     int64_t replicas = 1;          // devices
     std::vector<int64_t> perLevel; // their product is `replicas`; innermost level first
     double ms = 0;                 // per minibatch: the larger of computing and synchronising, by the definition
-    double transferMs = 0;         // 2 C of the cut behind it; 0 for the last one
+    double transferMs = 0;         // of the cut behind it, both directions; 0 for the last one
+    double crossingBytes = 0;      // per minibatch, one direction
   };
   std::vector<Stage> stages;
   double slowestMs = 0; // the largest of all ms and transferMs
+  double boundMs = 0;   // no plan is faster; slowestMs if the plan is optimal
   double speedup = 1;   // one device's time for a minibatch over slowestMs
-  int cuts = 0;         // places where the network can be cut
-  int considered = 0;   // cuts that the search considered; if all, the plan is optimal
+  int64_t steps = 0;    // pairs of cuts that the search looked at, and steps inside of units
+  int64_t cuts = 0;     // the most cuts that one search of this plan looked at
+
+  /// Bulk-synchronous data parallelism (BSP) on all devices: milliseconds per minibatch, by the formula of
+  /// PipeCost::code for a single stage (replicas compute, then synchronise), and bytes that are sent.
+  double dataParallelMs = 0, dataParallelBytes = 0;
+  double sentBytes = 0; // of this plan per minibatch, each byte counted once
+  PipeCost cost = PipeCost::paper;
 
   int64_t devices() const;
 };
@@ -45,11 +54,13 @@ struct PipeDreamPlan {
 /// if that is one of them. With several levels, T at a level is over A of a unit of the level inside, on all its
 /// devices:
 ///   T_k(S, m) = 1/m max(A_k-1(S), 4 (m-1)/m parameter bytes of S / bandwidth_k).
-/// One level is searched over all cuts. Several need a time for every pair of cuts; with more cuts than are affordable,
-/// the network is divided into equal parts of compute and parameters, and of each part the cut with the fewest crossing
-/// bytes is kept (`considered` says how many).
-/// No levels: one device. On failure (too many branches side by side) an error of one line.
-llvm::Expected<PipeDreamPlan> planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels);
+/// PipeCost::code has
+///   T_k(S, m) = 1/m (A_k-1(S) + 4 (m-1)/m parameter bytes of S / bandwidth_k)
+/// and no C, as PipeDream's published code without its flag for activations.
+/// The answer is optimal (slowestMs is boundMs) if all cuts were searched: up to 2^18 of one level, some hundreds of
+/// several, not counting those between layers that no plan as fast can cut apart. No levels: one device.
+PipeDreamPlan planPipeDream(const LayerProfile &profile, llvm::ArrayRef<PipeLevel> levels,
+                            PipeCost cost = PipeCost::paper);
 
 /// The levels that the first `devices` of a cluster form, without those of size 1. Latencies are ignored. Fails with a
 /// one-line error if the devices are not whole units of a level.

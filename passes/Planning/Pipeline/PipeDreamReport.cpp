@@ -5,6 +5,10 @@
 using namespace divisi;
 using namespace divisi::planning;
 
+static double overDataParallel(const PipeDreamPlan &plan) {
+  return plan.slowestMs > 0 ? plan.dataParallelMs / plan.slowestMs : 1;
+}
+
 llvm::json::Object planning::pipeDreamJson(const PipeDreamPlan &plan, const LayerProfile &profile, int64_t devices) {
   llvm::json::Array stages;
   for (const PipeDreamPlan::Stage &stage : plan.stages) {
@@ -17,18 +21,36 @@ llvm::json::Object planning::pipeDreamJson(const PipeDreamPlan &plan, const Laye
                                         {"ms", stage.ms},
                                         {"transfer_ms", stage.transferMs}});
   }
-  return llvm::json::Object{
-      {"objective", "pipedream"},           {"devices", devices},         {"devices_used", plan.devices()},
-      {"slowest_ms", plan.slowestMs},       {"speedup", plan.speedup},    {"cuts", plan.cuts},
-      {"cuts_considered", plan.considered}, {"stages", std::move(stages)}};
+  return llvm::json::Object{{"objective", "pipedream"},
+                            {"cost", plan.cost == PipeCost::paper ? "paper" : "code"},
+                            {"devices", devices},
+                            {"devices_used", plan.devices()},
+                            {"slowest_ms", plan.slowestMs},
+                            {"bound_ms", plan.boundMs},
+                            {"speedup", plan.speedup},
+                            {"data_parallel_ms", plan.dataParallelMs},
+                            {"speedup_over_data_parallel", overDataParallel(plan)},
+                            {"sent_bytes", plan.sentBytes},
+                            {"data_parallel_bytes", plan.dataParallelBytes},
+                            {"cuts", plan.cuts},
+                            {"stages", std::move(stages)}};
 }
 
 void planning::printPipeDream(const PipeDreamPlan &plan, const LayerProfile &profile, int64_t devices,
                               llvm::raw_ostream &os) {
   os << llvm::formatv("{0} of {1} devices, slowest stage {2:f3} ms, {3:f2} times as fast as one device\n",
                       plan.devices(), devices, plan.slowestMs, plan.speedup);
-  if (plan.considered < plan.cuts)
-    os << llvm::formatv("{0} of {1} places to cut were looked at\n", plan.considered, plan.cuts);
+  os << llvm::formatv("data parallelism (BSP): {0:f3} ms; the stages are {1:f2} times as fast", plan.dataParallelMs,
+                      overDataParallel(plan));
+  if (plan.dataParallelBytes > 0)
+    os << llvm::formatv(", and send {0:f2} MB per minibatch instead of {1:f2} MB", plan.sentBytes / 1e6,
+                        plan.dataParallelBytes / 1e6);
+  if (plan.sentBytes < plan.dataParallelBytes)
+    os << llvm::formatv(" ({0:f1} % less)", (1 - plan.sentBytes / plan.dataParallelBytes) * 100);
+  os << "\n";
+  if (plan.slowestMs > plan.boundMs * sameTime)
+    os << llvm::formatv("not all places to cut were searched: no plan is faster than {0:f3} ms (gap {1:f2} %)\n",
+                        plan.boundMs, (plan.slowestMs / plan.boundMs - 1) * 100);
   os << llvm::formatv("{0,5}  {1,8}  {2,10}  {3,11}  {4,6}  {5}\n", "stage", "replicas", "ms", "transfer ms", "layers",
                       "from .. to");
   for (auto [i, stage] : llvm::enumerate(plan.stages)) {

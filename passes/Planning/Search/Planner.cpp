@@ -210,6 +210,8 @@ Planner::Planner(Problem what, Cluster where)
       rest(problem, /*evaluation=*/true),
       stepItems(problem, /*evaluation=*/false, cluster.device.kind == "cuda", step) {}
 
+Candidate Planner::alone() const { return price(cluster, meshOf("data", 1), unsplit(problem), "one device"); }
+
 double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
 }
@@ -302,7 +304,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   std::vector<Task> tasks;
   std::string wrong; // with the pins, on one of the meshes
   if (options.alone && options.pins.empty())
-    tasks.push_back([&] { return std::vector{price(cluster, meshOf("data", 1), unsplit(problem), "one device")}; });
+    tasks.push_back([&] { return std::vector{alone()}; });
   bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   auto follow = [&](Mesh mesh, int zero) {
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {

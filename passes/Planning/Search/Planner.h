@@ -41,6 +41,7 @@ struct PlannerOptions {
   bool alone = true;              // consider one device, too
   bool wider = false;             // the meshes were enumerated: look at three axes and fewer devices, too
   bool thorough = true;           // refine the best searches, and bound the best one by the whole problem
+  bool onlyIfPossible = false;    // search nothing if the step's memory, divided evenly among the devices, is too much
   std::vector<Pin> pins;
   std::optional<int64_t> remat = 0; // parts that are computed again; nothing: as many as the memory asks for
 };
@@ -60,6 +61,8 @@ public:
   void certify(const std::vector<Pin> &pins, Candidate &candidate) const;
   /// Decides what not every step does, the evaluation: a search leaves it unsplit.
   void complete(Candidate &candidate) const;
+  /// The step on one device, unsplit.
+  Candidate alone() const;
   /// Seconds that one device of a cluster computes in a step, unsplit.
   double computation(const Cluster &on) const;
   /// What a plan would take on another cluster.

@@ -1,9 +1,10 @@
 #include "passes/Planning/Simulator/Simulator.h"
 #include "passes/Planning/Simulator/WeightVersions.h"
+#include "step/Timeline.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
-#include <queue>
 
 using namespace divisi::planning;
 using namespace divisi::planning::pipeline;
@@ -25,8 +26,7 @@ double Simulation::bubble() const { return busy() > 0 ? (seconds * devices.size(
 
 namespace {
 
-/// Each event starts when a number of others have ended. The queue holds the running events, by the time at which they
-/// end.
+/// The events of a program as items of a timeline: each device has a stream of tasks and one of communication.
 class Run {
 public:
   Run(const Program &program, const std::vector<StageCost> &stages, const Network &network)
@@ -50,22 +50,10 @@ public:
   }
 
 private:
-  struct Node {
-    int unmet = 0;
-    std::vector<int> after;
-  };
-
-  int add(const Event &event, double seconds) {
+  int add(const Event &event, int stream, double seconds) {
     result.events.push_back(event);
     duration.push_back(seconds);
-    nodes.emplace_back();
-    return (int)nodes.size() - 1;
-  }
-  void addWait(int earlier, int later) {
-    if (earlier >= 0) {
-      nodes[earlier].after.push_back(later);
-      ++nodes[later].unmet;
-    }
+    return timeline.add(stream, seconds);
   }
 
   double secondsOf(const Task &task, int stage) const {
@@ -87,17 +75,15 @@ private:
 
   /// Adds the events of a device in the order of its streams.
   void addDevice(int device) {
-    int computing = -1, sending = -1, made = -1; // the last events on the streams; the last task
+    const int computing = 2 * device, communicating = network.overlap ? computing + 1 : computing;
+    int made = -1;                               // the last task
     std::vector<int> reduced(o.chunks, -1);      // the all_reduce before the next update of a chunk
     std::vector<size_t> last = lastGradients(device);
     std::optional<size_t> reduce; // an action that produces the last gradient: its sends come first
     auto communicate = [&](const Event &event, double seconds) {
-      int node = add(event, seconds);
-      int &stream = network.overlap ? sending : computing;
-      addWait(stream, node);
-      if (network.overlap)
-        addWait(made, node);
-      return stream = node;
+      int item = add(event, communicating, seconds);
+      timeline.wait(made, item);
+      return item;
     };
     for (auto [i, action] : llvm::enumerate(program.devices[device])) {
       if (action.kind == Action::send) {
@@ -116,16 +102,14 @@ private:
       }
       const Task &task = action.task;
       int stage = o.stageOf(device, task.chunk);
-      int node = made = add({Event::compute, device, 0, 0, task}, secondsOf(task, stage));
-      addWait(computing, node);
-      computing = node;
+      made = add({Event::compute, device, 0, 0, task}, computing, secondsOf(task, stage));
       if (task.kind == Task::update)
-        addWait(std::exchange(reduced[task.chunk], -1), node);
+        timeline.wait(std::exchange(reduced[task.chunk], -1), made);
       for (const Message &message : stageEdges.needed(task, stage))
-        needs.emplace_back(message, node);
+        needs.emplace_back(message, made);
       for (const Message &message : stageEdges.made(task, stage))
         if (o.deviceOf(program.receiverStage(message)) == device)
-          sent[message.slot(o.microbatches)] = node;
+          sent[message.slot(o.microbatches)] = made;
       if (last[i] && stages[stage].allReduce > 0)
         reduce = i;
     }
@@ -148,29 +132,17 @@ private:
   }
 
   void connect() {
-    for (auto [message, node] : needs)
-      addWait(sent[message.slot(o.microbatches)], node);
+    for (auto [message, item] : needs)
+      timeline.wait(sent[message.slot(o.microbatches)], item);
   }
 
   void play() {
-    using Entry = std::pair<double, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> running;
-    auto start = [&](int node, double now) {
-      result.events[node].start = now;
-      result.events[node].end = now + duration[node];
-      running.emplace(now + duration[node], node);
-    };
-    for (size_t node = 0; node < nodes.size(); ++node)
-      if (nodes[node].unmet == 0)
-        start(node, 0);
-    while (!running.empty()) {
-      auto [now, node] = running.top();
-      running.pop();
-      result.seconds = std::max(result.seconds, now);
-      for (int later : nodes[node].after)
-        if (--nodes[later].unmet == 0)
-          start(later, now);
+    timeline.run(); // a checked program has no circles
+    for (auto [item, event] : llvm::enumerate(result.events)) {
+      event.start = timeline.start(item);
+      event.end = timeline.end(item);
     }
+    result.seconds = timeline.end();
   }
 
   /// Measures memory while the events are still in program order.
@@ -242,7 +214,7 @@ private:
   const std::vector<StageCost> &stages;
   const Network &network;
   StageEdges stageEdges;
-  std::vector<Node> nodes;      // by event
+  divisi::step::Timeline timeline; // its items are the events
   std::vector<double> duration; // by event
   std::vector<int> sent;        // by number of the message: the event that delivers it
   std::vector<std::pair<Message, int>> needs;

@@ -10,10 +10,14 @@
 #include "runtime/devices/cuda/Nccl.h"
 #include "runtime/devices/cuda/PinnedRing.h"
 
+#include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <optional>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 using namespace divisi::runtime;
@@ -23,6 +27,7 @@ namespace {
 // Values of the driver's enumerations (cuda.h).
 constexpr int capabilityMajor = 75, capabilityMinor = 76;
 constexpr int captureThreadLocal = 1;
+constexpr std::chrono::seconds longestAbort{5};
 constexpr size_t mostPinned = size_t(64) << 20;
 constexpr int errorLog = 5, errorLogBytes = 6;
 
@@ -40,7 +45,6 @@ public:
     char text[256] = "";
     driver.check(driver.deviceName(text, sizeof text - 1, device), "name a GPU");
     name_ = text;
-    DriverContext context;
     driver.check(driver.retainContext(&context, device), "use a GPU");
     driver.check(driver.setContext(context), "use a GPU");
     driver.check(driver.createStream(&stream, nonBlocking), "create a stream");
@@ -59,11 +63,8 @@ public:
   }
 
   ~Gpu() override {
-    if (!lost)
-      driver.synchronize(stream);
-    for (auto &[key, recording] : recordings)
-      if (recording.graph)
-        driver.destroyGraphExec(recording.graph);
+    driver.synchronize(stream);
+    destroyGraphs();
     nccl.reset();
     blas.reset();
     dnn.reset();
@@ -95,10 +96,22 @@ public:
     waitFor([this] { return driver.query(stream); }, [this] { return driver.synchronize(stream); });
   }
 
+  /// NCCL aborts a communicator when no graph holds its collectives. Should this not end, the process does.
   void abandon() noexcept override {
-    lost = true;
-    if (nccl)
-      nccl->abort();
+    if (!nccl)
+      return;
+    try {
+      std::promise<void> aborted;
+      std::future<void> done = aborted.get_future();
+      std::thread([this, aborted = std::move(aborted)]() mutable {
+        driver.setContext(context);
+        destroyGraphs();
+        nccl->abort();
+        aborted.set_value();
+      }).detach();
+      done.wait_for(longestAbort);
+    } catch (const std::system_error &) { // no thread
+    }
   }
 
   void setRecorder(Recorder *to) override {
@@ -240,6 +253,11 @@ public:
   }
 
 private:
+  void destroyGraphs() {
+    for (auto &[key, recording] : recordings)
+      if (recording.graph)
+        driver.destroyGraphExec(std::exchange(recording.graph, nullptr));
+  }
   Blas &products() {
     if (!blas)
       blas.emplace(stream);
@@ -340,6 +358,7 @@ private:
 
   Driver driver;
   std::string name_;
+  DriverContext context = nullptr;
   Stream stream = nullptr;
   Module module = nullptr;
   std::optional<Memory> memory, constant;
@@ -355,7 +374,6 @@ private:
   std::vector<void *> arguments;
   std::map<TaskKey, Recording> recordings;
   Recording *running = nullptr; ///< of the current task, if it runs without being recorded
-  bool lost = false;            ///< the GPU's work may never end
   DivisiContext cpu{configureThreads(0)};
 };
 } // namespace

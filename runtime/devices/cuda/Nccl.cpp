@@ -316,15 +316,16 @@ void Nccl::launch(const Collective &plan, const DivisiCollective &params, NcclCo
 }
 
 void Nccl::abort() noexcept {
+  nccl->groupStart(); // the work of one communicator may wait for that of another
   for (NcclComm *comm : communicators())
     if (NcclComm lost = std::exchange(*comm, nullptr))
       nccl->abort(lost);
+  nccl->groupEnd();
 }
 
 void Nccl::fail(const std::string &why) {
   unsigned under = word->read(0);
   std::optional<int64_t> id = under ? std::optional<int64_t>(under - 1) : messages->underWay();
-  abort();
   Status status = failure(id ? concat("waited for ", ranks.nameOf(*id), ": ") : "", why);
   throw std::runtime_error(ranks.located(status).message());
 }

@@ -47,7 +47,7 @@ public:
     wait([&] { return driver.query(stream); });
   }
   void wait();
-  /// Aborts all collectives. No other calls may follow.
+  /// Aborts all collectives; waits until no graph holds any of them. No other calls may follow.
   void abort() noexcept;
 
 private:

@@ -17,6 +17,8 @@ extern "C" {
 #define DIVISI_ABI_VERSION 6
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
+/* Alignment of the workspaces of GPUs' libraries. */
+#define DIVISI_WORKSPACE_ALIGNMENT 256
 
 /* Owned by the runtime; opaque to generated code. */
 typedef struct DivisiContext DivisiContext;

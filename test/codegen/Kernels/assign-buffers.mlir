@@ -1,4 +1,5 @@
 // RUN: divisi-opt %s --form-kernels --assign-buffers --split-input-file | FileCheck %s
+// RUN: divisi-opt %s --form-kernels=for-gpu --assign-buffers --split-input-file | FileCheck %s --check-prefix GPU
 
 // State, inputs and scalars have one place in all tasks (multiples of 64), and renewed state replaces the old one in its place.
 // CHECK: module attributes {exec.arena_bytes = [[BYTES:[0-9]+]] : i64}
@@ -118,4 +119,14 @@ func.func @passes(%x: tensor<32x32xf32> {graph.input = "x"}, %b: tensor<8xf32> {
   %7 = graph.reshape %6 : (tensor<32x32xf32>) -> tensor<32x4x8xf32>
   %8 = graph.mul %7, %3 : tensor<32x4x8xf32>
   return %8 : tensor<32x4x8xf32>
+}
+
+// -----
+
+// The workspace of a library begins at a multiple of 256 bytes, here behind inputs of 128 bytes.
+// GPU-LABEL: func.func @product
+// GPU: exec.call graph.matmul {{.*}} workspace {offsets = array<i64: {{[0-9]+}}, 256>}
+func.func @product(%a: tensor<4x4xf32> {graph.input = "a"}, %b: tensor<4x4xf32> {graph.input = "b"}) -> (tensor<4x4xf32> {graph.result = {kind = "loss"}}) {
+  %0 = graph.matmul %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
 }

@@ -78,7 +78,7 @@ TEST_F(ImportTest, unboundDimensionNamesTheFlag) {
 TEST_F(ImportTest, unknownDimensionListsThose) {
   options.dims["seq"] = 6;
   EXPECT_EQ(failure(classifier("batch")),
-            "--dim seq=6 names no dimension of the model's inputs, which have these: batch");
+            "--dim seq=6 names no dimension of the model's inputs; there are: batch");
 }
 TEST_F(ImportTest, unnamedDimensionIsExplained) {
   EXPECT_HAS(failure(classifier("")), "input 'x' does not say the size of dimension 0");
@@ -153,7 +153,7 @@ TEST_F(ImportTest, frozenParameters) {
   options.freeze = {"*.b?as"};
   EXPECT_HAS(text(classifier()), "graph.frozen, graph.parameter = \"fc.bias\"");
   options.freeze = {"conv*"};
-  EXPECT_HAS(failure(classifier()), "--freeze conv* names no parameter of the model, which has these: fc.weight, fc.bias");
+  EXPECT_HAS(failure(classifier()), "--freeze conv* names no parameter of the model; there are: fc.weight, fc.bias");
   options.freeze = {"*"};
   EXPECT_HAS(failure(classifier()), "nothing is left to train");
 }
@@ -283,7 +283,8 @@ TEST_F(ImportTest, unsupportedOperatorsAreReportedTogether) {
   m.node("Loop", {"x"}, {"a"}, "l1");
   m.node("Loop", {"x"}, {"b"}, "l2");
   m.node("Foo", {"x"}, {"c"}).set_domain("com.me");
-  EXPECT_EQ(failure(m), "2 unsupported operators: Loop (2 nodes: l1, l2); com.me.Foo (1 node: Foo_4)");
+  EXPECT_EQ(failure(m), "2 unsupported operators: Loop (2 nodes: l1, l2); com.me.Foo (1 node: Foo_4); "
+                        "docs/onnx.md lists what works, and how to export something else");
 }
 TEST_F(ImportTest, undefinedAndRepeatedNames) {
   ModelMaker m = classifier();

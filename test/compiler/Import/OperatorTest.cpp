@@ -132,6 +132,47 @@ TEST_F(OperatorTest, windowsThatDoNotFit) {
   setIntegers(m.node("MaxPool", {"x"}, {"y"}, "pool"), "kernel_shape", {9});
   EXPECT_HAS(failure(m), "node 'pool' (MaxPool): its window of 9 is larger than dimension 2 of size 4");
 }
+/// Three sequences of `steps` steps of two numbers; four hidden units.
+static ModelMaker lstm(int64_t steps) {
+  ModelMaker m;
+  m.input("x", {steps, 3, 2}).weight("w", {1, 16, 2}).weight("r", {1, 16, 4}).weight("b", {1, 32}).output("y");
+  m.node("LSTM", {"x", "w", "r", "b"}, {"y"}, "rnn");
+  return m;
+}
+TEST_F(OperatorTest, inputsOfAllStepsAreOneProduct) {
+  std::string ir = text(lstm(5));
+  EXPECT_HAS(ir, "(tensor<15x2xf32>, tensor<16x2xf32>) -> tensor<15x16xf32>");
+  size_t products = 0;
+  for (size_t at = ir.find("graph.matmul"); at != std::string::npos; at = ir.find("graph.matmul", at + 1))
+    ++products;
+  EXPECT_EQ(products, 1u + 5u); // and one of the state in each step
+}
+TEST_F(OperatorTest, recurrentLayersThatDoNotFit) {
+  auto refused = [&](auto &&change, const std::string &message) {
+    ModelMaker m = lstm(5);
+    change(m, *m.model.mutable_graph()->mutable_node(0));
+    EXPECT_EQ(failure(m), "node 'rnn' (LSTM): " + message);
+  };
+  using Node = onnx::NodeProto &;
+  refused([](auto &, Node n) { setText(n, "direction", "up"); },
+          "direction 'up' is neither forward, reverse nor bidirectional");
+  refused([](auto &, Node n) { setText(n, "direction", "bidirectional"); }, "its weights 1x16x2 should be 2x16x2");
+  refused([](auto &, Node n) { setInteger(n, "hidden_size", 5); }, "hidden_size is not the weights' 4");
+  refused([](auto &m, Node n) { m.weight("h", {2, 3, 4}), n.add_input(""), n.add_input("h"); },
+          "its initial state 2x3x4 should be 1x3x4");
+  refused([](auto &m, Node n) { m.integers("lengths", {5, 6, 1}), n.add_input("lengths"); },
+          "index 6 is out of range: it takes 0 to 5");
+  refused([](auto &, Node n) { attribute(n, "activations", onnx::AttributeProto::STRINGS).add_strings("Tanh"); },
+          "it names 1 activations, not 3");
+  refused(
+      [](auto &, Node n) {
+        auto &names = attribute(n, "activations", onnx::AttributeProto::STRINGS);
+        for (const char *name : {"Tanh", "Tanh", "Tan"})
+          names.add_strings(name);
+      },
+      "activation 'Tan' is not known");
+  EXPECT_EQ(failure(lstm(1 << 20)), "node 'rnn' (LSTM): its sequences have 1048576 steps; 1 to 4096 can be unrolled");
+}
 TEST_F(OperatorTest, listOfOperatorsIsSorted) {
   auto names = supportedOperators();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));

@@ -264,7 +264,7 @@ TEST_F(TrainsTest, flagsThatContradictOrMatchNothing) {
   EXPECT_HAS(failure(product("pe")), "--freeze *.weight and --train fc.* are both given for 'fc.weight'");
   options.freeze = {};
   options.train = {"nothing"};
-  EXPECT_HAS(failure(product("pe")), "--train nothing names no parameter of the model, which has these: fc.weight, pe");
+  EXPECT_HAS(failure(product("pe")), "--train nothing names no parameter of the model; there are: fc.weight, pe");
 }
 
 //===- Batch norm and dropout ---------------------------------------------===//

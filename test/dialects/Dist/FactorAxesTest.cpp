@@ -61,6 +61,13 @@ TEST(FactorAxesTest, ContractedFactorsLeavePartialResults) {
   EXPECT_EQ(contractedAxes(rule, {{0}, {}, {1}}), std::nullopt);
 }
 
+TEST(FactorAxesTest, AResultIsNotPendingOverAxesOfItsOwn) {
+  Sharding rows(2), whole(2);
+  rows.dims[1] = {2, 0};
+  EXPECT_EQ(pendingIn(rows, {0, 1}), Axes{1});
+  EXPECT_EQ(pendingIn(whole, {0, 1}), (Axes{0, 1}));
+}
+
 TEST(FactorAxesTest, WhatMayStayPending) {
   ShardingRule rule;
   Sharding sum(1), whole(1), max(1);

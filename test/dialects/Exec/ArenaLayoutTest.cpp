@@ -114,6 +114,12 @@ TEST(ArenaLayout, ReusesTheMemoryOfTheDead) {
   EXPECT_EQ(layout.bytes, 192);
 }
 
+TEST(ArenaLayout, AlignsABufferAsItAsks) {
+  ArenaLayout layout = ArenaLayout::plan({{300, 0, 1}, {200, 0, 1, 256}, {100, 0, 1}, {60, 2, 3, 256}}, alignment);
+  EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, 512, 320, 0})); // 320 to 448 fits before the aligned one
+  EXPECT_EQ(layout.bytes, 512 + 256);
+}
+
 TEST(ArenaLayout, TakesNoneAndEmptyOnes) {
   EXPECT_EQ(ArenaLayout::plan({}, alignment).bytes, 0);
   EXPECT_EQ(peakBytes({}, alignment), 0);

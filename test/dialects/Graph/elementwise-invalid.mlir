@@ -17,6 +17,14 @@ func.func @result(%x: tensor<4xf32>) {
 
 // -----
 
+func.func @bitcast_width(%x: tensor<4xf32>) {
+  // expected-error @+1 {{constraint 2: element types differ in width: 'f32' and 'i64'}}
+  %0 = graph.bitcast %x : (tensor<4xf32>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
 func.func @cast_shape(%x: tensor<4xf32>) {
   // expected-error @+1 {{requires the same shape for all operands and results}}
   %0 = graph.cast %x : (tensor<4xf32>) -> tensor<5xf64>

@@ -55,7 +55,7 @@ func.func @rules(%x: tensor<4x6xf32>, %x3: tensor<2x4x6xf32>, %i: tensor<3xi64>,
 // The bias has no heads. A window of 5 needs two elements of each neighbour. Without padding, spatial dimensions are not sharded.
 func.func @windows(%q: tensor<2x6x4x8xf32>, %k: tensor<2x10x4x8xf32>, %bias: tensor<2x1x6x10xf32>, %x: tensor<1x4x16xf32>,
                    %f: tensor<2x4x5xf32>, %image: tensor<2x8x8x4xf32>, %filter: tensor<6x2x3x3xf32>) {
-  // CHECK:graph.attention: b s h d, b t h d, b t h d, b . s t -> b s h d, b h s | b=2 s=6 h=4 d=8 t=10 | whole s d t
+  // CHECK:graph.attention: b s h d, b t h d, b t h d, b . s t -> b s h d, b h s | b=2 s=6 h=4 d=8 t=10 | whole d t
   %0:2 = graph.attention %q, %k, %k, %bias {scale = 0.5 : f64} : (tensor<2x6x4x8xf32>, tensor<2x10x4x8xf32>, tensor<2x10x4x8xf32>, tensor<2x1x6x10xf32>) -> (tensor<2x6x4x8xf32>, tensor<2x4x6xf32>)
   // CHECK:graph.conv: n g*i h0, g*o i . -> n g*o h0 | n=1 g=1 i=4 o=2 h0=16 | sum i | windowed h0 | least h0=2 | linear each
   %1 = graph.conv %x, %f {strides = array<i64: 1>, dilations = array<i64: 1>, pads_low = array<i64: 2>, pads_high = array<i64: 2>, groups = 1 : i64} : (tensor<1x4x16xf32>, tensor<2x4x5xf32>) -> tensor<1x2x16xf32>

@@ -1,4 +1,4 @@
-// Profiles by layers, in JSON. What is accepted and written is accepted again.
+// Profiles by layers, in JSON or as PipeDream writes them. What is accepted and written is accepted again.
 #include "passes/Planning/Pipeline/LayerProfile.h"
 #include "test/fuzz/compiler/Tokens.h"
 

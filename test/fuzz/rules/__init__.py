@@ -25,4 +25,4 @@ def rule(*operators, since=13, until=99):
     return register
 
 
-from rules import contraction, elementwise, indexing, integers, network, rearrange, reduction, sequence, shape  # noqa: E402,F401
+from rules import contraction, elementwise, indexing, integers, network, rearrange, recurrent, reduction, sampling, sequence, shape  # noqa: E402,F401

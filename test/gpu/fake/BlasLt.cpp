@@ -1,6 +1,7 @@
 // A cuBLASLt for a fake GPU. It computes what is requested plainly and by the library's definition: column-major
 // matrices, d = alpha op(a) op(b) + beta c. It refuses what the library refuses: leading dimensions below the rows,
-// operands that do not match, addresses that are less aligned than the algorithm requires.
+// operands that do not match, addresses that are less aligned than the algorithm requires, workspaces that are not at
+// multiples of 256 bytes in the GPU's memory.
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
@@ -222,13 +223,16 @@ API cublasLtMatmulAlgoGetHeuristic(void *, Desc *desc, Layout *a, Layout *b, Lay
     return notSupported;
   std::memset(results, 0, 96);
   std::memcpy(results, preference->alignment, sizeof preference->alignment);
+  std::memcpy((char *)results + 64, &preference->workspace, sizeof preference->workspace);
   *count = 1;
   return success;
 }
 API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout *la, const void *b, Layout *lb,
-                   const void *beta, const void *c, Layout *lc, void *d, Layout *ld, const uint64_t *algorithm, void *,
-                   size_t, void *stream) {
+                   const void *beta, const void *c, Layout *lc, void *d, Layout *ld, const uint64_t *algorithm,
+                   void *workspace, size_t bytes, void *stream) {
   if (!matches(*desc, *la, *lb, *ld) || c != d || lc != ld)
+    return invalidValue;
+  if (bytes > 0 && (!workspace || (uintptr_t)workspace % 256 != 0 || !isOnDevice(workspace, bytes)))
     return invalidValue;
   const void *addresses[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)

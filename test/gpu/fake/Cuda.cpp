@@ -525,6 +525,10 @@ extern "C" __attribute__((visibility("default"))) int fakeDefer(void *stream, st
 extern "C" __attribute__((visibility("default"))) int fakeEnqueue(void *stream, std::function<int()> *work) {
   return enqueue((Stream *)stream, *work);
 }
+// Whether requests on a stream become part of a graph.
+extern "C" __attribute__((visibility("default"))) int fakeIsCapturing(void *stream) {
+  return ((Stream *)stream)->capture != nullptr;
+}
 // Whether an address that a library gets is within an allocation.
 extern "C" __attribute__((visibility("default"))) int fakeIsWithin(const void *address, size_t bytes) {
   return isWithin((uintptr_t)address, bytes);

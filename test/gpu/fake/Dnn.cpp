@@ -107,12 +107,18 @@ int compute(Handle *handle, const char *what, const Tensor &x, const Tensor &w, 
       notSupported);
 }
 
+/// Whether an algorithm has the workspace that `find` asks for.
+constexpr size_t wanted = 4096;
+bool suffices(const void *space, size_t bytes) {
+  return bytes >= wanted && (uintptr_t)space % 256 == 0 && isOnDevice(space, bytes);
+}
+
 int find(const Tensor &x, const Tensor &w, const Tensor &y, const Conv &c, int *count, Performance *results) {
   *count = 0;
   if (!matches(x, w, y, c))
     return badParam;
   *count = 1;
-  results[0] = {1, success, 1.0f, 4096, 1, c.math, {0, 0, 0}};
+  results[0] = {1, success, 1.0f, wanted, 1, c.math, {0, 0, 0}};
   return success;
 }
 } // namespace
@@ -187,7 +193,9 @@ API cudnnGetConvolutionBackwardFilterAlgorithm_v7(Handle *, Tensor *x, Tensor *y
   return find(*x, *w, *y, *c, count, results);
 }
 API cudnnConvolutionForward(Handle *handle, const void *, Tensor *x, const void *dataX, Tensor *w, const void *dataW,
-                            Conv *c, int, void *, size_t, const void *, Tensor *y, void *dataY) {
+                            Conv *c, int, void *space, size_t bytes, const void *, Tensor *y, void *dataY) {
+  if (!suffices(space, bytes))
+    return badParam;
   Tensor tx = *x, tw = *w;
   return compute(handle, "conv", *x, *w, *y, *c, *y, dataY,
                  [=](int64_t atX, int64_t atW, int64_t atY, std::vector<double> &sums) {
@@ -195,8 +203,10 @@ API cudnnConvolutionForward(Handle *handle, const void *, Tensor *x, const void 
                  });
 }
 API cudnnConvolutionBackwardData(Handle *handle, const void *, Tensor *w, const void *dataW, Tensor *y,
-                                 const void *dataY, Conv *c, int, void *, size_t, const void *, Tensor *x,
+                                 const void *dataY, Conv *c, int, void *space, size_t bytes, const void *, Tensor *x,
                                  void *dataX) {
+  if (!suffices(space, bytes))
+    return badParam;
   Tensor ty = *y, tw = *w;
   return compute(handle, "conv_input_grad", *x, *w, *y, *c, *x, dataX,
                  [=](int64_t atX, int64_t atW, int64_t atY, std::vector<double> &sums) {
@@ -204,8 +214,10 @@ API cudnnConvolutionBackwardData(Handle *handle, const void *, Tensor *w, const 
                  });
 }
 API cudnnConvolutionBackwardFilter(Handle *handle, const void *, Tensor *x, const void *dataX, Tensor *y,
-                                   const void *dataY, Conv *c, int, void *, size_t, const void *, Tensor *w,
+                                   const void *dataY, Conv *c, int, void *space, size_t bytes, const void *, Tensor *w,
                                    void *dataW) {
+  if (!suffices(space, bytes))
+    return badParam;
   Tensor tx = *x, ty = *y;
   return compute(handle, "conv_filter_grad", *x, *w, *y, *c, *w, dataW,
                  [=](int64_t atX, int64_t atW, int64_t atY, std::vector<double> &sums) {

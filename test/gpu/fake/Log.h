@@ -32,6 +32,13 @@ inline int enqueueOn(void *stream, std::function<int()> work, int none, const ch
   return function ? function(stream, &work) : none;
 }
 
+/// For the other fake libraries: whether requests on a stream become part of a graph.
+inline bool isCapturing(void *stream) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *function = driver ? (int (*)(void *))dlsym(driver, "fakeIsCapturing") : nullptr;
+  return function && function(stream);
+}
+
 /// For the other fake libraries: whether the whole range is in memory that the driver allocated.
 inline bool isOnDevice(const void *address, size_t bytes) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

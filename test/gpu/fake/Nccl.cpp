@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -32,6 +34,7 @@ struct Comm {
   std::string path; ///< begins the names of its files
   int size, rank;
   std::map<int, uint64_t> sent, received; ///< messages by peer
+  std::shared_ptr<int> held = std::make_shared<int>(0); ///< also owned by the graphs with its operations
   std::string name() const { return path.substr(path.rfind('-') + 1); }
 };
 struct Op {
@@ -47,6 +50,8 @@ struct Op {
 
 std::atomic<bool> hung = false;   // something never ends
 std::atomic<bool> failed = false; // an error that is reported by the next query
+std::atomic<bool> poisoned = false; // sums are NaN
+std::atomic<int> alive = 0; // communicators
 
 std::string fileOf(const Comm &comm, int from, int to, uint64_t number) {
   return comm.path + "." + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number);
@@ -135,7 +140,8 @@ void reduce(const Op &op, const std::vector<std::vector<char>> &all, size_t skip
       double value = number(kind, all[0].data() + skip, (int64_t)i);
       for (size_t r = 1; r < all.size(); ++r)
         value = combined(value, number(kind, all[r].data() + skip, (int64_t)i), op.reduction);
-      setNumber(kind, op.to, (int64_t)i, value);
+      // Nothing has computed the operands: their bits may be a NaN, at which training would stop.
+      setNumber(kind, op.to, (int64_t)i, poisoned ? NAN : std::isfinite(value) ? value : 0);
     }
   }
 }
@@ -161,14 +167,19 @@ int finish(const Op &op) {
   return success;
 }
 
-/// DIVISI_FAKE_NCCL_BREAK=COUNT:hangs|error|fails: COUNT groups succeed, and the next one does not end; with `error`
-/// NCCL then reports an error; with `fails` it cannot be started at all. Returns the code of the call.
+/// DIVISI_FAKE_NCCL_BREAK=COUNT:hangs|error|fails|nan: COUNT groups succeed, and the next one does not end; with `error`
+/// NCCL then reports an error; with `fails` it cannot be started at all; with `nan` sums are NaN from then on. Returns
+/// the code of the call.
 std::optional<int> breaks(const Op &op) {
   static const std::string text = std::getenv("DIVISI_FAKE_NCCL_BREAK") ? std::getenv("DIVISI_FAKE_NCCL_BREAK") : "";
   static std::atomic<int> left = std::atoi(text.c_str());
   if (text.empty() || left-- != 0)
     return std::nullopt;
   record("nccl breaks");
+  if (text.ends_with(":nan")) {
+    poisoned = true;
+    return std::nullopt;
+  }
   if (text.ends_with(":fails")) {
     std::this_thread::sleep_for(std::chrono::seconds(1)); // until then the others wait in their calls
     return unhandledError;
@@ -207,9 +218,22 @@ int run(const std::vector<Op> &ops) {
 
 thread_local int depth = 0;
 thread_local std::vector<Op> group;
+thread_local std::vector<Comm *> aborted;
+
+/// As NCCL's: never returns while a graph holds operations of the communicator.
+void release(Comm *comm) {
+  while (comm->held.use_count() > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  --alive;
+  delete comm;
+}
 
 int end() {
-  if (--depth > 0 || group.empty())
+  if (--depth > 0)
+    return success;
+  for (Comm *comm : std::exchange(aborted, {}))
+    release(comm);
+  if (group.empty())
     return success;
   std::vector<Op> ops = std::move(group);
   group.clear();
@@ -218,8 +242,12 @@ int end() {
         op.count == 0)
       return invalidArgument;
   bool message = ops.size() == 1 && (ops[0].kind == Send || ops[0].kind == Receive);
+  std::vector<std::shared_ptr<int>> holds;
+  for (const Op &op : ops)
+    if (isCapturing(op.stream))
+      holds.push_back(op.comm->held);
   return enqueueOn(
-      ops[0].stream, [ops] { return run(ops); }, invalidUsage, message ? "fakeDefer" : "fakeEnqueue");
+      ops[0].stream, [ops, holds] { return run(ops); }, invalidUsage, message ? "fakeDefer" : "fakeEnqueue");
 }
 int ask(Op op) {
   ++depth;
@@ -247,17 +275,23 @@ API ncclCommInitRank(Comm **comm, int size, Id id, int rank) {
   if (int code = meet(*made); code != success)
     return code;
   *comm = made.release();
+  ++alive;
   return success;
 }
 API ncclCommDestroy(Comm *comm) {
   while (hung)
     ::pause();
   int code = meet(*comm);
-  delete comm;
+  release(comm);
   return code;
 }
 API ncclCommAbort(Comm *comm) {
-  delete comm;
+  while (hung && depth == 0 && alive > 1) // its work waits for that of another one
+    ::pause();
+  if (depth > 0)
+    aborted.push_back(comm);
+  else
+    release(comm);
   return success;
 }
 API ncclCommGetAsyncError(Comm *, int *error) {

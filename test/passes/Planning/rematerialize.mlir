@@ -81,7 +81,7 @@
 // The figures of plan for microbatches with recomputed segments are those of the module with these.
 // RUN: divisi compile %s --mesh data=2 --microbatches 2 --remat 1 --target cuda --emit plan -o %t/plan
 // RUN: divisi plan %s --plan %t/plan --cluster 2xh100 | FileCheck %s --check-prefix=PRICED
-// PRICED: stage=1,data=2 1f1b microbatches=2
+// PRICED: data=2 microbatches=2
 
 // One device of a cluster, too, recomputes as many as its memory requires.
 // RUN: echo '[cluster]' > %t/small.toml && echo 'name = "small"' >> %t/small.toml && echo '[device]' >> %t/small.toml

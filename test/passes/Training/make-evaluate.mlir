@@ -24,7 +24,11 @@ func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "fc.weight"},
   %3 = graph.cross_entropy %2, %l : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<4xf32>
   // CHECK: %[[LOSS:.*]] = graph.reduce_sum
   %4 = graph.reduce_sum %3 {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
-  // CHECK: %[[BEST:.*]] = graph.argmax %[[LOGITS]]
+  // CHECK: %[[MOST:.*]] = graph.reduce_max %[[LOGITS]]
+  // CHECK: %[[WIDE:.*]] = graph.broadcast %[[MOST]]
+  // CHECK: %[[AMONG:.*]] = graph.compare {{ ?}}eq %[[LOGITS]], %[[WIDE]]
+  // CHECK: graph.select %[[AMONG]]
+  // CHECK: %[[BEST:.*]] = graph.reduce_min
   // CHECK: graph.compare {{ ?}}eq %[[BEST]], %arg3
   // CHECK: %[[CORRECT:.*]] = graph.reduce_sum
   // CHECK: %[[COUNT:.*]] = graph.reduce_sum

@@ -52,6 +52,14 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
   }
 }
 
+/// The first bytes of a file are the length of its header: that some lengths look like other kinds of files (0x80 0x02
+/// begins a pickle, 0x1f 0x8b a gzip file) does not matter.
+TEST_F(SafetensorsTest, HeadersOfEveryLengthAreRead) {
+  for (size_t length = 2; length < 1600; ++length)
+    EXPECT_TRUE(succeeded(withHeader("{}" + std::string(length - 2, ' '), 0))) << length;
+  EXPECT_TRUE(succeeded(withHeader("{}" + std::string(0x8b1f - 2, ' '), 0)));
+}
+
 /// This process's memory that is backed by files, in MiB.
 int64_t mappedMemory() {
   std::string status = readFile("/proc/self/status");

@@ -149,9 +149,40 @@ TEST_F(StagesTest, TracesShowMicrobatches) {
   ASSERT_EQ((run<2, 1>("--init 5 --epochs 5 --trace @/trace --profile @/profile")), 0) << error;
   std::map<std::string, std::multiset<int64_t>> seen;
   Json trace = Json::parse(readFile(folder / "trace"));
-  for (const Json &event : trace["traceEvents"])
-    seen[concat(event["pid"], " ", event["tid"].get<std::string>(), " ", event["cat"].get<std::string>())].insert(
-        event["args"].value("microbatch", int64_t(-1)));
+  std::map<std::pair<int64_t, int64_t>, std::string> threads;
+  std::map<int64_t, std::string> ranks;
+  for (const Json &event : trace["traceEvents"]) {
+    if (event["name"] == "process_name")
+      ranks[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "thread_name")
+      threads[{event["pid"], event["tid"]}] = event["args"]["name"];
+  }
+  std::map<std::string, std::vector<std::pair<double, double>>> spans;
+  std::map<int64_t, std::set<std::string>> tasks;
+  for (const Json &event : trace["traceEvents"]) {
+    if (event["ph"] != "X")
+      continue;
+    std::string thread = concat(event["pid"], " ", threads.at({event["pid"], event["tid"]}));
+    double begin = event["ts"], duration = event["dur"];
+    spans[thread].emplace_back(begin, begin + duration);
+    if (event["cat"] == "task")
+      tasks[event["pid"]].insert(event["name"]);
+    std::string kind = thread.substr(0, thread.find(' ', 2)); // "0 communication 2" is one more thread of the same kind
+    seen[concat(kind, " ", event["cat"].get<std::string>())].insert(event["args"].value("microbatch", int64_t(-1)));
+  }
+  EXPECT_EQ(ranks, (std::map<int64_t, std::string>{{0, "rank 0: stage 0"}, {1, "rank 1: stage 1"}}));
+  for (auto &[thread, list] : spans) { // nothing overlaps on a stream; a nanosecond is lost in the text
+    std::sort(list.begin(), list.end());
+    for (size_t i = 1; i < list.size(); ++i)
+      EXPECT_GE(list[i].first, list[i - 1].second - 1e-3) << thread;
+  }
+  std::map<int64_t, std::set<std::string>> runs = {{0, {"updateFirst, microbatch 0"}}, {1, {"updateSecond, microbatch 0"}}};
+  for (int microbatch = 0; microbatch < 4; ++microbatch) {
+    runs[0].insert(concat("forward, microbatch ", microbatch));
+    runs[0].insert(concat("backward, microbatch ", microbatch));
+    runs[1].insert(concat("middle, microbatch ", microbatch));
+  }
+  EXPECT_EQ(tasks, runs);
   std::multiset<int64_t> each = {0, 1, 2, 3};
   for (std::string rank : {"0", "1"}) {
     EXPECT_EQ(seen[rank + " compute send"], each);

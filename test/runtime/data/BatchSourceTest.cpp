@@ -117,7 +117,7 @@ TEST_F(BatchSourceTest, SaysWhichFileDoesNotFit) {
   EXPECT_TRUE(failsWith(BatchSource::open(manifest, {{"x", folder / "x.npy"}}, "--eval", {}),
                         "no file for input 'label': give --eval label=FILE.npy with I64 [N]"));
   EXPECT_TRUE(failsWith(BatchSource::open(manifest, {{"imge", "a"}}, "--data", {}),
-                        "--data imge=a: the model has no input 'imge', it has x, label"));
+                        "--data imge=a: the model has no input 'imge'; there are: x, label"));
 }
 
 TEST_F(BatchSourceTest, RefusesValuesOutOfRange) {

@@ -94,7 +94,7 @@ TEST_F(NpyFileTest, SaysWhatIsWrong) {
   EXPECT_TRUE(failsWith(withHeader("{'descr': '<f4', 'fortran_order': False, 'shape': (4,)} x"), "damaged header"));
   EXPECT_TRUE(failsWith(withHeader(with("<f4", "False", "(4,)"), 4), "version 4"));
   EXPECT_TRUE(failsWith(open("hello, world"), "not a .npy file"));
-  EXPECT_TRUE(failsWith(open("PK\3\4"), ".npz"));
+  EXPECT_TRUE(failsWith(open("PK\3\4....x.npy"), ".npz"));
   EXPECT_TRUE(failsWith(open(""), "not a .npy file"));
   EXPECT_TRUE(failsWith(NpyFile::open(folder / "none.npy"), "none.npy': No such file"));
   EXPECT_TRUE(failsWith(NpyFile::open(folder.path.string()), "not a regular file"));

@@ -62,9 +62,10 @@ TEST_F(ProgramTest, TrainsAndLogs) {
   EXPECT_GT(lines[32]["accuracy"], 0.0);
   auto text = linesOf(out);
   EXPECT_NE(text.front().find("last 2 of 42 samples"), std::string::npos);
-  EXPECT_TRUE(text[3].starts_with("epoch 3/3  step 30  loss ")) << out;
+  EXPECT_TRUE(text[3].starts_with("epoch 3/3  step 30  epoch loss ")) << out;
   EXPECT_NE(text[3].find("eval accuracy"), std::string::npos);
-  EXPECT_EQ(text.back(), concat("final loss ", lines[32]["loss"].dump(), " accuracy ", lines[32]["accuracy"].dump()));
+  EXPECT_EQ(text.back(), concat("final loss ", lines[32]["loss"].dump(), " accuracy ", lines[32]["accuracy"].dump(),
+                                " (evaluation after step 30)"));
   EXPECT_EQ(error, "");
 }
 
@@ -229,6 +230,30 @@ TEST_F(ProgramTest, ResumedTrainingKeepsItsFlags) {
   EXPECT_NE(out.find("taken from it: --no-shuffle\n"), std::string::npos) << out;
 }
 
+/// Every schedule goes on as if training had not been interrupted. The program's batch is 4.
+TEST_F(ProgramTest, ResumedTrainingKeepsItsSchedule) {
+  int number = 0;
+  for (const char *flags :
+       {"--lr-schedule polynomial --lr-power 1.5", "--lr-schedule one-cycle", "--lr-schedule wsd --lr-decay-steps 4",
+        "--lr-schedule step --lr-milestones 3,6", "--base-batch 3 --warmup-steps 8",
+        "--base-batch 16 --lr-scale sqrt --lr-schedule cosine"}) {
+    std::string common = concat("--lr 0.04 --steps 10 --init 1 ", flags), folder = concat(" --checkpoint @/sch", number++);
+    ASSERT_EQ(run(common + " --log @/whole"), 0) << flags << error;
+    fakeHook = [](int64_t step) {
+      if (step == 5)
+        throw std::runtime_error("killed");
+    };
+    EXPECT_EQ(run(common + folder + " --every 2 --log @/part"), 1);
+    fakeHook = nullptr;
+    ASSERT_EQ(run("--resume --log @/part" + folder), 0) << flags << error;
+    auto whole = log("whole"), part = log("part");
+    ASSERT_EQ(whole.size(), part.size()) << flags;
+    for (size_t i = 0; i < whole.size(); ++i)
+      EXPECT_EQ(whole[i]["lr"], part[i]["lr"]) << flags << ", step " << i;
+  }
+  EXPECT_NEAR(log("whole")[0]["lr"].get<double>(), 0.02, 1e-9);
+}
+
 TEST_F(ProgramTest, ResumeRefusesOtherPrograms) {
   auto meaning = [&](const std::string &optimizer) {
     manifest = fakeManifest;
@@ -270,6 +295,10 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
                                                    {"--lr nan", "--lr"},
                                                    {"--lr-schedule exp", "--lr-schedule"},
                                                    {"--lr-schedule step", "--lr-step-size"},
+                                                   {"--lr-power nan", "--lr-power"},
+                                                   {"--base-batch 0", "--base-batch"},
+                                                   {"--lr-scale sqrt", "--base-batch"},
+                                                   {"--lr-milestones 0", "--lr-milestones"},
                                                    {"--every 3", "--checkpoint"},
                                                    {"--resume", "--checkpoint"},
                                                    {"--threads 0", "--threads"},

@@ -10,7 +10,7 @@ LAYER = {"name", "forward_ms", "backward_ms", "exposed_ms", "overlapped_ms", "pa
 MEMORY = {"parameters", "optimizer_state", "others", "inputs", "transient", "total", "worst_phase", "worst_node"}
 
 for report in plan, explain:
-    assert set(report["cluster"]) == {"name", "device", "devices", "memory"}, report["cluster"]
+    assert set(report["cluster"]) == {"name", "device", "devices", "memory", "calibration"}, report["cluster"]
     for rank, entry in enumerate(report["plans"], 1):
         assert entry["rank"] == rank and PLAN <= set(entry), entry
         assert ("why_not" in entry) == (rank > 1), entry

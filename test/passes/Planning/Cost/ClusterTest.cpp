@@ -1,4 +1,5 @@
 #include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Prices.h"
 #include "passes/Planning/Cost/Quantity.h"
 #include "test/passes/Planning/Unwrap.h"
 
@@ -117,7 +118,7 @@ TEST(Presets, RanksShareTheMachine) {
   EXPECT_EQ(cluster->devices(), 4);
   EXPECT_EQ(cluster->device.kind, "cpu");
   EXPECT_EQ(cluster->device.memory, 16e9);
-  EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 4 * 50e9);
+  EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 4 * 35e9);
   // Fewer devices share the machine among them, as if it had been divided by their number.
   for (int64_t count : {1, 2, 4}) {
     Cluster few = cluster->used(count);
@@ -129,6 +130,33 @@ TEST(Presets, RanksShareTheMachine) {
   Machine here = thisMachine();
   EXPECT_GT(here.memory, 1e8);
   EXPECT_GE(here.cores, 1);
+}
+
+TEST(Presets, RanksShareWhatWasMeasured) {
+  const Calibration measured{4e11, 2e10, 5e9, {{1e6, 1e11}, {1e8, 4e11}}, {{1 << 20, 1e11}}};
+  Machine calibrated{64e9, 16, measured};
+  std::string error;
+  auto cluster = unwrap(parseCluster("cpu:4", calibrated), error);
+  ASSERT_TRUE(cluster) << error;
+  EXPECT_EQ(cluster->calibration, measured.name());
+  EXPECT_EQ(cluster->device.flops[Cluster::Device::fp32], 1e11);
+  EXPECT_EQ(cluster->device.bandwidth, 5e9);
+  EXPECT_EQ(cluster->levels[0].bandwidth, 5e9); // between two processes, however many there are
+  for (int64_t count : {1, 2, 4})
+    EXPECT_EQ(cluster->used(count).device, unwrap(parseCluster("cpu:" + std::to_string(count), calibrated), error)->device);
+
+  // Two of four ranks have half of each: a matmul at a measured size, half way between two on a logarithmic scale, and
+  // beyond the last; traffic inside of a cache, and beyond.
+  const Prices half(cluster->used(2).device);
+  const auto fp32 = Cluster::Device::fp32;
+  auto seconds = [&](double flops, double bytes) {
+    return half.seconds({divisi::graph::Form::product, flops, bytes}, fp32);
+  };
+  EXPECT_NEAR(seconds(0.5e6, 0), 0.5e6 / 0.5e11, 1e-12);
+  EXPECT_NEAR(seconds(0.5e7, 0), 0.5e7 / 1e11, 1e-12);
+  EXPECT_NEAR(seconds(1e9, 0), 1e9 / 2e11, 1e-12);
+  EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
+  EXPECT_NEAR(seconds(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
 }
 
 TEST(Presets, Unknown) {

@@ -210,9 +210,7 @@ TEST(LayerProfile, Fuzz) {
     if (!profile)
       continue;
     ++read;
-    auto plan = unwrap(planPipeDream(*profile, PipeLevel{4, 1e9}), error);
-    ASSERT_TRUE(plan) << error;
-    EXPECT_GE(plan->speedup, 1);
+    EXPECT_GE(planPipeDream(*profile, PipeLevel{4, 1e9}).speedup, 1);
   }
   EXPECT_GT(read, 100);
 }

@@ -1,4 +1,4 @@
-#include "compiler/Profile/Timeline.h"
+#include "compiler/Profile/FinishTime.h"
 
 #include <gtest/gtest.h>
 
@@ -18,18 +18,18 @@ const ProgramCall send1 = numbered("send", 1), receive1 = numbered("receive", 1)
 const ProgramCall reduce = numbered("all_reduce", 7, true), awaitReduce = numbered("await", 7);
 } // namespace
 
-TEST(Timeline, CollectivesRunBesideComputation) {
+TEST(FinishTime, CollectivesRunBesideComputation) {
   EXPECT_EQ(finishTime({{{&compute, 2}, {&reduce, 5}, {&compute, 3}, {&awaitReduce, 0}, {&compute, 1}}}), 8);
   EXPECT_EQ(finishTime({{{&reduce, 1}, {&compute, 3}, {&awaitReduce, 0}, {&compute, 1}}}), 4);
 }
 
-TEST(Timeline, AMessageArrivesWhenItWasSentAndTravelled) {
+TEST(FinishTime, AMessageArrivesWhenItWasSentAndTravelled) {
   EXPECT_EQ(finishTime({{{&compute, 4}, {&send0, 3, 1}, {&compute, 1}},
                         {{&receive0, 0}, {&compute, 1}, {&await0, 0}, {&compute, 2}}}),
             10);
 }
 
-TEST(Timeline, MicrobatchesFollowEachOther) {
+TEST(FinishTime, MicrobatchesFollowEachOther) {
   // GPipe with two stages and two microbatches: forward 2, backward 2, messages take no time. The second stage runs
   // both passes of a microbatch in one task.
   std::vector<TimedCall> first, second;
@@ -42,12 +42,12 @@ TEST(Timeline, MicrobatchesFollowEachOther) {
   EXPECT_EQ(finishTime({first, second}), 12);
 }
 
-TEST(Timeline, WhoWaitsForEverIsTold) {
+TEST(FinishTime, WhoWaitsForEverIsTold) {
   EXPECT_LT(
       finishTime({{{&receive0, 0}, {&await0, 0}, {&send1, 1, 0}}, {{&receive1, 0}, {&await1, 0}, {&send0, 1, 0}}}), 0);
 }
 
-TEST(Timeline, AMessageThatNobodyTakesIsTold) {
+TEST(FinishTime, AMessageThatNobodyTakesIsTold) {
   std::vector<std::vector<TimedCall>> devices = {{{&compute, 4}, {&send0, 3, 1}}, {{&compute, 1}}};
   EXPECT_LT(finishTime(devices), 0);
   EXPECT_EQ(finishTime(devices, /*runsEmpty=*/false), 8);

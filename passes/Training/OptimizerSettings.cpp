@@ -1,0 +1,44 @@
+#include "passes/Training/OptimizerSettings.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace divisi::training;
+using llvm::StringRef;
+using Settings = OptimizerSettings;
+using Constant = OptimizerConstant;
+
+static constexpr Constant weightDecay{"weight-decay", &Settings::weightDecay};
+static constexpr Constant momentum{"momentum", &Settings::momentum};
+static constexpr Constant beta1{"beta1", &Settings::beta1, nullptr, 0.9, true};
+static constexpr Constant beta2{"beta2", &Settings::beta2, nullptr, 0.999, true};
+static constexpr Constant eps{"eps", &Settings::eps, nullptr, 1e-8};
+
+static constexpr Constant ofSgd[] = {momentum, {"nesterov", nullptr, &Settings::nesterov}, weightDecay};
+static constexpr Constant ofAdam[] = {beta1, beta2, eps, weightDecay};
+static constexpr Constant ofAdagrad[] = {{"eps", &Settings::eps, nullptr, 1e-10}, weightDecay};
+static constexpr Constant ofRmsprop[] = {{"alpha", &Settings::alpha, nullptr, 0.99, true},
+                                         eps,
+                                         momentum,
+                                         {"centered", nullptr, &Settings::centered},
+                                         weightDecay};
+static constexpr Constant ofLion[] = {beta1, {"beta2", &Settings::beta2, nullptr, 0.99, true}, weightDecay};
+static constexpr Constant ofLamb[] = {beta1, beta2, {"eps", &Settings::eps, nullptr, 1e-6}, weightDecay};
+static constexpr Constant ofLars[] = {
+    momentum, {"trust-coefficient", &Settings::trustCoefficient, nullptr, 1e-3}, eps, weightDecay};
+
+static constexpr OptimizerKind kinds[] = {{"sgd", ofSgd},         {"adam", ofAdam}, {"adamw", ofAdam}, {"adagrad", ofAdagrad},
+                                          {"rmsprop", ofRmsprop}, {"lion", ofLion}, {"lamb", ofLamb},  {"lars", ofLars}};
+
+llvm::ArrayRef<OptimizerKind> divisi::training::optimizerKinds() { return kinds; }
+
+const OptimizerKind *divisi::training::findOptimizer(StringRef name) {
+  const auto *it = llvm::find_if(kinds, [&](const OptimizerKind &kind) { return kind.name == name; });
+  return it == std::end(kinds) ? nullptr : it;
+}
+
+std::string divisi::training::optimizerNames() {
+  std::string text;
+  for (const OptimizerKind &kind : kinds)
+    text += (&kind == kinds ? "" : &kind == std::end(kinds) - 1 ? " or " : ", ") + kind.name.str();
+  return text;
+}

@@ -1,0 +1,37 @@
+#pragma once
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace divisi::training {
+
+/// The optimizer and its constants, with PyTorch's names. Each optimizer uses those that its kind lists.
+struct OptimizerSettings {
+  std::string optimizer = "sgd";
+  double momentum = 0, alpha = 0.99, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, trustCoefficient = 1e-3, weightDecay = 0;
+  bool nesterov = false, centered = false;
+};
+
+/// A constant that an optimizer uses: a number or a switch.
+struct OptimizerConstant {
+  llvm::StringLiteral name; // its flag's name, without dashes
+  double OptimizerSettings::*number = nullptr;
+  bool OptimizerSettings::*isOn = nullptr; // of a switch
+  double initial = 0;                      // the number without the flag
+  bool isBelowOne = false;                 // what a moving average keeps in each step
+};
+
+struct OptimizerKind {
+  llvm::StringLiteral name;
+  llvm::ArrayRef<OptimizerConstant> constants; // in the order in which a program's meaning names them
+};
+
+/// All optimizers, sgd first.
+llvm::ArrayRef<OptimizerKind> optimizerKinds();
+/// Null if there is no optimizer of that name.
+const OptimizerKind *findOptimizer(llvm::StringRef name);
+/// "sgd, adam or adamw", of all names.
+std::string optimizerNames();
+
+} // namespace divisi::training

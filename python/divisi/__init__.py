@@ -1,0 +1,38 @@
+"""Trains ONNX models and PyTorch modules as native programs, through the command line program `divisi`.
+
+    import divisi
+
+    program = divisi.compile("model.onnx", "model", optimizer="adamw", lr=1e-3)
+    history = program.fit({"image": x, "label": y}, epochs=5)
+    weights = program.weights()
+"""
+
+from ._command import Error, Warning, find_program
+from ._compile import compile
+from ._export import Exported, export
+from ._log import Evaluation, Step
+from ._data import Input
+from ._plan import Explanation, Plan, Plans, explain, plan
+from ._program import History, Parameter, Program
+from ._safetensors import read_safetensors
+
+__all__ = [
+    "Error",
+    "Evaluation",
+    "Explanation",
+    "Exported",
+    "History",
+    "Input",
+    "Parameter",
+    "Plan",
+    "Plans",
+    "Program",
+    "Step",
+    "Warning",
+    "compile",
+    "explain",
+    "export",
+    "find_program",
+    "plan",
+    "read_safetensors",
+]

@@ -1,0 +1,294 @@
+"""Training data as the files that a program maps: one `.npy` file for each of its inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ._command import Error, Path
+
+Array = npt.NDArray[Any]
+# An array for each input, or the path of a .npy file with it; or batches, or single samples.
+Data = Union[Mapping[str, Any], Iterable[Any]]
+
+NUMPY_TYPES: dict[str, npt.DTypeLike] = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
+}
+HEADER_BYTES = 256  # of the files that are written while their number of rows is not known
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An input of a program, of one batch."""
+
+    name: str
+    dtype: str  # as safetensors spells it: F32, I64, ...
+    shape: tuple[int, ...]
+    label: bool  # whether it is what --loss compares with
+    batch: int  # samples of a batch
+
+    @property
+    def rows_each(self) -> int:
+        """Rows of a sample; 0 if the input is the same in every batch."""
+        rows = self.shape[0] if self.shape else 0
+        return rows // self.batch if rows % self.batch == 0 else 0
+
+    @property
+    def expected(self) -> str:
+        """The shape of a file with data of it, for messages."""
+        sizes = [str(size) for size in self.shape]
+        return f"{self.dtype} [{', '.join(['N', *sizes[1:]] if self.rows_each else sizes)}]"
+
+    def array(self, value: Any, where: str) -> Array:
+        """A value, such as a list or a tensor of PyTorch, as an array of the input's type."""
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        try:
+            array = np.asarray(value)
+            wanted = np.dtype(NUMPY_TYPES.get(self.dtype, array.dtype))
+            if array.dtype != wanted:
+                cast = array.astype(wanted, casting="same_kind")
+                if array.dtype.kind in "iu" and not np.array_equal(cast, array):
+                    raise ValueError(f"numbers that are too large for {wanted}")
+                array = cast
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Error(f"{where}: '{self.name}' is to be {self.expected}: {error}") from None
+        return np.ascontiguousarray(array).reshape(array.shape)
+
+
+@dataclasses.dataclass
+class Files:
+    """One file for each input, and what a program must be told about them."""
+
+    paths: dict[str, pathlib.Path]
+    samples: int
+    passes: list[int] | None = None  # of a loader: the samples after each pass
+
+    def words(self, flag: str) -> list[str]:
+        """The words of a command line that name the files."""
+        return [word for name, path in self.paths.items() for word in (flag, f"{name}={path}")]
+
+    def epoch_of(self, step: int, batch: int) -> int | None:
+        """In which pass over a loader a step is, from 1."""
+        if self.passes is None:
+            return None
+        return 1 + sum(samples < step * batch for samples in self.passes[:-1])
+
+
+def write_files(
+    data: Data, inputs: Sequence[Input], folder: pathlib.Path, *, epochs: int, steps: int | None, whole: bool, most_bytes: int
+) -> Files:
+    """Files for `data`, in `folder` unless they are files already.
+
+    `whole` keeps what does not fill a batch, as an evaluation can use it; otherwise it is left out of each pass.
+    `most_bytes` limits what a loader may write.
+    """
+    if isinstance(data, Mapping):
+        return _files_of_arrays(data, inputs, folder)
+    if isinstance(data, (str, bytes, os.PathLike)) or not isinstance(data, Iterable):
+        raise Error(
+            "data: expected a dict of arrays or .npy files by the names of the inputs "
+            f"({_names(inputs)}), or batches of them, got {type(data).__name__}"
+        )
+    with Loader(inputs, folder, most_bytes) as loader:
+        return loader.write(data, epochs, steps, whole)
+
+
+def _names(inputs: Iterable[Input]) -> str:
+    return ", ".join(each.name for each in inputs)
+
+
+def _files_of_arrays(data: Mapping[str, Any], inputs: Sequence[Input], folder: pathlib.Path) -> Files:
+    known = {each.name: each for each in inputs}
+    paths, samples = {}, 0
+    for name, value in data.items():
+        each = known.get(name)
+        if each is None:
+            raise Error(f"data: there is no input '{name}'; the inputs are: {_names(inputs)}")
+        if isinstance(value, (str, os.PathLike)):
+            paths[name] = pathlib.Path(value)
+            rows = _rows_of_file(paths[name])
+        else:
+            array = each.array(value, "data")
+            paths[name] = folder / f"{len(paths)}.npy"
+            _save(paths[name], array)
+            rows = len(array) if array.ndim else 0
+        if each.rows_each:
+            samples = rows // each.rows_each
+    return Files(paths, samples)
+
+
+def _save(path: pathlib.Path, array: Array) -> None:
+    try:
+        np.save(path, array, allow_pickle=False)
+    except OSError as error:
+        raise Error(f"cannot write data to '{path}': {error.strerror or error}") from None
+
+
+def _rows_of_file(path: Path) -> int:
+    """The rows of a .npy file; 0 if it is none, which the program then explains."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        return 0
+    return len(array) if isinstance(array, np.ndarray) and array.ndim else 0
+
+
+def write_blank(each: Input, samples: int, path: pathlib.Path) -> None:
+    """A file of zeros with the right shape that takes no room on the disk."""
+    shape = (samples * each.rows_each, *each.shape[1:]) if each.rows_each else each.shape
+    dtype = np.dtype(NUMPY_TYPES.get(each.dtype, "<f4"))
+    with open(path, "wb") as file:
+        file.write(header_of(dtype, shape))
+        file.truncate(HEADER_BYTES + math.prod(shape) * dtype.itemsize)
+
+
+def header_of(dtype: np.dtype[Any], shape: Sequence[int]) -> bytes:
+    """The first HEADER_BYTES bytes of a .npy file of version 1.0."""
+    sizes = "".join(f"{size}, " for size in shape)
+    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({sizes}), }}"
+    if len(text) > HEADER_BYTES - 11:
+        raise Error(f"data: a shape of {len(shape)} dimensions is too long")
+    return b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little") + f"{text:<{HEADER_BYTES - 11}}\n".encode()
+
+
+class Loader:
+    """Writes batches to one file for each input, with one batch in memory."""
+
+    def __init__(self, inputs: Sequence[Input], folder: pathlib.Path, most_bytes: int) -> None:
+        self._inputs = list(inputs)
+        self._batch = inputs[0].batch
+        self._most_bytes = most_bytes
+        self._paths = {each.name: folder / f"{i}.npy" for i, each in enumerate(inputs)}
+        self._files: dict[str, BinaryIO] = {}
+        self._types: dict[str, np.dtype[Any]] = {}
+        self._constants: dict[str, Array] = {}
+        self._samples = 0
+        self._bytes = 0
+
+    def __enter__(self) -> Loader:
+        self._files = {name: open(path, "w+b") for name, path in self._paths.items()}
+        for file in self._files.values():
+            file.seek(HEADER_BYTES)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def write(self, data: Iterable[Any], epochs: int, steps: int | None, whole: bool) -> Files:
+        """Passes over `data` until there are enough samples: those of `epochs`, and at most those of `steps`."""
+        most = steps * self._batch if steps else None
+        passes: list[int] = []
+        for number in itertools.count(1):
+            before = self._samples
+            self._pass(data, most)
+            if not whole:
+                self._keep(self._samples - (self._samples - before) % self._batch)
+            if self._samples == before:
+                self._explain_nothing(number, epochs, steps)
+            passes.append(self._samples)
+            if number == epochs or (most is not None and self._samples >= most):
+                break
+        for each in self._inputs:
+            file = self._files[each.name]
+            shape = (self._samples * each.rows_each, *each.shape[1:]) if each.rows_each else each.shape
+            file.seek(0)
+            file.write(header_of(self._types[each.name], shape))
+        return Files(self._paths, self._samples, passes)
+
+    def _explain_nothing(self, number: int, epochs: int, steps: int | None) -> None:
+        if number == 1:
+            raise Error(f"data: it has fewer samples than one batch of {self._batch}")
+        wanted = f"{epochs} epochs" if steps is None else f"{steps} steps"
+        raise Error(
+            f"data: nothing came in pass {number}, but {wanted} were asked for: a generator ends after one pass, "
+            "give a list, a DataLoader or a dict of arrays"
+        )
+
+    def _pass(self, data: Iterable[Any], most: int | None) -> None:
+        for number, batch in enumerate(data, 1):
+            where = f"data: batch {number}"
+            arrays = dict(self._arrays(batch, where))
+            counts = {each.name: len(arrays[each.name]) // each.rows_each for each in self._inputs if each.rows_each}
+            if len(set(counts.values())) > 1:
+                raise Error(f"{where}: the inputs have different numbers of samples: {counts}")
+            for name in counts:
+                self._write(name, arrays[name])
+            if self._bytes > self._most_bytes:
+                raise Error(
+                    f"data: the batches take more than {self._most_bytes} bytes in a temporary folder: raise most_bytes, "
+                    "or give .npy files, which are mapped"
+                )
+            self._samples += max(counts.values(), default=0)
+            if most is not None and self._samples >= most:
+                return
+
+    def _write(self, name: str, array: Array) -> None:
+        self._bytes += array.nbytes
+        try:
+            self._files[name].write(array.tobytes())
+        except OSError as error:
+            raise Error(f"cannot write data to '{self._paths[name]}': {error.strerror or error}") from None
+
+    def _keep(self, samples: int) -> None:
+        """Drops what was written after the first `samples`."""
+        for each in self._inputs:
+            if each.rows_each and each.name in self._types:
+                row = math.prod(each.shape[1:]) * self._types[each.name].itemsize
+                end = HEADER_BYTES + samples * each.rows_each * row
+                self._files[each.name].seek(end)
+                self._files[each.name].truncate(end)
+        self._samples = samples
+
+    def _arrays(self, batch: Any, where: str) -> Iterator[tuple[str, Array]]:
+        """The array of each input in a batch; a single sample becomes a batch of one."""
+        for each, value in self._values(batch, where):
+            array = each.array(value, where)
+            if each.rows_each == 1 and array.shape == each.shape[1:] and array.ndim == len(each.shape) - 1:
+                array = array[np.newaxis]
+            fits = array.shape[1:] == each.shape[1:] and array.ndim > 0 if each.rows_each else array.shape == each.shape
+            if not fits or (each.rows_each and len(array) % each.rows_each):
+                raise Error(f"{where}: expected {each.expected} for '{each.name}', got shape {list(array.shape)}")
+            if self._types.setdefault(each.name, array.dtype) != array.dtype:
+                raise Error(f"{where}: '{each.name}' has type {array.dtype}, and {self._types[each.name]} before")
+            if not each.rows_each:
+                self._check_constant(each, array, where)
+            yield each.name, array
+
+    def _check_constant(self, each: Input, array: Array, where: str) -> None:
+        if each.name not in self._constants:
+            self._constants[each.name] = array
+            self._write(each.name, array)
+        elif not np.array_equal(self._constants[each.name], array):
+            raise Error(f"{where}: '{each.name}' has other values than before, but the program takes it as the same for all")
+
+    def _values(self, batch: Any, where: str) -> Iterator[tuple[Input, Any]]:
+        if isinstance(batch, Mapping):
+            missing = [each.name for each in self._inputs if each.name not in batch]
+            if missing:
+                raise Error(f"{where} has no '{missing[0]}'; the inputs are: {_names(self._inputs)}")
+            return ((each, batch[each.name]) for each in self._inputs)
+        parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
+        if len(parts) != len(self._inputs):
+            raise Error(f"{where} has {len(parts)} parts, but the program {len(self._inputs)} inputs: {_names(self._inputs)}")
+        return zip(self._inputs, parts)

@@ -1,0 +1,374 @@
+"""Exports a PyTorch module to ONNX as training wants it, and settles what trains."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import inspect
+import json
+import logging
+import os
+import pathlib
+import shlex
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from ._agreement import Trial, compare
+from ._command import Error, Flag, Path, call, find_program, words_of
+
+if TYPE_CHECKING:
+    import torch
+
+LARGEST_FILE = 1 << 30  # bytes of weights inside of the .onnx file; more lie beside it
+LOSSES = ("cross_entropy", "mse", "bce")
+
+Loss = Union[None, str, Callable[..., Any]]
+Examples = Any  # a tensor, a tuple of them, or a dict of them by name
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """An ONNX file, and the flags with which `divisi compile` trains what the module trains.
+
+    `divisi.compile` takes it in place of a path; `str()` is the command line.
+    """
+
+    path: pathlib.Path
+    inputs: tuple[str, ...]  # of the module
+    labels: tuple[str, ...]  # further arguments of the loss
+    batch: int | None  # samples of a batch of the examples, where the file leaves them open
+    flags: Mapping[str, Flag]
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return shlex.join(["divisi", "compile", str(self.path), *words_of(self.flags)])
+
+
+def export(
+    module: torch.nn.Module,
+    example_inputs: Examples,
+    path: Path,
+    *,
+    loss: Loss = None,
+    labels: Examples = None,
+    dynamo: bool = True,
+    dynamic_batch: bool = False,
+    check: bool = True,
+    divisi: Path | None = None,
+) -> Exported:
+    """Writes a module and its loss to an ONNX file for training, and checks that both agree.
+
+    `example_inputs` is what the module is called with: a tensor, a tuple of tensors, or a dict for keyword arguments. The file's inputs
+    have the names of these arguments. `loss` is one of
+
+    - None: the module returns its loss, a scalar, alone, as the first of a tuple, or as `.loss`;
+    - a function or module that is called with the output of the module and `labels` (a tensor, a tuple, or a dict, whose keys
+      are the names of inputs; otherwise `label`, or `label0`, `label1`, ...), and returns a scalar. It becomes a part of the file;
+    - "cross_entropy", "mse" or "bce": put on the output by the compiler, whose label is the input `label`. Classes of
+      `cross_entropy` are along axis 1, as in PyTorch. `labels`, an example, is only for the check.
+
+    `dynamo` chooses the exporter: torch.export, or TorchScript. `dynamic_batch` leaves the first dimension of all inputs open, as
+    "batch", which `compile(..., dim={"batch": 32})` then binds. The module is exported in training mode, parts that are in
+    eval() by themselves stay so, and is afterwards as it was: training flags, buffers, gradients and the state of random number generators.
+
+    Parameters without requires_grad, buffers and constants do not train, whatever the exporter lost: the result has the flags
+    that say so. `check` compiles the file and compares the loss and the gradients of one step in fp32 with PyTorch's;
+    Error if one differs by more than 1e-4. A module with dropout or other random numbers cannot be checked: a warning says so.
+
+    Needs torch 2.9 or later, onnx and onnxscript. Raises Error with what to do where the exporter, or the compiler, refuses the module.
+    """
+    _require_packages(dynamo)
+    tool = find_program(divisi)
+    call_of = _Call(module, example_inputs, labels, loss)
+    path = pathlib.Path(os.path.abspath(path))
+    with _preserved(module) as restore:
+        with _as_training_form(module, call_of) as shaped:
+            _run_exporter(shaped, call_of, path, dynamo, dynamic_batch)
+        restore()
+        if not dynamo:
+            _write_buffers(module, path)
+        flags = call_of.flags()
+        batch = call_of.batch() if dynamic_batch else None
+        flags |= _settled(module, path, tool, flags, batch, dynamo)
+        names = call_of.names
+        exported = Exported(path, names[: call_of.count], names[call_of.count :], batch, flags)
+        if check:
+            compare(exported, Trial(module, call_of.data, call_of.value), tool)
+    return exported
+
+
+def _require_packages(dynamo: bool) -> None:
+    for name in ("torch", "onnx", *(["onnxscript"] if dynamo else [])):
+        if importlib.util.find_spec(name) is None:
+            raise Error(f"divisi.export needs the package {name}, which is not installed: pip install torch onnx onnxscript")
+
+
+class _Call:
+    """How the module and its loss are called: their arguments as one list of named tensors."""
+
+    def __init__(self, module: torch.nn.Module, inputs: Examples, labels: Examples, loss: Loss) -> None:
+        import torch
+
+        self.loss = loss
+        if isinstance(loss, str) and loss not in LOSSES:
+            raise Error(f"loss: '{loss}' is no loss of the compiler: {', '.join(LOSSES)}, or give a function")
+        self.keywords = isinstance(inputs, Mapping)
+        given = _named(inputs, _argument_names(module), "example_inputs")
+        self.count = len(given)
+        extra = _named(labels, None, "labels") if labels is not None else {}
+        if isinstance(loss, str) and len(extra) > 1:
+            raise Error(f"labels: '{loss}' compares with one label, got {len(extra)}")
+        if loss is None and extra:
+            raise Error("labels: without a loss the module takes everything as example_inputs")
+        if both := [name for name in extra if name in given]:
+            raise Error(f"labels: '{both[0]}' is the name of an input of the module, too: give a dict with other names")
+        self.label = next(iter(extra), "label")
+        self._label = next(iter(extra.values()), None) if isinstance(loss, str) else None
+        self.inside = given if isinstance(loss, str) else given | extra
+        for name, tensor in (given | extra).items():
+            if not isinstance(tensor, torch.Tensor):
+                raise Error(f"example_inputs, labels: '{name}' is to be a tensor, got {type(tensor).__name__}")
+        self.tensors = tuple(self.inside.values())
+        self.names = tuple(self.inside)
+
+    def output(self, call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """What the file computes: the loss, or the output that the compiler puts one on."""
+        given, extra = arguments[: self.count], arguments[self.count :]
+        result = call(**dict(zip(self.names, given))) if self.keywords else call(*given)
+        if callable(self.loss):
+            return self.loss(result, *extra)
+        return _first(result, "loss" if self.loss is None else "logits")
+
+    def value(self, call: Callable[..., Any]) -> Any:
+        """The loss of the examples."""
+        import torch
+
+        result = self.output(call, self.tensors)
+        if not isinstance(self.loss, str):
+            return result
+        label = self._label_for(result)
+        try:
+            if self.loss == "cross_entropy":
+                return torch.nn.functional.cross_entropy(result, label)
+            if label.shape != result.shape:
+                raise RuntimeError("other shapes")
+            mse = torch.nn.functional.mse_loss
+            return (mse if self.loss == "mse" else torch.nn.functional.binary_cross_entropy_with_logits)(result, label)
+        except (RuntimeError, ValueError, IndexError) as error:
+            hint = "; its classes are along axis 1: for another axis, give a function" if self.loss == "cross_entropy" else ""
+            raise Error(
+                f"loss='{self.loss}' does not fit an output of shape {list(result.shape)} and a label of shape "
+                f"{list(label.shape)}{hint}"
+            ) from error
+
+    def _label_for(self, output: Any) -> Any:
+        """The example of the label, or one that is drawn; the same at each call."""
+        import torch
+
+        if self._label is None:
+            draw = torch.Generator().manual_seed(1)
+            if self.loss == "cross_entropy":
+                shape = [output.shape[0], *output.shape[2:]]
+                self._label = torch.randint(output.shape[1], shape, generator=draw)
+            elif self.loss == "bce":
+                self._label = torch.randint(2, list(output.shape), generator=draw).float()
+            else:
+                self._label = torch.randn(list(output.shape), generator=draw)
+            self._label = self._label.to(output.device)
+        return self._label
+
+    def data(self) -> dict[str, Any]:
+        """One batch of the inputs of the compiled program; after `value`, which draws the label."""
+        return self.inside | ({self.label: self._label} if isinstance(self.loss, str) else {})
+
+    def flags(self) -> dict[str, Flag]:
+        if isinstance(self.loss, str):
+            return {"loss": self.loss, "output": "output", "label": self.label}
+        return {"output": "loss"}
+
+    def batch(self) -> int:
+        """The first dimension of all examples."""
+        sizes = {name: tensor.shape[0] if tensor.dim() else 0 for name, tensor in self.inside.items()}
+        if len(set(sizes.values())) != 1:
+            raise Error(f"dynamic_batch: the first dimensions of the examples differ: {sizes}")
+        batch = next(iter(sizes.values()))
+        if batch < 2:
+            raise Error("dynamic_batch: give examples of at least two samples: an exporter keeps a batch of one as it is")
+        return int(batch)
+
+
+def _named(value: Examples, names: Sequence[str] | None, what: str) -> dict[str, Any]:
+    """Tensors by name; `names` is for positions, without it they are labels."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if names is None:
+        return {"label" if len(items) == 1 else f"label{i}": item for i, item in enumerate(items)}
+    if not items:
+        raise Error(f"{what}: there is none")
+    known = [*names, *(f"input{i}" for i in range(len(names), len(items)))]
+    return dict(zip(known, items))
+
+
+def _argument_names(module: torch.nn.Module) -> list[str]:
+    """The names of the module's positional arguments."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in inspect.signature(module.forward).parameters.values() if p.kind in kinds]
+
+
+def _first(result: Any, name: str) -> Any:
+    """The tensor in the output of a module: itself, its member with this name, or its first."""
+    import torch
+
+    if isinstance(result, torch.Tensor):
+        return result
+    member = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+    if isinstance(member, torch.Tensor):
+        return member
+    if isinstance(result, (tuple, list)) and result and isinstance(result[0], torch.Tensor):
+        return result[0]
+    raise Error(f"the module returns a {type(result).__name__} without a tensor '{name}': give loss a function that takes it")
+
+
+@contextlib.contextmanager
+def _preserved(module: torch.nn.Module) -> Iterator[Callable[[], None]]:
+    """Afterwards the module's flags and buffers, and the random number generators, are as before. Gives what restores buffers."""
+    import torch
+
+    flags = [(part, part.training) for part in module.modules()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+
+    def restore() -> None:
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+    with torch.random.fork_rng():
+        try:
+            if not module.training:
+                module.train()
+            yield restore
+        finally:
+            for part, training in flags:
+                part.training = training
+            restore()
+
+
+@contextlib.contextmanager
+def _as_training_form(module: torch.nn.Module, call_of: _Call) -> Iterator[torch.nn.Module]:
+    """The module with the loss in its forward(). It keeps its place, so that its tensors keep their names."""
+    import torch
+
+    kind = type(module)
+
+    def forward(self: Any, *args: Any) -> Any:
+        return call_of.output(types.MethodType(kind.forward, self), args)
+
+    own = module.__dict__.pop("forward", None)  # one that was set on the object
+    # A dropout of zero would be a copy in the file, which the compiler takes for a dropout that was lost.
+    idle = [part for part in module.modules() if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p == 0]
+    kinds = [type(part) for part in idle]
+    loss, name = call_of.loss, ""
+    if isinstance(loss, torch.nn.Module) and any(True for _ in [*loss.parameters(), *loss.buffers()]):
+        name = next(n for n in ("loss", "criterion", "divisi_loss") if not hasattr(module, n))
+        module.add_module(name, loss)
+    try:
+        if own is not None:
+            inner = own
+
+            def forward(self: Any, *args: Any) -> Any:  # noqa: F811
+                return call_of.output(inner, args)
+
+        for part in idle:
+            part.__class__ = torch.nn.Identity  # type: ignore[assignment]
+        module.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
+        yield module
+    finally:
+        module.__class__ = kind
+        for part, before in zip(idle, kinds):
+            part.__class__ = before
+        if own is not None:
+            module.__dict__["forward"] = own
+        if name:
+            delattr(module, name)
+
+
+def _run_exporter(
+    module: torch.nn.Module, call_of: _Call, path: pathlib.Path, dynamo: bool, dynamic_batch: bool
+) -> None:
+    import torch
+
+    output = "output" if isinstance(call_of.loss, str) else "loss"
+    options: dict[str, Any] = {"input_names": list(call_of.names), "output_names": [output]}
+    if dynamic_batch:
+        call_of.batch()
+    if dynamo:
+        if dynamic_batch:
+            batch = torch.export.Dim("batch", min=2)
+            options["dynamic_shapes"] = (tuple({0: batch} for _ in call_of.names),)
+        bytes_inside = sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])
+        options |= {"dynamo": True, "optimize": False, "verbose": False, "external_data": bytes_inside > LARGEST_FILE}
+    else:
+        if dynamic_batch:
+            options["dynamic_axes"] = {name: {0: "batch"} for name in call_of.names}
+        mixed = any(part.training != module.training for part in module.modules())
+        mode = torch.onnx.TrainingMode.PRESERVE if mixed else torch.onnx.TrainingMode.TRAINING
+        options |= {"dynamo": False, "training": mode, "do_constant_folding": False}
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about training mode, which is wanted, and about the older exporter
+            torch.onnx.export(module, call_of.tensors, str(path), **options)
+    except Error:
+        raise
+    except Exception as error:
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        said = said.partition("  [Caused by")[0]  # which tensor of a graph that nobody has seen
+        raise Error(
+            f"torch.onnx.export(dynamo={dynamo}) cannot export {type(module).__name__}: {type(error).__name__}: {said} "
+            f"(dynamo={not dynamo} may)"
+        ) from error
+    finally:
+        logger.setLevel(level)
+
+
+def _write_buffers(module: torch.nn.Module, path: pathlib.Path) -> None:
+    """TorchScript runs the module before it writes the buffers: the file gets those of before."""
+    import onnx
+
+    model = onnx.load(str(path), load_external_data=False)
+    buffers = dict(module.named_buffers(remove_duplicate=False))
+    changed = False
+    for tensor in model.graph.initializer:
+        if tensor.name in buffers and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            written = onnx.numpy_helper.from_array(buffers[tensor.name].detach().cpu().numpy(), tensor.name)
+            if written.dims == tensor.dims and written.data_type == tensor.data_type and written != tensor:
+                tensor.CopyFrom(written)
+                changed = True
+    if changed:
+        onnx.save(model, str(path))
+
+
+def _settled(
+    module: torch.nn.Module, path: pathlib.Path, tool: str, flags: Mapping[str, Flag], batch: int | None, dynamo: bool
+) -> dict[str, Flag]:
+    """The flags by which the file trains the parameters that the module trains, and nothing else."""
+    dim: Mapping[str, Flag] = {"dim": {"batch": batch}} if batch else {}
+    command = [tool, "compile", str(path), *words_of({**flags, **dim}), "--list-parameters", "--json"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about what is settled here
+        rows = json.loads(call(command))
+    trained = {name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad}
+    # TorchScript's files do not say what is a buffer: the compiler asks for a confirmation of what it guesses.
+    unsure = ("parameter", "undecided") if dynamo else ("parameter", "undecided", "frozen")
+    freeze = [row["name"] for row in rows if row["role"] in unsure and row["name"] not in trained]
+    sure = [row["name"] for row in rows if row["trains"] and (dynamo or row["reason"].startswith("by its name"))]
+    train = [row["name"] for row in rows if row["name"] in trained and row["name"] not in sure]
+    return {name: value for name, value in {"freeze": freeze, "train": train}.items() if value}

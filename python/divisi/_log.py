@@ -1,0 +1,78 @@
+"""The lines of a program's log, as it writes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Union
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One step of training. `loss` is the mean over the batch, before the update."""
+
+    step: int  # from 1
+    epoch: int  # from 1
+    loss: float
+    lr: float
+    samples_per_s: float
+    step_ms: float
+    accuracy: float | None = None  # of the batch, where the program computes it
+    comm_ms: float | None = None  # in collectives, on several devices
+    comm_wait_ms: float | None = None  # exposed communication, on several devices
+    comm_bytes: int | None = None  # sent by rank 0, on several devices
+    grad_norms: Mapping[str, float] | None = None  # L2 norms, of step 1, with log_grad_norms=True
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The means over all samples of the evaluation data after a step."""
+
+    step: int
+    epoch: int
+    loss: float
+    accuracy: float | None = None  # share of right classes, for losses over classes
+
+
+Line = Union[Step, Evaluation]
+FIELDS = {kind: {field.name for field in dataclasses.fields(kind)} for kind in (Step, Evaluation)}
+
+
+def _number(value: Any) -> Any:
+    """JSON has no NaN: the program writes null."""
+    return math.nan if value is None else value
+
+
+def line_of(text: str) -> Line:
+    """The record of one line of JSON; fields that are not known are left out."""
+    found = json.loads(text)
+    kind = Evaluation if found.get("eval") else Step
+    values = {name: _number(value) for name, value in found.items() if name in FIELDS[kind]}
+    if "grad_norms" in values:
+        values["grad_norms"] = {name: _number(norm) for name, norm in values["grad_norms"].items()}
+    return kind(**values)
+
+
+class Follower:
+    """Reads a log while a program writes it: whole lines, each once."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._read = 0
+        self._rest = b""
+
+    def lines(self) -> Iterator[Line]:
+        """The lines that were added since the last call."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._read)
+                added = file.read()
+        except FileNotFoundError:
+            return
+        self._read += len(added)
+        *whole, self._rest = (self._rest + added).split(b"\n")
+        for line in whole:
+            yield line_of(line.decode())

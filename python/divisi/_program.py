@@ -1,0 +1,250 @@
+"""A compiled program: training, evaluation, weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ._command import Error, Flag, Path, Process, call, find_program, words_of
+from ._data import Data, Files, Input, write_blank, write_files
+from ._log import Evaluation, Follower, Line, Step
+from ._modules import load_into
+from ._safetensors import Array, read_safetensors
+
+if TYPE_CHECKING:
+    import torch
+
+Callback = Callable[[Line], Any]
+
+NEVER = 2**62  # steps between two checkpoints: only the last one is kept
+SECONDS_TO_STOP = 600.0  # a checkpoint is written meanwhile
+
+
+class Parameter(NamedTuple):
+    """A parameter of the model; `dtype` as safetensors spells it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    trainable: bool
+
+
+@dataclasses.dataclass
+class History:
+    """What the log of one `fit` said, in its order."""
+
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    evaluations: list[Evaluation] = dataclasses.field(default_factory=list)
+    stopped: bool = False  # by a callback
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of each step."""
+        return [line.loss for line in self.steps]
+
+
+class Program:
+    """A program that `divisi compile` wrote.
+
+    `path` is the program, `divisi` the compiler, as `find_program` takes it: it starts programs for several devices.
+    Weights and checkpoints of runs are kept in a temporary folder as long as this object, unless `fit` is told where.
+    """
+
+    def __init__(self, path: Path, *, divisi: Path | None = None) -> None:
+        self.path = pathlib.Path(os.path.abspath(path))
+        self._divisi = divisi
+        facts = json.loads(call([self.path, "--describe", "json"]))
+        self.model: str = facts["model"]
+        self.batch: int = facts["batch"]
+        self.mesh: dict[str, int] = facts.get("mesh", {})
+        self.inputs = [Input(x["name"], x["dtype"], tuple(x["shape"]), x["label"], self.batch) for x in facts["inputs"]]
+        self.parameters = [
+            Parameter(x["name"], x["dtype"], tuple(x["shape"]), x["trainable"]) for x in facts["parameters"]
+        ]
+        self._has_buffers: bool = facts["state_bytes"]["buffer"] > 0
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="divisi-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._runs = 0
+        self._weights: pathlib.Path | None = None  # of the last run; None: those beside the program
+        self._checkpoint: pathlib.Path | None = None
+        self._samples = 0  # of the data that the checkpoint belongs to
+
+    def __repr__(self) -> str:
+        return f"divisi.Program({str(self.path)!r}): batch {self.batch}, {self.devices} device(s)"
+
+    @property
+    def devices(self) -> int:
+        """The number of devices that the program is for."""
+        return math.prod(self.mesh.values())
+
+    def fit(
+        self,
+        data: Data,
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        eval: Data | None = None,
+        shuffle: bool | None = None,
+        callbacks: Iterable[Callback] = (),
+        quiet: bool = False,
+        most_bytes: int = 64 << 30,
+        **flags: Flag,
+    ) -> History:
+        """Trains, and returns what the log said. A program for several devices is started with `divisi run`.
+
+        `data` is one of
+
+        - a dict by the names of the inputs, of arrays with a row for each sample, or of paths of `.npy` files. Files are
+          mapped by the program and may be larger than memory; arrays are first written to a temporary folder. Both are
+          shuffled in each epoch, unless `shuffle=False`.
+        - an iterable, such as a DataLoader of PyTorch, of batches (or single samples): dicts, or tuples in the order of
+          `inputs`. The program cannot take batches from Python's memory yet, so all batches that are to be trained on
+          are written to a temporary folder first, one pass for each epoch. This needs the memory of one batch, and on the disk
+          of TMPDIR samples x epochs x bytes of a sample; Error if that is more than `most_bytes`. The order is the
+          iterable's, rows are regrouped to the program's batch, and what does not fill a batch at the end of a pass is
+          left out.
+
+        Without `epochs` and `steps`, one epoch; `steps` counts batches. `eval` is evaluated after each epoch of arrays
+        and files, and at the end. `flags` are those of the program's `--help`, with underscores: lr, lr_schedule,
+        warmup_steps, seed, save, save_weights, checkpoint, every, resume, log_grad_norms, ...
+
+        Each of `callbacks` is called with every line of the log, a `Step` or an `Evaluation`, soon after it was written.
+        One that returns True stops training after the step that is running; one that raises an exception does that, too.
+
+        A second `fit` goes on from the weights of the first with a new optimizer state and step 1; to go on exactly, give both
+        the same `checkpoint` folder, and the second `resume=True`. Raises Error with the program's message.
+        """
+        own = [name for name in ("data", "log", "no_shuffle", "describe", "info") if name in flags]
+        if own:
+            raise TypeError(f"fit() gives the flag '{own[0]}' to the program itself")
+        is_loader = not isinstance(data, Mapping)
+        if is_loader and shuffle:
+            raise Error("shuffle=True is for arrays and files: the order of an iterable is its own")
+        run = self._new_run()
+        given = flags | {"save_weights": flags.get("save_weights") or str(run / "weights.safetensors")}
+        if not flags.get("checkpoint"):
+            given |= {"checkpoint": str(run / "checkpoint"), "every": NEVER}
+        if self._weights and not any(flags.get(name) for name in ("weights", "init", "resume")):
+            given["weights"] = str(self._weights)
+        with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
+            passes = epochs or (1 if steps is None else 0)
+            train = self._files(data, pathlib.Path(place) / "data", passes, steps, False, most_bytes)
+            words = train.words("--data")
+            if eval is not None:
+                words += self._files(eval, pathlib.Path(place) / "eval", 1, None, True, most_bytes).words("--eval")
+            given |= {"epochs": 1 if is_loader else epochs, "steps": steps, "quiet": quiet}
+            given["no_shuffle"] = is_loader or shuffle is False
+            history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), train)
+        self._samples = train.samples
+        self._checkpoint = pathlib.Path(str(given["checkpoint"])).absolute()
+        self._weights = pathlib.Path(str(given["save_weights"])).absolute()
+        if history.stopped:
+            call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", self._weights])
+        return history
+
+    def evaluate(self, data: Data, *, most_bytes: int = 64 << 30) -> Evaluation:
+        """The loss, and the accuracy where there are classes, over all samples of `data`, which is as for `fit`.
+
+        The weights are those of the last `fit`, and before it those that the program begins with. Raises Error with the
+        program's message, and for a model with batch norm before the first `fit`.
+        """
+        run = self._new_run()
+        with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
+            files = self._files(data, pathlib.Path(place) / "eval", 1, None, True, most_bytes)
+            words = files.words("--eval")
+            if self._checkpoint:
+                words += self._at_checkpoint(self._checkpoint, pathlib.Path(place))
+            elif self._has_buffers:
+                raise Error("evaluate: this model has running statistics, which only training can set: call fit first")
+            else:
+                words += self._blank(self.batch, pathlib.Path(place))
+                words += ["--steps", "1", "--lr", "0", "--lr-schedule", "constant", "--warmup-steps", "0"]
+            history = self._train([*words, "--quiet"], run / "log.jsonl", [], files)
+        found = history.evaluations[-1]
+        return found if self._checkpoint else dataclasses.replace(found, step=0, epoch=0)
+
+    def weights(self) -> dict[str, Array]:
+        """The parameters and buffers by their names in the model, after the last `fit` or as the program begins."""
+        return read_safetensors(self._weights or f"{self.path}.safetensors")
+
+    def load_into(self, module: torch.nn.Module) -> None:
+        """Copies `weights()` into a PyTorch module with the same names; num_batches_tracked of batch norm stays as it is.
+
+        Raises Error, before anything is changed, if a tensor has no place in the module; warns of parameters that got none.
+        """
+        load_into(module, self.weights())
+
+    def _new_run(self) -> pathlib.Path:
+        """A folder for the files of one run."""
+        self._runs += 1
+        folder = self._folder / str(self._runs)
+        folder.mkdir()
+        return folder
+
+    def _files(
+        self, data: Data, folder: pathlib.Path, epochs: int, steps: int | None, whole: bool, most_bytes: int
+    ) -> Files:
+        folder.mkdir()
+        return write_files(data, self.inputs, folder, epochs=epochs, steps=steps, whole=whole, most_bytes=most_bytes)
+
+    def _blank(self, samples: int, folder: pathlib.Path) -> list[str]:
+        """Flags for training data that is never looked at, or does not matter."""
+        words = []
+        for i, each in enumerate(self.inputs):
+            path = folder / f"blank-{i}.npy"
+            write_blank(each, samples, path)
+            words += ["--data", f"{each.name}={path}"]
+        return words
+
+    def _at_checkpoint(self, checkpoint: pathlib.Path, folder: pathlib.Path) -> list[str]:
+        """Flags with which a program goes on from a checkpoint and has no step left to do."""
+        try:
+            newest = (checkpoint / "latest").read_text().strip()
+            step = int(newest.removeprefix("step-"))
+        except (OSError, ValueError):
+            raise Error(f"evaluate: there is no checkpoint in '{checkpoint}' any more: call fit again") from None
+        flags: dict[str, Flag] = {"checkpoint": str(checkpoint), "resume": True, "every": NEVER, "steps": step}
+        return self._blank(self._samples, folder) + words_of(flags)
+
+    def _train(self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], files: Files) -> History:
+        start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
+        command = [*start, str(self.path), *words, "--log", str(log)]
+        process = Process(command, None if "--quiet" in words else print)
+        history, follower = History(), Follower(log)
+        try:
+            running = True
+            while running:
+                process.wait(0.05)
+                running = process.is_running()
+                for line in follower.lines():
+                    self._note(line, history, callbacks, files)
+                if history.stopped and running:
+                    process.stop(SECONDS_TO_STOP)
+                    running = False
+                    for line in follower.lines():
+                        self._note(line, history, (), files)
+        except BaseException:
+            process.stop()
+            raise
+        process.finish(stopped=history.stopped)
+        return history
+
+    def _note(self, line: Line, history: History, callbacks: Sequence[Callback], files: Files) -> None:
+        epoch = files.epoch_of(line.step, self.batch)
+        if epoch is not None:
+            line = dataclasses.replace(line, epoch=epoch)
+        if isinstance(line, Step):
+            history.steps.append(line)
+        else:
+            history.evaluations.append(line)
+        for callback in callbacks:
+            if callback(line) is True:
+                history.stopped = True

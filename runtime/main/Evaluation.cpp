@@ -1,0 +1,102 @@
+//===- Evaluation.cpp - evaluations, and when they end training -----------===//
+#include "runtime/main/Trainer.h"
+
+#include <cmath>
+
+using namespace divisi::runtime;
+
+namespace {
+/// Measures as text, with the names of the log.
+std::string describe(const Measures &m) {
+  std::string text = "loss " + formatNumber(m.loss);
+  if (m.accuracy)
+    text += " accuracy " + formatNumber(*m.accuracy);
+  return m.perplexity ? text + " perplexity " + formatNumber(*m.perplexity) : text;
+}
+} // namespace
+
+Measures Trainer::measuresOf(const Tally &sums) const {
+  Measures m = sums.measures();
+  if (sequence > 0 && manifest.result("evaluate", "correct"))
+    m.perplexity = std::exp(m.loss);
+  return m;
+}
+
+bool Trainer::evaluatesAfter(int64_t step, bool epochEnds) const {
+  return evalData && (step == total || (options.evalEvery > 0 ? step % options.evalEvery == 0 : epochEnds));
+}
+
+void Trainer::endEpoch() {
+  int64_t epoch = point.cursor.batch == 0 ? point.cursor.epoch : point.cursor.epoch + 1;
+  progress->epoch(point.step, epoch, measuresOf(point.epoch),
+                  evaluatedStep == point.step ? std::optional(lastEval) : std::nullopt);
+  point.epoch = {};
+}
+
+Status Trainer::evaluate() {
+  if (!evalData || evaluatedStep == point.step)
+    return {};
+  Tally sums;
+  auto began = Clock::now();
+  if (Status status = evaluateAll(sums); !status.ok() || stopped)
+    return status;
+  double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  lastEval = measuresOf(sums);
+  evaluatedStep = point.step;
+  point.evaluations.add(point.step, lastEval.loss);
+  double speed = static_cast<double>(evalData->samples()) / std::max(seconds, 1e-9);
+  int64_t epoch = point.cursor.batch == 0 ? point.cursor.epoch : point.cursor.epoch + 1;
+  Log::Evaluation line{point.step, epoch, lastEval, point.evaluations, speed, {}};
+  if (sequence > 0)
+    line.tokensPerSecond = speed * static_cast<double>(sequence);
+  if (Status status = log->evaluation(line); !status.ok())
+    return status;
+  if (options.earlyStop > 0 && point.evaluations.withoutImprovement >= options.earlyStop && point.step < total)
+    stopEarly();
+  return {};
+}
+
+Status Trainer::evaluateAll(Tally &sums) {
+  for (int64_t i = 0; i < evalData->allBatches(); ++i) {
+    int64_t rows = 0;
+    if (Status status = agreeToGoOn(evalData->load(i, program->arena().data(), rows)); !status.ok())
+      return status;
+    if (stopped)
+      return {};
+    common = false;
+    std::string when = concat("evaluation after step ", point.step);
+    if (Status status = program->evaluate(rows); !status.ok())
+      return failure(ranks ? "" : when + ": ", status.message());
+    // Missing rows of a last batch are zeros: indices that the model computes for them may be invalid.
+    if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", "in the " + when); !status.ok()) {
+      common = true;
+      return status;
+    }
+    double count = program->result("evaluate", "count").value_or(static_cast<double>(rows));
+    if (count > 0)
+      sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
+    if (auto correct = program->result("evaluate", "correct"))
+      sums.addAccuracy(*correct, count);
+  }
+  return {};
+}
+
+void Trainer::stopEarly() {
+  total = point.step;
+  const EvaluationHistory &history = point.evaluations;
+  std::string best = history.bestStep < 0 ? "no evaluation had a finite loss"
+                                          : concat("the least loss, ", formatNumber(history.bestLoss),
+                                                   ", was that after step ", history.bestStep);
+  progress->say(concat("stopped early after step ", point.step, ": ", history.withoutImprovement,
+                       " evaluations without improvement; ", best));
+}
+
+void Trainer::sayFinal() {
+  if (options.evalOnly)
+    return progress->say(concat("evaluation after step ", point.step, ": ", describe(lastEval)));
+  if (evalData)
+    return progress->say(concat("final ", describe(lastEval), " (evaluation after step ", point.step, ")"));
+  if (resumedFrom && resumedAt >= total)
+    return progress->say(concat("nothing left to do: step ", point.step, " was the last"));
+  progress->say(concat("final ", describe(last), " (training, step ", point.step, ")"));
+}

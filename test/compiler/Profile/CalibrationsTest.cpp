@@ -1,0 +1,77 @@
+#include "compiler/Profile/Calibrations.h"
+
+#include "gtest/gtest.h"
+#include "test/passes/Planning/Unwrap.h"
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+using namespace divisi;
+using namespace divisi::compiler;
+using divisi::test::unwrap;
+
+namespace {
+
+class CalibrationFiles : public ::testing::Test {
+protected:
+  void SetUp() override {
+    folder = std::filesystem::temp_directory_path() / ("divisi-calibrations-" + std::to_string(std::random_device{}()));
+    std::filesystem::create_directories(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+  std::string errorOf(const std::string &text) {
+    std::ofstream(folder / "wrong.json") << text;
+    std::string error;
+    EXPECT_FALSE(unwrap(Calibrations::read((folder / "wrong.json").string()), error)) << text;
+    return error;
+  }
+  std::filesystem::path folder;
+};
+
+const planning::Calibration figures{3e11, 2e10, 5e9, {{1e5, 1e11}, {1e8, 3e11}}, {{1 << 20, 1e11}}};
+
+TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
+  std::string path = (folder / "deep/er/calibration.json").string(), error;
+  Calibrations one;
+  one.machines["a processor, 2 cores"] = figures;
+  one.machines["another, 64 cores"] = {1e12, 1e11, 1e10, {}, {}};
+  EXPECT_EQ(llvm::toString(one.write(path)), "");
+  auto again = unwrap(Calibrations::read(path), error);
+  ASSERT_TRUE(again) << error;
+  EXPECT_EQ(again->machines, one.machines);
+  EXPECT_EQ(again->machines["a processor, 2 cores"].name(), figures.name());
+  auto none = unwrap(Calibrations::read((folder / "none.json").string()), error);
+  ASSERT_TRUE(none) << error;
+  EXPECT_TRUE(none->machines.empty());
+}
+
+TEST_F(CalibrationFiles, RefuseWhatIsNone) {
+  for (const char *text : {"", "{", "[]", "{}", "{\"divisi_calibration\": 2, \"machines\": {}}", "\x00\xff", "[[[[[[[[[[[[[[[[[[[["})
+    EXPECT_NE(errorOf(text).find("wrong.json' is no"), std::string::npos) << text;
+  const std::string good = R"("flops": 1e11, "bandwidth": 1e10, "message": 1e9, "matmuls": [[1e5, 1e10]], "caches": [])";
+  auto machine = [](const std::string &figures) {
+    return R"({"divisi_calibration": 1, "machines": {"a processor": {)" + figures + "}}}";
+  };
+  std::ofstream(folder / "good.json") << machine(good);
+  std::string error;
+  EXPECT_TRUE(unwrap(Calibrations::read((folder / "good.json").string()), error)) << error;
+  const char *wrong[][2] = {{"1e11", "-1"},          {"1e11", "1e300"},           {"1e11", "\"fast\""},
+                            {"\"message\"", "\"m\""}, {"[1e5, 1e10]", "[1e5]"},    {"[1e5, 1e10]", "[1e5, 0]"},
+                            {"[1e5, 1e10]", "[9, 9], [9, 9]"},                     {"[1e5, 1e10]", "7"},
+                            {"\"caches\": []", "\"caches\": {}"}};
+  for (auto [from, to] : wrong) {
+    std::string text = good;
+    text.replace(text.find(from), std::string(from).size(), to);
+    EXPECT_NE(errorOf(machine(text)).find("the figures of 'a processor' are not those of a machine"), std::string::npos) << text;
+  }
+}
+
+TEST(Calibration, NamesFigures) {
+  planning::Calibration other = figures;
+  EXPECT_EQ(figures.name().size(), 8u);
+  EXPECT_EQ(other.name(), figures.name());
+  other.caches[0].rate *= 1.001;
+  EXPECT_NE(other.name(), figures.name());
+}
+} // namespace
