@@ -61,6 +61,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
     pm.addPass(planning::createSplitProjectionsPass());
   if (options.batchNormGroups > 1)
     pm.addPass(training::createGroupBatchNormPass({options.batchNormGroups}));
+  pm.addPass(layout::createBatchFirstPass());
   if (!options.forGpu)
     pm.addPass(layout::createChannelsLastPass());
   pm.addPass(createCanonicalizerPass());

@@ -14,4 +14,16 @@ def ChannelsLastPass : Pass<"channels-last", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 
+def BatchFirstPass : Pass<"batch-first", "::mlir::ModuleOp"> {
+  let summary = "Keeps the batch in front where reshapes merge it behind another dimension";
+  let description = [{
+    Input: @loss, before differentiation (so that gradients have the same order). A reshape from [steps, batch, ..] to
+    [steps * batch, ..], as exporters write it for nn.MultiheadAttention, has the batch as the minor part of a dimension, which
+    no split over devices or microbatches reaches. The reshape then counts [batch, steps], and so do the operations that follow
+    and treat all indices of the dimension alike (by their sharding rules), until a reshape takes the dimension apart again.
+    Transposes are left only where the order is needed; those around attention meet their inverse.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect"];
+}
+
 #endif

@@ -443,6 +443,27 @@ class Tagger(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1)), logits
 
 
+class ViT(nn.Module):
+    """Patches of an image through the encoder of torch.nn: its nn.MultiheadAttention computes on [tokens, batch, width]."""
+    def __init__(s, channels, patch, patches, width, heads, layers, classes):
+        super().__init__()
+        s.patch = nn.Conv2d(channels, width, patch, patch)
+        s.token, s.pos_embedding = nn.Parameter(0.2 * torch.randn(1, 1, width)), nn.Parameter(0.2 * torch.randn(1, patches + 1, width))
+        s.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 2 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=i > 0)
+                                 for i in range(layers))
+        for layer in s.layers:  # without biases: the loss does not depend on that of the keys
+            layer.self_attn = nn.MultiheadAttention(width, heads, bias=False, batch_first=True)
+        s.head = nn.Linear(width, classes)
+
+    def forward(s, image, label):
+        x = s.patch(image).flatten(2).transpose(1, 2)
+        x = torch.cat([s.token.expand(x.size(0), -1, -1), x], 1) + s.pos_embedding
+        for layer in s.layers:
+            x = layer(x)
+        logits = s.head(x[:, 0])
+        return F.cross_entropy(logits, label), logits
+
+
 class MoE(nn.Module):
     """Two experts of `experts` for each row, by a dense dispatch: the weights of the others are zero."""
     def __init__(s, width, hidden, experts, classes):
@@ -519,7 +540,12 @@ def lstm_tiny(name):
     make(name, Tagger(12, 16, 12), {"idx": x, "targets": y}, 8, (0.2, 1e-2), (1e-2, 0.1))
 
 
-CASES = [mlp, mlp_no_loss, lenet, resnet_tiny, gpt_tiny, llama_tiny, moe_tiny, inception_tiny, unet_tiny, lstm_tiny]
+def vit_tiny(name):
+    x, y = images(K * 8, 3, 12, 12, 5)
+    make(name, ViT(3, 4, 9, 16, 4, 2, 5), {"image": x, "label": y}, 8, (0.05, 1e-2), (5e-3, 0.1), also={"model_dynamo.onnx": "dynamo"})
+
+
+CASES = [mlp, mlp_no_loss, lenet, resnet_tiny, gpt_tiny, llama_tiny, moe_tiny, inception_tiny, unet_tiny, lstm_tiny, vit_tiny]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):
