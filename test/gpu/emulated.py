@@ -126,7 +126,7 @@ class Tests:
             computed = [e for e in mine if e["ph"] == "X" and e["tid"] == 1]  # the thread of calls
             if [e["cat"] for e in computed] != [call["kind"] for call in calls]:
                 return f"rank {rank} has {len(computed)} events for {len(calls)} calls"
-            if any(a["ts"] > b["ts"] for a, b in zip(computed, computed[1:])) or any(e["dur"] < 0 for e in mine):
+            if any(a["ts"] > b["ts"] for a, b in zip(computed, computed[1:])) or any(e["dur"] < 0 for e in computed):
                 return f"the events of rank {rank} are out of order"
             reduced = [e for e in mine if e["ph"] == "X" and e["tid"] >= 2]
             if len(reduced) != sum(call["kind"] == "all_reduce" for call in calls) or not all(e["dur"] > 0 for e in reduced):
