@@ -79,6 +79,7 @@ def suites(build):
             Suite("launchers", [python, str(SOURCE / "test/execute/launchers.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi]),
+            Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi]),
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("memory-limits", [python, str(SOURCE / "test/execute/memory_limits.py"), "--divisi", divisi]),
             Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),

@@ -1,10 +1,12 @@
 #include "runtime/core/Context.h"
+#include "runtime/core/Cores.h"
 
+#include <cstdlib>
 #include <omp.h>
 
 int divisi::runtime::configureThreads(int threads) {
   if (threads < 1)
-    threads = omp_get_max_threads();
+    threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : coresAllowed();
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
   return threads;

@@ -24,8 +24,8 @@ struct CacheEntry {
   virtual ~CacheEntry() = default;
 };
 
-/// Sets the size of the OpenMP pool; `threads` < 1 stands for OMP_NUM_THREADS or the number of cores in the affinity
-/// mask. Returns the size.
+/// Sets the size of the OpenMP pool; `threads` < 1 stands for OMP_NUM_THREADS or the number of cores that this process
+/// may use. Returns the size.
 int configureThreads(int threads);
 
 } // namespace divisi::runtime

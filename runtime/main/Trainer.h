@@ -48,6 +48,8 @@ private:
   /// Opens the computing device; null for this processor.
   Result<std::unique_ptr<Accelerator>> openDevice();
   Status createProgram();
+  /// Says if this processor has fewer cores than the program has threads.
+  void compareThreads();
   Status setUp();
   Status connectDevices();
   Status startWeights();

@@ -1,5 +1,6 @@
 //===- TrainerSetup.cpp - everything before the first step ----------------===//
 #include "runtime/checkpoint/Weights.h"
+#include "runtime/core/Cores.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Trainer.h"
 
@@ -115,17 +116,27 @@ Status Trainer::connectDevices() {
   return {};
 }
 
+void Trainer::compareThreads() {
+  int cores = ranks ? transport->cores() : coresAllowed(), number = program->threads();
+  if (number > cores && !options.quiet && isFirst())
+    std::cout << "note: " << number << " threads on " << cores << (cores == 1 ? " core" : " cores")
+              << ": steps are faster with --threads " << cores << std::endl;
+}
+
 Status Trainer::createProgram() {
   Result<std::unique_ptr<Accelerator>> device = openDevice();
   if (!device.ok())
     return device.status();
-  if (*device && !options.quiet)
+  bool onDevice = *device != nullptr;
+  if (onDevice && !options.quiet)
     std::cout << "note: computing on " << (*device)->name() << std::endl;
   Result<std::unique_ptr<Program>> created =
       Program::create(code, manifest, threads(), ranks.get(), std::move(*device));
   if (!created.ok())
     return created.status();
   program = std::move(*created);
+  if (!onDevice)
+    compareThreads();
   if (!options.profile.empty() || !options.trace.empty()) {
     if (program->isAsynchronous())
       return Status::usage(

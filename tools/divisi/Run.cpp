@@ -2,6 +2,7 @@
 #include "tools/divisi/Run.h"
 #include "divisi/suggest.h"
 #include "runtime/comm/tcp/Secret.h"
+#include "runtime/core/Cores.h"
 #include "runtime/core/Json.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/main/FlagErrors.h"
@@ -16,7 +17,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <sched.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -54,12 +54,6 @@ void passOn(int signal) {
 int usage(const std::string &message) {
   std::cerr << "error: " << message << std::endl;
   return 2;
-}
-
-int coresAllowed() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  return sched_getaffinity(0, sizeof(mask), &mask) == 0 ? std::max(1, CPU_COUNT(&mask)) : 1;
 }
 
 /// Whether the arguments contain the flag, as "--flag" or "--flag=value".
@@ -119,14 +113,14 @@ Words launcherWords(const Request &request, std::string &note) {
     if (geteuid() == 0)
       words.push_back("--allow-run-as-root");
     // mpirun counts whole cores; each may be two processors for the system.
-    if (request.devices > coresAllowed() / 2)
+    if (request.devices > divisi::runtime::coresAllowed() / 2)
       words.push_back("--oversubscribe");
   }
   for (const std::string &word : words)
     note += word + " ";
   setenv("DIVISI_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1); // mpirun hides it from the ranks
   if (!has(request.program, "--threads") && !std::getenv("OMP_NUM_THREADS") && request.launcher == "mpirun") {
-    int threads = std::max(1, coresAllowed() / request.devices);
+    int threads = std::max(1, divisi::runtime::coresAllowed() / request.devices);
     setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
     note = "OMP_NUM_THREADS=" + std::to_string(threads) + " " + note;
   }

@@ -1,4 +1,5 @@
 //===- MpiTransport.cpp - processes as ranks, by MPI ----------------------===//
+#include "runtime/core/Cores.h"
 #include "runtime/main/RunProgram.h"
 
 #include <algorithm>
@@ -47,10 +48,13 @@ OnHost findHost(MPI_Comm comm) {
   for (int core = 0; core < CPU_SETSIZE; ++core)
     mine[core] = CPU_ISSET(core, &mask) ? 1 : 0;
   MPI_Allreduce(mine.data(), claims.data(), CPU_SETSIZE, MPI_INT, MPI_SUM, host);
+  int ranks = sizeOf(host);
   MPI_Comm_free(&host);
   double share = 1e-6;
   for (int core = 0; core < CPU_SETSIZE; ++core)
     share += mine[core] ? 1.0 / claims[core] : 0;
+  if (auto limit = coresOfGroups()) // for all ranks of the host, which are in the same group
+    share = std::min(share, static_cast<double>(*limit) / ranks);
   return {std::max(1, static_cast<int>(share)), number};
 }
 

@@ -1,10 +1,10 @@
 #include "runtime/comm/tcp/TcpTransport.h"
+#include "runtime/core/Cores.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <sched.h>
 #include <sys/socket.h>
 #include <thread>
 
@@ -18,12 +18,6 @@ constexpr uint64_t longest = uint64_t(1) << 46;
 constexpr size_t leastKept = size_t(1) << 20;
 /// Bytes sent to or received from one rank before other ranks are served.
 constexpr size_t turn = size_t(4) << 20;
-
-int coresOfProcess() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-}
 } // namespace
 
 /// Stops using the memory of an incomplete message.
@@ -46,7 +40,7 @@ struct TcpTransport::Ticket final : Message {
 
 TcpTransport::TcpTransport(const Rendezvous &where, Connections connections)
     : Transport(where.rank, where.size), peers(static_cast<size_t>(where.size)),
-      share(std::max(1, coresOfProcess() / std::max(1, connections.onHost))), local_(connections.local) {
+      share(std::max(1, coresAllowed() / std::max(1, connections.onHost))), local_(connections.local) {
   for (size_t i = 0; i < peers.size(); ++i)
     peers[i].socket = std::move(connections.peers[i]);
 }

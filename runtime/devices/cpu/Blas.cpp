@@ -1,12 +1,10 @@
 #include "runtime/devices/cpu/Blas.h"
+#include "runtime/core/BeforeLoading.h"
 
 #include <array>
 #include <cblas.h>
-#include <sched.h>
 #include <stdexcept>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 using namespace divisi::runtime;
 
@@ -17,8 +15,7 @@ constexpr size_t bufferBytes = (size_t(128) << 20) + 8192;
 constexpr int mostBuffers = 256;
 int loadedFor = 0; ///< threads
 
-// Before the libraries are initialized, when sanitizers are not ready either, only system calls are used.
-__attribute__((no_sanitize("address", "undefined", "thread"))) bool hasMemoryFor(int buffers) {
+DIVISI_BEFORE_LOADING bool hasMemoryFor(int buffers) {
   void *taken[mostBuffers];
   int count = 0;
   for (; count < buffers && count < mostBuffers; ++count) {
@@ -33,30 +30,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) bool hasMemoryFor
   return enough;
 }
 
-/// The number at the beginning of OMP_NUM_THREADS, or else the number of processors that this process may use.
-__attribute__((no_sanitize("address", "undefined", "thread"))) int threadsOf(char **environment) {
-  constexpr const char name[] = "OMP_NUM_THREADS=";
-  for (; *environment; ++environment) {
-    const char *at = *environment;
-    for (const char *letter = name; *letter && *at == *letter; ++letter)
-      ++at;
-    int threads = 0;
-    for (bool found = at == *environment + sizeof name - 1; found && *at >= '0' && *at <= '9' && threads < 1000; ++at)
-      threads = 10 * threads + *at - '0';
-    if (threads > 0)
-      return threads;
-  }
-  unsigned long mask[128] = {};
-  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-  int processors = 0;
-  for (long i = 0; i < bytes / static_cast<long>(sizeof mask[0]); ++i)
-    processors += __builtin_popcountl(mask[i]);
-  return processors > 0 ? processors : 1;
-}
-
-__attribute__((no_sanitize("address", "undefined", "thread"))) void checkBeforeLoading(int, char **,
-                                                                                       char **environment) {
-  loadedFor = threadsOf(environment);
+DIVISI_BEFORE_LOADING void checkBeforeLoading(int, char **, char **environment) {
+  loadedFor = before::threadsOf(environment);
   if (hasMemoryFor(loadedFor))
     return;
   static const char text[] =
