@@ -1,6 +1,7 @@
 #include "runtime/data/BatchSource.h"
 #include "divisi/suggest.h"
-#include "runtime/data/Shuffle.h"
+#include "runtime/data/NpySamples.h"
+#include "runtime/data/TokenFiles.h"
 
 #include <cstring>
 #include <unistd.h>
@@ -9,29 +10,6 @@ using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
-/// Whether the types are equal, or the conversion is one of the two that are allowed.
-bool convertible(DataType from, DataType to) {
-  return from == to || (from == DataType::I32 && to == DataType::I64) || (from == DataType::F64 && to == DataType::F32);
-}
-
-template <typename From, typename To> void convertEach(const char *from, char *to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    From value;
-    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
-    auto converted = static_cast<To>(value);
-    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
-  }
-}
-
-void convert(const char *from, DataType fromType, char *to, DataType toType, int64_t count) {
-  if (fromType == toType)
-    std::memcpy(to, from, static_cast<size_t>(count * widthOf(toType)));
-  else if (toType == DataType::I64)
-    convertEach<int32_t, int64_t>(from, to, count);
-  else
-    convertEach<double, float>(from, to, count);
-}
-
 std::string expectation(const Input &input, bool constant) {
   std::string text = concat(nameOf(input.dtype), " [");
   const Shape &shape = input.wholeShape();
@@ -39,10 +17,15 @@ std::string expectation(const Input &input, bool constant) {
     text += d == 0 && !constant ? "N" : concat(d ? ", " : "", shape[d]);
   return text + "]";
 }
+
+/// The type of tokens in files without a header: as nanoGPT writes them, if all tokens of the input fit.
+DataType usualTokens(const Input &input) {
+  return input.range && input.range->second > int64_t(UINT16_MAX) + 1 ? DataType::U32 : DataType::U16;
+}
 } // namespace
 
-Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<std::string, std::string> &files,
-                                      const std::string &flag, const std::function<void(const std::string &)> &note) {
+Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &files, const std::string &flag,
+                                      const Note &note, std::optional<DataType> tokenType) {
   BatchSource source;
   source.batch = manifest.batch;
   std::vector<std::string> names;
@@ -50,62 +33,59 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const std::map<s
     names.push_back(input.name);
   for (const auto &[name, path] : files)
     if (std::none_of(manifest.inputs.begin(), manifest.inputs.end(), [&](auto &i) { return i.name == name; }))
-      return Status::usage(concat(flag, " ", name, "=", path, ": the model has no input '", name, "'", suggestion(name, names)));
+      return Status::usage(
+          concat(flag, " ", name, "=", path, ": the model has no input '", name, "'", suggestion(name, names)));
   for (const Input &input : manifest.inputs) {
-    auto it = files.find(input.name);
-    if (it == files.end())
-      return Status::usage(concat("no file for input '", input.name, "': give ", flag, " ", input.name,
-                                  "=FILE.npy with ", expectation(input, false)));
-    Result<Feed> feed = openFeed(manifest, input, flag, it->second);
+    Result<Feed> feed = source.openFeed(manifest, input, files, flag, note, tokenType);
     if (!feed.ok())
       return feed.status();
-    if (feed->file.dtype() != input.dtype && note)
-      note(concat("'", it->second, "' is converted from ", nameOf(feed->file.dtype()), " to ", nameOf(input.dtype)));
     source.feeds.push_back(std::move(*feed));
   }
 
   const Feed *first = nullptr;
-  int64_t bytes = 0;
   for (const Feed &feed : source.feeds) {
-    bytes += feed.input.here ? static_cast<int64_t>(feed.file.bytes()) : 0;
+    source.bytes += feed.input.here ? static_cast<int64_t>(feed.file->bytes()) : 0;
     if (feed.constant)
       continue;
-    int64_t rowsEach = feed.rowsEach, rows = feed.file.shape()[0];
-    if (rows % rowsEach != 0)
-      return failure("'", feed.file.path(), "' has ", rows, " rows, which ", rowsEach,
-                     " rows per sample do not divide");
-    if (first && rows / rowsEach != source.sampleCount)
-      return failure("'", feed.file.path(), "' has ", rows / rowsEach, " samples, but '", first->file.path(), "' has ",
-                     source.sampleCount);
+    if (first && feed.file->samples() != source.sampleCount)
+      return failure("'", feed.file->path(), "' has ", feed.file->samples(), " samples, but '", first->file->path(),
+                     "' has ", source.sampleCount);
     first = &feed;
-    source.sampleCount = rows / rowsEach;
+    source.sampleCount = feed.file->samples();
   }
   if (!first)
     source.sampleCount = manifest.batch;
   if (source.sampleCount == 0)
-    return failure("'", first->file.path(), "' has no rows");
-  source.large = bytes > int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
+    return failure("'", first->file->path(), "' has no rows");
+  source.large = source.bytes > int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
   if (!source.large)
     for (const Feed &feed : source.feeds)
       if (feed.input.here)
-        feed.file.willNeed(0, feed.file.bytes());
+        feed.file->willNeedAll();
   return source;
 }
 
-Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const std::string &flag,
-                                                const std::string &path) {
-  Result<NpyFile> file = NpyFile::open(path);
-  if (!file.ok())
-    return failure(flag, " ", input.name, ": ", file.status().message(), didYouMeanFile(path));
-  Feed feed{input, std::move(*file)};
-  const Shape &shape = feed.file.shape(), &whole = input.wholeShape();
+Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const Files &files,
+                                                const std::string &flag, const Note &note,
+                                                std::optional<DataType> tokenType) const {
+  Feed feed = placeOf(manifest, input);
+  auto [begin, end] = files.equal_range(input.name);
+  Status status;
+  if (begin == end)
+    status = followTokens(feed, flag, note);
+  else if (isTokenPath(begin->second))
+    status = openTokens(feed, {begin, end}, flag, note, tokenType);
+  else
+    status = openArray(feed, begin->second, flag, note);
+  if (!status.ok())
+    return status;
+  return feed;
+}
+
+BatchSource::Feed BatchSource::placeOf(const Manifest &manifest, const Input &input) {
+  Feed feed{input};
+  const Shape &whole = input.wholeShape();
   feed.constant = whole.empty() || whole[0] == 0 || whole[0] % manifest.batch != 0;
-  bool fits = shape.size() == whole.size() && convertible(feed.file.dtype(), input.dtype);
-  for (size_t d = feed.constant ? 0 : 1; fits && d < shape.size(); ++d)
-    fits = shape[d] == whole[d];
-  if (!fits)
-    return failure(flag, " ", input.name, ": expected ", expectation(input, feed.constant), ", but '", path, "' has ",
-                   nameOf(feed.file.dtype()), " ", toString(shape));
   feed.piece = manifest.sliceOf(input);
   feed.row = feed.piece;
   const Slice &piece = feed.piece;
@@ -127,20 +107,106 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
   return feed;
 }
 
+Status BatchSource::openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note) {
+  const Input &input = feed.input;
+  Result<NpyFile> file = NpyFile::open(path);
+  if (!file.ok())
+    return failure(flag, " ", input.name, ": ", file.status().message(), didYouMeanFile(path));
+  const Shape &shape = file->shape(), &whole = input.wholeShape();
+  DataType type = file->dtype();
+  bool fits = shape.size() == whole.size() && NpySamples::isConvertible(type, input.dtype);
+  for (size_t d = feed.constant ? 0 : 1; fits && d < shape.size(); ++d)
+    fits = shape[d] == whole[d];
+  if (!fits)
+    return failure(flag, " ", input.name, ": expected ", expectation(input, feed.constant), ", but '", path, "' has ",
+                   nameOf(type), " ", toString(shape));
+  if (!feed.constant && shape[0] % feed.rowsEach != 0)
+    return failure("'", path, "' has ", shape[0], " rows, which ", feed.rowsEach, " rows per sample do not divide");
+  if (type != input.dtype && note)
+    note(concat("'", path, "' is converted from ", nameOf(type), " to ", nameOf(input.dtype)));
+  feed.file = std::make_shared<NpySamples>(std::move(*file), feed.rowsEach, feed.rowElements);
+  return {};
+}
+
+Status BatchSource::openTokens(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
+                               std::optional<DataType> type) {
+  const Input &input = feed.input;
+  if (feed.constant || (input.dtype != DataType::I64 && input.dtype != DataType::I32))
+    return failure(flag, " ", input.name, ": expected ", expectation(input, feed.constant), ", but '",
+                   paths.first->second, "' is a file of tokens");
+  std::vector<std::string> names;
+  for (auto it = paths.first; it != paths.second; ++it)
+    names.push_back(it->second);
+  auto files = TokenFiles::open(names, type.value_or(usualTokens(input)));
+  if (!files.ok())
+    return failure(flag, " ", input.name, ": ", files.status().message());
+  feed.tokens = *files;
+  int64_t window = feed.rowsEach * feed.rowElements, tokens = 0;
+  auto windows = std::make_shared<TokenWindows>(*files, window, input.label ? 1 : 0);
+  bool hasHeader = true;
+  for (const TokenFiles::File &file : (*files)->files()) {
+    tokens += file.tokens;
+    hasHeader &= file.hasHeader;
+    if (!type && file.looksWide())
+      return failure(flag, " ", input.name, ": '", file.mapped.path(),
+                     "' seems to have tokens of 32 bits, because every second number of ",
+                     "16 bits is 0: give --token-type uint32 (or uint16, if it is so)");
+  }
+  if (windows->samples() == 0)
+    return failure(flag, " ", input.name, ": '", windows->path(), "' has ", tokens, " tokens, and a window of ", window,
+                   " and the token after it need ", window + 1);
+  if (note)
+    note(concat(input.name, ": ", tokens, " tokens of ", nameOf((*files)->files().front().type),
+                hasHeader ? "" : " (without a header)", ", ", windows->samples(), " windows of ", window,
+                input.label ? "; each has the tokens after those of the window" : ""));
+  feed.file = std::move(windows);
+  return {};
+}
+
+Status BatchSource::followTokens(Feed &feed, const std::string &flag, const Note &note) const {
+  const Input &input = feed.input;
+  int64_t window = feed.rowsEach * feed.rowElements;
+  const Feed *from = nullptr;
+  for (const Feed &other : feeds)
+    if (other.tokens && !other.input.label && other.rowsEach * other.rowElements == window)
+      from = &other;
+  bool isInteger = input.dtype == DataType::I64 || input.dtype == DataType::I32;
+  if (!input.label || feed.constant || !from || !isInteger)
+    return Status::usage(concat("no file for input '", input.name, "': give ", flag, " ", input.name, "=FILE.npy with ",
+                                expectation(input, false)));
+  feed.tokens = from->tokens;
+  feed.file = std::make_shared<TokenWindows>(from->tokens, window, 1);
+  if (note)
+    note(concat(input.name, ": the tokens after those of '", from->input.name, "'"));
+  return {};
+}
+
 void BatchSource::shuffle(uint64_t seed, uint64_t epoch) {
-  order = permutation(seed, epoch, static_cast<uint64_t>(sampleCount));
+  bool many = sampleCount > int64_t(UINT32_MAX);
+  for (const Feed &feed : feeds)
+    many |= !feed.constant && feed.file->hasManySamples();
+  if (many)
+    computed.emplace(seed, epoch, static_cast<uint64_t>(sampleCount));
+  else
+    order = permutation(seed, epoch, static_cast<uint64_t>(sampleCount));
+}
+
+int64_t BatchSource::sampleAt(int64_t position) const {
+  if (computed)
+    return static_cast<int64_t>(computed->at(static_cast<uint64_t>(position)));
+  return order.empty() ? position : order[static_cast<size_t>(position)];
 }
 
 Status BatchSource::copy(const Feed &feed, int64_t from, char *to, int64_t count) const {
   const Input &input = feed.input;
-  convert(feed.file.data() + from * widthOf(feed.file.dtype()), feed.file.dtype(), to, input.dtype, count);
-  if (!input.range || isFloat(input.dtype))
-    return {};
+  Status status = feed.file->read(from, count, to, input.dtype);
+  if (!status.ok() || !input.range || isFloat(input.dtype))
+    return status;
   for (int64_t i = 0; i < count; ++i) {
     int64_t value = readInteger(to + i * widthOf(input.dtype), input.dtype);
     if ((value < input.range->first || value >= input.range->second) && value != input.padding)
-      return failure("'", feed.file.path(), "' has the value ", value, " in row ", (from + i) / feed.rowElements,
-                     ", but input '", input.name, "' takes ", input.range->first, " to ", input.range->second - 1);
+      return failure(feed.file->describe(from + i, value), ", but input '", input.name, "' takes ", input.range->first,
+                     " to ", input.range->second - 1);
   }
   return {};
 }
@@ -204,14 +270,30 @@ Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
   }
   if (large)
     readAhead(index + 1);
+  limitResidence(rows);
   return {};
+}
+
+void BatchSource::limitResidence(int64_t rows) {
+  constexpr int64_t limit = int64_t(256) << 20, around = int64_t(64) << 10; // the system maps pages around a read one
+  if (bytes <= limit)
+    return;
+  for (const Feed &feed : feeds)
+    if (feed.input.here && !feed.constant)
+      resident += rows * (feed.rowsEach * feed.rowElements * widthOf(feed.input.dtype) + around);
+  if (resident <= limit)
+    return;
+  resident = 0;
+  for (const Feed &feed : feeds)
+    if (feed.input.here)
+      feed.file->release();
 }
 
 void BatchSource::readAhead(int64_t index) const {
   int64_t begin = index * batch, end = std::min(sampleCount, begin + batch);
   for (const Feed &feed : feeds)
     for (int64_t i = begin; i < end && !feed.constant && feed.input.here; ++i) {
-      int64_t bytes = feed.rowsEach * feed.rowElements * widthOf(feed.file.dtype());
-      feed.file.willNeed(static_cast<size_t>(sampleAt(i) * bytes), static_cast<size_t>(bytes));
+      int64_t elements = feed.rowsEach * feed.rowElements;
+      feed.file->willNeed(sampleAt(i) * elements, elements);
     }
 }

@@ -3,10 +3,12 @@
 #define DIVISI_RUNTIME_DATA_BATCHSOURCE_H
 
 #include "runtime/core/Manifest.h"
-#include "runtime/data/NpyFile.h"
+#include "runtime/data/DataFile.h"
+#include "runtime/data/Shuffle.h"
 
 #include <functional>
 #include <map>
+#include <memory>
 
 namespace divisi::runtime {
 
@@ -16,15 +18,20 @@ struct Cursor {
   int64_t batch = 0; ///< finished batches of this epoch
 };
 
-/// One file for each input. Sample i is row i of every file (or as many rows as the input has for each sample of a
-/// batch); an input whose rows are not samples is the same in every batch. Files contain the whole batch; a rank loads
-/// its shard.
+class TokenFiles;
+
+/// The data of each input. Of a .npy file, sample i is row i (or as many rows as the input has for each sample of a
+/// batch); an input whose rows are not samples is the same in every batch. Of token files, sample i is window i. Files
+/// contain the whole batch; a rank loads its shard.
 class BatchSource {
 public:
-  /// `files` maps names of inputs to files; `flag` (--data, --eval) is for messages. `note` is called with messages
-  /// about conversions.
-  static Result<BatchSource> open(const Manifest &manifest, const std::map<std::string, std::string> &files,
-                                  const std::string &flag, const std::function<void(const std::string &)> &note);
+  using Files = std::multimap<std::string, std::string>;
+  using Note = std::function<void(const std::string &)>;
+  /// `files` maps names of inputs to files (several, if they are of tokens); a label without one is the next token of
+  /// each that another input has. `flag` (--data, --eval) is for messages. `note` is called with messages about
+  /// conversions and tokens. `tokenType` is that of token files without a header, if it is not the usual one.
+  static Result<BatchSource> open(const Manifest &manifest, const Files &files, const std::string &flag,
+                                  const Note &note, std::optional<DataType> tokenType = {});
 
   int64_t samples() const { return sampleCount; }
   /// The number of full batches of an epoch.
@@ -41,7 +48,8 @@ public:
 private:
   struct Feed {
     Input input;
-    NpyFile file;
+    std::shared_ptr<const DataFile> file = nullptr;
+    std::shared_ptr<const TokenFiles> tokens = nullptr; ///< null: the file is not of tokens
     bool constant = false;
     Slice piece = {};                    ///< this rank's shard of the batch
     Slice row = {};                      ///< and of one row
@@ -51,9 +59,17 @@ private:
     int64_t rowElements = 1;             ///< in a row of the file
     int64_t rowsEach = 1;                ///< rows of a sample
   };
-  int64_t sampleAt(int64_t position) const { return order.empty() ? position : order[static_cast<size_t>(position)]; }
-  static Result<Feed> openFeed(const Manifest &manifest, const Input &input, const std::string &flag,
-                               const std::string &path);
+  using FileRange = std::pair<Files::const_iterator, Files::const_iterator>;
+  int64_t sampleAt(int64_t position) const;
+  Result<Feed> openFeed(const Manifest &manifest, const Input &input, const Files &files, const std::string &flag,
+                        const Note &note, std::optional<DataType> tokenType) const;
+  /// An input without its file: what of a batch this rank has.
+  static Feed placeOf(const Manifest &manifest, const Input &input);
+  static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
+  static Status openTokens(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
+                           std::optional<DataType> type);
+  /// Feeds a label without a file with next tokens.
+  Status followTokens(Feed &feed, const std::string &flag, const Note &note) const;
   /// Copies `count` elements of the file from element `from` on, and checks them.
   Status copy(const Feed &feed, int64_t from, char *to, int64_t count) const;
   /// Copies a slice of the tensor that begins at element `from` of the file.
@@ -63,11 +79,15 @@ private:
   /// The same for rows [`from`, `to`) of the batch; returns their number.
   Result<int64_t> loadRun(const Feed &feed, int64_t begin, int64_t rows, int64_t from, int64_t to, char *place) const;
   void readAhead(int64_t index) const;
+  /// Keeps the process from growing with what was read of large files.
+  void limitResidence(int64_t rows);
 
   std::vector<Feed> feeds;
-  std::vector<uint32_t> order;
+  std::vector<uint32_t> order;         ///< empty: not shuffled, or computed
+  std::optional<Permutation> computed; ///< of more samples than an order is kept for
   int64_t batch = 1, sampleCount = 0;
-  bool large = false; ///< too large to be kept in memory
+  int64_t bytes = 0, resident = 0; ///< of the files, and at most resident
+  bool large = false;              ///< too large to be kept in memory
 };
 
 } // namespace divisi::runtime

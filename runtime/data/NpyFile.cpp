@@ -133,7 +133,8 @@ std::string asArray(FileKind kind) {
     remedy = ": extract its arrays first";
   else if (kind == FileKind::torch || kind == FileKind::pickle)
     remedy = ": numpy.save('x.npy', torch.load('x.pt').numpy()) converts a tensor";
-  else if (kind == FileKind::safetensors || kind == FileKind::hdf5 || kind == FileKind::parquet || kind == FileKind::image)
+  else if (kind == FileKind::safetensors || kind == FileKind::hdf5 || kind == FileKind::parquet ||
+           kind == FileKind::image)
     remedy = ": numpy.save writes an array of it";
   else if (kind == FileKind::onnx)
     remedy = ": that is for divisi compile";

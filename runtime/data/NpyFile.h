@@ -18,6 +18,7 @@ public:
   const char *data() const { return file.data() + start; }
   size_t bytes() const { return file.size() - start; }
   void willNeed(size_t offset, size_t count) const { file.willNeed(start + offset, count); }
+  void release() const { file.release(0, file.size()); }
 
 private:
   explicit NpyFile(MappedFile mapped) : file(std::move(mapped)) {}

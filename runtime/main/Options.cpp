@@ -1,5 +1,6 @@
 #include "runtime/main/Options.h"
 #include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/data/TokenFiles.h"
 #include "runtime/main/FlagErrors.h"
 
 #include <CLI/CLI.hpp>
@@ -17,7 +18,7 @@ namespace {
 struct Raw {
   std::vector<std::string> data, eval;
   bool noShuffle = false;
-  std::string schedule, describe;
+  std::string schedule, describe, tokenType;
 };
 
 std::string examples(const Manifest &manifest, const std::string &program) {
@@ -44,10 +45,15 @@ CLI::Validator whole(int64_t least) {
 
 void declare(CLI::App &app, Options &o, Raw &raw) {
   auto list = [&](const char *flag, std::vector<std::string> &to, const char *text) {
-    return app.add_option(flag, to, text)->type_name("NAME=FILE.npy")->allow_extra_args(false);
+    return app.add_option(flag, to, text)->type_name("NAME=FILE")->allow_extra_args(false);
   };
-  auto *data = list("--data", raw.data, "training data of an input; once for each input");
-  list("--eval", raw.eval, "evaluation data of an input; once for each input");
+  auto *data = list("--data", raw.data,
+                    "training data of an input; once for each input: FILE.npy, or tokens in FILE.bin (also several "
+                    "times, or 'part*.bin'), whose next tokens are then the label");
+  list("--eval", raw.eval, "evaluation data of an input, in the same way");
+  app.add_option("--token-type", raw.tokenType,
+                 "tokens in files without llm.c's header [uint16; uint32 for more than 65536 tokens]")
+      ->check(CLI::IsMember({"uint16", "uint32"}));
   auto *epochs = app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1));
   auto *steps = app.add_option("--steps", o.steps, "stop after this many steps of training")->check(whole(1));
   auto *evalEvery = app.add_option("--eval-every", o.evalEvery,
@@ -149,13 +155,16 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(CLI::IsMember({"json"}));
 }
 
-Status sortFiles(const char *flag, const std::vector<std::string> &given, std::map<std::string, std::string> &files) {
+Status sortFiles(const char *flag, const std::vector<std::string> &given, BatchSource::Files &files) {
   for (const std::string &item : given) {
     size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
-      return Status::usage(concat(flag, " ", item, ": expected NAME=FILE.npy"));
-    if (!files.emplace(item.substr(0, equals), item.substr(equals + 1)).second)
+      return Status::usage(concat(flag, " ", item, ": expected NAME=FILE"));
+    std::string name = item.substr(0, equals), path = item.substr(equals + 1);
+    auto known = files.find(name);
+    if (known != files.end() && !(isTokenPath(path) && isTokenPath(known->second)))
       return Status::usage(concat(flag, " ", item, ": this input has two files"));
+    files.emplace(name, path);
   }
   return {};
 }
@@ -175,6 +184,8 @@ Status checkTarget(const char *flag, const std::string &path) {
 Status finish(const Raw &raw, Options &o) {
   o.shuffle = !raw.noShuffle;
   o.describe = !raw.describe.empty();
+  if (!raw.tokenType.empty())
+    o.tokenType = raw.tokenType == "uint16" ? DataType::U16 : DataType::U32;
   std::optional<Schedule::Kind> kind = Schedule::parse(raw.schedule);
   if (!kind)
     return Status::usage(concat("unknown learning rate schedule '", raw.schedule, "'"));
@@ -335,6 +346,8 @@ std::string Options::common() const {
        << timeout;
   if (init)
     text << " --init " << *init;
+  if (tokenType)
+    text << " --token-type " << nameOf(*tokenType);
   given("--no-shuffle", !shuffle);
   given("--eval", !eval.empty());
   given("--eval-only", evalOnly);

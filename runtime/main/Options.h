@@ -2,7 +2,7 @@
 #ifndef DIVISI_RUNTIME_MAIN_OPTIONS_H
 #define DIVISI_RUNTIME_MAIN_OPTIONS_H
 
-#include "runtime/core/Manifest.h"
+#include "runtime/data/BatchSource.h"
 #include "runtime/main/Schedule.h"
 
 #include <map>
@@ -10,7 +10,8 @@
 namespace divisi::runtime {
 
 struct Options {
-  std::map<std::string, std::string> data, eval;
+  BatchSource::Files data, eval;
+  std::optional<DataType> tokenType; ///< of token files without a header; null: the usual one
   std::optional<int64_t> epochs, steps;
   int64_t evalEvery = 0; ///< 0: at the end of each epoch
   int64_t earlyStop = 0; ///< evaluations without improvement after which training ends; 0: never

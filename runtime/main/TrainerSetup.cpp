@@ -41,7 +41,7 @@ Status Trainer::openData() {
   };
   sequence = sequenceOf(manifest);
   if (!options.evalOnly) {
-    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note);
+    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note, options.tokenType);
     if (!training.ok())
       return training.status();
     data.emplace(std::move(*training));
@@ -49,7 +49,7 @@ Status Trainer::openData() {
       return failure("--data: ", data->samples(), " samples are fewer than one batch of ", manifest.batch);
   }
   if (!options.eval.empty()) {
-    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, "--eval", note);
+    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, "--eval", note, options.tokenType);
     if (!evaluation.ok())
       return evaluation.status();
     evalData.emplace(std::move(*evaluation));
@@ -67,8 +67,6 @@ Status Trainer::planSteps() {
     std::cout << "note: " << each << " batches of " << manifest.batch << " in an epoch; the last " << dropped << " of "
               << samples << (point.shuffle ? " samples (others in each epoch)" : " samples") << " are dropped"
               << std::endl;
-  if (point.shuffle && samples > int64_t(UINT32_MAX))
-    return failure("--data: ", samples, " samples are too many to shuffle; use --no-shuffle");
   // Without both flags, one epoch.
   if (!options.epochs && options.steps)
     total = *options.steps;

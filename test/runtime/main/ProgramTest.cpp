@@ -303,7 +303,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
                                                    {"--resume", "--checkpoint"},
                                                    {"--threads 0", "--threads"},
                                                    {"--init 1 --weights a", "--weights"},
-                                                   {"--data x", "--data x: expected NAME=FILE.npy"},
+                                                   {"--data x", "--data x: expected NAME=FILE"},
                                                    {"--data x=@/x.npy", "this input has two files"},
                                                    {"--data z=@/x.npy", "the model has no input 'z'"},
                                                    {"--eval x=@/x.npy", "no file for input 'label': give --eval"},
