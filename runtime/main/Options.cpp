@@ -149,7 +149,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(CLI::Range(1.0, 1e9))
       ->capture_default_str();
   app.add_flag("--quiet", o.quiet, "print errors only");
-  app.add_flag("--info", o.info, "print inputs, parameters and memory, then exit");
+  app.add_flag("--info", o.info, "print inputs, parameters, memory and, of a program for GPUs, the versions of its libraries, then exit");
   app.add_option("--describe", raw.describe, "print the same as JSON, then exit")
       ->type_name("json")
       ->check(CLI::IsMember({"json"}));

@@ -4,6 +4,7 @@
 #include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/core/StandardStreams.h"
+#include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Describe.h"
 #include "runtime/main/Trainer.h"
 
@@ -63,6 +64,14 @@ Status checkRanks(int64_t devices, int64_t started, const char *program) {
                               devices, " ", program, " ...' or 'mpirun -n ", devices, " ", program, " ...'"));
 }
 
+/// The versions of the libraries for GPUs; empty without code for them.
+std::string librariesText(const DivisiProgram &program) {
+  std::string text;
+  if (program.device_code_count > 0 && divisi_cuda_describe)
+    divisi_cuda_describe(&text);
+  return text;
+}
+
 Ending train(const DivisiProgram &program, Manifest manifest, Options options, Transport *ranks, Training &training) {
   training.trainer = std::make_unique<Trainer>(program, std::move(manifest), std::move(options), ranks);
   Result<int> code = training.trainer->run();
@@ -86,7 +95,7 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
     if (first && (*options)->describe)
       std::cout << describeJson(*manifest) << std::endl;
     else if (first)
-      std::cout << describeText(*manifest) << std::flush;
+      std::cout << describeText(*manifest) << librariesText(program) << std::flush;
     return {};
   }
   if (Status status = checkRanks(manifest->mesh.size(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");

@@ -1,5 +1,6 @@
 // GEMMs with epilogues as the runtime requests them from cuBLASLt, on the fake GPU (fake/), compared with their
 // definition.
+#include "runtime/devices/cpu/GemmEpilogue.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Driver.h"
 #include "test/runtime/devices/EpilogueReference.h"
@@ -25,31 +26,49 @@ protected:
 TEST_F(EpilogueTest, IsItsDefinition) {
   for (int64_t type : {DIVISI_F32, DIVISI_F16, DIVISI_BF16}) {
     Blas blas(stream);
-    std::deque<DivisiGemmEpilogue> blocks; // each has its plan
     Memory workspace(driver, 4096, "allocate a workspace");
     checkEpilogues(type, /*workspace=*/4096, [&](const DivisiGemmEpilogue &p, void *const *buffers) {
       std::vector<void *> all(buffers, buffers + 4 + p.has_operand + p.has_second);
       all.back() = workspace.data();
-      blas.gemmEpilogue(blocks.emplace_back(p), all.data());
+      std::vector<size_t> sizes = divisi::runtime::sizesAfterProduct(p);
+      std::deque<Memory> copies; // an epilogue's vectors must be in the GPU's memory
+      for (size_t i = 2; i < sizes.size(); ++i) {
+        all[i] = copies.emplace_back(driver, sizes[i], "allocate").data();
+        std::memcpy(all[i], buffers[i], sizes[i]);
+      }
+      EXPECT_TRUE(blas.gemmEpilogue(p, all.data()));
       driver.check(driver.synchronize(stream), "wait");
+      for (size_t i = 2; i < sizes.size(); ++i)
+        std::memcpy(buffers[i], all[i], sizes[i]);
     });
   }
 }
 
-TEST_F(EpilogueTest, SaysWhatToDoWithoutAnAlgorithm) {
-  setenv("FAKE_CUBLASLT_PLAIN", "1", 1);
+TEST_F(EpilogueTest, IsRefusedWithoutAnAlgorithm) {
+  setenv("DIVISI_FAKE_CUBLASLT_EPILOGUES", "none", 1);
   Blas blas(stream);
   EpilogueSample sample(DIVISI_EPILOGUE_BIAS, DIVISI_BF16, {4, 8, 8}, false, false);
   sample.p.has_operand = true;
   void *buffers[4] = {};
-  std::string said;
-  try {
-    blas.gemmEpilogue(sample.p, buffers);
-  } catch (const std::runtime_error &error) {
-    said = error.what();
+  EXPECT_FALSE(blas.gemmEpilogue(sample.p, buffers));
+  unsetenv("DIVISI_FAKE_CUBLASLT_EPILOGUES");
+  EXPECT_FALSE(blas.gemmEpilogue(sample.p, buffers)) << "the answer is kept";
+}
+
+// A library that does not start with the driver is passed over for an older one.
+TEST_F(EpilogueTest, TakesTheLibraryThatStarts) {
+  std::string refused;
+  for (const char *driverOf : {"12080", "11080"}) {
+    setenv("DIVISI_FAKE_GPU_DRIVER", driverOf, 1);
+    try {
+      Blas blas(stream);
+    } catch (const std::runtime_error &error) {
+      refused += error.what();
+    }
+    unsetenv("DIVISI_FAKE_GPU_DRIVER");
   }
-  unsetenv("FAKE_CUBLASLT_PLAIN");
-  EXPECT_NE(said.find("--no-epilogues"), std::string::npos) << said;
-  EXPECT_NE(said.find("4 x 8 and 8 x 8"), std::string::npos) << said;
+  EXPECT_EQ(refused, "cuBLASLt cannot be used (libcublasLt.so.13: it does not start with this driver and GPU, status 1; "
+                     "libcublasLt.so.12: it does not start with this driver and GPU, status 1; "
+                     "libcublasLt.so: it does not start with this driver and GPU, status 1)");
 }
 } // namespace

@@ -163,13 +163,13 @@ class Tests:
                 words += ["--data", f"{name}={folder}/{name}.npy"]
             words += ["--init", "3", "--steps", "32", "--no-shuffle", "--log-grad-norms", "--quiet"]
 
-            def train(name, flags, device, log=""):
+            def train(name, flags, device, log="", said="", **variables):
                 path = pathlib.Path(folder) / name
                 command = [sys.executable, HERE / "emulated_divisi.py", "compile", HERE / "wide.mlir", "--optimizer", "adam", "--lr", "0.003", "-o", path, *flags]
                 subprocess.run(list(map(str, command)), env=self.environment, check=True, capture_output=True)
                 lines = pathlib.Path(f"{path}.{device}.jsonl")
-                done = self.run([str(path), *words, "--device", device, "--log", str(lines)], DIVISI_FAKE_GPU_LOG=log)
-                if done.returncode != 0:
+                done = self.run([str(path), *words, "--device", device, "--log", str(lines)], DIVISI_FAKE_GPU_LOG=log, **variables)
+                if done.returncode != 0 or not re.fullmatch(said, done.stderr.strip()):
                     raise RuntimeError(f"{name} on {device}: {done.stderr.strip()}")
                 rows = [json.loads(line) for line in lines.read_text().splitlines()]
                 norms = next(row["grad_norms"] for row in rows if "grad_norms" in row)
@@ -183,13 +183,17 @@ class Tests:
                     "on a GPU": train("fused", [*flags, "cuda"], "cuda", str(log)),
                     "on the CPU": train("both", [*flags, "cpu,cuda"], "cpu"),
                     "without": train("without", [*flags, "cuda", "--no-epilogues"], "cuda", f"{log}.without"),
+                    "by parts": train("parts", [*flags, "cuda"], "cuda", f"{log}.parts",
+                                      "warning: cuBLASLt has no algorithm for the epilogue of a product of .*--no-epilogues.*",
+                                      DIVISI_FAKE_CUBLASLT_EPILOGUES="none"),
                 }
             except RuntimeError as error:
                 return str(error)
-            codes, without = (set(re.findall(r"matmul .* epilogue (\d+)", pathlib.Path(p).read_text())) for p in (log, f"{log}.without"))
+            codes, without, parts = (set(re.findall(r"matmul .* epilogue (\d+)", pathlib.Path(p).read_text()))
+                                     for p in (log, f"{log}.without", f"{log}.parts"))
         # In cublasLtEpilogue_t: a bias; relu and gelu with a bias and the values for the gradient; their gradients and that of the bias;
         # a bias's gradient from either operand.
-        if not codes >= {"4", "134", "164", "152", "208", "256", "512"} or without != {"1"}:
+        if not codes >= {"4", "134", "164", "152", "208", "256", "512"} or without != {"1"} or parts != {"1"}:
             return f"epilogues {sorted(map(int, codes))}, without {sorted(map(int, without))}"
         if wanted[28] > 0.6 * wanted[0]:  # of the same batch
             return f"nothing is learned: {wanted}"
@@ -241,6 +245,24 @@ class Tests:
         good = re.fullmatch(r"error: rank 0: step \d+: waited for 'all_reduce [^\n]*': " + why, said[0])
         return "" if good and ranks[0].returncode == 1 else f"exit {ranks[0].returncode}: {said}"
 
+    def libraries(self):
+        """A driver of CUDA 12 beside libraries of CUDA 12 and 13: the one that starts is used, and named by --info."""
+        with tempfile.TemporaryDirectory() as folder:
+            command = self.program(folder)
+            for driver, version in (("13000", "13.1.0 (libcublasLt.so.13)"), ("12080", "12.1.0 (libcublasLt.so.12)")):
+                log = pathlib.Path(folder) / f"calls{driver}"
+                variables = {"DIVISI_FAKE_GPU_DRIVER": driver, "DIVISI_FAKE_GPU_LOG": str(log)}
+                done = self.run([*command, "--steps", "1", "--device", "cuda", "--quiet"], **variables)
+                used = [line for line in log.read_text().splitlines() if line.startswith("cuBLASLt")]
+                if done.returncode != 0 or used != [f"cuBLASLt of CUDA {version[:2]}"]:
+                    return f"driver {driver}: exit {done.returncode}: {done.stderr.strip()} {used}"
+                said = self.run([*command, "--info"], **variables).stdout
+                wanted = [f"NVIDIA driver of CUDA {int(driver) / 1000}", f"cuBLASLt {version}", "cuDNN 9.19.0 (libcudnn.so.9)", "NCCL 2.27.5 (libnccl.so.2)"]
+                if any(f"  {line}\n" not in said for line in wanted):
+                    return f"--info says {said}"
+            old = self.run([*command, "--steps", "1", "--device", "cuda", "--quiet"], DIVISI_FAKE_GPU_DRIVER="11080")
+            return "" if old.returncode == 1 and re.search("cuBLASLt cannot be used .*so.13: .*so.12: ", old.stderr) else old.stderr
+
     def refusals(self):
         """Errors for missing libraries and devices, and their exit codes."""
         with tempfile.TemporaryDirectory() as folder:
@@ -286,6 +308,8 @@ def main():
     if options.only in "epilogues":
         for precision, tolerance in (("tf32", 1e-4), ("bf16", 0.02), ("fp16", 0.02)):
             tests.check(f"epilogues: {precision}", tests.epilogues(precision, tolerance))
+    if options.only in "libraries":
+        tests.check("libraries: of CUDA 12 and 13", tests.libraries())
     if options.only in "queries":
         tests.check("queries: gpt_tiny in bf16 on two GPUs", tests.queries())
     if options.only in "trace":

@@ -71,6 +71,12 @@ def check_memory(calls):
     return "" if count["allocate"] == count["free"] else f"{count['allocate']} allocations, {count['free']} freed"
 
 
+def check_workspaces(calls):
+    """Every product is offered the workspace that cuBLASLt's fastest algorithms need."""
+    small = [call for call in calls if call.startswith("algorithm with a small workspace")]
+    return f"{small[0]}, {len(small)} in all" if small else ""
+
+
 def check_graphs(calls):
     """A step that exchanges nothing with the host is recorded, and replayed from then on."""
     count = collections.Counter(call.split()[0] for call in calls)
@@ -142,7 +148,7 @@ def run(build, model, ranks, way):
             return wrong
         calls = calls_of(log, ranks)
     for mine in calls:
-        if wrong := check_memory(mine):
+        if wrong := check_memory(mine) or check_workspaces(mine):
             return wrong
         # Tasks that send or receive are not recorded.
         if "stage" not in way and (wrong := check_graphs(mine)):
@@ -168,6 +174,17 @@ def fails(build, name):
         return wrong or ("" if kinds.count("replay") >= 3 else "too few steps are replayed before the failure")
 
 
+def queues(build):
+    """A user's number of queues is left as it is; without one there are enough for all streams, those of NCCL among them."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, log = pathlib.Path(folder) / "gpt_tiny", pathlib.Path(folder) / "calls"
+        if wrong := compile_model(build, "gpt_tiny", 2, "--mesh stage=2 --microbatches 2 --schedule 1f1b", program):
+            return wrong
+        environment = environment_of(build) | {"CUDA_DEVICE_MAX_CONNECTIONS": "4"}
+        said = start([*words_of(program, "gpt_tiny"), "--quiet"], 2, environment, log)
+        return "" if "connect the GPUs" in said or "create a stream" in said else f"four queues for more streams: {said or 'no error'}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -182,6 +199,10 @@ def main():
             wrong = fails(options.build.resolve(), name)
             print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
             passed, failed = passed + (not wrong), failed + bool(wrong)
+    if options.only in "queues":
+        wrong = queues(options.build.resolve())
+        print(f"{'FAIL' if wrong else 'ok  '} queues{': ' + wrong if wrong else ''}", flush=True)
+        passed, failed = passed + (not wrong), failed + bool(wrong)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for job, wrong in zip(jobs, pool.map(lambda job: run(options.build.resolve(), *job), jobs)):
             print(f"{'FAIL' if wrong else 'ok  '} {job[0]} on {job[1]}: {job[2]}{': ' + wrong if wrong else ''}", flush=True)

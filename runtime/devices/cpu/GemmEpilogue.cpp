@@ -1,5 +1,5 @@
 //===- GemmEpilogue.cpp - products with a bias, an activation or sums -----===//
-#include "runtime/core/Epilogue.h"
+#include "runtime/devices/cpu/GemmEpilogue.h"
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
@@ -164,23 +164,39 @@ void check(const DivisiGemmEpilogue &p) {
 }
 } // namespace
 
+std::vector<size_t> divisi::runtime::sizesAfterProduct(const DivisiGemmEpilogue &p) {
+  bool bits = p.epilogue == DIVISI_EPILOGUE_RELU || p.epilogue == DIVISI_EPILOGUE_RELU_GRAD;
+  int64_t width = widthOfType(p.type), saved = bits ? p.m * p.n / 8 : p.m * p.n * width;
+  bool sumsA = p.epilogue == DIVISI_EPILOGUE_SUM_A, sumsB = p.epilogue == DIVISI_EPILOGUE_SUM_B;
+  std::vector<int64_t> sizes = {sumsA ? p.m * p.k * width : 0, sumsB ? p.k * p.n * width : 0};
+  if (p.has_operand)
+    sizes.push_back(isGradient(p) ? saved : p.n * width);
+  sizes.push_back(p.m * p.n * width);
+  if (p.has_second)
+    sizes.push_back(sumsA ? p.m * width : isGradient(p) || sumsB ? p.n * width : saved);
+  return {sizes.begin(), sizes.end()};
+}
+
+void divisi::runtime::finishEpilogue(const DivisiGemmEpilogue &p, void *const *buffers, int threads) {
+  void *const *results = buffers + (p.has_operand ? 3 : 2);
+  auto bytes = [](void *address) { return static_cast<char *>(address); };
+  EpilogueCall call{p,
+                    {bytes(results[0]), p.type, p.n},
+                    p.has_operand ? bytes(buffers[2]) : nullptr,
+                    p.has_second ? bytes(results[1]) : nullptr,
+                    threads};
+  call.run(bytes(buffers[0]), bytes(buffers[1]));
+}
+
 void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *params, void *const *buffers) {
   guarded(context, "matrix product", [&] {
     const DivisiGemmEpilogue &p = *params;
     check(p);
     if (context->accelerator)
       return context->accelerator->gemmEpilogue(p, buffers);
-    void *const *results = buffers + (p.has_operand ? 3 : 2);
-    void *const operands[] = {buffers[0], buffers[1], results[0]};
+    void *const operands[] = {buffers[0], buffers[1], buffers[p.has_operand ? 3 : 2]};
     multiplyByBlas(context, productOf(p), operands);
-    if (p.m <= 0 || p.n <= 0)
-      return;
-    auto bytes = [](void *address) { return static_cast<char *>(address); };
-    EpilogueCall call{p,
-                      {bytes(results[0]), p.type, p.n},
-                      p.has_operand ? bytes(buffers[2]) : nullptr,
-                      p.has_second ? bytes(results[1]) : nullptr,
-                      context->threads};
-    call.run(bytes(buffers[0]), bytes(buffers[1]));
+    if (p.m > 0 && p.n > 0)
+      finishEpilogue(p, buffers, context->threads);
   });
 }

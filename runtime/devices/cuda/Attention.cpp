@@ -115,20 +115,19 @@ std::unique_ptr<GraphPlan> cuda::planAttention(const GraphFunctions &dnn, Attent
   return graph.graph.plan(target, isForward ? "plan attention" : "plan the gradient of attention");
 }
 
-Attention::Attention(const Driver &driver, Stream stream) : driver(driver) {
-  dnn.check(dnn.create(&handle), "start");
+Attention::Attention(const Driver &driver, Stream stream) : driver(driver), dnn(&handle) {
   dnn.check(dnn.setStream(handle, stream), "use the stream");
 }
 
 Attention::~Attention() {
-  plans.clear();
+  for (auto &ofKind : plans)
+    ofKind.clear();
   dnn.destroy(handle);
 }
 
 Attention::Plan &Attention::plan(AttentionKind kind, const DivisiAttention &params) {
-  auto [it, fresh] = plans.try_emplace({kind, &params});
-  Plan &plan = it->second;
-  if (!fresh)
+  Plan &plan = plans[static_cast<size_t>(kind)][params];
+  if (plan.graph)
     return plan;
   plan.graph = planAttention(dnn, kind, params, {handle});
   if (kind == AttentionKind::Gradient)

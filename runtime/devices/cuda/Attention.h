@@ -6,8 +6,9 @@
 #include "runtime/core/Accelerator.h"
 #include "runtime/devices/cuda/DnnGraph.h"
 #include "runtime/devices/cuda/Memory.h"
+#include "runtime/devices/cuda/PlansByValue.h"
 
-#include <map>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -19,7 +20,7 @@ namespace divisi::runtime::cuda {
 std::unique_ptr<GraphPlan> planAttention(const GraphFunctions &dnn, AttentionKind kind, const DivisiAttention &params,
                                          const PlanTarget &target);
 
-/// Attention on a stream. The plan of each parameter block is made at its first use. The plan's own tensor is at the
+/// Attention on a stream. Calls with equal parameters have one plan, made at the first. The plan's own tensor is at the
 /// beginning of the workspace. According to measurements (cuDNN 9.19 and 9.28) these bytes are enough for the workspace
 /// at any address: 1024, and for a gradient additionally 4 batch heads queries + 2 batch heads roundUp(queries, 64)
 /// roundUp(keys, 128).
@@ -33,15 +34,15 @@ public:
 private:
   struct Plan {
     std::unique_ptr<GraphPlan> graph;
-    size_t ownBytes;                 ///< at the beginning of the workspace
+    size_t ownBytes = 0;             ///< at the beginning of the workspace
     std::optional<Memory> workspace; ///< if that of the call may be too small
   };
   Plan &plan(AttentionKind kind, const DivisiAttention &params);
 
   const Driver &driver;
-  GraphFunctions dnn;
   void *handle = nullptr;
-  std::map<std::pair<AttentionKind, const DivisiAttention *>, Plan> plans;
+  GraphFunctions dnn;
+  std::array<PlansByValue<DivisiAttention, Plan>, 2> plans; ///< by AttentionKind
 };
 
 } // namespace divisi::runtime::cuda

@@ -99,8 +99,15 @@ struct Blas::Functions {
   int (*matmul)(void *, void *, const void *, const void *, void *, const void *, void *, const void *, const void *,
                 void *, void *, void *, const uint64_t *, void *, size_t, Stream);
 
-  Functions() {
-    void *library = openLibrary({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, "cuBLASLt");
+  explicit Functions(void *&handle) {
+    openLibrary({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, "cuBLASLt", [&](void *library) {
+      bindAll(library);
+      checkStart(create(&handle));
+    });
+  }
+
+private:
+  void bindAll(void *library) {
     bind(library, "cublasLtCreate", create);
     bind(library, "cublasLtDestroy", destroy);
     bind(library, "cublasLtMatmulDescCreate", descCreate);
@@ -123,7 +130,7 @@ struct Blas::Plan {
   const Functions &lt;
   void *desc = nullptr, *first = nullptr, *second = nullptr, *result = nullptr;
   Heuristic choice{};
-  bool epilogue = false;
+  bool none = false; ///< there is no algorithm
 
   Plan(const DivisiGemm &g, const Functions &lt);
   Plan(const Plan &) = delete;
@@ -147,13 +154,11 @@ struct Blas::Plan {
   }
 };
 
-Blas::Blas(Stream stream) : stream(stream), lt(std::make_unique<Functions>()) {
-  if (lt->create(&handle) != 0)
-    throw std::runtime_error("cannot start cuBLASLt");
-}
+Blas::Blas(Stream stream) : stream(stream), lt(std::make_unique<Functions>(handle)) {}
 
 Blas::~Blas() {
   plans.clear();
+  epiloguePlans.clear();
   lt->destroy(handle);
 }
 
@@ -177,7 +182,7 @@ Blas::Plan::Plan(const DivisiGemm &given, const Functions &lt) : g(merged(given)
   layout(result, g.result_type, g.m, g.n, g.ldc, g.c1);
 }
 
-void Blas::choose(Plan &plan) const {
+int Blas::choose(Plan &plan) const {
   const DivisiGemm &g = plan.g;
   void *preference = nullptr;
   plan.check(lt->preferenceCreate(&preference), "plan");
@@ -197,8 +202,7 @@ void Blas::choose(Plan &plan) const {
     code = lt->heuristic(handle, plan.desc, plan.first, plan.second, plan.result, plan.result, preference, 1,
                          &plan.choice, &found);
   lt->preferenceDestroy(preference);
-  const char *what = plan.epilogue ? "find an algorithm (compile with --no-epilogues) for" : "find an algorithm for";
-  plan.check(code != 0 ? code : found == 0 || plan.choice.status != 0 ? -1 : 0, what);
+  return code != 0 ? code : found == 0 || plan.choice.status != 0 ? -1 : 0;
 }
 
 void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
@@ -208,10 +212,10 @@ void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
     throw std::runtime_error("double precision does not mix with other types");
   if (params.k == 0 && params.accumulate)
     return;
-  auto &plan = plans[&params];
+  auto &plan = plans[params];
   if (!plan) {
     auto fresh = std::make_unique<Plan>(params, *lt);
-    choose(*fresh);
+    fresh->check(choose(*fresh), "find an algorithm for");
     plan = std::move(fresh);
   }
   const DivisiGemm &g = plan->g;
@@ -234,9 +238,9 @@ void Blas::gemm(const DivisiGemm &params, void *const *buffers) {
     }
 }
 
-void Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) {
+bool Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) {
   if (params.m <= 0 || params.n <= 0)
-    return;
+    return true;
   void *const *next = buffers + 2;
   void *operand = params.has_operand ? *next++ : nullptr, *c = *next++;
   void *second = params.has_second ? *next++ : nullptr, *workspace = params.workspace > 0 ? *next : nullptr;
@@ -244,11 +248,12 @@ void Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) 
   bool sums = params.epilogue == DIVISI_EPILOGUE_SUM_A || params.epilogue == DIVISI_EPILOGUE_SUM_B;
   void *bias = gradient || sums ? second : operand, *aux = gradient ? operand : sums ? nullptr : second;
 
-  auto &plan = plans[&params];
+  auto &plan = epiloguePlans[params];
+  if (plan && plan->none)
+    return false;
   std::unique_ptr<Plan> fresh;
   if (!plan) {
     fresh = std::make_unique<Plan>(productOf(params), *lt);
-    fresh->epilogue = true;
     fresh->set(epilogueOf, epilogueCode(params));
     if (aux)
       fresh->set(auxStride, params.n);
@@ -259,12 +264,15 @@ void Blas::gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) 
   if (aux)
     used.set(auxPointer, aux);
   if (fresh) {
-    choose(used);
+    used.none = choose(used) != 0;
     plan = std::move(fresh);
   }
+  if (used.none)
+    return false;
   float one = 1, zero = 0;
   used.check(lt->matmul(handle, used.desc, &one, buffers[1], used.first, buffers[0], used.second, &zero, c, used.result,
                         c, used.result, used.choice.algorithm, workspace, static_cast<size_t>(params.workspace),
                         stream),
              "compute");
+  return true;
 }

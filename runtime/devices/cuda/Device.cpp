@@ -3,17 +3,20 @@
 #include "runtime/core/DataType.h"
 #include "runtime/devices/cpu/ConvDirect.h"
 #include "runtime/devices/cpu/Convert.h"
+#include "runtime/devices/cpu/GemmEpilogue.h"
 #include "runtime/devices/cuda/Attention.h"
 #include "runtime/devices/cuda/Blas.h"
 #include "runtime/devices/cuda/Dnn.h"
 #include "runtime/devices/cuda/Marks.h"
 #include "runtime/devices/cuda/Nccl.h"
 #include "runtime/devices/cuda/PinnedRing.h"
+#include "runtime/devices/cuda/Survey.h"
 
 #include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <future>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -201,7 +204,8 @@ public:
   void gemmEpilogue(const DivisiGemmEpilogue &params, void *const *buffers) override {
     if (params.k == 0)
       throw std::runtime_error("a product without a common dimension");
-    products().gemmEpilogue(params, buffers);
+    if (!products().gemmEpilogue(params, buffers))
+      epilogueByParts(params, buffers);
   }
 
   void conv(ConvKind kind, const DivisiConv &params, void *const *buffers) override {
@@ -221,7 +225,7 @@ public:
     std::vector<size_t> sizes = kind == ConvKind::Forward     ? std::vector{x, w, y}
                                 : kind == ConvKind::InputGrad ? std::vector{y, w, x}
                                                               : std::vector{x, y, w};
-    onThisProcessor(buffers, sizes, 2, [&](DivisiContext *cpu, void *const *host) {
+    onThisProcessor(buffers, sizes, 2, 2, [&](DivisiContext *cpu, void *const *host) {
       if (widthOfType(params.type) > 2)
         return convDirect(kind, params, host, cpu->threads);
       DivisiConv single = params;
@@ -248,7 +252,7 @@ public:
   void topK(const DivisiTopK &params, void *const *buffers) override {
     auto runs = static_cast<size_t>(params.outer * params.inner), width = static_cast<size_t>(params.width);
     auto k = static_cast<size_t>(params.k);
-    onThisProcessor(buffers, {runs * static_cast<size_t>(params.extent) * width, runs * k * width, runs * k * 8}, 1,
+    onThisProcessor(buffers, {runs * static_cast<size_t>(params.extent) * width, runs * k * width, runs * k * 8}, 1, 1,
                     [&](DivisiContext *cpu, void *const *host) { divisi_top_k(cpu, &params, host); });
   }
 
@@ -257,6 +261,19 @@ private:
     for (auto &[key, recording] : recordings)
       if (recording.graph)
         driver.destroyGraphExec(std::exchange(recording.graph, nullptr));
+  }
+  /// A product by cuBLASLt and what follows it on this processor: for an epilogue without an algorithm.
+  void epilogueByParts(const DivisiGemmEpilogue &p, void *const *buffers) {
+    if (!std::exchange(warned, true))
+      std::cerr << concat("warning: cuBLASLt has no algorithm for the epilogue of a product of ", p.m, " x ", p.k,
+                          " and ", p.k, " x ", p.n,
+                          ": this processor computes what follows such products, slowly (compile with --no-epilogues)\n")
+                << std::flush;
+    size_t inputs = p.has_operand ? 3 : 2, tensors = inputs + (p.has_second ? 2 : 1);
+    void *const product[] = {buffers[0], buffers[1], buffers[inputs], p.workspace > 0 ? buffers[tensors] : nullptr};
+    products().gemm(productOf(p), product);
+    onThisProcessor(buffers, sizesAfterProduct(p), inputs + 1, inputs,
+                    [&](DivisiContext *host, void *const *memory) { finishEpilogue(p, memory, host->threads); });
   }
   Blas &products() {
     if (!blas)
@@ -298,8 +315,9 @@ private:
     wait();
   }
 
-  /// Computes on this processor what the GPU's libraries lack: copies the first operands here and the others back.
-  void onThisProcessor(void *const *buffers, const std::vector<size_t> &sizes, size_t inputs,
+  /// Computes on this processor what the GPU's libraries lack: copies the first `inputs` buffers here, and those from
+  /// `firstOutput` on back.
+  void onThisProcessor(void *const *buffers, const std::vector<size_t> &sizes, size_t inputs, size_t firstOutput,
                        const std::function<void(DivisiContext *, void *const *)> &compute) {
     keepFromRecording();
     std::vector<std::vector<char>> memory;
@@ -307,13 +325,13 @@ private:
     for (size_t i = 0; i < sizes.size(); ++i) {
       memory.emplace_back(sizes[i]);
       host.push_back(memory.back().data());
-      if (i < inputs)
+      if (i < inputs && sizes[i] > 0)
         read(static_cast<const char *>(buffers[i]), memory.back().data(), sizes[i]);
     }
     compute(&cpu, host.data());
     if (cpu.failed())
       throw std::runtime_error(cpu.error.message());
-    for (size_t i = inputs; i < sizes.size(); ++i)
+    for (size_t i = firstOutput; i < sizes.size(); ++i)
       driver.check(driver.toDevice(addressOf(buffers[i]), host[i], sizes[i], stream), "write to the GPU");
     wait();
   }
@@ -373,6 +391,7 @@ private:
   std::map<const DivisiKernel *, Function> functions;
   std::vector<void *> arguments;
   std::map<TaskKey, Recording> recordings;
+  bool warned = false;          ///< of an epilogue without an algorithm
   Recording *running = nullptr; ///< of the current task, if it runs without being recorded
   DivisiContext cpu{configureThreads(0)};
 };
@@ -387,4 +406,12 @@ Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes,
     *error = failure(*found ? "the GPU cannot be used: " : "no GPU: ", problem.what());
     return nullptr;
   }
+}
+
+void divisi_cuda_describe(std::string *text) {
+  Survey found = cuda::survey();
+  *text += concat("\nlibraries for GPUs\n  ", found.driver.empty() ? "" : concat("NVIDIA driver of CUDA ", found.driver, "\n  "),
+                  found.problem.empty() ? found.gpus.front().name : concat("no GPU: ", found.problem), "\n");
+  for (const LibraryInfo &library : found.libraries)
+    *text += concat("  ", library.text(), "\n");
 }

@@ -15,4 +15,8 @@ extern "C" divisi::runtime::Accelerator *divisi_cuda_open(const DivisiProgram &p
                                                           bool *found, divisi::runtime::Status *error)
     __attribute__((weak));
 
+/// Appends lines with the versions of the driver and of the libraries for GPUs, or what is wrong with them. Linked like
+/// divisi_cuda_open.
+extern "C" void divisi_cuda_describe(std::string *text) __attribute__((weak));
+
 #endif // DIVISI_RUNTIME_DEVICES_CUDA_DEVICE_H

@@ -78,8 +78,15 @@ struct Dnn::Functions {
   int (*filterGrad)(void *, const void *, void *, const void *, void *, const void *, void *, int, void *, size_t,
                     const void *, void *, void *);
 
-  Functions() {
-    void *library = openLibrary({"libcudnn.so.9", "libcudnn.so"}, "cuDNN, which computes convolutions,");
+  explicit Functions(void *&handle) {
+    openLibrary({"libcudnn.so.9", "libcudnn.so"}, "cuDNN, which computes convolutions,", [&](void *library) {
+      bindAll(library);
+      checkStart(create(&handle));
+    });
+  }
+
+private:
+  void bindAll(void *library) {
     bind(library, "cudnnCreate", create);
     bind(library, "cudnnDestroy", destroy);
     bind(library, "cudnnSetStream", setStream);
@@ -124,13 +131,13 @@ struct Dnn::Plan {
   }
 };
 
-Dnn::Dnn(const Driver &driver, Stream stream) : driver(driver), dnn(std::make_unique<Functions>()) {
-  check(dnn->create(&handle), "start");
+Dnn::Dnn(const Driver &driver, Stream stream) : driver(driver), dnn(std::make_unique<Functions>(handle)) {
   check(dnn->setStream(handle, stream), "use the stream");
 }
 
 Dnn::~Dnn() {
-  plans.clear();
+  for (auto &ofKind : plans)
+    ofKind.clear();
   dnn->destroy(handle);
 }
 
@@ -210,7 +217,7 @@ std::unique_ptr<Dnn::Plan> Dnn::plan(ConvKind kind, const DivisiConv &c) {
 }
 
 void Dnn::conv(ConvKind kind, const DivisiConv &params, void *const *buffers) {
-  auto &plan = plans[{kind, &params}];
+  auto &plan = plans[static_cast<size_t>(kind)][params];
   if (!plan)
     plan = this->plan(kind, params);
   double one64 = 1, zero64 = 0;

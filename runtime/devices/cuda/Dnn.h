@@ -5,15 +5,15 @@
 #include "divisi/abi.h"
 #include "runtime/core/Accelerator.h"
 #include "runtime/devices/cuda/Memory.h"
+#include "runtime/devices/cuda/PlansByValue.h"
 
-#include <map>
+#include <array>
 #include <memory>
-#include <vector>
 
 namespace divisi::runtime::cuda {
 
-/// Convolutions on a stream. The algorithm of each parameter block is chosen at its first use; algorithms with sums in
-/// a fixed order are preferred.
+/// Convolutions on a stream. Calls with equal parameters have one algorithm, which is chosen at the first of them;
+/// algorithms with sums in a fixed order are preferred.
 class Dnn {
 public:
   /// Throws std::runtime_error if cuDNN is missing.
@@ -30,9 +30,9 @@ private:
   static void check(int code, const char *what);
 
   const Driver &driver;
-  std::unique_ptr<Functions> dnn;
   void *handle = nullptr;
-  std::map<std::pair<ConvKind, const DivisiConv *>, std::unique_ptr<Plan>> plans;
+  std::unique_ptr<Functions> dnn;
+  std::array<PlansByValue<DivisiConv, std::unique_ptr<Plan>>, 3> plans; ///< by ConvKind
 };
 
 } // namespace divisi::runtime::cuda

@@ -6,8 +6,15 @@
 using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
 
-GraphFunctions::GraphFunctions() {
-  void *library = openLibrary({"libcudnn.so.9", "libcudnn.so"}, "cuDNN, which computes attention,");
+GraphFunctions::GraphFunctions(void **handle) {
+  openLibrary({"libcudnn.so.9", "libcudnn.so"}, "cuDNN, which computes attention,", [&](void *library) {
+    bindAll(library);
+    if (handle)
+      checkStart(create(handle));
+  });
+}
+
+void GraphFunctions::bindAll(void *library) {
   bind(library, "cudnnGetVersion", version);
   if (size_t found = version(); found < leastVersion)
     throw std::runtime_error(concat("attention needs cuDNN 9.16 or later; this is ", found / 10000, ".",

@@ -24,12 +24,16 @@ struct GraphFunctions {
   int (*get)(void *, int attribute, int type, int64_t most, int64_t *count, void *values);
   int (*execute)(void *handle, void *plan, void *variables);
 
-  /// Throws std::runtime_error if cuDNN is missing or older than `leastVersion`.
-  GraphFunctions();
+  /// Creates a handle, unless `handle` is null. Throws std::runtime_error if cuDNN is missing, older than
+  /// `leastVersion`, or does not start.
+  explicit GraphFunctions(void **handle = nullptr);
   /// Throws the message of a status other than 0 from a call whose purpose was `what`.
   void check(int status, const char *what) const;
   /// 9.16: in earlier versions, gradients of attention were wrong if the number of keys is no multiple of 128.
   static constexpr size_t leastVersion = 91600;
+
+private:
+  void bindAll(void *library);
 };
 
 /// The element type of a tensor in a graph or in memory.

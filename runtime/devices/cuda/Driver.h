@@ -52,6 +52,7 @@ struct Uuid {
 /// A function of the driver: its name here, its symbol, and its arguments' types. All return an error code.
 #define DIVISI_CUDA_DRIVER(X)                                                                                          \
   X(init, "cuInit", unsigned)                                                                                          \
+  X(version, "cuDriverGetVersion", int *)                                                                              \
   X(errorName, "cuGetErrorName", int, const char **)                                                                   \
   X(errorText, "cuGetErrorString", int, const char **)                                                                 \
   X(deviceCount, "cuDeviceGetCount", int *)                                                                            \
@@ -59,6 +60,8 @@ struct Uuid {
   X(deviceName, "cuDeviceGetName", char *, int, int)                                                                   \
   X(deviceAttribute, "cuDeviceGetAttribute", int *, int, int)                                                          \
   X(deviceUuid, "cuDeviceGetUuid_v2", Uuid *, int)                                                                     \
+  X(peerAttribute, "cuDeviceGetP2PAttribute", int *, int, int, int)                                                    \
+  X(memoryInfo, "cuMemGetInfo_v2", size_t *, size_t *)                                                                 \
   X(retainContext, "cuDevicePrimaryCtxRetain", DriverContext *, int)                                                   \
   X(setContext, "cuCtxSetCurrent", DriverContext)                                                                      \
   X(allocate, "cuMemAlloc_v2", Address *, size_t)                                                                      \
@@ -100,8 +103,11 @@ struct Driver {
 #define DIVISI_CUDA_MEMBER(name, symbol, ...) int (*name)(__VA_ARGS__) = nullptr;
   DIVISI_CUDA_DRIVER(DIVISI_CUDA_MEMBER)
 #undef DIVISI_CUDA_MEMBER
+  /// cuFuncLoad, which drivers of CUDA 12.4 and later have; null without.
+  int (*loadFunction)(Function) = nullptr;
 
-  /// Throws std::runtime_error if there is no driver.
+  /// Asks for 32 queues of a GPU unless the user has set their number, before the driver is initialized. Throws
+  /// std::runtime_error if there is no driver.
   Driver();
   /// Throws the message of an error code other than 0 from a call whose purpose was `what`.
   void check(int code, const char *what) const;

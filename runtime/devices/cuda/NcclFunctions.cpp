@@ -6,7 +6,7 @@ using namespace divisi::runtime;
 using namespace divisi::runtime::cuda;
 
 NcclFunctions::NcclFunctions() {
-  void *library = openLibrary({"libnccl.so.2", "libnccl.so"}, "NCCL");
+  void *library = openLibrary({"libnccl.so.2", "libnccl.so"}, "NCCL").handle;
 #define DIVISI_NCCL_BIND(name, symbol, ...) bind(library, symbol, name);
   DIVISI_NCCL(DIVISI_NCCL_BIND)
 #undef DIVISI_NCCL_BIND

@@ -12,6 +12,7 @@ using NcclComm = struct ncclComm *;
 
 /// NCCL's functions: the name here, the symbol, and the arguments' types. All return a code.
 #define DIVISI_NCCL(X)                                                                                                 \
+  X(version, "ncclGetVersion", int *)                                                                                  \
   X(uniqueId, "ncclGetUniqueId", NcclId *)                                                                             \
   X(init, "ncclCommInitRank", NcclComm *, int, NcclId, int)                                                            \
   X(destroy, "ncclCommDestroy", NcclComm)                                                                              \

@@ -7,7 +7,7 @@
 // CPU: graph.tanh
 // CPU-NOT: graph.tanh
 // GPU-LABEL: func.func @backward
-// GPU: %[[H:.*]], %{{.*}} = exec.call graph.matmul {{.*}} workspace : {{.*}} -> (tensor<256x512xf32>, tensor<16777216xi8>)
+// GPU: %[[H:.*]], %{{.*}} = exec.call graph.matmul {{.*}} workspace : {{.*}} -> (tensor<256x512xf32>, tensor<33554432xi8>)
 // GPU: %[[A:.*]] = exec.kernel {{.*}}(%[[H]]) {{.*}} -> tensor<256x512xf32> {
 // GPU: graph.tanh
 // GPU: %[[G:.*]], %{{.*}} = exec.call graph.matmul (%[[A]],

@@ -1,7 +1,9 @@
 // A cuBLASLt for a fake GPU. It computes what is requested plainly and by the library's definition: column-major
 // matrices, d = alpha op(a) op(b) + beta c. It refuses what the library refuses: leading dimensions below the rows,
 // operands that do not match, addresses that are less aligned than the algorithm requires, workspaces that are not at
-// multiples of 256 bytes in the GPU's memory.
+// multiples of 256 bytes in the GPU's memory or smaller than an algorithm needs, vectors of epilogues that are not
+// wholly in the GPU's memory. It is built as the libraries of CUDA 12 and 13, of which the latter needs a driver of 13.
+// DIVISI_FAKE_CUBLASLT_EPILOGUES=none: it has no algorithms with an epilogue.
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Numbers.h"
 
@@ -12,7 +14,9 @@
 #include <cstring>
 
 namespace {
-constexpr int success = 0, invalidValue = 7, notSupported = 15;
+constexpr int success = 0, notInitialized = 1, invalidValue = 7, notSupported = 15;
+/// Of the fastest algorithms; with less they are slower.
+constexpr size_t wantedWorkspace = 32 << 20;
 constexpr int real32 = 0, real64 = 1, brain16 = 14, compute32 = 68, compute64 = 70, computeTf32 = 77;
 
 // cublasLtEpilogue_t: bits, of which some combinations exist.
@@ -81,6 +85,15 @@ bool fits(const Desc &desc, const Layout &d) {
          (desc.aux && (uintptr_t)desc.aux % 16 == 0 && desc.auxStride % step == 0 && desc.auxStride >= (int64_t)d.rows);
 }
 
+/// Whether a bias, its gradient and the values for a gradient are wholly in the GPU's memory.
+bool holdsVectors(const Desc &desc, const Layout &d) {
+  uint64_t length = desc.has(biasGradB) ? d.cols : d.rows;
+  if (desc.has(bias | biasGrad | biasGradA | biasGradB) && !isOnDevice(desc.vector, length * d.width()))
+    return false;
+  size_t values = (size_t)desc.auxStride * d.cols;
+  return !desc.has(auxiliary) || isOnDevice(desc.aux, desc.has(relu | reluGrad) ? values / 8 : values * d.width());
+}
+
 bool matches(const Desc &desc, const Layout &a, const Layout &b, const Layout &c) {
   uint64_t m = desc.transposeA ? a.cols : a.rows, k = desc.transposeA ? a.rows : a.cols;
   uint64_t kb = desc.transposeB ? b.cols : b.rows, n = desc.transposeB ? b.rows : b.cols;
@@ -139,9 +152,13 @@ void sumUp(const Desc &how, const Layout &a, const void *aData, const Layout &b,
 #define API extern "C" __attribute__((visibility("default"))) int
 
 API cublasLtCreate(void **handle) {
+  if (driverVersion() < 1000 * FAKE_CUDA_MAJOR)
+    return notInitialized;
+  record("cuBLASLt of CUDA %d", FAKE_CUDA_MAJOR);
   *handle = new int;
   return success;
 }
+extern "C" __attribute__((visibility("default"))) size_t cublasLtGetVersion() { return 10000 * FAKE_CUDA_MAJOR + 100; }
 API cublasLtDestroy(void *handle) {
   delete (int *)handle;
   return success;
@@ -217,13 +234,17 @@ API cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const 
 API cublasLtMatmulAlgoGetHeuristic(void *, Desc *desc, Layout *a, Layout *b, Layout *c, Layout *d,
                                    Preference *preference, int, void *results, int *count) {
   *count = 0;
-  if (desc->epilogue != 1 && getenv("FAKE_CUBLASLT_PLAIN"))
+  if (const char *which = getenv("DIVISI_FAKE_CUBLASLT_EPILOGUES"); desc->epilogue != 1 && which && !strcmp(which, "none"))
     return success; // nothing found
   if (!matches(*desc, *a, *b, *c) || c != d)
     return notSupported;
   std::memset(results, 0, 96);
   std::memcpy(results, preference->alignment, sizeof preference->alignment);
-  std::memcpy((char *)results + 64, &preference->workspace, sizeof preference->workspace);
+  size_t bytes = std::min(preference->workspace, wantedWorkspace);
+  std::memcpy((char *)results + 32, &bytes, sizeof bytes);
+  std::memcpy((char *)results + 64, &bytes, sizeof bytes);
+  record("algorithm%s for %lu x %lu", bytes < wantedWorkspace ? " with a small workspace" : "", (unsigned long)d->rows,
+         (unsigned long)d->cols);
   *count = 1;
   return success;
 }
@@ -232,7 +253,10 @@ API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout 
                    void *workspace, size_t bytes, void *stream) {
   if (!matches(*desc, *la, *lb, *ld) || c != d || lc != ld)
     return invalidValue;
-  if (bytes > 0 && (!workspace || (uintptr_t)workspace % 256 != 0 || !isOnDevice(workspace, bytes)))
+  if (bytes < algorithm[4] ||
+      (bytes > 0 && (!workspace || (uintptr_t)workspace % 256 != 0 || !isOnDevice(workspace, bytes))))
+    return invalidValue;
+  if (!holdsVectors(*desc, *ld))
     return invalidValue;
   const void *addresses[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)

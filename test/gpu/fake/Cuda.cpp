@@ -120,10 +120,23 @@ struct Event {
 
 std::map<uintptr_t, size_t> allocations;
 bool stuckInGraph = false;
+/// Queues of the GPU, and the streams that are in use, those of NCCL's communicators among them.
+int queues = 0, streams = 0;
 
 [[noreturn]] void waitForEver() {
   while (true)
     ::pause();
+}
+
+size_t totalMemory() {
+  const char *text = std::getenv("DIVISI_FAKE_GPU_MEMORY");
+  return text ? std::strtoull(text, nullptr, 10) : size_t(80) << 30;
+}
+size_t usedMemory() {
+  size_t used = 0;
+  for (auto &[at, size] : allocations)
+    used += size;
+  return used;
 }
 
 bool isWithin(uintptr_t address, size_t bytes) {
@@ -200,7 +213,35 @@ int run(const Function &function, const std::vector<void *> &buffers, unsigned b
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
-API cuInit(unsigned) { return success; }
+/// More streams than queues are refused: the real driver lets work in one wait for unrelated work in another.
+API fakeUseStreams(int more) {
+  if (more > 0 && streams + more > queues) {
+    std::fprintf(stderr, "fake driver: %d streams share %d queues\n", streams + more, queues);
+    return invalidValue;
+  }
+  streams += more;
+  return success;
+}
+
+API cuInit(unsigned) {
+  const char *asked = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  queues = asked ? std::clamp(std::atoi(asked), 1, 32) : 8;
+  return success;
+}
+API cuDriverGetVersion(int *version) {
+  *version = driverVersion();
+  return success;
+}
+API cuMemGetInfo_v2(size_t *free, size_t *total) {
+  *total = totalMemory();
+  *free = *total - std::min(*total, usedMemory());
+  return success;
+}
+/// Attributes of two GPUs: 1 performance rank, 2 access, 3 native atomics (as over NVLink).
+API cuDeviceGetP2PAttribute(int *value, int attribute, int from, int to) {
+  *value = attribute == 1 ? 0 : 1;
+  return from != to && attribute >= 1 && attribute <= 3 ? success : invalidValue;
+}
 API cuGetErrorName(int code, const char **text) {
   *text = code == outOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : code == notFound ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR";
   return success;
@@ -239,11 +280,7 @@ API cuDevicePrimaryCtxRetain(void **context, int) {
 }
 API cuCtxSetCurrent(void *) { return success; }
 API cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
-  const char *text = std::getenv("DIVISI_FAKE_GPU_MEMORY");
-  size_t used = 0;
-  for (auto &[at, size] : allocations)
-    used += size;
-  if (text && used + bytes > std::strtoull(text, nullptr, 10))
+  if (usedMemory() + bytes > totalMemory())
     return outOfMemory;
   void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xA5, bytes); // no code may rely on zeros
@@ -413,10 +450,13 @@ API cuStreamQuery(Stream *stream) {
   return stream->capture ? captureInvalid : stream->stuck ? notReady : success;
 }
 API cuStreamCreate(Stream **stream, unsigned) {
+  if (fakeUseStreams(1) != success)
+    return invalidValue;
   *stream = new Stream;
   return success;
 }
 API cuStreamDestroy_v2(Stream *stream) {
+  fakeUseStreams(-1);
   delete stream;
   return success;
 }

@@ -32,6 +32,12 @@ inline int enqueueOn(void *stream, std::function<int()> work, int none, const ch
   return function ? function(stream, &work) : none;
 }
 
+/// For the other fake libraries: the version of CUDA that the driver supports, such as 13000.
+inline int driverVersion() {
+  const char *text = std::getenv("DIVISI_FAKE_GPU_DRIVER");
+  return text ? std::atoi(text) : 13000;
+}
+
 /// For the other fake libraries: whether requests on a stream become part of a graph.
 inline bool isCapturing(void *stream) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
