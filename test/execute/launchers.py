@@ -21,10 +21,13 @@ import sys
 import tempfile
 import time
 
+import yaml
+
 import ranks
 import slurm
 
 STEPS = 12
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/clusters"
 
 
 def data():
@@ -72,6 +75,13 @@ def under_slurm(fixture):
         run([*srun, "--mpi=pmix", *words(fixture.program, fixture.work / "slurm")], cluster.environment)
         fixture.same(fixture.work / "slurm")
         yield "slurm: srun --mpi=pmix trains as divisi run does"
+
+        job = [EXAMPLES / "job.sbatch", *words(fixture.program, fixture.work / "batch")]
+        run(["sbatch", "--wait", "--ntasks=2", "--cpus-per-task=1", "--overcommit", f"--chdir={fixture.work}", f"--output={fixture.work}/batch.out", *job],
+            {**cluster.environment, "SLURM_OVERCOMMIT": "1"})
+        fixture.same(fixture.work / "batch")
+        assert (fixture.work / "checkpoints").is_dir()
+        yield "slurm: examples/clusters/job.sbatch"
 
         text = run([*srun, "--mpi=none", *words(fixture.program, fixture.work / "none")], cluster.environment, None)
         assert "srun --mpi=pmix" in text and "MPI_Init" not in text, text
@@ -156,6 +166,22 @@ def ends(processes, within=60):
     return [process.returncode for process in processes], said
 
 
+def in_pod(rank):
+    """The variables of a container of examples/clusters/job.yaml, whose names fit together."""
+    service, job = yaml.safe_load_all((EXAMPLES / "job.yaml").read_text())
+    name, spec = job["metadata"]["name"], job["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert (service["kind"], job["kind"], service["spec"]["clusterIP"]) == ("Service", "Job", "None")
+    assert pod["subdomain"] == service["metadata"]["name"] and service["spec"]["selector"] == {"job-name": name}
+    assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"]
+    assert {m["name"] for m in container["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
+    env = {e["name"]: e for e in container["env"]}
+    assert env["RANK"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    assert env["WORLD_SIZE"]["value"] == str(spec["completions"]) and env["MASTER_ADDR"]["value"] == f"{name}-0.{pod['subdomain']}"
+    return {key: str(rank) if key == "RANK" else e["value"] for key, e in env.items()}
+
+
 def over_tcp(fixture, hosts):
     port = "29512"
     torchrun = lambda rank: {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": hosts.addresses[0],
@@ -174,7 +200,7 @@ def over_tcp(fixture, hosts):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts.addresses[0]} train-0.train\n{hosts.addresses[1]} train-1.train\n")
     try:
-        pods = lambda rank: {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "train-0.train", "MASTER_PORT": port, "DIVISI_SECRET_FILE": str(secret)}
+        pods = lambda rank: {**in_pod(rank), "DIVISI_SECRET_FILE": str(secret)}
         codes, said = ends(start(fixture, hosts, fixture.work / "pods", pods))
         assert codes == [0, 0], said
         fixture.same(fixture.work / "pods")

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 
-NEEDED = ("munged", "slurmctld", "slurmd", "srun", "scancel")
+NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel")
 CONFIG = """
 ClusterName=one
 SlurmctldHost={host}(127.0.0.1)
