@@ -97,6 +97,7 @@ def suites(build):
             Suite("python", [*pytest, "-c", str(SOURCE / "python/pyproject.toml"), f"--junitxml={package}", str(SOURCE / "python/tests")], package),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
             Suite("commands", [python, str(SOURCE / "test/docs/commands.py"), "--divisi", divisi]),
+            Suite("language-server", [python, str(SOURCE / "test/tools/language_server.py"), "--build", str(build)]),
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),
         ],
         "nightly": [
