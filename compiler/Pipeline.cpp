@@ -139,7 +139,7 @@ void compiler::addNarrowStages(OpPassManager &pm, const std::string &mesh, const
 
 void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   addSimplify(pm);
-  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches, options.asynchronous()}));
+  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches, options.asynchronous(), options.whole()}));
   addSimplify(pm);
 }
 

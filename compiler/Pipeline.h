@@ -39,7 +39,7 @@ struct TrainOptions : training::OptimizerSettings {
   int64_t batchNormGroups = 1;   // groups of the batch with statistics of their own
   bool forGpu = false;           // layouts and precisions that GPU libraries prefer
   bool fusedAttention = true;    // on GPUs in 16 bits: attention in one library call, without its scores in memory
-  bool markGradients = false;    // for an asynchronous schedule
+  bool markGradients = false;    // for steps of stages whose batch is not split
 };
 
 /// Decomposes composite operations into the simple ones for which plans are made.
@@ -75,7 +75,9 @@ struct MicrobatchOptions {
 
   /// Whether there is an update for every minibatch, without a pipeline flush in between.
   bool asynchronous() const { return schedule == "pipedream" && stages > 1; }
-  bool any() const { return microbatches > 1 || asynchronous(); }
+  /// Whether stages work one after the other on the whole batch.
+  bool whole() const { return microbatches == 1 && stages > 1 && !asynchronous(); }
+  bool any() const { return microbatches > 1 || stages > 1; }
 };
 
 /// From train to train: splits the batch into microbatches.

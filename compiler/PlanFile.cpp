@@ -95,14 +95,14 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'stage_axes': " + wrong);
   if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
     return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
-  if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < 2)
-    return fail("'microbatches' must be at least 2, of pipedream 1");
+  if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < (options.stages > 1 ? 1 : 2))
+    return fail("'microbatches' must be at least 2, with stages at least 1, and of pipedream 1");
   return options;
 }
 
 void compiler::follow(const MicrobatchOptions &microbatches, TrainOptions &train) {
   train.batchNormGroups = microbatches.microbatches;
-  train.markGradients = microbatches.asynchronous();
+  train.markGradients = microbatches.asynchronous() || microbatches.whole();
 }
 
 FailureOr<MicrobatchOptions> compiler::follow(dist::PlanOp plan, TrainOptions &train) {

@@ -1,5 +1,6 @@
 #include "compiler/RankPipelines.h"
 
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Remat/Rematerialize.h"
 
@@ -160,6 +161,21 @@ public:
   }
 
 private:
+  /// Whether the batch divides into this number of microbatches. One, the whole batch, is only tried where it is asked for.
+  bool isCount(int64_t count) const { return (count >= 2 || request.microbatches == 1) && batch % count == 0; }
+  FailureOr<StepInParts> stepIn(int64_t count) const {
+    MicrobatchOptions options{count};
+    options.stages = 2; // any number of them
+    return StepInParts::make(module, options, cluster);
+  }
+  /// The schedules besides the first one. The tasks of one microbatch have one order.
+  SmallVector<StringRef> otherSchedules() const {
+    return request.microbatches == 1 || !request.schedule.empty() ? SmallVector<StringRef>{} : SmallVector<StringRef>{"interleaved", "zb-h1"};
+  }
+  std::string firstSchedule() const {
+    return !request.schedule.empty() ? request.schedule : request.microbatches == 1 ? "naive" : "1f1b";
+  }
+
   /// About usualMicrobatchesPerStage microbatches for each stage.
   int64_t usualCount(int64_t stages) const { return countNear(usualMicrobatchesPerStage * stages); }
   int64_t countNear(double wanted, int64_t rows = 1) const { return microbatchesNear(batch, wanted, rows); }
@@ -174,13 +190,12 @@ private:
       stages.push_back(number);
       plans[number];
       for (int64_t count : list)
-        if (count >= 2 && batch % count == 0 && !steps.count(count))
+        if (isCount(count) && !steps.count(count))
           missing.insert(count);
     }
     for (int64_t count : missing)
       made.push_back({count, failure()});
-    llvm::parallelFor(0, made.size(),
-                      [&](size_t i) { made[i].second = StepInParts::make(module, {made[i].first}, cluster); });
+    llvm::parallelFor(0, made.size(), [&](size_t i) { made[i].second = stepIn(made[i].first); });
     for (auto &[count, step] : made)
       steps.emplace(count, std::move(step));
     std::vector<std::vector<PipelineCandidate>> results(stages.size());
@@ -268,13 +283,13 @@ private:
         continue;
       auto priced = step.price(cluster, known.mesh, known.plan, known.name);
       priced->plan.searched = known.searched;
-      if (auto candidate = simulate(*priced, request.schedule.empty() ? "1f1b" : request.schedule);
+      if (auto candidate = simulate(*priced, firstSchedule());
           succeeded(candidate))
         tried.push_back({std::move(priced), std::move(*candidate)});
     }
     llvm::stable_sort(tried, [](const Tried &a, const Tried &b) { return isBetter(a.simulated, b.simulated); });
-    for (size_t i = 0; request.schedule.empty() && i < std::min(tried.size(), mostScheduled); ++i)
-      for (StringRef schedule : {"interleaved", "zb-h1"}) {
+    for (size_t i = 0; i < std::min(tried.size(), mostScheduled); ++i)
+      for (StringRef schedule : otherSchedules()) {
         if (schedule == "zb-h1" && request.remat.value_or(false))
           continue; // it keeps recomputed values until the gradients of weights
         if (auto candidate = simulate(*tried[i].plan, schedule); succeeded(candidate))
@@ -296,7 +311,7 @@ private:
           for (bool wideFirst : {true, false})
             addForm(dist::Mesh::Axis{axis.str(), width}, wide, request.devices - wide * width, wideFirst, forms);
     std::vector<PipelineCandidate> narrow = simulateForms(forms);
-    if (request.schedule.empty() && !request.remat.value_or(false)) {
+    if (llvm::is_contained(otherSchedules(), "zb-h1") && !request.remat.value_or(false)) {
       narrow.resize(std::min(narrow.size(), mostScheduled));
       forms.clear();
       for (PipelineCandidate &candidate : narrow) {
@@ -328,7 +343,7 @@ private:
     std::string text;
     for (int64_t i = 0; i < stages; ++i)
       text += (i ? "," : "") + ((i < (wideFirst ? wide : narrow)) == wideFirst ? axis.name : "none");
-    MicrobatchOptions options{count, stages, 1, request.schedule.empty() ? "1f1b" : request.schedule};
+    MicrobatchOptions options{count, stages, 1, firstSchedule()};
     options.axes = dist::StageAxes::parse(text);
     options.remat = request.remat.value_or(false) ? MicrobatchOptions::allParts : 0;
     dist::Mesh mesh;
@@ -360,11 +375,11 @@ private:
 
   /// The step in `count` microbatches, which is split now unless it was before; null if that is impossible.
   const StepInParts *stepOf(int64_t count) {
-    if (count < 2 || batch % count)
+    if (!isCount(count))
       return nullptr;
     auto it = steps.find(count);
     if (it == steps.end())
-      it = steps.emplace(count, StepInParts::make(module, {count}, cluster)).first;
+      it = steps.emplace(count, stepIn(count)).first;
     return succeeded(it->second) ? &*it->second : nullptr;
   }
 
@@ -399,6 +414,33 @@ int64_t compiler::microbatchesNear(int64_t batch, double wanted, int64_t rows, i
 std::vector<PipelineCandidate> compiler::rankPipelines(ModuleOp module, const Cluster &cluster,
                                                        const PipelineRequest &request) {
   return Search(module, cluster, request).run();
+}
+
+std::string compiler::whyNoPipeline(ModuleOp module, const Cluster &cluster, const PipelineRequest &request) {
+  int64_t batch = batchOf(module), stages = request.stages;
+  for (int64_t count = 2; !stages && count <= request.devices; ++count)
+    if (request.devices % count == 0)
+      stages = count;
+  std::string text = "no pipeline divides: ";
+  if (!stages || stages > mostStages || request.devices % stages)
+    return text + std::to_string(request.devices) + " devices have no number of stages from 2 to " +
+           std::to_string(mostStages) + (request.stages ? " such as " + std::to_string(request.stages) : "");
+  int64_t count = request.microbatches ? request.microbatches : microbatchesNear(batch, usualMicrobatchesPerStage * stages);
+  if (batch % count || (count == 1 && request.microbatches != 1))
+    return text + "the batch of " + std::to_string(batch) + " is no multiple of " +
+           (count > 1 ? std::to_string(count) + " microbatches" : "a number of microbatches for " + std::to_string(stages) + " stages") +
+           "; --microbatches 1 has stages work on the whole batch";
+  std::string reason;
+  ScopedDiagnosticHandler take(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (std::string node = graph::pathOf(diagnostic.getLocation()); reason.empty())
+      reason = (node.empty() ? "" : "node '" + node + "' ") + diagnostic.str();
+    return success();
+  });
+  MicrobatchOptions options{count, stages, 1, count == 1 ? "naive" : "1f1b"};
+  auto step = StepInParts::make(module, options, cluster);
+  if (succeeded(step))
+    (void)step->simulate(*step->priceAlone(cluster), options, cluster);
+  return reason.empty() ? text + "no number of stages and microbatches fits the model" : "no pipeline: " + reason;
 }
 
 bool compiler::mayPipelinesWin(const Cluster &cluster, const ModuleCandidate &best, int64_t devices) {

@@ -27,6 +27,9 @@ int64_t batchOf(mlir::ModuleOp module);
 std::vector<PipelineCandidate> rankPipelines(mlir::ModuleOp module, const planning::Cluster &cluster,
                                              const PipelineRequest &request);
 
+/// Why there is no pipeline for a request: the numbers that do not divide, or what the first attempt failed with.
+std::string whyNoPipeline(mlir::ModuleOp module, const planning::Cluster &cluster, const PipelineRequest &request);
+
 /// Whether pipelines are worth a search beside the best plan without them: if that plan does not fit, or if it is
 /// predicted to take a tenth longer than its computation, divided evenly among the devices.
 bool mayPipelinesWin(const planning::Cluster &cluster, const planning::ModuleCandidate &best, int64_t devices);

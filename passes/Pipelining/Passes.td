@@ -17,7 +17,8 @@ def SplitMicrobatchesPass : Pass<"split-microbatches", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
     Option<"count", "count", "int64_t", "1", "microbatches of a step">,
-    Option<"asynchronous", "asynchronous", "bool", "false", "of one: the functions are written as for several, with gradients that make-train marked">
+    Option<"asynchronous", "asynchronous", "bool", "false", "of one: the functions are written as for several, with gradients that make-train marked">,
+    Option<"whole", "whole", "bool", "false", "the same, of a step whose stages work one after the other on the whole batch">
   ];
 }
 

@@ -1,6 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Partitioning/Passes.h"
 #include "passes/Pipelining/Passes.h"
+#include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/Strategy.h"
 
@@ -102,16 +103,13 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
   using SplitMicrobatchesPassBase::SplitMicrobatchesPassBase;
 
   void runOnOperation() final {
-    if (count == 1 && !asynchronous)
-      return;
-    if (asynchronous) {
-      Builder builder(&getContext());
-      for (auto function : getOperation().getOps<func::FuncOp>()) {
-        function->setAttr(graph::names::microbatches, builder.getI64IntegerAttr(1));
-        (void)indexOf(function);
-      }
+    if (asynchronous || whole) {
+      for (auto function : getOperation().getOps<func::FuncOp>())
+        keepWhole(function);
       return;
     }
+    if (count == 1)
+      return;
     if (failed(plan()))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
@@ -126,6 +124,49 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
   }
 
 private:
+  /// One microbatch. Of an asynchronous step, its tasks run in several steps; otherwise the inputs are read with its
+  /// index, and what it leaves for the end of the step is marked as a sum, like the gradients.
+  void keepWhole(func::FuncOp function) {
+    OpBuilder builder(function);
+    function->setAttr(graph::names::microbatches, builder.getI64IntegerAttr(1));
+    Value index = indexOf(function);
+    if (asynchronous) {
+      function->setAttr(asynchronousStep, builder.getUnitAttr());
+      return;
+    }
+    Block &block = function.getBody().front();
+    llvm::DenseSet<Value> timed; // what depends on the inputs, up to its sum
+    int64_t batch = 0;
+    for (BlockArgument argument : block.getArguments()) {
+      auto type = tensorType(argument);
+      if (!function.getArgAttr(argument.getArgNumber(), graph::names::input) || type.getRank() == 0)
+        continue;
+      batch = batch ? batch : type.getDimSize(0);
+      if (type.getDimSize(0) != batch)
+        continue;
+      SmallVector<int64_t> shape = {1};
+      llvm::append_range(shape, type.getShape());
+      builder.setInsertionPointToStart(&block);
+      GraphBuilder b(builder, argument.getLoc());
+      argument.setType(RankedTensorType::get(shape, type.getElementType()));
+      Value part = b.gather(argument, b.reshape(index, {1}), 0), rows = b.reshape(part, type.getShape());
+      argument.replaceUsesWithIf(rows, [&](OpOperand &use) { return use.getOwner() != part.getDefiningOp(); });
+      function.setArgAttr(argument.getArgNumber(), graph::names::microbatches, builder.getI64IntegerAttr(1));
+      timed.insert(rows);
+    }
+    for (Operation &op : block.without_terminator())
+      if (!isa<graph::AccumulateOp>(op) && llvm::any_of(op.getOperands(), [&](Value x) { return timed.contains(x); }))
+        timed.insert(op.result_begin(), op.result_end());
+    for (OpOperand &result : block.getTerminator()->getOpOperands())
+      if (timed.contains(result.get())) {
+        builder.setInsertionPoint(block.getTerminator());
+        GraphBuilder b(builder, result.get().getLoc());
+        result.set(b.op<graph::AccumulateOp>(result.get()));
+      }
+    function.setFunctionType(
+        FunctionType::get(&getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+  }
+
   /// Plans the split of the inputs' batch along the axis of microbatches.
   LogicalResult plan() {
     auto problem = planning::ModuleProblem::build(getOperation());

@@ -102,6 +102,7 @@ private:
       NamedAttrList attributes(function->getDiscardableAttrDictionary());
       Builder b(function);
       attributes.erase(graph::names::microbatches);
+      attributes.erase(asynchronousStep);
       attributes.set(dist::names::stage, b.getI64IntegerAttr(deviceOf(key)));
       if (devices() > 1) {
         dist::Mesh mesh;
@@ -148,6 +149,8 @@ private:
       return writer.mapping.map(op.getResult(), x);
     std::string name = "sum " + std::to_string(sums.size());
     sums[op] = {key, name};
+    if (options.microbatches == 1)
+      return writer.leaveHeld(x, name, dist::held::sum, when.lookup(op));
     Value before = writer.takeHeld(op.getType(), name, dist::held::sum, op.getLoc());
     OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
     graph::GraphBuilder b(builder, op.getLoc());

@@ -20,8 +20,7 @@ static DictionaryAttr stateOf(BlockArgument argument) {
 }
 
 bool pipelining::isAsynchronous(func::FuncOp function) {
-  auto count = function->getAttrOfType<IntegerAttr>(names::microbatches);
-  return count && count.getInt() == 1;
+  return function->hasAttr(asynchronousStep);
 }
 
 bool pipelining::isOwned(BlockArgument argument) {

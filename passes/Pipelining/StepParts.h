@@ -61,6 +61,8 @@ private:
 };
 
 using graph::isScalar, graph::nameOfArgument;
+/// The attribute of a function whose step is one minibatch, with tasks that run in several steps.
+inline constexpr llvm::StringLiteral asynchronousStep = "graph.asynchronous";
 /// Whether a step of the function is one minibatch whose tasks run in several steps.
 bool isAsynchronous(mlir::func::FuncOp function);
 /// Whether an argument is state that one stage owns: a parameter, optimizer state or a buffer. All stages have step and

@@ -105,9 +105,12 @@ public:
     TrainOptions train = flags.model.train;
     train.forGpu = flags.hasTarget("cuda") || ptx;
     plan.target = train.forGpu ? "cuda" : "cpu";
+    model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
+    // Without --microbatches, stages of a model with batch norm work on the whole batch: its statistics are exact.
+    if (flags.devices.pipelines && hasBatchNorm && !pipelines.microbatches)
+      pipelines.microbatches = 1;
     if (failed(applyMesh(train)))
       return 1;
-    model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     if (level < Level::train && hasBatchNorm && train.batchNormGroups > 1)
       llvm::errs() << "note: batch norm uses the statistics of each of " << train.batchNormGroups
                    << " parts of the batch\n";
@@ -176,6 +179,7 @@ private:
     std::optional<dist::Mesh> mesh;
     train.splitProjections = !plan.cluster.empty();
     follow(microbatches, train);
+    train.markGradients |= flags.devices.pipelines && pipelines.microbatches == 1;
     if (!plan.mesh.empty())
       mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // checked with the flags, here and below
     if (!plan.file.empty()) {
@@ -252,13 +256,13 @@ private:
     if (!database)
       return failure(fail(llvm::toString(database.takeError())));
     if (flags.devices.pipelines) {
-      auto piped = searchPipelines(cluster);
-      if (failed(piped))
-        return failure();
-      if (!piped->empty())
-        return applyPipeline(std::move(piped->front()), cluster);
-      fail("no pipeline divides: the batch must divide into microbatches, and the model have as many nodes as stages");
-      return failure();
+      auto piped = rankPipelines(*model.module, cluster, pipelines);
+      if (piped.empty())
+        return failure(fail(whyNoPipeline(*model.module, cluster, pipelines)));
+      if (hasBatchNorm && pipelines.microbatches == 1)
+        llvm::errs() << "note: batch norm needs the whole batch, so stages wait for each other; --microbatches N overlaps "
+                        "them, with the statistics of each microbatch\n";
+      return applyPipeline(std::move(piped.front()), cluster);
     }
     if (cluster.device.kind == "cuda" && !flags.hasTarget("cuda") && flags.emit.empty())
       llvm::errs() << "note: the plan is for the GPUs of --cluster, the program for CPUs: --target says so\n";
@@ -277,7 +281,7 @@ private:
       return failure();
     }
     if (free) {
-      PipelineRequest request = flags.devices.request;
+      PipelineRequest request = pipelines;
       if (plan.remat)
         request.remat = *plan.remat > 0;
       if (auto piped = betterPipeline(*whole, cluster, request, candidates->front())) {
@@ -307,15 +311,6 @@ private:
       if (!cluster.calibration.empty())
         written->setAttr("calibration", StringAttr::get(&session.context, cluster.calibration));
     }
-  }
-
-  /// Searches pipelines if they compute the expected numbers: those of batch norm depend on the microbatches.
-  FailureOr<std::vector<PipelineCandidate>> searchPipelines(const planning::Cluster &cluster) {
-    if (hasBatchNorm && !flags.devices.request.microbatches) {
-      fail("batch norm uses the statistics of each microbatch: say how many with --microbatches N");
-      return failure();
-    }
-    return rankPipelines(*model.module, cluster, flags.devices.request);
   }
 
   LogicalResult applyPipeline(PipelineCandidate best, const planning::Cluster &cluster) {
@@ -446,6 +441,7 @@ private:
   tools::Session session;
   ImportedModel &model = session.model;
   std::string meshOfStage; // from the flags or the plan file
+  PipelineRequest pipelines = flags.devices.request;
   bool manyRanks = false, hasBatchNorm = false;
 };
 

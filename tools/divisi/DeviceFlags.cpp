@@ -174,9 +174,9 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (asynchronous && precision && precision->count() && precision->as<std::string>() == "fp16")
     return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
            "gradients at once: take --precision bf16, or another schedule";
-  if (piped && !asynchronous && microbatches.microbatches == 1)
+  if (piped && !asynchronous && microbatches.microbatches == 1 && !command.count("--microbatches"))
     return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
-           "through the stages one after the other";
+           "through the stages one after the other; with --microbatches 1 stages wait for each other";
   return "";
 }
 

@@ -219,7 +219,7 @@ public:
       if (first.hasBatchNorm)
         return fail(
             "--pipelines: batch norm uses the statistics of each microbatch, so that pipelines compute other numbers: "
-            "compile with --strategy hybrid --microbatches N, which asks what they cost",
+            "compile with --strategy hybrid, whose stages work on the whole batch, or with --microbatches N, too",
             2);
       first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster,
                                                 {devices, flags.microbatches, 0, flags.schedule, rematOfPipelines()});
