@@ -126,7 +126,8 @@ def main():
         pack_speed(options.build.resolve(), options.exports, options.out)
     pack_libraries(options.out)
     compress(options.out)
-    shutil.copy(HERE / "run.py", options.out)
+    for script in ("run.py", "launch.py"):
+        shutil.copy(HERE / script, options.out)
     total = sum(p.stat().st_size for p in options.out.rglob("*") if p.is_file())
     print(f"{options.out}: {total / 1e6:.1f} MB")
     return 0 if total < MOST_BYTES else 1

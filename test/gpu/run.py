@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Runs the programs of pack.py on a machine with a GPU. Builds nothing.
 
-    run.py [--out RESULT.json] [--part parity|precision|ranks|host|kernels|speed] [--autotune]
+    run.py [--out RESULT.json] [--part parity|precision|host|kernels|speed|ranks] [--limit SECONDS] [--autotune]
 
-Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Precision: the same in bf16 (2 %). Ranks: two processes on
-the GPUs there are, if there is an mpirun; on one GPU a second time with NCCL between them (NCCL_HOSTID). Host: a step of a model whose
+Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). Precision: the same in bf16 (2 %). Host: a step of a model whose
 kernels take next to nothing. Kernels: bytes that the large kernels of two programs move in a second, beside a copy by PyTorch. Speed:
 steps of GPT-2 small, BERT base, ResNet-50 and an MLP, with and without epilogue fusion, beside PyTorch eager and torch.compile
 with autocast, channels_last and fused optimizers on the same GPU, in turn, three rounds (--autotune: torch.compile's max-autotune, which
-takes minutes). One JSON, one table; exit code 1 if parity or precision fails. What could not be run is listed as such.
+takes minutes). Ranks: two processes, over TCP, on two GPUs if there are; on one with data through the host's memory, and a second time with
+NCCL between them (NCCL_HOSTID). Each part is a process of its own with a time limit: what hangs ends, is listed, and the next part follows.
+One JSON, one table; exit code 1 if parity, precision or ranks fail or a part does not end. What could not be run is listed as such.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -29,8 +31,12 @@ import sys
 import tempfile
 import time
 
+import launch
+
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE, BF16_TOLERANCE, ROUNDS, STEPS = 1e-3, 0.02, 3, 30
+# Seconds for each part.
+LIMITS = {"parity": 1800, "precision": 900, "host": 300, "kernels": 600, "speed": 3600, "ranks": 600}
 LARGE = 100_000_000  # bytes of a kernel that is limited by memory bandwidth
 # One PyTorch run: milliseconds of each step after some to warm up.
 TORCH = """
@@ -106,14 +112,24 @@ def losses_of(rows):
     return [row["loss"] for row in rows if "step" in row and "loss" in row and "epoch_end" not in row]
 
 
-def train(program, data, steps, environment, work, before=(), more=()):
-    """(the log's lines, error)."""
+def train(program, data, steps, environment, work, more=(), by_rank=({},)):
+    """(the log's lines, error) of a program that is started once for each item of `by_rank`, with these variables."""
     log = work / f"log{time.monotonic_ns()}.jsonl"
     words = [w for f in sorted(data.glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-    command = [*before, unpacked(program, work), *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
-    if done.returncode != 0:
-        return [], done.stderr.strip()[-300:]
+    command = [unpacked(program, work), *words, "--steps", steps, "--no-shuffle", "--device", "cuda", "--log", log, "--quiet", *more]
+    processes = [subprocess.Popen(list(map(str, command)), env=environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                 for own in by_rank]
+    said = ""
+    try:
+        for process in processes:
+            said = said or process.communicate(timeout=300)[1].strip()[-300:]
+    except subprocess.TimeoutExpired:
+        said = "no end within 300 seconds"
+    finally:
+        for process in processes:
+            process.kill()
+    if any(process.wait() != 0 for process in processes):
+        return [], said or f"exit codes {[process.returncode for process in processes]}"
     return [json.loads(line) for line in log.read_text().splitlines()], ""
 
 
@@ -139,25 +155,6 @@ def precision(environment, work, options):
         rows, wrong = train(case / "bf16", case / "data", len(run["losses"]), environment, work)
         error = compare(losses_of(rows), run["losses"])
         yield {"part": "precision", "model": case.name, "way": "bf16", "error": error, "ok": error <= BF16_TOLERANCE, "said": wrong}
-
-
-def ranks(environment, work, options):
-    launcher = shutil.which("mpirun")
-    if not launcher:
-        yield {"part": "ranks", "model": "gpt_tiny", "way": "data=2", "said": "not run: there is no mpirun"}
-        return
-    case = HERE / "models/gpt_tiny"
-    run = json.loads((case / "reference.json").read_text())["runs"][0]
-    # NCCL takes ranks with different ids for different hosts, and uses its network between them.
-    apart = work / "apart.sh"
-    apart.write_text('#!/bin/sh\nexport NCCL_HOSTID=$OMPI_COMM_WORLD_RANK NCCL_SOCKET_IFNAME=lo\nexec "$@"\n')
-    apart.chmod(0o755)
-    for way, wrapper in (("data=2", []), ("data=2, NCCL_HOSTID", [apart])):
-        before = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2", *wrapper]
-        rows, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, before)
-        error = compare(losses_of(rows), run["losses"])
-        row = {"part": "ranks", "model": "gpt_tiny", "way": way, "error": error, "said": wrong}
-        yield row if wrapper else {**row, "ok": error <= TOLERANCE}
 
 
 def host(environment, work, options):
@@ -221,6 +218,29 @@ def speed(environment, work, options):
                 yield timed({"part": "speed", "model": folder.name, "way": full, "said": wrong.get(way, "")}, measured)
 
 
+def gpus():
+    """The number of GPUs, as far as nvidia-smi says."""
+    tool = shutil.which("nvidia-smi")
+    listed = subprocess.run([tool, "-L"], capture_output=True, text=True, timeout=60).stdout if tool else ""
+    return max(1, listed.count("GPU "))
+
+
+def ranks(environment, work, options):
+    case = HERE / "models/gpt_tiny"
+    run = json.loads((case / "reference.json").read_text())["runs"][0]
+    alone = gpus() == 1
+    # NCCL takes ranks with different ids for different hosts, and uses its network between them.
+    for way, more, apart in (("data=2 through the host" if alone else "data=2", ["--no-nccl"] if alone else [], False),
+                             ("data=2, NCCL_HOSTID", [], True)):
+        port = launch.free_port()
+        by_rank = [launch.variables(rank, 2, port) | {"LOCAL_RANK": str(rank)} | ({"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"} if apart else {})
+                   for rank in range(2)]
+        rows, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, more, by_rank)
+        error = compare(losses_of(rows), run["losses"])
+        row = {"part": "ranks", "model": "gpt_tiny", "way": way, "error": error, "said": wrong}
+        yield row if apart else {**row, "ok": error <= TOLERANCE}
+
+
 def timed(row, milliseconds):
     if milliseconds:
         ordered = sorted(milliseconds)
@@ -229,30 +249,72 @@ def timed(row, milliseconds):
     return row
 
 
-PARTS = (parity, precision, ranks, host, kernels, speed)
+PARTS = (parity, precision, host, kernels, speed, ranks)
+
+
+def measure(part, options):
+    """Runs one part in this process; prints each row and writes all of them."""
+    rows = []
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        for row in part(libraries(work), work, options):
+            rows.append(row)
+            show(row)
+            options.out.write_text(json.dumps(rows))
+
+
+def show(row):
+    figures = f"error {row['error']:.1e}" if "error" in row else f"{row['ms']:.3f} ms" if "ms" in row else ""
+    if row.get("bytes_per_s"):
+        figures = f"{row['bytes_per_s'] / 1e9:.0f} GB/s" + (f", {row['share_of_copy']:.0%} of a copy" if "share_of_copy" in row else "")
+    state = {True: "ok", False: "FAIL"}.get(row.get("ok"), "")
+    print(f"| {row['part']} | {row['model']} | {row['way']} | {figures} | {state} {row['said']} |", flush=True)
+
+
+def guarded(part, options, work):
+    """The rows of a part that runs in a process of its own, with a row more if it does not end well within its time."""
+    limit = options.limit or LIMITS[part.__name__]
+    out = work / f"{part.__name__}.json"
+    command = [sys.executable, __file__, "--part", part.__name__, "--unguarded", "--out", out, *(["--autotune"] if options.autotune else [])]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wrong = ""
+    try:
+        said = process.communicate(timeout=limit)[1].strip()
+        if process.returncode != 0:
+            wrong = f"ended with code {process.returncode}: {said.splitlines()[-1][-300:] if said else ''}"
+    except subprocess.TimeoutExpired:
+        wrong = f"no end within {limit} seconds"
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # whatever hangs
+        except ProcessLookupError:
+            pass
+        process.wait()
+    rows = json.loads(out.read_text()) if out.exists() else []
+    if wrong:
+        rows.append({"part": part.__name__, "model": "", "way": "", "ok": False, "said": wrong})
+        show(rows[-1])
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu.json"))
     parser.add_argument("--part", choices=[part.__name__ for part in PARTS], help="this one alone")
+    parser.add_argument("--limit", type=float, help="seconds for each part, instead of its own limit")
     parser.add_argument("--autotune", action="store_true", help="torch.compile's max-autotune")
+    parser.add_argument("--unguarded", action="store_true", help="the part in this process, without a time limit")
     options = parser.parse_args()
+    parts = [part for part in PARTS if options.part in (None, part.__name__)]
+    if options.unguarded:
+        for part in parts:
+            measure(part, options)
+        return 0
     rows = []
     with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        environment = libraries(work)
-        for part in PARTS:
-            if options.part not in (None, part.__name__):
-                continue
-            for row in part(environment, work, options):
-                rows.append(row)
-                figures = f"error {row['error']:.1e}" if "error" in row else f"{row['ms']:.3f} ms" if "ms" in row else ""
-                if row.get("bytes_per_s"):
-                    figures = f"{row['bytes_per_s'] / 1e9:.0f} GB/s" + (f", {row['share_of_copy']:.0%} of a copy" if "share_of_copy" in row else "")
-                state = {True: "ok", False: "FAIL"}.get(row.get("ok"), "")
-                print(f"| {row['part']} | {row['model']} | {row['way']} | {figures} | {state} {row['said']} |", flush=True)
-                options.out.write_text(json.dumps(rows, indent=1))
+        for part in parts:
+            rows += guarded(part, options, pathlib.Path(work))
+            options.out.write_text(json.dumps(rows, indent=1))
     return 0 if all(row.get("ok", True) for row in rows) else 1
 
 
