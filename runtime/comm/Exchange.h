@@ -16,6 +16,12 @@ public:
   virtual Status send(const DivisiTransfer &params, const void *data) = 0;
   virtual Status receive(const DivisiTransfer &params, void *data) = 0;
   virtual Status await(int64_t id) = 0;
+  /// Runs a collective to its end before the first step, if that may be slow or allocate memory when it is first run.
+  /// All ranks do it in the same order.
+  virtual Status rehearse(const DivisiCollective *params, void *const *buffers) {
+    (void)params, (void)buffers;
+    return {};
+  }
 };
 
 } // namespace divisi::runtime

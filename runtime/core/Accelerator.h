@@ -59,6 +59,12 @@ public:
   /// Passes the times of its marks to the recorder when all work is complete.
   virtual void finishRecording() {}
 
+  /// Called once, before states are written. What waits for all other work of the device, or allocates memory, when
+  /// something is used for the first time, is done now: later it could wait for another rank that waits for this one.
+  /// `calls` makes the calls of all tasks, on an arena of zeros, which it is afterwards, too. Uploads have at most
+  /// `largestUpload` bytes.
+  virtual void rehearse(size_t largestUpload, const std::function<void()> &calls) { (void)largestUpload, (void)calls; }
+
   /// The run has failed: aborts work in which other ranks take part, so that nothing waits for them. No other calls may
   /// follow.
   virtual void abandon() noexcept {}
@@ -69,6 +75,7 @@ public:
     std::set<std::vector<int64_t>> axes;
     std::map<std::pair<int64_t, int64_t>, int64_t> messages;
     int64_t freeId = 0;
+    double patience = 300; ///< seconds until a rank must have connected its device
   };
   /// Called by all ranks together, if all have accelerators. Returns what runs collectives and messages without the
   /// hosts' memory; it uses `byHost` for those that it does not support. Null, with the obstacle, if there is one.

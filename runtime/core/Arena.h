@@ -9,7 +9,9 @@ namespace divisi::runtime {
 /// The memory in which a program computes: initially zero, in huge pages if the system has them.
 class Arena {
 public:
-  static Result<Arena> create(uint64_t bytes);
+  /// `twin`: of an accelerator's memory, of which little is used here. It takes only what is used, and nothing is
+  /// reserved for the rest.
+  static Result<Arena> create(uint64_t bytes, bool twin = false);
   Arena(Arena &&other) noexcept;
   Arena &operator=(Arena &&) = delete;
   ~Arena();

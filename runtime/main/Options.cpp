@@ -142,6 +142,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
                  "what computes: a GPU if there is one and the program has code for it, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+  app.add_flag("--no-nccl", o.noNccl, "GPUs exchange data through the hosts' memory, where they cannot by NCCL");
   app.add_option("--threads", o.threads, "threads of a rank to compute with [OMP_NUM_THREADS or the cores allowed]")
       ->check(CLI::Range(1, 4096));
   app.add_option("--timeout", o.timeout,
@@ -362,6 +363,7 @@ std::string Options::common() const {
   given("--log-grad-norms", logGradNorms);
   given("--profile", !profile.empty());
   given("--trace", !trace.empty());
+  given("--no-nccl", noNccl);
   given("--quiet", quiet);
   return text.str();
 }

@@ -32,6 +32,7 @@ struct Options {
   int64_t keepCheckpoints = 2;
   bool resume = false, resumeAnyway = false;
   std::string device = "auto"; ///< auto, cpu or cuda
+  bool noNccl = false;         ///< GPUs exchange data through the hosts' memory
   int threads = 0;             ///< 0: from the environment
   double timeout = 300;        ///< seconds for which ranks wait for one that does not come or is silent
   bool quiet = false;

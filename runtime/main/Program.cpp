@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 using namespace divisi::runtime;
 
 Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Manifest manifest, int threads,
                                                  Communicator *ranks, std::unique_ptr<Accelerator> accelerator) {
-  Result<Arena> arena = Arena::create(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))]);
+  Result<Arena> arena = Arena::create(manifest.arenas[static_cast<size_t>(manifest.stageOf(manifest.rank))],
+                                      /*twin=*/accelerator != nullptr);
   if (!arena.ok())
     return arena.status();
   std::unique_ptr<Program> program(
@@ -27,20 +29,71 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
   return program;
 }
 
-Result<std::string> Program::connectDevices() {
+Result<std::string> Program::connectDevices(double patience) {
   std::string obstacle;
   if (!ranks || ranks->size() == 1)
     return obstacle;
-  Result<int64_t> without = ranks->maximum(accelerator ? 0 : 1);
-  if (!without.ok() || *without != 0)
-    return without.ok() ? Result(obstacle) : without.status();
+  Result<int64_t> with = ranks->maximum(accelerator ? 1 : 0), without = ranks->maximum(accelerator ? 0 : 1);
+  if (!with.ok() || !without.ok() || *with == 0)
+    return !with.ok() ? with.status() : !without.ok() ? without.status() : Result(obstacle);
+  if (*without != 0)
+    return std::string("some ranks have no GPU: --device cuda says why, --device cpu computes on processors alone");
   Status status = withAccelerator([&](Accelerator &device) {
     const auto &ids = description.collectives;
-    Accelerator::Traffic traffic{description.groups, description.messages, ids.empty() ? 0 : ids.rbegin()->first + 1};
+    Accelerator::Traffic traffic{description.groups, description.messages, ids.empty() ? 0 : ids.rbegin()->first + 1, patience};
     if (Exchange *direct = device.connect(*ranks, traffic, *staging, obstacle))
       context.exchange = direct;
   });
   return status.ok() ? Result(obstacle) : ranks->located(status);
+}
+
+namespace {
+/// Lets collectives run to their end where they are started; messages are left out.
+class Rehearsal : public Exchange {
+public:
+  explicit Rehearsal(Exchange &exchange) : exchange(exchange) {}
+  Status start(const DivisiCollective *params, void *const *buffers) override {
+    return exchange.rehearse(params, buffers);
+  }
+  Status send(const DivisiTransfer &, const void *) override { return {}; }
+  Status receive(const DivisiTransfer &, void *) override { return {}; }
+  Status await(int64_t) override { return {}; }
+
+private:
+  Exchange &exchange;
+};
+} // namespace
+
+Status Program::rehearse() {
+  if (!accelerator)
+    return {};
+  std::optional<Rehearsal> quietly;
+  if (context.exchange)
+    quietly.emplace(*context.exchange);
+  Exchange *exchange = std::exchange(context.exchange, quietly ? &*quietly : nullptr);
+  Recorder *recorder = context.recorder;
+  setRecorder(nullptr);
+  Ranges *named = std::exchange(context.ranges, nullptr);
+  context.wants = DIVISI_WHEN_GRAD_NORMS | DIVISI_WHEN_METRICS;
+  int64_t largest = 0;
+  for (const Input &input : description.inputs)
+    largest = std::max(largest, input.here ? input.bytes : 0);
+  for (const State &state : description.state)
+    largest = std::max(largest, state.here ? state.bytes : 0);
+  Status status = withAccelerator([&](Accelerator &device) {
+    device.rehearse(static_cast<size_t>(largest), [&] {
+      std::set<int64_t> done;
+      for (const char *function : {"train", "evaluate"})
+        if (const Table *table = description.table(function))
+          for (const Row &row : *table)
+            if (done.insert(row.task).second) // microbatches differ in addresses alone
+              code.tasks[row.task](&context, base(), base() + row.slot, constants());
+    });
+  });
+  context.exchange = exchange;
+  context.ranges = named;
+  setRecorder(recorder);
+  return status.ok() ? context.error : status;
 }
 
 void Program::setInteger(const Tensor *tensor, int64_t value) {

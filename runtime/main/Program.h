@@ -19,8 +19,12 @@ public:
                                                  std::unique_ptr<Accelerator> accelerator = nullptr);
 
   /// All ranks call this together, once. From then on, accelerators exchange data without the hosts' memory if they
-  /// can. Returns the obstacle if there is an accelerator that cannot; else empty.
-  Result<std::string> connectDevices();
+  /// can. Returns the obstacle if there is an accelerator that cannot; else empty. A rank that has not come after
+  /// `patience` seconds is an error.
+  Result<std::string> connectDevices(double patience);
+  /// All ranks call this together, once, after that, and before `pushStates`: an accelerator does what waits for other
+  /// work when it is first done.
+  Status rehearse();
 
   /// The run has failed: aborts what an accelerator waits for from other ranks, and leaves the accelerator to the end
   /// of the process, since it might wait for ever when it is released. No other calls may follow.

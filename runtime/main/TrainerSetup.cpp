@@ -1,6 +1,7 @@
 //===- TrainerSetup.cpp - everything before the first step ----------------===//
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/core/Cores.h"
+#include "runtime/comm/LocalRank.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Trainer.h"
 
@@ -91,7 +92,12 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
   Status why = failure("no GPU: this program was linked without the library for GPUs (libdivisi_cuda.a)");
   bool found = false;
   if (divisi_cuda_open) {
-    std::unique_ptr<Accelerator> gpu(divisi_cuda_open(code, bytes, transport ? transport->local() : 0, &found, &why));
+    Result<std::optional<int>> local = localRankOfLauncher();
+    if (!local.ok())
+      return local.status();
+    GpuPlace where{transport ? local->value_or(transport->local()) : 0,
+                   transport && transport->size() > 1 ? manifest.groups.size() + manifest.messages.size() : 0};
+    std::unique_ptr<Accelerator> gpu(divisi_cuda_open(code, bytes, where, &found, &why));
     if (gpu)
       return gpu;
   }
@@ -106,12 +112,16 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
 }
 
 Status Trainer::connectDevices() {
-  Result<std::string> obstacle = program->connectDevices();
-  if (!obstacle.ok())
-    return obstacle.status();
-  if (!obstacle->empty() && !options.quiet && isFirst())
-    std::cout << "note: " << *obstacle << ": GPUs exchange data through the hosts' memory" << std::endl;
-  return {};
+  if (!options.noNccl) {
+    Result<std::string> obstacle = program->connectDevices(options.timeout);
+    if (!obstacle.ok())
+      return obstacle.status();
+    if (!obstacle->empty())
+      return failure("GPUs cannot exchange data by NCCL: ", *obstacle,
+                     " (--no-nccl: they exchange it through the hosts' memory, slowly)");
+  }
+  Status status = program->rehearse();
+  return status.ok() ? program->pushStates() : status;
 }
 
 void Trainer::compareThreads() {
@@ -157,8 +167,6 @@ Status Trainer::setUp() {
   point.flags = options.training();
   if (status.ok() && !resumedFrom)
     status = startWeights();
-  if (status.ok())
-    status = program->pushStates();
   if (!status.ok())
     return status;
   std::optional<int64_t> kept; // lines of a log that is continued

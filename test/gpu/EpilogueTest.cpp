@@ -15,6 +15,9 @@ class EpilogueTest : public testing::Test {
 protected:
   void SetUp() override {
     driver.check(driver.init(0), "start");
+    DriverContext context = nullptr;
+    driver.check(driver.retainContext(&context, 0), "use a GPU");
+    driver.check(driver.setContext(context), "use a GPU");
     driver.check(driver.createStream(&stream, nonBlocking), "create a stream");
   }
   void TearDown() override { driver.destroyStream(stream); }

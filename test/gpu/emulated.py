@@ -12,9 +12,11 @@ One line per check, then `N passed, N failed`.
 import argparse
 import collections
 import json
+import lzma
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,7 +67,8 @@ class Tests:
         """Every case of check.py in one way, on a host with `gpus` GPUs: ranks that share one exchange data through the host's
         memory, others by NCCL."""
         python = self.build / "test/venv/bin/python"
-        command = [python, MODELS / "check.py", "--divisi", HERE / "emulated_divisi.py", "--run-args=--device cuda"]
+        run_args = "--device cuda" + (" --no-nccl" if gpus == 1 and "--devices" in words else "")
+        command = [python, MODELS / "check.py", "--divisi", HERE / "emulated_divisi.py", f"--run-args={run_args}"]
         done = self.run([*map(str, command), *words], DIVISI_FAKE_GPU_COUNT=str(gpus))
         for line in done.stdout.splitlines():
             if match := re.match(r"(ok  |FAIL) (.*)", line):
@@ -257,11 +260,33 @@ class Tests:
                 if done.returncode != 0 or used != [f"cuBLASLt of CUDA {version[:2]}"]:
                     return f"driver {driver}: exit {done.returncode}: {done.stderr.strip()} {used}"
                 said = self.run([*command, "--info"], **variables).stdout
-                wanted = [f"NVIDIA driver of CUDA {int(driver) / 1000}", f"cuBLASLt {version}", "cuDNN 9.19.0 (libcudnn.so.9)", "NCCL 2.27.5 (libnccl.so.2)"]
+                wanted = [f"NVIDIA driver of CUDA {driver[:2]}.{int(driver[2:4])}", f"cuBLASLt {version}", "cuDNN 9.19.0 (libcudnn.so.9)", "NCCL 2.27.5 (libnccl.so.2)"]
                 if any(f"  {line}\n" not in said for line in wanted):
                     return f"--info says {said}"
             old = self.run([*command, "--steps", "1", "--device", "cuda", "--quiet"], DIVISI_FAKE_GPU_DRIVER="11080")
             return "" if old.returncode == 1 and re.search("cuBLASLt cannot be used .*so.13: .*so.12: ", old.stderr) else old.stderr
+
+    def guarded(self):
+        """run.py on a pack whose programs hang: each part ends after its time, and the next one follows."""
+        with tempfile.TemporaryDirectory() as folder:
+            pack, case = pathlib.Path(folder), pathlib.Path(folder) / "models/mlp"
+            (case / "data").mkdir(parents=True)
+            (pack / "lib").mkdir()
+            (pack / "kernels").mkdir()
+            shutil.copy(MODELS / "mlp/reference.json", case)
+            for script in ("run.py", "launch.py"):
+                shutil.copy(HERE / script, pack)
+            for program, does in (("sgd", "sleep 600"), ("adamw", "sleep 600"), ("bf16", "echo error: no GPU >&2; exit 1")):
+                (case / f"{program}.xz").write_bytes(lzma.compress(f"#!/bin/sh\n{does}\n".encode()))
+            out = pack / "gpu.json"
+            begin = time.monotonic()
+            done = subprocess.run([sys.executable, pack / "run.py", "--out", out, "--limit", "3"], capture_output=True, text=True, timeout=120)
+            rows = json.loads(out.read_text())
+            said = {row["part"]: row["said"] for row in rows}
+            good = said["parity"] == said["host"] == "no end within 3.0 seconds" and said["precision"] == "error: no GPU"
+            good = good and list(said) == ["parity", "precision", "host", "kernels", "speed", "ranks"] and done.returncode == 1
+            left = subprocess.run(["pgrep", "-f", f"{folder}/"], capture_output=True, text=True).stdout.split()
+            return "" if good and not left and time.monotonic() - begin < 60 else f"exit {done.returncode}: {said} {done.stderr} {left}"
 
     def refusals(self):
         """Errors for missing libraries and devices, and their exit codes."""
@@ -274,7 +299,9 @@ class Tests:
                     {"DIVISI_FAKE_GPU_CAPABILITY": "70"},
                     "compute capability 7.0, but this program has code for 9.0 and later",
                 ),
-                "little memory": ({"DIVISI_FAKE_GPU_MEMORY": "1000"}, "cannot allocate the arena"),
+                "little memory": ({"DIVISI_FAKE_GPU_MEMORY": "1000"}, "but 1 MiB of 1 MiB are free: "),
+                "memory for the program but not for libraries": ({"DIVISI_FAKE_GPU_MEMORY": str(300 << 20)},
+                                                                 "and libraries about 384 MiB, but 300 MiB of 300 MiB are free: "),
             }
             for name, (variables, words) in cases.items():
                 done = self.run(command, **variables)
@@ -283,7 +310,7 @@ class Tests:
                 yield name, "" if good else f"exit {done.returncode}: {said}"
             both = [*self.program(folder, "lenet", ["--target", "cpu,cuda"]), "--steps", "1"]
             done = self.run(both, DIVISI_FAKE_GPU_MEMORY="1000")
-            good = done.returncode == 1 and "cannot allocate the arena of" in done.stderr and "(--device cpu computes" in done.stderr
+            good = done.returncode == 1 and "too little memory: the program needs" in done.stderr and "(--device cpu computes" in done.stderr
             yield "little memory where the CPU could do", "" if good else f"exit {done.returncode}: {done.stderr.strip()}"
             done = self.run([*command[:-1], "cpu"])
             good = done.returncode == 2 and "compile it with --target cpu,cuda" in done.stderr
@@ -308,6 +335,8 @@ def main():
     if options.only in "epilogues":
         for precision, tolerance in (("tf32", 1e-4), ("bf16", 0.02), ("fp16", 0.02)):
             tests.check(f"epilogues: {precision}", tests.epilogues(precision, tolerance))
+    if options.only in "guarded":
+        tests.check("guarded: parts of run.py that hang", tests.guarded())
     if options.only in "libraries":
         tests.check("libraries: of CUDA 12 and 13", tests.libraries())
     if options.only in "queries":

@@ -42,13 +42,14 @@ LOSS = r"error: .*the loss of step \d+ is NaN[^\n]*"
 FAILURES = {f"a NaN on {ranks}": (ranks, {"DIVISI_FAKE_NCCL_BREAK": "60:nan"}, LOSS) for ranks in (2, 4, 8)}
 
 
-def start(command, ranks, environment, log, expected=""):
-    """What is wrong with a program on several GPUs, which must succeed, or fail with the expected error of rank 0; "" if nothing is."""
+def start(command, ranks, environment, log, expected="", code=1, by_rank=None):
+    """What is wrong with a program on several GPUs, which must succeed, or fail with this code and the expected error of rank 0; "" if
+    nothing is. `by_rank`: variables of each rank."""
     port, processes = launch.free_port(), []
     for rank in range(ranks):
-        own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "OMP_NUM_THREADS": "1"}
+        own = {"DIVISI_FAKE_GPU_LOG": str(log), "DIVISI_FAKE_GPU_COUNT": "8", "DIVISI_FAKE_GPU_WAITS": "1", "OMP_NUM_THREADS": "1"}
         if ranks > 1:
-            own |= launch.variables(rank, ranks, port)
+            own |= launch.variables(rank, ranks, port) | (by_rank[rank] if by_rank else {})
         processes.append(subprocess.Popen(command, env=environment | own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     try:
         said = [process.communicate(timeout=120)[1].strip() for process in processes]
@@ -56,7 +57,7 @@ def start(command, ranks, environment, log, expected=""):
         for process in processes:
             process.kill()
     if expected:
-        good = all(p.returncode == 1 for p in processes) and re.fullmatch(expected, said[0]) and not any(said[1:])
+        good = all(p.returncode == code for p in processes) and re.fullmatch(expected, said[0]) and not any(said[1:])
         return "" if good else f"exit {[p.returncode for p in processes]}: {said}"
     failed = [f"rank {i}: exit {p.returncode}: {s[-300:]}" for i, (s, p) in enumerate(zip(said, processes)) if p.returncode != 0]
     return failed[0] if failed else ""
@@ -69,6 +70,15 @@ def check_memory(calls):
         return "memory is allocated after the first steps"
     count = collections.Counter(call.split()[0] for call in calls)
     return "" if count["allocate"] == count["free"] else f"{count['allocate']} allocations, {count['free']} freed"
+
+
+def check_first_uses(calls):
+    """Kernels, shapes and memory are used for the first time before the first step: such a use may wait for all work of the GPU, and so
+    for another rank. What comes before the first step ends when the arena is cleared."""
+    clears = [int(call.split()[1]) for call in calls if call.startswith("clear ")]
+    begin = len(calls) - calls[::-1].index(f"clear {max(clears)}")
+    late = [call for call in calls[begin:] if call.startswith(("first ", "allocate"))]
+    return f"after the first step began: {late[0]}, {len(late)} in all" if late else ""
 
 
 def check_workspaces(calls):
@@ -148,7 +158,7 @@ def run(build, model, ranks, way):
             return wrong
         calls = calls_of(log, ranks)
     for mine in calls:
-        if wrong := check_memory(mine) or check_workspaces(mine):
+        if wrong := check_memory(mine) or check_workspaces(mine) or check_first_uses(mine):
             return wrong
         # Tasks that send or receive are not recorded.
         if "stage" not in way and (wrong := check_graphs(mine)):
@@ -185,6 +195,55 @@ def queues(build):
         return "" if "connect the GPUs" in said or "create a stream" in said else f"four queues for more streams: {said or 'no error'}"
 
 
+def connecting(build):
+    """An NCCL that never connects ends the program after --timeout."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, log = pathlib.Path(folder) / "mlp", pathlib.Path(folder) / "calls"
+        if wrong := compile_model(build, "mlp", 2, "--mesh data=2", program):
+            return wrong
+        environment = environment_of(build) | {"DIVISI_FAKE_NCCL_BREAK": "connect"}
+        error = r"error: [^\n]*NCCL cannot connect the GPUs of ranks 0 to 1: not done after 3 seconds [^\n]*--timeout[^\n]*"
+        return start([*words_of(program, "mlp"), "--timeout", "3", "--quiet"], 2, environment, log, error)
+
+
+def placement(build):
+    """The launcher says which GPU is a rank's; ranks that share one without being asked to are an error with the remedy."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, log = pathlib.Path(folder) / "mlp", pathlib.Path(folder) / "calls"
+        if wrong := compile_model(build, "mlp", 2, "--mesh data=2", program):
+            return wrong
+        environment = {k: v for k, v in environment_of(build).items() if k not in ("LOCAL_RANK", "SLURM_LOCALID", "SLURM_STEP_ID", "MPI_LOCALRANKID")}
+        command = [*words_of(program, "mlp"), "--quiet"]
+
+        def opened(by_rank):
+            for old in pathlib.Path(folder).glob("calls*"):
+                old.unlink()
+            if wrong := start(command, 2, environment, log, by_rank=by_rank):
+                return wrong
+            return [next(call for call in calls if call.startswith("open GPU")) for calls in calls_of(log, 2)]
+
+        steps = [{"SLURM_LOCALID": "3", "SLURM_STEP_ID": "0"}, {"SLURM_LOCALID": "2", "SLURM_STEP_ID": "0"}]
+        ways = {
+            "no launcher": ([{}, {}], "01"),
+            "LOCAL_RANK": ([{"LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, {"LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}], "10"),
+            "Open MPI": ([{"OMPI_COMM_WORLD_LOCAL_RANK": "5", "SLURM_LOCALID": "0"}, {"OMPI_COMM_WORLD_LOCAL_RANK": "4", "SLURM_LOCALID": "0"}], "54"),
+            "srun": (steps, "32"),
+            "a batch script": ([{"SLURM_LOCALID": "0"}, {"SLURM_LOCALID": "0"}], "01"),
+            "Hydra": ([{"MPI_LOCALRANKID": "7"}, {"MPI_LOCALRANKID": "6"}], "76"),
+        }
+        for name, (by_rank, gpus) in ways.items():
+            if (found := opened(by_rank)) != [f"open GPU {gpu}" for gpu in gpus]:
+                return f"{name}: {found}"
+        same = [{"LOCAL_RANK": "1"}] * 2
+        error = r"error: GPUs cannot exchange data by NCCL: several ranks share a GPU: [^\n]*LOCAL_RANK[^\n]*--no-nccl[^\n]*"
+        if wrong := start(command, 2, environment, log, error, by_rank=same):
+            return f"both on one: {wrong}"
+        if wrong := start([*command, "--no-nccl"], 2, environment, log, by_rank=same):
+            return f"--no-nccl: {wrong}"
+        error = "error: LOCAL_RANK is 'one', not this rank's number on its host"
+        return start(command, 2, environment, log, error, code=2, by_rank=[{"LOCAL_RANK": "one"}] * 2)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -199,10 +258,11 @@ def main():
             wrong = fails(options.build.resolve(), name)
             print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' + wrong if wrong else ''}", flush=True)
             passed, failed = passed + (not wrong), failed + bool(wrong)
-    if options.only in "queues":
-        wrong = queues(options.build.resolve())
-        print(f"{'FAIL' if wrong else 'ok  '} queues{': ' + wrong if wrong else ''}", flush=True)
-        passed, failed = passed + (not wrong), failed + bool(wrong)
+    for check in (queues, connecting, placement):
+        if options.only in check.__name__:
+            wrong = check(options.build.resolve())
+            print(f"{'FAIL' if wrong else 'ok  '} {check.__name__}{': ' + wrong if wrong else ''}", flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for job, wrong in zip(jobs, pool.map(lambda job: run(options.build.resolve(), *job), jobs)):
             print(f"{'FAIL' if wrong else 'ok  '} {job[0]} on {job[1]}: {job[2]}{': ' + wrong if wrong else ''}", flush=True)

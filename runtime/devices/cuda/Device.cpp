@@ -34,16 +34,22 @@ constexpr std::chrono::seconds longestAbort{5};
 constexpr size_t mostPinned = size_t(64) << 20;
 constexpr int errorLog = 5, errorLogBytes = 6;
 
+/// What cuBLASLt and cuDNN load and allocate, and what a communicator of NCCL does: rough figures, of what NVIDIA's
+/// libraries have been seen to take.
+constexpr uint64_t memoryOfLibraries = uint64_t(384) << 20, memoryOfCommunicator = uint64_t(128) << 20;
+
+std::string inMiB(uint64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
+
 class Gpu : public Accelerator {
 public:
   /// `found` is set when there is a GPU for which the program has code.
-  Gpu(const DivisiProgram &program, uint64_t arenaBytes, int local, bool &found) {
+  Gpu(const DivisiProgram &program, uint64_t arenaBytes, const GpuPlace &where, bool &found) {
     int count = 0, device = 0;
     driver.check(driver.init(0), "start the NVIDIA driver");
     driver.check(driver.deviceCount(&count), "count GPUs");
     if (count == 0)
       throw std::runtime_error("the NVIDIA driver knows no GPU");
-    driver.check(driver.device(&device, local % count), "open a GPU");
+    driver.check(driver.device(&device, where.local % count), "open a GPU");
     driver.check(driver.deviceUuid(&uuid, device), "name a GPU");
     char text[256] = "";
     driver.check(driver.deviceName(text, sizeof text - 1, device), "name a GPU");
@@ -57,6 +63,8 @@ public:
     const DivisiDeviceCode &code = codeFor(program, device);
     found = true;
     load(code);
+    checkMemory(arenaBytes + program.constant_bytes, where.communicators);
+    arenaBytes_ = arenaBytes;
     memory.emplace(driver, arenaBytes, concat("allocate the arena of ", arenaBytes, " bytes").c_str());
     constant.emplace(driver, program.constant_bytes, "allocate the constants");
     driver.check(driver.clear(addressOf(memory->data()), 0, arenaBytes, stream), "clear the arena");
@@ -117,6 +125,16 @@ public:
     }
   }
 
+  void rehearse(size_t largestUpload, const std::function<void()> &calls) override {
+    ring->grow(std::min(largestUpload, mostPinned));
+    rehearsing = true;
+    calls();
+    rehearsing = false;
+    wait();
+    driver.check(driver.clear(addressOf(arena()), 0, arenaBytes_, stream), "clear the arena");
+    wait();
+  }
+
   void setRecorder(Recorder *to) override {
     recorder = to;
     if (recorder)
@@ -145,10 +163,12 @@ public:
     if (!worst.ok())
       throw std::runtime_error(worst.status().message());
     if (*worst > 0 && obstacle.empty())
-      obstacle = *worst == 1 ? "several ranks share a GPU" : "another rank has no NCCL";
+      obstacle = *worst == 1 ? "several ranks share a GPU: start one rank for each GPU, and let the launcher set LOCAL_RANK "
+                               "where host names do not tell which ranks are on one host"
+                             : "another rank has no NCCL";
     if (*worst > 0)
       return nullptr;
-    nccl.emplace(driver, std::move(functions), stream, ranks, byHost);
+    nccl.emplace(driver, context, std::move(functions), stream, ranks, byHost);
     nccl->connect(traffic, [this] { keepFromRecording(); });
     nccl->setRecorder(recorder, &marks);
     return &*nccl;
@@ -178,8 +198,13 @@ public:
 
   void launch(const DivisiKernel &kernel, void *const *buffers) override {
     auto [it, fresh] = functions.try_emplace(&kernel, nullptr);
-    if (fresh)
+    if (fresh) {
       driver.check(driver.findFunction(&it->second, module, kernel.name), kernel.name);
+      if (driver.loadFunction)
+        driver.check(driver.loadFunction(it->second), kernel.name);
+    }
+    if (rehearsing)
+      return;
     if (kernel.blocks > INT_MAX)
       throw std::runtime_error("has too many elements for one launch");
     arguments.clear();
@@ -191,6 +216,8 @@ public:
   }
 
   void copy(const DivisiCopy &params, void *const *buffers) override {
+    if (rehearsing)
+      return;
     driver.check(
         driver.onDevice(addressOf(buffers[1]), addressOf(buffers[0]), static_cast<size_t>(params.bytes), stream),
         "copy on the GPU");
@@ -298,6 +325,18 @@ private:
     return *best;
   }
 
+  /// Throws std::runtime_error if the GPU has too little free memory for the program and for what libraries allocate
+  /// later.
+  void checkMemory(uint64_t bytes, size_t communicators) const {
+    size_t free = 0, total = 0;
+    driver.check(driver.memoryInfo(&free, &total), "ask for a GPU's memory");
+    uint64_t reserve = memoryOfLibraries + communicators * memoryOfCommunicator, needed = bytes + reserve;
+    if (needed < bytes || needed > free)
+      throw std::runtime_error(concat("too little memory: the program needs ", inMiB(bytes), " and libraries about ",
+                                      inMiB(reserve), ", but ", inMiB(free), " of ", inMiB(total), " are free: ",
+                                      inMiB(needed - free), " are missing (a smaller batch, --accumulate or --remat need less)"));
+  }
+
   void load(const DivisiDeviceCode &code) {
     std::vector<char> log(8192, 0);
     int options[] = {errorLog, errorLogBytes};
@@ -319,6 +358,8 @@ private:
   /// `firstOutput` on back.
   void onThisProcessor(void *const *buffers, const std::vector<size_t> &sizes, size_t inputs, size_t firstOutput,
                        const std::function<void(DivisiContext *, void *const *)> &compute) {
+    if (rehearsing)
+      return;
     keepFromRecording();
     std::vector<std::vector<char>> memory;
     std::vector<void *> host;
@@ -376,6 +417,7 @@ private:
 
   Driver driver;
   std::string name_;
+  uint64_t arenaBytes_ = 0;
   DriverContext context = nullptr;
   Stream stream = nullptr;
   Module module = nullptr;
@@ -390,6 +432,7 @@ private:
   std::optional<Attention> attending;
   std::map<const DivisiKernel *, Function> functions;
   std::vector<void *> arguments;
+  bool rehearsing = false;
   std::map<TaskKey, Recording> recordings;
   bool warned = false;          ///< of an epilogue without an algorithm
   Recording *running = nullptr; ///< of the current task, if it runs without being recorded
@@ -397,11 +440,11 @@ private:
 };
 } // namespace
 
-Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes, int local, bool *found,
+Accelerator *divisi_cuda_open(const DivisiProgram &program, uint64_t arenaBytes, const GpuPlace &where, bool *found,
                               Status *error) {
   *found = false;
   try {
-    return new Gpu(program, arenaBytes, local, *found);
+    return new Gpu(program, arenaBytes, where, *found);
   } catch (const std::runtime_error &problem) {
     *error = failure(*found ? "the GPU cannot be used: " : "no GPU: ", problem.what());
     return nullptr;

@@ -63,6 +63,16 @@ void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t 
   for (size_t i = 0; i < slotsOfLink && sender == mine; ++i)
     link.slots.push_back(
         {std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for messages")});
+  greet(link, sender == mine);
+}
+
+/// Sends or receives a byte, with which NCCL connects the two GPUs. Later a send waits for the receiver's host, which
+/// may itself wait in a send in the other direction.
+void Messages::greet(Link &link, bool sends) {
+  if (sends)
+    nccl.check(nccl.send(link.slots.front().memory->data(), 1, ncclBytes, 1, link.comm, link.stream), "send");
+  else
+    nccl.check(nccl.receive(link.early.any(), 1, ncclBytes, 0, link.comm, link.stream), "receive");
 }
 
 void Messages::Pool::grow(const Driver &driver, int64_t bytes, size_t count) {

@@ -65,6 +65,7 @@ private:
     void grow(const Driver &driver, int64_t bytes, size_t count);
     char *take(const Driver &driver);
     void give(char *block) { spare.push_back(block); }
+    char *any() const { return blocks.front()->data(); }
 
   private:
     int64_t size = 0;
@@ -103,6 +104,7 @@ private:
     bool onGpu = false, onHost = false; ///< a message is in progress there
   };
 
+  void greet(Link &link, bool sends);
   Slot *freeSlot(Link &link);
   Status sendToMyself(const DivisiTransfer &params, const void *data);
   Status next(Link &link);

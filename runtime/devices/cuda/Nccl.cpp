@@ -1,6 +1,7 @@
 #include "runtime/devices/cuda/Nccl.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -43,9 +44,9 @@ bool combines(const DivisiCollective &params) {
 }
 } // namespace
 
-Nccl::Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
+Nccl::Nccl(const Driver &driver, DriverContext context, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
            Exchange &byHost)
-    : driver(driver), nccl(std::move(functions)), compute(compute), ranks(ranks), byHost(byHost) {}
+    : driver(driver), context(context), nccl(std::move(functions)), compute(compute), ranks(ranks), byHost(byHost) {}
 
 Nccl::~Nccl() {
   for (auto &[axes, comm] : comms)
@@ -116,16 +117,12 @@ void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> in
   // All ranks connect the groups in the same order, so that they cannot deadlock.
   auto connected = [&](size_t number) {
     const Group &group = groups[number];
-    NcclComm comm = nullptr;
     if (group.size() < 2)
-      return comm;
+      return NcclComm();
     NcclId id;
     std::memcpy(id.bytes, all.data() + static_cast<size_t>(group[0]) * mine.size() + number * sizeof id.bytes,
                 sizeof id.bytes);
-    auto place = std::find(group.begin(), group.end(), ranks.rank()) - group.begin();
-    nccl->check(nccl->init(&comm, static_cast<int>(group.size()), id, static_cast<int>(place)),
-                concat("connect the GPUs of ranks ", group.front(), " to ", group.back()));
-    return comm;
+    return join(group, id, traffic.patience);
   };
   size_t number = 0;
   for (const auto &over : traffic.axes)
@@ -135,6 +132,39 @@ void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> in
     if (comm || stages.first == stages.second)
       messages->connect(stages.first, stages.second, comm, bytes);
   }
+  // NCCL connects two ranks at their first message, for which both hosts must be there.
+  for (Stream stream : messages->streams())
+    wait(stream);
+}
+
+/// Makes this rank's end of a communicator. NCCL waits without limit for ranks that do not come, so that another thread
+/// calls it, and this one looks after the other ranks meanwhile.
+NcclComm Nccl::join(const Group &group, const NcclId &id, double patience) {
+  struct Call {
+    std::atomic<bool> done = false;
+    int code = 0;
+    NcclComm comm = nullptr;
+  };
+  auto call = std::make_shared<Call>(); // outlives this function if NCCL does not return
+  auto place = static_cast<int>(std::find(group.begin(), group.end(), ranks.rank()) - group.begin());
+  std::thread([this, call, id, place, size = static_cast<int>(group.size())] {
+    driver.setContext(context);
+    call->code = nccl->init(&call->comm, size, id, place);
+    call->done = true;
+  }).detach();
+  std::string what = concat("connect the GPUs of ranks ", group.front(), " to ", group.back());
+  auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
+  Communicator::Patience stop;
+  while (!call->done) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (Status status = ranks.watch(stop); !status.ok())
+      throw std::runtime_error(concat("NCCL cannot ", what, ": ", status.message()));
+    if (std::chrono::steady_clock::now() > until)
+      throw std::runtime_error(concat("NCCL cannot ", what, ": not done after ", patience,
+                                      " seconds (NCCL_DEBUG=INFO says more; --timeout gives it more time)"));
+  }
+  nccl->check(call->code, what);
+  return call->comm;
 }
 
 std::vector<NcclComm *> Nccl::communicators() {
@@ -182,6 +212,11 @@ Status Nccl::start(const DivisiCollective *params, void *const *buffers) {
   }
   open.insert(params->id);
   return {};
+}
+
+Status Nccl::rehearse(const DivisiCollective *params, void *const *buffers) {
+  Status status = start(params, buffers);
+  return status.ok() ? await(params->id) : status;
 }
 
 /// Calls a function; its error or exception gets the name of the message.

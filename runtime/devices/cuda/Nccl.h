@@ -19,7 +19,7 @@ namespace divisi::runtime::cuda {
 /// compute stream waits for it where it is awaited. Messages between stages have their own streams.
 class Nccl : public Exchange {
 public:
-  Nccl(const Driver &driver, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
+  Nccl(const Driver &driver, DriverContext context, std::unique_ptr<NcclFunctions> functions, Stream compute, Communicator &ranks,
        Exchange &byHost);
   ~Nccl() override;
 
@@ -32,6 +32,7 @@ public:
   Status send(const DivisiTransfer &params, const void *data) override;
   Status receive(const DivisiTransfer &params, void *data) override;
   Status await(int64_t id) override;
+  Status rehearse(const DivisiCollective *params, void *const *buffers) override;
 
   /// Marks the times of collectives; null: does not.
   void setRecorder(Recorder *to, Marks *on) {
@@ -63,7 +64,10 @@ private:
   void fail(const std::string &why);
   void note(int64_t number);
 
+  NcclComm join(const Group &group, const NcclId &id, double patience);
+
   const Driver &driver;
+  DriverContext context;
   std::unique_ptr<NcclFunctions> nccl;
   Stream compute, side = nullptr;
   Communicator &ranks;

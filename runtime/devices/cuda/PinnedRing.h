@@ -29,6 +29,18 @@ public:
   PinnedRing(const PinnedRing &) = delete;
   PinnedRing &operator=(const PinnedRing &) = delete;
 
+  /// Allocates the memory for copies of up to `bytes` bytes now.
+  void grow(size_t bytes) {
+    if (ring && 2 * bytes <= size)
+      return;
+    while (!pieces.empty())
+      release();
+    size = std::max(least, 4 * bytes);
+    ring.reset();
+    ring = std::make_unique<PinnedMemory>(driver, size);
+    at = 0;
+  }
+
   void copy(Address to, const char *from, size_t bytes) {
     char *memory = reserve(bytes);
     std::memcpy(memory, from, bytes);
@@ -54,14 +66,7 @@ private:
 
   /// Memory behind the last piece, or at the beginning of the ring, once older pieces there are copied.
   char *reserve(size_t bytes) {
-    if (!ring || 2 * bytes > size) {
-      while (!pieces.empty())
-        release();
-      size = std::max(least, 4 * bytes);
-      ring.reset();
-      ring = std::make_unique<PinnedMemory>(driver, size);
-      at = 0;
-    }
+    grow(bytes);
     if (at + bytes > size)
       at = 0;
     auto overlaps = [&](const Piece &piece) { return piece.begin < at + bytes && at < piece.end; };

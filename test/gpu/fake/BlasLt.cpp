@@ -266,6 +266,8 @@ API cublasLtMatmul(void *, Desc *desc, const void *alpha, const void *a, Layout 
   bool wide = desc->scale == real64;
   double scale = wide ? *(const double *)alpha : *(const float *)alpha;
   double keep = wide ? *(const double *)beta : *(const float *)beta;
+  noteFirstUse("a product " + std::to_string(m) + " " + std::to_string(n) + " " + std::to_string(k) + " " +
+               std::to_string(la->type) + " " + std::to_string(ld->type) + " " + std::to_string(desc->epilogue));
   record("matmul %lu x %lu x %lu batch %d epilogue %d", (unsigned long)m, (unsigned long)n, (unsigned long)k, ld->batch,
          desc->epilogue);
   Desc how = *desc;

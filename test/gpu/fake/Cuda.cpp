@@ -2,104 +2,40 @@
 // PTX, copies within allocations, no work outside of a stream's capture), logs them, and runs kernels if the program
 // has a PROGRAM.kernels.so beside it. Errors are the driver's own codes.
 #include "test/gpu/fake/Log.h"
+#include "test/gpu/fake/Worker.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <dlfcn.h>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <set>
 #include <string>
-#include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
-constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, notFound = 500, launchFailed = 719,
+constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719,
               captureInvalid = 901, captureUnjoined = 904, captureIsolation = 905, notReady = 600;
 
 struct Function {
   std::string name;
   size_t parameters;
   unsigned threads; // at most, by the PTX
+  bool loaded = false;
 };
 struct Module {
   std::map<std::string, Function> functions;
 };
-using Work = std::function<int()>;
 struct Stream;
 struct Graph {
   std::vector<Work> work;
   std::map<Stream *, size_t> joined = {}; // by stream: how much of it the first one awaited
-};
-/// Runs a stream's work on a thread of its own, from its first message between two ranks on: these messages wait for
-/// each other while the host continues.
-class Worker {
-public:
-  Worker() : thread([this] { work(); }) {}
-  ~Worker() {
-    {
-      std::lock_guard lock(mutex);
-      ends = true;
-    }
-    changed.notify_all();
-    thread.join();
-  }
-  size_t give(Work work) {
-    std::lock_guard lock(mutex);
-    queue.push_back(std::move(work));
-    changed.notify_all();
-    return ++given;
-  }
-  /// The code of the work up to a ticket; notReady if it is not done.
-  int codeOf(size_t ticket) {
-    std::lock_guard lock(mutex);
-    return failed != success ? failed : done >= ticket ? success : notReady;
-  }
-  int all() {
-    std::lock_guard lock(mutex);
-    return failed != success ? failed : done == given ? success : notReady;
-  }
-  int wait(size_t ticket) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return failed != success || done >= ticket; });
-    return failed;
-  }
-  void waitForAll() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return failed != success || done == given; });
-  }
-
-private:
-  void work() {
-    std::unique_lock lock(mutex);
-    while (true) {
-      changed.wait(lock, [&] { return ends || !queue.empty(); });
-      if (queue.empty())
-        return;
-      Work next = std::move(queue.front());
-      queue.pop_front();
-      lock.unlock();
-      int code = next();
-      lock.lock();
-      failed = failed != success ? failed : code;
-      ++done;
-      changed.notify_all();
-    }
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Work> queue;
-  size_t given = 0, done = 0;
-  int failed = success;
-  bool ends = false;
-  std::thread thread;
 };
 struct Stream {
   bool stuck = false; // the last work never ends
@@ -121,7 +57,11 @@ struct Event {
 std::map<uintptr_t, size_t> allocations;
 bool stuckInGraph = false;
 /// Queues of the GPU, and the streams that are in use, those of NCCL's communicators among them.
-int queues = 0, streams = 0;
+int queues = 0;
+std::atomic<int> streams = 0;
+std::set<Stream *> live;
+/// Whether this thread has a context.
+thread_local bool hasContext = false;
 
 [[noreturn]] void waitForEver() {
   while (true)
@@ -160,6 +100,19 @@ int enqueue(Stream *stream, Work work) {
     return work();
   stream->capture->work.push_back(std::move(work));
   return success;
+}
+
+/// What is used for the first time may wait for all work of the GPU, and with DIVISI_FAKE_GPU_WAITS it does.
+void firstUse(const char *what) {
+  record("first %s", what);
+  if (!std::getenv("DIVISI_FAKE_GPU_WAITS"))
+    return;
+  for (Stream *stream : live) {
+    if (stream->stuck)
+      waitForEver();
+    if (stream->worker)
+      stream->worker->waitForAll();
+  }
 }
 
 void *kernels() {
@@ -256,6 +209,7 @@ API cuDeviceGetCount(int *count) {
   return success;
 }
 API cuDeviceGet(int *device, int number) {
+  record("open GPU %d", number);
   *device = number;
   return success;
 }
@@ -271,17 +225,26 @@ API cuDeviceGetUuid_v2(char *uuid, int device) {
 API cuDeviceGetAttribute(int *value, int attribute, int) {
   const char *text = std::getenv("DIVISI_FAKE_GPU_CAPABILITY");
   int capability = text ? std::atoi(text) : 90;
-  *value = attribute == 75 ? capability / 10 : capability % 10;
-  return attribute == 75 || attribute == 76 ? success : invalidValue;
+  // Of cuda.h: the rate of the clock and of that of the memory in kHz, and the number of multiprocessors.
+  const std::map<int, int> known = {{13, 1980000}, {36, 2619000}, {16, 132}, {75, capability / 10}, {76, capability % 10}};
+  auto it = known.find(attribute);
+  *value = it == known.end() ? 0 : it->second;
+  return it == known.end() ? invalidValue : success;
 }
 API cuDevicePrimaryCtxRetain(void **context, int) {
   *context = context;
   return success;
 }
-API cuCtxSetCurrent(void *) { return success; }
+API cuCtxSetCurrent(void *context) {
+  hasContext = context != nullptr;
+  return success;
+}
 API cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
+  if (!hasContext)
+    return invalidContext;
   if (usedMemory() + bytes > totalMemory())
     return outOfMemory;
+  firstUse("use of memory");
   void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xA5, bytes); // no code may rely on zeros
   allocations[(uintptr_t)memory] = bytes;
@@ -358,6 +321,7 @@ API cuMemcpy2DAsync_v2(const Rows *rows, Stream *stream) {
   });
 }
 API cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  firstUse("use of pinned memory");
   *memory = std::malloc(bytes);
   allocations[(uintptr_t)*memory] = bytes;
   return success;
@@ -450,13 +414,17 @@ API cuStreamQuery(Stream *stream) {
   return stream->capture ? captureInvalid : stream->stuck ? notReady : success;
 }
 API cuStreamCreate(Stream **stream, unsigned) {
+  if (!hasContext)
+    return invalidContext;
   if (fakeUseStreams(1) != success)
     return invalidValue;
   *stream = new Stream;
+  live.insert(*stream);
   return success;
 }
 API cuStreamDestroy_v2(Stream *stream) {
   fakeUseStreams(-1);
+  live.erase(stream);
   delete stream;
   return success;
 }
@@ -469,6 +437,8 @@ API cuStreamSynchronize(Stream *stream) {
   return stream->capture ? captureInvalid : success;
 }
 API cuModuleLoadDataEx(Module **module, const void *image, unsigned, const int *, void **) {
+  if (!hasContext)
+    return invalidContext;
   *module = new Module;
   if (!parse((const char *)image, **module))
     return invalidImage;
@@ -486,6 +456,11 @@ API cuModuleGetFunction(Function **function, Module *module, const char *name) {
   *function = &it->second;
   return success;
 }
+API cuFuncLoad(Function *function) {
+  if (!std::exchange(function->loaded, true))
+    firstUse("use of a kernel");
+  return success;
+}
 API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                    unsigned shared, Stream *stream, void **arguments, void **) {
   if (x == 0 || x > 0x7fffffffu || y != 1 || z != 1 || ty != 1 || tz != 1 || shared != 0 || threads == 0 ||
@@ -497,6 +472,7 @@ API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsig
     if (!isWithin((uintptr_t)buffers.back(), 1) || (uintptr_t)buffers.back() % 64 != 0)
       return invalidValue;
   }
+  cuFuncLoad(function); // it is loaded when it is first launched
   record("launch %s %u x %u", function->name.c_str(), x, threads);
   return enqueue(stream, [=] { return run(*function, buffers, x, threads); });
 }
@@ -549,6 +525,9 @@ API cuGraphExecDestroy(Graph *graph) {
   delete graph;
   return success;
 }
+extern "C" __attribute__((visibility("default"))) void fakeFirstUse(const char *what) { firstUse(what); }
+// Whether this thread has a context.
+extern "C" __attribute__((visibility("default"))) int fakeHasContext() { return hasContext; }
 // A library's work on the stream never ends, unless it is aborted.
 extern "C" __attribute__((visibility("default"))) void fakeStick(void *stream) {
   ((Stream *)stream)->stuck = true;

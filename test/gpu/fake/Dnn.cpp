@@ -91,6 +91,8 @@ int compute(Handle *handle, const char *what, const Tensor &x, const Tensor &w, 
             const Tensor &result, void *to, const Add &add) {
   if (!matches(x, w, y, c))
     return badParam;
+  noteFirstUse(std::string(what) + " " + std::to_string(x.sizes[1]) + " " + std::to_string(w.sizes[0]) + " " +
+               std::to_string(x.sizes[2]) + " " + std::to_string(w.sizes[2]));
   record("%s %dx%d -> %dx%d", what, x.sizes[0], x.sizes[1], y.sizes[0], y.sizes[1]);
   return enqueueOn(
       handle->stream,

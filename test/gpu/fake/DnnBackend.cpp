@@ -134,6 +134,7 @@ API int cudnnBackendExecute(DnnHandle *handle, Descriptor *plan, Descriptor *var
   for (auto &[id, tensor] : graph.bound)
     if (auto *at = (char *)memory[id]; at < workspace + bytes && workspace < at + tensor.bytes())
       return refuse(badParam, "a tensor within the workspace");
+  noteFirstUse("a graph of " + std::to_string(graph.operations.size()) + " operations in " + std::to_string(bytes));
   record("operations %zu workspace %zu", graph.operations.size(), bytes);
   return enqueueOn(
       handle->stream,

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <functional>
+#include <set>
 #include <string>
 
 /// Writes a line to the file that DIVISI_FAKE_GPU_LOG names; with several ranks, .RANK is appended.
@@ -30,6 +31,15 @@ inline int enqueueOn(void *stream, std::function<int()> work, int none, const ch
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   auto *function = driver ? (int (*)(void *, std::function<int()> *))dlsym(driver, how) : nullptr;
   return function ? function(stream, &work) : none;
+}
+
+/// For the other fake libraries: a shape or a function of theirs is used for the first time.
+inline void noteFirstUse(const std::string &what) {
+  static std::set<std::string> known;
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *function = driver ? (void (*)(const char *))dlsym(driver, "fakeFirstUse") : nullptr;
+  if (function && known.insert(what).second)
+    function(("use of " + what).c_str());
 }
 
 /// For the other fake libraries: the version of CUDA that the driver supports, such as 13000.

@@ -35,6 +35,7 @@ struct Comm {
   std::string path; ///< begins the names of its files
   int size, rank;
   std::map<int, uint64_t> sent, received; ///< messages by peer
+  bool greeted = false;                   ///< messages were sent
   std::shared_ptr<int> held = std::make_shared<int>(0); ///< also owned by the graphs with its operations
   std::string name() const { return path.substr(path.rfind('-') + 1); }
 };
@@ -169,7 +170,7 @@ int finish(const Op &op) {
 }
 
 /// DIVISI_FAKE_NCCL_BREAK=COUNT:hangs|error|fails|nan: COUNT groups succeed, and the next one does not end; with `error`
-/// NCCL then reports an error; with `fails` it cannot be started at all; with `nan` sums are NaN from then on. Returns
+/// NCCL then reports an error; with `fails` it cannot be started at all; with `nan` sums are NaN from then on. `connect`, without a COUNT: no communicator is ever connected. Returns
 /// the code of the call.
 std::optional<int> breaks(const Op &op) {
   static const std::string text = std::getenv("DIVISI_FAKE_NCCL_BREAK") ? std::getenv("DIVISI_FAKE_NCCL_BREAK") : "";
@@ -217,6 +218,12 @@ int run(const std::vector<Op> &ops) {
   return success;
 }
 
+/// Returns when all members have called it.
+int meet(Comm &comm) {
+  std::vector<char> all((size_t)comm.size);
+  return run({{AllGather, "", all.data(), 1, int8, 0, 0, &comm, nullptr}});
+}
+
 thread_local int depth = 0;
 thread_local std::vector<Op> group;
 thread_local std::vector<Comm *> aborted;
@@ -227,6 +234,13 @@ int useStreams(int more) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   auto *function = driver ? (int (*)(int))dlsym(driver, "fakeUseStreams") : nullptr;
   return function ? function(more) : unhandledError;
+}
+
+/// NCCL uses the GPU of the calling thread.
+bool hasContext() {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto *function = driver ? (int (*)())dlsym(driver, "fakeHasContext") : nullptr;
+  return function && function();
 }
 
 /// As NCCL's: never returns while a graph holds operations of the communicator.
@@ -252,6 +266,12 @@ int end() {
         op.count == 0)
       return invalidArgument;
   bool message = ops.size() == 1 && (ops[0].kind == Send || ops[0].kind == Receive);
+  // As in NCCL, the first message of two ranks waits for both hosts.
+  if (message && !std::exchange(ops[0].comm->greeted, true)) {
+    noteFirstUse("messages of " + ops[0].comm->name());
+    if (int code = meet(*ops[0].comm); code != success)
+      return code;
+  }
   std::vector<std::shared_ptr<int>> holds;
   for (const Op &op : ops)
     if (isCapturing(op.stream))
@@ -277,14 +297,16 @@ API ncclGetUniqueId(Id *id) {
   std::snprintf(id->bytes, sizeof id->bytes, "/dev/shm/divisi-fake-nccl-%d.%d", (int)getpid(), made++);
   return success;
 }
-/// Returns when all members have called it.
-static int meet(Comm &comm) {
-  std::vector<char> all((size_t)comm.size);
-  return run({{AllGather, "", all.data(), 1, int8, 0, 0, &comm, nullptr}});
-}
 API ncclCommInitRank(Comm **comm, int size, Id id, int rank) {
   if (size < 1 || rank < 0 || rank >= size || id.bytes[0] == 0)
     return invalidArgument;
+  if (const char *text = std::getenv("DIVISI_FAKE_NCCL_BREAK"); text && std::string(text) == "connect") {
+    record("nccl breaks");
+    while (true)
+      ::pause();
+  }
+  if (!hasContext())
+    return invalidUsage;
   if (useStreams(streamsOfComm) != success)
     return unhandledError;
   auto made = std::make_unique<Comm>(Comm{id.bytes, size, rank, {}, {}});
