@@ -21,6 +21,7 @@ if not config.sanitized:
     config.available_features.add("hardened")
 config.substitutions += [
     ("%divisi", os.path.join(config.divisi_build, "bin/divisi")),
+    ("%fakegpu", os.path.join(config.divisi_build, "test/gpu/fake")),
     ("%models", os.path.join(config.test_source_root, "models")),
     ("%exporters", os.path.join(config.test_source_root, "exporters")),
     ("%examples", os.path.join(config.divisi_source, "examples")),

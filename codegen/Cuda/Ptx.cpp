@@ -62,8 +62,7 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(int ar
                                                                           llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// The Toolkit's libdevice; empty if there is none.
-static std::string findLibdevice() {
+std::string codegen::findLibdevice() {
   for (const char *variable : {"CUDA_HOME", "CUDA_PATH", ""}) {
     std::string root = *variable ? llvm::sys::Process::GetEnv(variable).value_or("") : "/usr/local/cuda";
     llvm::SmallString<128> path(root);
@@ -82,7 +81,7 @@ static llvm::Error linkLibdevice(llvm::Module &module) {
       wanted = function.getName().str();
   if (wanted.empty())
     return llvm::Error::success();
-  std::string path = findLibdevice();
+  std::string path = codegen::findLibdevice();
   if (path.empty())
     return llvm::createStringError("a kernel needs '" + wanted +
                                    "' of the CUDA Toolkit's libdevice.10.bc: install the Toolkit, or set CUDA_HOME to "

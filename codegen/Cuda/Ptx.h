@@ -12,6 +12,9 @@ inline constexpr int cudaArchitectures[] = {80, 90, 100};
 /// Lowers kernels from emitCudaKernel to the LLVM and NVVM dialects. The module is changed in place.
 mlir::LogicalResult lowerCudaKernels(mlir::ModuleOp kernels, llvm::ArrayRef<Launchable> launchables);
 
+/// The file libdevice.10.bc of the CUDA Toolkit; empty if there is none.
+std::string findLibdevice();
+
 /// The PTX of lowered kernels for each architecture. Functions without a polynomial (double precision) come from the
 /// CUDA Toolkit's libdevice.
 llvm::Expected<std::vector<std::string>> emitPtx(mlir::ModuleOp kernels, llvm::ArrayRef<int> architectures);

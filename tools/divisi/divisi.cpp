@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
   addSimulate(app, exitCode);
   addRunGraph(app, exitCode);
   addCheckpoint(app, exitCode);
+  addDoctor(app, exitCode);
   addRun(app);
   app.add_subcommand("version", "the same as --version")->callback([] { llvm::outs() << describeVersion() << "\n"; });
   addCompletion(app);
