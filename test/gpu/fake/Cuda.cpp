@@ -20,8 +20,9 @@
 #include <vector>
 
 namespace {
-constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719,
-              captureInvalid = 901, captureUnjoined = 904, captureIsolation = 905, notReady = 600;
+constexpr int success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500,
+              notReady = 600, launchFailed = 719, captureUnsupported = 900, captureInvalid = 901, captureUnjoined = 904,
+              captureIsolation = 905;
 
 struct Function {
   std::string name;
@@ -102,17 +103,22 @@ int enqueue(Stream *stream, Work work) {
   return success;
 }
 
-/// What is used for the first time may wait for all work of the GPU, and with DIVISI_FAKE_GPU_WAITS it does.
-void firstUse(const char *what) {
+/// What is used for the first time may wait for all work of the GPU, and with DIVISI_FAKE_GPU_WAITS it does. While a
+/// stream is captured, it is refused.
+int firstUse(const char *what) {
   record("first %s", what);
+  for (Stream *stream : live)
+    if (stream->capture)
+      return captureUnsupported;
   if (!std::getenv("DIVISI_FAKE_GPU_WAITS"))
-    return;
+    return success;
   for (Stream *stream : live) {
     if (stream->stuck)
       waitForEver();
     if (stream->worker)
       stream->worker->waitForAll();
   }
+  return success;
 }
 
 void *kernels() {
@@ -244,7 +250,8 @@ API cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
     return invalidContext;
   if (usedMemory() + bytes > totalMemory())
     return outOfMemory;
-  firstUse("use of memory");
+  if (int code = firstUse("use of memory"); code != success)
+    return code;
   void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xA5, bytes); // no code may rely on zeros
   allocations[(uintptr_t)memory] = bytes;
@@ -253,6 +260,8 @@ API cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
   return success;
 }
 API cuMemFree_v2(unsigned long long address) {
+  if (std::ranges::any_of(live, [](Stream *stream) { return stream->capture != nullptr; }))
+    return captureUnsupported;
   if (!allocations.erase((uintptr_t)address))
     return invalidValue;
   std::free((void *)(uintptr_t)address);
@@ -321,7 +330,8 @@ API cuMemcpy2DAsync_v2(const Rows *rows, Stream *stream) {
   });
 }
 API cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
-  firstUse("use of pinned memory");
+  if (int code = firstUse("use of pinned memory"); code != success)
+    return code;
   *memory = std::malloc(bytes);
   allocations[(uintptr_t)*memory] = bytes;
   return success;
@@ -457,9 +467,7 @@ API cuModuleGetFunction(Function **function, Module *module, const char *name) {
   return success;
 }
 API cuFuncLoad(Function *function) {
-  if (!std::exchange(function->loaded, true))
-    firstUse("use of a kernel");
-  return success;
+  return std::exchange(function->loaded, true) ? success : firstUse("use of a kernel");
 }
 API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                    unsigned shared, Stream *stream, void **arguments, void **) {
@@ -472,7 +480,8 @@ API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsig
     if (!isWithin((uintptr_t)buffers.back(), 1) || (uintptr_t)buffers.back() % 64 != 0)
       return invalidValue;
   }
-  cuFuncLoad(function); // it is loaded when it is first launched
+  if (int code = cuFuncLoad(function); code != success) // it is loaded when it is first launched
+    return code;
   record("launch %s %u x %u", function->name.c_str(), x, threads);
   return enqueue(stream, [=] { return run(*function, buffers, x, threads); });
 }
