@@ -44,11 +44,11 @@ Status Trainer::evaluate() {
   lastEval = measuresOf(sums);
   evaluatedStep = point.step;
   point.evaluations.add(point.step, lastEval.loss);
-  double speed = static_cast<double>(evalData->samples()) / std::max(seconds, 1e-9);
+  evalSpeed = static_cast<double>(evalData->samples()) / std::max(seconds, 1e-9);
   int64_t epoch = point.cursor.batch == 0 ? point.cursor.epoch : point.cursor.epoch + 1;
-  Log::Evaluation line{point.step, epoch, lastEval, point.evaluations, speed, {}};
+  Log::Evaluation line{point.step, epoch, lastEval, point.evaluations, evalSpeed, {}};
   if (sequence > 0)
-    line.tokensPerSecond = speed * static_cast<double>(sequence);
+    line.tokensPerSecond = evalSpeed * static_cast<double>(sequence);
   if (Status status = log->evaluation(line); !status.ok())
     return status;
   if (options.earlyStop > 0 && point.evaluations.withoutImprovement >= options.earlyStop && point.step < total)

@@ -25,9 +25,6 @@ std::string linesUntil(std::string_view text, int64_t step, int64_t total) {
   return kept;
 }
 
-std::string field(const char *name, double value) { return concat(",\"", name, "\":", formatNumber(value)); }
-std::string field(const char *name, const std::optional<double> &value) { return value ? field(name, *value) : ""; }
-
 /// Unix time in seconds, to the millisecond.
 std::string wallTime() {
   using namespace std::chrono;
@@ -47,11 +44,27 @@ std::string divisi::runtime::formatNumber(double value) {
   return {text.data(), static_cast<size_t>(length)};
 }
 
-Result<Log> Log::open(const std::string &path, std::optional<int64_t> resumedStep, int64_t total) {
+Result<Log> Log::open(const std::string &path, const std::string &board, std::optional<int64_t> resumedStep,
+                      int64_t total) {
   Log log;
-  log.path = path;
-  if (path.empty())
+  if (Status status = log.openLines(path, resumedStep, total); !status.ok())
+    return status;
+  if (board.empty())
     return log;
+  bool continues = resumedStep && *resumedStep < INT64_MAX; // an evaluation alone repeats no steps
+  for (auto [events, name] : {std::pair(&log.training, "/train"), {&log.evaluations, "/eval"}}) {
+    Result<EventFile> created = EventFile::create(board + name, continues ? *resumedStep + 1 : 0);
+    if (!created.ok())
+      return created.status();
+    events->emplace(std::move(*created));
+  }
+  return log;
+}
+
+Status Log::openLines(const std::string &to, std::optional<int64_t> resumedStep, int64_t total) {
+  path = to;
+  if (path.empty())
+    return {};
   std::error_code error;
   bool append = resumedStep && std::filesystem::is_regular_file(path, error);
   if (append) {
@@ -59,54 +72,91 @@ Result<Log> Log::open(const std::string &path, std::optional<int64_t> resumedSte
     if (!old.ok())
       return old.status();
     std::string kept = linesUntil(old->text(), *resumedStep, total);
-    log.begun = !kept.empty();
+    begun = !kept.empty();
     if (Status status = writeFile(path, kept); !status.ok())
       return status;
   }
-  log.file.reset(std::fopen(path.c_str(), append ? "ae" : "we"));
-  if (!log.file)
+  file.reset(std::fopen(path.c_str(), append ? "ae" : "we"));
+  if (!file)
     return failure("cannot write log '", path, "': ", systemError());
-  return log;
+  return {};
 }
 
-Status Log::write(const std::string &members) {
+void Log::add(std::vector<Field> &fields, const Measures &measures, const char *const names[3]) {
+  fields.push_back({names[0], measures.loss});
+  if (measures.accuracy)
+    fields.push_back({names[1], *measures.accuracy});
+  if (measures.perplexity)
+    fields.push_back({names[2], *measures.perplexity});
+}
+
+Status Log::write(EventFile *events, int64_t step, const std::string &start, const std::vector<Field> &fields,
+                  const std::string &end) {
+  if (events) {
+    std::vector<std::pair<std::string, double>> values;
+    for (const Field &field : fields)
+      values.emplace_back(field.name, field.value);
+    if (Status status = events->add(step, values); !status.ok())
+      return status;
+  }
+  if (!file)
+    return {};
   std::string line = begun ? "{" : concat("{\"schema\":", schema, ",");
-  line += concat(members, ",\"wall_time\":", wallTime(), "}\n");
+  line += start;
+  for (const Field &field : fields)
+    line += concat(",\"", field.name, "\":",
+                   field.isWhole ? std::to_string(static_cast<int64_t>(field.value)) : formatNumber(field.value));
+  line += concat(end, ",\"wall_time\":", wallTime(), "}\n");
   begun = true;
-  if (file && (std::fputs(line.c_str(), file.get()) < 0 || std::fflush(file.get()) != 0))
+  if (std::fputs(line.c_str(), file.get()) < 0 || std::fflush(file.get()) != 0)
     return failure("cannot write log '", path, "': ", systemError());
   return {};
 }
 
 Status Log::step(const Step &s) {
-  if (!file)
+  if (!file && !training)
     return {};
-  std::string line = concat("\"step\":", s.step, ",\"epoch\":", s.epoch);
-  line += field("loss", s.measures.loss) + field("accuracy", s.measures.accuracy) +
-          field("perplexity", s.measures.perplexity) + field("lr", s.learningRate);
+  constexpr const char *names[] = {"loss", "accuracy", "perplexity"};
+  constexpr const char *namesOfEpoch[] = {"epoch_loss", "epoch_accuracy", "epoch_perplexity"};
+  std::vector<Field> fields;
+  add(fields, s.measures, names);
+  fields.push_back({"lr", s.learningRate});
   if (s.epochMeasures)
-    line += field("epoch_loss", s.epochMeasures->loss) + field("epoch_accuracy", s.epochMeasures->accuracy) +
-            field("epoch_perplexity", s.epochMeasures->perplexity);
-  line += field("samples_per_s", s.samplesPerSecond) + field("tokens_per_s", s.tokensPerSecond) +
-          field("step_ms", s.seconds * 1e3);
-  if (s.comm)
-    line += field("comm_ms", s.comm->seconds * 1e3) + field("comm_wait_ms", s.comm->waited * 1e3) +
-            concat(",\"comm_bytes\":", s.comm->bytes);
-  if (!s.gradNorms.empty()) {
-    line += ",\"grad_norms\":{";
-    for (size_t i = 0; i < s.gradNorms.size(); ++i)
-      line += concat(i ? "," : "", dumpJson(Json(s.gradNorms[i].first)), ":", formatNumber(s.gradNorms[i].second));
-    line += "}";
+    add(fields, *s.epochMeasures, namesOfEpoch);
+  fields.push_back({"samples_per_s", s.samplesPerSecond});
+  if (s.tokensPerSecond)
+    fields.push_back({"tokens_per_s", *s.tokensPerSecond});
+  fields.push_back({"step_ms", s.seconds * 1e3});
+  if (s.comm) {
+    fields.push_back({"comm_ms", s.comm->seconds * 1e3});
+    fields.push_back({"comm_wait_ms", s.comm->waited * 1e3});
+    fields.push_back({"comm_bytes", static_cast<double>(s.comm->bytes), true});
   }
-  return write(line);
+  std::string norms;
+  if (!s.gradNorms.empty()) {
+    norms = ",\"grad_norms\":{";
+    for (size_t i = 0; i < s.gradNorms.size(); ++i)
+      norms += concat(i ? "," : "", dumpJson(Json(s.gradNorms[i].first)), ":", formatNumber(s.gradNorms[i].second));
+    norms += "}";
+  }
+  return write(training ? &*training : nullptr, s.step, concat("\"step\":", s.step, ",\"epoch\":", s.epoch), fields,
+               norms);
 }
 
 Status Log::evaluation(const Evaluation &e) {
-  std::string line = concat("\"eval\":true,\"step\":", e.step, ",\"epoch\":", e.epoch);
-  line += field("loss", e.measures.loss) + field("accuracy", e.measures.accuracy) +
-          field("perplexity", e.measures.perplexity);
-  if (e.history.bestStep >= 0)
-    line += concat(field("best_loss", e.history.bestLoss), ",\"best_step\":", e.history.bestStep);
-  line += concat(",\"without_improvement\":", e.history.withoutImprovement);
-  return write(line + field("samples_per_s", e.samplesPerSecond) + field("tokens_per_s", e.tokensPerSecond));
+  if (!file && !evaluations)
+    return {};
+  constexpr const char *names[] = {"loss", "accuracy", "perplexity"};
+  std::vector<Field> fields;
+  add(fields, e.measures, names);
+  if (e.history.bestStep >= 0) {
+    fields.push_back({"best_loss", e.history.bestLoss});
+    fields.push_back({"best_step", static_cast<double>(e.history.bestStep), true});
+  }
+  fields.push_back({"without_improvement", static_cast<double>(e.history.withoutImprovement), true});
+  fields.push_back({"samples_per_s", e.samplesPerSecond});
+  if (e.tokensPerSecond)
+    fields.push_back({"tokens_per_s", *e.tokensPerSecond});
+  return write(evaluations ? &*evaluations : nullptr, e.step,
+               concat("\"eval\":true,\"step\":", e.step, ",\"epoch\":", e.epoch), fields);
 }

@@ -1,9 +1,10 @@
-//===- Log.h - one line of JSON for each step -------------------*- C++ -*-===//
+//===- Log.h - the numbers of each step and evaluation ----------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_MAIN_LOG_H
 #define DIVISI_RUNTIME_MAIN_LOG_H
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Tally.h"
+#include "runtime/main/EventFile.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -14,24 +15,26 @@
 
 namespace divisi::runtime {
 
-/// A log that is written line by line, so that it can be followed while the program runs. docs/log.md describes its
-/// fields.
+/// A log that is written line by line, so that it can be followed while the program runs, and the same numbers for
+/// TensorBoard. docs/log.md describes the fields.
 class Log {
 public:
   /// The version of the fields, in the first line.
   static constexpr int schema = 1;
-  /// Writes nothing if `path` is empty. A training of `total` steps that is resumed after step `resumedStep` keeps the
-  /// lines up to there, except the evaluation after the last step, which is repeated.
-  static Result<Log> open(const std::string &path, std::optional<int64_t> resumedStep, int64_t total);
+  /// Writes no lines if `path` is empty, and no events if `board`, a folder, is. A training of `total` steps that is
+  /// resumed after step `resumedStep` keeps the lines up to there, except the evaluation after the last step, which is
+  /// repeated.
+  static Result<Log> open(const std::string &path, const std::string &board, std::optional<int64_t> resumedStep,
+                          int64_t total);
 
   struct Step {
     int64_t step, epoch; ///< both count from 1
     Measures measures;
     double learningRate, samplesPerSecond, seconds; ///< `seconds`: of the whole step, with loading its data
     std::vector<std::pair<std::string, double>> gradNorms;
-    std::optional<CommUsage> comm;           ///< in a program for several ranks
-    std::optional<double> tokensPerSecond;   ///< of a model of sequences
-    std::optional<Measures> epochMeasures;   ///< the means of the epoch, in its last step
+    std::optional<CommUsage> comm;         ///< in a program for several ranks
+    std::optional<double> tokensPerSecond; ///< of a model of sequences
+    std::optional<Measures> epochMeasures; ///< the means of the epoch, in its last step
   };
   struct Evaluation {
     int64_t step, epoch;
@@ -44,13 +47,23 @@ public:
   Status evaluation(const Evaluation &evaluation);
 
 private:
-  Status write(const std::string &members);
+  /// A number of a line and of an event.
+  struct Field {
+    const char *name;
+    double value;
+    bool isWhole = false;
+  };
+  static void add(std::vector<Field> &fields, const Measures &measures, const char *const names[3]);
+  Status openLines(const std::string &path, std::optional<int64_t> resumedStep, int64_t total);
+  Status write(EventFile *events, int64_t step, const std::string &start, const std::vector<Field> &fields,
+               const std::string &end = "");
 
   struct Close {
     void operator()(std::FILE *file) const { std::fclose(file); }
   };
   std::unique_ptr<std::FILE, Close> file;
-  bool begun = false; ///< has a first line
+  std::optional<EventFile> training, evaluations; ///< in folders of their own: curves of one name have one chart
+  bool begun = false;                             ///< has a first line
   std::string path;
 };
 

@@ -102,6 +102,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(CLI::IsMember({"linear", "sqrt"}))
       ->needs(base);
   app.add_option("--log", o.log, "write a line of JSON for each step and evaluation")->type_name("FILE.jsonl");
+  app.add_option("--tensorboard", o.tensorboard, "write the same as curves for TensorBoard: DIR/train, DIR/eval")
+      ->type_name("DIR");
   app.add_flag("--log-grad-norms", o.logGradNorms, "add the gradients' L2 norms to the line of step 1");
   auto *profile = app.add_option("--profile", o.profile,
                  "write what each kernel, library call and collective took, for divisi profile --from; "
@@ -360,6 +362,7 @@ std::string Options::common() const {
   given("--save", !save.empty());
   given("--save-weights", !saveWeights.empty());
   given("--log", !log.empty());
+  given("--tensorboard", !tensorboard.empty());
   given("--log-grad-norms", logGradNorms);
   given("--profile", !profile.empty());
   given("--trace", !trace.empty());

@@ -22,7 +22,7 @@ struct Options {
   Schedule schedule;
   int64_t baseBatch = 0;           ///< the batch for which --lr is; 0: the program's
   std::string lrScale = "linear"; ///< linear or sqrt: how the rate grows with the batch
-  std::string log, profile, trace;
+  std::string log, tensorboard, profile, trace;
   bool logGradNorms = false;
   std::string save, saveWeights;
   std::string weights;

@@ -51,16 +51,22 @@ Progress::Style Progress::detect(bool quiet) {
   return quiet ? Style::Quiet : terminal ? Style::Bar : Style::Lines;
 }
 
-Progress::Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch)
-    : style(style), first(firstStep), total(totalSteps), epochs(epochs), batch(batch), drawn(started),
-      measuredStep(firstStep) {}
+Progress::Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch,
+                   int64_t sequence)
+    : style(style), first(firstStep), total(totalSteps), epochs(epochs), batch(batch), sequence(sequence),
+      drawn(started), measuredStep(firstStep) {}
+
+std::string Progress::speedOf(double samples) const {
+  return sequence > 0 ? format("  %.0f tokens/s", samples * static_cast<double>(sequence))
+                      : format("  %.0f samples/s", samples);
+}
 
 std::string Progress::epochOf(int64_t epoch) const {
   return epochs > 0 ? format("epoch %ld/%ld", epoch, epochs) : format("epoch %ld", epoch);
 }
 
 std::string Progress::status(int64_t step, int64_t epoch, const Measures &measures) const {
-  std::string text = epochOf(epoch) + format("  step %ld/%ld  ", step, total) + describe("", measures) + format("  %.0f samples/s", rate);
+  std::string text = epochOf(epoch) + format("  step %ld/%ld  ", step, total) + describe("", measures) + speedOf(rate);
   double each = step > first ? secondsSince(started) / static_cast<double>(step - first) : 0;
   return text + "  ETA " + formatDuration(each * static_cast<double>(total - step));
 }
@@ -95,8 +101,8 @@ void Progress::draw(const std::string &line) {
   barVisible = true;
 }
 
-void Progress::evaluation(int64_t step, int64_t epoch, const Measures &measures) {
-  say(epochOf(epoch) + format("  step %ld  ", step) + describe("eval ", measures));
+void Progress::evaluation(int64_t step, int64_t epoch, const Measures &measures, double speed) {
+  say(epochOf(epoch) + format("  step %ld  ", step) + describe("eval ", measures) + speedOf(speed));
 }
 
 void Progress::epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation) {
@@ -110,7 +116,7 @@ void Progress::epoch(int64_t step, int64_t epoch, const Measures &training, cons
   if (evaluation)
     line += "  " + describe("eval ", *evaluation);
   double speed = static_cast<double>((step - first) * batch) / std::max(secondsSince(started), 1e-9);
-  say(line + format("  %.0f samples/s  ", speed) + formatDuration(secondsSince(started)));
+  say(line + speedOf(speed) + "  " + formatDuration(secondsSince(started)));
   drawn = Clock::now();
 }
 

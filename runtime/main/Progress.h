@@ -14,16 +14,16 @@ using Clock = std::chrono::steady_clock;
 class Progress {
 public:
   enum class Style { Quiet, Lines, Bar };
-  /// `epochs` is 0 if unknown.
-  Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch);
+  /// `epochs` is 0 if unknown; `sequence` is the number of tokens of a sample, or 0.
+  Progress(Style style, int64_t firstStep, int64_t totalSteps, int64_t epochs, int64_t batch, int64_t sequence);
   /// Bar if standard output is a terminal.
   static Style detect(bool quiet);
 
   bool shown() const { return style != Style::Quiet; }
   /// Called after each step; `step` and `epoch` count from 1.
   void step(int64_t step, int64_t epoch, const Measures &measures);
-  /// Called after an evaluation within an epoch.
-  void evaluation(int64_t step, int64_t epoch, const Measures &measures);
+  /// Called after an evaluation within an epoch, with its samples per second.
+  void evaluation(int64_t step, int64_t epoch, const Measures &measures, double speed);
   /// Called after an epoch or the last step, with the means of the epoch. If the number of epochs is unknown, only
   /// epochs that were long or have an evaluation are printed.
   void epoch(int64_t step, int64_t epoch, const Measures &training, const std::optional<Measures> &evaluation);
@@ -33,10 +33,12 @@ public:
 private:
   std::string epochOf(int64_t epoch) const;
   std::string status(int64_t step, int64_t epoch, const Measures &measures) const;
+  /// Samples per second as text; of sequences, tokens per second.
+  std::string speedOf(double samples) const;
   void draw(const std::string &line);
 
   Style style;
-  int64_t first, total, epochs, batch;
+  int64_t first, total, epochs, batch, sequence;
   Clock::time_point started = Clock::now(), drawn, measured = started;
   int64_t measuredStep;
   double rate = 0; ///< samples per second in the recent past

@@ -142,7 +142,7 @@ Status Trainer::trainSteps() {
     if (epochEnds || point.step == total)
       endEpoch();
     else if (evaluates && evaluatedStep == point.step)
-      progress->evaluation(point.step, point.cursor.epoch + 1, lastEval);
+      progress->evaluation(point.step, point.cursor.epoch + 1, lastEval, evalSpeed);
     if (due || (options.keepBest && evaluates && point.evaluations.bestStep == point.step))
       if (Status status = beginCheckpoint(); !status.ok())
         return status;

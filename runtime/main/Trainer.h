@@ -121,6 +121,7 @@ private:
   std::optional<int64_t> savedStep, evaluatedStep; ///< savedStep: the step of the last checkpoint that was begun
   int64_t sequence = 0; ///< tokens of a sample; 0: the model has no sequences of tokens
   Measures last, lastEval;
+  double evalSpeed = 0; ///< samples per second of the last evaluation
 };
 
 } // namespace divisi::runtime

@@ -172,12 +172,14 @@ Status Trainer::setUp() {
   std::optional<int64_t> kept; // lines of a log that is continued
   if (resumedFrom)
     kept = options.evalOnly ? INT64_MAX : point.step;
-  Result<Log> opened = Log::open(isFirst() ? options.log : "", kept, options.evalOnly ? INT64_MAX : total);
+  bool writes = isFirst();
+  Result<Log> opened = Log::open(writes ? options.log : "", writes ? options.tensorboard : "", kept,
+                                 options.evalOnly ? INT64_MAX : total);
   if (!opened.ok())
     return opened.status();
   log.emplace(std::move(*opened));
   progress.emplace(Progress::detect(options.quiet || !isFirst()), point.step, total,
-                   options.epochs ? *options.epochs : 0, manifest.batch);
+                   options.epochs ? *options.epochs : 0, manifest.batch, sequence);
   announce();
   return {};
 }

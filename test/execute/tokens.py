@@ -19,7 +19,8 @@ import numpy as np
 
 import cases
 import token_order
-from ranks import losses
+from hangs import outcome
+from ranks import losses, ranks_of
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "models/gpt_tiny/model.onnx"
 BATCH, LENGTH, VOCABULARY, SEED = 4, 32, 96, 11
@@ -87,12 +88,9 @@ def windows(divisi, work):
         yield f"{ranks} ranks: {STEPS} losses and an evaluation as of arrays; from one rank {worst:.1e}"
 
 
-def position(folder):
-    """The step of the checkpoint that `latest` names; 0 without one."""
-    try:
-        return int((folder / "latest").read_text().removeprefix("step-"))
-    except FileNotFoundError:
-        return 0
+def newest(folder):
+    """The step of the newest complete checkpoint; 0 without one."""
+    return max((int(path.name.removeprefix("step-")) for path in folder.glob("step-*")), default=0)
 
 
 def resumed(divisi, work):
@@ -104,22 +102,22 @@ def resumed(divisi, work):
         keep = ["--checkpoint", folder, "--every", "3"]
         log.unlink(missing_ok=True)
         # Far too many steps, so that it is killed in its midst.
-        process = subprocess.Popen(words(divisi, work, ranks, *flags_of(work), "--epochs", "100000", *keep, "--log", log), start_new_session=True)
+        process = subprocess.Popen(words(divisi, work, ranks, *flags_of(work), "--epochs", "100000", *keep, "--log", log),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         deadline = time.monotonic() + 60
-        while position(folder) <= EPOCH and time.monotonic() < deadline:
+        while newest(folder) <= EPOCH and time.monotonic() < deadline:
             time.sleep(0.001)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        named = position(folder)  # or a newer one is complete
-        before = losses(log)
-        steps = named + EPOCH + 7
+        for pid in [process.pid] if ranks == 1 else ranks_of(compile(divisi, work, ranks)):
+            os.kill(pid, signal.SIGKILL)
+        outcome(process, 60, "the job, of which ranks were killed,")
+        before, last = losses(log), newest(folder)
+        steps = last + EPOCH + 4
         longer, _ = train(divisi, work, ranks, *flags_of(work), "--steps", steps)
         after, _ = train(divisi, work, ranks, *flags_of(work), "--steps", steps, *keep, "--resume")
-        newest = min(after) - 1
-        assert newest >= named > EPOCH and max(after) == steps, f"resumed after {newest}, to {max(after)}; checkpoint {named}"
-        same = {**{step: loss for step, loss in before.items() if step <= newest}, **after}
+        assert last > EPOCH and list(after) == list(range(last + 1, steps + 1)), f"checkpoint {last}, resumed at {min(after, default=None)}"
+        same = {**{step: loss for step, loss in before.items() if step <= last}, **after}
         assert same == longer and all(longer[step] == whole[step] for step in whole if step in longer), f"{same} and undisturbed {longer}"
-        yield f"{ranks} ranks: killed after step {max(before)}, {len(after)} steps from step {newest + 1} the same"
+        yield f"{ranks} ranks: killed after step {max(before)}, {len(after)} steps from step {last + 1} the same"
         if ranks == 1:  # the same position on other ranks
             elsewhere, _ = train(divisi, work, 4, *flags_of(work), "--steps", steps + 5, *keep, "--resume")
             longest, _ = train(divisi, work, 1, *flags_of(work), "--steps", steps + 5)
