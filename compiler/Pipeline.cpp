@@ -93,7 +93,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.markGradients = options.markGradients;
   pm.addPass(training::createMakeTrainPass(train));
   pm.addPass(createCanonicalizerPass());
-  if (options.forGpu && small)
+  if (small && (options.forGpu || !half)) // CPUs have no units for fp16 that their libraries use
     pm.addPass(training::createNarrowContractionsPass());
   if (options.precision == "tf32")
     pm.addPass(training::createUseTf32Pass());

@@ -36,7 +36,10 @@ static std::optional<planning::Calibration> parse(const json::Object &figures) {
   if (!matmuls || !caches)
     return std::nullopt;
   planning::Calibration result{figures.getNumber("flops").value_or(0), figures.getNumber("bandwidth").value_or(0),
-                               figures.getNumber("message").value_or(0), *matmuls, *caches};
+                               figures.getNumber("message").value_or(0), *matmuls, *caches,
+                               figures.getNumber("bf16").value_or(0)};
+  if (result.bf16 < 0)
+    return std::nullopt;
   auto cluster = llvm::cantFail(planning::parseCluster("cpu:2", {1e9, 1, result}));
   return cluster.invalid().empty() ? std::optional(std::move(result)) : std::nullopt;
 }
@@ -80,6 +83,7 @@ llvm::Error Calibrations::write(const std::string &file) const {
     all[json::fixUTF8(name)] = json::Object{{"flops", figures.flops},
                                             {"bandwidth", figures.bandwidth},
                                             {"message", figures.message},
+                                            {"bf16", figures.bf16},
                                             {"matmuls", listOf(figures.matmuls)},
                                             {"caches", listOf(figures.caches)}};
   }

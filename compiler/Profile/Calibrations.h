@@ -6,7 +6,7 @@
 namespace divisi::compiler {
 
 /// Calibrations of machines, by their names. A JSON file:
-/// {"divisi_calibration": 1, "machines": {"Xeon, 2 cores": {"flops": 3e11, "bandwidth": 2e10, "message": 5e9,
+/// {"divisi_calibration": 1, "machines": {"Xeon, 2 cores": {"flops": 3e11, "bandwidth": 2e10, "message": 5e9, "bf16": 6e11,
 ///  "matmuls": [[FLOPs, FLOP/s], ...], "caches": [[bytes, bytes/s], ...]}}}: planning::Calibration.
 class Calibrations {
 public:

@@ -48,8 +48,8 @@ private:
   /// Opens the computing device; null for this processor.
   Result<std::unique_ptr<Accelerator>> openDevice();
   Status createProgram();
-  /// Says if this processor has fewer cores than the program has threads.
-  void compareThreads();
+  /// Says what this processor lacks: cores for all threads, or units for bf16.
+  void noteProcessor();
   Status setUp();
   Status connectDevices();
   Status startWeights();

@@ -1,7 +1,8 @@
 //===- TrainerSetup.cpp - everything before the first step ----------------===//
 #include "runtime/checkpoint/Weights.h"
-#include "runtime/core/Cores.h"
 #include "runtime/comm/LocalRank.h"
+#include "runtime/core/Cores.h"
+#include "runtime/devices/cpu/MatmulPlan.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Trainer.h"
 
@@ -124,11 +125,16 @@ Status Trainer::connectDevices() {
   return status.ok() ? program->pushStates() : status;
 }
 
-void Trainer::compareThreads() {
+void Trainer::noteProcessor() {
+  if (options.quiet || !isFirst())
+    return;
   int cores = ranks ? transport->cores() : coresAllowed(), number = program->threads();
-  if (number > cores && !options.quiet && isFirst())
+  if (number > cores)
     std::cout << "note: " << number << " threads on " << cores << (cores == 1 ? " core" : " cores")
               << ": steps are faster with --threads " << cores << std::endl;
+  auto numerics = manifest.program.find("numerics");
+  if (numerics != manifest.program.end() && numerics->second.starts_with("bf16") && !MatmulPlan::hasUnits())
+    std::cout << "note: this processor has no units for bf16: it multiplies in fp32, and bf16 saves memory only" << std::endl;
 }
 
 Status Trainer::createProgram() {
@@ -144,7 +150,7 @@ Status Trainer::createProgram() {
     return created.status();
   program = std::move(*created);
   if (!onDevice)
-    compareThreads();
+    noteProcessor();
   if (!options.profile.empty() || !options.trace.empty()) {
     if (program->isAsynchronous())
       return Status::usage(

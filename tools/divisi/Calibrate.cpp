@@ -51,11 +51,12 @@ public:
 
   /// Null if other load disturbed it.
   std::optional<Calibration> run() {
-    std::vector<double> message;
+    std::vector<double> message, narrow;
     std::vector<std::vector<double>> matmuls(std::size(sides)), kernels(std::size(sizes));
     for (int round = 0; round < rounds; ++round) {
       for (auto [side, times] : llvm::zip(sides, matmuls))
         times.push_back(secondsOf([&] { multiply(side); }));
+      narrow.push_back(secondsOf([&] { multiplyNarrow(); }));
       message.push_back(secondsOf([&] { std::memcpy(to.data(), from.data(), messageBytes); }));
       for (auto [size, times] : llvm::zip(sizes, kernels))
         times.push_back(secondsOf([&] { move(size); }));
@@ -66,6 +67,7 @@ public:
       result.matmuls.push_back({flops, flops / median(times)});
     }
     result.flops = result.matmuls.back().rate;
+    result.bf16 = result.matmuls.back().size / median(narrow);
     result.message = messageBytes / median(message) / 2; // sender and receiver copy it
     for (auto [size, times] : llvm::zip(sizes, kernels))
       result.caches.push_back({(double)size, (double)size / median(times)});
@@ -77,6 +79,12 @@ private:
   void multiply(int side) {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, side, side, side, 1, from.data(), side,
                 from.data() + side * side, side, 0, to.data(), side);
+  }
+
+  /// A matmul of bf16 of the largest size, as programs compute it.
+  void multiplyNarrow() {
+    void *buffers[] = {from.data(), from.data() + largest * largest, to.data()};
+    divisi_gemm(&context, &bfloats, buffers);
   }
 
   /// A kernel that reads and writes `size` bytes together.
@@ -93,6 +101,10 @@ private:
     calm &= times[times.size() * 3 / 4] <= middle * (1 + mostSpread);
     return middle;
   }
+
+  static constexpr int64_t largest = sides[std::size(sides) - 1];
+  static constexpr DivisiGemm bfloats = {1, 1, largest, largest, largest, 0, 0, largest, largest, largest,
+                                         0, 0, 0, 0, 0, 0, DIVISI_BF16, DIVISI_F32, 0, 0, 0};
 
   DivisiContext context;
   std::vector<float> from, to;

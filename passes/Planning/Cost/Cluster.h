@@ -73,6 +73,7 @@ struct Calibration {
   double bandwidth = 0;                               // of the memory, bytes/s
   double message = 0;                                 // between two processes, bytes/s
   std::vector<Cluster::Device::Rate> matmuls, caches; // as in Cluster::Device
+  double bf16 = 0;                                    // large bf16 matmuls, FLOP/s; 0: as fast as those of fp32
 
   bool operator==(const Calibration &) const = default;
   /// A short hash of the figures, which names them in reports and plans.

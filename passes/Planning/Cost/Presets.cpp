@@ -75,7 +75,7 @@ Calibration usualMachine(int cores) {
   return {35e9 * cores, bandwidth, 2e9, {}, {{(double)(1 << 20) * cores, 4 * bandwidth}}};
 }
 
-/// "cpu:N": the ranks divide what the machine has. Nothing smaller than fp32 speeds matmuls up.
+/// "cpu:N": the ranks divide what the machine has. Of what is smaller than fp32, only bf16 may speed matmuls up.
 Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   const Calibration figures = machine.calibration.value_or(usualMachine(machine.cores));
   Cluster cluster;
@@ -87,6 +87,8 @@ Cluster cpuCluster(int64_t ranks, const Machine &machine) {
   device.name = "cpu";
   device.memory = machine.memory / ranks;
   device.flops.fill(figures.flops / ranks);
+  if (figures.bf16 > 0)
+    device.flops[Cluster::Device::bf16] = figures.bf16 / ranks;
   device.computeEfficiency.fill(1); // the figures are what work reaches
   device.bandwidth = figures.bandwidth / ranks;
   device.memoryEfficiency = 1;
@@ -115,7 +117,7 @@ std::optional<int64_t> parseCount(StringRef text) {
 std::string Calibration::name() const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << llvm::format("%.6g %.6g %.6g", flops, bandwidth, message);
+  out << llvm::format("%.6g %.6g %.6g %.6g", flops, bandwidth, message, bf16);
   for (const auto *rates : {&matmuls, &caches})
     for (const auto &point : *rates)
       out << llvm::format(" %.6g %.6g", point.size, point.rate);

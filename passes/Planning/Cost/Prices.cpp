@@ -39,13 +39,17 @@ static const Cluster::Device::Rate *pointFor(double size, const std::vector<Clus
   return found == points.end() ? nullptr : &*found;
 }
 
-/// FLOP/s of a matmul with this number of FLOPs, on processors whose small ones are slower.
-static double rateOfMatmul(double flops, const Cluster::Device &device, double large) {
+/// FLOP/s of a matmul with this number of FLOPs, on processors whose small ones are slower. The points are those of fp32;
+/// other precisions are faster than it in the proportion of large matmuls.
+static double rateOfMatmul(double flops, const Cluster::Device &device, Prices::Precision precision) {
   const auto *above = pointFor(flops, device.matmuls);
-  if (!above || above == device.matmuls.data())
-    return above ? above->rate : large;
+  if (!above)
+    return device.flops[precision];
+  double faster = device.flops[precision] / device.flops[Cluster::Device::fp32];
+  if (above == device.matmuls.data())
+    return above->rate * faster;
   double at = std::log(flops / above[-1].size) / std::log(above->size / above[-1].size);
-  return above[-1].rate * std::pow(above->rate / above[-1].rate, at);
+  return above[-1].rate * std::pow(above->rate / above[-1].rate, at) * faster;
 }
 
 double Prices::shareOfShape(const step::Work &work, Precision precision) const {
@@ -82,7 +86,7 @@ double Prices::seconds(const step::Work &work, Precision precision, int launches
   const auto *cache = pointFor(work.bytes, device.caches); // not interpolated: other work has passed it meanwhile
   double peak = device.flops[precision], bandwidth = cache ? cache->rate : device.bandwidth;
   if (work.form == Form::product)
-    peak = rateOfMatmul(work.flops, device, peak);
+    peak = rateOfMatmul(work.flops, device, precision);
   double arithmetic = work.flops > 0 ? work.flops / (peak * efficiency(work, precision)) : 0;
   double traffic = work.bytes / (bandwidth * device.memoryEfficiency);
   return std::max({arithmetic, traffic, launches * device.launch});

@@ -12,8 +12,9 @@ namespace divisi::runtime {
 /// Throws std::runtime_error if there is too little memory for OpenBLAS.
 void prepareBlas(DivisiContext *context);
 
-/// Computes divisi_gemm on this processor. Throws std::runtime_error.
-void multiplyByBlas(DivisiContext *context, const DivisiGemm &g, void *const *buffers);
+/// Computes divisi_gemm on this processor; `site` is the address of the call's parameter block. Throws
+/// std::runtime_error.
+void multiplyOnCpu(DivisiContext *context, const DivisiGemm &g, void *const *buffers, const void *site);
 
 } // namespace divisi::runtime
 

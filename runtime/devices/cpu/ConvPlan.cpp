@@ -1,5 +1,6 @@
 #include "runtime/devices/cpu/ConvPlan.h"
 #include "runtime/core/Scratch.h"
+#include "runtime/devices/cpu/MatmulPlan.h"
 
 using namespace divisi::runtime;
 using dnnl::memory;
@@ -95,18 +96,15 @@ std::array<ConvSlot, 3> divisi::runtime::convSlots(ConvKind kind) {
   return kind == ConvKind::InputGrad ? std::array{ConvY, ConvW, ConvX} : std::array{ConvX, ConvY, ConvW};
 }
 
-const dnnl::engine &ConvPlan::engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
+ConvPlan::ConvPlan() : stream(cpuEngine()) {}
 
 bool ConvPlan::prepare(ConvKind kind, const DivisiConv &conv) {
   Description description(conv);
   // Kernels that read channels-last tensors directly save two reorders, and they are faster than kernels for the other
   // layout.
-  Choice choice = choose(kind, description, !conv.channels_last, engine());
+  Choice choice = choose(kind, description, !conv.channels_last, cpuEngine());
   if (conv.channels_last && !tuned(choice))
-    choice = choose(kind, description, true, engine());
+    choice = choose(kind, description, true, cpuEngine());
   if (conv.type != DIVISI_F32 && !tuned(choice))
     return false;
   name = choice.kernel;
@@ -115,17 +113,17 @@ bool ConvPlan::prepare(ConvKind kind, const DivisiConv &conv) {
   for (size_t i = 0; i < 3; ++i) {
     Operand &o = operands[i];
     const memory::desc &layout = choice.layouts[slots[i]];
-    o.user = o.inner = memory(description.user(slots[i]), engine(), nullptr);
+    o.user = o.inner = memory(description.user(slots[i]), cpuEngine(), nullptr);
     o.reordered = layout != o.user.get_desc();
     if (o.reordered) {
-      o.inner = memory(layout, engine(), nullptr);
+      o.inner = memory(layout, cpuEngine(), nullptr);
       o.reorder = i < 2 ? dnnl::reorder(o.user, o.inner) : dnnl::reorder(o.inner, o.user);
       o.at = bytes;
       bytes += Scratch::roundUp(layout.get_size());
     }
     arguments[argumentOf(kind, slots[i])] = o.inner;
   }
-  scratchpad = memory(choice.scratchpad, engine(), nullptr);
+  scratchpad = memory(choice.scratchpad, cpuEngine(), nullptr);
   arguments[DNNL_ARG_SCRATCHPAD] = scratchpad;
   scratchpadAt = bytes;
   bytes += Scratch::roundUp(choice.scratchpad.get_size());

@@ -35,8 +35,7 @@ private:
     bool reordered = false;
     size_t at = 0; ///< offset of `inner` in the scratch memory
   };
-  ConvPlan() : stream(engine()) {}
-  static const dnnl::engine &engine();
+  ConvPlan();
   bool prepare(ConvKind kind, const DivisiConv &conv);
 
   dnnl::stream stream;

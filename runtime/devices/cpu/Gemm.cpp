@@ -1,7 +1,8 @@
-//===- Gemm.cpp - matrix products by OpenBLAS -----------------------------===//
+//===- Gemm.cpp - matrix products by OpenBLAS and oneDNN ------------------===//
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"
+#include "runtime/devices/cpu/MatmulPlan.h"
 
 #include <array>
 #include <climits>
@@ -10,8 +11,10 @@
 using namespace divisi::runtime;
 
 namespace {
-/// Below this number of multiplications a second thread does not pay.
-constexpr int64_t parallelWork = 1 << 15;
+/// Below this number of multiplications a second thread does not pay, which takes microseconds to begin and to end.
+constexpr int64_t parallelWork = 1 << 17;
+/// Numbers that a thread converts, at least.
+constexpr int64_t conversionsPerThread = 1 << 15;
 
 /// The matrices of one operand: `rows` x `cols`, one for each (i, j) of the batch.
 struct Matrices {
@@ -98,7 +101,7 @@ template <typename Body>
 void forEachRow(const Matrices &x, const Matrices &wide, int64_t batch0, int64_t batch1, int threads,
                 const Body &body) {
   int64_t n1 = x.size1(batch1), rows = x.size0(batch0) * n1 * x.rows;
-  forEachPiece(rows, parallelWork / std::max<int64_t>(x.cols, 1) + 1, threads, [&](int64_t begin, int64_t end) {
+  forEachPiece(rows, conversionsPerThread / std::max<int64_t>(x.cols, 1) + 1, threads, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       int64_t matrix = row / x.rows, i = matrix / n1, j = matrix % n1, r = row % x.rows;
       body(x.at(i, j) + r * x.ld * widthOfType(x.type), reinterpret_cast<float *>(wide.at(i, j)) + r * wide.ld);
@@ -147,7 +150,29 @@ void multiplyWidened(DivisiContext *context, const Product &p) {
                [&p](char *to, float *from) { convertFromFloat(from, to, p.c.type, p.c.cols); });
 }
 
-void multiply(DivisiContext *context, const Product &p) {
+/// The library's plan of one call of BF16 operands; null: there is none.
+struct Site : CacheEntry {
+  std::unique_ptr<MatmulPlan> plan;
+};
+constexpr int matmulService = 100; // beside the kinds of convolutions
+
+MatmulPlan *planOf(DivisiContext *context, const Product &p, const void *site) {
+  auto &entry = context->cache[{matmulService, site}];
+  if (!entry) {
+    auto made = std::make_unique<Site>();
+    DivisiGemm merged = p.g;
+    merged.lda = p.a.ld, merged.ldb = p.b.ld, merged.ldc = p.c.ld;
+    made->plan = MatmulPlan::create(merged);
+    entry = std::move(made);
+  }
+  return static_cast<Site &>(*entry).plan.get();
+}
+
+void multiply(DivisiContext *context, const Product &p, const void *site) {
+  MatmulPlan *plan = p.a.type == DIVISI_BF16 ? planOf(context, p, site) : nullptr;
+  if (plan)
+    return plan->run(context->scratch.reserve(plan->scratchBytes()), {p.a.data, p.b.data, p.c.data});
+  prepareBlas(context);
   if (p.a.type == p.c.type && (p.a.type == DIVISI_F32 || p.a.type == DIVISI_F64))
     return p.run(context->threads);
   if (p.a.type == DIVISI_F64 || p.c.type == DIVISI_F64)
@@ -164,8 +189,8 @@ void clear(const DivisiGemm &g, const Matrices &c) {
 }
 } // namespace
 
-void divisi::runtime::multiplyByBlas(DivisiContext *context, const DivisiGemm &g, void *const *buffers) {
-  prepareBlas(context);
+void divisi::runtime::multiplyOnCpu(DivisiContext *context, const DivisiGemm &g, void *const *buffers,
+                                    const void *site) {
   auto *a = static_cast<char *>(buffers[0]), *b = static_cast<char *>(buffers[1]), *c = static_cast<char *>(buffers[2]);
   Product p{g,
             {a, g.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.a0, g.a1},
@@ -176,7 +201,7 @@ void divisi::runtime::multiplyByBlas(DivisiContext *context, const DivisiGemm &g
   p.check();
   p.mergeBatch();
   if (g.k > 0)
-    multiply(context, p);
+    multiply(context, p, site);
   else if (!g.accumulate)
     clear(p.g, p.c);
 }
@@ -185,6 +210,6 @@ void divisi_gemm(DivisiContext *context, const DivisiGemm *params, void *const *
   guarded(context, "matrix product", [&] {
     if (context->accelerator)
       return context->accelerator->gemm(*params, buffers);
-    multiplyByBlas(context, *params, buffers);
+    multiplyOnCpu(context, *params, buffers, params);
   });
 }

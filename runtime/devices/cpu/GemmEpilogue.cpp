@@ -195,7 +195,7 @@ void divisi_gemm_epilogue(DivisiContext *context, const DivisiGemmEpilogue *para
     if (context->accelerator)
       return context->accelerator->gemmEpilogue(p, buffers);
     void *const operands[] = {buffers[0], buffers[1], buffers[p.has_operand ? 3 : 2]};
-    multiplyByBlas(context, productOf(p), operands);
+    multiplyOnCpu(context, productOf(p), operands, params);
     if (p.m > 0 && p.n > 0)
       finishEpilogue(p, buffers, context->threads);
   });

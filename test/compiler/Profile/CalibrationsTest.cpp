@@ -29,7 +29,7 @@ protected:
   std::filesystem::path folder;
 };
 
-const planning::Calibration figures{3e11, 2e10, 5e9, {{1e5, 1e11}, {1e8, 3e11}}, {{1 << 20, 1e11}}};
+const planning::Calibration figures{3e11, 2e10, 5e9, {{1e5, 1e11}, {1e8, 3e11}}, {{1 << 20, 1e11}}, 7e11};
 
 TEST_F(CalibrationFiles, GiveBackWhatWasWritten) {
   std::string path = (folder / "deep/er/calibration.json").string(), error;
@@ -59,7 +59,8 @@ TEST_F(CalibrationFiles, RefuseWhatIsNone) {
   const char *wrong[][2] = {{"1e11", "-1"},          {"1e11", "1e300"},           {"1e11", "\"fast\""},
                             {"\"message\"", "\"m\""}, {"[1e5, 1e10]", "[1e5]"},    {"[1e5, 1e10]", "[1e5, 0]"},
                             {"[1e5, 1e10]", "[9, 9], [9, 9]"},                     {"[1e5, 1e10]", "7"},
-                            {"\"caches\": []", "\"caches\": {}"}};
+                            {"\"caches\": []", "\"caches\": {}"}, {"\"caches\": []", "\"caches\": [], \"bf16\": -1"},
+                            {"\"caches\": []", "\"caches\": [], \"bf16\": 1e300"}};
   for (auto [from, to] : wrong) {
     std::string text = good;
     text.replace(text.find(from), std::string(from).size(), to);
@@ -72,6 +73,9 @@ TEST(Calibration, NamesFigures) {
   EXPECT_EQ(figures.name().size(), 8u);
   EXPECT_EQ(other.name(), figures.name());
   other.caches[0].rate *= 1.001;
+  EXPECT_NE(other.name(), figures.name());
+  other = figures;
+  other.bf16 *= 2;
   EXPECT_NE(other.name(), figures.name());
 }
 } // namespace

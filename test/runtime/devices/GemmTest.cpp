@@ -1,5 +1,6 @@
 #include "runtime/core/Context.h"
 #include "runtime/core/Half.h"
+#include "runtime/devices/cpu/MatmulPlan.h"
 #include "test/runtime/Util.h"
 
 #include <tuple>
@@ -104,40 +105,73 @@ INSTANTIATE_TEST_SUITE_P(All, Gemm,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 2, 3),
                                           testing::Values(Dense, Padded, Interleaved, SharedB)));
 
+float wideOf(uint16_t x, int64_t type) { return type == DIVISI_BF16 ? bfloatToFloat(x) : halfToFloat(x); }
+
+/// Random numbers of a 16-bit type, and the same as floats.
+std::pair<std::vector<uint16_t>, std::vector<float>> narrowNumbers(size_t count, unsigned seed, int64_t type) {
+  std::pair<std::vector<uint16_t>, std::vector<float>> result{{}, randomNumbers(count, seed)};
+  for (float &x : result.second) {
+    result.first.push_back(type == DIVISI_BF16 ? floatToBfloat(x) : floatToHalf(x));
+    x = wideOf(result.first.back(), type);
+  }
+  return result;
+}
+
+/// Compares a GEMM of 16-bit operands with the sum in double precision of the same numbers.
+void checkNarrow(DivisiGemm g, int64_t type, bool narrowResult) {
+  g.type = type, g.result_type = narrowResult ? type : int64_t(DIVISI_F32);
+  auto [ar, ac, br, bc] = sizesOf(g);
+  auto [an, a] = narrowNumbers(extent(g, ar, ac, g.lda, g.a0, g.a1), 1, type);
+  auto [bn, b] = narrowNumbers(extent(g, br, bc, g.ldb, g.b0, g.b1), 2, type);
+  auto [cn, c] = narrowNumbers(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3, type);
+  std::vector<float> got = c;
+  naive(g, a, b, c);
+  DivisiContext context(configureThreads(2));
+  void *buffers[] = {an.data(), bn.data(), narrowResult ? static_cast<void *>(cn.data()) : got.data()};
+  divisi_gemm(&context, &g, buffers);
+  ASSERT_TRUE(succeeded(context.error));
+  for (size_t i = 0; narrowResult && i < cn.size(); ++i)
+    got[i] = wideOf(cn[i], type);
+  double tolerance = !narrowResult ? 1e-5 : type == DIVISI_BF16 ? 5e-3 : 6e-4;
+  EXPECT_LT(worstError(got, c), tolerance);
+}
+
 /// Narrow operands and results, by every combination of widths.
 TEST(GemmTypes, NarrowOperandsAreSummedInFloat) {
-  auto narrow = [](float x, int64_t type) { return type == DIVISI_BF16 ? floatToBfloat(x) : floatToHalf(x); };
-  auto wide = [](uint16_t x, int64_t type) { return type == DIVISI_BF16 ? bfloatToFloat(x) : halfToFloat(x); };
   for (int64_t type : {DIVISI_BF16, DIVISI_F16})
     for (bool narrowResult : {false, true})
       for (Layout layout : {Dense, Padded, Interleaved, SharedB})
         for (int transposes = 0; transposes < 4; ++transposes)
-          for (int accumulate : {0, 1}) {
-            DivisiGemm g = describe({2, 3, 9, 8, 20}, transposes & 1, transposes & 2, layout);
-            g.accumulate = accumulate, g.type = type, g.result_type = narrowResult ? type : int64_t(DIVISI_F32);
-            auto [ar, ac, br, bc] = sizesOf(g);
-            auto prepare = [&](size_t count, unsigned seed, std::vector<float> &exact) {
-              std::vector<uint16_t> bits;
-              exact = randomNumbers(count, seed);
-              for (float &x : exact)
-                bits.push_back(narrow(x, type)), x = wide(bits.back(), type);
-              return bits;
-            };
-            std::vector<float> a, b, c;
-            auto an = prepare(extent(g, ar, ac, g.lda, g.a0, g.a1), 1, a);
-            auto bn = prepare(extent(g, br, bc, g.ldb, g.b0, g.b1), 2, b);
-            auto cn = prepare(extent(g, g.m, g.n, g.ldc, g.c0, g.c1), 3, c);
-            std::vector<float> got = c;
-            naive(g, a, b, c);
-            DivisiContext context(2);
-            void *buffers[] = {an.data(), bn.data(), narrowResult ? static_cast<void *>(cn.data()) : got.data()};
-            divisi_gemm(&context, &g, buffers);
-            ASSERT_TRUE(succeeded(context.error));
-            for (size_t i = 0; narrowResult && i < cn.size(); ++i)
-              got[i] = wide(cn[i], type);
-            double tolerance = !narrowResult ? 1e-5 : type == DIVISI_BF16 ? 5e-3 : 6e-4;
-            EXPECT_LT(worstError(got, c), tolerance);
-          }
+          for (int accumulate : {0, 1})
+            for (const Case &c : {Case{2, 3, 9, 8, 20}, Case{1, 1, 1, 9, 4}, Case{1, 1, 6, 1, 5}, Case{1, 1, 1, 1, 1},
+                                  Case{1, 6, 40, 33, 17}, Case{1, 1, 130, 70, 90}}) {
+              DivisiGemm g = describe(c, transposes & 1, transposes & 2, layout);
+              g.accumulate = accumulate;
+              SCOPED_TRACE(concat(type, " ", narrowResult, " ", layout, " ", transposes, " ", accumulate, " ", c.m));
+              checkNarrow(g, type, narrowResult);
+            }
+}
+
+/// A batch whose matrices have one result, each in its turn.
+TEST(GemmTypes, NarrowMatricesOfABatchAreAddedUp) {
+  DivisiGemm g = describe({1, 16, 24, 24, 24}, false, false, Dense);
+  g.c0 = g.c1 = 0, g.accumulate = 1;
+  checkNarrow(g, DIVISI_BF16, false);
+}
+
+/// On processors with units for bf16 the library's kernels multiply what training steps do.
+TEST(GemmTypes, UnitsForBfloatsAreUsed) {
+  if (!MatmulPlan::hasUnits())
+    GTEST_SKIP() << "this processor has none";
+  for (int transposes = 0; transposes < 4; ++transposes)
+    for (int accumulate : {0, 1})
+      for (int64_t result : {DIVISI_F32, DIVISI_BF16})
+        for (const Case &c : {Case{1, 1, 256, 1024, 784}, Case{1, 1, 256, 10, 1024}, Case{1, 64, 128, 32, 128}}) {
+          DivisiGemm g = describe(c, transposes & 1, transposes & 2, Dense);
+          g.type = DIVISI_BF16, g.result_type = result, g.accumulate = accumulate;
+          auto plan = MatmulPlan::create(g);
+          EXPECT_TRUE(plan) << c.m << " " << c.n << " " << c.k << " " << transposes;
+        }
 }
 
 TEST(GemmTypes, EmptySumsAreZeroAndEmptyResultsAreFine) {

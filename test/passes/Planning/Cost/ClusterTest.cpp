@@ -156,6 +156,17 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(seconds(0.5e7, 0), 0.5e7 / 1e11, 1e-12);
   EXPECT_NEAR(seconds(1e9, 0), 1e9 / 2e11, 1e-12);
   EXPECT_NEAR(seconds(0, 1 << 19), (1 << 19) / 0.5e11, 1e-12);
+  // Matmuls of bf16 are faster in the proportion of large ones, if that was measured; nothing else is.
+  Calibration units = measured;
+  units.bf16 = 12e11;
+  const Prices both(unwrap(parseCluster("cpu:2", {64e9, 16, units}), error)->device);
+  for (double flops : {1e5, 0.5e7, 1e9}) {
+    divisi::step::Work product{divisi::graph::Form::product, flops, 0}, kernel{divisi::graph::Form::elementwise, flops, 0};
+    EXPECT_NEAR(both.seconds(product, Cluster::Device::bf16) * 3, both.seconds(product, fp32), 1e-12);
+    EXPECT_EQ(both.seconds(product, Cluster::Device::fp16), both.seconds(product, fp32));
+    EXPECT_EQ(half.seconds(product, Cluster::Device::bf16), half.seconds(product, fp32));
+    EXPECT_EQ(both.seconds(kernel, fp32), half.seconds(kernel, fp32));
+  }
   EXPECT_NEAR(seconds(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
 }
 
