@@ -22,6 +22,10 @@ public:
     (void)params, (void)buffers;
     return {};
   }
+  /// Called before the first step: in a run of a function (with this number) a message is received `times` times.
+  virtual void expect(const DivisiTransfer &params, int64_t times, int function) {
+    (void)params, (void)times, (void)function;
+  }
 };
 
 } // namespace divisi::runtime

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <set>
+#include <map>
 
 using namespace divisi::runtime;
 
@@ -56,8 +56,14 @@ public:
     return exchange.rehearse(params, buffers);
   }
   Status send(const DivisiTransfer &, const void *) override { return {}; }
-  Status receive(const DivisiTransfer &, void *) override { return {}; }
+  Status receive(const DivisiTransfer &params, void *) override {
+    exchange.expect(params, times, function);
+    return {};
+  }
   Status await(int64_t) override { return {}; }
+
+  int function = 0;  ///< the number of the current function
+  int64_t times = 1; ///< that it runs the current task
 
 private:
   Exchange &exchange;
@@ -82,12 +88,22 @@ Status Program::rehearse() {
     largest = std::max(largest, state.here ? state.bytes : 0);
   Status status = withAccelerator([&](Accelerator &device) {
     device.rehearse(static_cast<size_t>(largest), [&] {
-      std::set<int64_t> done;
-      for (const char *function : {"train", "evaluate"})
-        if (const Table *table = description.table(function))
-          for (const Row &row : *table)
-            if (done.insert(row.task).second) // microbatches differ in addresses alone
-              code.tasks[row.task](&context, base(), base() + row.slot, constants());
+      int number = 0;
+      for (const char *function : {"train", "evaluate"}) {
+        const Table *table = description.table(function);
+        std::map<int64_t, int64_t> left; // by task: runs that are not rehearsed, which differ in addresses alone
+        for (const Row &row : table ? *table : Table())
+          ++left[row.task];
+        for (const Row &row : table ? *table : Table()) {
+          int64_t times = std::exchange(left[row.task], 0);
+          if (times == 0)
+            continue;
+          if (quietly)
+            quietly->function = number, quietly->times = times;
+          code.tasks[row.task](&context, base(), base() + row.slot, constants());
+        }
+        ++number;
+      }
     });
   });
   context.exchange = exchange;

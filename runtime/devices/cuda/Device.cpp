@@ -130,6 +130,8 @@ public:
     rehearsing = true;
     calls();
     rehearsing = false;
+    if (nccl)
+      nccl->reserve();
     wait();
     driver.check(driver.clear(addressOf(arena()), 0, arenaBytes_, stream), "clear the arena");
     wait();

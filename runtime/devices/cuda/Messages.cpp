@@ -6,8 +6,6 @@ using namespace divisi::runtime::cuda;
 namespace {
 /// The number of messages in flight to one rank without the hosts' memory.
 constexpr size_t slotsOfLink = 4;
-/// The number of blocks that are allocated at the start: a later allocation may wait for all work of the GPU.
-constexpr size_t earlyBlocks = 4;
 } // namespace
 
 Messages::Messages(const Driver &driver, const NcclFunctions &nccl, Stream compute, Communicator &ranks,
@@ -46,11 +44,8 @@ Messages::~Messages() {
 }
 
 void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t bytes) {
-  if (sender == receiver) {
-    if (sender == mine)
-      own.grow(driver, bytes, earlyBlocks);
+  if (sender == receiver)
     return;
-  }
   ranks.addName(freeId + sender, concat("the next message of stage ", sender));
   Link &link = sender == mine ? to[receiver] : from[sender];
   link.stage = sender == mine ? receiver : sender;
@@ -58,8 +53,6 @@ void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t 
   link.bytes = bytes;
   driver.check(driver.createStream(&link.stream, nonBlocking), "create a stream");
   link.word = std::make_unique<PinnedWords>(driver, 1);
-  if (receiver == mine)
-    link.early.grow(driver, bytes, earlyBlocks);
   for (size_t i = 0; i < slotsOfLink && sender == mine; ++i)
     link.slots.push_back(
         {std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for messages")});
@@ -70,25 +63,31 @@ void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t 
 /// may itself wait in a send in the other direction.
 void Messages::greet(Link &link, bool sends) {
   if (sends)
-    nccl.check(nccl.send(link.slots.front().memory->data(), 1, ncclBytes, 1, link.comm, link.stream), "send");
-  else
-    nccl.check(nccl.receive(link.early.any(), 1, ncclBytes, 0, link.comm, link.stream), "receive");
+    return nccl.check(nccl.send(link.slots.front().memory->data(), 1, ncclBytes, 1, link.comm, link.stream), "send");
+  link.greeting = std::make_unique<Memory>(driver, 1, "allocate memory for messages");
+  nccl.check(nccl.receive(link.greeting->data(), 1, ncclBytes, 0, link.comm, link.stream), "receive");
 }
 
-void Messages::Pool::grow(const Driver &driver, int64_t bytes, size_t count) {
-  size = bytes;
-  for (size_t i = 0; i < count; ++i) {
-    blocks.push_back(std::make_unique<Memory>(driver, static_cast<size_t>(size), "allocate memory for messages"));
-    spare.push_back(blocks.back()->data());
+void Messages::expect(const DivisiTransfer &params, int64_t times, int function) {
+  if (receivesFrom(params.stage))
+    expected[{function, params.stage}][params.id] +=
+        MessagePool::roundUp(static_cast<size_t>(params.bytes)) * static_cast<size_t>(times);
+}
+
+/// While a message is awaited, none of its id has come early: all others of its sender may have.
+void Messages::reserve() {
+  std::map<int64_t, size_t> needed;
+  for (const auto &[key, ids] : expected) {
+    size_t total = 0, least = SIZE_MAX;
+    for (const auto &[id, bytes] : ids) {
+      total += bytes;
+      least = std::min(least, bytes);
+    }
+    int64_t stage = key.second;
+    needed[stage] = std::max(needed[stage], stage == mine ? total : total - least);
   }
-}
-
-char *Messages::Pool::take(const Driver &driver) {
-  if (spare.empty())
-    grow(driver, size, 1);
-  char *block = spare.back();
-  spare.pop_back();
-  return block;
+  for (auto [stage, bytes] : needed)
+    (stage == mine ? own : from.at(stage).early).reserve(driver, bytes);
 }
 
 std::vector<NcclComm *> Messages::communicators() {
@@ -186,7 +185,7 @@ Status Messages::send(const DivisiTransfer &params, const void *data) {
 Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
   Flow &flow = flows[params.id];
   if (flow.posted.empty()) {
-    char *memory = own.take(driver);
+    char *memory = own.take(driver, static_cast<size_t>(params.bytes));
     copyOnDevice(driver, memory, data, params.bytes, compute);
     flow.arrived.push_back({memory, params.bytes});
     return {};
@@ -255,7 +254,7 @@ Status Messages::next(Link &link) {
     if (!header.byHost && header.bytes > link.bytes)
       return failure(ranks.nameOf(header.id), ": is larger than messages from there are");
     if (!header.byHost) {
-      memory = link.early.take(driver);
+      memory = link.early.take(driver, static_cast<size_t>(header.bytes));
       take(link, header, memory);
     }
     flow.arrived.push_back({memory, header.bytes});

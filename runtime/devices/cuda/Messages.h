@@ -5,6 +5,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/devices/cuda/Marks.h"
 #include "runtime/devices/cuda/Memory.h"
+#include "runtime/devices/cuda/MessagePool.h"
 #include "runtime/devices/cuda/NcclFunctions.h"
 
 #include <array>
@@ -42,6 +43,11 @@ public:
   Status receive(const DivisiTransfer &params, void *data);
   Status await(int64_t id);
 
+  /// This rank receives a message `times` times in a run of a function.
+  void expect(const DivisiTransfer &params, int64_t times, int function);
+  /// Allocates memory for expected messages that may arrive before they are requested.
+  void reserve();
+
   void setRecorder(Recorder *to, Marks *on) {
     recorder = to;
     marks = on;
@@ -58,27 +64,14 @@ private:
     std::unique_ptr<Memory> memory;
     Event sent = nullptr; ///< null: not used yet
   };
-  /// Blocks for messages that arrive before they are requested, reused on one stream.
-  class Pool {
-  public:
-    /// Adds `count` blocks of `bytes` bytes, which is also the size of later ones.
-    void grow(const Driver &driver, int64_t bytes, size_t count);
-    char *take(const Driver &driver);
-    void give(char *block) { spare.push_back(block); }
-    char *any() const { return blocks.front()->data(); }
-
-  private:
-    int64_t size = 0;
-    std::vector<std::unique_ptr<Memory>> blocks;
-    std::vector<char *> spare;
-  };
   struct Link {
     int64_t stage = 0; ///< of the other side
     NcclComm comm = nullptr;
     Stream stream = nullptr;
     int64_t bytes = 0; ///< of a slot
     std::vector<Slot> slots;
-    Pool early;
+    MessagePool early;                 ///< for messages that arrive before they are requested
+    std::unique_ptr<Memory> greeting;  ///< of a receiver
     std::unique_ptr<PinnedWords> word; ///< 1 + the id of the message in progress; 0: none
   };
   /// The announcement of a message, from the sender's host to the receiver's.
@@ -124,7 +117,9 @@ private:
   std::map<int64_t, Flow> flows;    ///< by id
   std::vector<Event> spare;
   Event ready = nullptr;
-  Pool own;                     ///< for messages of this rank to itself
+  MessagePool own;              ///< for messages of this rank to itself
+  /// By function and stage: bytes of one run, by id.
+  std::map<std::pair<int, int64_t>, std::map<int64_t, size_t>> expected;
   Recorder *recorder = nullptr; ///< not owned
   Marks *marks = nullptr;
 };

@@ -33,6 +33,11 @@ public:
   Status receive(const DivisiTransfer &params, void *data) override;
   Status await(int64_t id) override;
   Status rehearse(const DivisiCollective *params, void *const *buffers) override;
+  void expect(const DivisiTransfer &params, int64_t times, int function) override {
+    messages->expect(params, times, function);
+  }
+  /// Allocates memory for expected messages.
+  void reserve() { messages->reserve(); }
 
   /// Marks the times of collectives; null: does not.
   void setRecorder(Recorder *to, Marks *on) {
