@@ -1,5 +1,4 @@
 #include "dialects/Graph/GraphBuilder.h"
-#include "dialects/Graph/Nodes.h"
 #include "passes/Training/Contraction.h"
 #include "passes/Training/Passes.h"
 
@@ -34,45 +33,9 @@ struct NarrowContractionsPass : impl::NarrowContractionsPassBase<NarrowContracti
     });
     for (Operation *op : contractions)
       narrow(op);
-    SmallVector<graph::CastOp> casts;
-    getOperation().walk([&](graph::CastOp cast) { casts.push_back(cast); });
-    for (graph::CastOp cast : casts)
-      moveNarrow(cast);
   }
 
 private:
-  /// A 16-bit value that is widened, only moved, and rounded to its type again is moved as it is: as a reshape it is
-  /// then no work at all.
-  static void moveNarrow(graph::CastOp rounded) {
-    SmallVector<Operation *> moves;
-    Value wide = rounded.getX();
-    while (Operation *op = wide.getDefiningOp()) {
-      if (!isa<graph::ReshapeOp, graph::TransposeOp>(op))
-        break;
-      moves.push_back(op);
-      wide = op->getOperand(0);
-    }
-    Value value = narrowOf(wide);
-    Type small = graph::tensorType(rounded.getResult()).getElementType();
-    if (!value || graph::tensorType(value).getElementType() != small)
-      return;
-    OpBuilder builder(rounded);
-    for (Operation *op : llvm::reverse(moves)) {
-      Operation *moved = builder.clone(*op);
-      if (!op->hasOneUse()) // both stay, and names are unique
-        moved->removeDiscardableAttr(graph::names::node);
-      moved->setOperand(0, value);
-      moved->getResult(0).setType(graph::tensorType(op->getResult(0)).clone(small));
-      value = moved->getResult(0);
-    }
-    rounded.getResult().replaceAllUsesWith(value);
-    rounded.erase();
-    moves.push_back(wide.getDefiningOp());
-    for (Operation *op : moves)
-      if (op->use_empty())
-        op->erase();
-  }
-
   static void narrow(Operation *op) {
     Value lhs = narrowOf(op->getOperand(0)), rhs = narrowOf(op->getOperand(1));
     if (!lhs || !rhs || graph::tensorType(lhs).getElementType() != graph::tensorType(rhs).getElementType())

@@ -114,8 +114,7 @@ def NarrowContractionsPass : Pass<"narrow-contractions", "::mlir::ModuleOp"> {
   let description = [{
     Runs after reduce-precision and make-train, for devices whose libraries multiply 16-bit numbers. A contraction whose operands
     are casts from a 16-bit type to f32 reads the casts' operands, and its result has their type. It still accumulates in f32.
-    A result that was added to others before it was rounded is now rounded before the addition. A 16-bit value that is cast to
-    f32, reshaped or transposed, and cast back is reshaped or transposed as it is.
+    A result that was added to others before it was rounded is now rounded before the addition.
 
     ```mlir
     %3 = graph.cast %1 : (tensor<8x4xbf16>) -> tensor<8x4xf32>

@@ -55,26 +55,3 @@ func.func @some_rounded(%x: tensor<8x4xf16>, %w: tensor<4x2xf16>, %v: tensor<8x4
   %z = graph.matmul %v, %wf : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
   return %a, %r, %z : tensor<8x2xf32>, tensor<8x2xf16>, tensor<8x2xf32>
 }
-
-// -----
-
-// What is only moved between being widened and rounded again stays narrow; what is computed does not, nor another type.
-// NARROW-LABEL: @moved
-// NARROW-NEXT: %[[R:.*]] = graph.reshape %arg0 : (tensor<8x2x2xbf16>) -> tensor<8x4xbf16>
-// NARROW-NEXT: %[[T:.*]] = graph.transpose %[[R]] {permutation = array<i64: 1, 0>} : (tensor<8x4xbf16>) -> tensor<4x8xbf16>
-// NARROW-NEXT: %[[W:.*]] = graph.cast %arg0
-// NARROW-NEXT: %[[N:.*]] = graph.neg %[[W]]
-// NARROW-NEXT: %[[C:.*]] = graph.cast %[[N]]
-// NARROW-NEXT: %[[H:.*]] = graph.cast %[[W]] : (tensor<8x2x2xf32>) -> tensor<8x2x2xf16>
-// NARROW-NEXT: return %[[T]], %[[C]], %[[H]]
-func.func @moved(%x: tensor<8x2x2xbf16>) -> (tensor<4x8xbf16>, tensor<8x2x2xbf16>, tensor<8x2x2xf16>) {
-  %wide = graph.cast %x : (tensor<8x2x2xbf16>) -> tensor<8x2x2xf32>
-  %r = graph.reshape %wide : (tensor<8x2x2xf32>) -> tensor<8x4xf32>
-  %t = graph.transpose %r {permutation = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
-  %a = graph.cast %t : (tensor<4x8xf32>) -> tensor<4x8xbf16>
-  %w = graph.cast %x : (tensor<8x2x2xbf16>) -> tensor<8x2x2xf32>
-  %n = graph.neg %w : tensor<8x2x2xf32>
-  %c = graph.cast %n : (tensor<8x2x2xf32>) -> tensor<8x2x2xbf16>
-  %h = graph.cast %w : (tensor<8x2x2xf32>) -> tensor<8x2x2xf16>
-  return %a, %c, %h : tensor<4x8xbf16>, tensor<8x2x2xbf16>, tensor<8x2x2xf16>
-}
