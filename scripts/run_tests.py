@@ -79,6 +79,7 @@ def suites(build):
             Suite("launchers", [python, str(SOURCE / "test/execute/launchers.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("tokens", [python, str(SOURCE / "test/execute/tokens.py"), "--divisi", divisi]),
+            Suite("columns", [python, str(SOURCE / "test/execute/columns.py"), "--divisi", divisi]),
             Suite("curves", [python, str(SOURCE / "test/execute/curves.py"), "--divisi", divisi]),
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi]),
             Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi]),

@@ -1,5 +1,6 @@
 #include "runtime/data/BatchSource.h"
 #include "divisi/suggest.h"
+#include "runtime/data/CsvFile.h"
 #include "runtime/data/NpySamples.h"
 #include "runtime/data/TokenFiles.h"
 
@@ -67,7 +68,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
 
 Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const Files &files,
                                                 const std::string &flag, const Note &note,
-                                                std::optional<DataType> tokenType) const {
+                                                std::optional<DataType> tokenType) {
   Feed feed = placeOf(manifest, input);
   auto [begin, end] = files.equal_range(input.name);
   Status status;
@@ -75,6 +76,8 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
     status = followTokens(feed, flag, note);
   else if (isTokenPath(begin->second))
     status = openTokens(feed, {begin, end}, flag, note, tokenType);
+  else if (std::optional<CsvPath> csv = parseCsvPath(begin->second))
+    status = openCsv(feed, *csv, manifest, flag);
   else
     status = openArray(feed, begin->second, flag, note);
   if (!status.ok())
@@ -125,6 +128,42 @@ Status BatchSource::openArray(Feed &feed, const std::string &path, const std::st
   if (type != input.dtype && note)
     note(concat("'", path, "' is converted from ", nameOf(type), " to ", nameOf(input.dtype)));
   feed.file = std::make_shared<NpySamples>(std::move(*file), feed.rowsEach, feed.rowElements);
+  return {};
+}
+
+Status BatchSource::openCsv(Feed &feed, const CsvPath &path, const Manifest &manifest, const std::string &flag) {
+  const Input &input = feed.input;
+  std::shared_ptr<const CsvFile> &file = csvFiles[path.file];
+  if (!file) {
+    Result<std::shared_ptr<CsvFile>> opened = CsvFile::open(path.file);
+    if (!opened.ok())
+      return failure(flag, " ", input.name, ": ", opened.status().message());
+    file = *opened;
+  }
+  int64_t wanted = feed.rowsEach * feed.rowElements;
+  std::vector<std::string> columns = path.columns;
+  auto has = [](const auto &all, const std::string &name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
+  };
+  if (columns.empty() && wanted == 1 && has(file->header(), input.name))
+    columns = {input.name};
+  if (columns.empty()) { // those of no other input
+    std::vector<std::string> others;
+    for (const Input &other : manifest.inputs)
+      others.push_back(other.name);
+    for (const std::string &name : file->header())
+      if (!has(others, name))
+        columns.push_back(name);
+  }
+  Result<std::shared_ptr<CsvSamples>> samples = CsvSamples::select(file, columns);
+  if (!samples.ok())
+    return failure(flag, " ", input.name, ": ", samples.status().message());
+  auto found = static_cast<int64_t>((*samples)->columns());
+  if (feed.constant || found != wanted)
+    return failure(flag, " ", input.name, ": expected ", expectation(input, feed.constant), ", a row of ", wanted,
+                   ", but '", path.file, "' gives ", found, found == 1 ? " column" : " columns", ": name them as ",
+                   input.name, "=", path.file, ":COLUMN,COLUMN");
+  feed.file = *samples;
   return {};
 }
 
@@ -275,7 +314,9 @@ Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
 }
 
 void BatchSource::limitResidence(int64_t rows) {
-  constexpr int64_t limit = int64_t(256) << 20, around = int64_t(64) << 10; // the system maps pages around a read one
+  constexpr int64_t limit = int64_t(256) << 20;
+  // The system maps 64 KiB around each page that is read; a row, and what is read to find it, may touch three of these.
+  constexpr int64_t around = int64_t(192) << 10;
   if (bytes <= limit)
     return;
   for (const Feed &feed : feeds)

@@ -18,11 +18,13 @@ struct Cursor {
   int64_t batch = 0; ///< finished batches of this epoch
 };
 
+class CsvFile;
+struct CsvPath;
 class TokenFiles;
 
 /// The data of each input. Of a .npy file, sample i is row i (or as many rows as the input has for each sample of a
-/// batch); an input whose rows are not samples is the same in every batch. Of token files, sample i is window i. Files
-/// contain the whole batch; a rank loads its shard.
+/// batch); an input whose rows are not samples is the same in every batch. Of token files, sample i is window i; of
+/// a CSV file, some columns of row i. Files contain the whole batch; a rank loads its shard.
 class BatchSource {
 public:
   using Files = std::multimap<std::string, std::string>;
@@ -62,12 +64,13 @@ private:
   using FileRange = std::pair<Files::const_iterator, Files::const_iterator>;
   int64_t sampleAt(int64_t position) const;
   Result<Feed> openFeed(const Manifest &manifest, const Input &input, const Files &files, const std::string &flag,
-                        const Note &note, std::optional<DataType> tokenType) const;
+                        const Note &note, std::optional<DataType> tokenType);
   /// An input without its file: what of a batch this rank has.
   static Feed placeOf(const Manifest &manifest, const Input &input);
   static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
   static Status openTokens(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
                            std::optional<DataType> type);
+  Status openCsv(Feed &feed, const CsvPath &path, const Manifest &manifest, const std::string &flag);
   /// Feeds a label without a file with next tokens.
   Status followTokens(Feed &feed, const std::string &flag, const Note &note) const;
   /// Copies `count` elements of the file from element `from` on, and checks them.
@@ -83,8 +86,9 @@ private:
   void limitResidence(int64_t rows);
 
   std::vector<Feed> feeds;
-  std::vector<uint32_t> order;         ///< empty: not shuffled, or computed
-  std::optional<Permutation> computed; ///< of more samples than an order is kept for
+  std::map<std::string, std::shared_ptr<const CsvFile>> csvFiles; ///< by path: inputs may share one
+  std::vector<uint32_t> order;                                    ///< empty: not shuffled, or computed
+  std::optional<Permutation> computed;                            ///< of more samples than an order is kept for
   int64_t batch = 1, sampleCount = 0;
   int64_t bytes = 0, resident = 0; ///< of the files, and at most resident
   bool large = false;              ///< too large to be kept in memory

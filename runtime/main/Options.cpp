@@ -48,8 +48,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
     return app.add_option(flag, to, text)->type_name("NAME=FILE")->allow_extra_args(false);
   };
   auto *data = list("--data", raw.data,
-                    "training data of an input; once for each input: FILE.npy, or tokens in FILE.bin (also several "
-                    "times, or 'part*.bin'), whose next tokens are then the label");
+                    "training data of an input; once for each input: FILE.npy, FILE.csv or FILE.csv:COLUMN,COLUMN, or "
+                    "tokens in FILE.bin (also several times, or 'part*.bin'), whose next tokens are then the label");
   list("--eval", raw.eval, "evaluation data of an input, in the same way");
   app.add_option("--token-type", raw.tokenType,
                  "tokens in files without llm.c's header [uint16; uint32 for more than 65536 tokens]")

@@ -85,7 +85,7 @@ MISTAKES = [
     ("./p --epoch 2", 2, "unknown flag --epoch of p; did you mean '--epochs'?"),
     ("./p --data x=x.npy label=label.npy", 2, "unexpected argument 'label=label.npy' of p: a flag takes one value"),
     ("./p --data lable=label.npy", 2, "the model has no input 'lable'; did you mean 'label'?"),
-    ("./p --data x=x.csv --data label=label.npy", 1, "'x.csv' is not a .npy file; it looks like CSV", "numpy.loadtxt"),
+    ("./p --data x=x.csv --data label=label.npy", 1, "'x.csv' has no header: its first line is to name the columns"),
     ("./p --data x=x.npz --data label=label.npy", 1, "'x.npz' is not a .npy file; it looks like an archive of NumPy arrays (.npz)"),
     ("./p --data x=xx.npy --data label=label.npy", 1, "cannot open 'xx.npy'", "did you mean 'x.npy'?"),
     (f"./p --data x={IMAGES} --data label=label.npy", 1, "--data x: expected F32 [N, 37]"),

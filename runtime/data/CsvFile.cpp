@@ -1,0 +1,204 @@
+#include "runtime/data/CsvFile.h"
+#include "divisi/pattern.h"
+#include "divisi/suggest.h"
+
+#include <algorithm>
+#include <charconv>
+
+using namespace divisi;
+using namespace divisi::runtime;
+
+namespace {
+/// A number that takes the whole text.
+template <typename T> std::optional<T> parse(std::string_view text) {
+  T number = 0;
+  if (text.starts_with('+'))
+    text.remove_prefix(1);
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
+    text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t'))
+    text.remove_suffix(1);
+  return text;
+}
+
+/// A field without its quotes; quotes inside are doubled.
+std::string unquoted(std::string_view field) {
+  field = trim(field);
+  if (field.size() < 2 || field.front() != '"' || field.back() != '"')
+    return std::string(field);
+  std::string text;
+  for (size_t i = 1; i + 1 < field.size(); ++i) {
+    text += field[i];
+    i += field[i] == '"' && field[i + 1] == '"' && i + 2 < field.size();
+  }
+  return text;
+}
+
+/// Stores the number that a field is; whether it is one of this type.
+bool store(std::string_view text, char *to, DataType type) {
+  if (isFloat(type)) {
+    std::optional<double> number = parse<double>(text);
+    if (number)
+      writeNumber(to, type, *number);
+    return number.has_value();
+  }
+  std::optional<int64_t> number = parse<int64_t>(text);
+  if (number)
+    writeInteger(to, type, *number);
+  return number && readInteger(to, type) == *number;
+}
+} // namespace
+
+std::optional<CsvPath> divisi::runtime::parseCsvPath(const std::string &path) {
+  if (path.ends_with(".csv"))
+    return CsvPath{path, {}};
+  size_t at = path.find(".csv:");
+  if (at == std::string::npos)
+    return std::nullopt;
+  CsvPath parsed{path.substr(0, at + 4), {}};
+  for (size_t begin = at + 5; begin <= path.size();) {
+    size_t end = std::min(path.find(',', begin), path.size());
+    parsed.columns.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parsed;
+}
+
+Result<std::shared_ptr<CsvFile>> CsvFile::open(const std::string &path) {
+  Result<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped.ok())
+    return failure(mapped.status().message(), didYouMeanFile(path));
+  std::shared_ptr<CsvFile> csv(new CsvFile(std::move(*mapped)));
+  if (Status status = csv->readHeader(); !status.ok())
+    return status;
+  csv->findRows();
+  return csv;
+}
+
+Status CsvFile::readHeader() {
+  std::string_view text = file.text();
+  size_t begin = text.starts_with("\xef\xbb\xbf") ? 3 : 0; // a byte order mark
+  size_t end = endOf(begin);
+  std::string_view line = text.substr(begin, end - begin);
+  bool isQuoted = false;
+  for (char c : line) {
+    isQuoted ^= c == '"';
+    if (!isQuoted && (c == ',' || c == ';' || c == '\t')) {
+      delimiter = c;
+      break;
+    }
+  }
+  if (text.substr(0, end).find('\0') != std::string_view::npos)
+    return failure("'", path(), "' is no CSV file: it has bytes that are no text");
+  bool isNamed = false;
+  for (std::string_view field : fieldsOf(line)) {
+    names.push_back(unquoted(field));
+    isNamed |= !parse<double>(names.back());
+  }
+  if (trim(line).empty() || !isNamed)
+    return failure("'", path(), "' has no header: its first line is to name the columns");
+  first = std::min(end + 1, text.size());
+  return {};
+}
+
+size_t CsvFile::endOf(size_t begin) const {
+  std::string_view text = file.text();
+  bool isQuoted = false;
+  for (size_t i = begin; i < text.size(); ++i) {
+    isQuoted ^= text[i] == '"';
+    if (text[i] == '\n' && !isQuoted)
+      return i;
+  }
+  return text.size();
+}
+
+void CsvFile::findRows() {
+  std::string_view text = file.text();
+  size_t last = text.size(), released = 0;
+  while (last > first && (text[last - 1] == '\n' || text[last - 1] == '\r'))
+    --last; // empty lines at the end
+  for (size_t begin = first; begin < last; ++rowCount) {
+    if (rowCount % step == 0)
+      starts.push_back(begin);
+    begin = endOf(begin) + 1;
+    if (begin - released > (size_t(64) << 20)) {
+      size_t end = std::min(begin, text.size());
+      file.release(released, end - released);
+      released = end;
+    }
+  }
+}
+
+std::vector<std::string_view> CsvFile::fieldsOf(std::string_view line) const {
+  if (line.ends_with('\r'))
+    line.remove_suffix(1);
+  std::vector<std::string_view> fields;
+  bool isQuoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    isQuoted ^= line[i] == '"';
+    if (line[i] == delimiter && !isQuoted) {
+      fields.push_back(line.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  fields.push_back(line.substr(begin));
+  return fields;
+}
+
+std::vector<std::string_view> CsvFile::row(int64_t index) const {
+  size_t begin = near(index);
+  for (int64_t i = index / step * step; i < index; ++i)
+    begin = endOf(begin) + 1;
+  return fieldsOf(file.text().substr(begin, endOf(begin) - begin));
+}
+
+Result<std::shared_ptr<CsvSamples>> CsvSamples::select(std::shared_ptr<const CsvFile> file,
+                                                       const std::vector<std::string> &wanted) {
+  std::shared_ptr<CsvSamples> samples(new CsvSamples(std::move(file)));
+  const std::vector<std::string> &names = samples->file->header();
+  for (const std::string &pattern : wanted) {
+    size_t before = samples->indices.size();
+    for (size_t i = 0; i < names.size(); ++i)
+      if (matchesPattern(pattern, names[i]))
+        samples->indices.push_back(i);
+    if (samples->indices.size() == before)
+      return failure("'", samples->path(), "' has no column '", pattern, "'", suggestion(pattern, names));
+  }
+  return samples;
+}
+
+std::string CsvSamples::placeOf(int64_t element) const {
+  auto each = static_cast<int64_t>(indices.size());
+  return concat("in row ", element / each, ", column '", file->header()[indices[static_cast<size_t>(element % each)]],
+                "'");
+}
+
+std::string CsvSamples::describe(int64_t element, int64_t value) const {
+  return concat("'", path(), "' has the value ", value, " ", placeOf(element));
+}
+
+Status CsvSamples::read(int64_t from, int64_t count, char *to, DataType type) const {
+  auto each = static_cast<int64_t>(indices.size());
+  std::vector<std::string_view> fields = file->row(from / each);
+  if (fields.size() != file->header().size())
+    return failure("'", path(), "' has ", fields.size(), " fields in row ", from / each, ", and ",
+                   file->header().size(), " columns");
+  for (int64_t i = 0; i < count; ++i) {
+    std::string text = unquoted(fields[indices[static_cast<size_t>((from + i) % each)]]);
+    if (!store(text, to + i * widthOf(type), type))
+      return failure("'", path(), "' has '", text.substr(0, 40), "' ", placeOf(from + i), ", which is no ",
+                     isFloat(type) ? "number" : concat("whole number of the type ", nameOf(type)));
+  }
+  return {};
+}
+
+void CsvSamples::willNeed(int64_t from, int64_t) const {
+  size_t begin = file->near(from / static_cast<int64_t>(indices.size()));
+  file->mapped().willNeed(begin, std::min<size_t>(file->mapped().size() - begin, size_t(64) << 10));
+}
