@@ -74,7 +74,11 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   if (small)
     pm.addPass(training::createReducePrecisionPass({type}));
   pm.addPass(identity::createNameNodesPass());
-  pm.addPass(training::createMakeEvaluatePass());
+  training::MakeEvaluatePassOptions evaluate;
+  evaluate.metrics.assign(options.metrics.begin(), options.metrics.end());
+  evaluate.output = options.output;
+  evaluate.label = options.label;
+  pm.addPass(training::createMakeEvaluatePass(evaluate));
   training::MakeTrainPassOptions train;
   train.optimizer = options.optimizer;
   train.momentum = options.momentum;

@@ -35,6 +35,8 @@ struct TrainOptions : training::OptimizerSettings {
   std::vector<std::string> noDecay;   // patterns of parameters without weight decay
   std::vector<std::string> lrFactors; // PATTERN=FACTOR: of the learning rate of parameters
   double clipNorm = 0;
+  std::vector<std::string> metrics; // of evaluations: topK, perplexity, mae
+  std::string output, label;        // of mae
   bool splitProjections = false; // for plans that shard weights
   int64_t batchNormGroups = 1;   // groups of the batch with statistics of their own
   bool forGpu = false;           // layouts and precisions that GPU libraries prefer

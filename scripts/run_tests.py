@@ -67,6 +67,8 @@ def suites(build):
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
+            Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
+            Suite("metrics", [python, str(SOURCE / "test/models/metrics.py"), "--divisi", divisi]),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,15 @@ namespace divisi::compiler {
 
 /// What the user's flags say about a model.
 struct ImportOptions {
-  enum class Loss { inModel, crossEntropy, mse, bce };
+  enum class Loss { inModel, crossEntropy, mse, bce, huber, l1, nll, kl };
 
   std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
   int64_t accumulate = 1;              // --accumulate: multiplies the first dimension of inputs, if it is symbolic
   Loss loss = Loss::inModel;           // --loss
   std::string output;                  // --output: the loss, or the output from which a loss is computed
   std::string label;                   // --label: the new input of such a loss
+  std::optional<int64_t> classAxis;    // --class-axis: of the output; 1 without it
+  double labelSmoothing = 0;           // --label-smoothing
   std::vector<std::string> freeze;     // --freeze: patterns (* and ?) of parameters that are not trained
   std::vector<std::string> train;      // --train: patterns of tensors that are trained
   bool batchNormTraining = true;       // --batch-norm=training|inference
@@ -54,7 +57,7 @@ struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<Weight> weights;
   std::string skeleton; // the ONNX model without the weights
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings, notes;
 };
 
 /// Reads an ONNX file as a module of the graph dialect. An error in the file is reported as one diagnostic that names
@@ -66,6 +69,11 @@ mlir::FailureOr<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::Stri
 /// operators, too.
 mlir::FailureOr<std::vector<TensorListing>> listParameters(mlir::MLIRContext &context, llvm::StringRef path,
                                                            const ImportOptions &options);
+
+/// The names of --loss.
+std::vector<std::string> lossNames();
+/// The loss of one of these names.
+ImportOptions::Loss parseLoss(llvm::StringRef name);
 
 /// The supported operators, sorted.
 std::vector<std::string> supportedOperators();

@@ -77,6 +77,7 @@ ImportedModel ModelImporter::run() {
   result.skeleton = takeSkeleton(result.weights);
   result.module = std::move(module);
   result.warnings = std::move(warnings);
+  result.notes = std::move(notes);
   return result;
 }
 

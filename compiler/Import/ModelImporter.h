@@ -56,7 +56,7 @@ public:
   mlir::OpBuilder builder;
   std::string &lastError; // MLIR's last diagnostic
   TensorReader reader;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings, notes;
   int64_t dropouts = 0; // numbers the random streams
   /// The value before QuantizeLinear for its result, zero where it is out of range: it has the result's gradient.
   llvm::DenseMap<mlir::Value, mlir::Value> quantized;
@@ -102,11 +102,14 @@ private:
 
   void addCheckResults();
 
-  // Outputs and loss (Outputs.cpp).
+  // Outputs (Outputs.cpp).
   void addForwardOutputs(const Scope &scope);
   void addOutputs(const Scope &scope);
   int chooseOutput(const std::vector<std::pair<std::string, mlir::Value>> &outputs, bool isLoss);
-  mlir::Value buildLoss(mlir::Value output, mlir::Location loc);
+
+  // Losses of --loss (Losses.cpp).
+  int64_t classAxisOf(const std::string &name, llvm::ArrayRef<int64_t> shape);
+  mlir::Value buildLoss(llvm::StringRef outputName, mlir::Value output, mlir::Location loc);
 
   // What exporters lose (Hazards.cpp).
   void refuseFoldedBatchNorm();

@@ -27,6 +27,22 @@ void cloneForEvaluation(Operation &op, OpBuilder &builder, IRMapping &mapping) {
       mapping.map(old, value);
 }
 
+/// The number of labels whose class is among the first `k` by score; of equal scores, the first class comes first.
+Value countAmongFirst(GraphBuilder &b, Value scores, Value labels, int64_t k) {
+  ArrayRef<int64_t> shape = shapeOf(scores);
+  Type integer = tensorType(labels).getElementType();
+  // By sums over the classes, which split along them.
+  Value classes = b.iota(shape, 1, integer), label = b.broadcastAlong(labels, shape, {1});
+  Value own = b.reduceSum(b.keepWhere(b.compare(Predicate::eq, classes, label), scores), {1});
+  own = b.broadcastAlong(own, shape, {1});
+  Value equalBefore = b.op<AndOp>(b.compare(Predicate::eq, scores, own), b.compare(Predicate::lt, classes, label));
+  Value before = b.op<OrOp>(b.compare(Predicate::gt, scores, own), equalBefore);
+  Value rank = b.reduceSum(b.select(before, b.splatLike(classes, 1), b.splatLike(classes, 0)), {1});
+  Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0), b.compareConst(Predicate::lt, labels, shape[1]));
+  Value hit = b.op<AndOp>(valid, b.compareConst(Predicate::lt, rank, k));
+  return b.sumAll(b.select(hit, b.splatLike(labels, 1), b.splatLike(labels, 0)));
+}
+
 struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
   using MakeEvaluatePassBase::MakeEvaluatePassBase;
 
@@ -58,8 +74,71 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
       step.addReport(correct, "correct");
       step.addReport(count, "count");
     }
+    if (failed(addMetrics(step, builder, loss, mapping, classification)))
+      return signalPassFailure();
     addChecks(step, loss, mapping);
     step.finish();
+  }
+
+private:
+  /// Metrics of classes are sums over the labels, others means over the rows.
+  LogicalResult addMetrics(StepFunction &step, OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping,
+                           AccuracyInterface classification) {
+    auto named = [&](const llvm::Twine &name) { return builder.getNamedAttr("name", builder.getStringAttr(name)); };
+    for (StringRef metric : metrics) {
+      int64_t k = 0;
+      if (metric == "mae") {
+        Value mean = meanAbsoluteError(builder, loss, mapping);
+        if (!mean)
+          return loss.emitError("--metric mae needs --output NAME: an output of the shape of '") << label << "'";
+        step.addReport(mean, "mean", named(metric));
+        continue;
+      }
+      if (!classification)
+        return loss.emitError("--metric ") << metric << " needs a loss over classes: a cross entropy";
+      GraphBuilder b(builder, classification.getLoc());
+      if (metric == "perplexity") // the first result of a classification is the loss of each label
+        step.addReport(b.sumAll(classification->getResult(0)), "surprise");
+      else if (metric.consume_front("top") && !metric.getAsInteger(10, k)) // its operands are scores and labels
+        step.addReport(countAmongFirst(b, classification->getOperand(0), classification->getOperand(1), k), "hits",
+                       named("top" + llvm::Twine(k)));
+      else
+        return loss.emitError("there is no metric '") << metric << "'";
+    }
+    return success();
+  }
+
+  /// The mean over all elements of the rows; null unless label, output and rows are known.
+  Value meanAbsoluteError(OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping) {
+    Value compared, rows, chosen;
+    for (BlockArgument argument : loss.getArguments()) {
+      auto is = [&](StringRef role, StringRef name) {
+        auto text = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), role);
+        return text && text.getValue() == name;
+      };
+      if (is(names::input, label))
+        compared = mapping.lookup(argument);
+      else if (is(names::scalar, "rows"))
+        rows = mapping.lookup(argument);
+    }
+    if (!compared || !rows)
+      return {};
+    ArrayRef<int64_t> shape = shapeOf(compared);
+    for (auto [i, value] : llvm::enumerate(loss.getBody().front().getTerminator()->getOperands())) {
+      auto name = loss.getResultAttrOfType<StringAttr>(i, names::output);
+      if (!name || shapeOf(value) != shape || (!output.empty() && name.getValue() != output))
+        continue;
+      if (chosen)
+        return {};
+      chosen = mapping.lookup(value);
+    }
+    if (!chosen || shape.empty())
+      return {};
+    GraphBuilder b(builder, loss.getLoc());
+    Value each = b.distance(b.cast(chosen, builder.getF32Type()), b.cast(compared, builder.getF32Type()));
+    Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
+    double inner = (double)tensorType(each).getNumElements() / std::max<int64_t>(shape[0], 1);
+    return b.div(b.sumAll(b.keepWhere(counts, each)), b.scale(b.cast(rows, builder.getF32Type()), inner));
   }
 };
 } // namespace

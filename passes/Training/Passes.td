@@ -8,8 +8,14 @@ def MakeEvaluatePass : Pass<"make-evaluate", "::mlir::ModuleOp"> {
   let description = [{
     Input: @loss as the importer writes it. Output: @evaluate beside it, in which operations with the evaluation interface are
     replaced (batch_norm by its running statistics, dropout by its operand), with the loss and, for a classification, the
-    numbers of correct answers and of answers that count. Fails when there is no @loss.
+    numbers of correct answers and of answers that count, and with the metrics that are asked for. Fails when there is no
+    @loss, or without what a metric is made of.
   }];
+  let options = [
+    ListOption<"metrics", "metrics", "std::string", "topK (the class is among the K first) and perplexity of classes; mae, the mean of |output - label|">,
+    Option<"output", "output", "std::string", "", "for mae: the output's name, if several have the label's shape">,
+    Option<"label", "label", "std::string", "", "for mae: the label's name">
+  ];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
 

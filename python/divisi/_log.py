@@ -35,10 +35,16 @@ class Evaluation:
     epoch: int
     loss: float
     accuracy: float | None = None  # share of right classes, for losses over classes
+    perplexity: float | None = None  # of sequences of tokens, or with metric="perplexity"
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)  # of compile(..., metric=[...]), by name
 
 
 Line = Union[Step, Evaluation]
 FIELDS = {kind: {field.name for field in dataclasses.fields(kind)} for kind in (Step, Evaluation)}
+
+
+# Other fields of an evaluation are metrics.
+NO_METRICS = {"schema", "eval", "best_loss", "best_step", "without_improvement", "samples_per_s", "tokens_per_s", "wall_time"}
 
 
 def _number(value: Any) -> Any:
@@ -47,10 +53,13 @@ def _number(value: Any) -> Any:
 
 
 def line_of(text: str) -> Line:
-    """The record of one line of JSON; fields that are not known are left out."""
+    """The record of one line of JSON; fields of steps that are not known are left out."""
     found = json.loads(text)
     kind = Evaluation if found.get("eval") else Step
     values = {name: _number(value) for name, value in found.items() if name in FIELDS[kind]}
+    if kind is Evaluation:
+        others = found.keys() - FIELDS[kind] - NO_METRICS
+        values["metrics"] = {name: _number(value) for name, value in found.items() if name in others}
     if "grad_norms" in values:
         values["grad_norms"] = {name: _number(norm) for name, norm in values["grad_norms"].items()}
     return kind(**values)

@@ -36,6 +36,17 @@ def test_files_train_as_arrays(linear, reference, data, tmp_path):
     assert history.losses == pytest.approx(trained(reference, data, 8), abs=1e-5)
 
 
+def test_columns_of_csv_and_metrics(linear_file, reference, data, work):
+    program = divisi.compile(linear_file, work / "measured", loss="mse", label="y", lr=0.1, metric=["mae"])
+    rows = np.hstack([data["x"], data["y"]])
+    np.savetxt(work / "all.csv", rows, delimiter=",", header="x0,x1,x2,y", comments="", fmt="%.9g")
+    files = {"x": f"{work}/all.csv:x*", "y": f"{work}/all.csv"}
+    history = program.fit(files, steps=8, shuffle=False, quiet=True)
+    assert history.losses == pytest.approx(trained(reference, data, 8), abs=1e-5)
+    wanted = abs(data["x"] @ reference.w.T + reference.b - data["y"]).mean()
+    assert program.evaluate(files).metrics == {"mae": pytest.approx(wanted, rel=1e-4)}
+
+
 @pytest.mark.parametrize("size", [BATCH, 3, 24])
 def test_batches_of_any_size_are_regrouped(linear, reference, data, size):
     history = linear.fit(batches(data, size), epochs=2, quiet=True)

@@ -4,19 +4,37 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace divisi::runtime {
 
-/// The results of a step, an epoch or an evaluation. `accuracy` is the share of correct classes; `perplexity` is exp(loss).
+/// The results of a step, an epoch or an evaluation. `accuracy` is the share of correct classes; `perplexity` is exp of
+/// the mean cross entropy.
 struct Measures {
   double loss = 0;
   std::optional<double> accuracy = {}, perplexity = {};
+  std::map<std::string, double> metrics = {}; ///< of --metric, by name
+
+  /// All of them with their names.
+  std::vector<std::pair<std::string, double>> named() const {
+    std::vector<std::pair<std::string, double>> all = {{"loss", loss}};
+    if (accuracy)
+      all.emplace_back("accuracy", *accuracy);
+    if (perplexity)
+      all.emplace_back("perplexity", *perplexity);
+    all.insert(all.end(), metrics.begin(), metrics.end());
+    return all;
+  }
 };
 
 /// Sums over the batches of an epoch or an evaluation.
 struct Tally {
   double lossSum = 0, lossWeight = 0, correctSum = 0, countSum = 0;
+  std::optional<double> surpriseSum = {};                          ///< of the cross entropy of each label that counts
+  std::map<std::string, std::pair<double, double>> metricSums = {}; ///< sums and weights
 
   void addLoss(double loss, double weight) {
     lossSum += loss * weight;
@@ -30,6 +48,10 @@ struct Tally {
     Measures m{lossWeight > 0 ? lossSum / lossWeight : NAN};
     if (countSum > 0)
       m.accuracy = correctSum / countSum;
+    if (surpriseSum && countSum > 0)
+      m.perplexity = std::exp(*surpriseSum / countSum);
+    for (const auto &[name, sum] : metricSums)
+      m.metrics[name] = sum.second > 0 ? sum.first / sum.second : NAN;
     return m;
   }
 };

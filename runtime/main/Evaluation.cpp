@@ -8,16 +8,17 @@ using namespace divisi::runtime;
 namespace {
 /// Measures as text, with the names of the log.
 std::string describe(const Measures &m) {
-  std::string text = "loss " + formatNumber(m.loss);
-  if (m.accuracy)
-    text += " accuracy " + formatNumber(*m.accuracy);
-  return m.perplexity ? text + " perplexity " + formatNumber(*m.perplexity) : text;
+  std::string text;
+  for (const auto &[name, value] : m.named())
+    text += concat(text.empty() ? "" : " ", name, " ", formatNumber(value));
+  return text;
 }
 } // namespace
 
 Measures Trainer::measuresOf(const Tally &sums) const {
   Measures m = sums.measures();
-  if (sequence > 0 && manifest.result("evaluate", "correct"))
+  bool isMeasured = manifest.result("evaluate", "surprise") != nullptr; // then it is not made of the loss
+  if (sequence > 0 && !isMeasured && manifest.result("evaluate", "correct"))
     m.perplexity = std::exp(m.loss);
   return m;
 }
@@ -77,8 +78,23 @@ Status Trainer::evaluateAll(Tally &sums) {
       sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
     if (auto correct = program->result("evaluate", "correct"))
       sums.addAccuracy(*correct, count);
+    addMetrics(sums, count, static_cast<double>(rows));
   }
   return {};
+}
+
+void Trainer::addMetrics(Tally &sums, double labels, double rows) const {
+  if (auto surprise = program->result("evaluate", "surprise"))
+    sums.surpriseSum = sums.surpriseSum.value_or(0) + *surprise;
+  for (const Output &output : program->manifest().results) {
+    bool isMean = output.kind == "mean";
+    if (output.function != "evaluate" || (!isMean && output.kind != "hits"))
+      continue;
+    double value = program->result(&output).value_or(NAN);
+    auto &[sum, weight] = sums.metricSums[output.name];
+    sum += isMean ? value * rows : value;
+    weight += isMean ? rows : labels;
+  }
 }
 
 void Trainer::stopEarly() {

@@ -82,14 +82,6 @@ Status Log::openLines(const std::string &to, std::optional<int64_t> resumedStep,
   return {};
 }
 
-void Log::add(std::vector<Field> &fields, const Measures &measures, const char *const names[3]) {
-  fields.push_back({names[0], measures.loss});
-  if (measures.accuracy)
-    fields.push_back({names[1], *measures.accuracy});
-  if (measures.perplexity)
-    fields.push_back({names[2], *measures.perplexity});
-}
-
 Status Log::write(EventFile *events, int64_t step, const std::string &start, const std::vector<Field> &fields,
                   const std::string &end) {
   if (events) {
@@ -116,13 +108,13 @@ Status Log::write(EventFile *events, int64_t step, const std::string &start, con
 Status Log::step(const Step &s) {
   if (!file && !training)
     return {};
-  constexpr const char *names[] = {"loss", "accuracy", "perplexity"};
-  constexpr const char *namesOfEpoch[] = {"epoch_loss", "epoch_accuracy", "epoch_perplexity"};
   std::vector<Field> fields;
-  add(fields, s.measures, names);
+  for (const auto &[name, value] : s.measures.named())
+    fields.push_back({name, value});
   fields.push_back({"lr", s.learningRate});
   if (s.epochMeasures)
-    add(fields, *s.epochMeasures, namesOfEpoch);
+    for (const auto &[name, value] : s.epochMeasures->named())
+      fields.push_back({"epoch_" + name, value});
   fields.push_back({"samples_per_s", s.samplesPerSecond});
   if (s.tokensPerSecond)
     fields.push_back({"tokens_per_s", *s.tokensPerSecond});
@@ -146,9 +138,9 @@ Status Log::step(const Step &s) {
 Status Log::evaluation(const Evaluation &e) {
   if (!file && !evaluations)
     return {};
-  constexpr const char *names[] = {"loss", "accuracy", "perplexity"};
   std::vector<Field> fields;
-  add(fields, e.measures, names);
+  for (const auto &[name, value] : e.measures.named())
+    fields.push_back({name, value});
   if (e.history.bestStep >= 0) {
     fields.push_back({"best_loss", e.history.bestLoss});
     fields.push_back({"best_step", static_cast<double>(e.history.bestStep), true});

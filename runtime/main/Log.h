@@ -49,11 +49,10 @@ public:
 private:
   /// A number of a line and of an event.
   struct Field {
-    const char *name;
+    std::string name;
     double value;
     bool isWhole = false;
   };
-  static void add(std::vector<Field> &fields, const Measures &measures, const char *const names[3]);
   Status openLines(const std::string &path, std::optional<int64_t> resumedStep, int64_t total);
   Status write(EventFile *events, int64_t step, const std::string &start, const std::vector<Field> &fields,
                const std::string &end = "");

@@ -24,10 +24,11 @@ template <typename... Args> std::string format(const char *pattern, Args... args
 }
 
 std::string describe(const char *prefix, const Measures &m) {
-  std::string text = format("%sloss %.4f", prefix, m.loss);
-  if (m.accuracy)
-    text += format("  %saccuracy %.4f", prefix, *m.accuracy);
-  return m.perplexity ? text + format("  %sperplexity %.6g", prefix, *m.perplexity) : text;
+  std::string text;
+  for (const auto &[name, value] : m.named())
+    text += format(name == "perplexity" ? "%s%s%s %.6g" : "%s%s%s %.4f", text.empty() ? "" : "  ", prefix,
+                   name.c_str(), value);
+  return text;
 }
 } // namespace
 

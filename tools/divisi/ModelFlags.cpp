@@ -31,10 +31,17 @@ void ModelFlags::addTo(CLI::App &command) {
   command.add_option("model", input, "an ONNX file, or a dump (.mlir) of any level")->required();
 
   auto *model = command.add_option_group("Model");
-  model->add_option("--loss", loss, "put a loss on an output: cross_entropy, mse or bce (logits)")
-      ->check(CLI::IsMember({"cross_entropy", "mse", "bce"}));
+  model->add_option("--loss", loss,
+                    "put a loss on an output: cross_entropy or bce (of logits), mse, huber, l1, nll or kl (of "
+                    "log-probabilities)")
+      ->check(CLI::IsMember(compiler::lossNames()));
   model->add_option("--output", import.output, "the output that is the loss, or that --loss is put on");
   model->add_option("--label", import.label, "name of the input that --loss compares with");
+  model->add_option("--class-axis", import.classAxis, "axis of the classes: cross_entropy, nll (1; -1 is the last)");
+  model->add_option("--label-smoothing", import.labelSmoothing,
+                    "share of each label that goes to all classes: cross_entropy (0)");
+  model->add_option("--metric", metrics,
+                    "also measured in evaluations: topK (such as top5) or perplexity of classes, mae (repeatable)");
   model->add_option("--dim", dims, "size of a symbolic dimension: NAME=N (repeatable)");
   model->add_option("--freeze", import.freeze, "parameters that do not train: a pattern with * and ?");
   model->add_option("--train", import.train,
@@ -140,11 +147,28 @@ static std::string checkNumbers(const compiler::TrainOptions &train, const compi
   return "";
 }
 
+std::string ModelFlags::finishMetrics() {
+  for (llvm::StringRef name : metrics) {
+    int64_t k = 0;
+    if (name == "mae") {
+      if (loss != "mse" && loss != "huber" && loss != "l1")
+        return "--metric mae needs --loss mse, huber or l1";
+    } else if (llvm::StringRef digits = name; name != "perplexity" && (!digits.consume_front("top") || digits.starts_with("0") ||
+                                                                        digits.getAsInteger(10, k) || k < 1)) {
+      return "--metric expects topK (such as top5), perplexity or mae, got '" + name.str() + "'";
+    }
+    if (!llvm::is_contained(train.metrics, name))
+      train.metrics.push_back(name.str());
+  }
+  train.output = import.output;
+  train.label = import.label;
+  // The loss is then not what the perplexity is made of.
+  if (import.labelSmoothing > 0 && !llvm::is_contained(train.metrics, "perplexity"))
+    train.metrics.push_back("perplexity");
+  return "";
+}
+
 std::string ModelFlags::finish() {
-  static const std::map<std::string, ImportOptions::Loss> losses = {
-      {"cross_entropy", ImportOptions::Loss::crossEntropy},
-      {"mse", ImportOptions::Loss::mse},
-      {"bce", ImportOptions::Loss::bce}};
   if (std::string wrong = parseDims(dims, import.dims); !wrong.empty())
     return wrong;
   if (std::string wrong = finishConstants(); !wrong.empty())
@@ -154,7 +178,15 @@ std::string ModelFlags::finish() {
   if (!loss.empty() && import.label.empty())
     return "--loss needs --label NAME, the name of the input that it compares with";
   if (!loss.empty())
-    import.loss = losses.at(loss);
+    import.loss = compiler::parseLoss(loss);
+  if (import.classAxis && loss != "cross_entropy" && loss != "nll")
+    return "--class-axis is for --loss cross_entropy and nll";
+  if (import.labelSmoothing != 0 && loss != "cross_entropy")
+    return "--label-smoothing is for --loss cross_entropy";
+  if (!(import.labelSmoothing >= 0 && import.labelSmoothing <= 1))
+    return "--label-smoothing expects a number from 0 to 1";
+  if (std::string wrong = finishMetrics(); !wrong.empty())
+    return wrong;
   import.batchNormTraining = batchNorm == "training";
   return "";
 }

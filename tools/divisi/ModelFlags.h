@@ -10,7 +10,7 @@ namespace divisi::tools {
 /// The flags of every command that makes a training step from a model.
 struct ModelFlags {
   std::string input, loss, batchNorm = "training";
-  std::vector<std::string> dims;
+  std::vector<std::string> dims, metrics;
   compiler::ImportOptions import;
   compiler::TrainOptions train;
   compiler::RunDefaults defaults;
@@ -22,6 +22,7 @@ struct ModelFlags {
 
 private:
   std::string finishConstants();
+  std::string finishMetrics();
 
   std::map<std::string, CLI::Option *> constants; // of optimizers, by the flag's name without dashes
 };

@@ -26,6 +26,8 @@ LogicalResult Session::read(const std::string &input, const compiler::ImportOpti
   model = std::move(*imported);
   for (const std::string &warning : model.warnings)
     llvm::errs() << "warning: " << warning << "\n";
+  for (const std::string &note : model.notes)
+    llvm::errs() << "note: " << note << "\n";
   return success();
 }
 

@@ -132,6 +132,25 @@ TEST_F(ImportTest, meanSquaredErrorCountsRows) {
   std::string ir = text(withoutLoss());
   EXPECT_HAS(ir, "tensor<4x5xf32> {graph.input = \"target\"}, %arg3: tensor<i64> {graph.scalar = \"rows\"}");
 }
+TEST_F(ImportTest, classesAreAlongTheirAxis) {
+  ModelMaker m;
+  m.input("x", {4, 7, 3}).weight("w", {3, 5}).output("y");
+  m.node("MatMul", {"x", "w"}, {"y"}, "mm");
+  options.loss = ImportOptions::Loss::crossEntropy;
+  options.label = "target";
+  options.classAxis = -1;
+  std::string ir = text(m);
+  EXPECT_HAS(ir, "tensor<4x7xi64> {graph.input = \"target\", graph.label, graph.padding = -100 : i64, graph.range = [0, 5]}");
+  EXPECT_HAS(ir, "(tensor<28x5xf32>, tensor<28xi64>) -> tensor<28xf32>");
+  EXPECT_EQ(import(m)->notes[0], "loss cross_entropy of 'y' 4x7x5: 5 classes along axis 2, label 'target' 4x7");
+  options.classAxis = std::nullopt;
+  EXPECT_EQ(import(m)->notes[0],
+            "loss cross_entropy of 'y' 4x7x5: 7 classes along axis 1 (--class-axis names another), label 'target' 4x5");
+  for (int64_t axis : {0, 3, -3}) {
+    options.classAxis = axis;
+    EXPECT_HAS(failure(m), "an output of shape 4x7x5 has the axes 1 to 2 behind the batch");
+  }
+}
 TEST_F(ImportTest, lossNeedsALabel) {
   options.loss = ImportOptions::Loss::bce;
   EXPECT_HAS(failure(withoutLoss()), "--label NAME");

@@ -1,0 +1,187 @@
+// Losses that are not in the model: --loss puts one on an output.
+#include "compiler/Import/ModelImporter.h"
+
+using namespace mlir;
+using namespace divisi::compiler;
+using namespace divisi::graph;
+using Loss = ImportOptions::Loss;
+using Shape = CheckedBuilder::Shape;
+
+namespace {
+struct Kind {
+  Loss loss;
+  llvm::StringRef name;
+  bool ofClasses; // labels are classes
+};
+constexpr Kind kinds[] = {{Loss::crossEntropy, "cross_entropy", true},
+                          {Loss::mse, "mse", false},
+                          {Loss::bce, "bce", false},
+                          {Loss::huber, "huber", false},
+                          {Loss::l1, "l1", false},
+                          {Loss::nll, "nll", true},
+                          {Loss::kl, "kl", false}};
+
+/// Scores with their classes along axis 1, and labels of the same shape without it.
+struct Classes {
+  Value scores, labels;
+  int64_t count;
+};
+} // namespace
+
+std::vector<std::string> divisi::compiler::lossNames() {
+  std::vector<std::string> names;
+  for (const Kind &kind : kinds)
+    names.push_back(kind.name.str());
+  return names;
+}
+
+Loss divisi::compiler::parseLoss(llvm::StringRef name) {
+  return llvm::find_if(kinds, [&](const Kind &kind) { return kind.name == name; })->loss;
+}
+
+static const Kind &kindOf(Loss loss) {
+  return *llvm::find_if(kinds, [&](const Kind &kind) { return kind.loss == loss; });
+}
+
+/// The sum of `each` over the first `rows` rows, divided by `rows` times `inner`. `rows` is a run-time scalar, because
+/// the last batch of an evaluation is padded.
+static Value sumOfRows(CheckedBuilder &b, Value each, Value rows, double inner = 1) {
+  auto shape = shapeOf(each);
+  Value counts = b.compare(Predicate::lt, b.iota(shape, 0), b.broadcast(rows, shape, {}));
+  Value sum = b.sumAll(b.keepWhere(counts, each));
+  return b.div(sum, b.scale(b.cast(rows, b.elementOf(each)), inner));
+}
+
+/// The mean of `each` over all elements of the first `rows` rows.
+static Value meanOfRows(CheckedBuilder &b, Value each, Value rows) {
+  auto shape = shapeOf(each);
+  return sumOfRows(b, each, rows, shape[0] ? (double)tensorType(each).getNumElements() / shape[0] : 1);
+}
+
+/// Moves the classes to axis 1; if they are last, all other dimensions become one, which moves nothing.
+static Value classesSecond(CheckedBuilder &b, Value scores, int64_t axis) {
+  auto shape = shapeOf(scores);
+  if (axis == 1)
+    return scores;
+  if (axis == b.rankOf(scores) - 1)
+    return b.reshape(scores, {tensorType(scores).getNumElements() / std::max<int64_t>(shape[axis], 1), shape[axis]});
+  Shape order = dimRange(0, b.rankOf(scores));
+  order.erase(order.begin() + axis);
+  order.insert(order.begin() + 1, axis);
+  return b.transpose(scores, order);
+}
+
+static Classes arrange(CheckedBuilder &b, Value scores, Value labels, int64_t axis) {
+  scores = classesSecond(b, scores, axis);
+  Shape shape(shapeOf(scores));
+  int64_t count = shape[1];
+  shape.erase(shape.begin() + 1);
+  labels = b.reshape(labels, shape);
+  return {scores, labels, count};
+}
+
+/// Whether each label counts.
+static Value validOf(CheckedBuilder &b, const Classes &c) {
+  return b.op<AndOp>(b.compareConst(Predicate::ge, c.labels, 0), b.compareConst(Predicate::lt, c.labels, c.count));
+}
+
+/// The mean over labels that are not ignored.
+static Value meanOfValid(CheckedBuilder &b, Value each, const Classes &c) {
+  Value count = b.sumAll(b.select(validOf(b, c), b.splatLike(each, 1), b.splatLike(each, 0)));
+  return b.div(b.sumAll(each), count);
+}
+
+/// Smoothing moves this share of each label to all classes equally.
+static Value crossEntropy(CheckedBuilder &b, const Classes &c, double smoothing) {
+  Value each = b.op<CrossEntropyOp>(tensorType(c.labels).clone(b.elementOf(c.scores)), c.scores, c.labels);
+  if (smoothing > 0) {
+    Value logs = b.reduceSum(b.op<LogSoftmaxOp>(c.scores.getType(), c.scores, 1), {1});
+    Value all = b.keepWhere(validOf(b, c), b.scale(logs, -smoothing / c.count));
+    each = b.add(b.scale(each, 1 - smoothing), all);
+  }
+  return meanOfValid(b, each, c);
+}
+
+static Value negativeLogLikelihood(CheckedBuilder &b, const Classes &c) {
+  Shape unit(shapeOf(c.scores));
+  unit[1] = 1;
+  Value valid = validOf(b, c);
+  Value chosen = b.op<GatherElementsOp>(c.scores, b.reshape(b.keepWhere(valid, c.labels), unit), 1);
+  return meanOfValid(b, b.keepWhere(valid, b.neg(b.reshape(chosen, shapeOf(c.labels)))), c);
+}
+
+/// The loss of classes. Log-probabilities that a log_softmax computed make nll the cross entropy of its operand.
+static Value lossOfClasses(CheckedBuilder &b, const ImportOptions &options, Value output, Value label, int64_t axis) {
+  if (options.loss == Loss::crossEntropy)
+    return crossEntropy(b, arrange(b, output, label, axis), options.labelSmoothing);
+  auto softmax = output.getDefiningOp<LogSoftmaxOp>();
+  if (softmax && (int64_t)softmax.getDim() == axis)
+    return crossEntropy(b, arrange(b, softmax.getX(), label, axis), 0);
+  return negativeLogLikelihood(b, arrange(b, output, label, axis));
+}
+
+/// The loss of numbers, as PyTorch defines it; of kl with the reduction "batchmean".
+static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value label, Value rows) {
+  if (loss == Loss::bce)
+    return meanOfRows(b, b.sub(b.op<SoftplusOp>(output), b.mul(output, label)), rows);
+  if (loss == Loss::kl) { // label ln label is 0 where the label is 0
+    Value known = b.select(b.compareConst(Predicate::eq, label, 0), b.splatLike(label, 1), label);
+    return sumOfRows(b, b.mul(label, b.sub(b.op<LogOp>(known), output)), rows);
+  }
+  Value difference = b.sub(output, label);
+  if (loss == Loss::mse)
+    return meanOfRows(b, b.mul(difference, difference), rows);
+  Value size = b.op<AbsOp>(difference);
+  if (loss == Loss::l1)
+    return meanOfRows(b, size, rows);
+  Value square = b.scale(b.mul(difference, difference), 0.5);
+  return meanOfRows(b, b.select(b.compareConst(Predicate::le, size, 1), square, b.addConst(size, -0.5)), rows);
+}
+
+/// The axis of the classes, from 1 on.
+int64_t ModelImporter::classAxisOf(const std::string &name, ArrayRef<int64_t> shape) {
+  int64_t rank = shape.size(), axis = options.classAxis.value_or(1);
+  if (rank < 2)
+    fail("--loss ", name, " needs an output of shape [batch, classes, ...], not ", shapeText(shape));
+  if (axis < 0)
+    axis += rank;
+  if (axis < 1 || axis >= rank)
+    fail("--class-axis ", *options.classAxis, ": an output of shape ", shapeText(shape), " has the axes 1 to ",
+         rank - 1, " behind the batch");
+  return axis;
+}
+
+Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Location loc) {
+  if (options.label.empty())
+    fail("--loss needs --label NAME, the name of the input that it compares with");
+  CheckedBuilder b(builder, loc, lastError);
+  const Kind &kind = kindOf(options.loss);
+  Shape shape(shapeOf(output));
+  int64_t axis = kind.ofClasses ? classAxisOf(kind.name.str(), shape) : 0;
+  if (kind.ofClasses)
+    shape.erase(shape.begin() + axis);
+  auto type = b.type(shape, kind.ofClasses ? b.i64() : b.elementOf(output));
+  Signature::Argument *input = arguments->findInput(options.label);
+  if (input && input->value.getType() != type)
+    fail("--label ", options.label, ": the model's input of that name does not have the shape and type of a label, ",
+         kind.ofClasses ? "i64" : "floats", shapeText(shape));
+  Location labelLoc = NameLoc::get(builder.getStringAttr(options.label));
+  Value label = input ? Value(input->value) : arguments->add(Signature::Role::input, options.label, type, labelLoc);
+  std::string text = textOf("loss ", kind.name.str(), " of '", outputName.str(), "' ", shapeText(shapeOf(output)));
+  if (!kind.ofClasses) {
+    notes.push_back(textOf(text, ", label '", options.label, "' ", shapeText(shape)));
+    Value rows = arguments->add(Signature::Role::scalar, "rows", RankedTensorType::get({}, b.i64()), loc);
+    return lossOfNumbers(b, options.loss, output, label, rows);
+  }
+  int64_t classes = shapeOf(output)[axis];
+  bool isOpen = !options.classAxis && b.rankOf(output) > 2;
+  notes.push_back(textOf(text, ": ", classes, " classes along axis ", axis,
+                         isOpen ? " (--class-axis names another)" : "", ", label '", options.label, "' ",
+                         shapeText(shape)));
+  Signature::Argument &argument = *arguments->find(label);
+  argument.isLabel = true;
+  auto [first, last] = argument.range.value_or(std::pair<int64_t, int64_t>(0, classes));
+  argument.range = {std::max<int64_t>(first, 0), std::min(last, classes)};
+  argument.padding = -100;
+  return lossOfClasses(b, options, output, label, axis);
+}
