@@ -80,7 +80,6 @@ class Files:
     """One file for each input, and what a program must be told about them."""
 
     paths: dict[str, pathlib.Path]
-    samples: int
     passes: list[int] | None = None  # of a loader: the samples after each pass
 
     def words(self, flag: str) -> list[str]:
@@ -119,22 +118,18 @@ def _names(inputs: Iterable[Input]) -> str:
 
 def _files_of_arrays(data: Mapping[str, Any], inputs: Sequence[Input], folder: pathlib.Path) -> Files:
     known = {each.name: each for each in inputs}
-    paths, samples = {}, 0
+    paths = {}
     for name, value in data.items():
         each = known.get(name)
         if each is None:
             raise Error(f"data: there is no input '{name}'; the inputs are: {_names(inputs)}")
         if isinstance(value, (str, os.PathLike)):
             paths[name] = pathlib.Path(value)
-            rows = _rows_of_file(paths[name])
         else:
             array = each.array(value, "data")
             paths[name] = folder / f"{len(paths)}.npy"
             _save(paths[name], array)
-            rows = len(array) if array.ndim else 0
-        if each.rows_each:
-            samples = rows // each.rows_each
-    return Files(paths, samples)
+    return Files(paths)
 
 
 def _save(path: pathlib.Path, array: Array) -> None:
@@ -142,24 +137,6 @@ def _save(path: pathlib.Path, array: Array) -> None:
         np.save(path, array, allow_pickle=False)
     except OSError as error:
         raise Error(f"cannot write data to '{path}': {error.strerror or error}") from None
-
-
-def _rows_of_file(path: Path) -> int:
-    """The rows of a .npy file; 0 if it is none, which the program then explains."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
-        return 0
-    return len(array) if isinstance(array, np.ndarray) and array.ndim else 0
-
-
-def write_blank(each: Input, samples: int, path: pathlib.Path) -> None:
-    """A file of zeros with the right shape that takes no room on the disk."""
-    shape = (samples * each.rows_each, *each.shape[1:]) if each.rows_each else each.shape
-    dtype = np.dtype(NUMPY_TYPES.get(each.dtype, "<f4"))
-    with open(path, "wb") as file:
-        file.write(header_of(dtype, shape))
-        file.truncate(HEADER_BYTES + math.prod(shape) * dtype.itemsize)
 
 
 def header_of(dtype: np.dtype[Any], shape: Sequence[int]) -> bytes:
@@ -214,7 +191,7 @@ class Loader:
             shape = (self._samples * each.rows_each, *each.shape[1:]) if each.rows_each else each.shape
             file.seek(0)
             file.write(header_of(self._types[each.name], shape))
-        return Files(self._paths, self._samples, passes)
+        return Files(self._paths, passes)
 
     def _explain_nothing(self, number: int, epochs: int, steps: int | None) -> None:
         if number == 1:

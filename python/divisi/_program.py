@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._command import Error, Flag, Path, Process, call, find_program, words_of
-from ._data import Data, Files, Input, write_blank, write_files
+from ._data import Data, Files, Input, write_files
 from ._log import Evaluation, Follower, Line, Step
 from ._modules import load_into
 from ._safetensors import Array, read_safetensors
@@ -75,7 +75,6 @@ class Program:
         self._runs = 0
         self._weights: pathlib.Path | None = None  # of the last run; None: those beside the program
         self._checkpoint: pathlib.Path | None = None
-        self._samples = 0  # of the data that the checkpoint belongs to
 
     def __repr__(self) -> str:
         return f"divisi.Program({str(self.path)!r}): batch {self.batch}, {self.devices} device(s)"
@@ -143,7 +142,6 @@ class Program:
             given |= {"epochs": 1 if is_loader else epochs, "steps": steps, "quiet": quiet}
             given["no_shuffle"] = is_loader or shuffle is False
             history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), train)
-        self._samples = train.samples
         self._checkpoint = pathlib.Path(str(given["checkpoint"])).absolute()
         self._weights = pathlib.Path(str(given["save_weights"])).absolute()
         if history.stopped:
@@ -161,13 +159,10 @@ class Program:
             files = self._files(data, pathlib.Path(place) / "eval", 1, None, True, most_bytes)
             words = files.words("--eval")
             if self._checkpoint:
-                words += self._at_checkpoint(self._checkpoint, pathlib.Path(place))
+                words += self._at_checkpoint(self._checkpoint)
             elif self._has_buffers:
                 raise Error("evaluate: this model has running statistics, which only training can set: call fit first")
-            else:
-                words += self._blank(self.batch, pathlib.Path(place))
-                words += ["--steps", "1", "--lr", "0", "--lr-schedule", "constant", "--warmup-steps", "0"]
-            history = self._train([*words, "--quiet"], run / "log.jsonl", [], files)
+            history = self._train([*words, "--eval-only", "--quiet"], run / "log.jsonl", [], files)
         found = history.evaluations[-1]
         return found if self._checkpoint else dataclasses.replace(found, step=0, epoch=0)
 
@@ -195,24 +190,11 @@ class Program:
         folder.mkdir()
         return write_files(data, self.inputs, folder, epochs=epochs, steps=steps, whole=whole, most_bytes=most_bytes)
 
-    def _blank(self, samples: int, folder: pathlib.Path) -> list[str]:
-        """Flags for training data that is never looked at, or does not matter."""
-        words = []
-        for i, each in enumerate(self.inputs):
-            path = folder / f"blank-{i}.npy"
-            write_blank(each, samples, path)
-            words += ["--data", f"{each.name}={path}"]
-        return words
-
-    def _at_checkpoint(self, checkpoint: pathlib.Path, folder: pathlib.Path) -> list[str]:
-        """Flags with which a program goes on from a checkpoint and has no step left to do."""
-        try:
-            newest = (checkpoint / "latest").read_text().strip()
-            step = int(newest.removeprefix("step-"))
-        except (OSError, ValueError):
-            raise Error(f"evaluate: there is no checkpoint in '{checkpoint}' any more: call fit again") from None
-        flags: dict[str, Flag] = {"checkpoint": str(checkpoint), "resume": True, "every": NEVER, "steps": step}
-        return self._blank(self._samples, folder) + words_of(flags)
+    def _at_checkpoint(self, checkpoint: pathlib.Path) -> list[str]:
+        """Flags with which a program takes the newest checkpoint."""
+        if not (checkpoint / "latest").is_file():
+            raise Error(f"evaluate: there is no checkpoint in '{checkpoint}' any more: call fit again")
+        return words_of({"checkpoint": str(checkpoint), "resume": True})
 
     def _train(self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], files: Files) -> History:
         start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
