@@ -85,9 +85,16 @@ static Value validOf(CheckedBuilder &b, const Classes &c) {
   return b.op<AndOp>(b.compareConst(Predicate::ge, c.labels, 0), b.compareConst(Predicate::lt, c.labels, c.count));
 }
 
+/// The number of labels that are not ignored, as an element type.
+static Value countValid(CheckedBuilder &b, const Classes &c, Type element) {
+  auto shape = shapeOf(c.labels);
+  Value valid = validOf(b, c);
+  return b.sumAll(b.select(valid, b.splatOf(shape, element, 1), b.splatOf(shape, element, 0)));
+}
+
 /// The mean over labels that are not ignored.
 static Value meanOfValid(CheckedBuilder &b, Value each, const Classes &c) {
-  Value count = b.sumAll(b.select(validOf(b, c), b.splatLike(each, 1), b.splatLike(each, 0)));
+  Value count = countValid(b, c, b.elementOf(each));
   return b.div(b.sumAll(each), count);
 }
 
@@ -110,14 +117,17 @@ static Value negativeLogLikelihood(CheckedBuilder &b, const Classes &c) {
   return meanOfValid(b, b.keepWhere(valid, b.neg(b.reshape(chosen, shapeOf(c.labels)))), c);
 }
 
-/// The loss of classes. Log-probabilities that a log_softmax computed make nll the cross entropy of its operand.
-static Value lossOfClasses(CheckedBuilder &b, const ImportOptions &options, Value output, Value label, int64_t axis) {
+/// The loss of classes, and the number of labels unless an operation of the loss knows it. Log-probabilities that a
+/// log_softmax computed make nll the cross entropy of its operand.
+static std::pair<Value, Value> lossOfClasses(CheckedBuilder &b, const ImportOptions &options, Value output, Value label,
+                                             int64_t axis) {
   if (options.loss == Loss::crossEntropy)
-    return crossEntropy(b, arrange(b, output, label, axis), options.labelSmoothing);
+    return {crossEntropy(b, arrange(b, output, label, axis), options.labelSmoothing), {}};
   auto softmax = output.getDefiningOp<LogSoftmaxOp>();
   if (softmax && (int64_t)softmax.getDim() == axis)
-    return crossEntropy(b, arrange(b, softmax.getX(), label, axis), 0);
-  return negativeLogLikelihood(b, arrange(b, output, label, axis));
+    return {crossEntropy(b, arrange(b, softmax.getX(), label, axis), 0), {}};
+  Classes classes = arrange(b, output, label, axis);
+  return {negativeLogLikelihood(b, classes), countValid(b, classes, b.i64())};
 }
 
 /// The loss of numbers, as PyTorch defines it; of kl with the reduction "batchmean".
@@ -183,5 +193,8 @@ Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Locatio
   auto [first, last] = argument.range.value_or(std::pair<int64_t, int64_t>(0, classes));
   argument.range = {std::max<int64_t>(first, 0), std::min(last, classes)};
   argument.padding = -100;
-  return lossOfClasses(b, options, output, label, axis);
+  auto [loss, count] = lossOfClasses(b, options, output, label, axis);
+  if (count)
+    arguments->addResult(count, "graph.count", builder.getUnitAttr());
+  return loss;
 }

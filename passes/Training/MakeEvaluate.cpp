@@ -65,9 +65,12 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
       if (auto candidate = dyn_cast<AccuracyInterface>(op); candidate && !classification)
         classification = cast<AccuracyInterface>(mapping.lookup(op.getResult(0)).getDefiningOp());
     }
-    for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (loss.getResultAttr(i, names::loss))
         step.addReport(mapping.lookup(value), "loss");
+      else if (loss.getResultAttr(i, "graph.count") && !classification) // over which the loss is the mean
+        step.addReport(mapping.lookup(value), "count");
+    }
     if (classification) {
       GraphBuilder graph(builder, classification.getLoc());
       auto [correct, count] = classification.buildAccuracy(graph);
