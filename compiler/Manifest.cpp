@@ -4,6 +4,7 @@
 #include "compiler/ProgramMeaning.h"
 
 #include "dialects/Dist/StageAxes.h"
+#include "dialects/Dist/Sync.h"
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
@@ -180,6 +181,18 @@ static json::Object collective(exec::CallOp call, const dist::Mesh &mesh) {
   return entry;
 }
 
+/// How replicas are kept in step (Sync).
+static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &mesh) {
+  json::Object entry{{"mode", dist::Sync::nameOf(sync.mode)}, {"axis", *mesh.find(dist::replicaAxis)}, {"every", sync.every}};
+  if (sync.averageState)
+    entry["average_state"] = true;
+  if (sync.outer != dist::Sync::Outer::mean)
+    entry["outer"] = json::Object{{"optimizer", dist::Sync::nameOf(sync.outer)},
+                                  {"lr", sync.outerRate},
+                                  {"momentum", sync.outerMomentum}};
+  return entry;
+}
+
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
                                     const WeightsReference &weights, const Expectation *expectation) {
   json::Array inputs, states, scalars, results, mesh, collectives, tasks;
@@ -297,6 +310,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     for (auto [stages, bytes] : messages)
       pairs.push_back(json::Object{{"from", stages.first}, {"to", stages.second}, {"bytes", bytes}});
     manifest["messages"] = std::move(pairs);
+    if (auto sync = dist::Sync::of(module); succeeded(sync) && sync->isApart())
+      manifest["sync"] = synchronisation(*sync, meshOf(*module.getOps<func::FuncOp>().begin()));
   }
   if (expectation) {
     json::Array calls;

@@ -156,6 +156,7 @@ void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &optio
 
 void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches) {
   pm.addPass(partitioning::createPartitionPass());
+  pm.addPass(partitioning::createSeparateReplicasPass());
   OpPassManager &simplify = pm.nest<func::FuncOp>();
   simplify.addPass(createCanonicalizerPass());
   simplify.addPass(identity::createCseAcrossNodesPass());

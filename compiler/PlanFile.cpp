@@ -100,6 +100,26 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   return options;
 }
 
+static constexpr llvm::StringLiteral syncAttribute = "sync";
+
+void compiler::writeSync(ModuleOp module, const dist::Sync &sync) {
+  if (auto attr = sync.toAttr(module.getContext()))
+    for (auto written : module.getOps<dist::PlanOp>())
+      written->setAttr(syncAttribute, attr);
+}
+
+FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
+  auto sync = dist::Sync::parse(plan->getAttr(syncAttribute), [&] { return plan.emitError(); });
+  if (failed(sync) || !sync->isApart())
+    return sync;
+  auto pipeline = readPipeline(plan);
+  if (failed(pipeline))
+    return failure();
+  if (pipeline->asynchronous() || !pipeline->axes.empty())
+    return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes");
+  return sync;
+}
+
 void compiler::follow(const MicrobatchOptions &microbatches, TrainOptions &train) {
   train.batchNormGroups = microbatches.microbatches;
   train.markGradients = microbatches.asynchronous() || microbatches.whole();

@@ -1,5 +1,6 @@
 #pragma once
 #include "compiler/Pipeline.h"
+#include "dialects/Dist/Sync.h"
 #include "passes/Planning/PlanText.h"
 
 namespace divisi::compiler {
@@ -13,6 +14,12 @@ void writePipeline(mlir::ModuleOp module, const MicrobatchOptions &options, cons
 
 /// Reads the attribute `pipeline`; one microbatch on one stage if there is none. Fails with an error at the plan.
 mlir::FailureOr<MicrobatchOptions> readPipeline(dist::PlanOp plan);
+
+/// Writes how replicas are kept in step as the attribute `sync` of the module's plan, if it has one.
+void writeSync(mlir::ModuleOp module, const dist::Sync &sync);
+
+/// Reads it: all-reduce if there is none. Fails with an error at the plan.
+mlir::FailureOr<dist::Sync> readSync(dist::PlanOp plan);
 
 /// Sets the options of the training step to those of the plan, and reads the plan's pipeline.
 mlir::FailureOr<MicrobatchOptions> follow(dist::PlanOp plan, TrainOptions &train);

@@ -78,6 +78,8 @@ void compiler::noteProgram(ModuleOp module, const TrainOptions &train, const Mic
   set(module, "numerics", describeNumerics(module, train, microbatches));
 }
 
+void compiler::noteSync(ModuleOp module, const std::string &text) { set(module, "synchronisation", text); }
+
 void compiler::sealDump(ModuleOp module) {
   if (module->hasAttr(attribute))
     set(module, seal, hashOf(module));

@@ -10,6 +10,9 @@ namespace divisi::compiler {
 /// attributes, types, constants; no names of values, no locations); `optimizer` and `numerics` are spelled out.
 void noteProgram(mlir::ModuleOp module, const TrainOptions &train, const MicrobatchOptions &microbatches);
 
+/// Notes how replicas are kept in step, which decides what the training computes.
+void noteSync(mlir::ModuleOp module, const std::string &text);
+
 /// Adds to a module that is dumped what checkSeal needs to detect that the dump was edited.
 void sealDump(mlir::ModuleOp module);
 

@@ -66,6 +66,7 @@ def suites(build):
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
+            Suite("replicas", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
             Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
             Suite("metrics", [python, str(SOURCE / "test/models/metrics.py"), "--divisi", divisi]),

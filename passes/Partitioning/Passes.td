@@ -14,6 +14,18 @@ def PartitionPass : Pass<"partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
 }
 
+def SeparateReplicasPass : Pass<"separate-replicas", "::mlir::ModuleOp"> {
+  let summary = "A training step of each replica alone, where replicas meet by their parameters";
+  let description = [{
+    Input: a partitioned module whose attribute `dist.sync` says that replicas along the axis "data" meet by their parameters. Output: the
+    same with `@train` without collectives over that axis. Each replica computes what it would if all others had its own share of the
+    batch: a sum over n replicas is n times the operand, and their maximum the operand itself. So the loss and the gradients are those of the
+    replica's share, while random numbers still differ by the row of the whole batch. `@evaluate` stays one over all replicas. Fails if a
+    state is split over the axis, if no input is, or if an operation gathers or exchanges values of several replicas.
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+}
+
 def BucketGradientsPass : Pass<"bucket-gradients", "::mlir::func::FuncOp"> {
   let summary = "Combines all_reduces of the same kind into buckets, each one collective";
   let description = [{

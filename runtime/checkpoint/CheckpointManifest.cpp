@@ -63,12 +63,18 @@ bool liesWithin(const CheckpointTensor::Piece &piece, const CheckpointTensor &te
 /// whole tensor needs no more memory than the files have bytes.
 CheckpointTensor readTensor(const Json &json, const std::vector<CheckpointFile> &files, JsonReader &manifest) {
   JsonReader reader(json, "a tensor of the checkpoint");
-  CheckpointTensor tensor{reader.text("name"),   reader.text("role"), reader.dataType("dtype"),
-                          reader.shape("shape"), {},                  {}};
+  CheckpointTensor tensor;
+  tensor.name = reader.text("name");
+  tensor.role = reader.text("role");
+  tensor.replicas = reader.integer("replicas", 0);
+  tensor.dtype = reader.dataType("dtype");
+  tensor.shape = reader.shape("shape");
   tensor.pieced = reader.has("pieced") ? reader.shape("pieced") : tensor.shape;
   int64_t width = widthOf(tensor.dtype), next = 0;
   std::optional<int64_t> missing = byteCount(tensor.shape, width);
   bool fits = missing && missing == byteCount(tensor.pieced, width);
+  if (tensor.replicas != 0)
+    fits = fits && isFloat(tensor.dtype) && !tensor.shape.empty() && tensor.shape[0] == tensor.replicas;
   for (const Json &item : reader.array("pieces")) {
     JsonReader part(item, "a piece of a tensor of the checkpoint");
     int64_t file = part.integer("file");
@@ -96,6 +102,8 @@ Json describe(const CheckpointTensor &tensor) {
                {"dtype", nameOf(tensor.dtype)},
                {"shape", tensor.shape},
                {"pieces", Json::array()}};
+  if (tensor.replicas > 0)
+    json["replicas"] = tensor.replicas;
   if (tensor.pieced != tensor.shape)
     json["pieced"] = tensor.pieced;
   for (const CheckpointTensor::Piece &piece : tensor.pieces) {
@@ -115,8 +123,13 @@ CheckpointManifest CheckpointManifest::of(const Manifest &program, TrainingPoint
   std::map<std::string, size_t> numbers;
   for (const State &state : program.state) {
     numbers[state.name] = manifest.tensors.size();
-    manifest.tensors.push_back(
-        {state.name, nameOf(state.role), state.dtype, state.wholeShape(), state.owner().splitShape(), {}});
+    manifest.tensors.push_back({state.name,
+                                nameOf(state.role),
+                                program.replicasOf(state),
+                                state.dtype,
+                                program.storedShape(state, state.wholeShape()),
+                                program.storedShape(state, state.owner().splitShape()),
+                                {}});
   }
   for (size_t rank = 0; rank < files.size(); ++rank) {
     if (files[rank].name.empty())
@@ -226,9 +239,23 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
 }
 
 Status CheckpointManifest::fits(const Manifest &now, const std::string &what, bool anyway) const {
+  auto replicasOf = [](const auto &all, auto count) {
+    int64_t most = 0;
+    for (const auto &one : all)
+      most = std::max(most, count(one));
+    return most;
+  };
+  int64_t here = replicasOf(now.state, [&](const State &s) { return now.replicasOf(s); });
+  int64_t there = replicasOf(tensors, [](const CheckpointTensor &t) { return t.replicas; });
+  auto told = [](int64_t count) { return count == 0 ? std::string("one state") : concat(count, " replicas with a state each"); };
+  if (here != there)
+    return failure(what, " is of ", told(there), ", and this program of ", told(here),
+                   ": go on from its mean by `divisi checkpoint export` and --weights");
   Status same = checkState(now, [](const State &) { return true; }, what, [&](const std::string &name) {
     auto it = std::find_if(tensors.begin(), tensors.end(), [&](const CheckpointTensor &t) { return t.name == name; });
-    return it == tensors.end() ? std::nullopt : std::optional(std::pair(it->dtype, it->shape));
+    if (it == tensors.end())
+      return std::optional<std::pair<DataType, Shape>>();
+    return std::optional(std::pair(it->dtype, Shape(it->shape.begin() + (it->replicas > 0), it->shape.end())));
   });
   if (!same.ok())
     return same;

@@ -32,6 +32,7 @@ struct CheckpointFile {
 /// A tensor of a checkpoint, in one or more shards.
 struct CheckpointTensor {
   std::string name, role;
+  int64_t replicas = 0; ///< the size of the first dimension if each replica has a tensor of its own; 0: there is one
   DataType dtype = DataType::F32;
   Shape shape;  ///< in files and for users
   Shape pieced; ///< a reshape of the same elements, which is sharded

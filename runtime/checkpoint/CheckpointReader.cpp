@@ -15,6 +15,24 @@ struct Run {
   int64_t there = 0, here = 0, count = 0;
 };
 
+/// The mean of a tensor over the replicas that have it, in `memory`: `bytes` bytes.
+Result<const char *> meanOf(CheckpointReader &reader, const CheckpointTensor &tensor, size_t bytes, std::vector<char> &memory) {
+  int64_t width = widthOf(tensor.dtype);
+  std::vector<double> sums(bytes / static_cast<size_t>(width));
+  memory.resize(bytes);
+  Slice slice{tensor.shape, tensor.shape, Shape(tensor.shape.size())};
+  slice.local[0] = 1;
+  for (; slice.start[0] < tensor.replicas; ++slice.start[0]) {
+    if (Status status = reader.read(tensor, slice, memory.data()); !status.ok())
+      return status;
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += readNumber(memory.data() + i * static_cast<size_t>(width), tensor.dtype);
+  }
+  for (size_t i = 0; i < sums.size(); ++i)
+    writeNumber(memory.data() + i * static_cast<size_t>(width), tensor.dtype, sums[i] / static_cast<double>(tensor.replicas));
+  return static_cast<const char *>(memory.data());
+}
+
 /// Calls body(index in `from`, index in `to`, count) for the elements that both slices contain. Both are slices of
 /// reshapes of the same elements.
 template <typename Body> void forEachCommonRun(const Slice &from, const std::vector<Run> &to, const Body &body) {
@@ -110,7 +128,7 @@ Status divisi::runtime::readCheckpoint(const std::string &folder, const Checkpoi
     return reader.status();
   for (const State &state : program.state)
     if (state.here)
-      if (Status status = reader->read(manifest.tensor(state.name), program.sliceOf(state), arena.at(state));
+      if (Status status = reader->read(manifest.tensor(state.name), program.storedSlice(state, state, program.rank), arena.at(state));
           !status.ok())
         return status;
   return {};
@@ -130,13 +148,18 @@ Status divisi::runtime::exportCheckpoint(const std::string &folder, const std::s
     if (all || tensor.role == nameOf(Role::Parameter) || tensor.role == nameOf(Role::Buffer) ||
         tensor.role == nameOf(Role::Constant)) {
       chosen.push_back(&tensor);
-      int64_t bytes = *byteCount(tensor.shape, widthOf(tensor.dtype));
-      tensors.push_back({tensor.name, tensor.dtype, tensor.shape, nullptr, static_cast<size_t>(bytes)});
+      Shape shape = tensor.shape;
+      if (tensor.replicas > 0)
+        shape.erase(shape.begin());
+      int64_t bytes = *byteCount(shape, widthOf(tensor.dtype));
+      tensors.push_back({tensor.name, tensor.dtype, std::move(shape), nullptr, static_cast<size_t>(bytes)});
     }
   std::vector<char> whole;
   return writeSafetensors(path, tensors, {{"format", "pt"}, {"producer", "divisi"}},
                           [&](size_t i) -> Result<const char *> {
                             const CheckpointTensor &tensor = *chosen[i];
+                            if (tensor.replicas > 0)
+                              return meanOf(*reader, tensor, tensors[i].bytes, whole);
                             whole.resize(tensors[i].bytes);
                             Slice slice{tensor.shape, tensor.shape, Shape(tensor.shape.size())};
                             if (Status status = reader->read(tensor, slice, whole.data()); !status.ok())

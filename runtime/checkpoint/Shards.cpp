@@ -29,9 +29,10 @@ bool divisi::runtime::isFirstOwner(const Manifest &manifest, const Tensor &owner
 std::vector<Shard> divisi::runtime::shardsOf(const Manifest &manifest, int64_t rank) {
   std::vector<Shard> shards;
   for (const State &state : manifest.state) {
-    if (!isFirstOwner(manifest, state.owner(), rank))
+    int64_t first = manifest.replicasOf(state) > 0 ? manifest.mesh.withIndex(rank, manifest.sync->axis, 0) : rank;
+    if (!isFirstOwner(manifest, state.owner(), first))
       continue;
-    Shard shard{&state, manifest.sliceOf(state.owner(), rank)};
+    Shard shard{&state, manifest.storedSlice(state, state.owner(), rank)};
     Shape shape = shard.shape();
     // a rank may have only padding
     if (state.owner().wholeBytes() == 0 || std::find(shape.begin(), shape.end(), 0) == shape.end())

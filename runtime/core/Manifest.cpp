@@ -102,6 +102,6 @@ const Output *Manifest::result(std::string_view function, std::string_view kind)
 std::string Manifest::identity() const {
   std::string text;
   for (const State &s : state)
-    text += concat(s.name, '\n', nameOf(s.role), ' ', nameOf(s.dtype), ' ', toString(s.wholeShape()), '\n');
+    text += concat(s.name, '\n', nameOf(s.role), ' ', nameOf(s.dtype), ' ', toString(storedShape(s, s.wholeShape())), '\n');
   return fnv1a64(text.data(), text.size());
 }

@@ -7,6 +7,7 @@
 #include "runtime/core/Mesh.h"
 #include "runtime/core/Slice.h"
 #include "runtime/core/Status.h"
+#include "runtime/core/Sync.h"
 
 #include <map>
 #include <optional>
@@ -70,7 +71,15 @@ struct State : Tensor {
   std::string of;       ///< of optimizer state: its parameter
   std::string onnxName; ///< name of the initializer in the model
   std::optional<Initial> init;
+  bool apart = false; ///< each replica has its own: see Manifest::sync
 
+  /// The tensor on each stage that has it, or the one of all.
+  std::vector<const Tensor *> onStages() const {
+    std::vector<const Tensor *> tensors;
+    for (const Tensor &place : places)
+      tensors.push_back(&place);
+    return tensors.empty() ? std::vector<const Tensor *>{this} : tensors;
+  }
   /// Whether it is read from the weights file and exported to the model.
   bool isWeight() const { return role == Role::Parameter || role == Role::Buffer || role == Role::Constant; }
 };
@@ -132,6 +141,7 @@ struct Manifest {
   std::vector<Call> calls; ///< of tasks; once the rank is known, of all rows of its table of `train`
   double expectedStep = 0; ///< microseconds; 0: unknown
   double learningRate = 0.01;
+  std::optional<Sync> sync; ///< null: all replicas have the same state
   std::string schedule = "constant";
   int64_t warmupSteps = 0, stepSize = 0;
   double gamma = 0.1;
@@ -158,6 +168,13 @@ struct Manifest {
   /// The shard of a tensor on a rank of its stage.
   Slice sliceOf(const Tensor &tensor, int64_t rank) const;
   Slice sliceOf(const Tensor &tensor) const { return sliceOf(tensor, rank); }
+  /// In checkpoints, state of which each replica has its own has the replicas as an additional first dimension: their
+  /// number (0: there is none), a shape with it, and the slice of a rank.
+  int64_t replicasOf(const State &state) const;
+  Shape storedShape(const State &state, Shape shape) const;
+  Slice storedSlice(const State &state, const Tensor &tensor, int64_t rank) const;
+  /// Adds the state of the outer optimizer, behind the rest of the arenas.
+  void addOuterState();
   const Tensor *scalar(std::string_view name) const;
   const State *stateOf(Role role) const;
   const Output *result(std::string_view function, std::string_view kind) const;

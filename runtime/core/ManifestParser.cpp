@@ -1,6 +1,5 @@
 //===- ManifestParser.cpp - a manifest that may be anything ---------------===//
-#include "runtime/core/Json.h"
-#include "runtime/core/Manifest.h"
+#include "runtime/core/ManifestSync.h"
 
 #include <algorithm>
 #include <array>
@@ -87,6 +86,8 @@ public:
     checkResults();
     for (int64_t stage = 0; stage < manifest.stages(); ++stage)
       checkOverlap(stage);
+    if (status.ok() && top.has("sync"))
+      keep(parseSync(top.object("sync"), manifest));
     return status;
   }
 

@@ -39,6 +39,8 @@ public:
   int64_t index(int64_t rank, std::span<const int64_t> axes) const;
   /// The number of shards along `axes`.
   int64_t count(std::span<const int64_t> axes) const;
+  /// The rank that differs from `rank` only in its index along the axis at position `axis`. No stage may lack an axis.
+  int64_t withIndex(int64_t rank, int64_t axis, int64_t to) const { return rank + (to - index(rank, axis)) * stride(axis); }
   /// The ranks that differ from `rank` only in their indices along `axes`, ordered by these indices, the first axis
   /// major.
   std::vector<int> group(int64_t rank, std::span<const int64_t> axes) const;

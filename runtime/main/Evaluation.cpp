@@ -98,12 +98,15 @@ void Trainer::addMetrics(Tally &sums, double labels, double rows) const {
 }
 
 void Trainer::stopEarly() {
-  total = point.step;
+  int64_t end = point.step;
+  if (const std::optional<Sync> &sync = manifest.sync; sync && end % sync->every != 0)
+    end += sync->every - end % sync->every; // replicas meet before training ends
+  total = std::min(total, end);
   const EvaluationHistory &history = point.evaluations;
   std::string best = history.bestStep < 0 ? "no evaluation had a finite loss"
                                           : concat("the least loss, ", formatNumber(history.bestLoss),
                                                    ", was that after step ", history.bestStep);
-  progress->say(concat("stopped early after step ", point.step, ": ", history.withoutImprovement,
+  progress->say(concat("stopped early after step ", total, ": ", history.withoutImprovement,
                        " evaluations without improvement; ", best));
 }
 

@@ -23,6 +23,8 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
     program->context.exchange = program->staging.get();
   }
   const Manifest &m = program->description;
+  if (m.sync && ranks)
+    program->replicas = std::make_unique<Replicas>(m, program->memory, *ranks);
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
                         m.mesh.index(m.rank, static_cast<int64_t>(axis)));
@@ -171,6 +173,16 @@ Status Program::pullStates() {
   });
 }
 
+Status Program::meetReplicas(int64_t step, bool last) {
+  if (!replicas || !replicas->meetAfter(step, last))
+    return {};
+  if (Status status = pullStates(); !status.ok())
+    return status;
+  if (Status status = replicas->meet(); !status.ok())
+    return ranks->located(status);
+  return pushStates();
+}
+
 Status Program::pushInputs() {
   return withAccelerator([&](Accelerator &to) {
     for (const Input &input : description.inputs)
@@ -273,6 +285,13 @@ Status Program::tell(int64_t stage, std::vector<double> &values, const std::stri
 
 Status Program::collectResults(const std::string &function) {
   const std::vector<Output> &all = description.results;
+  std::vector<double> found(all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].function == function && all[i].here && isWanted(all[i]))
+      found[i] = memory.number(all[i]);
+  if (replicas && function == "train")
+    if (Status status = replicas->combine(found); !status.ok())
+      return ranks->located(status);
   for (int64_t stage = 0; stage < description.stages(); ++stage) {
     std::vector<size_t> chosen;
     for (size_t i = 0; i < all.size(); ++i)
@@ -280,7 +299,7 @@ Status Program::collectResults(const std::string &function) {
         chosen.push_back(i);
     std::vector<double> values;
     for (size_t i : chosen)
-      values.push_back(all[i].here ? memory.number(all[i]) : 0);
+      values.push_back(found[i]);
     if (Status status = tell(stage, values, function); !status.ok())
       return status;
     for (size_t i = 0; i < chosen.size(); ++i)

@@ -6,6 +6,7 @@
 #include "runtime/core/Arena.h"
 #include "runtime/core/Context.h"
 #include "runtime/main/Minibatches.h"
+#include "runtime/main/Replicas.h"
 
 namespace divisi::runtime {
 
@@ -69,6 +70,15 @@ public:
   Status pushStates();
   Status pullStates();
 
+  /// For replicas that update their parameters apart (Manifest::sync): the parameters before the first step are in the
+  /// arena.
+  void beginReplicas() {
+    if (replicas)
+      replicas->begin();
+  }
+  /// The same: the replicas meet, if they do after this step. All ranks call it together. `last`: after it there is none.
+  Status meetReplicas(int64_t step, bool last);
+
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
   /// The number of finished steps in the program's state; null if it has none.
   std::optional<int64_t> step() const;
@@ -110,6 +120,7 @@ private:
   std::unique_ptr<Accelerator> accelerator; ///< null: this processor computes
   Communicator *ranks;                      ///< null: one device
   std::unique_ptr<Staging> staging;         ///< for an accelerator, if there are several ranks
+  std::unique_ptr<Replicas> replicas;       ///< null: all have the same parameters
   DivisiContext context;
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result

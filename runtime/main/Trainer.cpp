@@ -209,6 +209,8 @@ Status Trainer::step() {
     meanwhile = [this] { loadAhead(); };
   if (Status status = program->train(rate, rows, wants, meanwhile); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
+  if (Status status = program->meetReplicas(number, number == total); !status.ok())
+    return status;
   double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
   if (profile && wants == 0)

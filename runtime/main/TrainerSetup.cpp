@@ -171,8 +171,10 @@ Status Trainer::createProgram() {
 Status Trainer::setUp() {
   Status status = planSteps();
   point.flags = options.training();
-  if (status.ok() && !resumedFrom)
+  if (status.ok() && !resumedFrom) {
     status = startWeights();
+    program->beginReplicas();
+  }
   if (!status.ok())
     return status;
   std::optional<int64_t> kept; // lines of a log that is continued

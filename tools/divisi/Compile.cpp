@@ -79,7 +79,7 @@ constexpr unsigned compileThreads = 2;
 class Compilation {
 public:
   Compilation(const CompileFlags &flags, const tools::Installation &installation)
-      : flags(flags), plan(flags.devices.plan), microbatches(flags.devices.microbatches), installation(installation) {}
+      : flags(flags), plan(flags.devices.plan), microbatches(flags.devices.microbatches), sync(flags.devices.sync.sync), installation(installation) {}
 
   int run() {
     if (failed(session.read(flags.model.input, flags.model.import)) || failed(checkNames(*session.model.module)))
@@ -116,6 +116,8 @@ public:
                    << " parts of the batch\n";
     if (level < Level::train && target >= Level::train) {
       noteProgram(*model.module, train, microbatches);
+      if (sync.isApart())
+        noteSync(*model.module, sync.text(replicas));
       if (failed(session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
       level = Level::train;
@@ -145,6 +147,7 @@ public:
       if (flags.emit == "plan")
         writePipeline(*model.module, microbatches, subjectOf(plan.model));
     }
+    writeSync(*model.module, sync);
     if (level == Level::planned && target >= Level::dist) {
       if (failed(session.run([&](OpPassManager &pm) { addDistPipeline(pm, plan, microbatches); })))
         return 1;
@@ -190,14 +193,22 @@ private:
         return failure();
       microbatches = *read;
       mesh = dist::toMesh(text.getMesh());
+      auto synchronisation = readSync(text);
+      if (failed(synchronisation))
+        return failure();
+      sync = *synchronisation;
     }
     if (!mesh)
       return success();
     meshOfStage = planning::nameOf(*mesh);
     train.splitProjections |= mesh->find("model").has_value();
     auto data = mesh->find("data");
-    if (flags.devices.batchNormStats == "local" && data)
-      train.batchNormGroups *= mesh->axes[*data].size;
+    if (data)
+      replicas = mesh->axes[*data].size;
+    if (flags.devices.batchNormStats == "local" || sync.isApart())
+      train.batchNormGroups *= replicas;
+    if (auto attr = sync.toAttr(&session.context))
+      (*model.module)->setDiscardableAttr(dist::names::sync, attr);
     return success();
   }
 
@@ -437,6 +448,8 @@ private:
   const CompileFlags &flags;
   PlanOptions plan;
   MicrobatchOptions microbatches; // from the flags or from a search
+  dist::Sync sync;                // from the flags or the plan file
+  int64_t replicas = 1;
   const tools::Installation &installation;
   tools::Session session;
   ImportedModel &model = session.model;

@@ -28,9 +28,11 @@ std::string DeviceFlags::checkPins() const {
 std::string DeviceFlags::chooseSearch() {
   bool onlyPipelines = strategy == "hybrid" || (strategy == "pipeline" && microbatches.cuts.empty());
   bool wanted = strategy == "auto" || onlyPipelines || !cluster.empty() ||
-                (strategy.empty() && plan.mesh.empty() && !plan.zero && devices > 1 && batchNormStats == "global");
+                (strategy.empty() && plan.mesh.empty() && !plan.zero && devices > 1 && batchNormStats == "global" && !sync.given());
   if (!wanted)
     return "";
+  if (sync.given())
+    return sync.text() + " needs --strategy data or --mesh: a search does not choose other numbers";
   if (!strategy.empty() && strategy != "auto" && !onlyPipelines)
     return "--cluster is for --strategy auto, hybrid or pipeline, which ask what plans cost on it";
   if (onlyPipelines && (!plan.mesh.empty() || !plan.pins.empty()))
@@ -180,7 +182,27 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   return "";
 }
 
+/// Checks that replicas may go apart under the other flags.
+std::string DeviceFlags::checkSync() const {
+  if (!sync.given())
+    return "";
+  auto mesh = plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh)); // that of one stage
+  auto data = mesh.find(dist::replicaAxis);
+  if (!data || mesh.axes[*data].size < 2)
+    return sync.text() + " needs replicas: an axis data of at least 2 in --mesh, or --strategy data --devices N";
+  if (plan.zero)
+    return "--zero splits the update over data, and with " + sync.text() +
+           " every replica has an update of its own: leave out --zero, or take --sync all-reduce";
+  if (!microbatches.axes.empty())
+    return "--stage-axes gives stages different numbers of replicas: leave it out with " + sync.text();
+  if (microbatches.asynchronous())
+    return "--schedule pipedream is asynchronous already: take another schedule with " + sync.text();
+  return "";
+}
+
 std::string DeviceFlags::finish(const CLI::App &command) {
+  if (std::string wrong = sync.finish(command); !wrong.empty())
+    return wrong;
   if (command.count("--mesh") && plan.mesh.empty())
     return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
   if (command.count("--stage-axes") && stageAxes.empty())
@@ -192,6 +214,8 @@ std::string DeviceFlags::finish(const CLI::App &command) {
                              "--cut", "--stage-axes"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
+    if (std::string flag = SyncFlags::first(command); !flag.empty())
+      return "--plan FILE has all decisions: leave out " + flag;
     return "";
   }
   if (std::string wrong = chooseSearch(); !wrong.empty())
@@ -199,7 +223,13 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (plan.cluster.empty())
     if (std::string wrong = chooseMesh(); !wrong.empty())
       return wrong;
-  return choosePipeline(command);
+  if (std::string wrong = choosePipeline(command); !wrong.empty())
+    return wrong;
+  if (const CLI::Option *precision = command.get_option_no_throw("--precision");
+      sync.given() && precision && precision->count() && precision->as<std::string>() == "fp16")
+    return "--precision fp16 skips steps in which gradients overflow, and with " + sync.text() +
+           " replicas would skip different ones: take --precision bf16";
+  return checkSync();
 }
 
 /// Whether the text is a number of at most five digits.
@@ -247,6 +277,7 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
 }
 
 void DeviceFlags::addTo(CLI::App &command) {
+  sync.addTo(command);
   auto *group = command.add_option_group("Devices");
   group->add_option("--devices", devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
   group

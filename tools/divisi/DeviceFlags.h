@@ -1,5 +1,6 @@
 #pragma once
 #include "compiler/RankPipelines.h"
+#include "divisi/SyncFlags.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +16,7 @@ struct DeviceFlags {
   bool noCalibration = false;
   bool pipelines = false;    // a search considers pipelines with these properties:
   compiler::PipelineRequest request;
+  SyncFlags sync;
 
   void addTo(CLI::App &command);
   /// Chooses a mesh or a search from the given flags. Returns an error text, or "". Afterwards `plan.mesh` is the mesh
@@ -23,7 +25,7 @@ struct DeviceFlags {
   /// Whether any flag needs a plan.
   bool asksForPlan() const {
     return plan.many() || devices || !strategy.empty() || plan.zero || microbatches.any() || microbatches.stages > 1 ||
-           plan.remat.value_or(0) > 0;
+           plan.remat.value_or(0) > 0 || sync.given();
   }
 
 private:
@@ -31,6 +33,7 @@ private:
   std::string chooseMesh();
   std::string choosePipeline(const CLI::App &command);
   std::string checkPins() const;
+  std::string checkSync() const;
 };
 
 /// Adds the flag --no-calibration.

@@ -1,0 +1,105 @@
+#include "dialects/Dist/Sync.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <charconv>
+
+using namespace mlir;
+using namespace divisi::dist;
+
+static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local"};
+static constexpr llvm::StringLiteral outers[] = {"mean", "sgd", "nesterov"};
+
+template <typename Kind, size_t count>
+static std::optional<Kind> find(const llvm::StringLiteral (&names)[count], StringRef text) {
+  const auto *it = llvm::find(names, text);
+  return it == std::end(names) ? std::nullopt : std::optional((Kind)(it - names));
+}
+
+std::optional<Sync::Mode> Sync::parseMode(StringRef text) { return find<Mode>(modes, text); }
+std::optional<Sync::Outer> Sync::parseOuter(StringRef text) { return find<Outer>(outers, text); }
+StringRef Sync::nameOf(Mode mode) { return modes[(size_t)mode]; }
+StringRef Sync::nameOf(Outer outer) { return outers[(size_t)outer]; }
+
+std::string Sync::invalid() const {
+  if (every < 1 || every > 1'000'000)
+    return "replicas are averaged every 1 to 1000000 steps, not every " + std::to_string(every);
+  if (!(outerRate > 0 && outerRate <= 10))
+    return "the outer learning rate must be above 0, and at most 10";
+  if (!(outerMomentum >= 0 && outerMomentum < 1))
+    return "the outer momentum must be at least 0, and below 1";
+  return "";
+}
+
+DictionaryAttr Sync::toAttr(MLIRContext *context) const {
+  if (mode == Mode::allReduce)
+    return {};
+  Builder b(context);
+  NamedAttrList list;
+  list.set("mode", b.getStringAttr(nameOf(mode)));
+  list.set("every", b.getI64IntegerAttr(every));
+  if (averageState)
+    list.set("average_state", b.getUnitAttr());
+  if (outer != Outer::mean) {
+    list.set("outer", b.getStringAttr(nameOf(outer)));
+    list.set("outer_lr", b.getF64FloatAttr(outerRate));
+    list.set("outer_momentum", b.getF64FloatAttr(outerMomentum));
+  }
+  return list.getDictionary(context);
+}
+
+FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnostic()> error) {
+  Sync sync;
+  if (!attr)
+    return sync;
+  auto fail = [&](const Twine &what) { return error() << "'sync': " << what; };
+  auto dictionary = dyn_cast<DictionaryAttr>(attr);
+  auto name = dictionary ? dictionary.getAs<StringAttr>("mode") : StringAttr();
+  auto mode = name ? parseMode(name.getValue()) : std::nullopt;
+  if (!mode)
+    return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}");
+  sync.mode = *mode;
+  for (NamedAttribute entry : dictionary) {
+    StringRef key = entry.getName();
+    Attribute value = entry.getValue();
+    auto number = dyn_cast<FloatAttr>(value);
+    bool known = key == "mode";
+    if (auto count = dyn_cast<IntegerAttr>(value); key == "every" && count && count.getType().isInteger(64))
+      sync.every = count.getInt(), known = true;
+    if (key == "average_state" && isa<UnitAttr>(value))
+      sync.averageState = known = true;
+    if (auto text = dyn_cast<StringAttr>(value); key == "outer" && text && parseOuter(text.getValue()))
+      sync.outer = *parseOuter(text.getValue()), known = true;
+    if (key == "outer_lr" && number)
+      sync.outerRate = number.getValueAsDouble(), known = true;
+    if (key == "outer_momentum" && number)
+      sync.outerMomentum = number.getValueAsDouble(), known = true;
+    if (!known)
+      return fail("there is no '" + key + "' with such a value");
+  }
+  if (std::string wrong = sync.invalid(); !wrong.empty())
+    return fail(wrong);
+  return sync;
+}
+
+FailureOr<Sync> Sync::of(ModuleOp module) {
+  return parse(module->getDiscardableAttr(names::sync), [&] { return module.emitError(); });
+}
+
+static std::string exactly(double number) {
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), number).ptr};
+}
+
+std::string Sync::text(int64_t replicas) const {
+  std::string text = nameOf(mode).str();
+  if (mode == Mode::allReduce)
+    return text;
+  text += " of " + std::to_string(replicas) + " replicas, averaged every " + std::to_string(every) + " steps";
+  if (averageState)
+    text += " with the optimizer's state";
+  if (outer != Outer::mean)
+    text += ", outer " + nameOf(outer).str() + " lr " + exactly(outerRate) + " momentum " + exactly(outerMomentum);
+  return text;
+}

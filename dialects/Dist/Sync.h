@@ -1,0 +1,48 @@
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace divisi::dist {
+
+namespace names {
+/// Attribute of a module and of a plan: how replicas are kept in step, if not by reducing gradients everywhere (Sync).
+inline constexpr llvm::StringLiteral sync = "dist.sync";
+} // namespace names
+
+/// The axis of a mesh along which replicas share the batch.
+inline constexpr llvm::StringLiteral replicaAxis = "data";
+
+/// How the replicas along the axis "data" are kept in step.
+struct Sync {
+  enum class Mode { allReduce, local };
+  /// What makes new parameters of the replicas' mean: the mean itself, or an update of the previous mean.
+  enum class Outer { mean, sgd, nesterov };
+
+  Mode mode = Mode::allReduce;
+  int64_t every = 1; // local: steps from one average to the next
+  Outer outer = Outer::mean;
+  double outerRate = 1, outerMomentum = 0;
+  bool averageState = false; // local: the optimizer's state is averaged, too
+
+  /// Whether replicas update their parameters by their own share of the batch.
+  bool isApart() const { return mode != Mode::allReduce; }
+
+  static std::optional<Mode> parseMode(llvm::StringRef text);
+  static std::optional<Outer> parseOuter(llvm::StringRef text);
+  static llvm::StringRef nameOf(Mode mode);
+  static llvm::StringRef nameOf(Outer outer);
+  /// An error text if the numbers are out of range; else "".
+  std::string invalid() const;
+
+  /// Null for all-reduce.
+  mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
+  /// Null: all-reduce.
+  static mlir::FailureOr<Sync> parse(mlir::Attribute attr, llvm::function_ref<mlir::InFlightDiagnostic()> error);
+  /// That of a module, which has been verified or is an error.
+  static mlir::FailureOr<Sync> of(mlir::ModuleOp module);
+  /// For people: "local of 4 replicas, averaged every 8 steps".
+  std::string text(int64_t replicas) const;
+};
+
+} // namespace divisi::dist

@@ -1,0 +1,106 @@
+//===- ManifestSync.cpp - what replicas have of their own -----------------===//
+#include "runtime/core/ManifestSync.h"
+
+#include <algorithm>
+
+using namespace divisi::runtime;
+
+Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
+  JsonReader reader(json, "the manifest's synchronisation");
+  Sync sync;
+  if (reader.text("mode") != "local")
+    reader.fail("has an unknown mode");
+  sync.axis = reader.integer("axis");
+  sync.every = reader.integer("every");
+  sync.averageState = reader.boolean("average_state", false);
+  if (reader.has("outer")) {
+    JsonReader outer(reader.object("outer"), "the manifest's outer optimizer");
+    std::string name = outer.text("optimizer");
+    sync.outer = name == "nesterov" ? Sync::Outer::Nesterov : Sync::Outer::Sgd;
+    sync.outerRate = outer.number("lr");
+    sync.outerMomentum = outer.number("momentum");
+    if (name != "sgd" && name != "nesterov")
+      outer.fail("is unknown");
+    if (!outer.status().ok())
+      return outer.status();
+  }
+  const Mesh &mesh = manifest.mesh;
+  if (sync.axis < 0 || sync.axis >= static_cast<int64_t>(mesh.axes().size()) || sync.axis == mesh.stageAxis() || mesh.isNarrow() ||
+      manifest.asynchronous)
+    reader.fail("is over an axis that has no replicas");
+  if (sync.every < 1)
+    reader.fail("has no number of steps");
+  if (!reader.status().ok())
+    return reader.status();
+  for (State &state : manifest.state) {
+    bool trains = state.role == Role::Parameter && state.trainable;
+    state.apart = trains || state.role == Role::Buffer || state.role == Role::Moment;
+    if (state.apart && state.dtype != DataType::F32 && state.dtype != DataType::F64)
+      return failure("the program's manifest has replicas with '", state.name, "' of another type than F32 and F64");
+    for (const Tensor *tensor : state.onStages())
+      for (const std::vector<int64_t> &axes : tensor->split)
+        if (std::find(axes.begin(), axes.end(), sync.axis) != axes.end())
+          return failure("the program's manifest splits '", state.name, "' over replicas that have each their own");
+  }
+  manifest.sync = sync;
+  if (sync.outer != Sync::Outer::Mean)
+    manifest.addOuterState();
+  return {};
+}
+
+void Manifest::addOuterState() {
+  auto place = [this](Tensor &tensor, int64_t stage) {
+    uint64_t &end = arenas[static_cast<size_t>(stage)];
+    end = (end + DIVISI_ALIGNMENT - 1) / DIVISI_ALIGNMENT * DIVISI_ALIGNMENT;
+    tensor.offset = static_cast<int64_t>(end);
+    end += static_cast<uint64_t>(tensor.bytes);
+  };
+  size_t count = state.size();
+  for (size_t i = 0; i < count; ++i)
+    for (const char *suffix : {anchorSuffix, outerMomentumSuffix}) {
+      if (!state[i].apart || state[i].role != Role::Parameter)
+        continue;
+      State made = state[i];
+      made.of = made.name;
+      made.name += suffix;
+      made.role = Role::Moment;
+      made.apart = false;
+      made.onnxName = made.name;
+      made.init.reset();
+      for (Tensor &tensor : made.places) {
+        tensor.name = made.name;
+        place(tensor, tensor.stage);
+      }
+      if (!made.places.empty()) {
+        made.offset = made.places.front().offset;
+      } else if (made.stage >= 0) {
+        place(made, made.stage);
+      } else { // in every arena at one place
+        uint64_t largest = *std::max_element(arenas.begin(), arenas.end());
+        arenas.assign(arenas.size(), largest);
+        place(made, 0);
+        arenas.assign(arenas.size(), arenas.front());
+      }
+      state.push_back(std::move(made));
+    }
+}
+
+int64_t Manifest::replicasOf(const State &s) const {
+  return sync && s.apart ? mesh.axes()[static_cast<size_t>(sync->axis)].size : 0;
+}
+
+Shape Manifest::storedShape(const State &s, Shape shape) const {
+  if (int64_t replicas = replicasOf(s))
+    shape.insert(shape.begin(), replicas);
+  return shape;
+}
+
+Slice Manifest::storedSlice(const State &s, const Tensor &tensor, int64_t of) const {
+  Slice slice = sliceOf(tensor, of);
+  if (int64_t replicas = replicasOf(s)) {
+    slice.global.insert(slice.global.begin(), replicas);
+    slice.local.insert(slice.local.begin(), 1);
+    slice.start.insert(slice.start.begin(), mesh.index(of, sync->axis));
+  }
+  return slice;
+}

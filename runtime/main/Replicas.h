@@ -1,0 +1,56 @@
+//===- Replicas.h - replicas that meet by their parameters ------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_REPLICAS_H
+#define DIVISI_RUNTIME_MAIN_REPLICAS_H
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/core/Arena.h"
+
+namespace divisi::runtime {
+
+/// Keeps the replicas of a program in step, each of which updates its parameters by its own share of the batch
+/// (Manifest::sync). All ranks make the same calls in the same order, while no communication is in progress.
+class Replicas {
+public:
+  /// All three must outlive the object.
+  Replicas(const Manifest &manifest, const Arena &arena, Communicator &ranks);
+
+  /// The state of the outer optimizer before the first step: the parameters are in the arena.
+  void begin();
+  /// Whether replicas meet after a step; `last`: it is the last one, after which all have the same parameters.
+  bool meetAfter(int64_t step, bool last) const { return last || step % sync.every == 0; }
+  /// Makes the parameters of all replicas those that follow from their mean.
+  Status meet();
+  /// The results of a step, one for each of the manifest, for all replicas: means, and of indices the worst.
+  Status combine(std::vector<double> &values);
+
+private:
+  /// One all_reduce over the replicas, in place.
+  struct Reduction {
+    std::unique_ptr<int64_t[]> memory; ///< a DivisiCollective and its parts
+    std::vector<void *> buffers;       ///< operands, then results: the same
+    size_t bytes = 0;
+    const DivisiCollective *params() const { return reinterpret_cast<const DivisiCollective *>(memory.get()); }
+  };
+  struct Part {
+    void *data = nullptr;
+    int64_t elements = 0;
+  };
+  Reduction reduction(int64_t type, int64_t kind, const std::vector<Part> &parts);
+  Status run(const std::vector<Reduction> &all);
+  void average(const State &state) const;
+  void update(const State &parameter) const;
+
+  const Manifest &manifest;
+  const Sync sync;
+  const Arena &arena;
+  Communicator &ranks;
+  const double share; ///< of a replica: 1 over their number
+  int64_t nextId = 0;
+  std::vector<const State *> averaged; ///< on this rank
+  std::vector<Reduction> sums, results, worst;
+  std::vector<double> numbers, indices; ///< operands of `results` and `worst`
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_REPLICAS_H

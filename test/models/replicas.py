@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Replicas that are kept in step in other ways than by all_reduce of gradients, against NumPy in float64.
+
+    replicas.py --divisi PATH [--only 'every 3'] [--jobs N]
+
+mlp: the losses of 12 steps and all weights after them, for 2 and 4 replicas, alone, with model=2 and with stage=2 inside. Other reference
+models: with an average after every step and plain SGD, the losses of --sync all-reduce. Checkpoints: a resumed run goes on bit by bit, and
+the export of one is the mean of what its files contain. Bytes on the wire: the formulas of docs/synchronisation.md. Tolerances: 1e-5 of a
+loss, 1e-5 of the norm of a tensor. Needs numpy; ends with `N passed, N failed`.
+"""
+
+import json
+import sys
+
+import numpy as np
+
+import lines
+from optimizer_rules import RULES
+from optimizers import BATCH, CASE, STEPS, compare, differentiate, flags_of, read_weights
+
+SGD = ("sgd", {"lr": 0.1}, [], {})
+MOMENTUM = ("sgd", {"lr": 0.1, "momentum": 0.9}, [], {})
+ADAMW = ("adamw", {"lr": 0.005, "weight_decay": 0.5}, [], {})
+MESHES = {  # replicas, microbatches, devices
+    "--mesh data=2": (2, 1, 2),
+    "--mesh data=4": (4, 1, 4),
+    "--mesh data=2,model=2": (2, 1, 4),
+    "--mesh stage=2,data=2 --microbatches 2": (2, 2, 4),
+}
+LOCAL = [  # inner optimizer, steps from one average to the next, other flags: of the outer optimizer
+    (SGD, 1, {}),
+    (MOMENTUM, 3, {}),
+    (MOMENTUM, 3, {"average_state": True}),
+    (ADAMW, 5, {}),
+    (ADAMW, 4, {"outer_optimizer": "nesterov"}),
+    (ADAMW, 4, {"outer_optimizer": "nesterov", "outer_lr": 0.5, "outer_momentum": 0.8, "average_state": True}),
+    (MOMENTUM, 3, {"outer_optimizer": "sgd", "outer_lr": 0.9, "outer_momentum": 0.5}),
+]
+OTHERS = {  # model: inputs
+    "lenet": ("image", "label"),
+    "gpt_tiny": ("idx", "targets"),
+    "moe_tiny": ("x", "label"),
+}
+
+
+def words(flags):
+    return [w for name, value in flags.items() for w in ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])]
+
+
+def shares(step, replicas, microbatches):
+    """The rows of each replica: its part of each microbatch."""
+    first, each = step % 6 * BATCH, BATCH // microbatches
+    part = each // replicas
+    return [np.concatenate([np.arange(part) + first + m * each + r * part for m in range(microbatches)]) for r in range(replicas)]
+
+
+def local_steps(replicas, weights, states, data, run, step, microbatches):
+    """The mean loss; the weights and states of all replicas after a step of each on its own share."""
+    optimizer, constants, _, _ = run
+    constants = dict(constants)
+    lr, decay = constants.pop("lr"), constants.pop("weight_decay", 0.0)
+    losses = []
+    for r, rows in enumerate(shares(step, replicas, microbatches)):
+        loss, gradients = differentiate(weights[r], data["x"][rows].astype(np.float64), data["label"][rows])
+        losses.append(loss)
+        for name, gradient in gradients.items():
+            weights[r][name] = RULES[optimizer](weights[r][name], gradient, states[r][name], lr, step + 1, weight_decay=decay,
+                                                adapts=True, **constants)
+    return np.mean(losses)
+
+
+def start(replicas, weights):
+    weights = [{n: w.astype(np.float64) for n, w in weights.items()} for _ in range(replicas)]
+    return weights, [{n: {} for n in weights[0]} for _ in range(replicas)]
+
+
+def mean_of(dictionaries):
+    return {n: sum(d[n] for d in dictionaries) / len(dictionaries) for n in dictionaries[0]}
+
+
+def local_sgd(weights, data, run, every, flags, replicas, microbatches):
+    """(losses, weights after) of local SGD with an outer optimizer, as PyTorch's SGD has it."""
+    weights, states = start(replicas, weights)
+    anchor, momentum = dict(weights[0]), {n: 0.0 for n in weights[0]}
+    outer = flags.get("outer_optimizer")
+    rate = flags.get("outer_lr", 0.7 if outer == "nesterov" else 1.0)
+    keeps = flags.get("outer_momentum", 0.9 if outer == "nesterov" else 0.0)
+    losses = []
+    for step in range(STEPS):
+        losses.append(local_steps(replicas, weights, states, data, run, step, microbatches))
+        if (step + 1) % every and step + 1 < STEPS:
+            continue
+        after = mean_of(weights)
+        if outer:
+            for name in after:
+                gradient = anchor[name] - after[name]
+                momentum[name] = keeps * momentum[name] + gradient
+                direction = gradient + keeps * momentum[name] if outer == "nesterov" else momentum[name]
+                after[name] = anchor[name] - rate * direction
+        anchor = after
+        weights = [dict(after) for _ in weights]
+        if flags.get("average_state"):
+            for name in after:
+                if states[0][name]:
+                    middle = mean_of([{k: np.asarray(v) for k, v in s[name].items()} for s in states])
+                    for s in states:
+                        s[name] = dict(middle)
+    return losses, weights[0]
+
+
+def data_flags(model, names):
+    return [f"--data={n}={CASE.parent / model / 'data' / n}.npy" for n in names]
+
+
+def run_program(divisi, program, devices, steps, log, *more, model="mlp", names=("x", "label")):
+    lines.call(divisi, "run", "--devices", devices, program, "--steps", steps, "--no-shuffle", "--log", log,
+               *data_flags(model, names), *more)
+    return [row for row in map(json.loads, log.read_text().splitlines()) if "loss" in row and "step" in row]
+
+
+def check_local(divisi, data, mesh, run, every, flags):
+    replicas, microbatches, devices = MESHES[mesh]
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(run), *mesh.split(), "--sync", "local",
+                   "--average-every", every, *words(flags))
+        losses, weights = local_sgd(read_weights(work / "p.safetensors"), data, run, every, flags, replicas, microbatches)
+        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        return compare(losses, weights, [row["loss"] for row in rows], read_weights(work / "after.safetensors"))
+
+    return test
+
+
+def check_equal(divisi, model, mesh):
+    """An average after every step of plain SGD is an average of gradients."""
+    devices, names = MESHES[mesh][2], OTHERS[model]
+
+    def test(work):
+        losses = []
+        for sync in ["--sync all-reduce", "--sync local --average-every 1"]:
+            lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *mesh.split(), *sync.split())
+            rows = run_program(divisi, work / "p", devices, STEPS, work / "log", model=model, names=names)
+            losses.append([row["loss"] for row in rows])
+        error = max(abs(a - b) / abs(a) for a, b in zip(*losses))
+        return [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}")]
+
+    return test
+
+
+def check_resume(divisi, mesh):
+    """A run that ends between two averages goes on bit by bit; an export is the mean over the replicas."""
+    replicas, _, devices = MESHES[mesh]
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), *mesh.split(), "--sync", "local",
+                   "--average-every", 4, "--outer-optimizer", "nesterov")
+        kept = ["--checkpoint", work / "c", "--every", 3, "--keep-checkpoints", 10]
+        whole = run_program(divisi, work / "p", devices, STEPS, work / "whole", *kept, "--save-weights", work / "a.safetensors")
+        for step in (9, 12):  # as if it had been killed after step 6
+            lines.call("rm", "-r", work / "c" / f"step-{step}")
+        (work / "c/latest").write_text("step-6\n")
+        again = run_program(divisi, work / "p", devices, STEPS, work / "again", *kept, "--resume", "--save-weights", work / "b.safetensors")
+        same = [(w["step"], w["loss"]) for w in whole][6:] == [(a["step"], a["loss"]) for a in again]
+        a, b = read_weights(work / "a.safetensors"), read_weights(work / "b.safetensors")
+        results = [(same and all((a[n] == b[n]).all() for n in a), "goes on bit by bit after step 6, two steps after an average")]
+        step = work / "c/step-6"
+        lines.call(divisi, "checkpoint", "export", step, "-o", work / "m.safetensors")
+        mean = read_weights(work / "m.safetensors")
+        pieces = [read_weights(file) for file in sorted(step.glob("state-*.safetensors"))]
+        apart, error = 0, 0
+        for name in mean:
+            own = [p[name].reshape(p[name].shape[1:]) for p in pieces if name in p]
+            if len(own) == replicas and own[0].shape == mean[name].shape:  # not split further
+                apart = max(apart, np.abs(own[0] - own[1]).max())
+                error = max(error, np.abs(np.mean(np.float64(own), 0) - mean[name]).max())
+        return results + [(apart > 1e-4 and error < 1e-7, f"replicas are {apart:.1e} apart, their export {error:.1e} off the mean")]
+
+    return test
+
+
+def check_bytes(divisi, every):
+    """Of 12 steps, rank 0 sends 2 (R-1)/R of the parameters' bytes in each that averages, and losses in all."""
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", "data=4", "--sync", "local", "--average-every", every)
+        rows = run_program(divisi, work / "p", 4, STEPS, work / "log", "--quiet")
+        elements = sum(w.size for w in read_weights(work / "p.safetensors").values())
+        results = next(r["comm_bytes"] for r in rows if r["step"] % every) if every > 1 else 0
+        # An all_reduce moves whole elements: chunks of a ring differ by one.
+        wanted, found = 2 * 3 / 4 * 4 * elements, [r["comm_bytes"] - results for r in rows if r["step"] % every == 0]
+        fits = all(abs(f - wanted) <= 6 * 4 for f in found) and len(found) == STEPS // every
+        return [(fits and 0 < results <= 2 * 3 * 8 * 8, f"{found[0]} bytes of parameters (formula {wanted:.0f}), {results} of results")]
+
+    return test
+
+
+REFUSALS = {  # flags: part of the one line
+    "--mesh data=2 --sync local": "needs --average-every",
+    "--mesh model=2 --sync local --average-every 2": "needs replicas: an axis data",
+    "--mesh data=2 --zero 1 --sync local --average-every 2": "leave out --zero",
+    "--mesh data=2 --average-every 2": "is for --sync local",
+    "--mesh data=2 --sync local --average-every 2 --outer-lr 1": "is for --outer-optimizer",
+    "--mesh data=2 --sync local --average-every 2 --precision fp16": "take --precision bf16",
+    "--mesh stage=2,data=2 --schedule pipedream --sync local --average-every 2": "take another schedule",
+    "--mesh stage=2,data=2 --stage-axes data,none --microbatches 2 --sync local --average-every 2": "leave it out",
+    "--devices 2 --strategy auto --sync local --average-every 2": "a search does not choose other numbers",
+    "--mesh data=2 --sync local --average-every 2 --outer-optimizer sgd --outer-momentum 1": "below 1",
+    "--mesh data=2 --sync local --average-every 2 --pin fc.0.weight=data,_": "leave out its --pin",
+    "--mesh data=8 --sync local --average-every 2": "do not divide among the 8 replicas",
+}
+
+
+def check_refusal(divisi, flags, wanted):
+    def test(work):
+        try:
+            lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags.split())
+        except RuntimeError as error:
+            said = [line for line in str(error).splitlines() if "error:" in line]
+            return [(wanted in str(error) and len(said) == 1, said[0] if said else str(error))]
+        return [(False, "was compiled")]
+
+    return test
+
+
+def main():
+    p = lines.parser(__doc__.splitlines()[0])
+    options = p.parse_args()
+    data = {n: np.load(CASE / "data" / f"{n}.npy") for n in ("x", "label")}
+    tests = []
+    for mesh in MESHES:
+        for run, every, flags in LOCAL:
+            tests.append((f"mlp {mesh} {run[0]} every {every} {' '.join(words(flags))}", check_local(options.divisi, data, mesh, run, every, flags)))
+        for model in OTHERS:
+            tests.append((f"{model} {mesh} as all-reduce", check_equal(options.divisi, model, mesh)))
+    tests += [(f"resume {mesh}", check_resume(options.divisi, mesh)) for mesh in MESHES]
+    tests += [(f"bytes every {every}", check_bytes(options.divisi, every)) for every in (2, 6)]
+    tests += [(f"refused {flags}", check_refusal(options.divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
+    return lines.run(tests, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

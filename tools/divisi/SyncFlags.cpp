@@ -1,0 +1,53 @@
+#include "divisi/SyncFlags.h"
+
+using namespace divisi;
+using namespace divisi::tools;
+using dist::Sync;
+
+static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
+                            *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum";
+
+void SyncFlags::addTo(CLI::App &command) {
+  auto *group = command.add_option_group("Synchronisation of replicas");
+  group
+      ->add_option("--sync", mode,
+                   "how the replicas along the axis data are kept in step: all-reduce (default) of the gradients in every step, or local "
+                   "steps after which parameters are averaged (other numbers: docs/synchronisation.md)")
+      ->check(CLI::IsMember({"all-reduce", "local"}));
+  group->add_option(everyFlag, sync.every, "for --sync local: the number of steps from one average to the next")
+      ->check(CLI::Range(1, 1'000'000));
+  group->add_flag(stateFlag, sync.averageState, "for --sync local: the optimizer's state is averaged, too");
+  group
+      ->add_option(outerFlag, outer,
+                   "for --sync local: the parameters after an average: the mean (default), or the ones before, updated by sgd or "
+                   "nesterov with their distance from the mean as gradient (DiLoCo)")
+      ->check(CLI::IsMember({"mean", "sgd", "nesterov"}));
+  group->add_option(rateFlag, sync.outerRate, "its learning rate (default: 1, of nesterov 0.7)");
+  group->add_option(momentumFlag, sync.outerMomentum, "its momentum (default: 0, of nesterov 0.9)");
+}
+
+std::string SyncFlags::first(const CLI::App &command) {
+  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
+    if (command.count(flag))
+      return flag;
+  return "";
+}
+
+std::string SyncFlags::finish(const CLI::App &command) {
+  sync.mode = *Sync::parseMode(mode);
+  sync.outer = *Sync::parseOuter(outer);
+  if (sync.mode != Sync::Mode::local)
+    for (const char *flag : {everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
+      if (command.count(flag))
+        return std::string(flag) + " is for --sync local";
+  if (sync.mode == Sync::Mode::local && !command.count(everyFlag))
+    return "--sync local needs --average-every N: the number of steps after which the replicas' parameters are averaged";
+  for (const char *flag : {rateFlag, momentumFlag})
+    if (sync.outer == Sync::Outer::mean && command.count(flag))
+      return std::string(flag) + " is for --outer-optimizer sgd or nesterov";
+  if (sync.outer == Sync::Outer::nesterov) {
+    sync.outerRate = command.count(rateFlag) ? sync.outerRate : 0.7;
+    sync.outerMomentum = command.count(momentumFlag) ? sync.outerMomentum : 0.9;
+  }
+  return sync.invalid();
+}

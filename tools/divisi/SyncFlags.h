@@ -1,0 +1,25 @@
+#pragma once
+#include "dialects/Dist/Sync.h"
+
+#include <CLI/CLI.hpp>
+
+namespace divisi::tools {
+
+/// The flags of `divisi compile` for how replicas are kept in step.
+struct SyncFlags {
+  dist::Sync sync;
+
+  void addTo(CLI::App &command);
+  /// Completes `sync` from the given flags. Returns an error text, or "".
+  std::string finish(const CLI::App &command);
+  /// The first of these flags that was given, and changes what is computed; "" if none was.
+  static std::string first(const CLI::App &command);
+  bool given() const { return sync.isApart(); }
+  /// "--sync local", for messages.
+  std::string text() const { return "--sync " + dist::Sync::nameOf(sync.mode).str(); }
+
+private:
+  std::string mode = "all-reduce", outer = "mean";
+};
+
+} // namespace divisi::tools
