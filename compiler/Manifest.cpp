@@ -183,7 +183,11 @@ static json::Object collective(exec::CallOp call, const dist::Mesh &mesh) {
 
 /// How replicas are kept in step (Sync).
 static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &mesh) {
-  json::Object entry{{"mode", dist::Sync::nameOf(sync.mode)}, {"axis", *mesh.find(dist::replicaAxis)}, {"every", sync.every}};
+  json::Object entry{{"mode", dist::Sync::nameOf(sync.mode)}, {"axis", *mesh.find(dist::replicaAxis)}};
+  if (sync.mode == dist::Sync::Mode::gossip)
+    entry["topology"] = dist::Sync::nameOf(sync.topology);
+  if (sync.mode == dist::Sync::Mode::local)
+    entry["every"] = sync.every;
   if (sync.averageState)
     entry["average_state"] = true;
   if (sync.outer != dist::Sync::Outer::mean)
@@ -310,7 +314,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     for (auto [stages, bytes] : messages)
       pairs.push_back(json::Object{{"from", stages.first}, {"to", stages.second}, {"bytes", bytes}});
     manifest["messages"] = std::move(pairs);
-    if (auto sync = dist::Sync::of(module); succeeded(sync) && sync->isApart())
+    if (auto sync = dist::Sync::of(module); succeeded(sync) && sync->mode != dist::Sync::Mode::allReduce)
       manifest["sync"] = synchronisation(*sync, meshOf(*module.getOps<func::FuncOp>().begin()));
   }
   if (expectation) {

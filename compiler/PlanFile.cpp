@@ -110,12 +110,14 @@ void compiler::writeSync(ModuleOp module, const dist::Sync &sync) {
 
 FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
   auto sync = dist::Sync::parse(plan->getAttr(syncAttribute), [&] { return plan.emitError(); });
-  if (failed(sync) || !sync->isApart())
+  if (failed(sync) || sync->mode == dist::Sync::Mode::allReduce)
     return sync;
+  if (!dist::toMesh(plan.getMesh()).find(dist::replicaAxis))
+    return plan.emitError("'sync': the mesh has no axis 'data' of replicas");
   auto pipeline = readPipeline(plan);
   if (failed(pipeline))
     return failure();
-  if (pipeline->asynchronous() || !pipeline->axes.empty())
+  if (sync->isApart() && (pipeline->asynchronous() || !pipeline->axes.empty()))
     return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes");
   return sync;
 }

@@ -1,5 +1,6 @@
 #include "dialects/Dist/ShardingRule.h"
 #include "dialects/Dist/StageAxes.h"
+#include "dialects/Dist/Sync.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -101,6 +102,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
              << attr.getValue();
     return success();
   }
+  if (attr.getName() == names::sync)
+    return Sync::parse(attr.getValue(), [&] { return op->emitOpError(); });
   return op->emitOpError("unknown attribute '") << attr.getName().getValue() << "'";
 }
 

@@ -8,8 +8,9 @@
 using namespace mlir;
 using namespace divisi::dist;
 
-static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local"};
+static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local", "gossip", "driver"};
 static constexpr llvm::StringLiteral outers[] = {"mean", "sgd", "nesterov"};
+static constexpr llvm::StringLiteral topologies[] = {"ring", "exponential", "pairs"};
 
 template <typename Kind, size_t count>
 static std::optional<Kind> find(const llvm::StringLiteral (&names)[count], StringRef text) {
@@ -19,6 +20,8 @@ static std::optional<Kind> find(const llvm::StringLiteral (&names)[count], Strin
 
 std::optional<Sync::Mode> Sync::parseMode(StringRef text) { return find<Mode>(modes, text); }
 std::optional<Sync::Outer> Sync::parseOuter(StringRef text) { return find<Outer>(outers, text); }
+std::optional<Sync::Topology> Sync::parseTopology(StringRef text) { return find<Topology>(topologies, text); }
+StringRef Sync::nameOf(Topology topology) { return topologies[(size_t)topology]; }
 StringRef Sync::nameOf(Mode mode) { return modes[(size_t)mode]; }
 StringRef Sync::nameOf(Outer outer) { return outers[(size_t)outer]; }
 
@@ -38,7 +41,10 @@ DictionaryAttr Sync::toAttr(MLIRContext *context) const {
   Builder b(context);
   NamedAttrList list;
   list.set("mode", b.getStringAttr(nameOf(mode)));
-  list.set("every", b.getI64IntegerAttr(every));
+  if (mode == Mode::gossip)
+    list.set("topology", b.getStringAttr(nameOf(topology)));
+  if (mode == Mode::local)
+    list.set("every", b.getI64IntegerAttr(every));
   if (averageState)
     list.set("average_state", b.getUnitAttr());
   if (outer != Outer::mean) {
@@ -58,13 +64,18 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
   auto name = dictionary ? dictionary.getAs<StringAttr>("mode") : StringAttr();
   auto mode = name ? parseMode(name.getValue()) : std::nullopt;
   if (!mode)
-    return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}");
+    return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}, or "
+                "{mode = \"gossip\", topology = \"ring\"}, or {mode = \"driver\"}");
   sync.mode = *mode;
   for (NamedAttribute entry : dictionary) {
     StringRef key = entry.getName();
     Attribute value = entry.getValue();
     auto number = dyn_cast<FloatAttr>(value);
     bool known = key == "mode";
+    if (auto text = dyn_cast<StringAttr>(value); sync.mode == Mode::gossip && key == "topology" && text && parseTopology(text.getValue()))
+      sync.topology = *parseTopology(text.getValue()), known = true;
+    if (!known && sync.mode != Mode::local)
+      return fail("there is no '" + key + "' with such a value");
     if (auto count = dyn_cast<IntegerAttr>(value); key == "every" && count && count.getType().isInteger(64))
       sync.every = count.getInt(), known = true;
     if (key == "average_state" && isa<UnitAttr>(value))
@@ -94,9 +105,12 @@ static std::string exactly(double number) {
 
 std::string Sync::text(int64_t replicas) const {
   std::string text = nameOf(mode).str();
-  if (mode == Mode::allReduce)
+  if (!isApart())
     return text;
-  text += " of " + std::to_string(replicas) + " replicas, averaged every " + std::to_string(every) + " steps";
+  text += " of " + std::to_string(replicas) + " replicas";
+  if (mode == Mode::gossip)
+    return text + ", " + nameOf(topology).str();
+  text += ", averaged every " + std::to_string(every) + " steps";
   if (averageState)
     text += " with the optimizer's state";
   if (outer != Outer::mean)

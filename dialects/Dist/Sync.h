@@ -15,22 +15,27 @@ inline constexpr llvm::StringLiteral replicaAxis = "data";
 
 /// How the replicas along the axis "data" are kept in step.
 struct Sync {
-  enum class Mode { allReduce, local };
+  enum class Mode { allReduce, local, gossip, driver };
   /// What makes new parameters of the replicas' mean: the mean itself, or an update of the previous mean.
   enum class Outer { mean, sgd, nesterov };
+  /// With whom a replica averages in a step of gossip.
+  enum class Topology { ring, exponential, pairs };
 
   Mode mode = Mode::allReduce;
   int64_t every = 1; // local: steps from one average to the next
   Outer outer = Outer::mean;
   double outerRate = 1, outerMomentum = 0;
   bool averageState = false; // local: the optimizer's state is averaged, too
+  Topology topology = Topology::ring;
 
   /// Whether replicas update their parameters by their own share of the batch.
-  bool isApart() const { return mode != Mode::allReduce; }
+  bool isApart() const { return mode == Mode::local || mode == Mode::gossip; }
 
   static std::optional<Mode> parseMode(llvm::StringRef text);
   static std::optional<Outer> parseOuter(llvm::StringRef text);
+  static std::optional<Topology> parseTopology(llvm::StringRef text);
   static llvm::StringRef nameOf(Mode mode);
+  static llvm::StringRef nameOf(Topology topology);
   static llvm::StringRef nameOf(Outer outer);
   /// An error text if the numbers are out of range; else "".
   std::string invalid() const;

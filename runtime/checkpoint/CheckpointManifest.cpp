@@ -125,11 +125,11 @@ CheckpointManifest CheckpointManifest::of(const Manifest &program, TrainingPoint
     numbers[state.name] = manifest.tensors.size();
     manifest.tensors.push_back({state.name,
                                 nameOf(state.role),
-                                program.replicasOf(state),
                                 state.dtype,
                                 program.storedShape(state, state.wholeShape()),
                                 program.storedShape(state, state.owner().splitShape()),
-                                {}});
+                                {},
+                                program.replicasOf(state)});
   }
   for (size_t rank = 0; rank < files.size(); ++rank) {
     if (files[rank].name.empty())

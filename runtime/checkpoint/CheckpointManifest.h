@@ -32,7 +32,6 @@ struct CheckpointFile {
 /// A tensor of a checkpoint, in one or more shards.
 struct CheckpointTensor {
   std::string name, role;
-  int64_t replicas = 0; ///< the size of the first dimension if each replica has a tensor of its own; 0: there is one
   DataType dtype = DataType::F32;
   Shape shape;  ///< in files and for users
   Shape pieced; ///< a reshape of the same elements, which is sharded
@@ -41,6 +40,7 @@ struct CheckpointTensor {
     Shape start, shape;
   };
   std::vector<Piece> pieces;
+  int64_t replicas = 0; ///< the size of the first dimension if each replica has a tensor of its own; 0: there is one
 };
 
 /// The `manifest.json` of a checkpoint. It contains a hash of itself, so that an edited or damaged one is detected.

@@ -34,7 +34,7 @@ struct Collective::Call {
   char *result(size_t part) const { return static_cast<char *>(buffers[count + part]); }
 };
 
-Result<Collective> Collective::create(const DivisiCollective &params, const Mesh &mesh, int rank) {
+Result<Collective> Collective::create(const DivisiCollective &params, const Mesh &mesh, int rank, std::optional<int64_t> driver) {
   auto axes = static_cast<int64_t>(mesh.axes().size());
   if (params.axis_count < 0 || params.axis_count > DIVISI_MAX_AXES || params.part_count < 1 ||
       params.part_count > INT32_MAX || params.type < 0 || params.type > DIVISI_U8)
@@ -56,6 +56,7 @@ Result<Collective> Collective::create(const DivisiCollective &params, const Mesh
   if (c.n != mesh.count(over))
     return failure("collective ", params.id, " is over an axis that this rank's stage lacks");
   c.me = mesh.index(rank, over);
+  c.driven = driver && c.kind == DIVISI_ALL_REDUCE && std::find(over.begin(), over.end(), *driver) != over.end();
   if (Status status = c.layOut(params); !status.ok())
     return status;
   return c;
@@ -135,7 +136,7 @@ Status Collective::run(Transport &transport, void *const *buffers, Scratch &scra
   }
   switch (kind) {
   case DIVISI_ALL_REDUCE:
-    return allReduce(call);
+    return driven ? reduceByFirst(call) : allReduce(call);
   case DIVISI_ALL_GATHER:
     return allGather(call);
   case DIVISI_REDUCE_SCATTER:
@@ -208,6 +209,31 @@ Status Collective::allReduce(Call &call) const {
   if (packed)
     for (size_t i = 0; i < parts.size(); result += parts[i++].bytes)
       copy(call.result(i), result, parts[i].bytes);
+  return {};
+}
+
+Status Collective::reduceByFirst(Call &call) const {
+  auto size = static_cast<size_t>(bytes);
+  char *sum = call.scratch.reserve(2 * Scratch::roundUp(size)), *other = sum + Scratch::roundUp(size), *to = sum;
+  for (size_t i = 0; i < parts.size(); to += parts[i++].bytes)
+    copy(to, call.operand(i), parts[i].bytes);
+  if (me != 0) {
+    call.transport.send(rankOf(0), sum, size);
+    call.transport.receive(rankOf(0), other, size);
+    std::swap(sum, other);
+  }
+  for (int64_t from = 1; me == 0 && from < n; ++from) {
+    call.transport.receive(rankOf(from), other, size);
+    if (Status status = call.transport.wait(); !status.ok())
+      return status;
+    combine(sum, other, sum, bytes / width, type, reduction);
+  }
+  for (int64_t member = 1; me == 0 && member < n; ++member)
+    call.transport.send(rankOf(member), sum, size);
+  if (Status status = call.transport.wait(); !status.ok())
+    return status;
+  for (size_t i = 0; i < parts.size(); sum += parts[i++].bytes)
+    copy(call.result(i), sum, parts[i].bytes);
   return {};
 }
 

@@ -16,8 +16,10 @@ namespace divisi::runtime {
 /// does not divide the elements of an all_reduce, its chunks differ by one element.
 class Collective {
 public:
-  /// Fails if the parameters are invalid in this mesh.
-  static Result<Collective> create(const DivisiCollective &params, const Mesh &mesh, int rank);
+  /// Fails if the parameters are invalid in this mesh. An all_reduce over the axis at position `driver` is computed by its first
+  /// member, which sends (n-1) s, and the others s.
+  static Result<Collective> create(const DivisiCollective &params, const Mesh &mesh, int rank,
+                                   std::optional<int64_t> driver = {});
 
   /// Runs the collective. `buffers` are the operands of all parts, then their results; `scratch` is for packed blocks.
   /// Results that are equal by definition have the same bits on every member.
@@ -45,6 +47,7 @@ private:
   struct Call;
   Status layOut(const DivisiCollective &params);
   Status allReduce(Call &call) const;
+  Status reduceByFirst(Call &call) const;
   Status allGather(Call &call) const;
   Status reduceScatter(Call &call) const;
   Status allToAll(Call &call) const;
@@ -60,6 +63,7 @@ private:
   int64_t kind = 0, reduction = 0, type = 0, width = 4, shift = 0;
   std::vector<Part> parts;
   std::vector<int> group;
+  bool driven = false;
   int64_t n = 1, me = 0;  ///< number of members, and this rank's position
   int64_t bytes = 0;      ///< of the operands
   int64_t blockBytes = 0; ///< of a block of all parts

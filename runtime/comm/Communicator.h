@@ -54,6 +54,8 @@ public:
 
   /// `failure` with this rank and step in front, unless it has them already.
   Status located(const Status &failure) const;
+  /// Lets the first rank along the axis at this position compute the all_reduces over it. Before the first collective.
+  void driveBy(std::optional<int64_t> axis) { driver = axis; }
   /// Sets the step of training for messages.
   void setStep(int64_t number);
   /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
@@ -87,6 +89,8 @@ public:
   /// One message between two ranks.
   Status send(int to, const void *data, size_t bytes);
   Status receive(int from, void *data, size_t bytes);
+  /// Messages of `bytes` bytes to one rank and from another at once; they count as usage.
+  Status exchange(int to, const void *out, int from, void *in, size_t bytes);
   /// Returns on all ranks the failure of the lowest rank that has one, or else the largest `flag` (>= 0) of all. Other
   /// communication may be in progress.
   Result<int64_t> agree(const Status &mine, int64_t flag = 0, bool hurry = false);
@@ -138,6 +142,7 @@ private:
   Transport &transport;
   Mesh mesh_;
   std::map<int64_t, std::string> names;
+  std::optional<int64_t> driver;
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread
   std::map<int64_t, Flow> flows, sendFlows;             ///< by id; a rank may send to itself under one id

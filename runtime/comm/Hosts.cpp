@@ -48,6 +48,20 @@ Status Communicator::receive(int from, void *data, size_t bytes) {
   return transport.wait();
 }
 
+Status Communicator::exchange(int to, const void *out, int from, void *in, size_t bytes) {
+  auto begin = Clock::now();
+  int64_t sent = transport.bytesSent();
+  transport.send(to, out, bytes);
+  transport.receive(from, in, bytes);
+  Status status = settled(true, "a neighbour's parameters");
+  double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::lock_guard lock(mutex);
+  usage.bytes += transport.bytesSent() - sent;
+  usage.seconds += seconds;
+  usage.waited += seconds;
+  return status;
+}
+
 Status Communicator::broadcast(std::string &bytes, int from, bool hurry) {
   Status told, status = beside([&] { told = broadcastNow(bytes, from, hurry); });
   return status.ok() ? told : status;

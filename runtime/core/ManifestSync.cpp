@@ -8,12 +8,29 @@ using namespace divisi::runtime;
 Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
   JsonReader reader(json, "the manifest's synchronisation");
   Sync sync;
-  if (reader.text("mode") != "local")
+  std::string mode = reader.text("mode");
+  if (mode == "gossip") {
+    const std::pair<const char *, Sync::Topology> topologies[] = {
+        {"ring", Sync::Topology::Ring}, {"exponential", Sync::Topology::Exponential}, {"pairs", Sync::Topology::Pairs}};
+    std::string wanted = reader.text("topology");
+    for (auto [name, topology] : topologies)
+      if (wanted == name)
+        sync.gossip = topology;
+    if (!sync.gossip)
+      reader.fail("has an unknown topology");
+  } else if (mode == "driver") {
+    manifest.driver = reader.integer("axis");
+    if (*manifest.driver < 0 || *manifest.driver >= static_cast<int64_t>(manifest.mesh.axes().size()))
+      reader.fail("is over an axis that the mesh does not have");
+    return reader.status();
+  } else if (mode == "local") {
+    sync.every = reader.integer("every");
+  } else {
     reader.fail("has an unknown mode");
+  }
   sync.axis = reader.integer("axis");
-  sync.every = reader.integer("every");
   sync.averageState = reader.boolean("average_state", false);
-  if (reader.has("outer")) {
+  if (reader.has("outer") && !sync.gossip) {
     JsonReader outer(reader.object("outer"), "the manifest's outer optimizer");
     std::string name = outer.text("optimizer");
     sync.outer = name == "nesterov" ? Sync::Outer::Nesterov : Sync::Outer::Sgd;
@@ -26,16 +43,17 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
   }
   const Mesh &mesh = manifest.mesh;
   if (sync.axis < 0 || sync.axis >= static_cast<int64_t>(mesh.axes().size()) || sync.axis == mesh.stageAxis() || mesh.isNarrow() ||
-      manifest.asynchronous)
+      manifest.asynchronous || mesh.axes()[static_cast<size_t>(sync.axis)].size < 2)
     reader.fail("is over an axis that has no replicas");
   if (sync.every < 1)
     reader.fail("has no number of steps");
   if (!reader.status().ok())
     return reader.status();
   for (State &state : manifest.state) {
-    bool trains = state.role == Role::Parameter && state.trainable;
-    state.apart = trains || state.role == Role::Buffer || state.role == Role::Moment;
-    if (state.apart && state.dtype != DataType::F32 && state.dtype != DataType::F64)
+    bool floats = state.dtype == DataType::F32 || state.dtype == DataType::F64;
+    bool trains = (state.role == Role::Parameter && state.trainable) || state.role == Role::Moment;
+    state.apart = trains || (state.role == Role::Buffer && floats);
+    if (trains && !floats)
       return failure("the program's manifest has replicas with '", state.name, "' of another type than F32 and F64");
     for (const Tensor *tensor : state.onStages())
       for (const std::vector<int64_t> &axes : tensor->split)
@@ -43,8 +61,12 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
           return failure("the program's manifest splits '", state.name, "' over replicas that have each their own");
   }
   manifest.sync = sync;
-  if (sync.outer != Sync::Outer::Mean)
-    manifest.addOuterState();
+  if (sync.outer == Sync::Outer::Mean)
+    return {};
+  for (const State &state : manifest.state)
+    if (state.name.ends_with(anchorSuffix) || state.name.ends_with(outerMomentumSuffix))
+      return failure("the program's manifest has '", state.name, "', a name of the outer optimizer's state");
+  manifest.addOuterState();
   return {};
 }
 

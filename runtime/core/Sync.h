@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CORE_SYNC_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace divisi::runtime {
@@ -14,11 +15,20 @@ struct Sync {
   /// previous average, whose gradient is their distance from the mean.
   enum class Outer { Mean, Sgd, Nesterov };
 
+  /// Gossip: in every step a replica averages its parameters with those of its neighbours: of both on a ring, of the one
+  /// at distance 1, 2, 4, ... in turn, or of the one before and the one after it in turn.
+  enum class Topology { Ring, Exponential, Pairs };
+
+  std::optional<Topology> gossip = {}; ///< null: all replicas average after every `every`-th step
   int64_t axis = 0;          ///< position in the mesh
   int64_t every = 1;         ///< steps from one average to the next
   bool averageState = false; ///< the optimizer's state is averaged, too
   Outer outer = Outer::Mean;
   double outerRate = 1, outerMomentum = 0;
+
+  /// The first step, `from` or a later one, after which training may end: the replicas meet anyway, or (gossip) because
+  /// it is the last one.
+  int64_t endFrom(int64_t from) const { return gossip ? from + 1 : (from + every - 1) / every * every; }
 };
 
 /// Names of the state of the outer optimizer: that of the parameter with one of these behind it.

@@ -98,10 +98,7 @@ void Trainer::addMetrics(Tally &sums, double labels, double rows) const {
 }
 
 void Trainer::stopEarly() {
-  int64_t end = point.step;
-  if (const std::optional<Sync> &sync = manifest.sync; sync && end % sync->every != 0)
-    end += sync->every - end % sync->every; // replicas meet before training ends
-  total = std::min(total, end);
+  total = std::min(total, manifest.sync ? manifest.sync->endFrom(point.step) : point.step);
   const EvaluationHistory &history = point.evaluations;
   std::string best = history.bestStep < 0 ? "no evaluation had a finite loss"
                                           : concat("the least loss, ", formatNumber(history.bestLoss),

@@ -178,7 +178,7 @@ Status Program::meetReplicas(int64_t step, bool last) {
     return {};
   if (Status status = pullStates(); !status.ok())
     return status;
-  if (Status status = replicas->meet(); !status.ok())
+  if (Status status = replicas->meet(step, last); !status.ok())
     return ranks->located(status);
   return pushStates();
 }

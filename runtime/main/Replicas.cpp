@@ -1,6 +1,7 @@
 #include "runtime/main/Replicas.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace divisi::runtime;
 
@@ -10,12 +11,15 @@ constexpr size_t bucketBytes = size_t(4) << 20;
 
 int64_t typeOf(DataType type) { return type == DataType::F64 ? DIVISI_F64 : DIVISI_F32; }
 
-/// Calls body(pointer to the elements of each tensor, their number) with the element type.
+template <typename Number> Number *as(char *place) { return reinterpret_cast<Number *>(place); }
+template <typename Number> const char *as(const char *place) { return place; } // may not be aligned
+
+/// Calls body(number of elements, pointers to those of each tensor) with the element type.
 template <typename Body, typename... Places> void withElements(const Tensor &tensor, const Body &body, Places... places) {
   if (tensor.dtype == DataType::F64)
-    body(tensor.elements(), reinterpret_cast<double *>(places)...);
+    body(tensor.elements(), as<double>(places)...);
   else
-    body(tensor.elements(), reinterpret_cast<float *>(places)...);
+    body(tensor.elements(), as<float>(places)...);
 }
 } // namespace
 
@@ -89,11 +93,13 @@ void Replicas::begin() {
     }
 }
 
-Status Replicas::meet() {
+Status Replicas::meet(int64_t step, bool last) {
+  if (sync.gossip && !last)
+    return gossip(step);
   if (Status status = run(sums); !status.ok())
     return status;
   for (const State *state : averaged)
-    average(*state);
+    scale(*state, share);
   if (sync.outer != Sync::Outer::Mean)
     for (const State *state : averaged)
       if (state->role == Role::Parameter)
@@ -101,13 +107,70 @@ Status Replicas::meet() {
   return {};
 }
 
-void Replicas::average(const State &state) const {
+std::vector<Replicas::Neighbour> Replicas::neighboursIn(int64_t step) const {
+  const std::vector<int64_t> axes = {sync.axis};
+  std::vector<int> all = manifest.mesh.group(manifest.rank, axes);
+  auto count = static_cast<int64_t>(all.size()), me = manifest.mesh.index(manifest.rank, axes);
+  auto rankAt = [&](int64_t index) { return all[static_cast<size_t>((index + count) % count)]; };
+  if (*sync.gossip == Sync::Topology::Exponential) {
+    int64_t rounds = 1;
+    while (int64_t(1) << rounds < count)
+      ++rounds;
+    int64_t distance = int64_t(1) << (step - 1) % rounds;
+    return {{rankAt(me + distance), rankAt(me - distance)}};
+  }
+  if (*sync.gossip == Sync::Topology::Pairs) {
+    int64_t shift = (step - 1) % 2, at = (me - shift + count) % count; // the ring is cut into pairs from `shift` on
+    if (count % 2 != 0 && at == count - 1)
+      return {};
+    int partner = rankAt(at % 2 == 0 ? me + 1 : me - 1);
+    return {{partner, partner}};
+  }
+  std::vector<Neighbour> both = {{rankAt(me + 1), rankAt(me - 1)}, {rankAt(me - 1), rankAt(me + 1)}};
+  both.resize(count == 2 ? 1 : 2); // the two are one
+  return both;
+}
+
+Status Replicas::gossip(int64_t step) {
+  std::vector<Neighbour> neighbours = neighboursIn(step);
+  double weight = 1 / static_cast<double>(neighbours.size() + 1);
+  for (size_t begin = 0, end = 0; !neighbours.empty() && begin < averaged.size(); begin = end) {
+    mine.clear();
+    while (end < averaged.size() && (end == begin || mine.size() < bucketBytes)) {
+      const char *from = arena.at(*averaged[end]);
+      mine.insert(mine.end(), from, from + averaged[end++]->bytes);
+    }
+    theirs.resize(mine.size());
+    for (const Neighbour &neighbour : neighbours) {
+      if (Status status = ranks.exchange(neighbour.to, mine.data(), neighbour.from, theirs.data(), mine.size()); !status.ok())
+        return status;
+      const char *from = theirs.data();
+      for (size_t i = begin; i < end; from += averaged[i++]->bytes)
+        withElements(
+            *averaged[i],
+            [](int64_t count, auto *x, const char *bytes) {
+              using Number = std::decay_t<decltype(*x)>;
+              for (int64_t e = 0; e < count; ++e) {
+                Number other;
+                std::memcpy(&other, bytes + e * static_cast<int64_t>(sizeof(Number)), sizeof(Number));
+                x[e] += other;
+              }
+            },
+            arena.at(*averaged[i]), from);
+    }
+    for (size_t i = begin; i < end; ++i)
+      scale(*averaged[i], weight);
+  }
+  return {};
+}
+
+void Replicas::scale(const State &state, double by) const {
   withElements(
       state,
-      [this](int64_t count, auto *x) {
-        auto scale = static_cast<std::decay_t<decltype(*x)>>(share);
+      [by](int64_t count, auto *x) {
+        auto factor = static_cast<std::decay_t<decltype(*x)>>(by);
         for (int64_t i = 0; i < count; ++i)
-          x[i] *= scale;
+          x[i] *= factor;
       },
       arena.at(state));
 }

@@ -17,9 +17,10 @@ public:
   /// The state of the outer optimizer before the first step: the parameters are in the arena.
   void begin();
   /// Whether replicas meet after a step; `last`: it is the last one, after which all have the same parameters.
-  bool meetAfter(int64_t step, bool last) const { return last || step % sync.every == 0; }
-  /// Makes the parameters of all replicas those that follow from their mean.
-  Status meet();
+  bool meetAfter(int64_t step, bool last) const { return last || sync.gossip || step % sync.every == 0; }
+  /// Makes the parameters of all replicas those that follow from their mean, or (gossip, but for the last step) from the
+  /// mean with their neighbours.
+  Status meet(int64_t step, bool last);
   /// The results of a step, one for each of the manifest, for all replicas: means, and of indices the worst.
   Status combine(std::vector<double> &values);
 
@@ -35,9 +36,15 @@ private:
     void *data = nullptr;
     int64_t elements = 0;
   };
+  /// A neighbour in a step: the ranks to which this one sends, and from which it receives.
+  struct Neighbour {
+    int to, from;
+  };
+  std::vector<Neighbour> neighboursIn(int64_t step) const;
+  Status gossip(int64_t step);
   Reduction reduction(int64_t type, int64_t kind, const std::vector<Part> &parts);
   Status run(const std::vector<Reduction> &all);
-  void average(const State &state) const;
+  void scale(const State &state, double by) const;
   void update(const State &parameter) const;
 
   const Manifest &manifest;
@@ -48,6 +55,7 @@ private:
   int64_t nextId = 0;
   std::vector<const State *> averaged; ///< on this rank
   std::vector<Reduction> sums, results, worst;
+  std::vector<char> mine, theirs; ///< parameters of this replica and of its neighbours, in one piece
   std::vector<double> numbers, indices; ///< operands of `results` and `worst`
 };
 

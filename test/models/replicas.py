@@ -108,6 +108,35 @@ def local_sgd(weights, data, run, every, flags, replicas, microbatches):
     return losses, weights[0]
 
 
+def mixing(topology, replicas, step):
+    """The doubly stochastic matrix of a step, from 0: row i has the weights with which replica i takes the others' parameters."""
+    matrix = np.zeros((replicas, replicas))
+    for i in range(replicas):
+        if topology == "ring":
+            others = {(i - 1) % replicas, (i + 1) % replicas}
+        elif topology == "exponential":
+            others = {(i - 2 ** (step % max(1, int(np.ceil(np.log2(replicas)))))) % replicas}
+        else:
+            others = {(i + 1 if (i - step % 2) % replicas % 2 == 0 else i - 1) % replicas}
+        for j in [i, *others]:
+            matrix[i, j] = 1 / (len(others) + 1)
+    assert np.allclose(matrix.sum(0), 1) and np.allclose(matrix.sum(1), 1)
+    return matrix
+
+
+def gossip(weights, data, run, topology, replicas, microbatches):
+    """(losses, weights after) of D-PSGD: a local step, then an average by the mixing matrix; in the last step of all."""
+    weights, states = start(replicas, weights)
+    losses = []
+    for step in range(STEPS):
+        losses.append(local_steps(replicas, weights, states, data, run, step, microbatches))
+        last = step + 1 == STEPS
+        matrix = np.full((replicas, replicas), 1 / replicas) if last else mixing(topology, replicas, step)
+        weights = [{n: sum(w * matrix[i, j] for j, w in enumerate(ws)) for n, ws in
+                    {n: [other[n] for other in weights] for n in weights[0]}.items()} for i in range(replicas)]
+    return losses, weights[0]
+
+
 def data_flags(model, names):
     return [f"--data={n}={CASE.parent / model / 'data' / n}.npy" for n in names]
 
@@ -131,6 +160,25 @@ def check_local(divisi, data, mesh, run, every, flags):
     return test
 
 
+def check_gossip(divisi, data, mesh, run, topology):
+    replicas, microbatches, devices = MESHES[mesh]
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(run), *mesh.split(), "--sync", "gossip",
+                   "--topology", topology)
+        losses, weights = gossip(read_weights(work / "p.safetensors"), data, run, topology, replicas, microbatches)
+        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        results = compare(losses, weights, [row["loss"] for row in rows], read_weights(work / "after.safetensors"))
+        elements = sum(w.size for w in weights.values())
+        sent = 2 if topology == "ring" and replicas > 2 else 1
+        counted = rows[0]["comm_bytes"] - sent * 4 * elements  # the rest is results
+        if devices == replicas:
+            results.append((0 < counted <= 2 * (replicas - 1) / replicas * 8 * 8, f"{sent} times the parameters and {counted} bytes are sent"))
+        return results
+
+    return test
+
+
 def check_equal(divisi, model, mesh):
     """An average after every step of plain SGD is an average of gradients."""
     devices, names = MESHES[mesh][2], OTHERS[model]
@@ -147,13 +195,34 @@ def check_equal(divisi, model, mesh):
     return test
 
 
-def check_resume(divisi, mesh):
+def check_driver(divisi, model, mesh):
+    """The losses of all-reduce; the first of R replicas sends R - 1 times the gradients and results."""
+    replicas, _, devices = MESHES[mesh]
+    names = {"mlp": ("x", "label"), **OTHERS}[model]
+
+    def test(work):
+        losses = []
+        for sync in ["all-reduce", "driver"]:
+            lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *mesh.split(), "--sync", sync)
+            rows = run_program(divisi, work / "p", devices, STEPS, work / "log", model=model, names=names)
+            losses.append([row["loss"] for row in rows])
+        error = max(abs(a - b) / abs(a) for a, b in zip(*losses))
+        results = [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}")]
+        if devices == replicas:
+            gradients = 4 * sum(w.size for w in read_weights(work / "p.safetensors").values())
+            rest = rows[0]["comm_bytes"] - (replicas - 1) * gradients
+            results.append((0 < rest <= (replicas - 1) * 64, f"{replicas - 1} times the gradients and {rest} bytes are sent"))
+        return results
+
+    return test
+
+
+def check_resume(divisi, mesh, sync):
     """A run that ends between two averages goes on bit by bit; an export is the mean over the replicas."""
     replicas, _, devices = MESHES[mesh]
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), *mesh.split(), "--sync", "local",
-                   "--average-every", 4, "--outer-optimizer", "nesterov")
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), *mesh.split(), *sync.split())
         kept = ["--checkpoint", work / "c", "--every", 3, "--keep-checkpoints", 10]
         whole = run_program(divisi, work / "p", devices, STEPS, work / "whole", *kept, "--save-weights", work / "a.safetensors")
         for step in (9, 12):  # as if it had been killed after step 6
@@ -166,10 +235,10 @@ def check_resume(divisi, mesh):
         step = work / "c/step-6"
         lines.call(divisi, "checkpoint", "export", step, "-o", work / "m.safetensors")
         mean = read_weights(work / "m.safetensors")
-        pieces = [read_weights(file) for file in sorted(step.glob("state-*.safetensors"))]
+        shards = [read_weights(file) for file in sorted(step.glob("state-*.safetensors"))]
         apart, error = 0, 0
         for name in mean:
-            own = [p[name].reshape(p[name].shape[1:]) for p in pieces if name in p]
+            own = [p[name].reshape(p[name].shape[1:]) for p in shards if name in p]
             if len(own) == replicas and own[0].shape == mean[name].shape:  # not split further
                 apart = max(apart, np.abs(own[0] - own[1]).max())
                 error = max(error, np.abs(np.mean(np.float64(own), 0) - mean[name]).max())
@@ -200,6 +269,11 @@ REFUSALS = {  # flags: part of the one line
     "--mesh data=2 --zero 1 --sync local --average-every 2": "leave out --zero",
     "--mesh data=2 --average-every 2": "is for --sync local",
     "--mesh data=2 --sync local --average-every 2 --outer-lr 1": "is for --outer-optimizer",
+    "--mesh data=2 --sync gossip --average-every 2": "is for --sync local",
+    "--mesh data=2 --zero 1 --sync driver": "leave out --zero",
+    "--mesh data=2 --sync driver --target cpu,cuda": "is for CPUs",
+    "--mesh data=2 --topology ring": "is for --sync gossip",
+    "--mesh data=2 --zero 3 --sync gossip": "leave out --zero",
     "--mesh data=2 --sync local --average-every 2 --precision fp16": "take --precision bf16",
     "--mesh stage=2,data=2 --schedule pipedream --sync local --average-every 2": "take another schedule",
     "--mesh stage=2,data=2 --stage-axes data,none --microbatches 2 --sync local --average-every 2": "leave it out",
@@ -230,9 +304,14 @@ def main():
     for mesh in MESHES:
         for run, every, flags in LOCAL:
             tests.append((f"mlp {mesh} {run[0]} every {every} {' '.join(words(flags))}", check_local(options.divisi, data, mesh, run, every, flags)))
+        for run, topology in [(MOMENTUM, "ring"), (MOMENTUM, "exponential"), (ADAMW, "pairs")]:
+            tests.append((f"mlp {mesh} {run[0]} gossip {topology}", check_gossip(options.divisi, data, mesh, run, topology)))
+        for model in ["mlp", "gpt_tiny"]:
+            tests.append((f"{model} {mesh} driver", check_driver(options.divisi, model, mesh)))
         for model in OTHERS:
             tests.append((f"{model} {mesh} as all-reduce", check_equal(options.divisi, model, mesh)))
-    tests += [(f"resume {mesh}", check_resume(options.divisi, mesh)) for mesh in MESHES]
+    for sync in ["--sync local --average-every 4 --outer-optimizer nesterov", "--sync gossip --topology exponential"]:
+        tests += [(f"resume {mesh} {sync}", check_resume(options.divisi, mesh, sync)) for mesh in MESHES]
     tests += [(f"bytes every {every}", check_bytes(options.divisi, every)) for every in (2, 6)]
     tests += [(f"refused {flags}", check_refusal(options.divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     return lines.run(tests, options)

@@ -32,7 +32,7 @@ std::string DeviceFlags::chooseSearch() {
   if (!wanted)
     return "";
   if (sync.given())
-    return sync.text() + " needs --strategy data or --mesh: a search does not choose other numbers";
+    return sync.text() + " needs --strategy data or --mesh: a search plans for all-reduce, and does not choose other numbers";
   if (!strategy.empty() && strategy != "auto" && !onlyPipelines)
     return "--cluster is for --strategy auto, hybrid or pipeline, which ask what plans cost on it";
   if (onlyPipelines && (!plan.mesh.empty() || !plan.pins.empty()))
@@ -192,7 +192,9 @@ std::string DeviceFlags::checkSync() const {
     return sync.text() + " needs replicas: an axis data of at least 2 in --mesh, or --strategy data --devices N";
   if (plan.zero)
     return "--zero splits the update over data, and with " + sync.text() +
-           " every replica has an update of its own: leave out --zero, or take --sync all-reduce";
+           " every replica makes a whole one: leave out --zero, or take --sync all-reduce";
+  if (!sync.sync.isApart())
+    return "";
   if (!microbatches.axes.empty())
     return "--stage-axes gives stages different numbers of replicas: leave it out with " + sync.text();
   if (microbatches.asynchronous())
@@ -226,7 +228,7 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (std::string wrong = choosePipeline(command); !wrong.empty())
     return wrong;
   if (const CLI::Option *precision = command.get_option_no_throw("--precision");
-      sync.given() && precision && precision->count() && precision->as<std::string>() == "fp16")
+      sync.sync.isApart() && precision && precision->count() && precision->as<std::string>() == "fp16")
     return "--precision fp16 skips steps in which gradients overflow, and with " + sync.text() +
            " replicas would skip different ones: take --precision bf16";
   return checkSync();

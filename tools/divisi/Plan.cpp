@@ -3,6 +3,7 @@
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
+#include "compiler/Report/SyncReport.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
@@ -14,6 +15,7 @@
 #include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Strategy.h"
 #include "passes/Planning/Simulator/Render.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -35,6 +37,7 @@ struct PlanFlags {
   std::string schedule, swimlane; // of pipelines
   int64_t devices = 0, microbatches = 0;
   std::optional<int64_t> remat;
+  std::string sync; // all: also the ways to keep replicas in step
   size_t top = 10;
   bool json = false, pipelines = false, noCalibration = false;
 };
@@ -235,6 +238,9 @@ public:
       llvm::errs()
           << "note: pipelines may be faster: --pipelines ranks them, and compile chooses between them and these\n";
     }
+    if (!flags.sync.empty())
+      if (std::string wrong = priceSync(first, *cluster, options, devices); !wrong.empty())
+        return fail(wrong, 2);
     std::vector<compiler::PlanReport::Flip> flips;
     if (explain)
       flips = otherBatches(first.candidates[0], *cluster, options);
@@ -265,6 +271,8 @@ private:
     llvm::json::Object facts = explain ? report.explanation() : report.plans();
     if (flags.pipelines || !pipelines.empty())
       facts["pipelines"] = compiler::describePipelines(pipelines);
+    if (!sync.empty())
+      facts["sync"] = compiler::describeSync(sync);
     if (!flags.swimlane.empty() && !pipelines.empty())
       if (int code = write(flags.swimlane, [&](llvm::raw_ostream &out) {
             printPage(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}, out);
@@ -279,7 +287,27 @@ private:
       compiler::printExplanation(facts, llvm::outs());
     else if (!explain)
       compiler::printPlans(facts, flags.top, llvm::outs());
+    if (!sync.empty() && !flags.json && flags.html.empty())
+      compiler::printSync(syncPlan, sync, llvm::outs());
     return (report.candidates.empty() ? pipelines[0].fits : report.candidates[0].fits) ? 0 : 3;
+  }
+
+  /// Prices the ways to keep the replicas of data parallelism in step, on --mesh or all devices. An error text, or "".
+  std::string priceSync(const Attempt &attempt, const Cluster &cluster, const PlannerOptions &options, int64_t devices) {
+    dist::Mesh mesh;
+    mesh.axes.push_back({dist::replicaAxis.str(), devices});
+    if (!flags.mesh.empty())
+      mesh = options.meshes.front();
+    auto data = mesh.find(dist::replicaAxis);
+    if (!data || mesh.axes[*data].size < 2)
+      return "--sync all needs replicas: several devices, or an axis data of at least 2 in --mesh";
+    const Planner &planner = *attempt.candidates[0].planner;
+    auto plan = planIfAny(planner.problem, mesh, {options.pins, 0});
+    if (!plan)
+      return "--sync all: the batch does not divide among the replicas of " + nameOf(mesh);
+    syncPlan = nameOf(mesh);
+    sync = compiler::priceSync(planner.price(cluster, mesh, *plan, syncPlan), cluster.used(mesh.devices()));
+    return "";
   }
 
   std::optional<bool> rematOfPipelines() const { return flags.remat ? std::optional(*flags.remat > 0) : std::nullopt; }
@@ -378,6 +406,8 @@ private:
   PlanFlags &flags;
   bool explain;
   std::vector<std::string> suggestions;
+  std::vector<compiler::SyncPrice> sync;
+  std::string syncPlan;
 };
 
 void addPlanning(CLI::App &app, bool explain, int &exitCode) {
@@ -394,6 +424,11 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   where->add_option("--mesh", flags->mesh, "search this grid only: data=2,model=4");
   where->add_option("--pin", flags->pins, "a sharding to keep: NAME=AXES,AXES,... such as fc1.weight=_,model")
       ->delimiter('\0');
+  where
+      ->add_option("--sync", flags->sync,
+                   "all: what other ways to keep the replicas of data parallelism in step would take; no search chooses one whose "
+                   "numbers are others (docs/synchronisation.md)")
+      ->check(CLI::IsMember({"all"}));
   addRemat(*where, flags->remat);
   addNoCalibration(*where, flags->noCalibration);
   command->add_flag("--json", flags->json, "machine-readable output");
@@ -405,6 +440,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
         ->excludes("--mesh")
         ->excludes("--pin")
         ->excludes("--remat")
+        ->excludes("--sync")
         ->excludes("--devices");
   if (!explain) {
     auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");

@@ -5,15 +5,16 @@ using namespace divisi::tools;
 using dist::Sync;
 
 static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
-                            *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum";
+                            *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology";
 
 void SyncFlags::addTo(CLI::App &command) {
   auto *group = command.add_option_group("Synchronisation of replicas");
   group
       ->add_option("--sync", mode,
-                   "how the replicas along the axis data are kept in step: all-reduce (default) of the gradients in every step, or local "
-                   "steps after which parameters are averaged (other numbers: docs/synchronisation.md)")
-      ->check(CLI::IsMember({"all-reduce", "local"}));
+                   "how the replicas along the axis data are kept in step: all-reduce (default) of the gradients in every step, local "
+                   "steps after which parameters are averaged, gossip: parameters are averaged with neighbours in every step (both: other "
+                   "numbers, docs/synchronisation.md), or driver: as all-reduce, by messages to and from the first replica")
+      ->check(CLI::IsMember({"all-reduce", "local", "gossip", "driver"}));
   group->add_option(everyFlag, sync.every, "for --sync local: the number of steps from one average to the next")
       ->check(CLI::Range(1, 1'000'000));
   group->add_flag(stateFlag, sync.averageState, "for --sync local: the optimizer's state is averaged, too");
@@ -24,10 +25,15 @@ void SyncFlags::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"mean", "sgd", "nesterov"}));
   group->add_option(rateFlag, sync.outerRate, "its learning rate (default: 1, of nesterov 0.7)");
   group->add_option(momentumFlag, sync.outerMomentum, "its momentum (default: 0, of nesterov 0.9)");
+  group
+      ->add_option(topologyFlag, topology,
+                   "for --sync gossip: a replica's neighbours: both on a ring (default), one at distances 1, 2, 4, ... in turn "
+                   "(exponential), or the one before and the one after it in turn (pairs)")
+      ->check(CLI::IsMember({"ring", "exponential", "pairs"}));
 }
 
 std::string SyncFlags::first(const CLI::App &command) {
-  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
+  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag})
     if (command.count(flag))
       return flag;
   return "";
@@ -36,6 +42,9 @@ std::string SyncFlags::first(const CLI::App &command) {
 std::string SyncFlags::finish(const CLI::App &command) {
   sync.mode = *Sync::parseMode(mode);
   sync.outer = *Sync::parseOuter(outer);
+  sync.topology = *Sync::parseTopology(topology);
+  if (sync.mode != Sync::Mode::gossip && command.count(topologyFlag))
+    return std::string(topologyFlag) + " is for --sync gossip";
   if (sync.mode != Sync::Mode::local)
     for (const char *flag : {everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
       if (command.count(flag))

@@ -14,12 +14,12 @@ struct SyncFlags {
   std::string finish(const CLI::App &command);
   /// The first of these flags that was given, and changes what is computed; "" if none was.
   static std::string first(const CLI::App &command);
-  bool given() const { return sync.isApart(); }
+  bool given() const { return sync.mode != dist::Sync::Mode::allReduce; }
   /// "--sync local", for messages.
   std::string text() const { return "--sync " + dist::Sync::nameOf(sync.mode).str(); }
 
 private:
-  std::string mode = "all-reduce", outer = "mean";
+  std::string mode = "all-reduce", outer = "mean", topology = "ring";
 };
 
 } // namespace divisi::tools

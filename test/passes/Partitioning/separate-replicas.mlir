@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --separate-replicas --split-input-file | FileCheck %s
 
-// A replica computes what it would if the others had its own rows: sums over "data" are so many times its operand, a maximum is the operand.
+// A replica computes what it would if the others had its own rows: a sum over the n replicas is n times its operand, a maximum is the operand.
 // Sums over other axes stay, and so do those of the evaluation.
 // CHECK-LABEL: module
 module attributes {dist.sync = {every = 2 : i64, mode = "local"}} {

@@ -61,6 +61,26 @@ TEST(CollectivesTest, RefusesNonsense) {
   refuse("impossible size", nothing, {int64_t(1) << 40, int64_t(1) << 40, 1, 1, 1});
 }
 
+/// Through a driver, an all_reduce over its axis has the sums of a ring; the first member sends to all others, and each of them once.
+TEST(CollectivesTest, ADriverAddsUpForAll) {
+  Mesh mesh({{"data", 4}, {"model", 2}});
+  LocalHub hub(8);
+  onRanks(hub, [&](Transport &transport) {
+    std::vector<float> a = {1, float(transport.rank())}, b = {10}, sumA(2), sumB(1);
+    std::vector<void *> buffers = {a.data(), b.data(), sumA.data(), sumB.data()};
+    CollectiveBlock block(DIVISI_ALL_REDUCE, DIVISI_F32, {0}, {{1, 2, 1, 1, 1}, {1, 1, 1, 1, 1}});
+    Result<Collective> driven = Collective::create(*block.get(), mesh, transport.rank(), 0);
+    ASSERT_TRUE(succeeded(driven));
+    Scratch scratch;
+    int64_t before = transport.bytesSent();
+    EXPECT_TRUE(succeeded(driven->run(transport, buffers.data(), scratch)));
+    int64_t position = transport.rank() / 2, model = transport.rank() % 2;
+    EXPECT_EQ(sumA, (std::vector<float>{4, float(0 + 2 + 4 + 6 + 4 * model)}));
+    EXPECT_EQ(sumB, (std::vector<float>{40}));
+    EXPECT_EQ(transport.bytesSent() - before, position == 0 ? 3 * 12 : 12);
+  });
+}
+
 TEST(ReduceTest, NaNStaysAndIntegersWrap) {
   float a[] = {NAN, 1, -2}, b[] = {1, NAN, 3}, out[3];
   for (int64_t reduction : {DIVISI_SUM, DIVISI_MAX, DIVISI_MIN}) {

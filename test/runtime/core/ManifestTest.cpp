@@ -86,6 +86,47 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
   EXPECT_TRUE(failsWith(parseManifest(program), "version 7"));
 }
 
+/// Replicas that update apart have parameters and moments of their own in checkpoints; the state of an outer optimizer lies behind the arena.
+TEST(ManifestTest, ReadsReplicas) {
+  Json json = fake();
+  json["mesh"] = {{{"name", "data"}, {"size", 2}}};
+  json["sync"] = {{"mode", "local"}, {"axis", 0}, {"every", 3}, {"outer", {{"optimizer", "sgd"}, {"lr", 0.5}, {"momentum", 0.9}}}};
+  Result<Manifest> m = parse(json);
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_EQ(m->sync->every, 3);
+  EXPECT_EQ(m->sync->outer, Sync::Outer::Sgd);
+  EXPECT_EQ(m->sync->endFrom(4), 6);
+  EXPECT_TRUE(m->state[0].apart);
+  Shape stored = m->state[0].shape;
+  stored.insert(stored.begin(), 2);
+  EXPECT_EQ(m->storedShape(m->state[0], m->state[0].shape), stored);
+  EXPECT_EQ(m->storedSlice(m->state[0], m->state[0], 1).start[0], 1);
+  EXPECT_FALSE(m->stateOf(Role::Step)->apart);
+  const State &last = m->state.back();
+  EXPECT_TRUE(last.name.ends_with(outerMomentumSuffix));
+  EXPECT_FALSE(last.apart);
+  EXPECT_GE(last.offset, static_cast<int64_t>(fakeArenaBytes));
+  EXPECT_EQ(m->arenas[0], static_cast<uint64_t>(last.offset + last.bytes));
+  json.erase("sync");
+  Result<Manifest> together = parse(json);
+  ASSERT_TRUE(succeeded(together));
+  EXPECT_NE(together->identity(), m->identity());
+  json["sync"] = {{"mode", "driver"}, {"axis", 0}};
+  Result<Manifest> driven = parse(json);
+  ASSERT_TRUE(succeeded(driven));
+  EXPECT_EQ(driven->driver, 0);
+  EXPECT_EQ(driven->identity(), together->identity());
+  json["sync"] = {{"mode", "local"}, {"axis", 0}, {"every", 3}, {"outer", {{"optimizer", "sgd"}, {"lr", 1}, {"momentum", 0}}}};
+  expectRefusals(json, {{"/sync/mode", "\"luck\"", "unknown mode"},
+                        {"/sync/axis", "1", "no replicas"},
+                        {"/sync/axis", "-1", "no replicas"},
+                        {"/sync/every", "0", "no number of steps"},
+                        {"/sync/outer/optimizer", "\"adam\"", "unknown"},
+                        {"/mesh/0/name", "\"stage\"", "stage"},
+                        {"/sync", "{\"mode\": \"gossip\", \"axis\": 0, \"topology\": \"star\"}", "unknown topology"},
+                        {"/sync", "{\"mode\": \"driver\", \"axis\": 4}", "does not have"}});
+}
+
 /// Damage never leads to a crash or to a range outside of the arena: checks many damaged manifests, of which some must
 /// be accepted, but not all.
 void checkMutations(const std::string &text, unsigned seed, const std::function<void(const Manifest &)> &check) {

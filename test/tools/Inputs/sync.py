@@ -1,0 +1,23 @@
+"""Checks the bytes of `divisi plan --sync all --json` against the formulas: argument FILE."""
+
+import json
+import sys
+
+facts = json.load(open(sys.argv[1]))
+prices = {entry["sync"]: entry for entry in facts["sync"]}
+replicas, parameters = 4, next(p for p in facts["plans"] if p["name"] == "data=4")["memory"]["parameters"]
+sent = {name: entry["bytes_sent"] for name, entry in prices.items()}
+ring = 2 * (replicas - 1) / replicas * parameters
+for name, wanted in {
+    "driver": (replicas - 1) * parameters,
+    "local --average-every 8": ring / 8,
+    "local --average-every 64": ring / 64,
+    "gossip --topology ring": 2 * parameters,
+    "gossip --topology exponential": parameters,
+    "gossip --topology pairs": parameters,
+}.items():
+    assert abs(sent[name] - wanted) <= 1e-6 * wanted, (name, sent[name], wanted)
+assert 0 <= sent["all-reduce"] - ring <= 64, (sent["all-reduce"], ring)  # beside gradients, the loss
+assert [name for name, entry in prices.items() if entry["same_numbers"]] == ["all-reduce", "driver"]
+for entry in prices.values():  # the computation is the same
+    assert abs(entry["step_ms"] - entry["exposed_ms"] - (prices["driver"]["step_ms"] - prices["driver"]["exposed_ms"])) < 1e-9
