@@ -19,8 +19,8 @@ def SeparateReplicasPass : Pass<"separate-replicas", "::mlir::ModuleOp"> {
   let description = [{
     Input: a partitioned module whose attribute `dist.sync` says that replicas along the axis "data" meet by their parameters. Output: the
     same with `@train` without collectives over that axis. Each replica computes what it would if all others had its own share of the
-    batch: a sum over n replicas is n times the operand, and their maximum the operand itself. So the loss and the gradients are those of the
-    replica's share, while random numbers still differ by the row of the whole batch. `@evaluate` stays one over all replicas. Fails if a
+    batch: a sum over n replicas is n times the operand, their maximum the operand itself, and rows of an input that are gathered n copies
+    of its own. So the loss and the gradients are those of the replica's share, while random numbers still differ by the row of the whole batch. `@evaluate` stays one over all replicas. Fails if a
     state is split over the axis, if no input is, or if an operation gathers or exchanges values of several replicas.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];

@@ -62,8 +62,14 @@ private:
     }
     if (!shares)
       return function.emitError("--sync ") << mode << ": the plan splits no input over the axis '" << replicaAxis
-                                           << "', so that all replicas would do the same";
+                                           << "', so that all replicas would do the same: take a batch that they divide (--dim), or another number of replicas";
     return success();
+  }
+
+  /// Whether a value is the replica's rows of an input.
+  bool isInput(Value value) const {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && function.getArgAttr(argument.getArgNumber(), graph::names::input);
   }
 
   LogicalResult separate(Operation &op) {
@@ -76,12 +82,18 @@ private:
         others.push_back(axis.getValue());
     if (others.size() == axes.size())
       return success();
+    OpBuilder builder(&op);
+    graph::GraphBuilder b(builder, op.getLoc());
+    if (auto gather = dyn_cast<AllGatherOp>(op); gather && others.empty() && isInput(gather.getInput())) {
+      SmallVector<Value> copies(mesh.axes[*replicas].size, gather.getInput());
+      gather.getResult().replaceAllUsesWith(b.concat(copies, gather.getDim()));
+      op.erase();
+      return success();
+    }
     auto reduce = dyn_cast<AllReduceOp>(op);
     if (!reduce)
       return op.emitError("--sync ") << mode << " keeps replicas apart, but the model needs the whole batch at once here: "
                                      << "take --sync all-reduce, or leave out --pin";
-    OpBuilder builder(&op);
-    graph::GraphBuilder b(builder, op.getLoc());
     SmallVector<Value> values(reduce.getInputs());
     if (!others.empty())
       values = AllReduceOp::create(builder, op.getLoc(), reduce.getResultTypes(), values, reduce.getKind(),

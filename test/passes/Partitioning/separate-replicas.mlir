@@ -6,7 +6,7 @@
 module attributes {dist.sync = {every = 2 : i64, mode = "local"}} {
   // CHECK-LABEL: func.func @train
   func.func @train(%x: tensor<8x4xf32> {dist.global = tensor<16x4xf32, #dist.shard<"data", _>>, graph.input = "x"},
-      %w: tensor<4xf32> {graph.state = {name = "w", role = "parameter"}}) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+      %w: tensor<4xf32> {graph.state = {name = "w", role = "parameter"}}) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<16x4xf32>)
       attributes {dist.partitioned = #dist.mesh<"data" = 2, "model" = 2>} {
     // CHECK: %[[TWO:.*]] = graph.constant dense<2.000000e+00> : tensor<8x4xf32>
     // CHECK: %[[A:.*]] = graph.mul %arg0, %[[TWO]]
@@ -15,8 +15,10 @@ module attributes {dist.sync = {every = 2 : i64, mode = "local"}} {
     // CHECK: %[[B:.*]] = graph.mul %[[M]],
     %b = dist.all_reduce sum over ["data", "model"] %w : (tensor<4xf32>) -> tensor<4xf32>
     %c = dist.all_reduce max over ["data"] %w : (tensor<4xf32>) -> tensor<4xf32>
-    // CHECK: return %[[A]], %[[B]], %arg1
-    return %a, %b, %c : tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>
+    // CHECK: %[[D:.*]] = graph.concat %arg0, %arg0 {dim = 0 : i64}
+    %d = dist.all_gather %x dim 0 over ["data"] : tensor<8x4xf32> -> tensor<16x4xf32>
+    // CHECK: return %[[A]], %[[B]], %arg1, %[[D]]
+    return %a, %b, %c, %d : tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<16x4xf32>
   }
   // CHECK-LABEL: func.func @evaluate
   func.func @evaluate(%w: tensor<4xf32> {graph.state = {name = "w", role = "parameter"}}) -> tensor<4xf32>
