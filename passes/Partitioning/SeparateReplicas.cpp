@@ -67,7 +67,7 @@ private:
   }
 
   /// Whether a value is the replica's rows of an input.
-  bool isInput(Value value) const {
+  bool isInput(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
     return argument && function.getArgAttr(argument.getArgNumber(), graph::names::input);
   }
