@@ -9,7 +9,9 @@ def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionA
   let description = documentation;
   let semantics = [{
     `planned module = decisions(module)`: the decisions hold in their order, first rematerialization, then padding, then
-    the places of states and inputs and the splits of operations. What they do not name follows by propagation.}];
+    the places of states and inputs and the splits of operations. What they do not name is replicated (states and
+    inputs) or follows from its neighbours (operations). In names `*` stands for a number; of the lines that a name
+    matches the one with the fewest open parts decides.}];
   let tensors = [{
     None. `format`: the version of this text. `target`: what the program is compiled for (cpu or cuda). `model`: a hash of
     the training step that the plan was made for. `mesh`: the device mesh of one stage. `body`: the decisions. Operations
@@ -22,11 +24,12 @@ def Dist_PlanOp : Op<Dist_Dialect, "plan", [NoTerminator, SingleBlock, NoRegionA
     4. `format` is the one that this version of the compiler reads (checked by the parser).
     5. `target` and `model` are those of the program that the plan is applied to (checked then).}];
   let example = [{
-    dist.plan format 2 target "cpu" model "sha256:0123456789abcdef0123456789abcdef" mesh <"data" = 2, "model" = 2> {
+    dist.plan format 3 target "cpu" model "sha256:0123456789abcdef0123456789abcdef" mesh <"data" = 2, "model" = 2> {
       dist.remat "/h.0/ln_1/Norm" to "/h.0/mlp/Add"
       dist.pad "fc1.weight" dim 0 parts 2
-      dist.place "fc1.weight" : tensor<54x37xf32, #dist.shard<"model", _>>
-      dist.split @train "/fc1/Gemm:0" {m = ["data"], n = ["model"]}
+      dist.place "h.*.fc1.weight" : [model, _]
+      dist.split "/h.*/fc1/Gemm:0" {m = ["data"], n = ["model"]}
+      dist.split @train "/h.0/fc1/Gemm:0" {m = ["data"]}
     } }];
   let insertedBy = [{
     plan at the head of the module; `divisi compile --emit=plan` writes it alone, and `--plan FILE` reads it back, as it
@@ -43,7 +46,7 @@ class Dist_DecisionOp<string mnemonic, string line> : Op<Dist_Dialect, mnemonic,
   string operation = "`function` and `node`: the operation in the function with this identity (`graph.node`)";
   let description = documentation;
   let example = [{
-    dist.plan format 2 target "cpu" model "sha256:0123456789abcdef0123456789abcdef" mesh <"data" = 2, "model" = 2> {
+    dist.plan format 3 target "cpu" model "sha256:0123456789abcdef0123456789abcdef" mesh <"data" = 2, "model" = 2> {
       }] # line # [{
     } }];
   let insertedBy = "plan";
@@ -89,30 +92,38 @@ def Dist_PadResultOp : Dist_DecisionOp<"pad_result",
   let arguments = (ins FlatSymbolRefAttr:$function, StrAttr:$node, I64Attr:$number, I64Attr:$dim, I64Attr:$parts);
   let assemblyFormat = "$function $node `result` $number `dim` $dim `parts` $parts attr-dict";
 }
-def Dist_PlaceOp : Dist_DecisionOp<"place", "dist.place \"fc1.weight\" : tensor<54x37xf32, #dist.shard<\"model\", _>>"> {
-  let summary = "the sharding of a state or an input";
-  let semantics = "`type(name) = type`, with its sharding, in each function that has the state or input.";
-  let tensors = "None. `name`: that of the state or input. `type`: its type; without an encoding it is replicated.";
+/// The names of axes, for each dimension.
+def Dist_PlacementAttr : TypedArrayAttrBase<StrArrayAttr, "the axes of each dimension">;
+
+def Dist_PlaceOp : Dist_DecisionOp<"place", "dist.place \"h.*.fc1.weight\" : [model, _]"> {
+  let summary = "the sharding of states or inputs";
+  let semantics = [{
+    `axes(name, dimension) = dims[dimension]` in each function that has the state or input. One that no line names is
+    replicated, and a moment of the optimizer lies as its parameter does.}];
+  let tensors = "None. `name`: that of the state or input, or a pattern. `dims`: the axes of each dimension, `_` if it is whole.";
   let constraints = common # [{
-    2. There is a state or an input `name`, of that shape and element type, and no other place for it (checked when a
-       plan is read).
-    3. `type` is sharded over axes of the plan's mesh, whose sizes divide the dimensions, and is not pending (checked
-       when a plan is read).}];
-  let arguments = (ins StrAttr:$name, TypeAttr:$type);
-  let assemblyFormat = "$name attr-dict `:` $type";
+    2. There is a state or an input that `name` matches, and no other place with that name; of two patterns with as many
+       stars that match it, neither decides (checked when a plan is read).
+    3. Each tensor that it decides for has as many dimensions as `dims`; the axes are of the plan's mesh, none is used
+       twice, and their sizes divide the dimensions (checked when a plan is read).}];
+  let arguments = (ins StrAttr:$name, Dist_PlacementAttr:$dims);
+  let assemblyFormat = "$name attr-dict `:` custom<Placement>($dims)";
 }
 def Dist_SplitOp : Dist_DecisionOp<"split",
-    "dist.split @train \"/fc1/Gemm:0\" {m = [\"data\"], n = [\"model\"]}"> {
+    "dist.split @train \"/h.*/fc1/Gemm:0\" {m = [\"data\"], n = [\"model\"]}"> {
   let summary = "the axes that split an operation's factors, where they do not follow from the rest";
   let semantics = [{
     `axes(factor) = factors[factor]` for each factor of the operation's sharding rule; factors that are not named are
     whole.}];
-  let tensors = "None. " # operation # ". `factors`: for each factor that is split, its axes, major to minor.";
+  let tensors = "None. " # operation # [{, or a pattern; without `function` those of every function. `factors`: for each
+    factor that is split, its axes, major to minor.}];
   let constraints = common # [{
     2. There is such an operation, and `factors` names factors of its sharding rule and axes of the plan's mesh (checked
-       when a plan is read).}];
-  let arguments = (ins FlatSymbolRefAttr:$function, StrAttr:$node, DictionaryAttr:$factors);
-  let assemblyFormat = "$function $node $factors attr-dict";
+       when a plan is read).
+    3. No other split has that function and name, and of two with as many open parts (stars, or no function) that match
+       an operation, neither decides (checked when a plan is read).}];
+  let arguments = (ins OptionalAttr<FlatSymbolRefAttr>:$function, StrAttr:$node, DictionaryAttr:$factors);
+  let assemblyFormat = "($function^)? $node $factors attr-dict";
 }
 
 #endif

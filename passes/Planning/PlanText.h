@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/Plan.h"
 #include "passes/Planning/ModuleProblem.h"
+#include "passes/Planning/NamePatterns.h"
 #include "passes/Planning/PadClass.h"
 #include "passes/Planning/Remat/Rematerialize.h"
 
@@ -16,13 +17,8 @@ struct PlanSubject {
   std::string target; // cpu or cuda
 };
 
-/// The name of an operation in a plan file: its identity within a function. In a module without identities (one written
-/// by hand), its kind and a number among the operations of this kind.
-struct OpKey {
-  std::string function, node;
-  std::string text() const { return function + "\n" + node; }
-};
-/// The names of all operations, by number of the operation.
+/// The names of all operations, by number of the operation: the function, and the operation's identity within it. In a
+/// module without identities (one written by hand), its kind and a number among the operations of this kind.
 std::vector<OpKey> keysOf(const ModuleProblem &problem);
 
 /// A padding, named by a tensor of its class (see PadRequest): state or an input (its name is `of.node`, `of.function`
@@ -41,8 +37,8 @@ NamedPad nameOf(const ModuleProblem &problem, const PadRequest &request);
 /// The request that a name stands for; null if there is no such tensor, or if it has no such dimension.
 std::optional<PadRequest> requestOf(const ModuleProblem &problem, const NamedPad &pad);
 
-/// Writes the plan at the head of the module: the shardings of all tensors, and the operations' splits that propagation
-/// does not derive from them.
+/// Writes the plan at the head of the module: the shardings of states and inputs, and the operations' splits, as far as
+/// they do not follow (Derivation); equal layers share lines.
 void writePlan(mlir::ModuleOp module, const PlanSubject &subject, const ModuleProblem &problem, const Plan &plan,
                const dist::Mesh &mesh, const Preparation &preparation);
 

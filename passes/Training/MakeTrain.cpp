@@ -130,7 +130,8 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     if (failed(differentiate(loss, builder, scaling ? scaling->scale(lossBuilder, lossValue) : lossValue, trained)))
       return failure();
 
-    GraphBuilder b(builder, NameLoc::get(builder.getStringAttr("update")));
+    const Location update = NameLoc::get(builder.getStringAttr("update"));
+    GraphBuilder b(builder, update);
     SmallVector<std::pair<StringAttr, Value>> norms;
     SmallVector<Value *> gradients;
     for (Trained &t : trained) {
@@ -140,8 +141,11 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     }
     if (scaling)
       scaling->unscale(b, gradients);
-    for (Trained &t : trained)
+    for (Trained &t : trained) {
+      b.setLoc(withRole(t.parameter.getLoc(), "norm"));
       norms.push_back({t.name, norm(b, t.gradient)});
+    }
+    b.setLoc(update);
     if (clipNorm > 0)
       clip(b, trained, clipNorm);
     Value number = b.addConst(count, 1);

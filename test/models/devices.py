@@ -36,9 +36,8 @@ def split_weights(divisi, case, way):
     """Parameters that the plan shards along the axis model."""
     done = subprocess.run([divisi, "compile", str(case / "model.onnx"), *loss_flags(case), *way.split(), "--emit=plan"],
                           check=True, capture_output=True, text=True)
-    shards = dict(re.findall(r"^(#\S+) = (#dist\.shard.*)$", done.stdout, re.MULTILINE))
-    places = re.findall(r'dist\.place "(\S+weight\S*|\S*w_\S+|\S+)" : tensor<[^,>]+, (#[^>]*>|#\S+?)>', done.stdout)
-    return [name for name, shard in places if '"model"' in shards.get(shard, shard)]
+    places = re.findall(r'dist\.place "(\S+)" : \[(.*)\]', done.stdout)
+    return [name for name, dims in places if "model" in dims]
 
 
 def main():

@@ -163,8 +163,8 @@ def slow_network_between(p):
         torn = [name for name, dims in shardings(report).items() if outside & set(itertools.chain(*dims))]
         yield "  no parameter is split across machines", not torn, ", ".join(torn)
         text = p.run("compile", *flags, "--mesh", best["mesh"], "--emit", "plan").stdout  # and no pipeline
-        idx = re.search(r'dist\.place "idx" : tensor<([^,>]*),? ?(?:#dist\.shard<([^>]*)>)?', text)
-        split = set(re.findall(r'"(\w+)"', (idx[2] or "").split(",")[0])) if idx else set()
+        idx = re.search(r'dist\.place "idx" : \[([^,]*),', text)
+        split = set(idx[1].split("+")) - {"_"} if idx else set()
         yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
     wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=64",
                      "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))

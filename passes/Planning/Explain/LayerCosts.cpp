@@ -1,5 +1,7 @@
 #include "passes/Planning/Explain/LayerCosts.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <map>
 
 using namespace divisi;
@@ -22,10 +24,16 @@ public:
     Groups groups(problem, /*evaluation=*/false);
     std::vector<int> place(problem.ops.size(), -1);
     std::map<int, bool> seen;
+    llvm::StringSet<> parameters;
+    for (const auto &tensor : problem.tensors)
+      if (tensor.role == Problem::Role::parameter)
+        parameters.insert(tensor.name);
     for (auto [i, op] : llvm::enumerate(problem.ops)) {
       if (groups.groupOf[i] < 0)
         continue;
-      place[i] = layer(groups.late[i] || op.name == "update" ? "" : layerOf(op.name));
+      // Norms of gradients are named after their parameters.
+      bool isUpdate = groups.late[i] || op.name == "update" || ((int)i > groups.loss && parameters.contains(op.name));
+      place[i] = layer(isUpdate ? "" : layerOf(op.name));
       LayerCost &cost = result[place[i]];
       ((int)i <= groups.loss ? cost.forward : cost.backward) += candidate.prediction.operations[i] * op.repeats;
       for (int t : op.operands)

@@ -14,7 +14,7 @@
 // LISTS: error: 'func.func' op 'dist.stage_axes' must be a list of lists of axes, one for each stage
 
 // The first stage has two devices, over which the rows of a microbatch are sharded; the second has one, with all rows.
-// PLANNED: dist.place "a" : tensor<3x4xf32>
+// PLANNED-NOT: dist.place "a"
 // PLANNED: func.func @train
 // PLANNED-SAME: dist.stage_axes = {{\[\["data"\], \[\]\]}}
 // PLANNED: %[[H:.*]] = graph.tanh {{.*}} {dist.stage = 0 : i64, graph.node = "first:1"} : tensor<2x4xf32, #data-_>

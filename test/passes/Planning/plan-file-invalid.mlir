@@ -2,24 +2,28 @@
 // RUN: rm -rf %t && mkdir %t
 // RUN: divisi compile %s --emit=plan --mesh data=2,model=2 -o %t/plan
 // RUN: sed '/pad\|place\|split/d' %t/plan > %t/bare
-// RUN: sed '1a dist.place "nobody" : tensor<4x6xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: sed '1a dist.place "nobody" : [_, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=NAME
 // NAME: edited:2:1: error: there is no input or state 'nobody'
-// RUN: sed '1a dist.place "w" : tensor<8x7xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=SHAPE
-// SHAPE: edited:2:1: error: 'w' is 'tensor<8x6xf32>' in the model, not 'tensor<8x7xf32>'
-// RUN: sed '1a dist.place "w" : tensor<?x6xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=DYNAMIC
-// DYNAMIC: edited:2:1: error: 'w' is 'tensor<8x6xf32>' in the model, not 'tensor<?x6xf32>'
-// RUN: sed '1a dist.place "w" : tensor<?x6xf32, #dist.shard<_, "model">>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=DYNAMICSPLIT
-// DYNAMICSPLIT: edited:2:1: error: 'w': the size of a sharded tensor must be known
-// RUN: sed '1a dist.place "w" : i32' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=TYPE
-// TYPE: edited:2:1: error: expected a tensor type
-// RUN: sed '1a dist.place "w" : tensor<*xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=RANKED
-// RANKED: edited:2:1: error: expected a tensor type
-// RUN: sed '1a dist.place "w" : tensor<8x6xf32, #dist.shard<"pipeline", _>>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=AXIS
+// RUN: sed '1a dist.place "layers.*.w" : [_, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PATTERN
+// PATTERN: edited:2:1: error: no input or state matches 'layers.*.w', where each * is a number
+// RUN: sed '1a dist.place "w*" : [_, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=STAR
+// STAR: edited:2:1: error: no input or state matches 'w*', where each * is a number
+// RUN: sed '1a dist.place "w" : [_]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=RANK
+// RANK: edited:2:1: error: 'w' has 2 dimensions, not 1: it is 'tensor<8x6xf32>'
+// RUN: sed '1a dist.place "w" : [pipeline, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=AXIS
 // AXIS: edited:2:1: error: 'w': the mesh has no axis "pipeline"
-// RUN: sed '1a dist.place "w" : tensor<8x6xf32, #dist.shard<_, "data" + "model">>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=DIVIDE
+// RUN: sed '1a dist.place "w" : [model, data+model]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=USED
+// USED: edited:2:1: error: 'w': uses the axis "model" twice
+// RUN: sed '1a dist.place "w" : [_, data+model]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // DIVIDE: edited:2:1: error: 'w': dimension 1 of size 6 does not divide into 4 parts over "data" + "model"
-// RUN: sed '1a dist.place "w" : tensor<8x6xf32, #dist.shard<_, _, sum "model">>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PENDING
-// PENDING: edited:2:1: error: 'w' may not be pending
+// RUN: sed '1a dist.place "w" : tensor<8x6xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=TYPE
+// TYPE: edited:2:{{[0-9]+}}: error: {{.*}}expected '['
+// RUN: sed '1a dist.place "w" : [1, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=NUMBERED
+// NUMBERED: edited:2:{{[0-9]+}}: error: {{.*}}expected '_' or an axis, as in [data+model, _]
+// RUN: sed '1a dist.place "w" : [_+data, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=WHOLEAXIS
+// WHOLEAXIS: edited:2:{{[0-9]+}}: error: {{.*}}expected ']'
+// RUN: sed '1a "dist.place"() {dims = [[1 : i64]], name = "w"} : () -> ()' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=GENERIC
+// GENERIC: edited:2:1: error: 'dist.place' op attribute 'dims' failed to satisfy constraint: the axes of each dimension
 // RUN: sed '1a dist.pad "nobody" dim 0 parts 2' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PAD
 // PAD: edited:2:1: error: there is no input or state 'nobody'
 // RUN: sed '1a dist.pad "w" dim 2 parts 2' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PADDIM
@@ -35,21 +39,31 @@
 // RUN: sed '1a dist.split @evaluate "/fc:1" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: edited:2:1: error: there is no operation '/fc:1' in @evaluate; of that node there is '/fc:0'
 // RUN: sed '1a dist.split @evaluate "/fc:0" {z = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FACTOR
-// FACTOR: edited:2:1: error: the operation has no factor "z"
+// FACTOR: edited:2:1: error: '/fc:0': the operation has no factor "z"
 // RUN: sed '1a dist.split @evaluate "/fc:0" {m = ["pipeline"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FACTORAXIS
-// FACTORAXIS: edited:2:1: error: the mesh has no axis "pipeline"
+// FACTORAXIS: edited:2:1: error: '/fc:0': the mesh has no axis "pipeline"
 // RUN: sed '1a dist.split @evaluate "/fc:0" {m = ["data"], n = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: edited:2:1: error: the operation's sharding rule does not allow this split
+// TWICE: edited:2:1: error: '/fc:0': the operation's sharding rule does not allow this split
 // RUN: sed '1a dist.split @evaluate "/fc:0" {k = ["data", "model"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=UNEVEN
-// UNEVEN: edited:2:1: error: the operation's sharding rule does not allow this split
+// UNEVEN: edited:2:1: error: '/fc:0': the operation's sharding rule does not allow this split
 // RUN: sed '1a dist.split @evaluate "/cumsum:0" {d1 = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=WHOLE
-// WHOLE: edited:2:1: error: the operation's sharding rule does not allow this split
+// WHOLE: edited:2:1: error: '/cumsum:0': the operation's sharding rule does not allow this split
+
+// Patterns that match nothing, and lines of which neither is more specific; a line of its own decides.
+// RUN: sed '1a dist.split "/layers.*/fc:0" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=MATCHES
+// MATCHES: edited:2:1: error: no operation matches '/layers.*/fc:0', where each * is a number
+// RUN: sed '1a dist.split @train "/fc:*" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=MATCHESIN
+// MATCHESIN: edited:2:1: error: no operation in @train matches '/fc:*', where each * is a number
+// RUN: sed -e '1a dist.split "/fc:0" {n = ["data"]}' -e '1a dist.split @evaluate "/fc:*" {m = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=AMBIGUOUS
+// AMBIGUOUS: edited:3:1: error: '/fc:0' matches this line and '/fc:0', and neither is more specific: give it a line of its own
+// RUN: sed -e '1a dist.split @evaluate "/fc:0" {}' -e '1a dist.split "/fc:0" {n = ["data"]}' -e '1a dist.split @evaluate "/fc:*" {m = ["data"]}' %t/bare > %t/edited && divisi-opt %s --plan="file=%t/edited" | FileCheck %s --check-prefix=OWN
+// OWN: graph.matmul {{.*}} : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>
 
 // Twice the same.
 // RUN: sed -e '1a dist.split @evaluate "/fc:0" {m = ["data"]}' -e '1a dist.split @evaluate "/fc:0" {n = ["data"]}' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: edited:3:1: error: '/fc:0' is split by a line before this one: keep one of the two
-// RUN: sed -e '1a dist.place "w" : tensor<8x6xf32>' -e '1a dist.place "w" : tensor<8x6xf32>' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PLACED
-// PLACED: edited:3:1: error: 'w' has a place already
+// RUN: sed -e '1a dist.place "w" : [_, _]' -e '1a dist.place "w" : [_, _]' %t/bare > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=PLACED
+// PLACED: edited:3:1: error: 'w' is placed by a line before this one: keep one of the two
 
 // Made for something else: another model (different operands, attributes or types), another target, another version of the
 // format, and the format before versions.
@@ -64,11 +78,13 @@
 // RUN: sed 's|loc("/cumsum")|loc("/sums")|' %s > %t/renamed && divisi-opt %t/renamed --plan="file=%t/bare" > %t/opt
 // RUN: not divisi-opt %s --plan="file=%t/plan target=cuda" 2>&1 | FileCheck %s --check-prefix=TARGET
 // TARGET: plan:1:1: error: the plan was made for the target cpu, this is for cuda: make one with --target cuda --emit plan
-// RUN: sed 's/format 2/format 3/' %t/plan > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FORMAT
-// FORMAT: edited:1:18: error: {{.*}}is a plan of format 3, this divisi reads format 2: make the plan again with --emit plan
+// RUN: sed 's/format 3/format 4/' %t/plan > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=FORMAT
+// FORMAT: edited:1:18: error: {{.*}}is a plan of format 4, this divisi reads format 3: make the plan again with --emit plan
+// RUN: sed 's/format 3/format 2/' %t/plan > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=BEFORE
+// BEFORE: edited:1:18: error: {{.*}}is a plan of format 2, this divisi reads format 3: make the plan again with --emit plan
 // RUN: echo 'dist.plan "fnv1a64:0123456789abcdef" <"data" = 2> {' > %t/edited && echo '}' >> %t/edited
 // RUN: not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=OLD
-// OLD: edited:1:11: error: {{.*}}is a plan of format 1, this divisi reads format 2: make the plan again with --emit plan
+// OLD: edited:1:11: error: {{.*}}is a plan of format 1, this divisi reads format 3: make the plan again with --emit plan
 // RUN: cat %t/plan %t/plan > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo 'module {}' > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: echo > %t/edited && not divisi-opt %s --plan="file=%t/edited" 2>&1 | FileCheck %s --check-prefix=ONE

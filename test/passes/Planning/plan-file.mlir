@@ -8,20 +8,20 @@
 // RUN: divisi-opt %s --plan="mesh=data=2,model=2" > %t/opt
 // RUN: divisi-opt %s --plan="file=%t/plan" | diff - %t/opt
 // RUN: FileCheck %s --check-prefix=PADS < %t/plan
-// PADS: dist.plan format 2 target "cpu" model "sha256:{{[0-9a-f]+}}" mesh <"data" = 2, "model" = 2> {
+// PADS: dist.plan format 3 target "cpu" model "sha256:{{[0-9a-f]+}}" mesh <"data" = 2, "model" = 2> {
 // PADS-NEXT: dist.pad "x" dim 0 parts 2
 // PADS-NEXT: dist.pad "w" dim 0 parts 2
-// PADS-NEXT: dist.place "w" : tensor<54x7xf32, #dist.shard<"model", _>>
-// PADS-NEXT: dist.place "v" : tensor<4x54xf32, #dist.shard<_, "model">>
-// PADS-NEXT: dist.place "x" : tensor<15x7xf32>
-// PADS: dist.split @train "/fc1/Gemm:0" {m = ["data"], n = ["model"]}
+// PADS-NEXT: dist.place "w" : [model, _]
+// PADS-NEXT: dist.place "v" : [_, model]
+// PADS-NOT: dist.place
+// PADS: dist.split "/fc1/Gemm:0" {m = ["data"], n = ["model"]}
 
 // RUN: divisi-opt %s --plan="mesh=data=2,model=2 pins=w=_,_;v=model,_;x=_,_" > %t/opt
 // RUN: divisi compile %s --emit=plan --mesh data=2,model=2 --pin w=_,_ --pin v=model,_ --pin x=_,_ -o %t/pinned
 // RUN: divisi-opt %s --plan="file=%t/pinned" | diff - %t/opt
 // RUN: FileCheck %s --check-prefix=PINS < %t/pinned
-// PINS: dist.place "w" : tensor<53x7xf32>
-// PINS: dist.place "v" : tensor<4x53xf32, #dist.shard<"model", _>>
+// PINS-NOT: dist.place "w"
+// PINS: dist.place "v" : [model, _]
 
 // ZeRO 3: the second weight is sharded.
 // RUN: divisi compile %s --emit=plan --mesh data=2 --zero 3 -o %t/zero
@@ -37,7 +37,7 @@
 // NONE: graph.matmul %arg2, %arg0 {graph.node = "/fc1/Gemm:0", transpose_rhs} : (tensor<15x7xf32>, tensor<53x7xf32>) -> tensor<15x53xf32>
 
 // Another sharding: tensors without one follow.
-// RUN: sed -e '/pad\|place\|split/d' -e '1a dist.place "v" : tensor<4x53xf32, #dist.shard<"data", _>>' %t/plan > %t/rows
+// RUN: sed -e '/pad\|place\|split/d' -e '1a dist.place "v" : [data, _]' %t/plan > %t/rows
 // RUN: divisi-opt %s --plan="file=%t/rows" | FileCheck %s --check-prefix=ROWS
 // ROWS-LABEL: func.func @evaluate
 // ROWS-SAME: %arg1: tensor<4x53xf32, #data-_>
