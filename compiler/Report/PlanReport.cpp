@@ -1,5 +1,6 @@
 #include "compiler/Report/PlanReport.h"
 
+#include "compiler/Report/Numbers.h"
 #include "passes/Planning/Explain/BreakEven.h"
 #include "passes/Planning/Explain/LayerCosts.h"
 #include "passes/Planning/Search/GroupStrategies.h"
@@ -16,38 +17,36 @@ namespace {
 /// The number of plans that are compared for the break-evens, and of parameters whose other shardings are tried.
 constexpr size_t mostRivals = 6, mostParameters = 12;
 
-const char *nameOf(Prediction::Phase phase) {
+const char *phaseOf(Prediction::Phase phase) {
   return phase == Prediction::forward ? "forward" : phase == Prediction::backward ? "backward" : "update";
 }
 
 json::Array listOf(const std::vector<std::string> &texts) { return json::Array(texts); }
 
-std::string inMilliseconds(double seconds) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.3g ms", seconds * 1e3);
-  return text;
-}
+std::string inMilliseconds(double seconds) { return digits(seconds * 1e3) + " ms"; }
 
 /// The reason why a plan is not the best.
 std::string whyNot(const Candidate &candidate, const Candidate &best, const Cluster &cluster) {
   if (!candidate.fits) {
-    std::string text;
-    llvm::raw_string_ostream(text) << llvm::format("needs %.3g GB, a device has %.3g GB",
-                                                   candidate.prediction.memory.total() * 1e-9,
-                                                   cluster.used(candidate.mesh.devices()).device.memory * 1e-9);
-    return text;
+    double has = cluster.used(candidate.mesh.devices()).device.memory;
+    return "needs " + scaled(candidate.prediction.memory.total(), "B") + ", a device has " + scaled(has, "B");
   }
-  double compute = candidate.prediction.compute - best.prediction.compute;
-  double waited = candidate.prediction.waited - best.prediction.waited;
-  if (candidate.prediction.seconds <= best.prediction.seconds)
-    return candidate.mesh.devices() > best.mesh.devices() ? "the same time on more devices" : "the same time";
-  std::string text = compute >= waited ? inMilliseconds(compute) + " more computation"
-                                       : inMilliseconds(waited) + " more exposed communication";
-  if (compute < 0)
-    text += ", " + inMilliseconds(-compute) + " less computation";
-  if (waited < 0)
-    text += ", " + inMilliseconds(-waited) + " less exposed communication";
-  return text;
+  constexpr double noise = 1e-9; // seconds: what sums leave of nothing
+  std::pair<double, const char *> differences[] = {
+      {candidate.prediction.compute - best.prediction.compute, "computation"},
+      {candidate.prediction.waited - best.prediction.waited, "exposed communication"}};
+  if (differences[0].first < differences[1].first)
+    std::swap(differences[0], differences[1]);
+  std::string text;
+  for (auto [seconds, what] : differences)
+    if (std::abs(seconds) > noise)
+      text += (text.empty() ? "" : ", ") + inMilliseconds(std::abs(seconds)) + (seconds > 0 ? " more " : " less ") + what;
+  if (candidate.prediction.seconds > best.prediction.seconds + noise)
+    return text;
+  std::string more = candidate.mesh.devices() > best.mesh.devices() ? " on more devices" : "";
+  return candidate.prediction.seconds < best.prediction.seconds - noise && !text.empty()
+             ? "the same time but for what no prediction can tell" + more + ": " + text
+             : "the same time" + more;
 }
 
 /// Text that is valid in JSON: names come from files.
@@ -60,17 +59,8 @@ json::Object describeMemory(const Prediction::Memory &memory, const Problem &pro
                       {"inputs", memory.inputs},
                       {"transient", memory.transient},
                       {"total", memory.total()},
-                      {"worst_phase", nameOf(memory.phase)},
+                      {"worst_phase", phaseOf(memory.phase)},
                       {"worst_node", memory.operation >= 0 ? utf8(problem.ops[memory.operation].name) : ""}};
-}
-
-const char *kindOf(dist::ReshardStep::Kind kind) {
-  using Kind = dist::ReshardStep::Kind;
-  return kind == Kind::allReduce       ? "all_reduce"
-         : kind == Kind::reduceScatter ? "reduce_scatter"
-         : kind == Kind::allGather     ? "all_gather"
-         : kind == Kind::allToAll      ? "all_to_all"
-                                       : "slice";
 }
 
 json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
@@ -84,7 +74,7 @@ json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
       json::Array axes;
       for (int axis : collective.step.axes)
         axes.push_back(candidate.mesh.axes[axis].name);
-      collectives.push_back(json::Object{{"kind", kindOf(collective.step.kind)},
+      collectives.push_back(json::Object{{"kind", collectiveName(collective.step.kind)},
                                          {"axes", std::move(axes)},
                                          {"bytes", collective.bytes},
                                          {"ms", collective.seconds * 1e3},
@@ -161,6 +151,15 @@ json::Array describeParameters(const ModuleCandidate &candidate) {
   return result;
 }
 } // namespace
+
+const char *compiler::collectiveName(dist::ReshardStep::Kind kind) {
+  using Kind = dist::ReshardStep::Kind;
+  return kind == Kind::allReduce       ? "all_reduce"
+         : kind == Kind::reduceScatter ? "reduce_scatter"
+         : kind == Kind::allGather     ? "all_gather"
+         : kind == Kind::allToAll      ? "all_to_all"
+                                       : "slice";
+}
 
 std::string compiler::describe(const dist::Sharding &sharding, const dist::Mesh &mesh) {
   std::string text;

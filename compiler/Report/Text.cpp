@@ -1,79 +1,29 @@
+#include "compiler/Report/Lines.h"
+#include "compiler/Report/Numbers.h"
 #include "compiler/Report/PlanReport.h"
+#include "compiler/Report/Repeats.h"
 
-#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <algorithm>
 
 using namespace divisi;
 using namespace divisi::compiler;
 namespace json = llvm::json;
 using llvm::StringRef;
 
-namespace {
-
-double number(const json::Object &object, StringRef key) { return object.getNumber(key).value_or(0); }
-/// A text without control characters: names come from files and are printed on a terminal.
-std::string text(const json::Object &object, StringRef key) {
-  std::string result = object.getString(key).value_or("").str();
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
-  return result;
-}
-const json::Array &list(const json::Object &object, StringRef key) {
-  static const json::Array none;
-  const json::Array *found = object.getArray(key);
-  return found ? *found : none;
-}
-
-std::string joined(const json::Array &array) {
-  std::string result;
-  for (const json::Value &value : array)
-    result += (result.empty() ? "" : " ") + value.getAsString().value_or("").str();
-  return result;
-}
-
-/// Three digits and a unit prefix: "1.23 GB".
-std::string scaled(double value, StringRef unit) {
-  static constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P"};
-  int step = 0;
-  while (value >= 999.5 && step < 5)
-    value /= 1000, ++step;
-  std::string result;
-  llvm::raw_string_ostream(result) << llvm::format("%.3g ", value) << prefixes[step] << unit;
-  return result;
-}
-
-std::string milliseconds(double value) {
-  std::string result;
-  llvm::raw_string_ostream(result) << llvm::format("%.3g", value);
-  return result;
-}
-
-std::string share(double value) {
-  std::string result;
-  llvm::raw_string_ostream(result) << llvm::format("%.2g %%", value * 100);
-  return result;
-}
-
 /// A plan's time by measured times; "" if there are none.
-std::string measured(const json::Object &plan) {
+static std::string measured(const json::Object &plan) {
   auto time = plan.getNumber("measured_ms");
-  return time ? " (measured times: " + milliseconds(*time) + " ms)" : "";
+  return time ? " (measured times: " + digits(*time) + " ms)" : "";
 }
 
-void row(llvm::raw_ostream &out, const std::vector<std::pair<std::string, int>> &cells) {
-  std::string line;
-  for (const auto &[cell, width] : cells) {
-    std::string padding(std::max(0, std::abs(width) - (int)cell.size()), ' ');
-    line += width < 0 ? padding + cell + "  " : cell + padding + "  ";
-  }
-  out << StringRef(line).rtrim() << "\n";
+/// Says how many entries of a table are left out, and with which flag to see them if there is one.
+static void printRest(size_t all, size_t shown, bool hasTop, llvm::raw_ostream &out) {
+  if (all > shown)
+    out << "   ... and " << all - shown << " more" << (hasTop ? " (--top N)" : "") << "\n";
 }
-} // namespace
 
 /// Prints a table of pipelines, and the first nodes of the best pipeline's stages.
-static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_ostream &out) {
+static void printPipelines(const json::Array &pipelines, size_t most, bool hasTop, llvm::raw_ostream &out) {
   if (pipelines.empty()) {
     out << "\nno pipeline: the batch must divide into microbatches, and the model have as many nodes as stages\n";
     return;
@@ -90,20 +40,28 @@ static void printPipelines(const json::Array &pipelines, size_t most, llvm::raw_
     row(out,
         {{std::to_string(++rank), -2},
          {text(pipeline, "name"), width},
-         {milliseconds(number(pipeline, "step_ms")), -9},
-         {share(number(pipeline, "bubble")), -8},
+         {digits(number(pipeline, "step_ms")), -9},
+         {percent(number(pipeline, "bubble")), -8},
          {scaled(number(pipeline, "memory_bytes"), "B"), -8},
          {text(pipeline, "stage_plan") + (pipeline.getBoolean("fits").value_or(true) ? "" : " (does not fit)"), 0}});
   }
-  if (pipelines.size() > most)
-    out << "   ... and " << pipelines.size() - most << " more (--top N)\n";
+  printRest(pipelines.size(), most, hasTop, out);
   if (std::string cuts = joined(list(*pipelines[0].getAsObject(), "cuts")); !cuts.empty())
     out << "\nstages of the best begin at " << cuts << "\n";
 }
 
+/// Prints what is proven about a search.
+static void printGap(const json::Object &search, llvm::raw_ostream &out) {
+  constexpr double noise = 1e-5; // what the costs' rounding leaves
+  double gap = number(search, "gap");
+  out << "\n" << (gap < noise ? "optimal on the mesh " : "no plan on the mesh ") << text(search, "mesh")
+      << (gap < noise ? ": no plan costs less" : " costs more than " + percent(gap) + " less") << " (pairwise cost "
+      << digits(number(search, "cost_ms")) << " ms, bound " << digits(number(search, "bound_ms")) << " ms)\n";
+}
+
 /// Prints a table of the plans, suggestions if nothing fits, and the optimality gap of the best plan.
-static void printRanking(const json::Object &report, size_t most, llvm::raw_ostream &out) {
-  out << "\n";
+static void printRanking(const json::Object &report, size_t most, bool hasTop, llvm::raw_ostream &out) {
+  out << "\nof a step, and of one device of the mesh:\n";
   row(out, {{"#", -2},
             {"plan", 30},
             {"step ms", -9},
@@ -120,10 +78,10 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     bool fits = plan.getBoolean("fits").value_or(true);
     row(out, {{std::to_string((int64_t)number(plan, "rank")), -2},
               {text(plan, "name"), 30},
-              {milliseconds(number(plan, "step_ms")), -9},
-              {milliseconds(number(plan, "compute_ms")), -9},
-              {milliseconds(number(plan, "communication_ms")), -9},
-              {milliseconds(number(plan, "exposed_ms")), -9},
+              {digits(number(plan, "step_ms")), -9},
+              {digits(number(plan, "compute_ms")), -9},
+              {digits(number(plan, "communication_ms")), -9},
+              {digits(number(plan, "exposed_ms")), -9},
               {scaled(number(plan, "bytes_sent"), "B"), -8},
               {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8},
               {joined(list(plan, "parallelism")) + (fits ? "" : " (does not fit)") + measured(plan), 0}});
@@ -140,16 +98,13 @@ static void printRanking(const json::Object &report, size_t most, llvm::raw_ostr
     for (const json::Value &suggestion : list(report, "suggestions"))
       out << "  would fit: " << suggestion.getAsString().value_or("") << "\n";
   }
-  if (plans.size() > most)
-    out << "   ... and " << plans.size() - most << " more (--top N)\n";
+  printRest(plans.size(), most, hasTop, out);
   for (const json::Value &value : plans)
     if (const json::Object *search = value.getAsObject()->getObject("search"))
-      out << "\nno plan on the mesh " << text(*search, "mesh") << " costs more than "
-          << share(number(*search, "gap")) << " less (pairwise cost " << milliseconds(number(*search, "cost_ms"))
-          << " ms, bound " << milliseconds(number(*search, "bound_ms")) << " ms)\n";
+      printGap(*search, out);
 }
 
-void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
+static void printTables(const json::Object &report, size_t most, bool hasTop, llvm::raw_ostream &out) {
   const json::Object &cluster = *report.getObject("cluster");
   out << text(report, "model") << " on " << text(cluster, "name") << ": " << (int64_t)number(cluster, "devices")
       << " x " << text(cluster, "device") << ", " << scaled(number(cluster, "memory"), "B") << " each";
@@ -157,16 +112,23 @@ void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ost
     out << ", measured (calibration " << calibration << ")";
   out << "\n";
   if (!list(report, "plans").empty())
-    printRanking(report, most, out);
+    printRanking(report, most, hasTop, out);
   if (const json::Array *pipelines = report.getArray("pipelines"))
-    printPipelines(*pipelines, most, out);
+    printPipelines(*pipelines, most, hasTop, out);
 }
 
+void compiler::printPlans(const json::Object &report, size_t most, llvm::raw_ostream &out) {
+  printTables(report, most, /*hasTop=*/true, out);
+}
+
+/// The number of plans that are explained.
+static constexpr size_t mostRivals = 6;
+
 void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &out) {
-  printPlans(report, 6, out);
+  printTables(report, mostRivals, /*hasTop=*/false, out);
   const json::Array &plans = list(report, "plans");
   out << "\nWhy not the others\n";
-  for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min<size_t>(6, plans.size())).drop_front())
+  for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(mostRivals, plans.size())).drop_front())
     out << "  " << text(*value.getAsObject(), "name") << ": " << text(*value.getAsObject(), "why_not") << "\n";
   if (const json::Array &parts = list(report, "remat"); !parts.empty()) {
     out << "\nRecomputed in the backward pass (rematerialization, activation checkpointing)\n";
@@ -188,36 +150,6 @@ void compiler::printExplanation(const json::Object &report, llvm::raw_ostream &o
   }
   if (flips.empty())
     out << "  nothing: no figure of the cluster does, up to 64 times larger or smaller\n";
-  out << "\nParameters\n";
-  for (const json::Value &value : list(report, "parameters")) {
-    const json::Object &parameter = *value.getAsObject();
-    std::string shape;
-    for (const json::Value &size : list(parameter, "shape"))
-      shape += (shape.empty() ? "" : "x") + std::to_string(size.getAsInteger().value_or(0));
-    out << "  " << text(parameter, "name") << " " << shape << ": " << text(parameter, "sharding") << ", "
-        << scaled(number(parameter, "local_bytes"), "B") << " on a device\n";
-    for (const json::Value &other : list(parameter, "alternatives")) {
-      const json::Object &alternative = *other.getAsObject();
-      out << "    " << text(alternative, "sharding") << " would take " << milliseconds(number(alternative, "step_ms"))
-          << " ms: " << text(alternative, "why_not") << "\n";
-    }
-  }
-  out << "\nLayers (ms)\n";
-  row(out, {{"layer", 40}, {"forward", -9}, {"backward", -9}, {"exposed", -9}, {"overlapped", -10}, {"weights", -9}});
-  for (const json::Value &value : list(report, "layers")) {
-    const json::Object &layer = *value.getAsObject();
-    std::string name = text(layer, "name");
-    row(out, {{name.empty() ? "(losses and update)" : name, 40},
-              {milliseconds(number(layer, "forward_ms")), -9},
-              {milliseconds(number(layer, "backward_ms")), -9},
-              {milliseconds(number(layer, "exposed_ms")), -9},
-              {milliseconds(number(layer, "overlapped_ms")), -10},
-              {scaled(number(layer, "parameter_bytes"), "B"), -9}});
-    for (const json::Value &entry : list(layer, "collectives")) {
-      const json::Object &collective = *entry.getAsObject();
-      out << "    " << text(collective, "kind") << " over " << joined(list(collective, "axes")) << ", "
-          << scaled(number(collective, "bytes"), "B") << ", " << milliseconds(number(collective, "ms")) << " ms ("
-          << milliseconds(number(collective, "exposed_ms")) << " exposed): " << text(collective, "reason") << "\n";
-    }
-  }
+  printParameters(list(report, "parameters"), out);
+  printLayers(list(report, "layers"), number(*plans[0].getAsObject(), "step_ms"), out);
 }

@@ -15,19 +15,23 @@ struct Figure {
 
 std::vector<Figure> figuresOf(const Cluster &cluster) {
   std::vector<Figure> figures;
+  const std::string device = cluster.device.kind == "cuda" ? "GPU" : "rank";
+  int64_t inside = 1; // devices that share a link of the level
   for (auto [i, level] : llvm::enumerate(cluster.levels)) {
-    figures.push_back({"bandwidth of " + level.name, "B/s", level.bandwidth,
+    std::string unit = i == 0 ? device : i == 1 ? "node" : "group of " + std::to_string(inside) + " " + device + "s";
+    inside *= level.size;
+    figures.push_back({"bandwidth of " + level.name + " per " + unit, "B/s", level.bandwidth,
                        [i = i](Cluster &c, double by) { c.levels[i].bandwidth *= by; }});
     figures.push_back({"latency of " + level.name, "s", level.latency,
                        [i = i](Cluster &c, double by) { c.levels[i].latency *= by; }});
   }
   figures.push_back(
-      {"arithmetic of a device", "flop/s", cluster.device.flops[Cluster::Device::fp32], [](Cluster &c, double by) {
+      {"arithmetic per " + device, "flop/s", cluster.device.flops[Cluster::Device::fp32], [](Cluster &c, double by) {
          for (double &flops : c.device.flops)
            flops *= by;
        }});
   figures.push_back(
-      {"memory of a device", "B", cluster.device.memory, [](Cluster &c, double by) { c.device.memory *= by; }});
+      {"memory per " + device, "B", cluster.device.memory, [](Cluster &c, double by) { c.device.memory *= by; }});
   return figures;
 }
 
