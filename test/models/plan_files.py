@@ -1,11 +1,13 @@
 """Cases of plans.py about plan files: given back they make the same program, and they are refused for anything else."""
 
 import json
+import re
 import sys
 
 sys.dont_write_bytecode = True
 from planner import HERE  # noqa: E402
 
+LINES, EXPLAINED, SCREEN = 150, 120, 48  # at most, of GPT-2 small: a plan, explain, diff
 WAYS = ["--mesh data=2,model=2", "--mesh data=3", "--mesh data=2 --zero 3", "--mesh model=4 --remat 2", "--mesh data=2 --precision bf16",
         "--mesh stage=2,data=2 --microbatches 2", "--devices 4"]  # fmt: skip
 
@@ -54,4 +56,24 @@ def other_models(p):
             yield f"{case.name}'s for {what}: refused", "the plan was made for another model" in refused, refused.strip()[-200:]
 
 
-CASES = [round_trips, other_models]
+def short_plans(p):
+    """A person can read what is decided for GPT-2 small on eight GPUs: its plan, its explanation, and how two plans differ."""
+    model = [p.graph("gpt --layers 12 --hidden 768 --heads 12 --vocab 50304 --seq 1024"), "--dim", "batch=64", "--optimizer", "adamw"]
+    file = p.folder / "plan.mlir"
+    for way in "--mesh data=8", "--mesh data=4,model=2", "--mesh data=8 --zero 1", "--mesh data=8 --zero 3", "--cluster 8xh100 --strategy auto":
+        words = ["compile", *model, "--target", "cuda"]
+        file.write_text(p.run(*words, *way.split(), "--emit", "plan").stdout)
+        lines = len(file.read_text().splitlines())
+        yield f"the plan of {way}: at most {LINES} lines", lines <= LINES, f"{lines}"
+        made, followed = (p.run(*words, *more, "--emit", "dist").stdout for more in (way.split(), ["--plan", file]))
+        yield "  given back, it makes the same program", made == followed, ""
+    explained = p.run("explain", *model, "--cluster", "8xh100").stdout.splitlines()
+    yield f"explain: at most {EXPLAINED} lines", len(explained) <= EXPLAINED, f"{len(explained)}"
+    exponents = [line for line in explained if re.search(r"[0-9]e[-+]?[0-9]", line)]
+    yield "  no number has an exponent", not exponents, "; ".join(exponents)
+    compared = p.run("diff", "data=8", "data=4,model=2", *model, "--cluster", "8xh100").stdout
+    yield f"diff: at most {SCREEN} lines", len(compared.splitlines()) <= SCREEN, compared
+    yield "  it names a weight that is split", "blocks.*.mlp.fc.weight: [_, _] -> [model, _]" in compared, compared
+
+
+CASES = [round_trips, other_models, short_plans]

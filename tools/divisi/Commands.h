@@ -16,6 +16,7 @@ void addCompile(CLI::App &app, const Installation &installation, int &exitCode);
 void addDoctor(CLI::App &app, int &exitCode);
 void addPlan(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
+void addDiff(CLI::App &app, int &exitCode);
 void addProfile(CLI::App &app, int &exitCode);
 void addSimulate(CLI::App &app, int &exitCode);
 void addRunGraph(CLI::App &app, int &exitCode);

@@ -1,18 +1,15 @@
 // divisi plan, divisi explain: predict the costs of plans for a cluster, without using its devices.
-#include "compiler/PlanFile.h"
 #include "compiler/RankPipelines.h"
-#include "compiler/RankPlans.h"
 #include "compiler/Report/PlanReport.h"
 #include "compiler/Report/SyncReport.h"
+#include "divisi/Attempt.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
 #include "divisi/PipeDream.h"
-#include "divisi/Session.h"
 #include "passes/Planning/Cost/Cluster.h"
-#include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
@@ -40,129 +37,6 @@ struct PlanFlags {
   std::string sync; // all: also the ways to keep replicas in step
   size_t top = 10;
   bool json = false, pipelines = false, noCalibration = false;
-};
-
-/// A model that was read and planned.
-struct Attempt {
-  explicit Attempt(const ModelFlags &flags) : flags(flags) {}
-
-  /// Plans the model, in this number of microbatches (0: as many as the memory needs). An error has no text if a
-  /// diagnostic was emitted.
-  llvm::Error plan(const Cluster &cluster, const PlannerOptions &options, int64_t microbatches = 0) {
-    if (failed(session.read(flags.input, flags.import)))
-      return told();
-    ModuleOp module = *session.model.module;
-    module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
-    compiler::TrainOptions train = flags.train;
-    compiler::MicrobatchOptions parts;
-    parts.microbatches = std::max<int64_t>(1, microbatches);
-    compiler::follow(parts, train);
-    train.splitProjections = !options.meshes.empty();
-    train.forGpu = cluster.device.kind == "cuda";
-    auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
-    if (!database)
-      return database.takeError();
-    if (llvm::Error error = toTrain(train))
-      return error;
-    if (hasBatchNorm && microbatches == 0)
-      microbatches = 1; // its numbers depend on them
-    auto ranked = compiler::rankPlans(module, cluster, options, microbatches, *database);
-    if (!ranked)
-      return ranked.takeError();
-    candidates = std::move(*ranked);
-    return llvm::Error::success();
-  }
-
-  /// Predicts the cost of the plan in a file.
-  llvm::Error price(const Cluster &cluster, const std::string &path) {
-    OwningOpRef<ModuleOp> file;
-    dist::PlanOp text = parsePlan(file, path, &session.context);
-    compiler::TrainOptions train = flags.train;
-    FailureOr<compiler::MicrobatchOptions> options = failure();
-    if (text)
-      options = compiler::follow(text, train);
-    if (failed(options))
-      return told();
-    int64_t devices = options->axes.devicesBefore(options->stages / options->chunks, dist::toMesh(text.getMesh()));
-    if (devices > cluster.devices())
-      return llvm::createStringError("the plan is for " + std::to_string(devices) + " devices, the cluster has " +
-                                     std::to_string(cluster.devices()));
-    if (text.getTarget() != cluster.device.kind) {
-      const std::string &kind = cluster.device.kind;
-      return llvm::createStringError(path + " was made for the target " + text.getTarget().str() +
-                                     ", the devices of --cluster are of the kind " + kind +
-                                     ": make it with divisi compile --target " + kind + " --emit plan");
-    }
-    train.forGpu = cluster.device.kind == "cuda";
-    const Cluster used = cluster.used(devices);
-    auto met = meet(train, *options, used);
-    if (!met)
-      return met.takeError();
-    const PlanSubject subject{met->hash, cluster.device.kind};
-    std::string name = llvm::sys::path::filename(path).str();
-    if (!met->step) {
-      auto followed = followPlan(*session.model.module, text, subject);
-      if (failed(followed))
-        return told();
-      auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
-      candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
-      return llvm::Error::success();
-    }
-    compiler::StepInParts &step = *met->step;
-    auto followed = followPlan(**step.module, text, subject);
-    if (failed(followed))
-      return told();
-    if (!followed->preparation.pads.empty())
-      return llvm::createStringError("a plan for microbatches that pads sizes cannot be priced");
-    if (!followed->preparation.remats.empty() && failed(step.analyse(used)))
-      return told();
-    auto pipeline =
-        options->axes.empty()
-            ? step.simulate(*step.price(used, followed->mesh, followed->plan, name), *options, used)
-            : step.simulateNarrow(followed->mesh, followed->plan, name, *step.priceAlone(used), *options, used);
-    if (failed(pipeline))
-      return told();
-    pipelines.push_back(std::move(*pipeline));
-    return llvm::Error::success();
-  }
-
-  /// The model as it is when a plan file is read, split into microbatches if the plan has several.
-  struct Met {
-    std::string hash;
-    std::optional<compiler::StepInParts> step;
-  };
-  llvm::Expected<Met> meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
-                           const Cluster &cluster) {
-    if (failed(session.read(flags.input, flags.import)))
-      return told();
-    if (llvm::Error error = toTrain(train))
-      return error;
-    ModuleOp module = *session.model.module;
-    if (!options.any())
-      return Met{hashOfModel(module), std::nullopt};
-    auto step = compiler::StepInParts::make(module, options, cluster);
-    if (failed(step))
-      return told();
-    return Met{step->hash, std::move(*step)};
-  }
-
-  llvm::Error toTrain(const compiler::TrainOptions &train) {
-    compiler::Level level = compiler::levelOf(*session.model.module);
-    if (level >= compiler::Level::planned)
-      return llvm::createStringError("'" + flags.input + "' is planned already");
-    LogicalResult done = session.run([&](OpPassManager &pm) {
-      if (level < compiler::Level::train)
-        compiler::addTrainPipeline(pm, train);
-      compiler::addSimplify(pm);
-    });
-    return succeeded(done) ? llvm::Error::success() : told();
-  }
-
-  bool hasBatchNorm = false;
-  ModelFlags flags;
-  Session session;
-  std::vector<ModuleCandidate> candidates;
-  std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
 };
 
 class Planning {

@@ -56,6 +56,7 @@ int main(int argc, char **argv) {
   addCompile(app, installation, exitCode);
   addPlan(app, exitCode);
   addExplain(app, exitCode);
+  addDiff(app, exitCode);
   addProfile(app, exitCode);
   addSimulate(app, exitCode);
   addRunGraph(app, exitCode);

@@ -1,0 +1,144 @@
+#include "divisi/Attempt.h"
+
+#include "compiler/PlanFile.h"
+#include "compiler/RankPlans.h"
+#include "passes/Planning/ApplyPadding.h"
+#include "passes/Planning/FollowPlan.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::tools;
+using namespace divisi::planning;
+
+llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options, int64_t microbatches) {
+  if (failed(session.read(flags.input, flags.import)))
+    return told();
+  ModuleOp module = *session.model.module;
+  module.walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
+  compiler::TrainOptions train = flags.train;
+  compiler::MicrobatchOptions parts;
+  parts.microbatches = std::max<int64_t>(1, microbatches);
+  compiler::follow(parts, train);
+  train.splitProjections = !options.meshes.empty();
+  train.forGpu = cluster.device.kind == "cuda";
+  auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
+  if (!database)
+    return database.takeError();
+  if (llvm::Error error = toTrain(train))
+    return error;
+  if (hasBatchNorm && microbatches == 0)
+    microbatches = 1; // its numbers depend on them
+  auto ranked = compiler::rankPlans(module, cluster, options, microbatches, *database);
+  if (!ranked)
+    return ranked.takeError();
+  candidates = std::move(*ranked);
+  return llvm::Error::success();
+}
+
+llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
+  OwningOpRef<ModuleOp> file;
+  dist::PlanOp text = parsePlan(file, path, &session.context);
+  compiler::TrainOptions train = flags.train;
+  FailureOr<compiler::MicrobatchOptions> options = failure();
+  if (text)
+    options = compiler::follow(text, train);
+  if (failed(options))
+    return told();
+  int64_t devices = options->axes.devicesBefore(options->stages / options->chunks, dist::toMesh(text.getMesh()));
+  if (devices > cluster.devices())
+    return llvm::createStringError("the plan is for " + std::to_string(devices) + " devices, the cluster has " +
+                                   std::to_string(cluster.devices()));
+  if (text.getTarget() != cluster.device.kind) {
+    const std::string &kind = cluster.device.kind;
+    return llvm::createStringError(path + " was made for the target " + text.getTarget().str() +
+                                   ", the devices of --cluster are of the kind " + kind +
+                                   ": make it with divisi compile --target " + kind + " --emit plan");
+  }
+  train.forGpu = cluster.device.kind == "cuda";
+  const Cluster used = cluster.used(devices);
+  auto met = meet(train, *options, used);
+  if (!met)
+    return met.takeError();
+  const PlanSubject subject{met->hash, cluster.device.kind};
+  std::string name = llvm::sys::path::filename(path).str();
+  if (!met->step) {
+    auto followed = followPlan(*session.model.module, text, subject);
+    if (failed(followed))
+      return told();
+    auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
+    candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
+    return llvm::Error::success();
+  }
+  compiler::StepInParts &step = *met->step;
+  auto followed = followPlan(**step.module, text, subject);
+  if (failed(followed))
+    return told();
+  if (!followed->preparation.pads.empty())
+    return llvm::createStringError("a plan for microbatches that pads sizes cannot be priced");
+  if (!followed->preparation.remats.empty() && failed(step.analyse(used)))
+    return told();
+  auto pipeline =
+      options->axes.empty()
+          ? step.simulate(*step.price(used, followed->mesh, followed->plan, name), *options, used)
+          : step.simulateNarrow(followed->mesh, followed->plan, name, *step.priceAlone(used), *options, used);
+  if (failed(pipeline))
+    return told();
+  pipelines.push_back(std::move(*pipeline));
+  return llvm::Error::success();
+}
+
+llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int zero) {
+  if (failed(session.read(flags.input, flags.import)))
+    return told();
+  ModuleOp module = *session.model.module;
+  compiler::TrainOptions train = flags.train;
+  train.splitProjections = mesh.find("model").has_value();
+  train.forGpu = cluster.device.kind == "cuda";
+  if (llvm::Error error = toTrain(train))
+    return error;
+  separateScalars(module);
+  StrategyOptions options;
+  options.zero = zero;
+  auto pads = padForStrategy(module, mesh, options);
+  if (!pads)
+    return pads.takeError();
+  auto problem = ModuleProblem::build(module);
+  if (failed(problem))
+    return told();
+  auto strategy = planByStrategy(problem->problem, mesh, options);
+  if (!strategy)
+    return strategy.takeError();
+  auto planner = std::make_shared<const Planner>(std::move(problem->problem), cluster);
+  std::string name = nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : "");
+  candidates = {{planner->price(cluster, mesh, std::move(*strategy->plan), name), {{}, *pads}, planner}};
+  return llvm::Error::success();
+}
+
+llvm::Expected<Attempt::Met> Attempt::meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
+                         const Cluster &cluster) {
+  if (failed(session.read(flags.input, flags.import)))
+    return told();
+  if (llvm::Error error = toTrain(train))
+    return error;
+  ModuleOp module = *session.model.module;
+  if (!options.any())
+    return Met{hashOfModel(module), std::nullopt};
+  auto step = compiler::StepInParts::make(module, options, cluster);
+  if (failed(step))
+    return told();
+  return Met{step->hash, std::move(*step)};
+}
+
+llvm::Error Attempt::toTrain(const compiler::TrainOptions &train) {
+  compiler::Level level = compiler::levelOf(*session.model.module);
+  if (level >= compiler::Level::planned)
+    return llvm::createStringError("'" + flags.input + "' is planned already");
+  LogicalResult done = session.run([&](OpPassManager &pm) {
+    if (level < compiler::Level::train)
+      compiler::addTrainPipeline(pm, train);
+    compiler::addSimplify(pm);
+  });
+  return succeeded(done) ? llvm::Error::success() : told();
+}

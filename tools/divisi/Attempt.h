@@ -1,0 +1,41 @@
+#pragma once
+#include "compiler/PipelineCandidate.h"
+#include "compiler/RankPipelines.h"
+#include "divisi/ModelFlags.h"
+#include "divisi/Session.h"
+#include "passes/Planning/ModulePlanner.h"
+
+#include <optional>
+
+namespace divisi::tools {
+
+/// A model that is read and planned once. Errors have no text if a diagnostic was emitted.
+class Attempt {
+public:
+  explicit Attempt(const ModelFlags &flags) : flags(flags) {}
+
+  /// Plans the model, in this number of microbatches (0: as many as the memory needs).
+  llvm::Error plan(const planning::Cluster &cluster, const planning::PlannerOptions &options, int64_t microbatches = 0);
+  /// Predicts the cost of the plan in a file.
+  llvm::Error price(const planning::Cluster &cluster, const std::string &path);
+  /// Predicts the cost of the strategies' plan on a mesh, with a level of ZeRO.
+  llvm::Error price(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero);
+
+  bool hasBatchNorm = false;
+  ModelFlags flags;
+  Session session;
+  std::vector<planning::ModuleCandidate> candidates;
+  std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
+
+private:
+  /// The model as it is when a plan file is read, split into microbatches if the plan has several.
+  struct Met {
+    std::string hash;
+    std::optional<compiler::StepInParts> step;
+  };
+  llvm::Expected<Met> meet(const compiler::TrainOptions &train, const compiler::MicrobatchOptions &options,
+                           const planning::Cluster &cluster);
+  llvm::Error toTrain(const compiler::TrainOptions &train);
+};
+
+} // namespace divisi::tools
