@@ -85,7 +85,7 @@ def suites(build):
             Suite("columns", [python, str(SOURCE / "test/execute/columns.py"), "--divisi", divisi]),
             Suite("curves", [python, str(SOURCE / "test/execute/curves.py"), "--divisi", divisi]),
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi]),
-            Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi]),
+            Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi], alone=True),  # it loads the machine
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("memory-limits", [python, str(SOURCE / "test/execute/memory_limits.py"), "--divisi", divisi]),
             Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),
