@@ -148,15 +148,17 @@ struct SplitProjectionsPass : impl::SplitProjectionsPassBase<SplitProjectionsPas
       if (auto slice = dyn_cast<SliceOp>(op); slice && slice.getX().getDefiningOp())
         if (!llvm::is_contained(candidates, slice.getX()))
           candidates.push_back(slice.getX());
+    llvm::DenseSet<Value> erased; // slices of slices
     for (Value fused : candidates)
-      trySplit(loss, fused);
+      if (!erased.contains(fused))
+        trySplit(loss, fused, erased);
     auto types = loss.getBody().front().getTerminator()->getOperandTypes();
     loss.setFunctionType(FunctionType::get(&getContext(), loss.getBody().getArgumentTypes(), types));
   }
 
 private:
   /// All users must be slices of one size along one dimension, at multiples of the size.
-  static void trySplit(func::FuncOp loss, Value fused) {
+  static void trySplit(func::FuncOp loss, Value fused, llvm::DenseSet<Value> &erased) {
     SmallVector<SliceOp> slices;
     int64_t dim = -1, size = 0;
     for (Operation *user : fused.getUsers()) {
@@ -179,8 +181,11 @@ private:
       return;
     llvm::sort(slices, [](SliceOp a, SliceOp b) { return a->isBeforeInBlock(b); });
     Projection projection(loss, fused, dim, size);
-    if (projection.canSplit())
-      projection.split(slices);
+    if (!projection.canSplit())
+      return;
+    for (SliceOp slice : slices)
+      erased.insert(slice.getResult());
+    projection.split(slices);
   }
 };
 } // namespace
