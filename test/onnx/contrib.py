@@ -18,14 +18,14 @@ from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
 import compare
-import numpy_operators
 import program
+import reference
 from case import Case
 
 import contrib_operators
 import recurrent_operators
 
-numpy_operators.ALL.extend([*contrib_operators.ALL, *recurrent_operators.ALL])
+reference.OPERATORS.extend([*contrib_operators.ALL, *recurrent_operators.ALL])
 
 P = lambda *shape: ("parameter", shape)
 I = lambda *values: ("whole", np.array(values, np.int32))
