@@ -182,3 +182,24 @@ func.func @loss(%w: tensor<24x16xf32> {graph.parameter = "w"}, %b: tensor<24xf32
   %t2 = graph.add %t1, %e : tensor<f32>
   return %t2 : tensor<f32>
 }
+
+// -----
+
+// Slices of a slice that is replaced, as recurrent layers take a step's gates of one sample: the inner ones stay.
+// CHECK-LABEL: func.func @loss
+// CHECK-SAME: %arg0: tensor<2x4x6xf32> {graph.model_shape = array<i64: 8, 6>, graph.parameter = "w"}
+// CHECK: %[[FIRST:.*]] = graph.matmul %{{.*}} -> tensor<5x4xf32>
+// CHECK: graph.slice %[[FIRST]] {{.*}} -> tensor<1x4xf32>
+// CHECK: %[[SECOND:.*]] = graph.matmul %{{.*}} -> tensor<5x4xf32>
+// CHECK: graph.slice %[[SECOND]] {{.*}} -> tensor<1x4xf32>
+func.func @loss(%w: tensor<8x6xf32> {graph.parameter = "w"}, %x: tensor<5x6xf32> {graph.input = "x"}) -> (tensor<f32> {graph.loss}) {
+  %h = graph.matmul %x, %w {transpose_rhs} : (tensor<5x6xf32>, tensor<8x6xf32>) -> tensor<5x8xf32>
+  %p0 = graph.slice %h {starts = array<i64: 0, 0>, steps = array<i64: 1, 1>} : (tensor<5x8xf32>) -> tensor<5x4xf32>
+  %q0 = graph.slice %p0 {starts = array<i64: 2, 0>, steps = array<i64: 1, 1>} : (tensor<5x4xf32>) -> tensor<1x4xf32>
+  %l0 = graph.reduce_sum %q0 {dims = array<i64: 0, 1>} : (tensor<1x4xf32>) -> tensor<f32>
+  %p1 = graph.slice %h {starts = array<i64: 0, 4>, steps = array<i64: 1, 1>} : (tensor<5x8xf32>) -> tensor<5x4xf32>
+  %q1 = graph.slice %p1 {starts = array<i64: 3, 0>, steps = array<i64: 1, 1>} : (tensor<5x4xf32>) -> tensor<1x4xf32>
+  %l1 = graph.reduce_sum %q1 {dims = array<i64: 0, 1>} : (tensor<1x4xf32>) -> tensor<f32>
+  %t = graph.add %l0, %l1 : tensor<f32>
+  return %t : tensor<f32>
+}
