@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import numpy_operators
-import recurrent_layers
+import recurrent_operators
 
-OPERATORS = numpy_operators.ALL + recurrent_layers.ALL
+OPERATORS = numpy_operators.ALL + recurrent_operators.ALL
 FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
 TYPES = {"to", "dtype", "output_datatype", "stash_type", "softmax_precision"}  # attributes that name an element type
 

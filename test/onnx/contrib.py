@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Operators of onnxruntime (domain com.microsoft) and recurrent ones through the compiler, in double: loss and gradients of one step
-against the operators in NumPy (contrib_operators.py, recurrent_operators.py) and their central differences.
+against the operators in NumPy (contrib_operators.py, test/fuzz) and their central differences.
 
     contrib.py --divisi PATH [--filter REGEX]
 
@@ -23,9 +23,8 @@ import reference
 from case import Case
 
 import contrib_operators
-import recurrent_operators
 
-reference.OPERATORS = [*contrib_operators.ALL, *recurrent_operators.ALL, *(o for o in reference.OPERATORS if o.__name__ not in ("LSTM", "GRU", "RNN"))]
+reference.OPERATORS.extend(contrib_operators.ALL)
 
 P = lambda *shape: ("parameter", shape)
 I = lambda *values: ("whole", np.array(values, np.int32))
