@@ -14,25 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ._command import Error, Path
+from ._safetensors import TYPES
 
 Array = npt.NDArray[Any]
 # An array for each input, or the path of a .npy file with it; or batches, or single samples.
 Data = Union[Mapping[str, Any], Iterable[Any]]
 
-NUMPY_TYPES: dict[str, npt.DTypeLike] = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "u1",
-    "BOOL": "?",
-}
+# Those of .npy files: other types have no counterpart there, and truth values one of their own.
+NUMPY_TYPES: dict[str, npt.DTypeLike] = {**{name: kind for name, kind in TYPES.items() if name != "BF16"}, "BOOL": "?"}
 HEADER_BYTES = 256  # of the files that are written while their number of rows is not known
 
 
