@@ -56,3 +56,13 @@ divisi::tools::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context)
           llvm::errs() << describe(note) << "\n";
         return success();
       }) {}
+
+int divisi::tools::fail(const llvm::Twine &message, int code) {
+  llvm::errs() << "error: " << message << "\n";
+  return code;
+}
+
+int divisi::tools::fail(llvm::Error error) {
+  std::string message = llvm::toString(std::move(error));
+  return message.empty() ? 1 : fail(message);
+}

@@ -3,6 +3,7 @@
 #include "divisi/Attempt.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
+#include "divisi/Diagnostics.h"
 #include "divisi/DeviceFlags.h"
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Passes.h"
@@ -31,7 +32,7 @@ public:
     flags.model.import.weightsOptional = true;
     auto machine = machineFor(flags.cluster, !flags.noCalibration);
     if (!machine)
-      return report(machine.takeError());
+      return fail(machine.takeError());
     auto cluster = parseCluster(flags.cluster, *machine);
     if (!cluster)
       return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
@@ -46,21 +47,11 @@ public:
   }
 
 private:
-  int fail(const std::string &message, int code) {
-    llvm::errs() << "error: " << message << "\n";
-    return code;
-  }
-
-  int report(llvm::Error error) {
-    std::string message = llvm::toString(std::move(error));
-    return message.empty() ? 1 : fail(message, 1);
-  }
-
   /// Prices a plan: a file, or a mesh with "zero=N" perhaps. Returns an exit code.
   int price(Attempt &attempt, const Cluster &cluster, const std::string &plan) {
     if (llvm::sys::fs::is_regular_file(plan)) {
       if (llvm::Error error = attempt.price(cluster, plan))
-        return report(std::move(error));
+        return fail(std::move(error));
       return attempt.candidates.empty() ? fail(plan + " is the plan of a pipeline: diff compares plans without stages", 1)
                                         : 0;
     }
@@ -78,7 +69,7 @@ private:
                       flags.cluster + " has " + std::to_string(cluster.devices()),
                   2);
     if (llvm::Error error = attempt.price(cluster, *mesh, level))
-      return report(std::move(error));
+      return fail(std::move(error));
     return 0;
   }
 

@@ -5,6 +5,7 @@
 #include "divisi/Attempt.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
+#include "divisi/Diagnostics.h"
 #include "divisi/DeviceFlags.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
@@ -48,7 +49,7 @@ public:
       flags.cluster = "cpu:" + std::to_string(flags.devices ? flags.devices : thisMachine().cores);
     auto machine = machineFor(flags.cluster, !flags.noCalibration);
     if (!machine)
-      return report(machine.takeError());
+      return fail(machine.takeError());
     auto cluster = parseCluster(flags.cluster, *machine);
     if (!cluster)
       return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
@@ -60,7 +61,7 @@ public:
     Attempt first(flags.model);
     if (!flags.plan.empty()) {
       if (llvm::Error error = first.price(*cluster, flags.plan))
-        return report(std::move(error));
+        return fail(std::move(error));
       return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
                     first.pipelines);
     }
@@ -91,7 +92,7 @@ public:
     if (devices == 1 && !options.pins.empty())
       return fail("--pin needs several devices", 2);
     if (llvm::Error error = first.plan(*cluster, options, flags.microbatches))
-      return report(std::move(error));
+      return fail(std::move(error));
     if (flags.pipelines && devices > 1) {
       if (first.hasBatchNorm)
         return fail(
@@ -123,16 +124,6 @@ public:
   }
 
 private:
-  int fail(const std::string &message, int code) {
-    llvm::errs() << "error: " << message << "\n";
-    return code;
-  }
-
-  int report(llvm::Error error) {
-    std::string message = llvm::toString(std::move(error));
-    return message.empty() ? 1 : fail(message, 1);
-  }
-
   /// For suggestions: those that fail are left out.
   static bool succeeds(llvm::Error error) { return !llvm::errorToBool(std::move(error)); }
 

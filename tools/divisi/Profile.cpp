@@ -2,6 +2,7 @@
 #include "compiler/Profile/Database.h"
 #include "compiler/Profile/LayerTimes.h"
 #include "divisi/Commands.h"
+#include "divisi/Diagnostics.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
 #include "divisi/RandomData.h"
@@ -61,11 +62,6 @@ public:
   }
 
 private:
-  int fail(const std::string &message) {
-    llvm::errs() << "error: " << message << "\n";
-    return 1;
-  }
-
   int execute(std::vector<std::string> arguments) {
     std::vector<llvm::StringRef> list(arguments.begin(), arguments.end());
     std::string error;

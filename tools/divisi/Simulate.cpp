@@ -1,5 +1,6 @@
 // divisi simulate: runs a pipeline schedule with given times of its stages.
 #include "divisi/Commands.h"
+#include "divisi/Diagnostics.h"
 #include "divisi/Output.h"
 #include "divisi/suggest.h"
 #include "passes/Planning/Simulator/Render.h"
@@ -76,11 +77,6 @@ public:
   }
 
 private:
-  int fail(const std::string &message, int code) {
-    llvm::errs() << "error: " << message << "\n";
-    return code;
-  }
-
   std::string read() {
     auto kind = parseScheduleKind(flags.schedule);
     if (!kind) {
