@@ -265,17 +265,23 @@ Results ModelImporter::importCall(const onnx::NodeProto &node, const onnx::Funct
   return results;
 }
 
-Value ModelImporter::importSubgraph(const onnx::GraphProto &graph, Value input, const Scope &scope) {
-  if (graph.input_size() != 1 || graph.output_size() != 1)
-    fail("its graph '", graph.name(), "' has ", graph.input_size(), " inputs and ", graph.output_size(),
-         " outputs, not one of each");
+/// The scope of a graph that a node has; `what`: the name of such graphs in an error.
+static Scope nestedIn(const Scope &scope, const char *what) {
   Scope inner{&scope};
   inner.attributes = scope.attributes;
   inner.opsets = scope.opsets;
   inner.prefix = scope.prefix;
   inner.depth = scope.depth + 1;
   if (inner.depth > maxDepth)
-    fail("graphs nest more than ", maxDepth, " deep");
+    fail(what, " nest more than ", maxDepth, " deep");
+  return inner;
+}
+
+Value ModelImporter::importSubgraph(const onnx::GraphProto &graph, Value input, const Scope &scope) {
+  if (graph.input_size() != 1 || graph.output_size() != 1)
+    fail("its graph '", graph.name(), "' has ", graph.input_size(), " inputs and ", graph.output_size(),
+         " outputs, not one of each");
+  Scope inner = nestedIn(scope, "graphs");
   inner.items[graph.input(0).name()] = Item(input);
   importGraph(graph, inner);
   const Item *result = inner.find(graph.output(0).name());
@@ -294,13 +300,7 @@ Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
   auto branch = llvm::find_if(node.attribute(), [&](const auto &a) { return a.name() == wanted; });
   if (branch == node.attribute().end() || !branch->has_g())
     fail("it has no ", wanted);
-  Scope inner{&scope};
-  inner.attributes = scope.attributes;
-  inner.opsets = scope.opsets;
-  inner.prefix = scope.prefix;
-  inner.depth = scope.depth + 1;
-  if (inner.depth > maxDepth)
-    fail("branches nest more than ", maxDepth, " deep");
+  Scope inner = nestedIn(scope, "branches");
   importGraph(branch->g(), inner);
   Results results;
   for (const auto &output : branch->g().output()) {

@@ -7,7 +7,7 @@ namespace divisi::training {
 /// that one sum is kept instead of all of them, but for two kinds that are cheaper together:
 /// - gradients of slices along one dimension that do not overlap: they are joined by a concat;
 /// - products x^T y of two matrices, where the operands of all products together are smaller than the results: they
-///   are one product of the joined operands. (A weight that is used in each step of an unrolled loop has these.)
+///   are one matmul of the joined operands. (A weight that is used in each step of an unrolled loop has these.)
 class GradientSum {
 public:
   void add(graph::GraphBuilder &b, mlir::Value contribution);

@@ -117,7 +117,7 @@ static Results importDynamicQuantizeLinear(N &n) {
   return {n.cast(saturated(n, y, {0, 255}), element), scale, n.cast(zero, element)};
 }
 
-//===- Products of integers -----------------------------------------------===//
+//===- Contractions of integers -------------------------------------------===//
 
 /// Integers minus their zero point as doubles: their products and sums are exact.
 static Value centered(N &n, Value x, Value zero, int64_t axis) {

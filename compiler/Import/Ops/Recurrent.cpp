@@ -1,4 +1,4 @@
-// LSTM, GRU and RNN, unrolled over the steps of their sequences. The products of the inputs with their weights do not
+// LSTM, GRU and RNN, unrolled over the steps of their sequences. The matmuls of the inputs with their weights do not
 // depend on earlier steps and are one matmul for all steps. Its rows are ordered by sequence, then by step, so that a
 // split of the batch splits them.
 #include "compiler/Import/Operators.h"
@@ -132,7 +132,7 @@ Value Layer::initialState(int64_t input) {
   return n.reshape(n.sliceDim(all, batchFirst ? 1 : 0, direction, 1), {batch, hidden});
 }
 
-/// The products of all inputs with the weights, and the biases: [batch, steps, gates * hidden].
+/// The matmul of all inputs with the weights, and the biases: [batch, steps, gates * hidden].
 Value Layer::products() {
   int64_t columns = gates * hidden;
   Value x = n.matmul(inputs, part(n.in(1), {columns, shapeOf(inputs)[1]}), false, true);

@@ -1,4 +1,4 @@
-//===- Gemm.cpp - matrix products by OpenBLAS and oneDNN ------------------===//
+//===- Gemm.cpp - matmuls by OpenBLAS and oneDNN --------------------------===//
 #include "runtime/core/Launch.h"
 #include "runtime/devices/cpu/Blas.h"
 #include "runtime/devices/cpu/Convert.h"

@@ -291,7 +291,7 @@ private:
       if (recording.graph)
         driver.destroyGraphExec(std::exchange(recording.graph, nullptr));
   }
-  /// A product by cuBLASLt and what follows it on this processor: for an epilogue without an algorithm.
+  /// A matmul by cuBLASLt and what follows it on this processor: for an epilogue without an algorithm.
   void epilogueByParts(const DivisiGemmEpilogue &p, void *const *buffers) {
     if (!std::exchange(warned, true))
       std::cerr << concat("warning: cuBLASLt has no algorithm for the epilogue of a product of ", p.m, " x ", p.k,
