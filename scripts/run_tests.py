@@ -84,8 +84,8 @@ def suites(build):
             Suite("tokens", [python, str(SOURCE / "test/execute/tokens.py"), "--divisi", divisi]),
             Suite("columns", [python, str(SOURCE / "test/execute/columns.py"), "--divisi", divisi]),
             Suite("curves", [python, str(SOURCE / "test/execute/curves.py"), "--divisi", divisi]),
-            Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi]),
-            Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi], alone=True),  # it loads the machine
+            Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
+            Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi]),
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("memory-limits", [python, str(SOURCE / "test/execute/memory_limits.py"), "--divisi", divisi]),
             Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),
@@ -114,6 +114,7 @@ def suites(build):
                 quiet=True,
                 alone=True,
             ),
+            Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
