@@ -274,7 +274,7 @@ def main():
         cases += [(told_to_stop, "tcp", "data", -1), (told_to_stop, "tcp", "pipeline", 0), (before_training, "tcp", "data", -1),
                   (before_training, "tcp", "data", 0), (second_signal, "tcp", "data", -1)]
     passed, failed = 0, 0
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(1 if o.load else 8) as pool:
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(1 if o.load else 4) as pool:
         o.programs = pathlib.Path(folder).resolve()
         for kind, (_, flags) in KINDS.items():
             subprocess.run([o.divisi, "compile", str(MODEL / "model.onnx"), "-o", str(o.programs / kind), *flags, "--optimizer", "adamw",
