@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
@@ -72,6 +74,13 @@ template <typename Done> bool waitUntil(const Done &done) {
   return true;
 }
 
+/// What the library returns, with its reason on stderr.
+int refuse(int code, const std::string &why) {
+  record("nccl: %s", why.c_str());
+  std::fprintf(stderr, "fake NCCL: %s\n", why.c_str());
+  return code;
+}
+
 /// The properties on which both sides must agree.
 std::string describe(const Op &op) {
   return std::string(names[op.kind]) + " type " + std::to_string(op.type) + " x " + std::to_string(op.count) +
@@ -95,19 +104,18 @@ std::string publish(const Op &op, int peer) {
 int take(const Op &op, int peer, std::vector<char> &data) {
   Comm &comm = *op.comm;
   std::string file = fileOf(comm, peer, comm.rank, comm.received[peer]++);
-  if (!waitUntil([&] { return access(file.c_str(), F_OK) == 0; })) {
-    record("nccl: rank %d of %s waits in vain for rank %d: %s", comm.rank, comm.name().c_str(), peer,
-           describe(op).c_str());
-    return remoteError;
-  }
+  if (!waitUntil([&] { return access(file.c_str(), F_OK) == 0; }))
+    return refuse(remoteError, "rank " + std::to_string(comm.rank) + " of " + comm.name() + " waits in vain for rank " +
+                                   std::to_string(peer) + ": " + describe(op));
   std::ifstream in(file, std::ios::binary);
   std::string all((std::istreambuf_iterator<char>(in)), {}), wanted = describe(op);
   std::filesystem::remove(file);
-  if (wanted != all.c_str()) {
-    record("nccl: rank %d of %s asks for %s, and rank %d for %s", comm.rank, comm.name().c_str(), wanted.c_str(), peer,
-           all.c_str());
-    return invalidUsage;
-  }
+  if (wanted != all.c_str())
+    return refuse(invalidUsage, "rank " + std::to_string(comm.rank) + " of " + comm.name() + " asks for " + wanted +
+                                    ", and rank " + std::to_string(peer) + " for " + all.c_str());
+  if (all.size() != 80 + (op.kind == ReduceScatter ? op.bytes() * (size_t)comm.size : op.bytes()))
+    return refuse(remoteError, "rank " + std::to_string(peer) + " of " + comm.name() + " wrote " +
+                                   std::to_string(all.size()) + " bytes to " + file);
   data.assign(all.begin() + 80, all.end());
   return success;
 }
@@ -211,10 +219,8 @@ int run(const std::vector<Op> &ops) {
       if (int code = finish(op); code != success)
         return code;
   for (const std::string &file : files)
-    if (!waitUntil([&] { return access(file.c_str(), F_OK) != 0; })) {
-      record("nccl: nobody takes %s", file.c_str());
-      return remoteError;
-    }
+    if (!waitUntil([&] { return access(file.c_str(), F_OK) != 0; }))
+      return refuse(remoteError, "nobody takes " + file);
   return success;
 }
 
@@ -222,6 +228,17 @@ int run(const std::vector<Op> &ops) {
 int meet(Comm &comm) {
   std::vector<char> all((size_t)comm.size);
   return run({{AllGather, "", all.data(), 1, int8, 0, 0, &comm, nullptr}});
+}
+
+/// Killed ranks leave messages: removes those whose first rank has ended.
+void removeAbandoned() {
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
+    int process = 0;
+    if (std::sscanf(entry.path().filename().c_str(), "divisi-fake-nccl-%*x-%d.", &process) == 1 &&
+        ::kill(process, 0) != 0 && errno == ESRCH)
+      std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 thread_local int depth = 0;
@@ -294,7 +311,11 @@ API ncclGetVersion(int *version) {
 }
 API ncclGetUniqueId(Id *id) {
   static int made = 0;
-  std::snprintf(id->bytes, sizeof id->bytes, "/dev/shm/divisi-fake-nccl-%d.%d", (int)getpid(), made++);
+  if (made == 0)
+    removeAbandoned();
+  // Of killed ranks files are left, and another process may get their number: the time tells them apart.
+  auto now = (long long)std::chrono::system_clock::now().time_since_epoch().count();
+  std::snprintf(id->bytes, sizeof id->bytes, "/dev/shm/divisi-fake-nccl-%llx-%d.%d", now, (int)getpid(), made++);
   return success;
 }
 API ncclCommInitRank(Comm **comm, int size, Id id, int rank) {
