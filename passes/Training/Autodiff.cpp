@@ -52,8 +52,15 @@ SmallVector<Value> training::buildGradients(OpBuilder &builder, Value loss, Valu
         gradients[operand].add(b, gradient);
     }
   }
+  llvm::DenseMap<Value, Operation *> firstUser;
+  for (Operation *op : forward)
+    for (Value operand : op->getOperands())
+      firstUser.try_emplace(operand, op);
   SmallVector<Value> result;
-  for (Value value : wanted)
+  for (Value value : wanted) {
+    if (Operation *user = firstUser.lookup(value)) // what joins contributions belongs to this node
+      b.setLoc(withRole(user->getLoc(), "grad"));
     result.push_back(gradientOf(value));
+  }
   return result;
 }

@@ -1,4 +1,5 @@
 // RUN: divisi-opt %s --make-train --canonicalize --split-input-file | FileCheck %s
+// RUN: divisi-opt %s --make-train --name-nodes --split-input-file | FileCheck %s --check-prefix=NAMES
 
 // A weight that is used twice by few rows: the products of its gradient are one product of the joined rows, the last use first.
 // CHECK-LABEL: func.func @train(
@@ -53,5 +54,20 @@ func.func @loss(%w: tensor<6x8xf32> {graph.parameter = "w"},
   %abc = graph.mul %ab, %c : tensor<2x8xf32>
   %y = graph.mul %abc, %x : tensor<2x8xf32>
   %loss = graph.reduce_sum %y {dims = array<i64: 0, 1>} : (tensor<2x8xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// What joins the gradients of a weight's slices belongs to the node that reads them, not to the first one of the model.
+// NAMES: graph.concat %{{.*}} {dim = 0 : i64, graph.node = "gates:0.grad.{{[0-9]+}}"}
+func.func @loss(%e: tensor<2x8xf32> {graph.parameter = "e"}, %w: tensor<4x8xf32> {graph.parameter = "w"},
+                %x: tensor<2x8xf32> {graph.input = "x"}) -> (tensor<f32> {graph.loss}) {
+  %h = graph.mul %x, %e : tensor<2x8xf32> loc("first")
+  %a = graph.slice %w {starts = array<i64: 0, 0>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<2x8xf32> loc("gates")
+  %b = graph.slice %w {starts = array<i64: 2, 0>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<2x8xf32> loc("gates")
+  %y = graph.mul %a, %h : tensor<2x8xf32> loc("cell")
+  %z = graph.mul %y, %b : tensor<2x8xf32> loc("cell")
+  %loss = graph.reduce_sum %z {dims = array<i64: 0, 1>} : (tensor<2x8xf32>) -> tensor<f32> loc("loss")
   return %loss : tensor<f32>
 }
