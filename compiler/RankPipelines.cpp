@@ -474,6 +474,9 @@ llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidat
                                          {"bytes", traffic.bytes / steps}});
     result.push_back(llvm::json::Object{{"name", candidate.name()},
                                         {"step_ms", candidate.seconds * 1e3},
+                                        {"devices", candidate.options.axes.devicesBefore(
+                                                         candidate.options.stages / candidate.options.chunks,
+                                                         candidate.plan.mesh)},
                                         {"fits", candidate.fits},
                                         {"memory_bytes", candidate.memory},
                                         {"bubble", candidate.run.bubble()},

@@ -39,7 +39,7 @@ bool mayPipelinesWin(const planning::Cluster &cluster, const planning::ModuleCan
 std::optional<PipelineCandidate> betterPipeline(mlir::ModuleOp module, const planning::Cluster &cluster,
                                                 const PipelineRequest &request, const planning::ModuleCandidate &best);
 
-/// For reports: name, step_ms, fits, memory_bytes, bubble, mesh of a stage, its plan, messages between stages, and the
+/// For reports: name, step_ms, devices, fits, memory_bytes, bubble, mesh of a stage, its plan, messages between stages, and the
 /// stages' first nodes.
 llvm::json::Array describePipelines(const std::vector<PipelineCandidate> &candidates);
 

@@ -2,6 +2,7 @@
 #include "compiler/Report/Numbers.h"
 #include "compiler/Report/PlanReport.h"
 #include "compiler/Report/Repeats.h"
+#include "compiler/Report/Throughput.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -62,31 +63,44 @@ static void printGap(const json::Object &search, llvm::raw_ostream &out) {
 /// Prints a table of the plans, suggestions if nothing fits, and the optimality gap of the best plan.
 static void printRanking(const json::Object &report, size_t most, bool hasTop, llvm::raw_ostream &out) {
   out << "\nof a step, and of one device of the mesh:\n";
-  row(out, {{"#", -2},
-            {"plan", 30},
-            {"step ms", -9},
-            {"compute", -9},
-            {"comm", -9},
-            {"exposed", -9},
-            {"sent", -8},
-            {"memory", -8},
-            {"parallelism", 0}});
   const json::Object &cluster = *report.getObject("cluster");
   const json::Array &plans = list(report, "plans");
+  const bool priced = !costOf(*plans[0].getAsObject()).empty();
+  using Cells = std::vector<std::pair<std::string, int>>;
+  auto print = [&](Cells cells, const std::string &cost, const std::string &last) {
+    if (priced)
+      cells.push_back({cost, -8});
+    cells.push_back({last, 0});
+    row(out, cells);
+  };
+  print({{"#", -2},
+         {"plan", 30},
+         {"step ms", -9},
+         {"compute", -9},
+         {"comm", -9},
+         {"exposed", -9},
+         {"sent", -8},
+         {"memory", -8}},
+        "cost", "parallelism");
   for (const json::Value &value : llvm::ArrayRef(plans.data(), std::min(most, plans.size()))) {
     const json::Object &plan = *value.getAsObject();
     bool fits = plan.getBoolean("fits").value_or(true);
-    row(out, {{std::to_string((int64_t)number(plan, "rank")), -2},
-              {text(plan, "name"), 30},
-              {digits(number(plan, "step_ms")), -9},
-              {digits(number(plan, "compute_ms")), -9},
-              {digits(number(plan, "communication_ms")), -9},
-              {digits(number(plan, "exposed_ms")), -9},
-              {scaled(number(plan, "bytes_sent"), "B"), -8},
-              {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8},
-              {joined(list(plan, "parallelism")) + (fits ? "" : " (does not fit)") + measured(plan), 0}});
+    print({{std::to_string((int64_t)number(plan, "rank")), -2},
+           {text(plan, "name"), 30},
+           {digits(number(plan, "step_ms")), -9},
+           {digits(number(plan, "compute_ms")), -9},
+           {digits(number(plan, "communication_ms")), -9},
+           {digits(number(plan, "exposed_ms")), -9},
+           {scaled(number(plan, "bytes_sent"), "B"), -8},
+           {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8}},
+          costOf(plan), joined(list(plan, "parallelism")) + (fits ? "" : " (does not fit)") + measured(plan));
   }
   const json::Object &best = *plans[0].getAsObject();
+  printRest(plans.size(), most, hasTop, out);
+  if (std::string line = describeThroughput(best); !line.empty())
+    out << "\nplan 1: " << line << "\n";
+  for (const json::Value &hint : list(report, "hints"))
+    out << "hint: " << hint.getAsString().value_or("") << "\n";
   if (!best.getBoolean("fits").value_or(true)) {
     const json::Object &memory = *best.getObject("memory");
     double has = number(cluster, "memory"), needs = number(memory, "total");
@@ -98,7 +112,6 @@ static void printRanking(const json::Object &report, size_t most, bool hasTop, l
     for (const json::Value &suggestion : list(report, "suggestions"))
       out << "  would fit: " << suggestion.getAsString().value_or("") << "\n";
   }
-  printRest(plans.size(), most, hasTop, out);
   for (const json::Value &value : plans)
     if (const json::Object *search = value.getAsObject()->getObject("search"))
       printGap(*search, out);

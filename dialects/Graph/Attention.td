@@ -40,6 +40,7 @@ def Graph_AttentionOp : Graph_AttentionOp_<"attention"> {
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$stats);
   let extraClassDeclaration = [{
     int64_t getFlopsPerPoint() { return getCausal() ? 2 : 4; }
+    int64_t getModelFlops() { return ::divisi::graph::flopsFromRule(*this) / getFlopsPerPoint() * 4; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::attention; }
     ::divisi::graph::Workspace getLibraryWorkspace() { return {.fixed = 1024}; }
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);
@@ -70,6 +71,7 @@ def Graph_AttentionGradOp : Graph_AttentionOp_<"attention_grad"> {
   let extraClassDeclaration = [{
     bool hasGradient() { return false; }
     int64_t getFlopsPerPoint() { return getCausal() ? 5 : 10; }
+    int64_t getModelFlops() { return ::divisi::graph::flopsFromRule(*this) / getFlopsPerPoint() * 8; }
     ::divisi::graph::Form getForm() { return ::divisi::graph::Form::attention; }
     ::divisi::graph::Workspace getLibraryWorkspace();
     ::mlir::Value makeLocal(::divisi::dist::LocalContext &context);

@@ -30,6 +30,9 @@ def CostInterface : OpInterface<"CostInterface"> {
       "int64_t", "getFlopsPerPoint", (ins), "", [{ return 1; }]>,
     InterfaceMethod<"Floating-point operations of the whole operation.",
       "int64_t", "getFlops", (ins), "", [{ return ::divisi::graph::flopsFromRule($_op); }]>,
+    InterfaceMethod<"Floating-point operations that the model asks for, as MFU counts them: causal attention whole, and nothing "
+                    "that is computed again.",
+      "int64_t", "getModelFlops", (ins), "", [{ return $_op.getFlops(); }]>,
     InterfaceMethod<"How a program computes the operation.",
       "::divisi::graph::Form", "getForm", (ins), "", [{ return ::divisi::graph::Form::elementwise; }]>,
     InterfaceMethod<"What a GPU's library may use beside operands and results while it computes the operation.",

@@ -292,6 +292,29 @@ class LargeGraphsTest(unittest.TestCase):
             self.skipTest("no --divisi")
         self.each(check, ["gpt", "moe_dropping", "wide_resnet"])
 
+    def test_throughput(self):
+        """divisi plan's rates follow from the step; its FLOPs are those of PaLM's formula (arXiv 2204.02311, appendix B)."""
+        if not divisi:
+            self.skipTest("no --divisi")
+        layers, hidden, heads, words, positions, batch, price = 2, 64, 4, 320, 32, 16, 2.5
+        path, peak = self.folder / "gpt.onnx", 989e12  # of an H100 in bf16, NVIDIA's data sheet
+        call(sys.executable, EXAMPLE / "make_graph.py", "gpt", "--layers", layers, "--hidden", hidden, "--heads", heads,
+             "--vocab", words, "--seq", positions, "-o", path)
+        text = call(divisi, "plan", path, "--cluster", "4xh100", "--dim", f"batch={batch}", "--precision", "bf16",
+                    "--price", f"{price}/h", "--json")
+        tokens, matrices = batch * positions, layers * 12 * hidden**2 + words * hidden
+        flops = 6 * matrices * tokens + layers * 12 * positions * hidden * tokens
+        for plan in json.loads(text)["plans"]:
+            seconds, devices = plan["step_ms"] / 1e3, plan["devices"]
+            for field, value in {"samples_per_s": batch / seconds, "tokens_per_s": tokens / seconds,
+                                 "mfu": flops / (devices * peak * seconds),
+                                 "cost_per_million_tokens": price / 3600 * devices * seconds / tokens * 1e6}.items():
+                self.assertLess(abs(plan[field] / value - 1), 1e-9, (plan["name"], field))
+        images = call(divisi, "plan", self.make(CASES["mlp"][0], "none"), "--cluster", "2xh100", "--dim", f"batch={batch}", "--price", "1", "--json")
+        plan = json.loads(images)["plans"][0]
+        self.assertNotIn("tokens_per_s", plan)
+        self.assertLess(abs(plan["cost_per_million_samples"] * plan["samples_per_s"] * 3.6e-3 / plan["devices"] - 1), 1e-9)
+
     def test_command_line(self):
         path = self.folder / "m.onnx"
         text = call(sys.executable, EXAMPLE / "make_graph.py", *CASES["gpt"][0].split(), "-o", path)

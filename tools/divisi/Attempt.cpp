@@ -140,5 +140,11 @@ llvm::Error Attempt::toTrain(const compiler::TrainOptions &train) {
       compiler::addTrainPipeline(pm, train);
     compiler::addSimplify(pm);
   });
-  return succeeded(done) ? llvm::Error::success() : told();
+  if (failed(done))
+    return told();
+  auto counted = compiler::StepWork::of(*session.model.module);
+  if (failed(counted))
+    return told();
+  work = *counted;
+  return llvm::Error::success();
 }

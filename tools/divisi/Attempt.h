@@ -1,6 +1,7 @@
 #pragma once
 #include "compiler/PipelineCandidate.h"
 #include "compiler/RankPipelines.h"
+#include "compiler/Report/Throughput.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Session.h"
 #include "passes/Planning/ModulePlanner.h"
@@ -24,6 +25,7 @@ public:
   bool hasBatchNorm = false;
   ModelFlags flags;
   Session session;
+  compiler::StepWork work; // of the model in training
   std::vector<planning::ModuleCandidate> candidates;
   std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
 

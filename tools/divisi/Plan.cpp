@@ -1,7 +1,9 @@
 // divisi plan, divisi explain: predict the costs of plans for a cluster, without using its devices.
 #include "compiler/RankPipelines.h"
+#include "compiler/Report/Numbers.h"
 #include "compiler/Report/PlanReport.h"
 #include "compiler/Report/SyncReport.h"
+#include "compiler/Report/Throughput.h"
 #include "divisi/Attempt.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
@@ -35,6 +37,8 @@ struct PlanFlags {
   std::string schedule, swimlane; // of pipelines
   int64_t devices = 0, microbatches = 0;
   std::optional<int64_t> remat;
+  std::string priceText;
+  double price = 0; // of a device and hour; 0: unknown
   std::string sync; // all: also the ways to keep replicas in step
   size_t top = 10;
   bool json = false, pipelines = false, noCalibration = false;
@@ -63,7 +67,7 @@ public:
       if (llvm::Error error = first.price(*cluster, flags.plan))
         return fail(std::move(error));
       return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
-                    first.pipelines);
+                    first);
     }
     PlannerOptions options;
     auto pins = parsePins(flags.pins);
@@ -117,10 +121,12 @@ public:
       if (std::string wrong = priceSync(first, *cluster, options, devices); !wrong.empty())
         return fail(wrong, 2);
     std::vector<compiler::PlanReport::Flip> flips;
+    if (explain && first.candidates[0].fits)
+      hintAtPrecision(first.candidates[0], *cluster, options);
     if (explain)
       flips = otherBatches(first.candidates[0], *cluster, options);
     return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions, flips},
-                  first.pipelines);
+                  first);
   }
 
 private:
@@ -132,10 +138,16 @@ private:
     return wrong.empty() ? 0 : fail(wrong, 1);
   }
 
-  int report(const compiler::PlanReport &report, const std::vector<compiler::PipelineCandidate> &pipelines) {
+  int report(const compiler::PlanReport &report, const Attempt &first) {
+    const std::vector<compiler::PipelineCandidate> &pipelines = first.pipelines;
     llvm::json::Object facts = explain ? report.explanation() : report.plans();
     if (flags.pipelines || !pipelines.empty())
       facts["pipelines"] = compiler::describePipelines(pipelines);
+    for (const char *list : {"plans", "pipelines"})
+      if (llvm::json::Array *plans = facts.getArray(list))
+        compiler::addThroughput(*plans, first.work, report.cluster, flags.price);
+    if (!hints.empty())
+      facts["hints"] = llvm::json::Array(hints);
     if (!sync.empty())
       facts["sync"] = compiler::describeSync(sync);
     if (!flags.swimlane.empty() && !pipelines.empty())
@@ -222,15 +234,34 @@ private:
     }
   }
 
-  /// Suggests bf16: programs for GPUs then keep activations in 16 bits.
-  void suggestPrecision(const Cluster &cluster, const PlannerOptions &options) {
-    Attempt attempt(flags.model);
+  /// The plans in bf16, best first: programs for GPUs then keep activations in 16 bits. Empty where they compute in 16
+  /// bits anyway, have no faster units for it, or nothing fits.
+  std::vector<ModuleCandidate> plansInHalf(Attempt &attempt, const Cluster &cluster, const PlannerOptions &options) {
+    using Device = Cluster::Device;
     attempt.flags.train.precision = "bf16";
     PlannerOptions quick = options;
     quick.thorough = false;
-    if (cluster.device.kind == "cuda" && flags.model.train.precision == "fp32" &&
-        succeeds(attempt.plan(cluster, quick, flags.microbatches)) && attempt.candidates[0].fits)
-      suggestions.push_back("--precision bf16: " + describeChoice(attempt.candidates));
+    if (cluster.device.kind != "cuda" || flags.model.train.precision != "fp32" ||
+        cluster.device.flops[Device::bf16] <= cluster.device.flops[Device::fp32] ||
+        !succeeds(attempt.plan(cluster, quick, flags.microbatches)) || !attempt.candidates[0].fits)
+      return {};
+    return attempt.candidates;
+  }
+
+  void suggestPrecision(const Cluster &cluster, const PlannerOptions &options) {
+    Attempt attempt(flags.model);
+    if (auto plans = plansInHalf(attempt, cluster, options); !plans.empty())
+      suggestions.push_back("--precision bf16: " + describeChoice(plans));
+  }
+
+  void hintAtPrecision(const ModuleCandidate &best, const Cluster &cluster, const PlannerOptions &options) {
+    Attempt attempt(flags.model);
+    ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
+    auto plans = plansInHalf(attempt, cluster, options);
+    if (!plans.empty() && plans[0].prediction.seconds < 0.95 * best.prediction.seconds)
+      hints.push_back(llvm::formatv("--precision bf16 takes {0} ms a step instead of {1} ({2})",
+                                    compiler::digits(plans[0].prediction.seconds * 1e3),
+                                    compiler::digits(best.prediction.seconds * 1e3), plans[0].name));
   }
 
   /// The dimension of the batch and its size; null if the model has no such dimension that a flag sets.
@@ -270,10 +301,19 @@ private:
 
   PlanFlags &flags;
   bool explain;
-  std::vector<std::string> suggestions;
+  std::vector<std::string> suggestions, hints;
   std::vector<compiler::SyncPrice> sync;
   std::string syncPlan;
 };
+
+/// The price of a device and hour, from "2.5" or "2.5/h". An error text, or "".
+std::string parsePrice(llvm::StringRef text, double &price) {
+  llvm::StringRef number = text;
+  number.consume_back("/h");
+  return number.find_first_not_of("0123456789.") != llvm::StringRef::npos || number.getAsDouble(price) || !(price > 0 && price < 1e9)
+             ? "--price expects the price of a device and hour, such as 2.5/h, got '" + text.str() + "'"
+             : "";
+}
 
 void addPlanning(CLI::App &app, bool explain, int &exitCode) {
   auto flags = std::make_shared<PlanFlags>();
@@ -294,6 +334,8 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
                    "all: what other ways to keep the replicas of data parallelism in step would take; no search chooses one whose "
                    "numbers are others (docs/synchronisation.md)")
       ->check(CLI::IsMember({"all"}));
+  where->add_option("--price", flags->priceText,
+                    "what a device costs in an hour, such as 2.5/h: then a million tokens, or samples, of each plan have a cost");
   addRemat(*where, flags->remat);
   addNoCalibration(*where, flags->noCalibration);
   command->add_flag("--json", flags->json, "machine-readable output");
@@ -368,6 +410,8 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
       if (auto *option = command->get_option_no_throw(flag);
           option && option->count() && option->as<std::string>().empty())
         wrong = std::string(flag) + " is empty";
+    if (wrong.empty() && command->get_option("--price")->count())
+      wrong = parsePrice(flags->priceText, flags->price);
     if (wrong.empty() && !flags->plan.empty() && flags->pipelines)
       wrong = "--pipelines searches, --plan FILE has all decisions: leave out one of them";
     if (wrong.empty() && flags->pipelines && flags->remat && *flags->remat > 0 &&

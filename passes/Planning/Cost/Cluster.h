@@ -26,6 +26,7 @@ struct Cluster {
     int64_t processors = 0;                    // multiprocessors of a GPU; 0: the shape of a matmul does not count
     double memoryEfficiency = 0.7;             // share of the bandwidth that other kernels reach
     double launch = 0;                         // the least time of a kernel or library call, seconds
+    bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
     /// The rate of work of this size, in units of the size a second.
     struct Rate {
       double size, rate;

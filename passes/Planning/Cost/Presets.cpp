@@ -23,9 +23,12 @@ struct Gpu {
   double memory;                                         // bytes
   std::array<double, Cluster::Device::precisions> flops; // flop/s, dense: fp32, tf32, bf16, fp16
   double bandwidth;                                      // bytes/s
-  double nvlink, adapter; // bytes/s one way: all NVLinks of a GPU, its part of the node's network
+  double links, adapter; // bytes/s one way: all of a GPU to others of its node, its part of the node's network
   int64_t processors;
   double tensorShare; // of the tensor cores' peak, that large products reach
+  StringRef fabric = "nvlink"; // the name of the links
+  int64_t inNode = 8;          // GPUs, at most
+  bool programs = true;        // whether Divisi writes programs for it
 };
 
 // Memory: the data sheet's gigabytes as decimal ones. The chips hold 2^30 each, 7% more: that is left to the CUDA
@@ -50,10 +53,27 @@ constexpr Gpu gpus[] = {
     {"h100", "H100 SXM5 80GB", 80e9, {67e12, 494.5e12, 989e12, 989e12}, 3.35e12, 18 * 20.6e9, 50e9, 132, 0.803},
     // "NVIDIA H200 Tensor Core GPU" data sheet: an H100 with 141 GB at 4.8 TB/s. "NVIDIA DGX H200" data sheet.
     {"h200", "H200 SXM5 141GB", 141e9, {67e12, 494.5e12, 989e12, 989e12}, 4.8e12, 18 * 20.6e9, 50e9, 132, 0.803},
+    // "NVIDIA HGX B200" data sheet, of eight: 600 / 9,000 / 18,000 dense; "NVIDIA DGX B200": 1,440 GB, 64 TB/s, 8 x
+    // ConnectX-7. NCCL, src/graph/topo.h, SM100_NVLINK_BW: 40.1 of 50 GB/s. Best product: 1,745 of 2,250 (ml-engineering).
+    {"b200", "B200 SXM 180GB", 180e9, {75e12, 1125e12, 2250e12, 2250e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776},
+    // "NVIDIA GB200 NVL72" data sheet, of 72: 13.4 TB, 576 TB/s, 5,760 single, 180,000 dense in bf16; a node is what
+    // NVLink joins.
+    {"gb200", "GB200 186GB", 186e9, {80e12, 1250e12, 2500e12, 2500e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776, "nvlink", 72},
+    // "NVIDIA L40S" data sheet: 91.6 / 183 / 362 dense, 864 GB/s, 48 GB, PCIe 4.0 x16 (31.5 GB/s one way, of which
+    // messages reach some 24). Servers of the OVX: a 400 Gb/s adapter for two GPUs. The share is assumed.
+    {"l40s", "L40S 48GB", 48e9, {91.6e12, 183e12, 362e12, 362e12}, 864e9, 24e9, 25e9, 142, 0.8, "pcie"},
+    // "NVIDIA Ada GPU Architecture" white paper, RTX 4090: 82.6 single, 82.6 tf32 and 165.2 dense with fp32 sums, 1,008
+    // GB/s. No GPU reaches another one's memory: messages cross PCIe 4.0 x16 twice. The share is assumed.
+    {"rtx4090", "RTX 4090 24GB", 24e9, {82.6e12, 82.6e12, 165.2e12, 165.2e12}, 1008e9, 12e9, 12.5e9 / 8, 128, 0.9, "pcie"},
+    // "AMD Instinct MI300X" data sheet: 163.4 / 653.7 / 1,307.4 dense, 5.3 TB/s, 192 GB, seven links of 64 GB/s one way,
+    // of which messages reach some 48; 304 compute units. Best product: 708 of 1,307 ("Measuring Max-Achievable FLOPs",
+    // part 2, rocm.blogs.amd.com).
+    {"mi300x", "Instinct MI300X 192GB", 192e9, {163.4e12, 653.7e12, 1307.4e12, 1307.4e12}, 5.3e12, 7 * 48e9, 50e9, 304, 0.542, "infinity fabric", 8, false},
 };
-constexpr int64_t gpusPerNode = 8;
 // Of one step of a ring with NCCL's LL128 protocol: 1.9 and 4.0 us (NCCL, src/graph/tuning.cc, hwLat).
 constexpr double nvlinkLatency = 1.9e-6, networkLatency = 4e-6;
+// The same over PCIe and others: 4.0 us of the same table's networks, since messages take the same way through a host.
+constexpr double pcieLatency = 4e-6;
 // Of a short kernel in a replayed graph: 3.4 us on V100 (NVIDIA, "Getting Started with CUDA Graphs", 2019).
 constexpr double gpuLaunch = 3.4e-6;
 // Matmuls in fp32, without tensor cores: cuBLAS's sgemm comes to 90 % of the peak and more (the same arXiv 1803.04014).
@@ -143,6 +163,7 @@ std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {
   device.launch = gpuLaunch;
   device.memoryEfficiency = gpuMemoryShare;
   device.processors = gpu->processors;
+  device.programs = gpu->programs;
   for (auto [precision, share] : llvm::enumerate(device.computeEfficiency))
     share = device.flops[precision] > device.flops[Cluster::Device::fp32] ? gpu->tensorShare : vectorShare;
   return device;
@@ -169,9 +190,13 @@ llvm::Expected<Cluster> planning::parseCluster(StringRef text, const Machine &ma
     return cpuCluster(*count, machine);
   }
 
+  // The numbers before the GPU's name, which may have an x, too.
+  StringRef kind = text.ltrim("0123456789x"), numbers = text.drop_back(kind.size());
   llvm::SmallVector<StringRef> parts;
-  text.split(parts, 'x');
-  StringRef kind = parts.pop_back_val();
+  if (numbers.consume_back("x"))
+    numbers.split(parts, 'x');
+  else if (!numbers.empty())
+    kind = text;
   const Gpu *gpu = findGpu(kind);
   llvm::SmallVector<int64_t> counts;
   for (StringRef part : parts)
@@ -188,9 +213,10 @@ llvm::Expected<Cluster> planning::parseCluster(StringRef text, const Machine &ma
   if (counts.empty())
     return cluster;
   int64_t inNode = counts.back();
-  if (inNode > gpusPerNode)
-    return fail("expected at most " + std::to_string(gpusPerNode) + " GPUs in a node; 2x8xh100 are two nodes");
-  cluster.levels.push_back({"nvlink", inNode, gpu->nvlink, nvlinkLatency});
+  if (inNode > gpu->inNode)
+    return fail("expected at most " + std::to_string(gpu->inNode) + " GPUs in a node; 2x" + std::to_string(gpu->inNode) +
+                "x" + kind.str() + " are two nodes");
+  cluster.levels.push_back({gpu->fabric.str(), inNode, gpu->links, gpu->fabric == "nvlink" ? nvlinkLatency : pcieLatency});
   if (counts.size() == 2)
     cluster.levels.push_back({"infiniband", counts.front(), gpu->adapter * inNode, networkLatency});
   if (cluster.devices() > Cluster::mostDevices)

@@ -80,7 +80,7 @@ TEST(ClusterFile, Errors) {
       {header + "[device]\n", "c.toml:3: device.kind: expected text of 1 to 64 letters, digits and signs"},
       {header + "[device]\nkind = \"tpu\"\n", "c.toml:4: device.kind: expected \"cpu\" or \"cuda\""},
       {header + "[device]\npreset = \"p100\"\n",
-       "c.toml:4: device.preset: expected one of v100, a100, a100-40gb, h100, h200"},
+       "c.toml:4: device.preset: expected one of v100, a100, a100-40gb, h100, h200, b200, gb200, l40s, rtx4090, mi300x"},
       {header + "[device]\npreset = 4\n",
        "c.toml:4: device.preset: expected text of 1 to 64 letters, digits and signs"},
       {preset("memory = nan"),

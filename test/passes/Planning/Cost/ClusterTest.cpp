@@ -89,7 +89,8 @@ TEST(Quantity, Range) {
 
 TEST(Presets, AllValid) {
   for (const char *text : {"cpu:1", "cpu:4", "cpu:65536", "v100", "a100", "a100-40gb", "h100", "h200", "8xv100",
-                           "1xh100", "8xa100", "8xh100", "2x8xh100", "16x1xa100", "128x8xh100", "8192x8xh200"})
+                           "1xh100", "8xa100", "8xh100", "2x8xh100", "16x1xa100", "128x8xh100", "8192x8xh200",
+                           "8xb200", "72xgb200", "2x72xgb200", "2x8xl40s", "rtx4090", "4xrtx4090", "2x8xmi300x"})
     EXPECT_EQ(parse(text).value_or(Cluster()).invalid(), "") << text;
 }
 
@@ -110,6 +111,18 @@ TEST(Presets, Nodes) {
   EXPECT_EQ(parse("2x8xv100")->levels[1].bandwidth, 4 * 100e9 / 8);
   EXPECT_EQ(parse("2x8xa100")->levels[1].bandwidth, 8 * 200e9 / 8);
   EXPECT_EQ(parse("2x4xa100")->levels[1].bandwidth, 4 * 200e9 / 8);
+}
+
+TEST(Presets, NamesWithAnX) {
+  auto many = parse("16x8xmi300x");
+  ASSERT_TRUE(many);
+  EXPECT_EQ(many->devices(), 128);
+  EXPECT_EQ(many->levels[0].name, "infinity fabric");
+  EXPECT_FALSE(many->device.programs);
+  EXPECT_TRUE(parse("8xrtx4090")->device.programs);
+  EXPECT_NE(errorOf("73xgb200").find("at most 72 GPUs in a node; 2x72xgb200"), std::string::npos);
+  for (const char *text : {"xmi300x", "8mi300x", "8xmi300", "8xx", "x8xrtx4090", "8x4090"})
+    EXPECT_NE(errorOf(text), "") << text;
 }
 
 TEST(Presets, RanksShareTheMachine) {
