@@ -1,4 +1,5 @@
 #include "passes/Planning/Strategy.h"
+#include "dialects/Dist/Sync.h"
 #include "runtime/include/divisi/suggest.h"
 
 #include <set>
@@ -60,6 +61,11 @@ template <typename Named> std::vector<std::string> namesOf(const Named &all) {
   return names;
 }
 
+/// "data", and "data2", "data3", ... where stages have replicas of different numbers (meshOfStages).
+bool isReplicaAxis(StringRef name) {
+  return name.consume_front(replicaAxis) && llvm::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 class Planner {
 public:
   Planner(const Problem &problem, const Mesh &mesh, const StrategyOptions &options)
@@ -70,9 +76,10 @@ public:
       if (std::string wrong = apply(pin); !wrong.empty())
         return llvm::createStringError(wrong);
     propagation.spread();
-    auto data = mesh.find("data"), model = mesh.find("model");
-    if (data)
-      splitBatch(*data);
+    auto data = mesh.find(replicaAxis), model = mesh.find("model");
+    for (auto [i, axis] : llvm::enumerate(mesh.axes))
+      if (isReplicaAxis(axis.name) && !pad)
+        splitBatch((int)i);
     if (model && !pad)
       splitWeights(*model);
     if (pad)

@@ -28,7 +28,7 @@ struct StrategyPlan {
   std::optional<PadRequest> pad;
 };
 
-/// Plans without a cost model. The axis "data" shards the batch. The axis "model" shards factors of weights so that the
+/// Plans without a cost model. The axes "data", "data2", ... shard the batch. The axis "model" shards factors of weights so that the
 /// fewest collectives remain (columns, then rows: arXiv 1909.08053). Other axes are for pins only. An error says what
 /// is wrong with a pin.
 llvm::Expected<StrategyPlan> planByStrategy(const Problem &problem, const dist::Mesh &mesh,

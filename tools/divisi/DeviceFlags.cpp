@@ -3,6 +3,8 @@
 #include "dialects/Dist/Dist.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Pipeline/StageFile.h"
+#include "passes/Planning/Pipeline/StageMesh.h"
 #include "passes/Planning/Search/Planner.h"
 #include "passes/Planning/Strategy.h"
 
@@ -60,6 +62,9 @@ std::string DeviceFlags::chooseSearch() {
   auto known = planning::parseCluster(cluster, planning::thisMachine());
   if (!known)
     return "--cluster: " + llvm::toString(known.takeError());
+  if (!known->device.programs)
+    return "--cluster " + cluster + ": programs are written for CPUs and NVIDIA's GPUs; divisi plan and divisi explain "
+           "say what a plan would cost on " + known->device.name;
   int64_t wants = mesh ? mesh->devices() : devices ? devices : known->devices();
   if (std::string wrong = checkDevices(plan.mesh, wants, devices); !wrong.empty())
     return wrong;
@@ -77,6 +82,23 @@ std::string DeviceFlags::chooseSearch() {
     request.devices = wants;
     request.stages = strategy == "pipeline" ? wants : 0;
   }
+  return "";
+}
+
+/// Sets what a file of stages says, as the flags --mesh, --stage-axes and --cut would.
+std::string DeviceFlags::takeStages(const CLI::App &command) {
+  for (const char *flag : {"--devices", "--strategy", "--cluster", "--mesh", "--stage-axes", "--cut", "--chunks", "--plan"})
+    if (command.count(flag))
+      return std::string("--stages FILE says which stages there are, and their devices: leave out ") + flag;
+  auto found = planning::FoundStages::read(stages);
+  if (!found)
+    return "--stages: " + llvm::toString(found.takeError());
+  planning::StageMesh made = planning::meshOfStages(found->replicas);
+  plan.mesh = planning::nameOf(made.mesh);
+  stageAxes = made.axes;
+  microbatches.cuts.assign(found->first.begin() + 1, found->first.end());
+  if (found->first.size() > 1 && !command.count("--schedule"))
+    microbatches.schedule = "pipedream";
   return "";
 }
 
@@ -220,6 +242,9 @@ std::string DeviceFlags::finish(const CLI::App &command) {
       return "--plan FILE has all decisions: leave out " + flag;
     return "";
   }
+  if (command.count("--stages"))
+    if (std::string wrong = takeStages(command); !wrong.empty())
+      return wrong;
   if (std::string wrong = chooseSearch(); !wrong.empty())
     return wrong;
   if (plan.cluster.empty())
@@ -328,6 +353,10 @@ void DeviceFlags::addTo(CLI::App &command) {
   time->add_option("--cut", microbatches.cuts,
                    "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
       ->delimiter('\0');
+  time->add_option("--stages", stages,
+                   "cuts and numbers of devices that divisi plan --objective pipedream --json has found, instead of --mesh, "
+                   "--cut and --stage-axes; the schedule is pipedream unless --schedule says another")
+      ->type_name("FILE");
   time->add_option("--stage-axes", stageAxes,
                    "where stages have different numbers of devices: the axes of --mesh that each one has, such as "
                    "data,none for the 3 + 1 devices of stage=2,data=3")

@@ -16,6 +16,7 @@ llvm::json::Object planning::pipeDreamJson(const PipeDreamPlan &plan, const Laye
     for (int layer : stage.layers)
       layers.push_back(llvm::json::fixUTF8(profile.layers[layer].name));
     stages.push_back(llvm::json::Object{{"layers", std::move(layers)},
+                                        {"positions", llvm::json::Array(stage.layers)},
                                         {"replicas", stage.replicas},
                                         {"replicas_per_level", llvm::json::Array(stage.perLevel)},
                                         {"ms", stage.ms},

@@ -1,0 +1,73 @@
+#include "passes/Planning/Pipeline/StageFile.h"
+
+#include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Nesting.h"
+#include "passes/Planning/Pipeline/LayerProfile.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace divisi::planning;
+using llvm::StringRef;
+
+namespace {
+constexpr int mostNesting = 16;
+constexpr uint64_t mostBytes = 1 << 28;
+} // namespace
+
+llvm::Expected<FoundStages> FoundStages::parse(StringRef text, StringRef file) {
+  auto fail = [&](const llvm::Twine &what) {
+    return llvm::createStringError(file + ": " + what + ": expected what divisi plan --objective pipedream --json prints");
+  };
+  if (nestsTooDeep(text, mostNesting))
+    return fail("nested too deep");
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return fail("this is not JSON");
+  }
+  const llvm::json::Object *root = value->getAsObject();
+  const llvm::json::Array *stages = root ? root->getArray("stages") : nullptr;
+  if (!stages || stages->empty() || stages->size() > (size_t)Cluster::mostDevices)
+    return fail("there are no stages");
+  FoundStages found;
+  int64_t behind = -1, devices = 0; // the last layer of the stage before
+  for (const llvm::json::Value &entry : *stages) {
+    std::string which = "stages[" + std::to_string(found.first.size()) + "]";
+    const llvm::json::Object *stage = entry.getAsObject();
+    const llvm::json::Array *layers = stage ? stage->getArray("layers") : nullptr;
+    const llvm::json::Array *positions = stage ? stage->getArray("positions") : nullptr;
+    auto replicas = stage ? stage->getInteger("replicas") : std::nullopt;
+    if (!layers || layers->empty() || !positions || positions->size() != layers->size() || !replicas || *replicas < 1 ||
+        *replicas > Cluster::mostDevices)
+      return fail(which);
+    int64_t first = 0, last = 0;
+    std::string name;
+    for (auto [layer, position] : llvm::zip(*layers, *positions)) {
+      auto text = layer.getAsString();
+      auto at = position.getAsInteger();
+      if (!text || !at || *at < 0 || *at >= (int64_t)LayerProfile::mostLayers)
+        return fail(which);
+      if (name.empty() || *at < first)
+        name = text->str(), first = *at;
+      last = std::max(last, *at);
+    }
+    if (first <= behind)
+      return llvm::createStringError(file + ": '" + shownName(name) + "' of stage " + llvm::Twine(found.first.size() + 1) +
+                                     " lies between layers of the stage before: a model is cut in the order of its nodes");
+    if ((devices += *replicas) > Cluster::mostDevices)
+      return fail("more than " + llvm::Twine(Cluster::mostDevices) + " devices");
+    behind = last;
+    found.first.push_back(std::move(name));
+    found.replicas.push_back(*replicas);
+  }
+  return found;
+}
+
+llvm::Expected<FoundStages> FoundStages::read(const std::string &file) {
+  auto buffer = llvm::MemoryBuffer::getFile(file);
+  if (!buffer)
+    return llvm::createStringError(file + ": cannot be read: " + buffer.getError().message());
+  if ((*buffer)->getBufferSize() > mostBytes)
+    return llvm::createStringError(file + ": too large for stages");
+  return parse((*buffer)->getBuffer(), file);
+}
