@@ -44,6 +44,15 @@ std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster 
   }
   double there = transferSeconds(cluster, in, parameters) + transferSeconds(cluster, out, parameters);
   prices.push_back(priced("driver", true, (double)(replicas - 1) * parameters, std::max(0.0, there - (seconds - waited))));
+  // Colocated servers: everybody sends each other one its share of the gradients, and after the update of the parameters.
+  std::vector<Transfer> all;
+  for (int64_t from = 0; from < replicas; ++from)
+    for (int64_t to = 0; to < replicas; ++to)
+      if (from != to)
+        all.push_back({from * stride, to * stride});
+  double push = transferSeconds(cluster, all, parameters / (double)replicas);
+  prices.push_back(priced("server --servers colocated", true, bytesSent(Kind::allReduce, replicas, parameters),
+                          std::max(0.0, push - (seconds - waited)) + push));
   double average = stepSeconds(link, Kind::allReduce, parameters), ring = bytesSent(Kind::allReduce, replicas, parameters);
   for (int64_t every : averages)
     prices.push_back(priced("local --average-every " + std::to_string(every), false, ring / (double)every, average / (double)every));

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace divisi::dist;
 
-static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local", "gossip", "driver"};
+static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local", "gossip", "driver", "server"};
 static constexpr llvm::StringLiteral outers[] = {"mean", "sgd", "nesterov"};
 static constexpr llvm::StringLiteral topologies[] = {"ring", "exponential", "pairs"};
 
@@ -65,7 +65,7 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
   auto mode = name ? parseMode(name.getValue()) : std::nullopt;
   if (!mode)
     return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}, or "
-                "{mode = \"gossip\", topology = \"ring\"}, or {mode = \"driver\"}");
+                "{mode = \"gossip\", topology = \"ring\"}, or {mode = \"driver\"}, or {mode = \"server\"}");
   sync.mode = *mode;
   for (NamedAttribute entry : dictionary) {
     StringRef key = entry.getName();

@@ -15,7 +15,7 @@ inline constexpr llvm::StringLiteral replicaAxis = "data";
 
 /// How the replicas along the axis "data" are kept in step.
 struct Sync {
-  enum class Mode { allReduce, local, gossip, driver };
+  enum class Mode { allReduce, local, gossip, driver, server };
   /// What makes new parameters of the replicas' mean: the mean itself, or an update of the previous mean.
   enum class Outer { mean, sgd, nesterov };
   /// With whom a replica averages in a step of gossip.

@@ -34,7 +34,8 @@ struct Collective::Call {
   char *result(size_t part) const { return static_cast<char *>(buffers[count + part]); }
 };
 
-Result<Collective> Collective::create(const DivisiCollective &params, const Mesh &mesh, int rank, std::optional<int64_t> driver) {
+Result<Collective> Collective::create(const DivisiCollective &params, const Mesh &mesh, int rank,
+                                      std::optional<Reducers> reducers) {
   auto axes = static_cast<int64_t>(mesh.axes().size());
   if (params.axis_count < 0 || params.axis_count > DIVISI_MAX_AXES || params.part_count < 1 ||
       params.part_count > INT32_MAX || params.type < 0 || params.type > DIVISI_U8)
@@ -56,7 +57,8 @@ Result<Collective> Collective::create(const DivisiCollective &params, const Mesh
   if (c.n != mesh.count(over))
     return failure("collective ", params.id, " is over an axis that this rank's stage lacks");
   c.me = mesh.index(rank, over);
-  c.driven = driver && c.kind == DIVISI_ALL_REDUCE && std::find(over.begin(), over.end(), *driver) != over.end();
+  if (reducers && std::find(over.begin(), over.end(), reducers->axis) != over.end())
+    c.way = reducers->all ? Way::Direct : c.kind == DIVISI_ALL_REDUCE ? Way::First : Way::Ring;
   if (Status status = c.layOut(params); !status.ok())
     return status;
   return c;
@@ -136,11 +138,11 @@ Status Collective::run(Transport &transport, void *const *buffers, Scratch &scra
   }
   switch (kind) {
   case DIVISI_ALL_REDUCE:
-    return driven ? reduceByFirst(call) : allReduce(call);
+    return way == Way::Direct ? allReduceDirectly(call) : way == Way::First ? reduceByFirst(call) : allReduce(call);
   case DIVISI_ALL_GATHER:
-    return allGather(call);
+    return way == Way::Direct ? allGatherDirectly(call) : allGather(call);
   case DIVISI_REDUCE_SCATTER:
-    return reduceScatter(call);
+    return way == Way::Direct ? reduceScatterDirectly(call) : reduceScatter(call);
   case DIVISI_ALL_TO_ALL:
     return allToAll(call);
   default:
@@ -180,11 +182,8 @@ Status Collective::allReduce(Call &call) const {
   char *received = call.scratch.reserve(longest + (packed ? static_cast<size_t>(bytes) : 0));
   char *result = packed ? received + longest : call.result(0);
   const char *operand = packed ? result : call.operand(0);
-  if (packed) {
-    char *to = result;
-    for (size_t i = 0; i < parts.size(); to += parts[i++].bytes)
-      copy(to, call.operand(i), parts[i].bytes);
-  }
+  if (packed)
+    pack(call, result);
   // Each chunk goes around the ring once and is combined with each member's chunk. The member that then has the
   // complete chunk sends it around.
   for (int64_t s = 0; s < n - 1; ++s) {
@@ -207,16 +206,58 @@ Status Collective::allReduce(Call &call) const {
       return status;
   }
   if (packed)
-    for (size_t i = 0; i < parts.size(); result += parts[i++].bytes)
-      copy(call.result(i), result, parts[i].bytes);
+    unpack(call, result);
+  return {};
+}
+
+void Collective::pack(const Call &call, char *memory) const {
+  for (size_t i = 0; i < parts.size(); memory += parts[i++].bytes)
+    copy(memory, call.operand(i), parts[i].bytes);
+}
+
+void Collective::unpack(const Call &call, const char *memory) const {
+  for (size_t i = 0; i < parts.size(); memory += parts[i++].bytes)
+    copy(call.result(i), memory, parts[i].bytes);
+}
+
+void Collective::combineAll(char *result, const char *own, const char *received, size_t stride, int64_t elements) const {
+  auto of = [&](int64_t index) { return index == me ? own : received + static_cast<size_t>(index) * stride; };
+  const char *sum = of(0);
+  for (int64_t index = 1; index < n; ++index, sum = result)
+    combine(result, sum, of(index), elements, type, reduction);
+}
+
+Status Collective::allReduceDirectly(Call &call) const {
+  auto chunk = [&](int64_t index) { return pieceOf(bytes / width, member(index), n); };
+  auto [begin, end] = chunk(me);
+  auto mine = static_cast<size_t>((end - begin) * width), stride = Scratch::roundUp(mine);
+  size_t size = Scratch::roundUp(static_cast<size_t>(bytes)), others = static_cast<size_t>(n) * stride;
+  char *all = call.scratch.reserve(size + others + stride), *received = all + size, *sum = received + others;
+  pack(call, all);
+  for (int64_t s = 1; s < n; ++s) { // members begin with different ones
+    auto [first, last] = chunk(me + s);
+    call.transport.send(rankOf(me + s), all + first * width, static_cast<size_t>((last - first) * width));
+    call.transport.receive(rankOf(me - s), received + static_cast<size_t>(member(me - s)) * stride, mine);
+  }
+  if (Status status = call.transport.wait(); !status.ok())
+    return status;
+  combineAll(sum, all + begin * width, received, stride, end - begin);
+  copy(all + begin * width, sum, (end - begin) * width);
+  for (int64_t s = 1; s < n; ++s) {
+    auto [first, last] = chunk(me - s);
+    call.transport.send(rankOf(me + s), sum, mine);
+    call.transport.receive(rankOf(me - s), all + first * width, static_cast<size_t>((last - first) * width));
+  }
+  if (Status status = call.transport.wait(); !status.ok())
+    return status;
+  unpack(call, all);
   return {};
 }
 
 Status Collective::reduceByFirst(Call &call) const {
   auto size = static_cast<size_t>(bytes);
-  char *sum = call.scratch.reserve(2 * Scratch::roundUp(size)), *other = sum + Scratch::roundUp(size), *to = sum;
-  for (size_t i = 0; i < parts.size(); to += parts[i++].bytes)
-    copy(to, call.operand(i), parts[i].bytes);
+  char *sum = call.scratch.reserve(2 * Scratch::roundUp(size)), *other = sum + Scratch::roundUp(size);
+  pack(call, sum);
   if (me != 0) {
     call.transport.send(rankOf(0), sum, size);
     call.transport.receive(rankOf(0), other, size);
@@ -232,8 +273,40 @@ Status Collective::reduceByFirst(Call &call) const {
     call.transport.send(rankOf(member), sum, size);
   if (Status status = call.transport.wait(); !status.ok())
     return status;
-  for (size_t i = 0; i < parts.size(); sum += parts[i++].bytes)
-    copy(call.result(i), sum, parts[i].bytes);
+  unpack(call, sum);
+  return {};
+}
+
+Status Collective::allGatherDirectly(Call &call) const {
+  auto block = static_cast<size_t>(blockBytes), stride = Scratch::roundUp(block);
+  char *memory = call.scratch.reserve(static_cast<size_t>(n) * stride);
+  bool whole = resultBlock(call, me) != nullptr;
+  auto place = [&](int64_t index) { return whole ? resultBlock(call, index) : memory + static_cast<size_t>(index) * stride; };
+  pack(call, place(me));
+  for (int64_t s = 1; s < n; ++s) {
+    call.transport.send(rankOf(me + s), place(me), block);
+    call.transport.receive(rankOf(me - s), place(member(me - s)), block);
+  }
+  if (Status status = call.transport.wait(); !status.ok())
+    return status;
+  for (int64_t index = 0; !whole && index < n; ++index)
+    unpackBlock(call, index, place(index));
+  return {};
+}
+
+Status Collective::reduceScatterDirectly(Call &call) const {
+  auto block = static_cast<size_t>(blockBytes), stride = Scratch::roundUp(block), all = static_cast<size_t>(n) * stride;
+  char *packed = call.scratch.reserve(2 * all + stride), *received = packed + all, *sum = received + all;
+  auto own = [&](int64_t index) { return operandBlock(call, index, packed + static_cast<size_t>(index) * stride); };
+  for (int64_t s = 1; s < n; ++s) {
+    call.transport.send(rankOf(me + s), own(member(me + s)), block);
+    call.transport.receive(rankOf(me - s), received + static_cast<size_t>(member(me - s)) * stride, block);
+  }
+  if (Status status = call.transport.wait(); !status.ok())
+    return status;
+  combineAll(sum, own(me), received, stride, blockBytes / width);
+  for (size_t i = 0; i < parts.size(); sum += parts[i++].blockBytes)
+    copy(call.result(i), sum, parts[i].blockBytes);
   return {};
 }
 

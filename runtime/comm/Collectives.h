@@ -6,6 +6,7 @@
 #include "runtime/comm/Transport.h"
 #include "runtime/core/Mesh.h"
 #include "runtime/core/Scratch.h"
+#include "runtime/core/Sync.h"
 
 #include <vector>
 
@@ -14,12 +15,13 @@ namespace divisi::runtime {
 /// One collective of a program, checked and laid out for one rank. With n members and s bytes of operands in all parts,
 /// a rank sends: all_reduce 2(n-1)/n s, all_gather (n-1) s, reduce_scatter and all_to_all (n-1)/n s, permute s. If n
 /// does not divide the elements of an all_reduce, its chunks differ by one element.
+/// With messages between all members (Reducers::all) it sends as many bytes, all at once instead of one hop after the other.
 class Collective {
 public:
-  /// Fails if the parameters are invalid in this mesh. An all_reduce over the axis at position `driver` is computed by its first
-  /// member, which sends (n-1) s, and the others s.
+  /// Fails if the parameters are invalid in this mesh. `reducers` compute an all_reduce over their axis, and if they are all
+  /// members, a reduce_scatter and an all_gather, too. A first member that computes alone sends (n-1) s, and the others s.
   static Result<Collective> create(const DivisiCollective &params, const Mesh &mesh, int rank,
-                                   std::optional<int64_t> driver = {});
+                                   std::optional<Reducers> reducers = {});
 
   /// Runs the collective. `buffers` are the operands of all parts, then their results; `scratch` is for packed blocks.
   /// Results that are equal by definition have the same bits on every member.
@@ -48,8 +50,17 @@ private:
   Status layOut(const DivisiCollective &params);
   Status allReduce(Call &call) const;
   Status reduceByFirst(Call &call) const;
+  Status allReduceDirectly(Call &call) const;
   Status allGather(Call &call) const;
+  Status allGatherDirectly(Call &call) const;
   Status reduceScatter(Call &call) const;
+  Status reduceScatterDirectly(Call &call) const;
+  /// Combines as many elements of each member in `result`, in the order of the members: this rank's are `own`, the others'
+  /// are `stride` bytes apart in `received`.
+  void combineAll(char *result, const char *own, const char *received, size_t stride, int64_t elements) const;
+  /// Copies the operands of all parts into one piece of memory, or that into the results.
+  void pack(const Call &call, char *memory) const;
+  void unpack(const Call &call, const char *memory) const;
   Status allToAll(Call &call) const;
   Status permute(Call &call) const;
   /// Block `index` of all parts of the operands; in `memory` if it must be packed.
@@ -63,7 +74,7 @@ private:
   int64_t kind = 0, reduction = 0, type = 0, width = 4, shift = 0;
   std::vector<Part> parts;
   std::vector<int> group;
-  bool driven = false;
+  enum class Way { Ring, First, Direct } way = Way::Ring;
   int64_t n = 1, me = 0;  ///< number of members, and this rank's position
   int64_t bytes = 0;      ///< of the operands
   int64_t blockBytes = 0; ///< of a block of all parts

@@ -71,7 +71,7 @@ Result<const Collective *> Communicator::planOf(const DivisiCollective *params) 
   if (plan == plans.end()) {
     if (mesh_.size() != size())
       return failure(place(), "the mesh has ", mesh_.size(), " ranks, but there are ", size());
-    Result<Collective> made = Collective::create(*params, mesh_, rank(), driver);
+    Result<Collective> made = Collective::create(*params, mesh_, rank(), reducers);
     if (!made.ok())
       return failure(place(), nameOf(params->id), ": ", made.status().message());
     plan = plans.emplace(params, std::move(*made)).first;

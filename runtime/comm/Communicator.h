@@ -54,8 +54,8 @@ public:
 
   /// `failure` with this rank and step in front, unless it has them already.
   Status located(const Status &failure) const;
-  /// Lets the first rank along the axis at this position compute the all_reduces over it. Before the first collective.
-  void driveBy(std::optional<int64_t> axis) { driver = axis; }
+  /// Sets who computes collectives over an axis; null: all, around rings. Before the first collective.
+  void reduceBy(std::optional<Reducers> who) { reducers = who; }
   /// Sets the step of training for messages.
   void setStep(int64_t number);
   /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
@@ -142,7 +142,7 @@ private:
   Transport &transport;
   Mesh mesh_;
   std::map<int64_t, std::string> names;
-  std::optional<int64_t> driver;
+  std::optional<Reducers> reducers;
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread
   std::map<int64_t, Flow> flows, sendFlows;             ///< by id; a rank may send to itself under one id

@@ -142,7 +142,7 @@ struct Manifest {
   double expectedStep = 0; ///< microseconds; 0: unknown
   double learningRate = 0.01;
   std::optional<Sync> sync; ///< null: all replicas have the same state
-  std::optional<int64_t> driver; ///< the position of an axis whose first rank adds up for all, in place of rings
+  std::optional<Reducers> reducers; ///< null: collectives go around rings
   std::string schedule = "constant";
   int64_t warmupSteps = 0, stepSize = 0;
   double gamma = 0.1;

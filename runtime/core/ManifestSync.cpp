@@ -18,9 +18,9 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
         sync.gossip = topology;
     if (!sync.gossip)
       reader.fail("has an unknown topology");
-  } else if (mode == "driver") {
-    manifest.driver = reader.integer("axis");
-    if (*manifest.driver < 0 || *manifest.driver >= static_cast<int64_t>(manifest.mesh.axes().size()))
+  } else if (mode == "driver" || mode == "server") {
+    manifest.reducers = {reader.integer("axis"), mode == "server"};
+    if (manifest.reducers->axis < 0 || manifest.reducers->axis >= static_cast<int64_t>(manifest.mesh.axes().size()))
       reader.fail("is over an axis that the mesh does not have");
     return reader.status();
   } else if (mode == "local") {

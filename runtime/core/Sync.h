@@ -31,6 +31,13 @@ struct Sync {
   int64_t endFrom(int64_t from) const { return gossip ? from + 1 : (from + every - 1) / every * every; }
 };
 
+/// The members along an axis of the mesh that compute collectives over it by messages to and from all others, in place of
+/// rings: the first one, or all, each a share.
+struct Reducers {
+  int64_t axis = 0; ///< position in the mesh
+  bool all = false;
+};
+
 /// Names of the state of the outer optimizer: that of the parameter with one of these behind it.
 inline constexpr const char *anchorSuffix = ".anchor", *outerMomentumSuffix = ".outer_momentum";
 

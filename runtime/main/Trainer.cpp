@@ -19,7 +19,7 @@ Result<int> Trainer::run() {
   StopSignals signals(transport != nullptr);
   if (transport) {
     ranks = std::make_unique<Communicator>(*transport, manifest.mesh, manifest.collectives);
-    ranks->driveBy(manifest.driver);
+    ranks->reduceBy(manifest.reducers);
     ranks->setInterrupt([] {
       bool asked = StopSignals::received() != 0;
       return StopSignals::isUrgent() ? Interrupt::Urgent : asked ? Interrupt::Stop : Interrupt::None;

@@ -517,8 +517,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       wrong = flags->emit.empty() ? checkProgram(flags->output) : checkOutput(flags->output);
     if (wrong.empty())
       wrong = flags->devices.finish(*command);
-    if (wrong.empty() && flags->devices.sync.sync.mode == dist::Sync::Mode::driver && flags->hasTarget("cuda"))
-      wrong = "--sync driver is for CPUs: NCCL's collectives have no driver; leave out --target, or take --sync all-reduce";
+    if (const SyncFlags &sync = flags->devices.sync; wrong.empty() && sync.given() && !sync.sync.isApart() && flags->hasTarget("cuda"))
+      wrong = sync.text() + " is for CPUs: NCCL's collectives go their own ways; leave out --target, or take --sync all-reduce";
     flags->model.import.accumulate = flags->devices.accumulate;
     flags->model.import.weightsOptional = !flags->emit.empty(); // a dump contains no weights
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))

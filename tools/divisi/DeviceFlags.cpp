@@ -204,15 +204,19 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   return "";
 }
 
-/// Checks that replicas may go apart under the other flags.
-std::string DeviceFlags::checkSync() const {
+/// Checks that replicas may be kept in step so under the other flags; servers split the update as ZeRO does.
+std::string DeviceFlags::checkSync() {
   if (!sync.given())
     return "";
   auto mesh = plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh)); // that of one stage
   auto data = mesh.find(dist::replicaAxis);
   if (!data || mesh.axes[*data].size < 2)
     return sync.text() + " needs replicas: an axis data of at least 2 in --mesh, or --strategy data --devices N";
-  if (plan.zero)
+  if (sync.sync.mode == dist::Sync::Mode::server) {
+    if (plan.zero)
+      return "--zero: with --sync server the update is split over data already: leave out --zero, or --sync";
+    plan.zero = 1;
+  } else if (plan.zero)
     return "--zero splits the update over data, and with " + sync.text() +
            " every replica makes a whole one: leave out --zero, or take --sync all-reduce";
   if (!sync.sync.isApart())

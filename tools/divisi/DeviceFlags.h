@@ -34,7 +34,7 @@ private:
   std::string chooseMesh();
   std::string choosePipeline(const CLI::App &command);
   std::string checkPins() const;
-  std::string checkSync() const;
+  std::string checkSync();
 };
 
 /// Adds the flag --no-calibration.

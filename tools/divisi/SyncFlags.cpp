@@ -5,7 +5,8 @@ using namespace divisi::tools;
 using dist::Sync;
 
 static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
-                            *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology";
+                            *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology",
+                            *serversFlag = "--servers";
 
 void SyncFlags::addTo(CLI::App &command) {
   auto *group = command.add_option_group("Synchronisation of replicas");
@@ -13,8 +14,9 @@ void SyncFlags::addTo(CLI::App &command) {
       ->add_option("--sync", mode,
                    "how the replicas along the axis data are kept in step: all-reduce (default) of the gradients in every step, local "
                    "steps after which parameters are averaged, gossip: parameters are averaged with neighbours in every step (both: other "
-                   "numbers, docs/synchronisation.md), or driver: as all-reduce, by messages to and from the first replica")
-      ->check(CLI::IsMember({"all-reduce", "local", "gossip", "driver"}));
+                   "numbers, docs/synchronisation.md), driver: as all-reduce, by messages to and from the first replica, or server: as "
+                   "all-reduce, by parameter servers that have a shard of the update each")
+      ->check(CLI::IsMember({"all-reduce", "local", "gossip", "driver", "server"}));
   group->add_option(everyFlag, sync.every, "for --sync local: the number of steps from one average to the next")
       ->check(CLI::Range(1, 1'000'000));
   group->add_flag(stateFlag, sync.averageState, "for --sync local: the optimizer's state is averaged, too");
@@ -30,10 +32,12 @@ void SyncFlags::addTo(CLI::App &command) {
                    "for --sync gossip: a replica's neighbours: both on a ring (default), one at distances 1, 2, 4, ... in turn "
                    "(exponential), or the one before and the one after it in turn (pairs)")
       ->check(CLI::IsMember({"ring", "exponential", "pairs"}));
+  group->add_option(serversFlag, servers, "for --sync server: every replica is a server, too (colocated, default)")
+      ->check(CLI::IsMember({"colocated"}));
 }
 
 std::string SyncFlags::first(const CLI::App &command) {
-  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag})
+  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag})
     if (command.count(flag))
       return flag;
   return "";
@@ -45,6 +49,8 @@ std::string SyncFlags::finish(const CLI::App &command) {
   sync.topology = *Sync::parseTopology(topology);
   if (sync.mode != Sync::Mode::gossip && command.count(topologyFlag))
     return std::string(topologyFlag) + " is for --sync gossip";
+  if (sync.mode != Sync::Mode::server && command.count(serversFlag))
+    return std::string(serversFlag) + " is for --sync server";
   if (sync.mode != Sync::Mode::local)
     for (const char *flag : {everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
       if (command.count(flag))

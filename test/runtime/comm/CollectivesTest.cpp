@@ -10,13 +10,13 @@ using namespace divisi::test;
 namespace {
 class CollectivesTest : public testing::TestWithParam<int> {};
 
-TEST_P(CollectivesTest, AreWhatTheyAreDefinedToBe) {
-  for (const Mesh &mesh : meshesOf(GetParam())) {
-    LocalHub hub(GetParam());
+void expectDefinitions(int size, std::optional<Reducers> reducers) {
+  for (const Mesh &mesh : meshesOf(size)) {
+    LocalHub hub(size);
     std::mutex mutex;
     onRanks(hub, [&](Transport &transport) {
       int64_t checks = 0;
-      std::vector<std::string> mistakes = checkCollectives(transport, mesh, checks);
+      std::vector<std::string> mistakes = checkCollectives(transport, mesh, checks, reducers);
       std::lock_guard lock(mutex);
       for (size_t i = 0; i < std::min<size_t>(3, mistakes.size()); ++i)
         ADD_FAILURE() << mistakes[i];
@@ -24,6 +24,9 @@ TEST_P(CollectivesTest, AreWhatTheyAreDefinedToBe) {
     });
   }
 }
+
+TEST_P(CollectivesTest, AreWhatTheyAreDefinedToBe) { expectDefinitions(GetParam(), {}); }
+TEST_P(CollectivesTest, AreTheSameByMessagesBetweenAll) { expectDefinitions(GetParam(), Reducers{0, true}); }
 
 TEST_P(CollectivesTest, HostsAgree) {
   LocalHub hub(GetParam());
@@ -69,7 +72,7 @@ TEST(CollectivesTest, ADriverAddsUpForAll) {
     std::vector<float> a = {1, float(transport.rank())}, b = {10}, sumA(2), sumB(1);
     std::vector<void *> buffers = {a.data(), b.data(), sumA.data(), sumB.data()};
     CollectiveBlock block(DIVISI_ALL_REDUCE, DIVISI_F32, {0}, {{1, 2, 1, 1, 1}, {1, 1, 1, 1, 1}});
-    Result<Collective> driven = Collective::create(*block.get(), mesh, transport.rank(), 0);
+    Result<Collective> driven = Collective::create(*block.get(), mesh, transport.rank(), Reducers{0, false});
     ASSERT_TRUE(succeeded(driven));
     Scratch scratch;
     int64_t before = transport.bytesSent();

@@ -241,7 +241,8 @@ void checkBits(Communicator &ranks, int64_t type, std::deque<CollectiveBlock> &b
 }
 } // namespace
 
-std::vector<std::string> divisi::test::checkCollectives(Transport &transport, const Mesh &mesh, int64_t &checks) {
+std::vector<std::string> divisi::test::checkCollectives(Transport &transport, const Mesh &mesh, int64_t &checks,
+                                                          std::optional<Reducers> reducers) {
   std::vector<std::string> mistakes;
   std::deque<CollectiveBlock> blocks;
   auto size = static_cast<int64_t>(transport.size());
@@ -282,6 +283,7 @@ std::vector<std::string> divisi::test::checkCollectives(Transport &transport, co
   }
   // The communicator identifies collectives by their addresses, so they must outlive it.
   Communicator ranks(transport, mesh, {{7, "the collective"}});
+  ranks.reduceBy(reducers);
   for (const CollectiveBlock &block : blocks)
     Checker(ranks, block, mistakes, checks).run();
   for (int64_t type : {DIVISI_F32, DIVISI_F64, DIVISI_BF16, DIVISI_F16})

@@ -23,8 +23,9 @@ std::vector<runtime::Mesh> meshesOf(int ranks);
 
 /// Runs every collective over every group of axes of the mesh on this rank; all ranks call it. Each element must have
 /// the value of a formula and be equal on all ranks of a group, and each rank must have sent the theoretical number of
-/// bytes. Returns a line for each mistake, and the number of checks in `checks`.
-std::vector<std::string> checkCollectives(runtime::Transport &transport, const runtime::Mesh &mesh, int64_t &checks);
+/// bytes. Returns a line for each mistake, and the number of checks in `checks`. `reducers`: see Communicator::reduceBy.
+std::vector<std::string> checkCollectives(runtime::Transport &transport, const runtime::Mesh &mesh, int64_t &checks,
+                                          std::optional<runtime::Reducers> reducers = {});
 
 /// The functions for hosts.
 std::vector<std::string> checkHosts(runtime::Transport &transport);

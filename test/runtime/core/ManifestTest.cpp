@@ -114,8 +114,12 @@ TEST(ManifestTest, ReadsReplicas) {
   json["sync"] = {{"mode", "driver"}, {"axis", 0}};
   Result<Manifest> driven = parse(json);
   ASSERT_TRUE(succeeded(driven));
-  EXPECT_EQ(driven->driver, 0);
+  EXPECT_TRUE(driven->reducers && driven->reducers->axis == 0 && !driven->reducers->all);
   EXPECT_EQ(driven->identity(), together->identity());
+  json["sync"] = {{"mode", "server"}, {"axis", 0}};
+  Result<Manifest> served = parse(json);
+  ASSERT_TRUE(succeeded(served));
+  EXPECT_TRUE(served->reducers && served->reducers->axis == 0 && served->reducers->all);
   json["sync"] = {{"mode", "local"}, {"axis", 0}, {"every", 3}, {"outer", {{"optimizer", "sgd"}, {"lr", 1}, {"momentum", 0}}}};
   expectRefusals(json, {{"/sync/mode", "\"luck\"", "unknown mode"},
                         {"/sync/axis", "1", "no replicas"},
@@ -124,7 +128,8 @@ TEST(ManifestTest, ReadsReplicas) {
                         {"/sync/outer/optimizer", "\"adam\"", "unknown"},
                         {"/mesh/0/name", "\"stage\"", "stage"},
                         {"/sync", "{\"mode\": \"gossip\", \"axis\": 0, \"topology\": \"star\"}", "unknown topology"},
-                        {"/sync", "{\"mode\": \"driver\", \"axis\": 4}", "does not have"}});
+                        {"/sync", "{\"mode\": \"driver\", \"axis\": 4}", "does not have"},
+                        {"/sync", "{\"mode\": \"server\", \"axis\": -1}", "does not have"}});
 }
 
 /// Damage never leads to a crash or to a range outside of the arena: checks many damaged manifests, of which some must
