@@ -30,8 +30,8 @@ def CostInterface : OpInterface<"CostInterface"> {
       "int64_t", "getFlopsPerPoint", (ins), "", [{ return 1; }]>,
     InterfaceMethod<"Floating-point operations of the whole operation.",
       "int64_t", "getFlops", (ins), "", [{ return ::divisi::graph::flopsFromRule($_op); }]>,
-    InterfaceMethod<"Floating-point operations that the model asks for, as MFU counts them: causal attention whole, and nothing "
-                    "that is computed again.",
+    InterfaceMethod<"Floating-point operations that the model asks for, as MFU counts them: causal attention whole, "
+                    "without rematerialization.",
       "int64_t", "getModelFlops", (ins), "", [{ return $_op.getFlops(); }]>,
     InterfaceMethod<"How a program computes the operation.",
       "::divisi::graph::Form", "getForm", (ins), "", [{ return ::divisi::graph::Form::elementwise; }]>,
