@@ -114,6 +114,7 @@ def suites(build):
                 quiet=True,
                 alone=True,
             ),
+            Suite("site", ["bash", str(SOURCE / "scripts/site.sh")]),
             Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
