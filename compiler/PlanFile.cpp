@@ -88,6 +88,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'chunks' is 1 unless 'schedule' is interleaved");
   if (options.stages > 4096 || options.stages % options.chunks)
     return fail("'stages' must be at most 4096, and a multiple of 'chunks'");
+  if (options.chunks > 1 && options.stages / options.chunks < 2)
+    return fail("'stages' counts all chunks of at least two devices: at least twice 'chunks'");
   if (!options.cuts.empty() && (int64_t)options.cuts.size() != options.stages - 1)
     return fail("'cuts' must name the first node of every stage but the first, or nothing");
   if (std::string wrong = options.axes.invalid(options.stages / options.chunks, dist::toMesh(plan.getMesh()));
@@ -96,7 +98,9 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
     return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
   if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < (options.stages > 1 ? 1 : 2))
-    return fail("'microbatches' must be at least 2, with stages at least 1, and of pipedream 1");
+    return fail(options.asynchronous() ? "'microbatches' must be 1 under the schedule pipedream"
+                : options.stages > 1   ? "'microbatches' must be at least 1"
+                                       : "'microbatches' must be at least 2 where there are no stages");
   return options;
 }
 

@@ -404,11 +404,11 @@ std::vector<std::string> Trains::conclude() const {
   if (!trained.empty())
     warnings.push_back(textOf("neither the file nor their names say whether these tensors are parameters, and they are "
                               "trained: ",
-                              llvm::join(trained, ", "),
+                              plainName(llvm::join(trained, ", "), false),
                               "; --freeze NAME keeps one as it is, --train NAME confirms it"));
   if (!kept.empty())
     warnings.push_back(textOf("by their names these tensors are no parameters, and they are not trained: ",
-                              llvm::join(kept, ", "), "; --train NAME trains one, --freeze NAME confirms it"));
+                              plainName(llvm::join(kept, ", "), false), "; --train NAME trains one, --freeze NAME confirms it"));
   if (!rearranged.empty())
     warnings.push_back(textOf("the exporter transposed or computed these weights and gave them names of its own (",
                               llvm::join(rearranged, ", "),

@@ -36,12 +36,23 @@ struct Line {
 
 class Printer {
 public:
-  Printer(const Difference &difference, llvm::raw_ostream &out)
-      : a(difference.first), b(difference.second), difference(difference), out(out) {}
+  Printer(const DifferenceSide &first, const DifferenceSide &second, llvm::raw_ostream &out)
+      : a(first.plan), b(second.plan), first(first), second(second), out(out) {}
 
   void run() {
-    out << difference.model << " on " << difference.cluster.name << ": " << a.name << " compared with " << b.name << "\n\n";
-    row(out, {{"of a step, and of one device", width}, {a.name, -column}, {b.name, -column}, {"difference", -column}});
+    const bool models = first.model != second.model, clusters = first.cluster.name != second.cluster.name;
+    auto whole = [&](const DifferenceSide &side) {
+      return side.plan.name + (models ? " of " + side.model : "") + (clusters ? " on " + side.cluster.name : "");
+    };
+    if (!models)
+      out << first.model << (clusters ? ": " : "");
+    if (!clusters)
+      out << (models ? "on " : " on ") << first.cluster.name << ": ";
+    out << whole(first) << " compared with " << whole(second) << "\n\n";
+    auto heading = [&](const DifferenceSide &side) {
+      return a.name != b.name ? side.plan.name : clusters ? side.cluster.name : models ? side.model : side.plan.name;
+    };
+    row(out, {{"of a step, and of one device", width}, {heading(first), -column}, {heading(second), -column}, {"difference", -column}});
     printTimes();
     printMemory();
     printShardings();
@@ -85,10 +96,10 @@ private:
     printBytes("  parameters", p.parameters, q.parameters);
     printBytes("  optimizer state", p.moments, q.moments);
     printBytes("  activations and gradients", p.transient, q.transient);
-    for (const ModuleCandidate *plan : {&a, &b})
-      if (!plan->fits)
-        out << plan->name << " does not fit: a device has "
-            << scaled(difference.cluster.used(plan->mesh.devices()).device.memory, "B") << "\n";
+    for (const DifferenceSide *side : {&first, &second})
+      if (!side->plan.fits)
+        out << side->plan.name << " does not fit: a device has "
+            << scaled(side->cluster.used(side->plan.mesh.devices()).device.memory, "B") << "\n";
   }
 
   /// Prints the lines with the most weight under a heading; nothing if there are none.
@@ -120,18 +131,24 @@ private:
     auto before = placesOf(a), after = placesOf(b);
     ByName<Line> lines;
     size_t same = 0;
-    for (const auto &[name, place] : before) {
-      auto other = after.find(name);
-      if (other == after.end() || other->second.first == place.first) {
-        same += other != after.end();
-        continue;
-      }
-      std::string text = layerPattern(name) + ": " + place.first + " -> " + other->second.first;
+    auto add = [&](const std::string &name, const std::string &then, const std::string &now, double bytes) {
+      std::string text = layerPattern(name) + ": " + then + " -> " + now;
       Line &line = lines[text];
       line.text = text;
       ++line.count;
-      line.weight += place.second;
+      line.weight += bytes;
+    };
+    for (const auto &[name, place] : before) {
+      auto other = after.find(name);
+      std::string now = other == after.end() ? "not there" : other->second.first;
+      if (now == place.first)
+        ++same;
+      else
+        add(name, place.first, now, place.second);
     }
+    for (const auto &[name, place] : after)
+      if (before.find(name) == before.end())
+        add(name, "not there", place.first, place.second);
     std::vector<Line> list;
     for (auto &entry : lines)
       list.push_back(std::move(entry.second));
@@ -208,9 +225,11 @@ private:
   static constexpr double leastChange = 1e-4;
 
   const ModuleCandidate &a, &b;
-  const Difference &difference;
+  const DifferenceSide &first, &second;
   llvm::raw_ostream &out;
 };
 } // namespace
 
-void compiler::printDifference(const Difference &difference, llvm::raw_ostream &out) { Printer(difference, out).run(); }
+void compiler::printDifference(const DifferenceSide &first, const DifferenceSide &second, llvm::raw_ostream &out) {
+  Printer(first, second, out).run();
+}

@@ -3,15 +3,15 @@
 
 namespace divisi::compiler {
 
-/// Two plans of one model on one cluster.
-struct Difference {
+/// A plan of a model on a cluster.
+struct DifferenceSide {
   std::string model; // for the heading
   const planning::Cluster &cluster;
-  const planning::ModuleCandidate &first, &second;
+  const planning::ModuleCandidate &plan;
 };
 
 /// Prints what the second plan changes, on one screen: times, bytes and memory of a device, the shardings of states and
-/// inputs, the layers whose times differ most, and the collectives.
-void printDifference(const Difference &difference, llvm::raw_ostream &out);
+/// inputs, the layers whose times differ most, and the collectives. What has the same name in two models is compared.
+void printDifference(const DifferenceSide &first, const DifferenceSide &second, llvm::raw_ostream &out);
 
 } // namespace divisi::compiler

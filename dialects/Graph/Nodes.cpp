@@ -145,6 +145,14 @@ void graph::adoptNodes(ModuleOp module) {
         argument.setLoc(named(name, argument.getLoc()));
 }
 
+Operation *graph::readerOf(Operation *op) {
+  Operation *first = op;
+  for (Operation *user : op->getUsers())
+    if (!user->hasTrait<OpTrait::IsTerminator>() && (first == op || user->isBeforeInBlock(first)))
+      first = user;
+  return first;
+}
+
 HiddenNodes::HiddenNodes(Operation *root) : root(root) {
   root->walk([&](Operation *op) {
     DictionaryAttr before = op->getDiscardableAttrDictionary();

@@ -28,6 +28,10 @@ llvm::StringRef nodeOf(mlir::Operation *op);
 std::string pathOf(mlir::Operation *op);
 std::string pathOf(mlir::Location loc);
 
+/// For errors about communication, which is made at its operand's location: the first operation that reads a result, or
+/// the operation itself if nothing but the function's end does.
+mlir::Operation *readerOf(mlir::Operation *op);
+
 /// The location for operations that are derived from those at `loc` with this role: "grad", "update" or "recomputed".
 mlir::Location withRole(mlir::Location loc, llvm::StringRef role);
 

@@ -12,7 +12,7 @@ def LayoutInterface : OpInterface<"LayoutInterface"> {
     InterfaceMethod<[{
       The operation's results, computed from `source`, of which the first operand is the transpose by `permutation`
       (dimension i of the operand is dimension permutation[i] of the source). Results are in the old order. Nothing, if
-      another operand stands in the way.
+      another operand or an attribute stands in the way.
     }], "::llvm::SmallVector<::mlir::Value>", "buildOnSource",
       (ins "::divisi::graph::GraphBuilder &":$builder, "::mlir::Value":$source,
            "::llvm::ArrayRef<int64_t>":$permutation)>

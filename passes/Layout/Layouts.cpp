@@ -57,6 +57,8 @@ template <typename OpT> struct Windowed : layout::LayoutInterface::ExternalModel
 struct BatchNorm : layout::LayoutInterface::ExternalModel<BatchNorm, BatchNormOp> {
   Values buildOnSource(Operation *op, B &b, Value source, ArrayRef<int64_t> permutation) const {
     auto norm = cast<BatchNormOp>(op);
+    if (norm.getGroups() > 1 && permutation[0] != 0)
+      return {}; // groups are of dimension 0
     Values operands = llvm::to_vector_of<Value>(op->getOperands());
     operands[0] = source;
     SmallVector<Type> types = {sourceType(norm.getResult(), permutation), norm.getMean().getType(),

@@ -1,5 +1,6 @@
 #include "dialects/Dist/Sync.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Nodes.h"
 #include "passes/Partitioning/Passes.h"
 
 using namespace mlir;
@@ -92,8 +93,10 @@ private:
     }
     auto reduce = dyn_cast<AllReduceOp>(op);
     if (!reduce)
-      return op.emitError("--sync ") << mode << " keeps replicas apart, but the model needs the whole batch at once here: "
-                                     << "take --sync all-reduce, or leave out --pin";
+      return graph::readerOf(&op) // the collective has the producer's name
+                 ->emitError("--sync ")
+             << mode << " keeps replicas apart, but the model, or a --pin, needs the whole batch at once here: take --sync "
+             << "all-reduce";
     SmallVector<Value> values(reduce.getInputs());
     if (!others.empty())
       values = AllReduceOp::create(builder, op.getLoc(), reduce.getResultTypes(), values, reduce.getKind(),

@@ -1,8 +1,10 @@
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Nodes.h"
 #include "passes/Partitioning/Passes.h"
 #include "passes/Pipelining/Passes.h"
 #include "passes/Pipelining/StepParts.h"
 #include "passes/Planning/ApplyPlan.h"
+#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Strategy.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -169,6 +171,7 @@ private:
 
   /// Plans the split of the inputs' batch along the axis of microbatches.
   LogicalResult plan() {
+    planning::separateScalars(getOperation()); // a constant that readers share would have to lie one way for all of them
     auto problem = planning::ModuleProblem::build(getOperation());
     if (failed(problem))
       return failure();
@@ -315,7 +318,9 @@ private:
       return success();
     }
     if (op->getDialect() && isa<dist::DistDialect>(op->getDialect()))
-      return op->emitError("needs the whole batch at once: it cannot be computed in microbatches");
+      return graph::readerOf(op) // the collective has the producer's name
+          ->emitError("needs the whole batch at once: it cannot be computed in microbatches; stages can keep the batch "
+                      "whole (--microbatches 1)");
     return success();
   }
 };

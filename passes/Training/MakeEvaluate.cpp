@@ -27,7 +27,8 @@ void cloneForEvaluation(Operation &op, OpBuilder &builder, IRMapping &mapping) {
       mapping.map(old, value);
 }
 
-/// The number of labels whose class is among the first `k` by score; of equal scores, the first class comes first.
+/// The number of labels whose class is among the first `k` by score; of equal scores, the first class comes first, and
+/// NaN comes before all numbers.
 Value countAmongFirst(GraphBuilder &b, Value scores, Value labels, int64_t k) {
   ArrayRef<int64_t> shape = shapeOf(scores);
   Type integer = tensorType(labels).getElementType();
@@ -36,8 +37,10 @@ Value countAmongFirst(GraphBuilder &b, Value scores, Value labels, int64_t k) {
   Value own = b.reduceSum(b.keepWhere(b.compare(Predicate::eq, classes, label), scores), {1});
   own = b.broadcastAlong(own, shape, {1});
   Value equalBefore = b.op<AndOp>(b.compare(Predicate::eq, scores, own), b.compare(Predicate::lt, classes, label));
-  Value before = b.op<OrOp>(b.compare(Predicate::gt, scores, own), equalBefore);
-  Value rank = b.reduceSum(b.select(before, b.splatLike(classes, 1), b.splatLike(classes, 0)), {1});
+  Value one = b.splatLike(classes, 1), none = b.splatLike(classes, 0);
+  // Not "is greater": with NaN no comparison is true.
+  Value before = b.select(b.compare(Predicate::le, scores, own), b.select(equalBefore, one, none), one);
+  Value rank = b.reduceSum(before, {1});
   Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0), b.compareConst(Predicate::lt, labels, shape[1]));
   Value hit = b.op<AndOp>(valid, b.compareConst(Predicate::lt, rank, k));
   return b.sumAll(b.select(hit, b.splatLike(labels, 1), b.splatLike(labels, 0)));

@@ -76,7 +76,8 @@ Result<std::shared_ptr<CsvFile>> CsvFile::open(const std::string &path) {
   std::shared_ptr<CsvFile> csv(new CsvFile(std::move(*mapped)));
   if (Status status = csv->readHeader(); !status.ok())
     return status;
-  csv->findRows();
+  if (Status status = csv->findRows(); !status.ok())
+    return status;
   return csv;
 }
 
@@ -117,7 +118,7 @@ size_t CsvFile::endOf(size_t begin) const {
   return text.size();
 }
 
-void CsvFile::findRows() {
+Status CsvFile::findRows() {
   std::string_view text = file.text();
   size_t last = text.size(), released = 0;
   while (last > first && (text[last - 1] == '\n' || text[last - 1] == '\r'))
@@ -125,13 +126,17 @@ void CsvFile::findRows() {
   for (size_t begin = first; begin < last; ++rowCount) {
     if (rowCount % step == 0)
       starts.push_back(begin);
-    begin = endOf(begin) + 1;
+    const size_t end = std::min(endOf(begin), last);
+    if (end == last && std::count(text.begin() + (ptrdiff_t)begin, text.begin() + (ptrdiff_t)end, '"') % 2 != 0)
+      return failure("'", path(), "': row ", rowCount + 1, " below the header opens quotes that nothing closes");
+    begin = end + 1;
     if (begin - released > (size_t(64) << 20)) {
       size_t end = std::min(begin, text.size());
       file.release(released, end - released);
       released = end;
     }
   }
+  return {};
 }
 
 std::vector<std::string_view> CsvFile::fieldsOf(std::string_view line) const {
@@ -164,6 +169,8 @@ Result<std::shared_ptr<CsvSamples>> CsvSamples::select(std::shared_ptr<const Csv
   const std::vector<std::string> &names = samples->file->header();
   for (const std::string &pattern : wanted) {
     size_t before = samples->indices.size();
+    if (std::count(names.begin(), names.end(), pattern) > 1)
+      return failure("'", samples->path(), "' has several columns '", pattern, "': its header must tell them apart");
     for (size_t i = 0; i < names.size(); ++i)
       if (matchesPattern(pattern, names[i]))
         samples->indices.push_back(i);

@@ -36,7 +36,8 @@ private:
   static constexpr int64_t step = 64;
   explicit CsvFile(MappedFile mapped) : file(std::move(mapped)) {}
   Status readHeader();
-  void findRows();
+  /// Fails if quotes are open at the end of the file.
+  Status findRows();
   /// The end of the row that begins at an offset: that of its newline, or of the file.
   size_t endOf(size_t begin) const;
   std::vector<std::string_view> fieldsOf(std::string_view line) const;

@@ -6,12 +6,15 @@
 #include "divisi/Diagnostics.h"
 #include "divisi/DeviceFlags.h"
 #include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Collectives.h"
+#include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+using namespace mlir;
 using namespace divisi;
 using namespace divisi::tools;
 using namespace divisi::planning;
@@ -20,7 +23,7 @@ namespace {
 
 struct DiffFlags {
   ModelFlags model;
-  std::string first, second, cluster;
+  std::string first, second, cluster, other;
   bool noCalibration = false;
 };
 
@@ -30,45 +33,77 @@ public:
 
   int run() {
     flags.model.import.weightsOptional = true;
-    auto machine = machineFor(flags.cluster, !flags.noCalibration);
-    if (!machine)
-      return fail(machine.takeError());
-    auto cluster = parseCluster(flags.cluster, *machine);
-    if (!cluster)
-      return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
-    Attempt first(flags.model), second(flags.model);
-    for (auto [attempt, plan] : {std::pair(&first, &flags.first), std::pair(&second, &flags.second)})
-      if (int code = price(*attempt, *cluster, *plan))
-        return code;
-    compiler::printDifference({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates[0],
-                               second.candidates[0]},
-                              llvm::outs());
+    ModelFlags other = flags.model;
+    if (!flags.other.empty())
+      other.input = flags.other;
+    Side first(flags.model), second(other);
+    if (int code = price(first, flags.first))
+      return code;
+    // What is noted about the model was said already.
+    ScopedDiagnosticHandler again(&second.attempt.session.context, [&](Diagnostic &diagnostic) {
+      return success(other.input == flags.model.input && diagnostic.getSeverity() != DiagnosticSeverity::Error);
+    });
+    if (int code = price(second, flags.second))
+      return code;
+    auto shown = [](const Side &side) {
+      return compiler::DifferenceSide{llvm::sys::path::filename(side.attempt.flags.input).str(), *side.cluster,
+                                      side.attempt.candidates[0]};
+    };
+    compiler::printDifference(shown(first), shown(second), llvm::outs());
     return 0;
   }
 
 private:
-  /// Prices a plan: a file, or a mesh with "zero=N" perhaps. Returns an exit code.
-  int price(Attempt &attempt, const Cluster &cluster, const std::string &plan) {
+  struct Side {
+    explicit Side(const ModelFlags &model) : attempt(model) {}
+    Attempt attempt;
+    std::optional<Cluster> cluster;
+  };
+
+  /// Prices PLAN or PLAN@CLUSTER: a file; a mesh, with "zero=N" perhaps; or "auto". Returns an exit code.
+  int price(Side &side, const std::string &text) {
+    std::string plan = text, where = flags.cluster;
+    if (size_t at = text.rfind('@'); at != std::string::npos && !llvm::sys::fs::is_regular_file(text))
+      plan = text.substr(0, at), where = text.substr(at + 1);
+    if (where.empty())
+      return fail("'" + text + "': on which cluster? add --cluster, or " + plan + "@8xh100", 2);
+    auto machine = machineFor(where, !flags.noCalibration);
+    if (!machine)
+      return fail(machine.takeError());
+    auto cluster = parseCluster(where, *machine);
+    if (!cluster)
+      return fail("--cluster: " + llvm::toString(cluster.takeError()), 2);
+    side.cluster = *cluster;
+    Attempt &attempt = side.attempt;
     if (llvm::sys::fs::is_regular_file(plan)) {
-      if (llvm::Error error = attempt.price(cluster, plan))
+      if (llvm::Error error = attempt.price(*cluster, plan))
         return fail(std::move(error));
       return attempt.candidates.empty() ? fail(plan + " is the plan of a pipeline: diff compares plans without stages", 1)
                                         : 0;
     }
+    if (plan == "auto") {
+      PlannerOptions options;
+      if (cluster->devices() > 1) {
+        options.meshes = enumerateMeshes(*cluster, cluster->devices());
+        options.wider = true;
+      }
+      llvm::Error error = attempt.plan(*cluster, options);
+      return error ? fail(std::move(error)) : 0;
+    }
     auto [axes, zero] = llvm::StringRef(plan).split(" zero=");
     int level = 0;
     if (!axes.contains('=') || (!zero.empty() && (zero.getAsInteger(10, level) || level < 1 || level > 3)))
-      return fail("expected a plan file, or a mesh such as data=4,model=2 or 'data=8 zero=1', got '" + plan + "'", 2);
+      return fail("expected a plan file, auto, or a mesh such as data=4,model=2 or 'data=8 zero=1', got '" + plan + "'", 2);
     auto mesh = parseMesh(axes);
     if (!mesh)
       return fail(llvm::toString(mesh.takeError()), 2);
     if (mesh->find(dist::stageAxis))
       return fail("'" + plan + "' is a pipeline: diff compares plans without stages", 2);
-    if (mesh->devices() > cluster.devices())
-      return fail("the mesh " + axes.str() + " has " + std::to_string(mesh->devices()) + " devices, --cluster " +
-                      flags.cluster + " has " + std::to_string(cluster.devices()),
+    if (mesh->devices() > cluster->devices())
+      return fail("the mesh " + axes.str() + " has " + std::to_string(mesh->devices()) + " devices, --cluster " + where +
+                      " has " + std::to_string(cluster->devices()),
                   2);
-    if (llvm::Error error = attempt.price(cluster, *mesh, level))
+    if (llvm::Error error = attempt.price(*cluster, *mesh, level))
       return fail(std::move(error));
     return 0;
   }
@@ -80,21 +115,24 @@ private:
 void tools::addDiff(CLI::App &app, int &exitCode) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App *command = app.add_subcommand("diff", "compare two plans: what changes, in which layers, and what it costs");
-  command->add_option("first", flags->first, "a plan file, or a mesh: data=8, 'data=8 zero=1'")->required();
+  command->add_option("first", flags->first, "PLAN or PLAN@CLUSTER: a plan file; a mesh, such as data=8 or 'data=8 zero=1'; or auto: the best that a "
+                                             "search finds")->required();
   command->add_option("second", flags->second, "the plan that it is compared with")->required();
   flags->model.addTo(*command);
   auto *where = command->add_option_group("Devices");
-  where
-      ->add_option("--cluster", flags->cluster, "cpu:4, h100, 8xh100, 2x8xh100, or a .toml file")
-      ->required();
+  where->add_option("--cluster", flags->cluster, "where a side has none: cpu:4, h100, 8xh100, 2x8xh100, or a .toml file");
+  command->add_option("--to", flags->other, "the second side's model, if it is another one (with the same flags)")
+      ->type_name("MODEL");
   addNoCalibration(*where, flags->noCalibration);
   command->footer("Examples:\n"
                   "  divisi diff data=8 data=4,model=2 model.onnx --cluster 8xh100 --dim batch=64\n"
                   "  divisi diff before.plan after.plan model.onnx --cluster 8xh100 --dim batch=64\n"
+                  "  divisi diff auto@8xh100 auto@8xb200 model.onnx --dim batch=64\n"
+                  "  divisi diff auto auto narrow.onnx --to wide.onnx --cluster 8xh100 --dim batch=64\n"
                   "External data may be missing.");
-  command->callback([flags, &exitCode] {
+  command->callback([flags, command, &exitCode] {
     std::string wrong = flags->model.finish();
-    if (wrong.empty() && flags->cluster.empty())
+    if (wrong.empty() && command->get_option("--cluster")->count() && flags->cluster.empty())
       wrong = "--cluster is empty";
     if (!wrong.empty()) {
       llvm::errs() << "error: " << wrong << "\n";

@@ -15,7 +15,7 @@ namespace divisi {
 inline std::string plainName(std::string_view name, bool lower) {
   std::string text(name);
   for (char &c : text)
-    c = static_cast<unsigned char>(c) < 0x20 ? ' ' : lower ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : c;
+    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : lower ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : c;
   return text;
 }
 

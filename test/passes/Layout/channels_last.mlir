@@ -49,3 +49,16 @@ func.func @loss(%x: tensor<2x4x8x8xf32>) -> tensor<2x4x4x4xf32> {
   %0, %position = graph.max_pool %x {window = array<i64: 1, 1, 2, 2>, strides = array<i64: 1, 1, 2, 2>, dilations = array<i64: 1, 1, 1, 1>, pads_low = array<i64: 0, 0, 0, 0>} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xi32>)
   return %0 : tensor<2x4x4x4xf32>
 }
+
+// -----
+
+// Groups are of dimension 0: a batch norm with several is not moved onto an operand that has the batch elsewhere.
+// CHECK-LABEL: func.func @groups
+// CHECK: %[[T:.*]] = graph.transpose %arg0 {permutation = array<i64: 1, 2, 0>}
+// CHECK: graph.batch_norm %[[T]], {{.*}}groups = 2 : i64
+func.func @groups(%x: tensor<6x12x4xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>, %w: tensor<5x4x3xf32>) -> tensor<12x5x4xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<6x12x4xf32>) -> tensor<12x4x6xf32>
+  %1, %mean, %variance = graph.batch_norm %0, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64, groups = 2 : i64} : (tensor<12x4x6xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<12x4x6xf32>, tensor<4xf32>, tensor<4xf32>)
+  %2 = graph.conv %1, %w {strides = array<i64: 1>, dilations = array<i64: 1>, pads_low = array<i64: 0>, pads_high = array<i64: 0>, groups = 1 : i64} : (tensor<12x4x6xf32>, tensor<5x4x3xf32>) -> tensor<12x5x4xf32>
+  return %2 : tensor<12x5x4xf32>
+}

@@ -78,3 +78,19 @@ func.func @train(%w: tensor<3xf32> {graph.state = {name = "w", role = "parameter
   %3 = graph.reduce_max %2 {dims = array<i64: 0>} : (tensor<8xi64>) -> tensor<i64>
   return %1, %3 : tensor<f32>, tensor<i64>
 }
+
+// -----
+
+// Two readers of one constant: that of the batch's rows has a part of it, that of the weight all.
+// CHECK-LABEL: func.func @train
+// CHECK-DAG: graph.constant dense<0.000000e+00> : tensor<4x3xf32>
+// CHECK-DAG: graph.constant dense<0.000000e+00> : tensor<8x3xf32>
+// CHECK-NOT: all_gather
+func.func @train(%w: tensor<8x3xf32> {graph.state = {name = "w", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})
+    -> (tensor<f32> {graph.result = {kind = "loss"}}, tensor<8x3xf32> {graph.renews = "w"}) {
+  %zero = graph.constant dense<0.0> : tensor<8x3xf32>
+  %0 = graph.max %x, %zero : tensor<8x3xf32>
+  %1 = graph.reduce_sum %0 {dims = array<i64: 0, 1>} : (tensor<8x3xf32>) -> tensor<f32>
+  %2 = graph.max %w, %zero : tensor<8x3xf32>
+  return %1, %2 : tensor<f32>, tensor<8x3xf32>
+}

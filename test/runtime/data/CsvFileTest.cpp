@@ -121,6 +121,21 @@ TEST_F(CsvFileTest, FindsEveryRow) {
   }
 }
 
+TEST_F(CsvFileTest, OpenQuotes) {
+  write("a,b,c,label\n1,2,3,4\n5,\"6,7,8\n9,10,11,12\n");
+  Result<BatchSource> source = open();
+  ASSERT_FALSE(source.ok());
+  EXPECT_NE(source.status().message().find("row 2 below the header opens quotes that nothing closes"), std::string::npos)
+      << source.status().message();
+}
+
+TEST_F(CsvFileTest, ColumnsOfOneName) {
+  write("a,b,a,c,label\n1,2,3,4,5\n1,2,3,4,5\n1,2,3,4,5\n1,2,3,4,5\n");
+  Result<BatchSource> source = open(":a,b", ":label");
+  ASSERT_FALSE(source.ok());
+  EXPECT_NE(source.status().message().find("has several columns 'a'"), std::string::npos) << source.status().message();
+}
+
 /// Whatever bytes a file has: it is refused, or all of its rows can be read or are refused.
 TEST_F(CsvFileTest, SurvivesMutations) {
   std::string text = "a,b,c,label\n1,2,3,4\n\"5\",6,7,8\n9,10,11,12\n13,14,15,16\n";
