@@ -101,6 +101,7 @@ def suites(build):
             Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
             Suite("python", [*pytest, "-c", str(SOURCE / "python/pyproject.toml"), f"--junitxml={package}", str(SOURCE / "python/tests")], package),
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
+            Suite("slow-network", [python, str(SOURCE / "test/examples/slow_network.py"), "--divisi", divisi], alone=True),
             Suite("commands", [python, str(SOURCE / "test/docs/commands.py"), "--divisi", divisi]),
             Suite("language-server", [python, str(SOURCE / "test/tools/language_server.py"), "--build", str(build)]),
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),

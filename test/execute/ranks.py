@@ -8,6 +8,7 @@
   every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
 - a rank killed (SIGKILL): the job ends within 5 s, with an error and a non-zero exit code
 - the same with --restarts 2: it is resumed from the last checkpoint, with the losses of an undisturbed run
+- and with replicas that are kept in step in other ways (--sync)
 - `divisi run` gives all ranks one secret, a new one each time, unless one is given
 - mpirun's files are in a folder of that run only, which is removed after it
 - an mpirun that hangs when its ranks are gone is ended, as a lost rank
@@ -130,9 +131,9 @@ def lost_rank(divisi, work):
     return f"ended after {seconds:.1f} s: {lines[0]}"
 
 
-def restarts(divisi, work):
-    compile(divisi, work / "p", "--devices", "2", "--strategy", "data")
-    steps, whole, log = 4000, work / "whole.jsonl", work / "log.jsonl"
+def restarts(divisi, work, steps=4000, sync=("--sync", "all-reduce")):
+    compile(divisi, work / "p", "--devices", "2", "--strategy", "data", *sync)
+    whole, log = work / "whole.jsonl", work / "log.jsonl"
     checkpoint = ["--steps", str(steps), "--every", "50", "--checkpoint"]
     subprocess.run(words(divisi, 2, work / "p", *checkpoint, str(work / "a"), "--log", str(whole)), check=True)
     process = subprocess.Popen(words(divisi, 2, work / "p", *checkpoint, str(work / "b"), "--log", str(log),
@@ -145,6 +146,14 @@ def restarts(divisi, work):
     assert found == expected, f"{sum(found.get(s) != l for s, l in expected.items())} losses differ"
     assert "restart" in said, f"nothing says that it was started again: {said!r}"
     return f"{steps} losses the same"
+
+
+def restarts_of_replicas(divisi, work):
+    ways = ["local --average-every 7 --outer-optimizer nesterov", "gossip", "driver", "server"]
+    for way in ways:
+        (work / way).mkdir()
+        restarts(divisi, work / way, 1000, ["--sync", *way.split()])
+    return f"1000 losses the same with --sync {', '.join(ways)}"
 
 
 def apart(divisi, work):
@@ -189,7 +198,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     o = p.parse_args()
-    every = (other_plans, zero_memory, lost_rank, restarts, secret, apart, hanging_launcher)
+    every = (other_plans, zero_memory, lost_rank, restarts, restarts_of_replicas, secret, apart, hanging_launcher)
     return cases.run(every, lambda case, work: case(o.divisi, work))
 
 
