@@ -4,15 +4,17 @@
     replicas.py --divisi PATH [--only 'every 3'] [--jobs N]
 
 mlp: the losses of 12 steps and all weights after them, for 2 and 4 replicas, alone, with model=2 and with stage=2 inside. Other reference
-models: with an average after every step and plain SGD, the losses of --sync all-reduce. Checkpoints: a resumed run goes on bit by bit, and
+models: with an average after every step and plain SGD, the losses of --sync all-reduce. Dropout: the random numbers of one device. Checkpoints: a resumed run goes on bit by bit, and
 the export of one is the mean of what its files contain. Bytes on the wire: the formulas of docs/synchronisation.md. Tolerances: 1e-5 of a
-loss, 1e-5 of the norm of a tensor. Needs numpy; ends with `N passed, N failed`.
+loss, 1e-5 of the norm of a tensor. Needs numpy and onnx; ends with `N passed, N failed`.
 """
 
 import json
 import sys
 
 import numpy as np
+import onnx
+from onnx import helper, numpy_helper
 
 import lines
 from optimizer_rules import RULES
@@ -233,6 +235,40 @@ def check_synchronous(divisi, model, mesh, sync):
     return test
 
 
+def write_dropout(path):
+    """mlp with a Dropout of 0.4 behind each Relu."""
+    model = onnx.load(CASE / "model.onnx")
+    graph, nodes = model.graph, []
+    graph.initializer.extend([numpy_helper.from_array(np.float32(0.4), "ratio"), numpy_helper.from_array(np.array(True), "training")])
+    for node in graph.node:
+        nodes.append(node)
+        if node.op_type == "Relu":
+            inner, node.output[0] = node.output[0], node.output[0] + "_kept"
+            nodes.append(helper.make_node("Dropout", [node.output[0], "ratio", "training"], [inner], inner + "_drop"))
+    assert len(nodes) == len(graph.node) + 2
+    del graph.node[:]
+    graph.node.extend(nodes)
+    onnx.save(model, path)
+
+
+def check_dropout(divisi, mesh, sync, rate):
+    """The losses of one device: without learning, since each row has the random numbers that it has in the whole batch; and with plain SGD
+    and an average in every step, since that is an average of gradients."""
+    devices = MESHES[mesh][2]
+
+    def test(work):
+        write_dropout(work / "dropout.onnx")
+        losses = []
+        for flags, ranks in [([], 1), ([*mesh.split(), "--sync", *sync.split()], devices)]:
+            lines.call(divisi, "compile", work / "dropout.onnx", "-o", work / "p", "--lr", rate, *flags)
+            losses.append([row["loss"] for row in run_program(divisi, work / "p", ranks, STEPS, work / "log")])
+        error = max(abs(a - b) / abs(a) for a, b in zip(*losses))
+        epochs = max(abs(a - b) for a, b in zip(losses[0][:6], losses[0][6:]))  # of the same batches
+        return [(len(losses[1]) == STEPS and error <= 1e-5 and epochs > 0.01, f"loss error {error:.1e}, epochs differ by {epochs:.2f}")]
+
+    return test
+
+
 def check_resume(divisi, mesh, sync):
     """A run that ends between two averages goes on bit by bit; an export is the mean over the replicas."""
     replicas, _, devices = MESHES[mesh]
@@ -330,6 +366,9 @@ def main():
                 tests.append((f"{model} {mesh} {sync}", check_synchronous(options.divisi, model, mesh, sync)))
         for model in OTHERS:
             tests.append((f"{model} {mesh} as all-reduce", check_equal(options.divisi, model, mesh)))
+    for mesh in MESHES:
+        for sync, rate in [("local --average-every 3", 0), ("gossip", 0), ("local --average-every 1", 0.1)]:
+            tests.append((f"dropout {mesh} {sync}, learning rate {rate}", check_dropout(options.divisi, mesh, sync, rate)))
     resumed = [(mesh, "--sync local --average-every 4 --outer-optimizer nesterov") for mesh in MESHES]
     for mesh, sync in [*resumed, ("--mesh data=4", "--sync gossip --topology exponential")]:
         tests.append((f"resume {mesh} {sync}", check_resume(options.divisi, mesh, sync)))
