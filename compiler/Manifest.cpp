@@ -8,6 +8,7 @@
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/Graph/Graph.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "divisi/abi.h"
 #include "passes/Pipelining/Passes.h"
 
@@ -101,6 +102,8 @@ static json::Object state(DictionaryAttr attrs, Type type, IntegerAttr offset) {
   entry["role"] = role;
   if (auto of = attrs.getAs<StringAttr>("of"))
     entry["of"] = of.getValue();
+  if (auto moment = attrs.getAs<StringAttr>("moment"); moment && moment.getValue() == graph::averageMoment)
+    entry["average"] = true;
   if (auto shape = attrs.getAs<DenseI64ArrayAttr>("shape"))
     entry["model_shape"] = json::Array(shape.asArrayRef());
   auto trainable = attrs.getAs<BoolAttr>("trainable");
@@ -135,6 +138,16 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
     entry["padding"] = padding.getInt();
   if (Attribute range = task.getArgAttr(i, "graph.range"))
     entry["range"] = integers(range);
+  return entry;
+}
+
+/// An output of @evaluate that is computed on demand, with the names of the inputs that it depends on.
+static json::Object prediction(json::Object entry, DictionaryAttr report) {
+  json::Array inputs;
+  if (auto list = report.getAs<ArrayAttr>("inputs"))
+    for (auto name : list.getAsRange<StringAttr>())
+      inputs.push_back(name.getValue());
+  entry["inputs"] = std::move(inputs);
   return entry;
 }
 
@@ -199,7 +212,7 @@ static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &me
 
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
                                     const WeightsReference &weights, const Expectation *expectation) {
-  json::Array inputs, states, scalars, results, mesh, collectives, tasks;
+  json::Array inputs, states, scalars, results, predictions, mesh, collectives, tasks;
   llvm::StringSet<> seen;
   std::set<int64_t> known;                                 // ids of collectives and transfers
   std::map<std::pair<int64_t, int64_t>, int64_t> messages; // by sending and receiving stage: the largest
@@ -254,10 +267,15 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
         continue;
       json::Object entry =
           describe(task.getResultTypes()[i], task.getResultAttrOfType<IntegerAttr>(i, exec::names::offset));
-      entry["function"] = task.getName().split('.').first;
-      entry["kind"] = report.getAs<StringAttr>("kind").getValue();
       if (auto name = report.getAs<StringAttr>("name"))
         entry["name"] = name.getValue();
+      StringRef kind = report.getAs<StringAttr>("kind").getValue();
+      if (kind == "prediction") {
+        predictions.push_back(located(prediction(std::move(entry), report)));
+        continue;
+      }
+      entry["kind"] = kind;
+      entry["function"] = task.getName().split('.').first;
       if (Attribute range = report.get("range"))
         entry["range"] = integers(range);
       if (auto when = report.getAs<IntegerAttr>("when"))
@@ -291,6 +309,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
                                                   {"warmup_steps", defaults.warmupSteps},
                                                   {"step_size", defaults.stepSize},
                                                   {"gamma", defaults.gamma}}}};
+  if (!predictions.empty())
+    manifest["predictions"] = std::move(predictions);
   if (json::Object meaning = meaningOf(module); !meaning.empty())
     manifest["program"] = std::move(meaning);
   if (arenas) {

@@ -78,6 +78,8 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   evaluate.metrics.assign(options.metrics.begin(), options.metrics.end());
   evaluate.output = options.output;
   evaluate.label = options.label;
+  evaluate.averages = options.ema > 0;
+  evaluate.predictions.assign(options.predictions.begin(), options.predictions.end());
   pm.addPass(training::createMakeEvaluatePass(evaluate));
   training::MakeTrainPassOptions train;
   train.optimizer = options.optimizer;
@@ -90,6 +92,10 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.eps = options.eps;
   train.trustCoefficient = options.trustCoefficient;
   train.weightDecay = options.weightDecay;
+  train.beta2Decay = options.beta2Decay;
+  train.matchRms = options.matchRms;
+  train.byAdamw.assign(options.byAdamw.begin(), options.byAdamw.end());
+  train.ema = options.ema;
   train.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   train.lrFactors.assign(options.lrFactors.begin(), options.lrFactors.end());
   train.clipNorm = options.clipNorm;

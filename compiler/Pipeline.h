@@ -34,9 +34,12 @@ struct TrainOptions : training::OptimizerSettings {
   std::string precision = "fp32"; // fp32, tf32, bf16 or fp16
   std::vector<std::string> noDecay;   // patterns of parameters without weight decay
   std::vector<std::string> lrFactors; // PATTERN=FACTOR: of the learning rate of parameters
+  std::vector<std::string> byAdamw;   // with muon: patterns of parameters that adamw updates
+  double ema = 0; // share of the average of the weights that stays in each step; 0: there is none
   double clipNorm = 0;
   std::vector<std::string> metrics; // of evaluations: topK, perplexity, mae
   std::string output, label;        // of mae
+  std::vector<std::string> predictions; // outputs that the program can write
   bool splitProjections = false; // for plans that shard weights
   int64_t batchNormGroups = 1;   // groups of the batch with statistics of their own
   bool forGpu = false;           // layouts and precisions that GPU libraries prefer

@@ -49,6 +49,10 @@ static std::string describeOptimizer(const TrainOptions &train) {
     add("clip-norm", exactly(train.clipNorm));
   for (const std::string &pattern : std::set(train.noDecay.begin(), train.noDecay.end())) // their order does not matter
     add("no-decay", pattern);
+  for (const std::string &pattern : std::set(train.byAdamw.begin(), train.byAdamw.end()))
+    add("adamw", pattern);
+  if (train.ema > 0)
+    add("ema", exactly(train.ema));
   for (const std::string &factor : std::set(train.lrFactors.begin(), train.lrFactors.end()))
     add("lr-factor", factor);
   return text;

@@ -69,6 +69,8 @@ def suites(build):
             Suite("replicas", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
             Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
+            Suite("predictions", [python, str(SOURCE / "test/models/predictions.py"), "--divisi", divisi]),
+            Suite("averages", [python, str(SOURCE / "test/models/averages.py"), "--divisi", divisi]),
             Suite("metrics", [python, str(SOURCE / "test/models/metrics.py"), "--divisi", divisi]),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
             Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),

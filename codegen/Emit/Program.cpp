@@ -5,6 +5,7 @@
 #include "codegen/Emit/Services.h"
 #include "codegen/Kernels/BatchKernels.h"
 #include "dialects/Graph/Graph.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "divisi/abi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,7 +16,8 @@ using namespace divisi;
 using namespace divisi::codegen;
 
 static_assert((int64_t)graph::whenGradNorms == (int64_t)DIVISI_WHEN_GRAD_NORMS &&
-              (int64_t)graph::whenMetrics == (int64_t)DIVISI_WHEN_METRICS);
+              (int64_t)graph::whenMetrics == (int64_t)DIVISI_WHEN_METRICS &&
+              graph::whenPredictions == (int64_t)DIVISI_WHEN_PREDICTIONS);
 
 namespace {
 

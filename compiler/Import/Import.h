@@ -13,7 +13,7 @@ namespace divisi::compiler {
 
 /// What the user's flags say about a model.
 struct ImportOptions {
-  enum class Loss { inModel, crossEntropy, mse, bce, huber, l1, nll, kl };
+  enum class Loss { inModel, crossEntropy, mse, bce, huber, l1, nll, kl, focal };
 
   std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
   int64_t accumulate = 1;              // --accumulate: multiplies the first dimension of inputs, if it is symbolic
@@ -22,6 +22,7 @@ struct ImportOptions {
   std::string label;                   // --label: the new input of such a loss
   std::optional<int64_t> classAxis;    // --class-axis: of the output; 1 without it
   double labelSmoothing = 0;           // --label-smoothing
+  double zLoss = 0;                    // --z-loss
   std::vector<std::string> freeze;     // --freeze: patterns (* and ?) of parameters that are not trained
   std::vector<std::string> train;      // --train: patterns of tensors that are trained
   bool batchNormTraining = true;       // --batch-norm=training|inference

@@ -19,7 +19,8 @@ constexpr Kind kinds[] = {{Loss::crossEntropy, "cross_entropy", true},
                           {Loss::huber, "huber", false},
                           {Loss::l1, "l1", false},
                           {Loss::nll, "nll", true},
-                          {Loss::kl, "kl", false}};
+                          {Loss::kl, "kl", false},
+                          {Loss::focal, "focal", false}};
 
 /// Scores with their classes along axis 1, and labels of the same shape without it.
 struct Classes {
@@ -98,13 +99,19 @@ static Value meanOfValid(CheckedBuilder &b, Value each, const Classes &c) {
   return b.div(b.sumAll(each), count);
 }
 
-/// Smoothing moves this share of each label to all classes equally.
-static Value crossEntropy(CheckedBuilder &b, const Classes &c, double smoothing) {
+/// Smoothing moves this share of each label to all classes equally. The z-loss (PaLM, arXiv 2204.02311, section 5) is the
+/// square of the logarithm of the softmax's denominator.
+static Value crossEntropy(CheckedBuilder &b, const Classes &c, double smoothing, double zLoss) {
   Value each = b.op<CrossEntropyOp>(tensorType(c.labels).clone(b.elementOf(c.scores)), c.scores, c.labels);
   if (smoothing > 0) {
     Value logs = b.reduceSum(b.op<LogSoftmaxOp>(c.scores.getType(), c.scores, 1), {1});
     Value all = b.keepWhere(validOf(b, c), b.scale(logs, -smoothing / c.count));
     each = b.add(b.scale(each, 1 - smoothing), all);
+  }
+  if (zLoss > 0) { // a score minus its log-probability is that logarithm, for every class
+    Value apart = b.sub(c.scores, b.op<LogSoftmaxOp>(c.scores.getType(), c.scores, 1));
+    Value z = b.reduceMean(apart, {1});
+    each = b.add(each, b.keepWhere(validOf(b, c), b.scale(b.mul(z, z), zLoss)));
   }
   return meanOfValid(b, each, c);
 }
@@ -122,10 +129,10 @@ static Value negativeLogLikelihood(CheckedBuilder &b, const Classes &c) {
 static std::pair<Value, Value> lossOfClasses(CheckedBuilder &b, const ImportOptions &options, Value output, Value label,
                                              int64_t axis) {
   if (options.loss == Loss::crossEntropy)
-    return {crossEntropy(b, arrange(b, output, label, axis), options.labelSmoothing), {}};
+    return {crossEntropy(b, arrange(b, output, label, axis), options.labelSmoothing, options.zLoss), {}};
   auto softmax = output.getDefiningOp<LogSoftmaxOp>();
   if (softmax && (int64_t)softmax.getDim() == axis)
-    return {crossEntropy(b, arrange(b, softmax.getX(), label, axis), 0), {}};
+    return {crossEntropy(b, arrange(b, softmax.getX(), label, axis), 0, 0), {}};
   Classes classes = arrange(b, output, label, axis);
   return {negativeLogLikelihood(b, classes), countValid(b, classes, b.i64())};
 }
@@ -134,6 +141,13 @@ static std::pair<Value, Value> lossOfClasses(CheckedBuilder &b, const ImportOpti
 static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value label, Value rows) {
   if (loss == Loss::bce)
     return meanOfRows(b, b.sub(b.op<SoftplusOp>(output), b.mul(output, label)), rows);
+  if (loss == Loss::focal) { // torchvision.ops.sigmoid_focal_loss: alpha 0.25, gamma 2
+    Value one = b.splatLike(label, 1), p = b.op<SigmoidOp>(output);
+    Value wrong = b.add(b.mul(p, b.sub(one, label)), b.mul(b.sub(one, p), label));
+    Value each = b.mul(b.sub(b.op<SoftplusOp>(output), b.mul(output, label)), b.mul(wrong, wrong));
+    Value weight = b.add(b.scale(label, 0.25 - 0.75), b.splatLike(label, 0.75));
+    return meanOfRows(b, b.mul(weight, each), rows);
+  }
   if (loss == Loss::kl) { // label ln label is 0 where the label is 0
     Value known = b.select(b.compareConst(Predicate::eq, label, 0), b.splatLike(label, 1), label);
     return sumOfRows(b, b.mul(label, b.sub(b.op<LogOp>(known), output)), rows);

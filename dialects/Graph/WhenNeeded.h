@@ -5,6 +5,11 @@
 
 namespace divisi::graph {
 
+/// One more bit of `when` (see When): outputs of the model in an evaluation.
+constexpr int64_t whenPredictions = 4;
+/// The optimizer state (`moment`) that is the average of a parameter.
+constexpr llvm::StringLiteral averageMoment = "ema";
+
 /// The operations of a function with one block that are computed on demand, because only reports need them, and the
 /// steps in which they are (bits of graph::When). Operations that every step needs are not included, and neither are
 /// messages from other stages. For results that tasks hold for each other, the attribute is dist.when.

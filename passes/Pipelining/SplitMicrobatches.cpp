@@ -261,7 +261,7 @@ private:
       });
     }
     for (Operation *op : operations)
-      if (failed(replace(op, builder)))
+      if (failed(replace(op, index, builder)))
         return failure();
     function.setFunctionType(
         FunctionType::get(&getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
@@ -304,7 +304,30 @@ private:
     result.replaceAllUsesWith(b.cast(sum, type));
   }
 
-  static LogicalResult replace(Operation *op, OpBuilder &builder) {
+  /// Puts the shards of a result of the whole batch in their places, one in each microbatch: the sum of the microbatches
+  /// has all.
+  void collect(dist::AllGatherOp gather, Value index, OpBuilder &builder) const {
+    GraphBuilder b(builder, gather.getLoc());
+    Value shard = gather.getInput();
+    Type element = tensorType(shard).getElementType(), wide = element;
+    if (element.isInteger(1)) // truth values are not added
+      wide = builder.getIntegerType(8);
+    else if (element.isF16())
+      wide = builder.getF32Type();
+    int64_t dim = gather.getDim(), size = shapeOf(shard)[dim];
+    ArrayRef<int64_t> whole = shapeOf(gather.getResult());
+    SmallVector<Value> copies(count, b.cast(shard, wide));
+    Value places = b.iota(whole, dim, builder.getI64Type()), first = b.broadcast(b.scale(index, size), whole, {});
+    Value offset = b.sub(places, first);
+    Value mine = b.op<graph::AndOp>(b.compareConst(graph::Predicate::ge, offset, 0),
+                                    b.compareConst(graph::Predicate::lt, offset, size));
+    Value placed = b.concat(copies, dim);
+    placed = b.select(mine, placed, b.splatLike(placed, 0));
+    gather.getResult().replaceAllUsesWith(b.cast(b.op<graph::AccumulateOp>(placed), element));
+    gather.erase();
+  }
+
+  LogicalResult replace(Operation *op, Value index, OpBuilder &builder) const {
     builder.setInsertionPoint(op);
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) {
       for (auto [input, result] : llvm::zip(reduce.getInputs(), reduce.getResults()))
@@ -315,6 +338,11 @@ private:
     if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && isa<BlockArgument>(gather.getInput())) {
       gather.getResult().replaceAllUsesWith(gather.getInput());
       op->erase();
+      return success();
+    }
+    if (auto gather = dyn_cast<dist::AllGatherOp>(op);
+        gather && llvm::all_of(op->getUsers(), [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); })) {
+      collect(gather, index, builder);
       return success();
     }
     if (op->getDialect() && isa<dist::DistDialect>(op->getDialect()))

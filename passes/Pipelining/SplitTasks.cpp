@@ -332,7 +332,8 @@ private:
   /// Passes a value from one task of a device to another.
   Value pass(TaskKey from, TaskKey key, Value value) {
     bool atOnce = asynchronous() && from.kind == Kind::backward; // the update follows immediately
-    StringRef kind = from.once() || atOnce ? dist::held::step : dist::held::microbatch;
+    bool ofAll = key.once() && !asynchronous(); // of a whole batch: the evaluation of an asynchronous program
+    StringRef kind = from.once() || atOnce || ofAll ? dist::held::step : dist::held::microbatch;
     auto [it, fresh] = passed.try_emplace({value, from}, "value " + std::to_string(passed.size()));
     std::string name = it->second;
     if (fresh) {

@@ -1,4 +1,5 @@
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "passes/Training/Passes.h"
 #include "passes/Training/StepFunction.h"
 
@@ -61,6 +62,8 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
     IRMapping mapping;
     addModelArguments(step, loss, mapping);
     builder.setInsertionPointToEnd(&step.getBody());
+    if (averages)
+      chooseAverages(step, builder, loss, mapping);
     AccuracyInterface classification;
     Operation *terminator = loss.getBody().front().getTerminator();
     for (Operation &op : loss.getBody().front().without_terminator()) {
@@ -82,11 +85,88 @@ struct MakeEvaluatePass : impl::MakeEvaluatePassBase<MakeEvaluatePass> {
     }
     if (failed(addMetrics(step, builder, loss, mapping, classification)))
       return signalPassFailure();
+    for (StringRef name : predictions)
+      if (failed(addPrediction(step, builder, loss, mapping, name)))
+        return signalPassFailure();
     addChecks(step, loss, mapping);
     step.finish();
   }
 
 private:
+  /// Where a scalar says so, the averages of the parameters that train take their places.
+  static void chooseAverages(StepFunction &step, OpBuilder &builder, func::FuncOp loss, IRMapping &mapping) {
+    auto name = builder.getNamedAttr(names::scalar, builder.getStringAttr("averaged"));
+    Value averaged = step.addArgument(RankedTensorType::get({}, builder.getI64Type()), builder.getDictionaryAttr(name), loss.getLoc());
+    for (BlockArgument argument : loss.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      auto parameter = loss.getArgAttrOfType<StringAttr>(i, names::parameter);
+      if (!parameter || loss.getArgAttr(i, names::frozen))
+        continue;
+      SmallVector<NamedAttribute> more = {builder.getNamedAttr("of", parameter),
+                                          builder.getNamedAttr("moment", builder.getStringAttr(averageMoment))};
+      if (Attribute shape = loss.getArgAttr(i, names::modelShape))
+        more.push_back(builder.getNamedAttr("shape", shape));
+      Value average = step.addState(argument.getType(), (parameter.getValue() + "." + averageMoment).str(), "moment", argument.getLoc(), more);
+      GraphBuilder b(builder, argument.getLoc());
+      Value isAveraged = b.broadcast(b.compareConst(Predicate::ne, averaged, 0), shapeOf(argument), {});
+      mapping.map(argument, b.select(isAveraged, average, mapping.lookup(argument)));
+    }
+  }
+
+  /// Reports an output on demand.
+  static LogicalResult addPrediction(StepFunction &step, OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping,
+                                     StringRef name) {
+    Value output;
+    std::string known;
+    for (auto [i, value] : llvm::enumerate(loss.getBody().front().getTerminator()->getOperands()))
+      if (auto text = loss.getResultAttrOfType<StringAttr>(i, names::output)) {
+        known += (known.empty() ? "" : ", ") + text.getValue().str();
+        if (text.getValue() == name)
+          output = mapping.lookup(value);
+      }
+    if (!output)
+      return loss.emitError("--predict ") << name << " names no output of the model beside its loss"
+                                          << (known.empty() ? "" : "; there are: ") << known;
+    SmallVector<Attribute> inputs;
+    int64_t batch = 0;
+    llvm::SmallDenseSet<Value> needed = neededFor(output);
+    for (BlockArgument argument : loss.getArguments()) {
+      auto input = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), names::input);
+      if (!input)
+        continue;
+      if (batch == 0 && !shapeOf(argument).empty())
+        batch = shapeOf(argument)[0];
+      if (needed.contains(mapping.lookup(argument)))
+        inputs.push_back(input);
+    }
+    ArrayRef<int64_t> shape = shapeOf(output);
+    if (inputs.empty() || !output.getDefiningOp())
+      return loss.emitError("--predict ") << name << ": the model does not compute this output from an input";
+    if (batch == 0 || shape.empty() || shape[0] == 0 || shape[0] % batch != 0)
+      return loss.emitError("--predict ") << name << ": the batch of " << batch << " does not divide its first dimension, so that its "
+                                          << "rows are not those of samples";
+    GraphBuilder b(builder, output.getLoc());
+    if (tensorType(output).getElementType().isBF16()) // files have no such numbers
+      output = b.cast(output, builder.getF32Type());
+    step.addReport(output, "prediction",
+                   {builder.getNamedAttr("name", builder.getStringAttr(name)),
+                    builder.getNamedAttr("when", builder.getI64IntegerAttr(graph::whenPredictions)),
+                    builder.getNamedAttr("inputs", builder.getArrayAttr(inputs))});
+    return success();
+  }
+
+  /// A value and all that it is computed from.
+  static llvm::SmallDenseSet<Value> neededFor(Value value) {
+    llvm::SmallDenseSet<Value> needed;
+    SmallVector<Value> work = {value};
+    while (!work.empty()) {
+      Value next = work.pop_back_val();
+      if (needed.insert(next).second && next.getDefiningOp())
+        llvm::append_range(work, next.getDefiningOp()->getOperands());
+    }
+    return needed;
+  }
+
   /// Metrics of classes are sums over the labels, others means over the rows.
   LogicalResult addMetrics(StepFunction &step, OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping,
                            AccuracyInterface classification) {

@@ -1,4 +1,5 @@
 #include "dialects/Graph/Nodes.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "passes/Training/Autodiff.h"
 #include "passes/Training/LossScaling.h"
 #include "passes/Training/Optimizer.h"
@@ -22,6 +23,7 @@ namespace {
 struct Trained {
   StringAttr name;
   Value parameter, gradient;
+  SmallVector<int64_t> shape; // in the model's file
   SmallVector<Value> moments;
   SmallVector<NamedAttribute> ofMoments; // attributes of its optimizer state beside name and role
   ParameterGroup group;
@@ -66,8 +68,10 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
 
   /// The rule of a group, with what the group's parameters share.
   Rule ruleOf(GraphBuilder &b, const ParameterGroup &group, const Optimizer::Shared &ofAll) {
-    OptimizerSettings settings{optimizer, momentum,    alpha,    beta1,   beta2, eps, trustCoefficient,
-                               weightDecay, nesterov, centered};
+    OptimizerSettings settings{optimizer,   momentum,   alpha,    beta1,    beta2,   eps, trustCoefficient,
+                               weightDecay, beta2Decay, nesterov, centered, matchRms};
+    if (group.byAdamw)
+      settings.optimizer = "adamw";
     Rule rule{Optimizer::create(settings, group.decays), ofAll};
     if (group.lrFactor != 1)
       rule.shared.learningRate = b.scale(ofAll.learningRate, group.lrFactor);
@@ -80,7 +84,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     std::vector<std::string> names;
     for (Trained &t : trained)
       names.push_back(t.name.str());
-    auto groups = groupParameters(names, llvm::to_vector(noDecay), llvm::to_vector(lrFactors));
+    auto groups = groupParameters(names, llvm::to_vector(noDecay), llvm::to_vector(lrFactors), llvm::to_vector(byAdamw));
     if (!groups)
       return loss.emitError(llvm::toString(groups.takeError()));
     Builder builder(loss);
@@ -116,7 +120,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     for (BlockArgument argument : loss.getArguments())
       if (auto name = loss.getArgAttrOfType<StringAttr>(argument.getArgNumber(), names::parameter))
         if (!loss.getArgAttr(argument.getArgNumber(), names::frozen))
-          trained.push_back({name, mapping.lookup(argument), {}, {}, describeMoments(loss, argument, name), {}});
+          trained.push_back({name, mapping.lookup(argument), {}, modelShape(loss, argument), {}, describeMoments(loss, argument, name), {}});
     if (failed(assignGroups(loss, trained)))
       return failure();
     Value lossValue;
@@ -160,16 +164,30 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     for (Trained &t : trained) {
       b.setLoc(withRole(t.parameter.getLoc(), "update"));
       const auto &[rule, shared] = rules.at(t.group);
-      for (StringRef moment : rule->moments()) {
+      auto addMoment = [&](StringRef moment, ArrayRef<int64_t> shape) {
         SmallVector<NamedAttribute> more = t.ofMoments;
+        if (shape != shapeOf(t.parameter)) // then it is not a reshape of the model's tensor
+          llvm::erase_if(more, [](NamedAttribute entry) { return entry.getName() == "shape"; });
         more.push_back(builder.getNamedAttr("moment", builder.getStringAttr(moment)));
-        t.moments.push_back(step.addState(t.parameter.getType(), (t.name.getValue() + "." + moment).str(), "moment",
-                                          t.parameter.getLoc(), more));
+        return step.addState(tensorType(t.parameter).clone(shape), (t.name.getValue() + "." + moment).str(), "moment",
+                             t.parameter.getLoc(), more);
+      };
+      Value parameter = t.parameter, gradient = t.gradient;
+      if (rule->isOfMatrices()) {
+        parameter = b.reshape(parameter, t.shape);
+        gradient = b.reshape(gradient, t.shape);
       }
+      for (const Optimizer::Moment &moment : rule->momentsOf(shapeOf(parameter)))
+        t.moments.push_back(addMoment(moment.name, moment.shape));
       SmallVector<Value> before = t.moments;
-      renew(rule->update(b, shared, t.parameter, t.gradient, t.moments), t.parameter, t.name);
+      Value renewed = b.reshape(rule->update(b, shared, parameter, gradient, t.moments), shapeOf(t.parameter));
+      renew(renewed, t.parameter, t.name);
       for (auto [value, old] : llvm::zip(t.moments, before))
         renew(value, old, step.nameOf(old));
+      if (ema > 0) {
+        Value old = addMoment(averageMoment, shapeOf(t.parameter));
+        renew(average(b, old, renewed, shared.step), old, step.nameOf(old));
+      }
     }
     for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
       if (auto name = loss.getResultAttrOfType<StringAttr>(i, names::renews)) {
@@ -193,6 +211,18 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       if (loss.getArgAttr(argument.getArgNumber(), names::buffer) == name)
         return argument;
     return nullptr;
+  }
+
+  static SmallVector<int64_t> modelShape(func::FuncOp loss, BlockArgument parameter) {
+    auto shape = loss.getArgAttrOfType<DenseI64ArrayAttr>(parameter.getArgNumber(), names::modelShape);
+    return SmallVector<int64_t>(shape ? shape.asArrayRef() : shapeOf(parameter));
+  }
+
+  /// torch.optim.swa_utils.get_ema_multi_avg_fn, which the first step sets to the parameter.
+  Value average(GraphBuilder &b, Value before, Value parameter, Value step) const {
+    Value moved = b.add(before, b.scale(b.sub(parameter, before), 1 - ema));
+    Value isFirst = b.compareConst(Predicate::eq, step, 1);
+    return b.select(b.broadcast(isFirst, shapeOf(parameter), {}), parameter, moved);
   }
 
   static SmallVector<NamedAttribute> describeMoments(func::FuncOp loss, BlockArgument parameter, StringAttr name) {

@@ -1,4 +1,4 @@
-#include "passes/Training/Optimizer.h"
+#include "passes/Training/UpdateParts.h"
 
 #include <cmath>
 
@@ -17,8 +17,7 @@ Value training::sumOfSquares(B &b, Value x, bool wide) {
 
 Value training::norm(B &b, Value x) { return b.op<graph::SqrtOp>(sumOfSquares(b, x, isDouble(x))); }
 
-/// A scalar broadcast to the shape of a tensor and cast to its element type.
-static Value like(B &b, Value scalar, Value tensor) {
+Value training::like(B &b, Value scalar, Value tensor) {
   return b.broadcast(b.cast(scalar, graph::tensorType(tensor).getElementType()), graph::shapeOf(tensor), {});
 }
 
@@ -27,8 +26,7 @@ static Value moved(B &b, Value average, Value x, double keep) {
   return b.add(b.scale(average, keep), b.scale(x, 1 - keep));
 }
 
-/// parameter - rate * change.
-static Value descend(B &b, Value parameter, Value rate, Value change) {
+Value training::descend(B &b, Value parameter, Value rate, Value change) {
   return b.sub(parameter, b.mul(like(b, rate, parameter), change));
 }
 
@@ -37,8 +35,7 @@ static Value withL2(B &b, Value gradient, Value parameter, double weightDecay) {
   return weightDecay == 0 ? gradient : b.add(gradient, b.scale(parameter, weightDecay));
 }
 
-/// The parameter after decoupled weight decay: parameter * (1 - rate * weightDecay).
-static Value decayed(B &b, Value parameter, Value rate, double weightDecay) {
+Value training::decayed(B &b, Value parameter, Value rate, double weightDecay) {
   if (weightDecay == 0)
     return parameter;
   return b.mul(parameter, like(b, b.addConst(b.scale(rate, -weightDecay), 1), parameter));
@@ -246,5 +243,9 @@ std::unique_ptr<Optimizer> Optimizer::create(const OptimizerSettings &given, boo
     return std::make_unique<Adam>(settings, name == "adamw");
   if (name == "lamb")
     return std::make_unique<Lamb>(settings, decays);
+  if (name == "adafactor")
+    return createAdafactor(settings);
+  if (name == "muon")
+    return createMuon(settings);
   return nullptr;
 }

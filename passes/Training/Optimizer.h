@@ -2,6 +2,8 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Training/OptimizerSettings.h"
 
+#include "llvm/ADT/SmallVectorExtras.h"
+
 #include <memory>
 
 namespace divisi::training {
@@ -22,9 +24,21 @@ public:
     mlir::Value denominatorScale;
   };
 
+  /// Optimizer state of a parameter.
+  struct Moment {
+    llvm::StringRef name; // such as exp_avg
+    llvm::SmallVector<int64_t> shape;
+  };
+
   virtual ~Optimizer() = default;
-  /// Names of the optimizer state of a parameter, such as exp_avg.
-  virtual llvm::SmallVector<llvm::StringRef> moments() const = 0;
+  /// Names of the optimizer state of a parameter, if all of it has the parameter's shape.
+  virtual llvm::SmallVector<llvm::StringRef> moments() const { return {}; }
+  /// The optimizer state of a parameter of this shape.
+  virtual llvm::SmallVector<Moment> momentsOf(llvm::ArrayRef<int64_t> shape) const {
+    return llvm::map_to_vector(moments(), [&](llvm::StringRef name) { return Moment{name, llvm::to_vector(shape)}; });
+  }
+  /// Whether rows and columns matter: parameters and their state then have the shapes of the model's file.
+  virtual bool isOfMatrices() const { return false; }
   virtual void prepare(graph::GraphBuilder &, Shared &) const {}
   /// Returns the new parameter and replaces `moments`, the optimizer state, by the new ones.
   virtual mlir::Value update(graph::GraphBuilder &builder, const Shared &shared, mlir::Value parameter,

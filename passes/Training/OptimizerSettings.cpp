@@ -26,8 +26,18 @@ static constexpr Constant ofLamb[] = {beta1, beta2, {"eps", &Settings::eps, null
 static constexpr Constant ofLars[] = {
     momentum, {"trust-coefficient", &Settings::trustCoefficient, nullptr, 1e-3}, eps, weightDecay};
 
+static constexpr Constant ofAdafactor[] = {
+    {"beta2-decay", &Settings::beta2Decay, nullptr, 0.8}, {"eps", &Settings::eps, nullptr, 1e-3}, weightDecay};
+static constexpr Constant ofMuon[] = {{"momentum", &Settings::momentum, nullptr, 0.95, true},
+                                      {"match-rms", nullptr, &Settings::matchRms},
+                                      beta1,
+                                      beta2,
+                                      eps,
+                                      weightDecay};
+
 static constexpr OptimizerKind kinds[] = {{"sgd", ofSgd},         {"adam", ofAdam}, {"adamw", ofAdam}, {"adagrad", ofAdagrad},
-                                          {"rmsprop", ofRmsprop}, {"lion", ofLion}, {"lamb", ofLamb},  {"lars", ofLars}};
+                                          {"rmsprop", ofRmsprop}, {"lion", ofLion}, {"lamb", ofLamb},  {"lars", ofLars},
+                                          {"adafactor", ofAdafactor}, {"muon", ofMuon}};
 
 llvm::ArrayRef<OptimizerKind> divisi::training::optimizerKinds() { return kinds; }
 

@@ -9,8 +9,9 @@ namespace divisi::training {
 /// The optimizer and its constants, with PyTorch's names. Each optimizer uses those that its kind lists.
 struct OptimizerSettings {
   std::string optimizer = "sgd";
-  double momentum = 0, alpha = 0.99, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, trustCoefficient = 1e-3, weightDecay = 0;
-  bool nesterov = false, centered = false;
+  double momentum = 0, alpha = 0.99, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, trustCoefficient = 1e-3, weightDecay = 0,
+         beta2Decay = 0.8;
+  bool nesterov = false, centered = false, matchRms = false;
 };
 
 /// A constant that an optimizer uses: a number or a switch.

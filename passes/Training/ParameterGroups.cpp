@@ -37,12 +37,18 @@ static llvm::Error forMatches(llvm::ArrayRef<std::string> names, const std::stri
 
 llvm::Expected<std::map<std::string, ParameterGroup>>
 training::groupParameters(llvm::ArrayRef<std::string> names, llvm::ArrayRef<std::string> noDecay,
-                          llvm::ArrayRef<std::string> lrFactors) {
+                          llvm::ArrayRef<std::string> lrFactors, llvm::ArrayRef<std::string> byAdamw) {
   std::map<std::string, ParameterGroup> groups;
   std::map<std::string, std::string> givenBy; // by parameter: the flag that gives its factor
   for (const std::string &pattern : noDecay)
     if (llvm::Error error = forMatches(names, pattern, "--no-decay " + pattern, [&](const std::string &name) {
           groups[name].decays = false;
+          return llvm::Error::success();
+        }))
+      return error;
+  for (const std::string &pattern : byAdamw)
+    if (llvm::Error error = forMatches(names, pattern, "--adamw " + pattern, [&](const std::string &name) {
+          groups[name].byAdamw = true;
           return llvm::Error::success();
         }))
       return error;

@@ -13,6 +13,7 @@ namespace divisi::training {
 struct ParameterGroup {
   bool decays = true;  // weight decay and, with lamb and lars, the trust ratio
   double lrFactor = 1; // of the learning rate
+  bool byAdamw = false; // with muon: adamw updates it
   auto operator<=>(const ParameterGroup &) const = default;
 };
 
@@ -26,9 +27,10 @@ struct LrFactor {
 
 /// The groups of the parameters called `names`, which train; parameters without an entry have no group of their own.
 /// Patterns are those of matchesPattern. An error if a pattern matches no name, or if two patterns give one parameter
-/// different factors.
+/// different factors. `byAdamw` are the patterns of --adamw.
 llvm::Expected<std::map<std::string, ParameterGroup>> groupParameters(llvm::ArrayRef<std::string> names,
                                                                       llvm::ArrayRef<std::string> noDecay,
-                                                                      llvm::ArrayRef<std::string> lrFactors);
+                                                                      llvm::ArrayRef<std::string> lrFactors,
+                                                                      llvm::ArrayRef<std::string> byAdamw = {});
 
 } // namespace divisi::training

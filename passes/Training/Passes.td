@@ -8,13 +8,16 @@ def MakeEvaluatePass : Pass<"make-evaluate", "::mlir::ModuleOp"> {
   let description = [{
     Input: @loss as the importer writes it. Output: @evaluate beside it, in which operations with the evaluation interface are
     replaced (batch_norm by its running statistics, dropout by its operand), with the loss and, for a classification, the
-    numbers of correct answers and of answers that count, and with the metrics that are asked for. Fails when there is no
-    @loss, or without what a metric is made of.
+    numbers of correct answers and of answers that count, and with the metrics that are asked for. Of the model's outputs, those
+    that are to be predicted are results that are computed on demand (`graph.result` of the kind `prediction`, with the names
+    of the inputs that they depend on). Fails when there is no @loss, or without what a metric is made of.
   }];
   let options = [
     ListOption<"metrics", "metrics", "std::string", "topK (the class is among the K first) and perplexity of classes; mae, the mean of |output - label|">,
     Option<"output", "output", "std::string", "", "for mae: the output's name, if several have the label's shape">,
-    Option<"label", "label", "std::string", "", "for mae: the label's name">
+    Option<"label", "label", "std::string", "", "for mae: the label's name">,
+    ListOption<"predictions", "predictions", "std::string", "names of outputs with a row for each of the batch">,
+    Option<"averages", "averages", "bool", "false", "the averages of the weights (make-train's ema) take the weights' place if the scalar `averaged` is not 0">
   ];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
 }
@@ -30,8 +33,8 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam, adamw, adagrad, rmsprop, lion, lamb or lars">,
-    Option<"momentum", "momentum", "double", "0", "momentum of sgd, rmsprop and lars">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars, adafactor or muon">,
+    Option<"momentum", "momentum", "double", "0", "momentum of sgd, rmsprop, lars and muon">,
     Option<"nesterov", "nesterov", "bool", "false", "Nesterov's momentum">,
     Option<"alpha", "alpha", "double", "0.99", "decay of rmsprop's moving averages">,
     Option<"centered", "centered", "bool", "false", "rmsprop divides by the gradient's estimated standard deviation">,
@@ -39,7 +42,11 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     Option<"beta2", "beta2", "double", "0.999", "decay of the second moment">,
     Option<"eps", "eps", "double", "1e-8", "added to the denominator">,
     Option<"trustCoefficient", "trust-coefficient", "double", "1e-3", "factor of lars's trust ratio">,
-    Option<"weightDecay", "weight-decay", "double", "0", "decoupled for adamw, lion and lamb, else L2">,
+    Option<"beta2Decay", "beta2-decay", "double", "0.8", "adafactor: the weight of the squares of step t is t^-X">,
+    Option<"matchRms", "match-rms", "bool", "false", "muon: changes as large as those of adamw">,
+    ListOption<"byAdamw", "adamw", "std::string", "patterns of parameters that adamw updates in place of muon">,
+    Option<"ema", "ema", "double", "0", "share of the average of the weights that stays in each step; 0: there is none">,
+    Option<"weightDecay", "weight-decay", "double", "0", "decoupled for adamw, lion, lamb, adafactor and muon, else L2">,
     ListOption<"noDecay", "no-decay", "std::string", "patterns of parameters without weight decay and trust ratio">,
     ListOption<"lrFactors", "lr-factor", "std::string", "PATTERN=FACTOR: factors of the learning rate of parameters">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,

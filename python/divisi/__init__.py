@@ -13,7 +13,7 @@ from ._export import Exported, export
 from ._log import Evaluation, Step
 from ._data import Input
 from ._plan import Explanation, Plan, Plans, explain, plan
-from ._program import History, Parameter, Program
+from ._program import History, Output, Parameter, Program
 from ._safetensors import read_safetensors
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Exported",
     "History",
     "Input",
+    "Output",
     "Parameter",
     "Plan",
     "Plans",

@@ -13,6 +13,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ._command import Error, Flag, Path, Process, call, find_program, words_of
 from ._data import Data, Files, Input, write_files
 from ._log import Evaluation, Follower, Line, Step
@@ -35,6 +38,15 @@ class Parameter(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     trainable: bool
+
+
+class Output(NamedTuple):
+    """An output that `predict` gives (`predict=[...]` of `compile`), of one batch; `inputs` are those that it depends on."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    inputs: tuple[str, ...]
 
 
 @dataclasses.dataclass
@@ -69,6 +81,7 @@ class Program:
         self.parameters = [
             Parameter(x["name"], x["dtype"], tuple(x["shape"]), x["trainable"]) for x in facts["parameters"]
         ]
+        self.outputs = [Output(x["name"], x["dtype"], tuple(x["shape"]), tuple(x["inputs"])) for x in facts["outputs"]]
         self._has_buffers: bool = facts["state_bytes"]["buffer"] > 0
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="divisi-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -148,23 +161,49 @@ class Program:
             call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", self._weights])
         return history
 
-    def evaluate(self, data: Data, *, most_bytes: int = 64 << 30) -> Evaluation:
+    def evaluate(self, data: Data, *, ema: bool = False, most_bytes: int = 64 << 30) -> Evaluation:
         """The loss, and the accuracy where there are classes, over all samples of `data`, which is as for `fit`.
 
         The weights are those of the last `fit`, and before it those that the program begins with. Raises Error with the
-        program's message, and for a model with batch norm before the first `fit`.
+        program's message, and for a model with batch norm before the first `fit`. `ema`: by the moving average of the weights.
         """
         run = self._new_run()
         with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
             files = self._files(data, pathlib.Path(place) / "eval", 1, None, True, most_bytes)
-            words = files.words("--eval")
-            if self._checkpoint:
-                words += self._at_checkpoint(self._checkpoint)
-            elif self._has_buffers:
-                raise Error("evaluate: this model has running statistics, which only training can set: call fit first")
+            words = [*files.words("--eval"), *self._state_for("evaluate"), *words_of({"ema": ema})]
             history = self._train([*words, "--eval-only", "--quiet"], run / "log.jsonl", [], files)
         found = history.evaluations[-1]
         return found if self._checkpoint else dataclasses.replace(found, step=0, epoch=0)
+
+    def predict(
+        self, data: Data, outputs: Sequence[str] | None = None, *, ema: bool = False, most_bytes: int = 64 << 30
+    ) -> dict[str, npt.NDArray[Any]]:
+        """The model's outputs for each sample of `data`, in its order: arrays by name.
+
+        `outputs` names some of those that the program was compiled for (`compile(..., predict=[...])`); None: all. `data` is as for
+        `fit`; labels may be left out. Weights, and `ema`, are those of `evaluate`.
+        """
+        known = {each.name: each for each in self.outputs}
+        if not known:
+            raise Error("predict: this program gives no outputs: compile it with predict=[NAME], the name of an output of the model")
+        names = list(known if outputs is None else outputs)
+        for name in names:
+            if name not in known:
+                raise Error(f"predict: there is no output '{name}'; the outputs are: {', '.join(known)}")
+        needed = {name for output in names for name in known[output].inputs}
+        start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
+        with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
+            inputs = [each for each in self.inputs if each.name in needed]
+            folder = pathlib.Path(place) / "data"
+            folder.mkdir()
+            rows = _with_inputs(data, self.inputs, needed)
+            files = write_files(rows, inputs, folder, epochs=1, steps=None, whole=True, most_bytes=most_bytes)
+            words = [*files.words("--data"), *self._state_for("predict"), *words_of({"ema": ema, "quiet": True})]
+            paths = {name: pathlib.Path(place) / f"{i}.npy" for i, name in enumerate(names)}
+            for name, path in paths.items():
+                words += ["--predict", f"{name}={path}"]
+            call([*start, self.path, *words])
+            return {name: np.load(path) for name, path in paths.items()}
 
     def weights(self) -> dict[str, Array]:
         """The parameters and buffers by their names in the model, after the last `fit` or as the program begins."""
@@ -190,11 +229,15 @@ class Program:
         folder.mkdir()
         return write_files(data, self.inputs, folder, epochs=epochs, steps=steps, whole=whole, most_bytes=most_bytes)
 
-    def _at_checkpoint(self, checkpoint: pathlib.Path) -> list[str]:
-        """Flags with which a program takes the newest checkpoint."""
-        if not (checkpoint / "latest").is_file():
-            raise Error(f"evaluate: there is no checkpoint in '{checkpoint}' any more: call fit again")
-        return words_of({"checkpoint": str(checkpoint), "resume": True})
+    def _state_for(self, what: str) -> list[str]:
+        """Flags with which a program takes the newest checkpoint, once there was a `fit`."""
+        if self._checkpoint is None:
+            if self._has_buffers:
+                raise Error(f"{what}: this model has running statistics, which only training can set: call fit first")
+            return []
+        if not (self._checkpoint / "latest").is_file():
+            raise Error(f"{what}: there is no checkpoint in '{self._checkpoint}' any more: call fit again")
+        return words_of({"checkpoint": str(self._checkpoint), "resume": True})
 
     def _train(self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], files: Files) -> History:
         start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
@@ -230,3 +273,19 @@ class Program:
         for callback in callbacks:
             if callback(line) is True:
                 history.stopped = True
+
+
+def _with_inputs(data: Data, inputs: Sequence[Input], needed: set[str]) -> Data:
+    """The same data with some of the inputs alone; what has them alone already stays as it is."""
+    if isinstance(data, Mapping):
+        left_out = {each.name for each in inputs} - needed
+        return {name: value for name, value in data.items() if name not in left_out}
+    if not isinstance(data, Iterable) or isinstance(data, (str, bytes, os.PathLike)):
+        return data
+
+    def parts(batch: Any) -> Any:
+        if isinstance(batch, (tuple, list)) and len(batch) == len(inputs):
+            return tuple(part for part, each in zip(batch, inputs) if each.name in needed)
+        return batch
+
+    return (parts(batch) for batch in data)

@@ -168,3 +168,38 @@ def test_a_loss_that_is_no_number_is_an_error(linear, data):
     bad = data | {"y": np.full_like(data["y"], math.nan)}
     with pytest.raises(divisi.Error, match="the loss of step 1 is NaN"):
         linear.fit(bad, quiet=True)
+
+
+def test_predictions_are_the_models(linear_file, reference, data, work):
+    program = divisi.compile(linear_file, work / "predicts", loss="mse", label="y", lr=0.1, predict=["pred"])
+    assert [(each.name, each.shape, each.inputs) for each in program.outputs] == [("pred", (BATCH, 1), ("x",))]
+    some = {name: rows[:11] for name, rows in data.items()}
+    wanted = some["x"] @ reference.w.T + reference.b
+    for given in (some, {"x": some["x"]}, batches(some, 5), list(zip(some["x"], some["y"]))):
+        np.testing.assert_allclose(program.predict(given)["pred"], wanted, atol=1e-6)
+    program.fit(data, steps=6, shuffle=False, quiet=True)
+    trained(reference, data, 6)
+    np.testing.assert_allclose(program.predict(some, ["pred"])["pred"], some["x"] @ reference.w.T + reference.b, atol=1e-5)
+    with pytest.raises(divisi.Error, match="there is no output 'y'; the outputs are: pred"):
+        program.predict(some, ["y"])
+
+
+def test_predictions_need_their_output(linear, data):
+    with pytest.raises(divisi.Error, match=r"compile it with predict=\[NAME\]"):
+        linear.predict(data)
+
+
+def test_moving_averages_are_evaluated_and_loaded(linear_file, reference, data, work):
+    program = divisi.compile(linear_file, work / "averaged", loss="mse", label="y", lr=0.1, ema=0.5, predict="pred")
+    program.fit(data, steps=6, shuffle=False, quiet=True, ema=True)
+    average = None
+    for rows in batches(data):
+        reference.step(**rows)
+        now = np.append(reference.w, reference.b)
+        average = now if average is None else average + 0.5 * (now - average)
+    np.testing.assert_allclose(np.append(program.weights()["w"], program.weights()["b"]), average, atol=1e-5)
+    plain = data["x"] @ reference.w.T + reference.b
+    averaged = data["x"] @ average[:3, None] + average[3]
+    np.testing.assert_allclose(program.predict(data)["pred"], plain, atol=1e-5)
+    np.testing.assert_allclose(program.predict(data, ema=True)["pred"], averaged, atol=1e-5)
+    assert program.evaluate(data, ema=True).loss == pytest.approx(np.mean((averaged - data["y"]) ** 2), rel=1e-4)

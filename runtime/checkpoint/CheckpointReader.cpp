@@ -134,7 +134,7 @@ Status divisi::runtime::readCheckpoint(const std::string &folder, const Checkpoi
   return {};
 }
 
-Status divisi::runtime::exportCheckpoint(const std::string &folder, const std::string &path, bool all) {
+Status divisi::runtime::exportCheckpoint(const std::string &folder, const std::string &path, bool all, bool averaged) {
   CheckpointManifest::Fault fault;
   Result<CheckpointManifest> manifest = CheckpointManifest::read(folder + "/manifest.json", fault);
   if (!manifest.ok())
@@ -144,16 +144,28 @@ Status divisi::runtime::exportCheckpoint(const std::string &folder, const std::s
     return reader.status();
   std::vector<const CheckpointTensor *> chosen;
   std::vector<NamedTensor> tensors;
+  bool found = false; // an average
   for (const CheckpointTensor &tensor : manifest->tensors)
     if (all || tensor.role == nameOf(Role::Parameter) || tensor.role == nameOf(Role::Buffer) ||
         tensor.role == nameOf(Role::Constant)) {
       chosen.push_back(&tensor);
+      if (averaged && tensor.role == nameOf(Role::Parameter)) {
+        auto average = std::find_if(manifest->tensors.begin(), manifest->tensors.end(), [&](const CheckpointTensor &other) {
+          return other.name == tensor.name + ".ema" && other.role == nameOf(Role::Moment);
+        });
+        if (average != manifest->tensors.end()) {
+          chosen.back() = &*average;
+          found = true;
+        }
+      }
       Shape shape = tensor.shape;
       if (tensor.replicas > 0)
         shape.erase(shape.begin());
       int64_t bytes = *byteCount(shape, widthOf(tensor.dtype));
       tensors.push_back({tensor.name, tensor.dtype, std::move(shape), nullptr, static_cast<size_t>(bytes)});
     }
+  if (averaged && !found)
+    return failure("'", folder, "' has no moving average of the weights: its program was compiled without --ema");
   std::vector<char> whole;
   return writeSafetensors(path, tensors, {{"format", "pt"}, {"producer", "divisi"}},
                           [&](size_t i) -> Result<const char *> {

@@ -38,9 +38,9 @@ private:
 Status readCheckpoint(const std::string &folder, const CheckpointManifest &manifest, const Manifest &program,
                       const Arena &arena);
 
-/// Writes the whole tensors of a valid checkpoint to one safetensors file: those of the model, or `all` state. Keeps
-/// one tensor at a time in memory.
-Status exportCheckpoint(const std::string &folder, const std::string &path, bool all);
+/// Writes the whole tensors of a valid checkpoint to one safetensors file: those of the model, or `all` state.
+/// `averaged`: moving averages of parameters in the parameters' place. Keeps one tensor at a time in memory.
+Status exportCheckpoint(const std::string &folder, const std::string &path, bool all, bool averaged = false);
 
 } // namespace divisi::runtime
 

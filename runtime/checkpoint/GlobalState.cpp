@@ -10,7 +10,9 @@ bool GlobalState::writes() const { return !ranks || ranks->rank() == 0; }
 
 Status GlobalState::agree(const Status &mine) const { return ranks ? ranks->agree(mine).status() : mine; }
 
-Result<const char *> GlobalState::whole(const State &state) {
+Result<const char *> GlobalState::whole(const State &given) {
+  const State *average = averaged && given.role == Role::Parameter ? manifest_.averageOf(given) : nullptr;
+  const State &state = average ? *average : given;
   const Tensor &owner = state.owner();
   if (!ranks || (!owner.isSplit() && owner.stage <= 0))
     return writes() ? arena.at(state) : nullptr;

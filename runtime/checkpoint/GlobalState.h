@@ -17,8 +17,9 @@ using StateFilter = std::function<bool(const State &)>;
 /// order. Without a communicator there is only one rank.
 class GlobalState {
 public:
-  GlobalState(const Manifest &manifest, const Arena &arena, Communicator *ranks = nullptr)
-      : manifest_(manifest), arena(arena), ranks(ranks) {}
+  /// `averaged`: parameters have the contents of their moving averages.
+  GlobalState(const Manifest &manifest, const Arena &arena, Communicator *ranks = nullptr, bool averaged = false)
+      : manifest_(manifest), arena(arena), ranks(ranks), averaged(averaged) {}
 
   const Manifest &manifest() const { return manifest_; }
   /// Whether this rank writes files.
@@ -33,6 +34,7 @@ private:
   const Manifest &manifest_;
   const Arena &arena;
   Communicator *ranks;
+  bool averaged;
   std::vector<char> tensor, piece;
 };
 

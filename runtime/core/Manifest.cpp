@@ -38,6 +38,8 @@ void Manifest::localize(int64_t of) {
     choose(scalar);
   for (Output &output : results)
     choose(output);
+  for (Prediction &prediction : predictions)
+    choose(prediction);
 
   std::vector<Call> made;
   bool several = hasMicrobatches();
@@ -95,6 +97,10 @@ const Tensor *Manifest::scalar(std::string_view name) const {
 const State *Manifest::stateOf(Role role) const {
   return findIn(state, [&](const State &s) { return s.role == role; });
 }
+const State *Manifest::averageOf(const State &parameter) const {
+  return findIn(state, [&](const State &s) { return s.average && s.of == parameter.name; });
+}
+
 const Output *Manifest::result(std::string_view function, std::string_view kind) const {
   return findIn(results, [&](const Output &o) { return o.function == function && o.kind == kind; });
 }

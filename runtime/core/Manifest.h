@@ -71,6 +71,7 @@ struct State : Tensor {
   std::string of;       ///< of optimizer state: its parameter
   std::string onnxName; ///< name of the initializer in the model
   std::optional<Initial> init;
+  bool average = false; ///< optimizer state: the moving average of its parameter
   bool apart = false; ///< each replica has its own: see Manifest::sync
 
   /// The tensor on each stage that has it, or the one of all.
@@ -91,6 +92,11 @@ struct Output : Tensor {
   uint32_t when = 0;    ///< computed on demand, if one of these bits is set; 0: always
   /// For an index: the valid range of its node, [range->first, range->second).
   std::optional<std::pair<int64_t, int64_t>> range;
+};
+
+/// An output of the model that `evaluate` computes on demand: rows for each row of the batch.
+struct Prediction : Tensor {
+  std::vector<std::string> inputs; ///< that it depends on
 };
 
 /// A call of a task, or of a rank in every step of training.
@@ -130,6 +136,7 @@ struct Manifest {
   std::vector<State> state;
   std::vector<Tensor> scalars;
   std::vector<Output> results;
+  std::vector<Prediction> predictions;
   Mesh mesh;                                               ///< without axes: one device
   int64_t rank = 0;                                        ///< whose shards the arena has; known at run time
   std::map<int64_t, std::string> collectives;              ///< names by id, also of transfers
@@ -178,6 +185,8 @@ struct Manifest {
   void addOuterState();
   const Tensor *scalar(std::string_view name) const;
   const State *stateOf(Role role) const;
+  /// The moving average of a parameter; null if there is none.
+  const State *averageOf(const State &parameter) const;
   const Output *result(std::string_view function, std::string_view kind) const;
   /// A hash of names, roles, element types and whole shapes of the state in the model's order. Programs with equal
   /// hashes can exchange checkpoints, independent of their numbers of ranks and stages.

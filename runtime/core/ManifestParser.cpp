@@ -22,7 +22,8 @@ bool agree(const Input &a, const Input &b) {
          a.padding == b.padding && a.range == b.range;
 }
 bool agree(const State &a, const State &b) {
-  return agree(static_cast<const Tensor &>(a), b) && a.role == b.role && a.of == b.of && a.onnxName == b.onnxName;
+  return agree(static_cast<const Tensor &>(a), b) && a.role == b.role && a.of == b.of && a.average == b.average &&
+         a.onnxName == b.onnxName;
 }
 
 /// Parses a manifest; the first error ends it.
@@ -64,6 +65,8 @@ public:
       manifest.scalars.push_back(parseTensor(item, "scalar", true));
     for (const Json &item : top.array("results"))
       parseOutput(item);
+    for (const Json &item : top.array("predictions"))
+      parsePrediction(item);
     for (const Json &item : top.array("collectives"))
       parseCollective(item);
     for (const Json &item : top.array("messages"))
@@ -82,6 +85,7 @@ public:
     keep(top.status());
     join("input", manifest.inputs);
     join("state", manifest.state);
+    checkAverages();
     join("scalar", manifest.scalars);
     checkResults();
     for (int64_t stage = 0; stage < manifest.stages(); ++stage)
@@ -370,6 +374,9 @@ private:
         reader.fail(concat("has another number of elements than ", toString(state.inFiles)));
     }
     state.of = reader.text("of", "");
+    state.average = reader.boolean("average", false);
+    if (state.average && (state.role != Role::Moment || state.of.empty()))
+      reader.fail("is an average of no parameter");
     state.onnxName = reader.text("onnx_name", state.name);
     if (reader.has("init"))
       parseInit(reader.object("init"), state);
@@ -411,6 +418,24 @@ private:
     manifest.results.push_back(std::move(output));
   }
 
+  void parsePrediction(const Json &json) {
+    Prediction prediction;
+    static_cast<Tensor &>(prediction) = parseTensor(json, "prediction", false);
+    JsonReader reader(json, concat("the manifest's prediction '", prediction.name, "'"));
+    if (prediction.name.empty() || std::any_of(manifest.predictions.begin(), manifest.predictions.end(),
+                                               [&](auto &other) { return other.name == prediction.name; }))
+      reader.fail("has no name of its own");
+    else if (prediction.shape.empty() || prediction.shape[0] < 1 || prediction.shape[0] % manifest.batch != 0)
+      reader.fail(concat("has the shape ", toString(prediction.shape), ", which has no rows for each of the batch"));
+    for (const Json &input : reader.array("inputs"))
+      if (input.is_string())
+        prediction.inputs.push_back(input.get<std::string>());
+      else
+        reader.fail("depends on an input whose name is no text");
+    keep(reader.status());
+    manifest.predictions.push_back(std::move(prediction));
+  }
+
   /// Joins the tensors of one name on several stages into one.
   template <typename T> void join(const char *what, std::vector<T> &items) {
     std::map<std::string, size_t> known;
@@ -437,6 +462,17 @@ private:
         item.places = std::move(places);
       }
     items = std::move(joined);
+  }
+
+  /// Averages are like their parameters.
+  void checkAverages() {
+    for (const State &state : manifest.state)
+      if (state.average &&
+          std::none_of(manifest.state.begin(), manifest.state.end(), [&](const State &parameter) {
+            return parameter.name == state.of && parameter.role == Role::Parameter && parameter.dtype == state.dtype &&
+                   parameter.wholeShape() == state.wholeShape();
+          }))
+        keep(failure("the program's manifest has the average '", state.name, "', which is not like its parameter"));
   }
 
   void checkResults() {

@@ -26,7 +26,8 @@ DataType usualTokens(const Input &input) {
 } // namespace
 
 Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &files, const std::string &flag,
-                                      const Note &note, std::optional<DataType> tokenType) {
+                                      const Note &note, std::optional<DataType> tokenType,
+                                      const std::set<std::string> *needed) {
   BatchSource source;
   source.batch = manifest.batch;
   std::vector<std::string> names;
@@ -37,6 +38,11 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
       return Status::usage(
           concat(flag, " ", name, "=", path, ": the model has no input '", name, "'", suggestion(name, names)));
   for (const Input &input : manifest.inputs) {
+    if (needed && !needed->contains(input.name) && !files.contains(input.name)) {
+      source.feeds.push_back(placeOf(manifest, input));
+      source.feeds.back().blank = true;
+      continue;
+    }
     Result<Feed> feed = source.openFeed(manifest, input, files, flag, note, tokenType);
     if (!feed.ok())
       return feed.status();
@@ -45,6 +51,8 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
 
   const Feed *first = nullptr;
   for (const Feed &feed : source.feeds) {
+    if (feed.blank)
+      continue;
     source.bytes += feed.input.here ? static_cast<int64_t>(feed.file->bytes()) : 0;
     if (feed.constant)
       continue;
@@ -61,7 +69,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
   source.large = source.bytes > int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
   if (!source.large)
     for (const Feed &feed : source.feeds)
-      if (feed.input.here)
+      if (feed.input.here && !feed.blank)
         feed.file->willNeedAll();
   return source;
 }
@@ -223,7 +231,7 @@ Status BatchSource::followTokens(Feed &feed, const std::string &flag, const Note
 void BatchSource::shuffle(uint64_t seed, uint64_t epoch) {
   bool many = sampleCount > int64_t(UINT32_MAX);
   for (const Feed &feed : feeds)
-    many |= !feed.constant && feed.file->hasManySamples();
+    many |= !feed.constant && !feed.blank && feed.file->hasManySamples();
   if (many)
     computed.emplace(seed, epoch, static_cast<uint64_t>(sampleCount));
   else
@@ -303,7 +311,11 @@ Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
     if (!feed.input.here)
       continue;
     char *to = arena + feed.input.offset;
-    Status status = feed.constant ? copy(feed, feed.piece, 0, to) : loadRows(feed, begin, rows, to);
+    if (feed.blank && feed.constant) {
+      std::memset(to, 0, static_cast<size_t>(feed.input.bytes));
+      continue;
+    }
+    Status status = feed.constant ? copy(feed, feed.piece, 0, to) : loadRows(feed, begin, feed.blank ? 0 : rows, to);
     if (!status.ok())
       return status;
   }
@@ -320,20 +332,20 @@ void BatchSource::limitResidence(int64_t rows) {
   if (bytes <= limit)
     return;
   for (const Feed &feed : feeds)
-    if (feed.input.here && !feed.constant)
+    if (feed.input.here && !feed.constant && !feed.blank)
       resident += rows * (feed.rowsEach * feed.rowElements * widthOf(feed.input.dtype) + around);
   if (resident <= limit)
     return;
   resident = 0;
   for (const Feed &feed : feeds)
-    if (feed.input.here)
+    if (feed.input.here && !feed.blank)
       feed.file->release();
 }
 
 void BatchSource::readAhead(int64_t index) const {
   int64_t begin = index * batch, end = std::min(sampleCount, begin + batch);
   for (const Feed &feed : feeds)
-    for (int64_t i = begin; i < end && !feed.constant && feed.input.here; ++i) {
+    for (int64_t i = begin; i < end && !feed.constant && !feed.blank && feed.input.here; ++i) {
       int64_t elements = feed.rowsEach * feed.rowElements;
       feed.file->willNeed(sampleAt(i) * elements, elements);
     }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace divisi::runtime {
 
@@ -31,9 +32,11 @@ public:
   using Note = std::function<void(const std::string &)>;
   /// `files` maps names of inputs to files (several, if they are of tokens); a label without one is the next token of
   /// each that another input has. `flag` (--data, --eval) is for messages. `note` is called with messages about
-  /// conversions and tokens. `tokenType` is that of token files without a header, if it is not the usual one.
+  /// conversions and tokens. `tokenType` is that of token files without a header, if it is not the usual one. `needed`
+  /// names the inputs that need a file (null: all): others are filled with padding if they have none.
   static Result<BatchSource> open(const Manifest &manifest, const Files &files, const std::string &flag,
-                                  const Note &note, std::optional<DataType> tokenType = {});
+                                  const Note &note, std::optional<DataType> tokenType = {},
+                                  const std::set<std::string> *needed = nullptr);
 
   int64_t samples() const { return sampleCount; }
   /// The number of full batches of an epoch.
@@ -53,6 +56,7 @@ private:
     std::shared_ptr<const DataFile> file = nullptr;
     std::shared_ptr<const TokenFiles> tokens = nullptr; ///< null: the file is not of tokens
     bool constant = false;
+    bool blank = false;                  ///< padding only, without a file
     Slice piece = {};                    ///< this rank's shard of the batch
     Slice row = {};                      ///< and of one row
     int64_t microbatches = 1, first = 0; ///< number of microbatches of the shard, and the first

@@ -1,6 +1,7 @@
 #include "runtime/data/NpyFile.h"
 #include "divisi/file_kind.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -113,11 +114,12 @@ private:
   std::string_view rest;
 };
 
+const std::map<std::string_view, DataType> types = {
+    {"f2", DataType::F16}, {"f4", DataType::F32}, {"f8", DataType::F64}, {"i1", DataType::I8},
+    {"i2", DataType::I16}, {"i4", DataType::I32}, {"i8", DataType::I64}, {"u1", DataType::U8},
+    {"u2", DataType::U16}, {"u4", DataType::U32}, {"u8", DataType::U64}, {"b1", DataType::BOOL}};
+
 std::optional<DataType> typeOf(std::string_view descr) {
-  static const std::map<std::string_view, DataType> types = {
-      {"f2", DataType::F16}, {"f4", DataType::F32}, {"f8", DataType::F64}, {"i1", DataType::I8},
-      {"i2", DataType::I16}, {"i4", DataType::I32}, {"i8", DataType::I64}, {"u1", DataType::U8},
-      {"u2", DataType::U16}, {"u4", DataType::U32}, {"u8", DataType::U64}, {"b1", DataType::BOOL}};
   if (!descr.empty() && (descr[0] == '<' || descr[0] == '|' || descr[0] == '='))
     descr.remove_prefix(1);
   auto it = types.find(descr);
@@ -141,6 +143,24 @@ std::string asArray(FileKind kind) {
   return kind == FileKind::unknown ? "" : concat("; it looks like ", nameOf(kind), remedy);
 }
 } // namespace
+
+std::optional<std::string> divisi::runtime::npyHeader(DataType type, const Shape &shape) {
+  auto it = std::find_if(types.begin(), types.end(), [&](const auto &entry) { return entry.second == type; });
+  if (it == types.end())
+    return std::nullopt;
+  std::string sizes;
+  for (int64_t size : shape)
+    sizes += concat(size, ", ");
+  std::string text = concat("{'descr': '", widthOf(type) == 1 ? "|" : "<", it->first, "', 'fortran_order': False, 'shape': (", sizes, "), }");
+  constexpr size_t before = 10, multiple = 64; // magic, version and length
+  size_t whole = (before + text.size() + multiple) / multiple * multiple, length = whole - before;
+  if (length > UINT16_MAX)
+    return std::nullopt;
+  text.resize(length - 1, ' ');
+  std::string header = "\x93NUMPY";
+  header += {'\1', '\0', static_cast<char>(length & 0xff), static_cast<char>(length >> 8)};
+  return header + text + "\n";
+}
 
 Result<NpyFile> NpyFile::open(const std::string &path) {
   Result<MappedFile> file = MappedFile::open(path);

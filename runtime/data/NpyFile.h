@@ -7,6 +7,9 @@
 
 namespace divisi::runtime {
 
+/// The first bytes of a `.npy` file (version 1) of an array; null for a type or a shape that it cannot have.
+std::optional<std::string> npyHeader(DataType type, const Shape &shape);
+
 /// A mapped `.npy` file of version 1 to 3; arrays may be larger than memory. Little-endian numbers in C order.
 class NpyFile {
 public:

@@ -58,6 +58,10 @@ std::string divisi::runtime::describeText(const Manifest &manifest) {
   for (const Input &input : manifest.inputs)
     out << "  " << input.name << "  " << nameOf(input.dtype) << " " << toString(input.wholeShape())
         << (input.label ? "  (label)" : "") << "\n";
+  if (!manifest.predictions.empty())
+    out << "\noutputs for --predict\n";
+  for (const Prediction &output : manifest.predictions)
+    out << "  " << output.name << "  " << nameOf(output.dtype) << " " << toString(output.shape) << "\n";
   Total parameters = totalOf(manifest, Role::Parameter);
   out << "\nparameters: " << parameters.elements << ", of which " << parameters.trainable << " train\n";
   for (const State &state : manifest.state)
@@ -94,6 +98,11 @@ std::string divisi::runtime::describeJson(const Manifest &manifest) {
   for (const Input &input : manifest.inputs) {
     json["inputs"].push_back(tensor(input));
     json["inputs"].back()["label"] = input.label;
+  }
+  json["outputs"] = OrderedJson::array();
+  for (const Prediction &output : manifest.predictions) {
+    json["outputs"].push_back(tensor(output));
+    json["outputs"].back()["inputs"] = output.inputs;
   }
   json["parameters"] = OrderedJson::array();
   for (const State &state : manifest.state)

@@ -108,6 +108,8 @@ void Trainer::stopEarly() {
 }
 
 void Trainer::sayFinal() {
+  if (!options.predict.empty())
+    return;
   if (options.evalOnly)
     return progress->say(concat("evaluation after step ", point.step, ": ", describe(lastEval)));
   if (evalData)

@@ -16,7 +16,7 @@ using namespace divisi::runtime;
 namespace {
 /// The values that CLI11 parses, before they are checked and converted to Options.
 struct Raw {
-  std::vector<std::string> data, eval;
+  std::vector<std::string> data, eval, predict;
   bool noShuffle = false;
   std::string schedule, describe, tokenType;
 };
@@ -50,7 +50,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   auto *data = list("--data", raw.data,
                     "training data of an input; once for each input: FILE.npy, FILE.csv or FILE.csv:COLUMN,COLUMN, or "
                     "tokens in FILE.bin (also several times, or 'part*.bin'), whose next tokens are then the label");
-  list("--eval", raw.eval, "evaluation data of an input, in the same way");
+  auto *eval = list("--eval", raw.eval, "evaluation data of an input, in the same way");
   app.add_option("--token-type", raw.tokenType,
                  "tokens in files without llm.c's header [uint16; uint32 for more than 65536 tokens]")
       ->check(CLI::IsMember({"uint16", "uint32"}));
@@ -69,6 +69,19 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
           ->excludes(steps)
           ->excludes(evalEvery)
           ->excludes(earlyStop);
+  auto *predict =
+      app.add_option("--predict", raw.predict,
+                     "write an output of the model (--predict of divisi compile) for each row of --data, in their order, "
+                     "by the weights, or with --resume those of the newest checkpoint, and exit; labels are not needed")
+          ->type_name("[NAME=]FILE.npy")
+          ->allow_extra_args(false)
+          ->excludes(evalOnly)
+          ->excludes(eval)
+          ->excludes(epochs)
+          ->excludes(steps)
+          ->excludes(evalEvery)
+          ->excludes(earlyStop);
+  app.add_flag("--ema", o.ema, "evaluate, predict with and save the moving average of the weights (--ema of divisi compile)");
   app.add_flag("--no-shuffle", raw.noShuffle, "consecutive rows are consecutive batches");
   app.add_option("--seed", o.seed, "seed of shuffling and dropout")->check(whole(0))->capture_default_str();
   app.add_option("--lr", o.schedule.rate, "learning rate")->capture_default_str();
@@ -114,8 +127,10 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   auto *save = app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
   auto *saveWeights =
       app.add_option("--save-weights", o.saveWeights, "write the trained weights")->type_name("FILE.safetensors");
-  for (CLI::Option *writes : {profile, trace, save, saveWeights})
+  for (CLI::Option *writes : {profile, trace, save, saveWeights}) {
     evalOnly->excludes(writes);
+    predict->excludes(writes);
+  }
   auto *weights = app.add_option("--weights", o.weights, "start from these weights")->type_name("FILE.safetensors");
   app.add_option("--init", o.init, "start from random weights with this seed")
       ->type_name("SEED")
@@ -131,7 +146,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   app.add_flag("--keep-best", o.keepBest,
                "write a checkpoint after each evaluation with the least loss so far; DIR/best names it")
       ->needs(checkpoint)
-      ->excludes(evalOnly);
+      ->excludes(evalOnly)
+      ->excludes(predict);
   auto *resume = app.add_flag("--resume", o.resume,
                               "go on from the newest checkpoint, if there is one; what is not given again of --lr, "
                               "--warmup-steps, --base-batch, --epochs, --steps, --eval-every, --early-stop and the flags "
@@ -184,7 +200,34 @@ Status checkTarget(const char *flag, const std::string &path) {
   return {};
 }
 
-Status finish(const Raw &raw, Options &o) {
+/// Finds the output of each [NAME=]FILE of --predict.
+Status sortPredictions(const Manifest &manifest, const std::vector<std::string> &given, Options &o) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const Prediction &prediction : manifest.predictions) {
+    names.push_back(prediction.name);
+    list += (list.empty() ? "" : ", ") + prediction.name;
+  }
+  if (!given.empty() && names.empty())
+    return Status::usage("--predict: this program writes no output: compile it with --predict NAME, the name of an output of the model");
+  for (const std::string &item : given) {
+    size_t equals = item.find('=');
+    std::string name = equals == std::string::npos ? "" : item.substr(0, equals), path = item.substr(equals + 1);
+    if (equals == std::string::npos && names.size() == 1)
+      name = names.front();
+    if (name.empty() || path.empty())
+      return Status::usage(concat("--predict ", item, ": expected NAME=FILE.npy; the outputs are ", list));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return Status::usage(concat("--predict ", item, ": the program writes no output '", name, "'; the outputs are ", list));
+    if (!o.predict.emplace(name, path).second)
+      return Status::usage(concat("--predict ", item, ": this output has two files"));
+    if (Status status = checkTarget("--predict", path); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
   o.shuffle = !raw.noShuffle;
   o.describe = !raw.describe.empty();
   if (!raw.tokenType.empty())
@@ -215,6 +258,18 @@ Status finish(const Raw &raw, Options &o) {
                       checkTarget("--save", o.save), checkTarget("--save-weights", o.saveWeights)})
     if (!status.ok())
       return status;
+  if (o.ema && std::none_of(manifest.state.begin(), manifest.state.end(), [](const State &s) { return s.average; }))
+    return Status::usage("--ema: this program keeps no moving average of the weights: compile it with --ema 0.999");
+  if (Status status = sortPredictions(manifest, raw.predict, o); !status.ok())
+    return status;
+  if (!o.predict.empty()) {
+    if (!o.checkpoint.empty() && !o.resume)
+      return Status::usage("--predict --checkpoint needs --resume: it takes the weights of the newest checkpoint");
+    o.evalOnly = true;
+    o.eval = std::exchange(o.data, {});
+  }
+  if (o.ema && o.evalOnly && !o.resume)
+    return Status::usage("--ema needs --checkpoint DIR --resume here: before the first step there is no average");
   return {};
 }
 } // namespace
@@ -242,7 +297,7 @@ Result<std::optional<Options>> divisi::runtime::parseOptions(const Manifest &man
   }
   options.seedGiven = app.count("--seed") > 0;
   options.words.assign(argv, argv + argc);
-  if (Status status = finish(raw, options); !status.ok())
+  if (Status status = finish(manifest, raw, options); !status.ok())
     return status;
   if (options.baseBatch > 0) {
     double times = static_cast<double>(manifest.batch) / static_cast<double>(options.baseBatch);
@@ -354,6 +409,9 @@ std::string Options::common() const {
   given("--no-shuffle", !shuffle);
   given("--eval", !eval.empty());
   given("--eval-only", evalOnly);
+  given("--ema", ema);
+  for (const auto &[name, path] : predict)
+    text << " --predict " << name;
   given("--keep-best", keepBest);
   given("--weights", !weights.empty());
   given("--checkpoint", !checkpoint.empty());

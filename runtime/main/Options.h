@@ -16,6 +16,8 @@ struct Options {
   int64_t evalEvery = 0; ///< 0: at the end of each epoch
   int64_t earlyStop = 0; ///< evaluations without improvement after which training ends; 0: never
   bool keepBest = false, evalOnly = false;
+  bool ema = false; ///< the moving averages of the weights are evaluated and saved
+  std::map<std::string, std::string> predict; ///< files by output; not empty: nothing else is done, on `eval`
   bool shuffle = true;
   uint64_t seed = 0;
   bool seedGiven = false;

@@ -82,7 +82,7 @@ Status Program::rehearse() {
   Recorder *recorder = context.recorder;
   setRecorder(nullptr);
   Ranges *named = std::exchange(context.ranges, nullptr);
-  context.wants = DIVISI_WHEN_GRAD_NORMS | DIVISI_WHEN_METRICS;
+  context.wants = DIVISI_WHEN_GRAD_NORMS | DIVISI_WHEN_METRICS | DIVISI_WHEN_PREDICTIONS;
   int64_t largest = 0;
   for (const Input &input : description.inputs)
     largest = std::max(largest, input.here ? input.bytes : 0);
@@ -198,6 +198,9 @@ Status Program::pullResults(const std::string &function) {
     for (const Output &output : description.results)
       if (output.function == function && isWanted(output))
         pull(from, output);
+    if (wanted & DIVISI_WHEN_PREDICTIONS)
+      for (const Prediction &prediction : description.predictions)
+        pull(from, prediction);
   });
 }
 
@@ -400,7 +403,22 @@ Status Program::train(double learningRate, int64_t rows, uint32_t wanted, const 
   return run("train", rows, wanted, meanwhile);
 }
 
-Status Program::evaluate(int64_t rows) { return run("evaluate", rows, 0, {}); }
+Status Program::evaluate(int64_t rows, uint32_t wanted) { return run("evaluate", rows, wanted, {}); }
+
+Result<std::string> Program::prediction(const Prediction &of) {
+  std::string bytes;
+  bool passes = description.stages() > 1 && ranks;
+  if (of.here && (passes || description.rank == 0))
+    bytes.assign(memory.at(of), static_cast<size_t>(of.bytes));
+  if (!passes)
+    return bytes;
+  Status status = ranks->broadcast(bytes, static_cast<int>(description.firstOf(std::max<int64_t>(of.stage, 0))), true);
+  if (!status.ok())
+    return ranks->located(status);
+  if (static_cast<int64_t>(bytes.size()) != of.bytes)
+    return failure("the ranks do not agree on the output '", of.name, "'");
+  return bytes;
+}
 
 std::optional<double> Program::result(const Output *output) const {
   if (!output || !isWanted(*output))

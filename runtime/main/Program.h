@@ -43,8 +43,11 @@ public:
   /// batch enters the pipeline, and its results are available some steps later. `meanwhile` is called while an
   /// accelerator computes a synchronous step: it may change inputs in the arena.
   Status train(double learningRate, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile = {});
-  /// The pipeline of an asynchronous program must be empty.
-  Status evaluate(int64_t rows);
+  /// The pipeline of an asynchronous program must be empty. `wants` as above.
+  Status evaluate(int64_t rows, uint32_t wants = 0);
+  /// What the last `evaluate` that wanted predictions computed, for the whole batch. All ranks call it together; the
+  /// first one gets the bytes.
+  Result<std::string> prediction(const Prediction &of);
 
   bool isAsynchronous() const { return description.asynchronous; }
   /// For an asynchronous program: drains the pipeline. All ranks call it after the same step.
@@ -79,6 +82,8 @@ public:
   /// The same: the replicas meet, if they do after this step. All ranks call it together. `last`: after it there is none.
   Status meetReplicas(int64_t step, bool last);
 
+  /// `evaluate` takes the moving averages of parameters for them.
+  void useAverages() { setInteger(description.scalar("averaged"), 1); }
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
   /// The number of finished steps in the program's state; null if it has none.
   std::optional<int64_t> step() const;

@@ -151,7 +151,7 @@ Status Trainer::trainSteps() {
   if (Status status = drain(); !status.ok())
     return status;
   if (!stopped)
-    if (Status status = evaluate(); !status.ok())
+    if (Status status = options.predict.empty() ? evaluate() : predict(); !status.ok())
       return status;
   if (Status status = beginCheckpoint(true); !status.ok())
     return status;
@@ -358,7 +358,7 @@ Status Trainer::saveProfile() {
 Status Trainer::saveResults() {
   if (Status status = program->pullStates(); !status.ok())
     return status;
-  GlobalState state(manifest, program->arena(), ranks.get());
+  GlobalState state(manifest, program->arena(), ranks.get(), options.ema);
   // If one file cannot be written, the others still are.
   Status model, weights;
   if (!options.save.empty())

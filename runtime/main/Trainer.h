@@ -69,6 +69,8 @@ private:
   Status evaluate();
   /// The sums over all batches of the evaluation data.
   Status evaluateAll(Tally &sums);
+  /// Writes outputs of the model for all batches of the evaluation data.
+  Status predict();
   /// Adds the metrics of one batch, with the numbers of its labels that count and of its rows.
   void addMetrics(Tally &sums, double labels, double rows) const;
   /// The measures of a tally, with the perplexity of a model of sequences whose loss is a cross entropy.

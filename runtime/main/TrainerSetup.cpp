@@ -50,8 +50,14 @@ Status Trainer::openData() {
     if (data->fullBatches() == 0)
       return failure("--data: ", data->samples(), " samples are fewer than one batch of ", manifest.batch);
   }
-  if (!options.eval.empty()) {
-    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, "--eval", note, options.tokenType);
+  if (!options.eval.empty() || !options.predict.empty()) {
+    std::set<std::string> needed;
+    for (const Prediction &prediction : manifest.predictions)
+      if (options.predict.contains(prediction.name))
+        needed.insert(prediction.inputs.begin(), prediction.inputs.end());
+    bool predicts = !options.predict.empty();
+    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, predicts ? "--data" : "--eval", note, options.tokenType,
+                                                       predicts ? &needed : nullptr);
     if (!evaluation.ok())
       return evaluation.status();
     evalData.emplace(std::move(*evaluation));
@@ -149,6 +155,8 @@ Status Trainer::createProgram() {
   if (!created.ok())
     return created.status();
   program = std::move(*created);
+  if (options.ema)
+    program->useAverages();
   if (!onDevice)
     noteProcessor();
   if (!options.profile.empty() || !options.trace.empty()) {
@@ -253,7 +261,7 @@ Status Trainer::resume() {
   Result<TrainingPoint> found =
       checkpoints->restore(manifest, program->arena(), name, warn, options.resumeAnyway, ranks.get());
   if (found.ok() && name.empty() && options.evalOnly)
-    return failure("--eval-only: there is no checkpoint in '", options.checkpoint, "'");
+    return failure(options.predict.empty() ? "--eval-only" : "--predict", ": there is no checkpoint in '", options.checkpoint, "'");
   if (!found.ok() || name.empty())
     return found.status();
   if (options.evalOnly) {

@@ -15,6 +15,12 @@ def call(*command, codes=(0,)):
     return done.stdout
 
 
+def refusal(*command):
+    """(exit code, standard error) of a command."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stderr.strip()
+
+
 def parser(description):
     """The flags that all such scripts have."""
     p = argparse.ArgumentParser(description=description)

@@ -23,6 +23,7 @@ RUNS = [  # name, loss, shape of the output behind the batch, axis of the classe
     ("l1", "l1", (4,), None, "", False),
     ("mse", "mse", (3, 4), None, "", False),
     ("bce", "bce", (4,), None, "", False),
+    ("focal", "focal", (4,), None, "", False),
     ("kl", "kl", (4,), None, "", True),
     ("kl of sequences", "kl", (3, 4), None, "", True),
     ("nll of log_softmax", "nll", (6,), 1, "", True),
@@ -34,6 +35,8 @@ RUNS = [  # name, loss, shape of the output behind the batch, axis of the classe
     ("cross entropy, last axis", "cross_entropy", (3, 6), 2, "--class-axis 2", False),
     ("cross entropy, middle axis", "cross_entropy", (2, 6, 3), 2, "--class-axis -2", False),
     ("smoothed", "cross_entropy", (6,), 1, "--label-smoothing 0.1", False),
+    ("z-loss", "cross_entropy", (6,), 1, "--z-loss 0.1", False),
+    ("z-loss, smoothed, last axis", "cross_entropy", (3, 6), 2, "--class-axis -1 --label-smoothing 0.2 --z-loss 0.3", False),
     ("smoothed, last axis", "cross_entropy", (3, 6), 2, "--class-axis -1 --label-smoothing 0.3", False),
 ]
 WAYS = {"one device": "", "data=2": "--mesh data=2", "model=2": "--mesh model=2"}
@@ -44,7 +47,7 @@ def log_softmax(y, axis):
     return y - np.log(np.exp(y).sum(axis, keepdims=True))
 
 
-def with_classes(loss, y, label, axis, smoothing):
+def with_classes(loss, y, label, axis, smoothing, z_loss):
     """PyTorch's cross_entropy (of logits) or nll_loss (of log-probabilities): its mean over labels but -100, and the gradient."""
     y = np.moveaxis(y, axis, -1)
     logs = log_softmax(y, -1) if loss == "cross_entropy" else y
@@ -52,7 +55,9 @@ def with_classes(loss, y, label, axis, smoothing):
     chosen = np.eye(y.shape[-1])[np.where(counts, label, 0)]
     target = ((1 - smoothing) * chosen + smoothing / y.shape[-1]) * counts[..., None] / counts.sum()
     slope = -target if loss == "nll" else np.exp(logs) * target.sum(-1, keepdims=True) - target
-    return -(target * logs).sum(), np.moveaxis(slope, -1, axis)
+    z = (y - logs)[..., :1] * counts[..., None]  # of the labels that count; ln sum exp
+    slope = slope + z_loss * 2 * z * np.exp(logs) / counts.sum()
+    return -(target * logs).sum() + z_loss * (z**2).sum() / counts.sum(), np.moveaxis(slope, -1, axis)
 
 
 def with_numbers(loss, y, label):
@@ -66,6 +71,10 @@ def with_numbers(loss, y, label):
         each, slope = d * d, 2 * d
     elif loss == "bce":
         each, slope = np.logaddexp(0, y) - y * label, 1 / (1 + np.exp(-y)) - label
+    elif loss == "focal":  # torchvision.ops.sigmoid_focal_loss: alpha 0.25, gamma 2
+        p = 1 / (1 + np.exp(-y))
+        entropy, wrong, weight = np.logaddexp(0, y) - y * label, p * (1 - label) + (1 - p) * label, 0.25 * label + 0.75 * (1 - label)
+        each, slope = weight * entropy * wrong**2, weight * ((p - label) * wrong**2 + entropy * 2 * wrong * p * (1 - p) * (1 - 2 * label))
     else:
         each, slope = np.where(label > 0, label * np.log(np.where(label > 0, label, 1)), 0) - label * y, -label
         return each.sum() / len(y), slope / len(y)
@@ -95,7 +104,7 @@ def labels(loss, rows, shape, axis, draw):
         spread = np.delete(np.array([rows, *shape]), axis)
         drawn = draw.integers(0, shape[axis - 1], spread)
         return np.where(draw.random(spread) < 0.2, -100, drawn)
-    if loss == "bce":
+    if loss in ("bce", "focal"):
         return draw.integers(0, 2, (rows, *shape)).astype("float32")
     drawn = draw.normal(size=(rows, *shape)) * 2
     if loss == "kl":
@@ -107,7 +116,8 @@ def labels(loss, rows, shape, axis, draw):
 def check(divisi, folder, run, way):
     _, loss, shape, axis, flags, softmax = run
     draw = np.random.default_rng(3)
-    smoothing = float(flags.split("--label-smoothing ")[1]) if "--label-smoothing" in flags else 0
+    smoothing = float(flags.split("--label-smoothing ")[1].split()[0]) if "--label-smoothing" in flags else 0
+    z_loss = float(flags.split("--z-loss ")[1]) if "--z-loss" in flags else 0
     weights = write_model(folder / "model.onnx", shape, softmax, draw)
     data = {kind: {"x": draw.normal(size=(rows, FEATURES)).astype("float32"), "label": labels(loss, rows, shape, axis, draw)}
             for kind, rows in (("data", BATCH * STEPS), ("eval", TESTED))}
@@ -125,7 +135,7 @@ def check(divisi, folder, run, way):
     def differentiate(x, label):
         y = (x @ weights["w"] + weights["b"]).reshape(len(x), *shape)
         out = log_softmax(y, -1) if softmax else y
-        value, slope = with_classes(loss, out, label, axis, smoothing) if axis is not None else with_numbers(loss, out, label)
+        value, slope = with_classes(loss, out, label, axis, smoothing, z_loss) if axis is not None else with_numbers(loss, out, label)
         if softmax:
             slope = slope - np.exp(out) * slope.sum(-1, keepdims=True)
         slope = slope.reshape(len(x), -1)

@@ -82,4 +82,39 @@ def lion(p, g, state, lr, step, beta1=0.9, beta2=0.99, weight_decay=0.0, adapts=
     return p * (1 - lr * weight_decay) - lr * np.sign(beta1 * m + (1 - beta1) * g)
 
 
-RULES = {rule.__name__: rule for rule in (sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars)}
+def root_mean_square(x):
+    return np.sqrt(np.mean(x * x))
+
+
+def adafactor(p, g, state, lr, step, beta2_decay=0.8, eps=1e-3, weight_decay=0.0, adapts=True, least=float(np.finfo(np.float32).eps)):
+    """torch.optim.Adafactor with d 1; beta2_decay has the other sign, `least` is the first of its eps."""
+    keep = 1 - step**-beta2_decay
+    rate = max(eps, root_mean_square(p)) * min(lr, step**-0.5)
+    p, square = p * (1 - lr * weight_decay), g * g
+    if p.ndim > 1:
+        row = average(state, "row_var", square.mean(-1, keepdims=True), keep)
+        column = average(state, "col_var", square.mean(-2, keepdims=True), keep)
+        square = row * column / np.maximum(row.mean(-2, keepdims=True), least)
+    else:
+        square = average(state, "variance", square, keep)
+    change = g / np.sqrt(np.maximum(square, least**2))
+    return p - rate / max(1.0, root_mean_square(change)) * change
+
+
+def muon(p, g, state, lr, step, momentum=0.95, match_rms=False, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, adapts=True):
+    """torch.optim.Muon with Nesterov's momentum, without its rounding to bf16; adamw for what is no matrix."""
+    if p.ndim != 2:
+        return adamw(p, g, state, lr, step, beta1, beta2, eps, weight_decay)
+    moving = average(state, "momentum_buffer", g, momentum)
+    x = (1 - momentum) * g + momentum * moving
+    x = x.T if p.shape[0] > p.shape[1] else x
+    x = x / max(np.linalg.norm(x), 1e-7)
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    x = x.T if p.shape[0] > p.shape[1] else x
+    factor = 0.2 * max(p.shape) ** 0.5 if match_rms else max(1.0, p.shape[0] / p.shape[1]) ** 0.5
+    return p * (1 - lr * weight_decay) - lr * factor * x
+
+
+RULES = {rule.__name__: rule for rule in (sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars, adafactor, muon)}

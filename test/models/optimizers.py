@@ -11,6 +11,7 @@ Trains the model of mlp, whose forward and backward pass stand below. Tolerances
 import json
 import pathlib
 import sys
+import unittest.mock
 
 import numpy as np
 
@@ -39,6 +40,11 @@ RUNS = [  # optimizer, constants, patterns without decay, factors of the learnin
     ("lamb", {"lr": 0.03, "weight_decay": 0.1}, NO_BIAS, SLOW_FIRST),
     ("lars", {"lr": 0.5, "trust_coefficient": 0.1}, [], {}),
     ("lars", {"lr": 0.5, "trust_coefficient": 0.05, "momentum": 0.9, "weight_decay": 0.1}, NO_BIAS, SLOW_FIRST),
+    ("adafactor", {"lr": 0.05}, [], {}),
+    ("adafactor", {"lr": 0.3, "beta2_decay": 0.5, "eps": 1e-2, "weight_decay": 0.1}, NO_BIAS, SLOW_FIRST),
+    ("muon", {"lr": 0.01}, [], {}),
+    ("muon", {"lr": 0.01, "momentum": 0.8, "match_rms": True, "weight_decay": 0.1}, NO_BIAS, SLOW_FIRST),
+    ("muon", {"lr": 0.01, "adamw": "fc.0.*"}, [], {}),
     ("sgd", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}, NO_BIAS, SLOW_FIRST),
     ("adam", {"lr": 0.005, "weight_decay": 0.1}, NO_BIAS, SLOW_FIRST),
     ("adamw", {"lr": 0.005, "weight_decay": 0.5}, NO_BIAS, SLOW_FIRST),
@@ -88,7 +94,7 @@ def trajectory(weights, data, run):
     """(losses, weights after) of the reference."""
     optimizer, constants, no_decay, factors = run
     constants = dict(constants)
-    lr, decay = constants.pop("lr"), constants.pop("weight_decay", 0.0)
+    lr, decay, by_adamw = constants.pop("lr"), constants.pop("weight_decay", 0.0), constants.pop("adamw", "")
     weights = {name: w.astype(np.float64) for name, w in weights.items()}
     states, losses = {name: {} for name in weights}, []
     for step in range(STEPS):
@@ -98,8 +104,9 @@ def trajectory(weights, data, run):
         for name, gradient in gradients.items():
             decays = not any(matches(pattern, name) for pattern in no_decay)
             factor = next((f for pattern, f in factors.items() if matches(pattern, name)), 1.0)
-            weights[name] = RULES[optimizer](weights[name], gradient, states[name], lr * factor, step + 1,
-                                             weight_decay=decay if decays else 0.0, adapts=decays, **constants)
+            rule = "adamw" if matches(by_adamw, name) else optimizer
+            weights[name] = RULES[rule](weights[name], gradient, states[name], lr * factor, step + 1,
+                                        weight_decay=decay if decays else 0.0, adapts=decays, **constants)
     return losses, weights
 
 
@@ -146,7 +153,8 @@ def beside_torch(data, run):
     import torch
 
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
-             "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop}
+             "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop, "adafactor": torch.optim.Adafactor,
+             "muon": torch.optim.Muon}
     optimizer, constants, no_decay, factors = run
 
     def test(work):
@@ -157,6 +165,13 @@ def beside_torch(data, run):
         args = dict(constants)
         lr, decay = args.pop("lr"), args.pop("weight_decay", 0.0)
         own = dict(args)
+        if optimizer == "muon":  # PyTorch's is for matrices, and rounds to bf16
+            args = {"momentum": args.get("momentum", 0.95), "adjust_lr_fn": "match_rms_adamw" if args.get("match_rms") else None}
+            weights = {name: w for name, w in weights.items() if w.ndim == 2}
+            tensors = {name: tensors[name] for name in weights}
+        if optimizer == "adafactor":
+            own["least"] = float(np.finfo(np.float64).eps)
+            args = {"beta2_decay": -args.get("beta2_decay", 0.8), "eps": (None, args.get("eps", 1e-3))}
         if "adam" in optimizer:
             args["betas"] = args.pop("beta1", 0.9), args.pop("beta2", 0.999)
         decays = {n: not any(matches(pattern, n) for pattern in no_decay) for n in weights}
@@ -169,11 +184,12 @@ def beside_torch(data, run):
                 t.grad = torch.tensor(gradient)
                 weights[name] = RULES[optimizer](weights[name], gradient, states[name], rate[name], step + 1,
                                                  weight_decay=decay * decays[name], **own)
-            theirs.step()
+            with unittest.mock.patch.object(torch.Tensor, "bfloat16", lambda tensor: tensor):
+                theirs.step()
         error = max(float(np.abs(t.detach().numpy() - weights[n]).max()) for n, t in tensors.items())
         return [(error < 1e-12, f"difference {error:.1e}")]
 
-    return test if optimizer in kinds else None
+    return test if optimizer in kinds and "adamw" not in constants else None
 
 
 def main():

@@ -15,14 +15,14 @@ using runtime::Status;
 namespace {
 struct ExportFlags {
   std::string folder, output;
-  bool all = false;
+  bool all = false, ema = false;
 };
 
 /// Exports the newest valid checkpoint, or the one that the folder is; returns its name.
 Result<std::string> exportNewest(const ExportFlags &flags) {
   std::error_code error;
   if (std::filesystem::exists(flags.folder + "/manifest.json", error)) {
-    Status status = runtime::exportCheckpoint(flags.folder, flags.output, flags.all);
+    Status status = runtime::exportCheckpoint(flags.folder, flags.output, flags.all, flags.ema);
     return status.ok() ? Result<std::string>(flags.folder) : status;
   }
   if (!std::filesystem::is_directory(flags.folder, error))
@@ -35,7 +35,7 @@ Result<std::string> exportNewest(const ExportFlags &flags) {
     return names.status();
   Status last = runtime::failure("there is no checkpoint in '", flags.folder, "'");
   for (const std::string &name : *names) {
-    last = runtime::exportCheckpoint(flags.folder + "/" + name, flags.output, flags.all);
+    last = runtime::exportCheckpoint(flags.folder + "/" + name, flags.output, flags.all, flags.ema);
     if (last.ok())
       return name;
     if (&name != &names->back())
@@ -54,6 +54,7 @@ void tools::addCheckpoint(CLI::App &app, int &exitCode) {
       ->required();
   exported->add_option("-o", flags->output, "the file to write")->type_name("FILE.safetensors")->required();
   exported->add_flag("--all", flags->all, "the optimizer's state, too, not the model's tensors alone");
+  exported->add_flag("--ema", flags->ema, "the moving averages of the weights (--ema of divisi compile) in their place");
   exported->footer("Example:\n  divisi checkpoint export ckpt -o weights.safetensors");
   exported->callback([flags, &exitCode] {
     Result<std::string> written = exportNewest(*flags);

@@ -32,7 +32,7 @@ void ModelFlags::addTo(CLI::App &command) {
 
   auto *model = command.add_option_group("Model");
   model->add_option("--loss", loss,
-                    "put a loss on an output: cross_entropy or bce (of logits), mse, huber, l1, nll or kl (of "
+                    "put a loss on an output: cross_entropy, bce or focal (of logits), mse, huber, l1, nll or kl (of "
                     "log-probabilities)")
       ->check(CLI::IsMember(compiler::lossNames()));
   model->add_option("--output", import.output, "the output that is the loss, or that --loss is put on");
@@ -40,8 +40,12 @@ void ModelFlags::addTo(CLI::App &command) {
   model->add_option("--class-axis", import.classAxis, "axis of the classes: cross_entropy, nll (1; -1 is the last)");
   model->add_option("--label-smoothing", import.labelSmoothing,
                     "share of each label that goes to all classes: cross_entropy (0)");
+  model->add_option("--z-loss", import.zLoss,
+                    "factor of the squared logarithm of the softmax's denominator, added to the loss: cross_entropy (0)");
   model->add_option("--metric", metrics,
                     "also measured in evaluations: topK (such as top5) or perplexity of classes, mae (repeatable)");
+  model->add_option("--predict", train.predictions,
+                    "an output of the model that the program's --predict writes for data (repeatable)");
   model->add_option("--dim", dims, "size of a symbolic dimension: NAME=N (repeatable)");
   model->add_option("--freeze", import.freeze, "parameters that do not train: a pattern with * and ?");
   model->add_option("--train", import.train,
@@ -70,7 +74,15 @@ void ModelFlags::addTo(CLI::App &command) {
   add("beta2", train.beta2, "decay of the second moment");
   add("eps", train.eps, "added to the denominator");
   add("trust-coefficient", train.trustCoefficient, "factor of the trust ratio");
-  training->add_option("--weight-decay", train.weightDecay, "decoupled for adamw, lion and lamb, else L2");
+  add("beta2-decay", train.beta2Decay, "X: the squares of step t have the weight t^-X");
+  addSwitch("match-rms", train.matchRms, "changes as large as those of adamw, so that its learning rates fit");
+  training->add_option("--adamw", train.byAdamw,
+                       "with muon: parameters that adamw updates, as it does all that are no matrices (embeddings, the last layer): a "
+                       "pattern with * and ?");
+  training->add_option("--weight-decay", train.weightDecay, "decoupled for adamw, lion, lamb, adafactor and muon, else L2");
+  training->add_option("--ema", train.ema,
+                       "keep an exponential moving average of the weights, of which this share stays in each step (0.999); the program's "
+                       "--ema evaluates and saves it");
   training->add_option("--no-decay", train.noDecay,
                        "parameters without weight decay and, with lamb and lars, without trust ratio: a pattern with * "
                        "and ?");
@@ -123,6 +135,10 @@ std::string ModelFlags::finishConstants() {
     if (constant.isBelowOne && number >= 1)
       return "--" + constant.name.str() + " expects a number from 0 to below 1";
   }
+  if (!train.byAdamw.empty() && train.optimizer != "muon")
+    return "--adamw needs --optimizer muon";
+  if (!(train.ema >= 0 && train.ema < 1))
+    return "--ema expects a number from 0 to below 1";
   if (train.nesterov && (train.momentum == 0 || train.optimizer != "sgd"))
     return "--nesterov needs --optimizer sgd and --momentum";
   for (const auto &[name, flag] : constants)
@@ -160,10 +176,15 @@ std::string ModelFlags::finishMetrics() {
     if (!llvm::is_contained(train.metrics, name))
       train.metrics.push_back(name.str());
   }
+  std::vector<std::string> outputs;
+  for (const std::string &name : train.predictions)
+    if (!llvm::is_contained(outputs, name))
+      outputs.push_back(name);
+  train.predictions = std::move(outputs);
   train.output = import.output;
   train.label = import.label;
   // The loss is then not what the perplexity is made of.
-  if (import.labelSmoothing > 0 && !llvm::is_contained(train.metrics, "perplexity"))
+  if ((import.labelSmoothing > 0 || import.zLoss > 0) && !llvm::is_contained(train.metrics, "perplexity"))
     train.metrics.push_back("perplexity");
   return "";
 }
@@ -183,6 +204,10 @@ std::string ModelFlags::finish() {
     return "--class-axis is for --loss cross_entropy and nll";
   if (import.labelSmoothing != 0 && loss != "cross_entropy")
     return "--label-smoothing is for --loss cross_entropy";
+  if (import.zLoss != 0 && loss != "cross_entropy")
+    return "--z-loss is for --loss cross_entropy";
+  if (!isAmount(import.zLoss))
+    return "--z-loss expects a finite number that is not negative";
   if (!(import.labelSmoothing >= 0 && import.labelSmoothing <= 1))
     return "--label-smoothing expects a number from 0 to 1";
   if (std::string wrong = finishMetrics(); !wrong.empty())

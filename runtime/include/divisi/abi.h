@@ -83,6 +83,7 @@ enum DivisiType {
 enum DivisiWhen {
   DIVISI_WHEN_GRAD_NORMS = 1, /* L2 norms of gradients by parameter */
   DIVISI_WHEN_METRICS = 2,    /* accuracy of a training step */
+  DIVISI_WHEN_PREDICTIONS = 4, /* outputs of the model in an evaluation */
 };
 
 /* Whether values are computed in this step: non-zero if so. Called before each call for such values, which is made only
