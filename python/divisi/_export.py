@@ -68,7 +68,7 @@ def export(
 
     - None: the module returns its loss, a scalar, alone, as the first of a tuple, or as `.loss`;
     - a function or module that is called with the output of the module and `labels` (a tensor, a tuple, or a dict, whose keys
-      are the names of inputs; otherwise `label`, or `label0`, `label1`, ...), and returns a scalar. It becomes a part of the file;
+      are the names of inputs; otherwise `label`, or `label0`, `label1`, ...), and returns a scalar. It becomes a part of the file, beside the module's output, `output`;
     - "cross_entropy", "mse" or "bce": put on the output by the compiler, whose label is the input `label`. Classes of
       `cross_entropy` are along axis 1, as in PyTorch. `labels`, an example, is only for the check.
 
@@ -88,7 +88,7 @@ def export(
     path = pathlib.Path(os.path.abspath(path))
     with _preserved(module) as restore:
         with _as_training_form(module, call_of) as shaped:
-            _run_exporter(shaped, call_of, path, dynamo, dynamic_batch)
+            _run_exporter(shaped, call_of, path, dynamo, dynamic_batch, restore)
         restore()
         if not dynamo:
             _write_buffers(module, path)
@@ -137,11 +137,14 @@ class _Call:
         self.names = tuple(self.inside)
 
     def output(self, call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """What the file computes: the loss, or the output that the compiler puts one on."""
+        """What the file computes: the loss and, if it is a tensor, the output that it is made of; or the output that the compiler puts a loss on."""
+        import torch
+
         given, extra = arguments[: self.count], arguments[self.count :]
         result = call(**dict(zip(self.names, given))) if self.keywords else call(*given)
         if callable(self.loss):
-            return self.loss(result, *extra)
+            value = self.loss(result, *extra)
+            return (value, result) if isinstance(result, torch.Tensor) else value
         return _first(result, "loss" if self.loss is None else "logits")
 
     def value(self, call: Callable[..., Any]) -> Any:
@@ -150,7 +153,7 @@ class _Call:
 
         result = self.output(call, self.tensors)
         if not isinstance(self.loss, str):
-            return result
+            return result[0] if isinstance(result, tuple) else result
         label = self._label_for(result)
         try:
             if self.loss == "cross_entropy":
@@ -299,12 +302,12 @@ def _as_training_form(module: torch.nn.Module, call_of: _Call) -> Iterator[torch
 
 
 def _run_exporter(
-    module: torch.nn.Module, call_of: _Call, path: pathlib.Path, dynamo: bool, dynamic_batch: bool
+    module: torch.nn.Module, call_of: _Call, path: pathlib.Path, dynamo: bool, dynamic_batch: bool, restore: Callable[[], None]
 ) -> None:
     import torch
 
-    output = "output" if isinstance(call_of.loss, str) else "loss"
-    options: dict[str, Any] = {"input_names": list(call_of.names), "output_names": [output]}
+    names = ["output"] if isinstance(call_of.loss, str) else ["loss"]
+    options: dict[str, Any] = {"input_names": list(call_of.names), "output_names": names}
     if dynamic_batch:
         call_of.batch()
     if dynamo:
@@ -325,6 +328,10 @@ def _run_exporter(
         logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about training mode, which is wanted, and about the older exporter
+            if callable(call_of.loss):
+                with torch.no_grad():
+                    names += ["output"] if isinstance(module(*call_of.tensors), tuple) else []
+                restore()
             torch.onnx.export(module, call_of.tensors, str(path), **options)
     except Error:
         raise

@@ -21,6 +21,12 @@ class Step:
     samples_per_s: float
     step_ms: float
     accuracy: float | None = None  # of the batch, where the program computes it
+    perplexity: float | None = None  # of sequences of tokens
+    tokens_per_s: float | None = None  # of sequences of tokens
+    wall_time: float | None = dataclasses.field(default=None, compare=False)  # when the line was written: seconds since 1970
+    epoch_loss: float | None = None  # means of the epoch, in its last step
+    epoch_accuracy: float | None = None
+    epoch_perplexity: float | None = None
     comm_ms: float | None = None  # in collectives, on several devices
     comm_wait_ms: float | None = None  # exposed communication, on several devices
     comm_bytes: int | None = None  # sent by rank 0, on several devices
@@ -37,6 +43,9 @@ class Evaluation:
     accuracy: float | None = None  # share of right classes, for losses over classes
     perplexity: float | None = None  # of sequences of tokens, or with metric="perplexity"
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)  # of compile(..., metric=[...]), by name
+    samples_per_s: float | None = dataclasses.field(default=None, compare=False)
+    tokens_per_s: float | None = dataclasses.field(default=None, compare=False)  # of sequences of tokens
+    wall_time: float | None = dataclasses.field(default=None, compare=False)  # when the line was written: seconds since 1970
 
 
 Line = Union[Step, Evaluation]
@@ -44,7 +53,7 @@ FIELDS = {kind: {field.name for field in dataclasses.fields(kind)} for kind in (
 
 
 # Other fields of an evaluation are metrics.
-NO_METRICS = {"schema", "eval", "best_loss", "best_step", "without_improvement", "samples_per_s", "tokens_per_s", "wall_time"}
+NO_METRICS = {"schema", "eval", "best_loss", "best_step", "without_improvement"}
 
 
 def _number(value: Any) -> Any:

@@ -19,6 +19,8 @@ def test_arrays_train_as_numpy(linear, reference, data):
     history = linear.fit(data, epochs=2, shuffle=False, quiet=True)
     assert history.losses == pytest.approx(trained(reference, data, 12), abs=1e-5)
     assert [line.epoch for line in history.steps] == [1] * 6 + [2] * 6
+    assert all(line.samples_per_s > 0 and line.wall_time > 1.7e9 for line in history.steps)
+    assert history.steps[5].epoch_loss == pytest.approx(np.mean(history.losses[:6])) and history.steps[4].epoch_loss is None
     weights = linear.weights()
     assert sorted(weights) == ["b", "w"]
     np.testing.assert_allclose(weights["w"], reference.w, atol=1e-5)
@@ -83,6 +85,7 @@ def test_each_pass_asks_the_iterable_again(linear, data):
 def test_evaluation_is_over_all_samples(linear, reference, data):
     some = {name: rows[:10] for name, rows in data.items()}  # two batches and a half
     before = linear.evaluate(some)
+    assert before.samples_per_s > 0 and before.wall_time > 1.7e9
     assert before == divisi.Evaluation(0, 0, pytest.approx(reference.loss(**some), rel=1e-5))
     np.testing.assert_array_equal(linear.weights()["w"], np.array([[0.1, 0.2, 0.3]], np.float32))
     history = linear.fit(data, epochs=2, shuffle=False, eval=some, quiet=True)

@@ -72,7 +72,8 @@ def different(divisi, work):
     changes = {
         "optimizer": [["--weight-decay", "0.1"], ["--beta1", "0.8"], ["--eps", "1e-7"], ["--clip-norm", "1"],
                       ["--lr-factor", "fc.0.*=0.5"], ["--weight-decay", "0.1", "--no-decay", "*.bias"],
-                      ["--optimizer", "adam"], ["--optimizer", "rmsprop", "--centered"], ["--optimizer", "sgd", "--momentum", "0.9"]],
+                      ["--optimizer", "adam"], ["--optimizer", "rmsprop", "--centered"], ["--optimizer", "sgd", "--momentum", "0.9"],
+                      ["--optimizer", "adafactor"], ["--optimizer", "muon", "--adamw", "fc.0.*"], ["--ema", "0.9"]],
         "numerics": [["--precision", "bf16"], ["--mesh", "stage=2", "--schedule", "pipedream"]],
         "model": [["--freeze", "*bias"]],
     }

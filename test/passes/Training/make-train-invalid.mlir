@@ -1,6 +1,6 @@
 // RUN: divisi-opt %s --make-train --split-input-file --verify-diagnostics
 // RUN: not divisi-opt %s --make-train=optimizer=loin --split-input-file 2>&1 | FileCheck %s
-// CHECK: unknown optimizer 'loin', expected sgd, adam, adamw, adagrad, rmsprop, lion, lamb or lars
+// CHECK: unknown optimizer 'loin', expected sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars, adafactor or muon
 
 // expected-error @+1 {{no parameter trains: every one is frozen, or the model has none}}
 func.func @loss(%w: tensor<4xf32> {graph.parameter = "w", graph.frozen}) -> (tensor<f32> {graph.loss}) {
