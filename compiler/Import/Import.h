@@ -13,7 +13,7 @@ namespace divisi::compiler {
 
 /// What the user's flags say about a model.
 struct ImportOptions {
-  enum class Loss { inModel, crossEntropy, mse, bce, huber, l1, nll, kl, focal };
+  enum class Loss { inModel, crossEntropy, mse, bce, huber, l1, nll, kl, focal, triplet };
 
   std::map<std::string, int64_t> dims; // --dim NAME=N: sizes of symbolic dimensions
   int64_t accumulate = 1;              // --accumulate: multiplies the first dimension of inputs, if it is symbolic

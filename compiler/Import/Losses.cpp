@@ -20,7 +20,8 @@ constexpr Kind kinds[] = {{Loss::crossEntropy, "cross_entropy", true},
                           {Loss::l1, "l1", false},
                           {Loss::nll, "nll", true},
                           {Loss::kl, "kl", false},
-                          {Loss::focal, "focal", false}};
+                          {Loss::focal, "focal", false},
+                          {Loss::triplet, "triplet", false}};
 
 /// Scores with their classes along axis 1, and labels of the same shape without it.
 struct Classes {
@@ -162,6 +163,17 @@ static Value lossOfNumbers(CheckedBuilder &b, Loss loss, Value output, Value lab
   return meanOfRows(b, b.select(b.compareConst(Predicate::le, size, 1), square, b.addConst(size, -0.5)), rows);
 }
 
+/// torch.nn.TripletMarginLoss with margin 1 and p 2, of the anchor, the positive and the negative along axis 1.
+static Value tripletLoss(CheckedBuilder &b, Value output, Value rows) {
+  ArrayRef<int64_t> shape = shapeOf(output);
+  auto part = [&](int64_t i) { return b.reshape(b.sliceDim(output, 1, i, 1), {shape[0], shape[2]}); };
+  auto distance = [&](int64_t i) {
+    Value apart = b.addConst(b.sub(part(0), part(i)), 1e-6);
+    return b.op<SqrtOp>(b.reduceSum(b.mul(apart, apart), {1}));
+  };
+  return meanOfRows(b, b.op<ReluOp>(b.addConst(b.sub(distance(1), distance(2)), 1)), rows);
+}
+
 /// The axis of the classes, from 1 on.
 int64_t ModelImporter::classAxisOf(const std::string &name, ArrayRef<int64_t> shape) {
   int64_t rank = shape.size(), axis = options.classAxis.value_or(1);
@@ -176,11 +188,19 @@ int64_t ModelImporter::classAxisOf(const std::string &name, ArrayRef<int64_t> sh
 }
 
 Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Location loc) {
-  if (options.label.empty())
-    fail("--loss needs --label NAME, the name of the input that it compares with");
   CheckedBuilder b(builder, loc, lastError);
   const Kind &kind = kindOf(options.loss);
   Shape shape(shapeOf(output));
+  auto rowsOf = [&] { return arguments->add(Signature::Role::scalar, "rows", RankedTensorType::get({}, b.i64()), loc); };
+  if (options.loss == Loss::triplet) {
+    if (shape.size() != 3 || shape[1] != 3)
+      fail("--loss triplet needs an output of shape [batch, 3, features], the anchor, the positive and the negative, not ",
+           shapeText(shape));
+    notes.push_back(textOf("loss triplet of '", outputName.str(), "' ", shapeText(shape)));
+    return tripletLoss(b, output, rowsOf());
+  }
+  if (options.label.empty())
+    fail("--loss needs --label NAME, the name of the input that it compares with");
   int64_t axis = kind.ofClasses ? classAxisOf(kind.name.str(), shape) : 0;
   if (kind.ofClasses)
     shape.erase(shape.begin() + axis);
@@ -194,8 +214,7 @@ Value ModelImporter::buildLoss(llvm::StringRef outputName, Value output, Locatio
   std::string text = textOf("loss ", kind.name.str(), " of '", outputName.str(), "' ", shapeText(shapeOf(output)));
   if (!kind.ofClasses) {
     notes.push_back(textOf(text, ", label '", options.label, "' ", shapeText(shape)));
-    Value rows = arguments->add(Signature::Role::scalar, "rows", RankedTensorType::get({}, b.i64()), loc);
-    return lossOfNumbers(b, options.loss, output, label, rows);
+    return lossOfNumbers(b, options.loss, output, label, rowsOf());
   }
   int64_t classes = shapeOf(output)[axis];
   bool isOpen = !options.classAxis && b.rankOf(output) > 2;

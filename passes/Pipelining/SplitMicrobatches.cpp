@@ -304,6 +304,12 @@ private:
     result.replaceAllUsesWith(b.cast(sum, type));
   }
 
+  /// Whether a value is used as what a function reports: an output of an evaluation.
+  static bool isReported(OpOperand &use) {
+    auto function = cast<func::FuncOp>(use.getOwner()->getParentOp());
+    return use.getOwner()->hasTrait<OpTrait::IsTerminator>() && function.getResultAttr(use.getOperandNumber(), graph::names::result);
+  }
+
   /// Puts the shards of a result of the whole batch in their places, one in each microbatch: the sum of the microbatches
   /// has all.
   void collect(dist::AllGatherOp gather, Value index, OpBuilder &builder) const {
@@ -341,7 +347,7 @@ private:
       return success();
     }
     if (auto gather = dyn_cast<dist::AllGatherOp>(op);
-        gather && llvm::all_of(op->getUsers(), [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); })) {
+        gather && llvm::all_of(op->getUses(), isReported)) {
       collect(gather, index, builder);
       return success();
     }

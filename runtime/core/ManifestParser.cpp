@@ -425,7 +425,8 @@ private:
     if (prediction.name.empty() || std::any_of(manifest.predictions.begin(), manifest.predictions.end(),
                                                [&](auto &other) { return other.name == prediction.name; }))
       reader.fail("has no name of its own");
-    else if (prediction.shape.empty() || prediction.shape[0] < 1 || prediction.shape[0] % manifest.batch != 0)
+    else if (prediction.shape.empty() || prediction.shape[0] < 1 ||
+             prediction.shape[0] % std::max<int64_t>(manifest.batch, 1) != 0)
       reader.fail(concat("has the shape ", toString(prediction.shape), ", which has no rows for each of the batch"));
     for (const Json &input : reader.array("inputs"))
       if (input.is_string())

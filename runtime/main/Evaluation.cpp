@@ -110,6 +110,8 @@ void Trainer::stopEarly() {
 void Trainer::sayFinal() {
   if (!options.predict.empty())
     return;
+  if (finder)
+    return progress->say(finder->summary());
   if (options.evalOnly)
     return progress->say(concat("evaluation after step ", point.step, ": ", describe(lastEval)));
   if (evalData)

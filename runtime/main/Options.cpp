@@ -127,6 +127,15 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   auto *save = app.add_option("--save", o.save, "write the trained model")->type_name("FILE.onnx");
   auto *saveWeights =
       app.add_option("--save-weights", o.saveWeights, "write the trained weights")->type_name("FILE.safetensors");
+  auto *findRate = app.add_flag("--find-lr", o.findRate,
+                                "the learning rate range test: --steps [100] steps whose rate grows from 1e-7 to 10, until the loss "
+                                "diverges; says which rates are good, and saves nothing")
+                       ->excludes(evalOnly)
+                       ->excludes(predict)
+                       ->excludes(epochs)
+                       ->excludes(eval);
+  for (CLI::Option *writes : {save, saveWeights})
+    findRate->excludes(writes);
   for (CLI::Option *writes : {profile, trace, save, saveWeights}) {
     evalOnly->excludes(writes);
     predict->excludes(writes);
@@ -137,6 +146,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
       ->check(whole(0))
       ->excludes(weights);
   auto *checkpoint = app.add_option("--checkpoint", o.checkpoint, "keep checkpoints in this folder")->type_name("DIR");
+  findRate->excludes(checkpoint);
   app.add_option("--every", o.every, "steps between checkpoints [one epoch]")->check(whole(1))->needs(checkpoint);
   app.add_option("--keep-checkpoints", o.keepCheckpoints,
                  "how many of the last checkpoints to keep; that with the least loss of --eval is kept, too")
@@ -410,6 +420,7 @@ std::string Options::common() const {
   given("--eval", !eval.empty());
   given("--eval-only", evalOnly);
   given("--ema", ema);
+  given("--find-lr", findRate);
   for (const auto &[name, path] : predict)
     text << " --predict " << name;
   given("--keep-best", keepBest);

@@ -16,6 +16,7 @@ struct Options {
   int64_t evalEvery = 0; ///< 0: at the end of each epoch
   int64_t earlyStop = 0; ///< evaluations without improvement after which training ends; 0: never
   bool keepBest = false, evalOnly = false;
+  bool findRate = false; ///< the learning rate range test, after which nothing is saved
   bool ema = false; ///< the moving averages of the weights are evaluated and saved
   std::map<std::string, std::string> predict; ///< files by output; not empty: nothing else is done, on `eval`
   bool shuffle = true;

@@ -198,7 +198,7 @@ Status Trainer::step() {
   // Equal on all ranks, although only one of them prints it.
   if (!options.quiet && (number % metricsPeriod == 0 || lastOfEpoch || number == total))
     wants |= DIVISI_WHEN_METRICS;
-  double rate = options.schedule.at(point.step, total);
+  double rate = finder ? RateFinder::rateAt(point.step, planned) : options.schedule.at(point.step, total);
   if (ranks)
     ranks->takeUsage();
   common = false;
@@ -250,7 +250,9 @@ Status Trainer::report() {
     if (Status status = log->step(line); !status.ok())
       return status;
     Status sound = checkIndices("train", concat("in step ", line.step));
-    if (sound.ok())
+    if (finder && line.step <= total && !finder->add(line.learningRate, loss))
+      total = point.step;
+    if (sound.ok() && !finder)
       sound = checkLoss(line);
     if (!sound.ok()) {
       common = true; // results are the same on all ranks

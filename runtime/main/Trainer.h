@@ -8,6 +8,7 @@
 #include "runtime/main/Profile.h"
 #include "runtime/main/Program.h"
 #include "runtime/main/Progress.h"
+#include "runtime/main/RateFinder.h"
 #include "runtime/main/Signals.h"
 
 namespace divisi::runtime {
@@ -113,9 +114,10 @@ private:
   std::unique_ptr<CheckpointSaver> saver; ///< null: no checkpoints
   std::optional<Log> log;
   std::optional<Progress> progress;
+  std::optional<RateFinder> finder; ///< null: no learning rate is looked for
   std::unique_ptr<Profile> profile; ///< null: no profile is written
   TrainingPoint point;              ///< the progress of training
-  int64_t total = 0;                ///< steps to finish
+  int64_t total = 0, planned = 0;   ///< steps to finish; before training ends early
   bool ordered = false;             ///< whether the samples of this epoch are ordered
   Clock::time_point stepBegan;
   std::deque<Log::Step> unreported; ///< steps without results yet

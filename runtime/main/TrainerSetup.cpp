@@ -82,6 +82,11 @@ Status Trainer::planSteps() {
     total = INT64_MAX;
   if (options.steps)
     total = std::min(total, *options.steps);
+  if (options.findRate) {
+    total = options.steps.value_or(RateFinder::steps);
+    finder.emplace();
+  }
+  planned = total;
   if (options.earlyStop > 0 && point.evaluations.withoutImprovement >= options.earlyStop)
     total = std::min(total, point.step); // training had stopped early
   return {};

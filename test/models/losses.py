@@ -24,6 +24,7 @@ RUNS = [  # name, loss, shape of the output behind the batch, axis of the classe
     ("mse", "mse", (3, 4), None, "", False),
     ("bce", "bce", (4,), None, "", False),
     ("focal", "focal", (4,), None, "", False),
+    ("triplet", "triplet", (3, 4), None, "", False),
     ("kl", "kl", (4,), None, "", True),
     ("kl of sequences", "kl", (3, 4), None, "", True),
     ("nll of log_softmax", "nll", (6,), 1, "", True),
@@ -81,6 +82,15 @@ def with_numbers(loss, y, label):
     return each.mean(), slope / y.size
 
 
+def of_triplets(y):
+    """PyTorch's TripletMarginLoss, margin 1, p 2, of the three vectors of each row; the gradient."""
+    apart = y[:, :1] - y[:, 1:] + 1e-6
+    size = np.sqrt((apart**2).sum(-1, keepdims=True))
+    each = np.maximum(size[:, 0] - size[:, 1] + 1, 0)
+    unit = apart / size * np.array([[[1.0], [-1.0]]]) * (each > 0)[:, None] / len(y)
+    return each.mean(), np.concatenate([unit.sum(1, keepdims=True), -unit], 1)
+
+
 def write_model(path, shape, softmax, draw):
     """output = x w + b, of which a row has `shape`; its weights."""
     size = int(np.prod(shape))
@@ -124,9 +134,11 @@ def check(divisi, folder, run, way):
     words = []
     for kind, arrays in data.items():
         for name, array in arrays.items():
+            if name == "label" and loss == "triplet":
+                continue
             np.save(folder / f"{name}_{kind}.npy", array)
             words += [f"--{kind}", f"{name}={folder}/{name}_{kind}.npy"]
-    lines.call(divisi, "compile", folder / "model.onnx", "-o", folder / "model", "--loss", loss, "--label", "label", "--output", "output",
+    lines.call(divisi, "compile", folder / "model.onnx", "-o", folder / "model", "--loss", loss, *(["--label", "label"] if loss != "triplet" else []), "--output", "output",
                "--lr", RATE, *flags.split(), *WAYS[way].split())
     start = [divisi, "run", "--devices", "2"] if WAYS[way] else []
     lines.call(*start, folder / "model", *words, "--no-shuffle", "--quiet", "--threads", "1", "--log", folder / "log", "--save-weights",
@@ -135,7 +147,10 @@ def check(divisi, folder, run, way):
     def differentiate(x, label):
         y = (x @ weights["w"] + weights["b"]).reshape(len(x), *shape)
         out = log_softmax(y, -1) if softmax else y
-        value, slope = with_classes(loss, out, label, axis, smoothing, z_loss) if axis is not None else with_numbers(loss, out, label)
+        if loss == "triplet":
+            value, slope = of_triplets(out)
+        else:
+            value, slope = with_classes(loss, out, label, axis, smoothing, z_loss) if axis is not None else with_numbers(loss, out, label)
         if softmax:
             slope = slope - np.exp(out) * slope.sum(-1, keepdims=True)
         slope = slope.reshape(len(x), -1)
@@ -159,7 +174,7 @@ def check(divisi, folder, run, way):
 def main():
     o = lines.parser(__doc__.splitlines()[0]).parse_args()
     tests = [(f"{run[0]}, {way}", lambda folder, run=run, way=way: check(o.divisi, folder, run, way))
-             for run in RUNS for way in WAYS if way == "one device" or run[0] in ("huber", "kl", "smoothed, last axis", "nll, last axis")]
+             for run in RUNS for way in WAYS if way == "one device" or run[0] in ("huber", "kl", "triplet", "smoothed, last axis", "nll, last axis")]
     return lines.run(tests, o)
 
 

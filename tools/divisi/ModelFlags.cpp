@@ -33,7 +33,7 @@ void ModelFlags::addTo(CLI::App &command) {
   auto *model = command.add_option_group("Model");
   model->add_option("--loss", loss,
                     "put a loss on an output: cross_entropy, bce or focal (of logits), mse, huber, l1, nll or kl (of "
-                    "log-probabilities)")
+                    "log-probabilities), triplet")
       ->check(CLI::IsMember(compiler::lossNames()));
   model->add_option("--output", import.output, "the output that is the loss, or that --loss is put on");
   model->add_option("--label", import.label, "name of the input that --loss compares with");
@@ -196,7 +196,9 @@ std::string ModelFlags::finish() {
     return wrong;
   if (std::string wrong = checkNumbers(train, defaults); !wrong.empty())
     return wrong;
-  if (!loss.empty() && import.label.empty())
+  if (loss == "triplet" && !import.label.empty())
+    return "--loss triplet compares parts of the output with each other: leave out --label";
+  if (!loss.empty() && loss != "triplet" && import.label.empty())
     return "--loss needs --label NAME, the name of the input that it compares with";
   if (!loss.empty())
     import.loss = compiler::parseLoss(loss);

@@ -160,6 +160,32 @@ TEST(ManifestTest, SurvivesMutations) {
   });
 }
 
+TEST(ManifestTest, ReadsPredictionsAndAverages) {
+  Json json = fake();
+  json["predictions"] = Json::parse(R"([{"name": "scores", "dtype": "F32", "shape": [8, 2], "offset": 1024, "inputs": ["x"]}])");
+  Json average = json["state"][2]; // of w
+  average["average"] = true;
+  json["state"][2] = average;
+  Result<Manifest> m = parse(json);
+  ASSERT_TRUE(succeeded(m));
+  ASSERT_EQ(m->predictions.size(), 1u);
+  EXPECT_EQ(m->predictions[0].shape, (Shape{8, 2}));
+  EXPECT_EQ(m->predictions[0].inputs, std::vector<std::string>{"x"});
+  EXPECT_EQ(m->averageOf(m->state[0]), &m->state[2]);
+  EXPECT_EQ(m->averageOf(m->state[1]), nullptr);
+  expectRefusals(json, {{"/predictions/0/shape", "[6, 2]", "has no rows for each of the batch"},
+                        {"/predictions/0/shape", "[]", "has no rows for each of the batch"},
+                        {"/predictions/0/offset", "1000000", "outside of the arena"},
+                        {"/predictions/0/name", "\"\"", "no name of its own"},
+                        {"/predictions/0/inputs", "[3]", "whose name is no text"},
+                        {"/state/2/of", "\"nothing\"", "is not like its parameter"},
+                        {"/state/2/role", "\"parameter\"", "is an average of no parameter"}});
+  checkMutations(json.dump(), 3, [](const Manifest &damaged) {
+    for (const Prediction &p : damaged.predictions)
+      ASSERT_TRUE(p.offset >= 0 && uint64_t(p.offset) + uint64_t(p.bytes) <= fakeArenaBytes && p.shape[0] % damaged.batch == 0);
+  });
+}
+
 TEST(ManifestTest, IdentityFollowsTheState) {
   std::string identity = parse(fake())->identity();
   Json json = fake();

@@ -67,6 +67,21 @@ TEST_F(BatchSourceTest, AnIncompleteBatchIsPadded) {
   EXPECT_EQ(arena[96], 0x55); // behind the labels
 }
 
+TEST_F(BatchSourceTest, InputsThatAreNotNeededArePadding) {
+  std::set<std::string> needed = {"x"};
+  std::memset(arena, 0x55, 128);
+  Result<BatchSource> source = BatchSource::open(manifest, {{"x", folder / "x.npy"}}, "--data", {}, {}, &needed);
+  ASSERT_TRUE(succeeded(source));
+  EXPECT_EQ(source->samples(), 10);
+  int64_t rows = 0;
+  ASSERT_TRUE(succeeded(source->load(0, arena, rows)));
+  EXPECT_EQ(rows, 4);
+  EXPECT_EQ(xAt(11), 11);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(labelAt(i), -100);
+  EXPECT_TRUE(failsWith(BatchSource::open(manifest, {}, "--data", {}, {}, &needed), "no file for input 'x'"));
+}
+
 TEST_F(BatchSourceTest, ShufflingKeepsRowsTogetherAndCoversAll) {
   Result<BatchSource> source = open();
   ASSERT_TRUE(succeeded(source));

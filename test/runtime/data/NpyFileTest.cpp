@@ -64,6 +64,21 @@ TEST_F(NpyFileTest, ReadsEveryTypeAndVersion) {
     }
 }
 
+TEST_F(NpyFileTest, ReadsTheHeadersThatItWrites) {
+  for (DataType type : {DataType::F16, DataType::F32, DataType::F64, DataType::I64, DataType::U8, DataType::BOOL})
+    for (const Shape &shape : {Shape{}, Shape{3}, Shape{5, 2}, Shape(20, 1)}) {
+      std::optional<std::string> header = npyHeader(type, shape);
+      ASSERT_TRUE(header);
+      EXPECT_EQ(header->size() % 64, 0u);
+      Result<NpyFile> file = open(*header + std::string(static_cast<size_t>(*byteCount(shape, widthOf(type))), 'x'));
+      ASSERT_TRUE(succeeded(file));
+      EXPECT_EQ(file->dtype(), type);
+      EXPECT_EQ(file->shape(), shape);
+    }
+  EXPECT_FALSE(npyHeader(DataType::BF16, {2}));
+  EXPECT_FALSE(npyHeader(DataType::F32, Shape(30000, 1)));
+}
+
 TEST_F(NpyFileTest, ReadsOtherSpellings) {
   EXPECT_TRUE(succeeded(withHeader("{\"shape\":(2,2),\"fortran_order\":False,\"descr\":\"<f4\"}")));
   EXPECT_TRUE(succeeded(withHeader("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }   ")));

@@ -50,7 +50,7 @@ MISTAKES = [
     (f"{COMPILE} --lr", 2, "--lr needs a number after it"),
     (f"{COMPILE} --optimizer adamW2", 2, "--optimizer expects sgd, adam, adamw, adagrad, rmsprop, lion, lamb, lars, adafactor or muon, got 'adamW2'; did you mean 'adamw'?"),
     (f"{COMPILE} --precision fp61", 2, "--precision expects fp32, tf32, bf16 or fp16, got 'fp61'; did you mean 'fp16'?"),
-    (f"{COMPILE} --loss cross-entropy", 2, "--loss expects cross_entropy, mse, bce, huber, l1, nll or kl", "did you mean 'cross_entropy'?"),
+    (f"{COMPILE} --loss cross-entropy", 2, "--loss expects cross_entropy, mse, bce, huber, l1, nll, kl, focal or triplet", "did you mean 'cross_entropy'?"),
     ("divisi simulate --schedule 1f2b --stages 2", 2, "--schedule", "got '1f2b'; did you mean '1f1b'?"),
     (f"divisi plan {MLP} --cluster 8xh10", 2, "--cluster", "8xh10", "did you mean 'h100'?"),
     # names
