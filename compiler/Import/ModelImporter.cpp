@@ -133,7 +133,7 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
       fail("functions call each other more than ", maxDepth, " deep");
     for (auto [index, node] : llvm::enumerate(nodes)) {
       int64_t opset = opsetOf(versions, node);
-      if (operatorOf(node, opset) || (isMainDomain(node.domain()) && node.op_type() == "If"))
+      if (operatorOf(node, opset))
         continue;
       if (const auto *function = findFunction(node)) {
         std::map<std::string, int64_t> inner;
@@ -164,11 +164,6 @@ void ModelImporter::reportUnsupported(const RepeatedPtrField<onnx::NodeProto> &a
 }
 
 //===- Nodes --------------------------------------------------------------===//
-
-void ModelImporter::importGraph(const onnx::GraphProto &graph, Scope &scope) {
-  importConstants(graph, scope);
-  importNodes(graph.node(), scope);
-}
 
 void ModelImporter::importNodes(const RepeatedPtrField<onnx::NodeProto> &nodes, Scope &scope) {
   for (auto [index, node] : llvm::enumerate(nodes))
@@ -226,8 +221,6 @@ Results ModelImporter::dispatch(const onnx::NodeProto &node, const std::string &
     NodeImporter importer(*this, node, name, loc, opset, scope);
     return row->handler(importer);
   }
-  if (isMainDomain(node.domain()) && node.op_type() == "If")
-    return importIf(node, scope);
   if (const auto *function = findFunction(node))
     return importCall(node, *function, name, scope);
   fail("unsupported operator ", operatorName(node));
@@ -265,47 +258,28 @@ Results ModelImporter::importCall(const onnx::NodeProto &node, const onnx::Funct
   return results;
 }
 
-/// The scope of a graph that a node has; `what`: the name of such graphs in an error.
-static Scope nestedIn(const Scope &scope, const char *what) {
+Results ModelImporter::importSubgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Item> inputs, const Scope &scope,
+                                      const std::string &prefix) {
+  if (graph.input_size() != (int)inputs.size())
+    fail("its graph '", graph.name(), "' has ", graph.input_size(), " inputs, not ", inputs.size());
   Scope inner{&scope};
   inner.attributes = scope.attributes;
   inner.opsets = scope.opsets;
-  inner.prefix = scope.prefix;
+  inner.prefix = prefix;
   inner.depth = scope.depth + 1;
   if (inner.depth > maxDepth)
-    fail(what, " nest more than ", maxDepth, " deep");
-  return inner;
-}
-
-Value ModelImporter::importSubgraph(const onnx::GraphProto &graph, Value input, const Scope &scope) {
-  if (graph.input_size() != 1 || graph.output_size() != 1)
-    fail("its graph '", graph.name(), "' has ", graph.input_size(), " inputs and ", graph.output_size(),
-         " outputs, not one of each");
-  Scope inner = nestedIn(scope, "graphs");
-  inner.items[graph.input(0).name()] = Item(input);
-  importGraph(graph, inner);
-  const Item *result = inner.find(graph.output(0).name());
-  if (!result || !result->tensor)
-    fail("its graph '", graph.name(), "' does not compute its output");
-  return result->tensor;
-}
-
-/// Imports the branch of an If whose condition is known when compiling.
-Results ModelImporter::importIf(const onnx::NodeProto &node, Scope &scope) {
-  const Item *condition = node.input_size() ? scope.find(node.input(0)) : nullptr;
-  auto value = condition && condition->tensor ? evaluate(condition->tensor) : std::nullopt;
-  if (!value || value->getNumElements() != 1)
-    fail("its condition is not a constant; only branches that are chosen when compiling are supported");
-  llvm::StringRef wanted = integersOf(*value)[0] ? "then_branch" : "else_branch";
-  auto branch = llvm::find_if(node.attribute(), [&](const auto &a) { return a.name() == wanted; });
-  if (branch == node.attribute().end() || !branch->has_g())
-    fail("it has no ", wanted);
-  Scope inner = nestedIn(scope, "branches");
-  importGraph(branch->g(), inner);
+    fail("graphs nest more than ", maxDepth, " deep");
+  for (auto [input, item] : llvm::zip(graph.input(), inputs))
+    if (!inner.items.try_emplace(input.name(), item).second)
+      fail("input '", input.name(), "' of its graph '", graph.name(), "' is defined twice");
+  importConstants(graph, inner);
+  importNodes(graph.node(), inner);
   Results results;
-  for (const auto &output : branch->g().output()) {
+  for (const auto &output : graph.output()) {
     const Item *item = inner.find(output.name());
-    results.push_back(item ? *item : Item());
+    if (!item)
+      fail("its graph '", graph.name(), "' does not compute its output '", output.name(), "'");
+    results.push_back(*item);
   }
   return results;
 }

@@ -58,6 +58,7 @@ public:
   TensorReader reader;
   std::vector<std::string> warnings, notes;
   int64_t dropouts = 0; // numbers the random streams
+  int64_t unrolled = 0; // nodes in the iterations of loops
   /// The value before QuantizeLinear for its result, zero where it is out of range: it has the result's gradient.
   llvm::DenseMap<mlir::Value, mlir::Value> quantized;
   std::vector<std::string> inferenceBatchNorms, inactiveDropouts; // nodes, as messages name them
@@ -67,13 +68,13 @@ public:
   bool isFromPyTorch() const { return model->producer_name() == "pytorch"; }
   /// The value of a tensor that depends on constants only, if it is not too large.
   std::optional<mlir::DenseElementsAttr> evaluate(mlir::Value value);
-  /// The result of a graph of one input and one result, which may use the names of `scope`.
-  mlir::Value importSubgraph(const onnx::GraphProto &graph, mlir::Value input, const Scope &scope);
+  /// The results of a graph of a node, which may use the names of `scope`. Its nodes' names begin with `prefix`.
+  Results importSubgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Item> inputs, const Scope &scope,
+                         const std::string &prefix);
   /// The value of a weight that is not trained, for operators that need it during import.
   std::optional<mlir::DenseElementsAttr> initialValue(mlir::Value value);
   /// The new value of running statistics after this step; null if there is none yet.
   mlir::Value &renewed(mlir::Value buffer);
-  void importGraph(const onnx::GraphProto &graph, Scope &scope);
   /// Adds a result of the step with the greatest distance of the values from the middle of [low, high). The runtime
   /// checks it and names the node.
   void addCheck(mlir::Value values, int64_t low, int64_t high, const std::string &node, CheckedBuilder &b);
@@ -93,7 +94,6 @@ private:
   void importNode(const onnx::NodeProto &node, int index, Scope &scope);
   Results importCall(const onnx::NodeProto &node, const onnx::FunctionProto &function, const std::string &name,
                      Scope &scope);
-  Results importIf(const onnx::NodeProto &node, Scope &scope);
   Results dispatch(const onnx::NodeProto &node, const std::string &name, mlir::Location loc, Scope &scope);
   onnx::NodeProto resolveAttributes(const onnx::NodeProto &node, const Scope &scope);
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;

@@ -97,11 +97,15 @@ Type NodeImporter::elementAttr(StringRef attribute, Type missing) const {
   return code == 0 ? missing : elementTypeOf(&model.context, code);
 }
 
-Value NodeImporter::subgraph(StringRef attribute, Value input) {
+const onnx::GraphProto &NodeImporter::graph(StringRef attribute) const {
   const auto *found = checkType(find(attribute), onnx::AttributeProto::GRAPH, "a graph");
   if (!found || !found->has_g())
     fail("it has no graph '", attribute, "'");
-  return model.importSubgraph(found->g(), input, scope);
+  return found->g();
+}
+
+Results NodeImporter::subgraph(StringRef attribute, llvm::ArrayRef<Item> inputs, const std::string &prefix) {
+  return model.importSubgraph(graph(attribute), inputs, scope, prefix.empty() ? scope.prefix : prefix);
 }
 
 //===- Constants ----------------------------------------------------------===//

@@ -42,8 +42,11 @@ public:
   const onnx::TensorProto *tensor(llvm::StringRef attribute) const;
   /// An element type in an attribute, or `missing`.
   mlir::Type elementAttr(llvm::StringRef attribute, mlir::Type missing) const;
-  /// The result of the graph in an attribute, whose one input has this value.
-  Value subgraph(llvm::StringRef attribute, Value input);
+  /// A graph in an attribute; it must be there.
+  const onnx::GraphProto &graph(llvm::StringRef attribute) const;
+  /// The results of the graph in an attribute, imported in place. Names of its nodes begin with `prefix`; without one,
+  /// they are those in the graph.
+  Results subgraph(llvm::StringRef attribute, llvm::ArrayRef<Item> inputs, const std::string &prefix = "");
 
   // Constants.
   /// The value of an input that must be known during import; fails with a message otherwise.

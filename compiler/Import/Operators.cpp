@@ -14,7 +14,8 @@ static const Table &table() {
                         poolingOperators(), normalizationOperators(), indexingOperators(), lossOperators(),
                         sequenceOperators(), resizeOperators(), constantOperators(), attentionOperators(),
                         randomOperators(), quantizationOperators(), signalOperators(), samplingOperators(),
-                        optimizerOperators(), fusedOperators(), fusedAttentionOperators(), recurrentOperators()})
+                        optimizerOperators(), fusedOperators(), fusedAttentionOperators(), recurrentOperators(),
+                        controlFlowOperators()})
       for (const Operator &row : family)
         result.emplace(row.name, &row);
     return result;
@@ -32,7 +33,7 @@ const Operator *divisi::compiler::findOperator(llvm::StringRef domain, llvm::Str
 }
 
 std::vector<std::string> divisi::compiler::supportedOperators() {
-  std::set<std::string> names{"If"};
+  std::set<std::string> names;
   for (const auto &[name, row] : table())
     names.insert(name.str());
   return {names.begin(), names.end()};

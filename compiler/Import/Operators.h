@@ -39,6 +39,7 @@ llvm::ArrayRef<Operator> optimizerOperators();
 llvm::ArrayRef<Operator> fusedOperators();
 llvm::ArrayRef<Operator> fusedAttentionOperators();
 llvm::ArrayRef<Operator> recurrentOperators();
+llvm::ArrayRef<Operator> controlFlowOperators();
 
 /// The operator of a node; null if it is not supported.
 const Operator *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset);

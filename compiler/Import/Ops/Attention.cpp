@@ -217,7 +217,10 @@ static Results importFlexAttention(N &n) {
   auto changed = [&](llvm::StringRef attribute, Value x) {
     if (!n.hasAttr(attribute))
       return x;
-    Value y = n.subgraph(attribute, x);
+    Results results = n.subgraph(attribute, {x});
+    Value y = results.size() == 1 ? results[0].tensor : Value();
+    if (!y)
+      fail("its graph '", attribute, "' does not compute one tensor");
     if (y.getType() != x.getType())
       fail(attribute, " changes ", x.getType(), " to ", y.getType());
     return y;

@@ -100,12 +100,15 @@ static Results importConcatFromSequence(N &n) {
 
 /// Whether an optional is there is known during import.
 static Results importOptionalHasElement(N &n) {
-  return {n.splatOf({}, n.getBuilder().getI1Type(), n.has(0))};
+  bool isThere = n.has(0) && (n.item(0).tensor || n.item(0).sequence);
+  return {n.splatOf({}, n.getBuilder().getI1Type(), isThere)};
 }
+static Results importOptional(N &n) { return {n.has(0) ? n.item(0) : Item()}; }
 static Results importOptionalGetElement(N &n) { return {n.item(0)}; }
 
 static constexpr Operator rows[] = {
     {"ConcatFromSequence", 11, newest, importConcatFromSequence},
+    {"Optional", 15, newest, importOptional},
     {"OptionalGetElement", 15, newest, importOptionalGetElement},
     {"OptionalHasElement", 15, newest, importOptionalHasElement},
     {"SequenceAt", 11, newest, importSequenceAt},
