@@ -101,6 +101,7 @@ def suites(build):
             Suite("fuzz-texts", [*texts, "--count", "25"]),
             Suite("fuzz-units", [python, str(SOURCE / "test/fuzz/graphs_test.py")]),
             Suite("indices", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi, "--plans", "one"]),
+            Suite("dimensions", [python, str(SOURCE / "test/execute/dimensions.py"), "--divisi", divisi]),
             Suite("kinks", [python, str(SOURCE / "test/execute/kinks.py"), "--divisi", divisi]),
             Suite("mutations", [python, str(SOURCE / "test/execute/mutations.py"), "--divisi", divisi, "--count", "500"]),
             Suite("python", [*pytest, "-c", str(SOURCE / "python/pyproject.toml"), f"--junitxml={package}", str(SOURCE / "python/tests")], package),

@@ -2,6 +2,7 @@
 #include "codegen/Evaluate.h"
 #include "compiler/Import/Operators.h"
 #include "compiler/Import/Raise.h"
+#include "compiler/Import/Widen.h"
 #include "dialects/Graph/Nodes.h"
 
 #include "llvm/Support/Path.h"
@@ -38,6 +39,8 @@ ImportedModel ModelImporter::run() {
   readOpsets();
   reportUnsupported(model->graph().node());
   if (!options.forwardOnly) {
+    if (std::string note = widenHalves(*model, reader); !note.empty())
+      notes.push_back(note);
     refuseFoldedBatchNorm();
     trains.emplace(model->graph(), model->producer_name(), options, reader);
     for (std::string &warning : trains->conclude())

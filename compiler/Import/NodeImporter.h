@@ -28,6 +28,8 @@ public:
   /// An input that is a tensor or a sequence.
   const Item &item(int64_t index) const;
   const llvm::SmallVector<Value> &sequence(int64_t index) const;
+  /// What a name means for the graphs of the node; null if it is defined inside of them, or not at all.
+  const Item *named(llvm::StringRef outer) const { return scope.find(outer); }
   /// Whether the node has this output.
   bool wants(int64_t index) const { return index < node.output_size() && !node.output(index).empty(); }
 

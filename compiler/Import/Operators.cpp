@@ -15,7 +15,7 @@ static const Table &table() {
                         sequenceOperators(), resizeOperators(), constantOperators(), attentionOperators(),
                         randomOperators(), quantizationOperators(), signalOperators(), samplingOperators(),
                         optimizerOperators(), fusedOperators(), fusedAttentionOperators(), recurrentOperators(),
-                        controlFlowOperators()})
+                        controlFlowOperators(), linearAttentionOperators(), determinantOperators(), wordOperators()})
       for (const Operator &row : family)
         result.emplace(row.name, &row);
     return result;

@@ -40,6 +40,9 @@ llvm::ArrayRef<Operator> fusedOperators();
 llvm::ArrayRef<Operator> fusedAttentionOperators();
 llvm::ArrayRef<Operator> recurrentOperators();
 llvm::ArrayRef<Operator> controlFlowOperators();
+llvm::ArrayRef<Operator> linearAttentionOperators();
+llvm::ArrayRef<Operator> determinantOperators();
+llvm::ArrayRef<Operator> wordOperators();
 
 /// The operator of a node; null if it is not supported.
 const Operator *findOperator(llvm::StringRef domain, llvm::StringRef name, int64_t opset);

@@ -314,7 +314,7 @@ bool Trains::isWeightOfItsUsers(const std::string &name) const {
                                                   "BatchNormalization"};
   return llvm::all_of(usesOf(name), [](const Use &use) {
     StringRef type = use.node->op_type();
-    return anywhere.count(type) || (behindFirst.count(type) && use.input > 0) || (type == "Gather" && use.input == 0);
+    return anywhere.count(type) || (behindFirst.count(type) && use.input > 0) || ((type == "Gather" || type == "GatherND") && use.input == 0);
   });
 }
 

@@ -564,7 +564,7 @@ def half(name):
 
 def brain(name):
     x = torch.randn(K * 4, 5, 6).bfloat16().float().numpy()
-    note = ["the model is in bfloat16: it is read, trained and saved as float32; --precision bf16 multiplies in bfloat16"]
+    note = ["in bfloat16: ", "read, trained and saved as float32; --precision bf16 multiplies in bfloat16"]
     make(name, Encoder(0.0), {"x": x, "label": (torch.arange(K * 4) % 3).numpy()}, 4, {
         "torchscript": {"warnings": note}, "dynamo": {"warnings": [*note, *IDLE["warnings"]]}}, to=torch.bfloat16)
 

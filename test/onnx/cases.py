@@ -28,6 +28,7 @@ CONSTANT_INPUTS = {
     "Loop": [0, 1],
     "MaxUnpool": [2],
     "MelWeightMatrix": [0, 1, 2, 3, 4],
+    "NonZero": [0],
     "OneHot": [1],
     "Pad": [1, 3],
     "Range": [0, 1, 2],
@@ -40,6 +41,7 @@ CONSTANT_INPUTS = {
     "Tile": [1],
     "TopK": [1],
     "Trilu": [1],
+    "Unique": [0],
     "Unsqueeze": [1],
     "Upsample": [1],
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Operators of onnxruntime (domain com.microsoft) and recurrent ones through the compiler, in double: loss and gradients of one step
+"""Operators of onnxruntime (domain com.microsoft), recurrent ones and others through the compiler, in double: loss and gradients of one step
 against the operators in NumPy (contrib_operators.py, test/fuzz) and their central differences.
 
     contrib.py --divisi PATH [--filter REGEX]
@@ -101,11 +101,26 @@ CASES |= {
 }
 
 
+TOKENS = P(2, 3, 8)  # two sequences of three tokens
+CASES |= {
+    "linear-attention": ("LinearAttention", [TOKENS, TOKENS, P(2, 3, 6)], {"update_rule": "linear", "q_num_heads": 2, "kv_num_heads": 2}, [0, 1]),
+    "linear-attention-gated": ("LinearAttention", [TOKENS, P(2, 3, 4), P(2, 3, 3), P(2, 1, 4, 3), P(2, 3, 4)],
+                               {"update_rule": "gated", "q_num_heads": 2, "kv_num_heads": 1, "scale": 0.75}, [0, 1]),
+    "linear-attention-delta": ("LinearAttention", [TOKENS, TOKENS, TOKENS, NONE, NONE, P(2, 3, 1)],
+                               {"update_rule": "delta", "q_num_heads": 2, "kv_num_heads": 2}, [0]),
+    "linear-attention-gated-delta": ("LinearAttention", [TOKENS, TOKENS, TOKENS, P(2, 2, 4, 4), P(2, 3, 2), P(2, 3, 2)],
+                                     {"q_num_heads": 2, "kv_num_heads": 2}, [0, 1]),
+    "det": ("Det", [P(2, 2, 3, 3)], {}),
+    "det-6": ("Det", [P(6, 6)], {}),
+}
+MAIN = ("SimplifiedLayerNormalization", "LSTM", "GRU", "RNN", "LinearAttention", "Det")
+
+
 def make(name):
     """The case of a name: the loss is a weighted sum of the outputs that count."""
     operator, inputs, attributes, *rest = CASES[name]
     counted = rest[0] if rest else [0]
-    domain = "" if operator in ("SimplifiedLayerNormalization", "LSTM", "GRU", "RNN") else "com.microsoft"
+    domain = "" if operator in MAIN else "com.microsoft"
     draw = np.random.default_rng(len(name))
     tensors, names, parameters = [], [], []
     for k, value in enumerate(inputs):
@@ -128,7 +143,7 @@ def make(name):
     double = helper.np_dtype_to_tensor_dtype(np.dtype(np.float64))
     graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("none", double, [1])],
                               [helper.make_tensor_value_info("loss", double, [])], tensors)
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    imports = [helper.make_opsetid("", 27 if operator == "LinearAttention" else 18), helper.make_opsetid("com.microsoft", 1)]
     return Case(helper.make_model(graph, opset_imports=imports, ir_version=8), {"none": np.zeros(1)}, parameters)
 
 

@@ -204,4 +204,26 @@ class RotaryEmbedding(Contrib):
         return (y if x.ndim == 4 else np.moveaxis(y, 1, 2).reshape(x.shape),)
 
 
-ALL = [*Contrib.__subclasses__(), SimplifiedLayerNormalization]
+class LinearAttention(OpRun):
+    """ONNX's, in double: its own evaluator computes in float. One head of one sequence after the other."""
+
+    def _run(self, q, k, v, past=None, decay=None, beta=None, chunk_size=64, kv_num_heads=1, q_num_heads=1, scale=0.0, update_rule="gated_delta"):
+        q, k, v = heads(q, q_num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
+        batch, count, tokens, keys = k.shape
+        states = np.zeros((batch, count, keys, v.shape[3])) if past is None else past.copy()
+        y = np.zeros((batch, tokens, q_num_heads, v.shape[3]))
+        for b, h, t in np.ndindex(batch, count, tokens):
+            s = states[b, h]
+            if decay is not None:
+                s = s * np.exp(heads(decay, count)[b, h, t])[:, None]
+            value = v[b, h, t]
+            if beta is not None:
+                value = beta[b, t, h if beta.shape[2] > 1 else 0] * (value - k[b, h, t] @ s)
+            states[b, h] = s + np.outer(k[b, h, t], value)
+            group = q_num_heads // count
+            for g in range(h * group, (h + 1) * group):
+                y[b, t, g] = (scale or 1 / math.sqrt(keys)) * (q[b, g, t] @ states[b, h])
+        return (y.reshape(batch, tokens, -1), states)
+
+
+ALL = [*Contrib.__subclasses__(), SimplifiedLayerNormalization, LinearAttention]

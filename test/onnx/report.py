@@ -105,6 +105,6 @@ def table(cases, errors, version):
         lines.append(f"| {operator} | {versions} | {score[False]} | {score[True]} |")
     lines += ["", "## Not supported", "No test of these passes: " + (", ".join(other) or "none") + "."]
     if reasons:
-        lines += ["", "## Tests of supported operators that do not pass", "| tests | reason |", "|---|---|"]
+        lines += ["", "## Tests that do not pass", "| tests | reason |", "|---|---|"]
         lines += ["| `{}` | {} |".format(pattern.pattern.replace("|", "\\|"), text) for pattern, text in reasons]
     return "\n".join(lines) + "\n"

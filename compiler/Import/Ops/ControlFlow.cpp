@@ -1,6 +1,7 @@
 // If, Loop, Scan and SequenceMap: the chosen branch takes the node's place, and the body of a loop that of its iterations,
 // one after the other.
 #include "compiler/Import/Operators.h"
+#include "compiler/Import/Ops/Bags.h"
 
 using namespace mlir;
 using namespace divisi::compiler;
@@ -68,6 +69,8 @@ static Value stack(N &n, ArrayRef<Item> items, int64_t axis) {
 
 /// Body: (iteration, condition, carried values) to (condition, carried values, collected values).
 static Results importLoop(N &n) {
+  if (auto bags = importBags(n))
+    return *bags;
   const char *remedy = "only loops whose iterations are known when compiling are supported";
   std::optional<int64_t> trips;
   if (n.has(0)) {

@@ -31,10 +31,32 @@ static Value indexVectors(N &n, Value indices, Value x, int64_t batch) {
   return depth == 0 ? n.cast(indices, n.i64()) : n.index(indices, shapeOf(x).slice(batch, depth));
 }
 
+/// Whether a value has the elements of a weight or a constant, which do not depend on the batch.
+static bool isTable(N &n, Value x) {
+  while (isa_and_nonnull<ReshapeOp, TransposeOp, CastOp>(x.getDefiningOp()))
+    x = x.getDefiningOp()->getOperand(0);
+  Signature::Argument *argument = n.model.signature().find(x);
+  return x.getDefiningOp<ConstantOp>() || (argument && argument->role != Signature::Role::input);
+}
+
 static Results importGatherNd(N &n) {
   Value x = n.in(0);
   int64_t batch = n.integer("batch_dims", 0);
-  return {n.op<GatherNdOp>(x, indexVectors(n, n.in(1), x, batch), batch)};
+  Value vectors = indexVectors(n, n.in(1), x, batch);
+  int64_t depth = shapeOf(vectors).back();
+  if (batch != 0 || depth == 0 || !isTable(n, x))
+    return {n.op<GatherNdOp>(x, vectors, batch)};
+  // Slices of a table are a look-up along one dimension, which follows a split of the indices.
+  Shape index(shapeOf(vectors).drop_back()), rows(shapeOf(x).drop_front(depth));
+  int64_t count = 1;
+  Value flat;
+  for (int64_t k = depth - 1; k >= 0; --k) {
+    Value component = n.reshape(n.sliceDim(vectors, index.size(), k, 1), index);
+    flat = n.addMaybe(flat, count == 1 ? component : n.scale(component, (double)count));
+    count *= shapeOf(x)[k];
+  }
+  rows.insert(rows.begin(), count);
+  return {n.gather(n.reshape(x, rows), flat, 0)};
 }
 
 //===- Scatter ------------------------------------------------------------===//
