@@ -39,10 +39,11 @@ def right(case):
 
 
 # Operators without numbers that a reference has (random ones), without a gradient that differences have (quantized ones: the
-# straight-through estimator), of constants alone, and what test/onnx/contrib.py tests.
+# straight-through estimator), of constants alone, that count, and what test/onnx/contrib.py and loops.py test.
 NOT_DRAWN = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"} | {
     "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear",
-    "BitCast", "MelWeightMatrix", "OptionalGetElement", "OptionalHasElement", "SimplifiedLayerNormalization"}
+    "BitCast", "MelWeightMatrix", "Optional", "OptionalGetElement", "OptionalHasElement", "SimplifiedLayerNormalization",
+    "TfIdfVectorizer", "Unique", "Det", "LinearAttention", "Loop", "Scan", "SequenceMap"}
 
 
 class Graphs(unittest.TestCase):
