@@ -92,6 +92,7 @@ def suites(build):
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("memory-limits", [python, str(SOURCE / "test/execute/memory_limits.py"), "--divisi", divisi]),
             Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),
+            Suite("statistics", [python, str(SOURCE / "test/execute/statistics.py"), "--divisi", divisi]),
             Suite("meaning", [python, str(SOURCE / "test/execute/meaning.py"), "--divisi", divisi]),
             Suite("onnx", [python, str(SOURCE / "test/onnx/node_tests.py"), "--divisi", divisi]),
             Suite("contrib", [python, str(SOURCE / "test/onnx/contrib.py"), "--divisi", divisi]),
@@ -109,6 +110,7 @@ def suites(build):
             Suite("slow-network", [python, str(SOURCE / "test/examples/slow_network.py"), "--divisi", divisi], alone=True),
             Suite("commands", [python, str(SOURCE / "test/docs/commands.py"), "--divisi", divisi]),
             Suite("language-server", [python, str(SOURCE / "test/tools/language_server.py"), "--build", str(build)]),
+            Suite("pipedream", [python, str(SOURCE / "test/examples/pipedream.py"), "--divisi", divisi]),
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),
         ],
         "nightly": [

@@ -60,7 +60,8 @@ def GroupBatchNormPass : Pass<"group-batch-norm", "::mlir::ModuleOp"> {
   let description = [{
     Input: @loss. Every graph.batch_norm gets `groups`: devices among which the batch is sharded into as many groups need not
     exchange statistics in the forward and backward pass. This changes the numbers, so it is done only when a user asks for it
-    (--batch-norm-stats=local). Fails when the batch does not divide into the groups.
+    (--batch-norm-stats=local). Fails when the batch does not divide into the groups, and
+    where the samples do not lie along the first dimension (a view of [positions, samples, channels] as rows).
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
   let options = [Option<"groups", "groups", "int64_t", "1", "parts of the batch">];

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Batch norm behind layers that have the batch elsewhere than first: whose samples its statistics are of, under each split.
+
+    statistics.py --divisi PATH [--only SUBSTRING]
+
+x [samples, positions, features] is transposed to [positions, samples, features], multiplied, and comes to batch norm as the permutation of the
+case says; a convolution or a sum follows. The first loss of a program must be that of ONNX's reference evaluator on the whole
+batch, or the mean of those on its halves where statistics are local. Prints `N passed, N failed`. Needs the package onnx.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+SAMPLES, POSITIONS, FEATURES, CHANNELS = 12, 6, 5, 4
+TOLERANCE = 1e-5
+# What follows batch norm, and the permutation before it.
+MODELS = {"convolution": (1, 2, 0), "sum": (1, 2, 0), "batch in the middle": (0, 1, 2)}
+# Flags; devices; whether each half has its own statistics.
+WAYS = [("", 1, False), ("--mesh data=2", 2, False), ("--mesh data=2 --batch-norm-stats local", 2, True), ("--microbatches 2", 1, True),
+        ("--mesh data=2 --sync local --average-every 2", 2, True), ("--mesh stage=2 --microbatches 1", 2, False)]
+
+
+def model_of(kind, samples):
+    rng = np.random.default_rng(3)
+    weights = {"w": rng.standard_normal((FEATURES, CHANNELS)), "scale": 1 + 0.1 * rng.standard_normal(CHANNELS),
+               "bias": rng.standard_normal(CHANNELS), "kernel": rng.standard_normal((3, CHANNELS, 3))}
+    weights |= {"mean": np.zeros(CHANNELS), "variance": np.ones(CHANNELS)}
+    nodes = [helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2], name="turn"),
+             helper.make_node("MatMul", ["turned", "w"], ["hidden"], name="linear")]
+    if kind == "batch in the middle":  # [positions, samples, channels] -> rows of all positions
+        weights["rows"] = np.array([-1, CHANNELS])
+        nodes.append(helper.make_node("Reshape", ["hidden", "rows"], ["normal"], name="flat"))
+    else:
+        nodes.append(helper.make_node("Transpose", ["hidden"], ["normal"], perm=MODELS[kind], name="channels"))
+    nodes.append(helper.make_node("BatchNormalization", ["normal", "scale", "bias", "mean", "variance"], ["y", "new_mean", "new_variance"],
+                                  name="norm", training_mode=1))
+    if kind == "convolution":
+        nodes.append(helper.make_node("Conv", ["y", "kernel"], ["z"], name="conv"))
+    last = "z" if kind == "convolution" else "y"
+    nodes += [helper.make_node("Tanh", [last], ["t"], name="tanh"), helper.make_node("Mul", ["t", "y" if last == "y" else "t"], ["square"], name="square"),
+              helper.make_node("ReduceMean", ["square"], ["loss"], keepdims=0, name="mean")]
+    used = {name for node in nodes for name in node.input}
+    constants = [numpy_helper.from_array(np.asarray(v, np.int64 if n == "rows" else np.float32), n) for n, v in weights.items() if n in used]
+    graph = helper.make_graph(nodes, "views", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [samples, POSITIONS, FEATURES])],
+                              [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def check(divisi, kind, flags, devices, local, folder):
+    x = np.random.default_rng(5).standard_normal((SAMPLES, POSITIONS, FEATURES)).astype(np.float32)
+    x[: SAMPLES // 2] *= 3
+    parts = np.split(x, 2) if local else [x]
+    wanted = np.mean([float(ReferenceEvaluator(model_of(kind, len(part))).run(["loss"], {"x": part})[0]) for part in parts])
+    model, program, log = folder / "m.onnx", folder / "p", folder / "log"
+    onnx.save(model_of(kind, SAMPLES), model)
+    np.save(folder / "x.npy", x)
+    start = [divisi, "run", "--devices", str(devices)] if devices > 1 else []
+    refused = kind == "batch in the middle" and local  # parts of the rows are no parts of the batch
+    for command in ([divisi, "compile", model, "-o", program, *flags.split()],
+                    [*start, program, "--data", f"x={folder / 'x.npy'}", "--steps", "1", "--no-shuffle", "--quiet", "--log", log]):
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode:
+            line = done.stderr.strip().splitlines()[-1]
+            return "" if refused and "node 'norm'" in line and "needs the samples along the first dimension" in line else line
+    if refused:
+        return "not refused"
+    loss = next(row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row)
+    return "" if abs(loss - wanted) < TOLERANCE * abs(wanted) else f"loss {loss}, expected {wanted}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--divisi", required=True, type=pathlib.Path)
+    p.add_argument("--only", default="")
+    o = p.parse_args()
+    passed = failed = 0
+    for kind in MODELS:
+        for flags, devices, local in WAYS:
+            name = f"{kind}: {flags or 'one device'}"
+            if o.only not in name:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                wrong = check(o.divisi.resolve(), kind, flags, devices, local, pathlib.Path(folder))
+            print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' if wrong else ''}{wrong}", flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
