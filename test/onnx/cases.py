@@ -35,8 +35,10 @@ CONSTANT_INPUTS = {
     "Reshape": [1],
     "Resize": [1, 2, 3],
     "STFT": [1, 3],
+    "SequenceInsert": [2],
     "Slice": [1, 2, 3, 4],
     "Split": [1],
+    "SplitToSequence": [1],
     "Squeeze": [1],
     "Tile": [1],
     "TopK": [1],
@@ -126,17 +128,20 @@ def opset_of(model, domain):
 
 
 def array(value):
-    """The numpy value of a value in a test case."""
+    """The numpy value of a value in a test case, or a list of them."""
+    if isinstance(value, (list, tuple)):
+        return [array(v) for v in value]
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
 def why_not(model):
     """Why a case cannot be run with .npy files; empty when it can."""
     for info in [*model.graph.input, *model.graph.output]:
-        kind = info.type.WhichOneof("value")
+        type = info.type.sequence_type.elem_type if info.type.HasField("sequence_type") else info.type
+        kind = type.WhichOneof("value")
         if kind != "tensor_type":
             return (kind or "no").replace("_type", "") + " values"
-        element = info.type.tensor_type.elem_type
+        element = type.tensor_type.elem_type
         if element not in PLAIN_TYPES:
             return TensorProto.DataType.Name(element).lower() + " values"
     return ""
@@ -156,14 +161,44 @@ def raise_opset(model):
     model.ir_version = max(model.ir_version, helper.find_min_ir_version_for(model.opset_import))
 
 
+def unpack(model, values, ends):
+    """Replaces the sequences among a model's inputs or outputs (`ends`) by their tensors, and makes or takes apart the sequences by nodes."""
+    result, kept = {}, []
+    for info in ends:
+        value = values[info.name]
+        if not isinstance(value, list):
+            result[info.name] = value
+            named = any(d.dim_param for d in info.type.tensor_type.shape.dim)
+            kept.append(helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, value.shape) if named else info)
+            continue
+        parts = [f"{info.name}_{k}" for k in range(len(value))]
+        result |= zip(parts, value)
+        type = info.type.sequence_type.elem_type.tensor_type.elem_type
+        kept += [helper.make_tensor_value_info(n, type, v.shape) for n, v in zip(parts, value)]
+        if ends is model.graph.input:
+            node = helper.make_node("SequenceConstruct", parts, [info.name]) if parts else helper.make_node("SequenceEmpty", [], [info.name], dtype=type)
+            model.graph.node.insert(0, node)
+            continue
+        for k, part in enumerate(parts):
+            model.graph.initializer.append(numpy_helper.from_array(np.array(k), f"{part}_index"))
+            model.graph.node.append(helper.make_node("SequenceAt", [info.name, f"{part}_index"], [part]))
+        model.graph.node.append(helper.make_node("SequenceLength", [info.name], [f"{info.name}_length"]))
+        kept.append(helper.make_tensor_value_info(f"{info.name}_length", TensorProto.INT64, []))
+        result[f"{info.name}_length"] = np.array(len(value))
+    kept = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in kept]
+    del ends[:]
+    ends.extend(kept)
+    return result
+
+
 def bind(test, names):
     """(model with the inputs `names` as initializers, the other inputs, the outputs)."""
     model = onnx.ModelProto()
     model.CopyFrom(test.model)
     raise_opset(model)
     inputs, outputs = test.data_sets[0]
-    inputs = {i.name: array(v) for i, v in zip(model.graph.input, inputs)}
-    outputs = {o.name: array(v) for o, v in zip(model.graph.output, outputs)}
+    inputs = unpack(model, {i.name: array(v) for i, v in zip(model.graph.input, inputs)}, model.graph.input)
+    outputs = unpack(model, {o.name: array(v) for o, v in zip(model.graph.output, outputs)}, model.graph.output)
     kept = [i for i in model.graph.input if i.name not in names]
     for name in names & inputs.keys():
         model.graph.initializer.append(numpy_helper.from_array(inputs.pop(name), name))

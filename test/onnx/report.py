@@ -82,8 +82,8 @@ def table(cases, errors, version):
     lines = [
         TITLE,
         "",
-        f"Measured with the backend node tests of onnx {version}, compiled for the CPU and run: of the {len(ran)} tests on",
-        f"plain tensors {passed} pass. {len(cases) - len(ran)} others are left out: sequences, optionals, strings, and",
+        f"Measured with the backend node tests of onnx {version}, compiled for the CPU and run: of the {len(ran)} tests on plain",
+        f"tensors and sequences {passed} pass. {len(cases) - len(ran)} others are left out: optionals, strings, and",
         "numbers that NumPy lacks. In an expanded test the operator is replaced by its function body. Made by",
         "`test/onnx/node_tests.py --divisi PATH --table docs/onnx.md`.",
         "",
