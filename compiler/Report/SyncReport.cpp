@@ -1,6 +1,5 @@
 #include "compiler/Report/SyncReport.h"
 
-#include "dialects/Dist/Sync.h"
 #include "passes/Planning/Cost/Collectives.h"
 
 #include "llvm/Support/Format.h"
@@ -13,9 +12,24 @@ using namespace divisi::planning;
 /// Numbers of steps from one average to the next that are shown.
 static constexpr int64_t averages[] = {8, 64};
 
-std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster &cluster) {
+/// The flags of --sync; those that have their default values are left out.
+static std::string flagsOf(const dist::Sync &sync) {
+  std::string flags = dist::Sync::nameOf(sync.mode).str();
+  if (sync.mode == dist::Sync::Mode::server)
+    flags += " --servers colocated";
+  if (sync.mode == dist::Sync::Mode::local)
+    flags += " --average-every " + std::to_string(sync.every) + (sync.averageState ? " --average-state" : "");
+  if (sync.mode == dist::Sync::Mode::gossip)
+    flags += " --topology " + dist::Sync::nameOf(sync.topology).str();
+  return flags;
+}
+
+SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, const Cluster &cluster) {
   using Kind = dist::ReshardStep::Kind;
+  using Mode = dist::Sync::Mode;
   const Prediction &step = plan.prediction;
+  if (sync.mode == Mode::allReduce)
+    return {flagsOf(sync), true, step.bytesSent, step.waited, step.seconds};
   const dist::Mesh &mesh = plan.mesh;
   int axis = *mesh.find(dist::replicaAxis);
   const int64_t replicas = mesh.axes[axis].size;
@@ -29,39 +43,68 @@ std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster 
       seconds += collective.seconds;
       waited += collective.waited;
     }
-  auto priced = [&](const std::string &flags, bool same, double sent, double shown) {
-    return SyncPrice{flags, same, step.bytesSent - bytes + sent, step.waited - waited + shown, step.seconds - waited + shown};
+  auto priced = [&](double sent, double shown) {
+    return SyncPrice{flagsOf(sync), !sync.isApart(), step.bytesSent - bytes + sent, step.waited - waited + shown,
+                     step.seconds - waited + shown};
   };
-  std::vector<SyncPrice> prices = {{"all-reduce", true, step.bytesSent, step.waited, step.seconds}};
-  // All others send to the first replica, which sends back: as many seconds overlap with the backward pass as of all_reduces.
-  std::vector<Transfer> in, out;
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
     stride *= mesh.axes[inner].size;
-  for (int64_t other = 1; other < replicas; ++other) {
-    in.push_back({other * stride, 0});
-    out.push_back({0, other * stride});
+  switch (sync.mode) {
+  case Mode::driver: { // all others send to the first replica, which sends back: as many seconds overlap as of all_reduces
+    std::vector<Transfer> in, out;
+    for (int64_t other = 1; other < replicas; ++other) {
+      in.push_back({other * stride, 0});
+      out.push_back({0, other * stride});
+    }
+    double there = transferSeconds(cluster, in, parameters) + transferSeconds(cluster, out, parameters);
+    return priced((double)(replicas - 1) * parameters, std::max(0.0, there - (seconds - waited)));
   }
-  double there = transferSeconds(cluster, in, parameters) + transferSeconds(cluster, out, parameters);
-  prices.push_back(priced("driver", true, (double)(replicas - 1) * parameters, std::max(0.0, there - (seconds - waited))));
-  // Colocated servers: everybody sends each other one its share of the gradients, and after the update of the parameters.
-  std::vector<Transfer> all;
-  for (int64_t from = 0; from < replicas; ++from)
-    for (int64_t to = 0; to < replicas; ++to)
-      if (from != to)
-        all.push_back({from * stride, to * stride});
-  double push = transferSeconds(cluster, all, parameters / (double)replicas);
-  prices.push_back(priced("server --servers colocated", true, bytesSent(Kind::allReduce, replicas, parameters),
-                          std::max(0.0, push - (seconds - waited)) + push));
-  double average = stepSeconds(link, Kind::allReduce, parameters), ring = bytesSent(Kind::allReduce, replicas, parameters);
-  for (int64_t every : averages)
-    prices.push_back(priced("local --average-every " + std::to_string(every), false, ring / (double)every, average / (double)every));
+  case Mode::server: { // everybody sends each other one its share of the gradients, and after the update of the parameters
+    std::vector<Transfer> all;
+    for (int64_t from = 0; from < replicas; ++from)
+      for (int64_t to = 0; to < replicas; ++to)
+        if (from != to)
+          all.push_back({from * stride, to * stride});
+    double push = transferSeconds(cluster, all, parameters / (double)replicas);
+    return priced(bytesSent(Kind::allReduce, replicas, parameters), std::max(0.0, push - (seconds - waited)) + push);
+  }
+  case Mode::local: {
+    double averaged = parameters + (sync.averageState ? step.memory.moments : 0), every = (double)sync.every;
+    return priced(bytesSent(Kind::allReduce, replicas, averaged) / every, stepSeconds(link, Kind::allReduce, averaged) / every);
+  }
+  default: {
+    double neighbours = sync.topology == dist::Sync::Topology::ring && replicas > 2 ? 2 : 1;
+    return priced(neighbours * parameters, neighbours * permuteSeconds(link, parameters));
+  }
+  }
+}
+
+std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster &cluster) {
+  std::vector<dist::Sync> ways;
+  for (auto mode : {dist::Sync::Mode::allReduce, dist::Sync::Mode::driver, dist::Sync::Mode::server})
+    ways.emplace_back().mode = mode;
+  for (int64_t every : averages) {
+    dist::Sync &way = ways.emplace_back();
+    way.mode = dist::Sync::Mode::local;
+    way.every = every;
+  }
   for (auto topology : {dist::Sync::Topology::ring, dist::Sync::Topology::exponential, dist::Sync::Topology::pairs}) {
-    double neighbours = topology == dist::Sync::Topology::ring && replicas > 2 ? 2 : 1;
-    prices.push_back(priced("gossip --topology " + dist::Sync::nameOf(topology).str(), false, neighbours * parameters,
-                            neighbours * permuteSeconds(link, parameters)));
+    dist::Sync &way = ways.emplace_back();
+    way.mode = dist::Sync::Mode::gossip;
+    way.topology = topology;
   }
+  std::vector<SyncPrice> prices;
+  for (const dist::Sync &way : ways)
+    prices.push_back(priceSync(way, plan, cluster));
   return prices;
+}
+
+void compiler::applySync(const dist::Sync &sync, Candidate &plan, const Cluster &cluster) {
+  SyncPrice price = priceSync(sync, plan, cluster);
+  plan.prediction.seconds = price.seconds;
+  plan.prediction.waited = price.exposed;
+  plan.prediction.bytesSent = price.bytes;
 }
 
 llvm::json::Array compiler::describeSync(const std::vector<SyncPrice> &prices) {

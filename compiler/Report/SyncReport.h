@@ -1,4 +1,5 @@
 #pragma once
+#include "dialects/Dist/Sync.h"
 #include "passes/Planning/Search/Planner.h"
 
 #include "llvm/Support/JSON.h"
@@ -13,6 +14,12 @@ struct SyncPrice {
   double exposed = 0;    // seconds of a step in which computation waits for communication, on average
   double seconds = 0;    // of a step
 };
+
+/// One way for such a plan as below. Servers are colocated.
+SyncPrice priceSync(const dist::Sync &sync, const planning::Candidate &plan, const planning::Cluster &cluster);
+
+/// Sets the prediction of a plan to that of a way.
+void applySync(const dist::Sync &sync, planning::Candidate &plan, const planning::Cluster &cluster);
 
 /// All ways for a plan that splits the batch over the axis "data" and no state over it: first those that compute what
 /// one device would, then the others, each in the order of docs/synchronisation.md.

@@ -12,44 +12,68 @@ namespace divisi::training {
 #include "passes/Training/Passes.h.inc"
 
 namespace {
-/// The dimension of each value along which the samples of the batch lie in order, if there is one: the outermost factor of
-/// that dimension is the inputs' first dimension.
-class BatchDims {
+/// Where the samples of the batch lie in a value: in the dimension `dim`, as a digit of its index that has `outer` times as
+/// many values before it. A dimension of -1: in no such order.
+struct SamplePlace {
+  int dim = 0;
+  int64_t outer = 1;
+  bool isFirst() const { return dim == 0 && outer == 1; }
+};
+
+/// The places in all values that depend on the inputs, by the operations' sharding rules.
+class SamplePlaces {
 public:
-  explicit BatchDims(func::FuncOp function) {
+  explicit SamplePlaces(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments())
       if (function.getArgAttr(argument.getArgNumber(), graph::names::input) && !graph::shapeOf(argument).empty())
-        dims[argument] = 0;
+        places[argument] = {};
     for (Operation &op : function.getBody().front().without_terminator())
       if (auto sharded = dyn_cast<dist::ShardingRuleInterface>(op))
         add(op, sharded.getShardingRule());
   }
-  /// Whether a value depends on the batch, and then the dimension; -1 if the samples lie in no order.
-  std::optional<int> of(Value value) const {
-    auto it = dims.find(value);
-    return it == dims.end() ? std::nullopt : std::optional(it->second);
+  std::optional<SamplePlace> of(Value value) const {
+    auto it = places.find(value);
+    return it == places.end() ? std::nullopt : std::optional(it->second);
   }
 
 private:
   void add(Operation &op, const dist::ShardingRule &rule) {
     bool depends = false;
-    int batch = -1; // a factor
+    std::optional<SamplePlace> found; // in a factor instead of a dimension
     for (auto [operand, lists] : llvm::zip(op.getOperands(), rule.operands))
-      if (auto dim = of(operand)) {
+      if (auto place = of(operand)) {
         depends = true;
-        if (*dim >= 0 && !lists[*dim].empty())
-          batch = lists[*dim].front();
+        if (place->dim >= 0 && !found)
+          found = inFactor(rule, lists[place->dim], place->outer);
       }
-    for (auto [result, lists] : llvm::zip(op.getResults(), rule.results)) {
-      if (!depends)
-        continue;
-      int &dim = dims[result] = -1;
-      for (auto [d, list] : llvm::enumerate(lists))
-        if (batch >= 0 && !list.empty() && list.front() == batch)
-          dim = (int)d;
-    }
+    for (auto [result, lists] : llvm::zip(op.getResults(), rule.results))
+      if (depends)
+        places[result] = found ? inDimension(rule, lists, *found) : SamplePlace{-1};
   }
-  llvm::DenseMap<Value, int> dims;
+  /// The factor of a dimension, major to minor, in which the digit lies.
+  static std::optional<SamplePlace> inFactor(const dist::ShardingRule &rule, ArrayRef<int> factors, int64_t outer) {
+    for (int factor : factors) {
+      int64_t size = rule.factors[factor].size;
+      if (size % outer == 0 && size > outer)
+        return SamplePlace{factor, outer};
+      if (outer % size != 0)
+        return std::nullopt;
+      outer /= size;
+    }
+    return std::nullopt;
+  }
+  static SamplePlace inDimension(const dist::ShardingRule &rule, const dist::ShardingRule::Dims &lists, SamplePlace found) {
+    for (auto [d, factors] : llvm::enumerate(lists)) {
+      int64_t outer = found.outer;
+      for (int factor : factors) {
+        if (factor == found.dim)
+          return {(int)d, outer};
+        outer *= rule.factors[factor].size;
+      }
+    }
+    return {-1};
+  }
+  llvm::DenseMap<Value, SamplePlace> places;
 };
 
 struct GroupBatchNormPass : impl::GroupBatchNormPassBase<GroupBatchNormPass> {
@@ -63,10 +87,9 @@ struct GroupBatchNormPass : impl::GroupBatchNormPassBase<GroupBatchNormPass> {
 
   LogicalResult group(func::FuncOp function) {
     Builder builder(&getContext());
-    BatchDims dims(function);
+    SamplePlaces places(function);
     auto walked = function.walk([&](graph::BatchNormOp op) {
-      std::optional<int> samples = dims.of(op.getX());
-      if (samples && *samples != 0) {
+      if (auto samples = places.of(op.getX()); samples && !samples->isFirst()) {
         op.emitError("batch norm over parts of the batch (microbatches, local statistics) needs the samples along the first "
                      "dimension, and here they lie in another one: keep the batch whole, with global statistics");
         return WalkResult::interrupt();

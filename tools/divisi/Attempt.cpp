@@ -1,6 +1,7 @@
 #include "divisi/Attempt.h"
 
 #include "compiler/PlanFile.h"
+#include "compiler/Report/SyncReport.h"
 #include "compiler/RankPlans.h"
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/FollowPlan.h"
@@ -46,6 +47,11 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
     options = compiler::follow(text, train);
   if (failed(options))
     return told();
+  auto sync = compiler::readSync(text);
+  if (failed(sync))
+    return told();
+  if (sync->mode != dist::Sync::Mode::allReduce && options->any())
+    llvm::errs() << "note: with microbatches or stages a plan is priced as if its 'sync' were all-reduce\n";
   int64_t devices = options->axes.devicesBefore(options->stages / options->chunks, dist::toMesh(text.getMesh()));
   if (devices > cluster.devices())
     return llvm::createStringError("the plan is for " + std::to_string(devices) + " devices, the cluster has " +
@@ -69,6 +75,7 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
       return told();
     auto planner = std::make_shared<const Planner>(followed->problem.problem, cluster);
     candidates = {{planner->price(cluster, followed->mesh, followed->plan, name), followed->preparation, planner}};
+    compiler::applySync(*sync, candidates.front(), used);
     return llvm::Error::success();
   }
   compiler::StepInParts &step = *met->step;

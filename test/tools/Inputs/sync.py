@@ -1,4 +1,4 @@
-"""Checks the bytes of `divisi plan --sync all --json` against the formulas: argument FILE."""
+"""Checks the bytes of `divisi plan --sync all --json` against the formulas, and those of a plan file: arguments FILE [FILE SYNC]."""
 
 import json
 import sys
@@ -22,3 +22,7 @@ assert 0 <= sent["all-reduce"] - ring <= 64, (sent["all-reduce"], ring)  # besid
 assert [name for name, entry in prices.items() if entry["same_numbers"]] == ["all-reduce", "driver", "server --servers colocated"]
 for entry in prices.values():  # the computation is the same
     assert abs(entry["step_ms"] - entry["exposed_ms"] - (prices["driver"]["step_ms"] - prices["driver"]["exposed_ms"])) < 1e-9
+if len(sys.argv) > 2:
+    one, same = json.load(open(sys.argv[2]))["plans"][0], prices[sys.argv[3]]
+    for figure in ("step_ms", "exposed_ms", "bytes_sent"):
+        assert abs(one[figure] - same[figure]) <= 1e-9 * abs(same[figure]), (figure, one[figure], same[figure])
