@@ -3,7 +3,7 @@
 module attributes {dist.sync = {every = 2 : i64, mode = "local"}} {
   func.func @train(%x: tensor<8x4xf32> {dist.global = tensor<16x4xf32, #dist.shard<"data", _>>, graph.input = "x"}) -> tensor<16x4xf32>
       attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
-    // expected-error @+2 {{--sync local keeps replicas apart, but the model needs the whole batch at once here}}
+    // expected-error @+2 {{--sync local keeps replicas apart, but the model, or a --pin, needs the whole batch at once here}}
     %y = graph.neg %x : tensor<8x4xf32>
     %a = dist.all_gather %y dim 0 over ["data"] : tensor<8x4xf32> -> tensor<16x4xf32>
     return %a : tensor<16x4xf32>

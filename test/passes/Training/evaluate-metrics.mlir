@@ -12,7 +12,7 @@
 // CLASSES-SAME: tensor<i64> {graph.result = {kind = "count"}}, tensor<i64> {graph.result = {kind = "hits", name = "top3"}},
 // CLASSES-SAME: tensor<f32> {graph.result = {kind = "surprise"}})
 // CLASSES: %[[EACH:.*]] = graph.cross_entropy
-// CLASSES: graph.compare {{ ?}}gt
+// CLASSES: graph.compare {{ ?}}le
 // CLASSES: %[[RANK:.*]] = graph.reduce_sum %{{.*}} {dims = array<i64: 1>} : (tensor<4x8xi64>) -> tensor<4xi64>
 // CLASSES: graph.compare {{ ?}}lt %[[RANK]]
 // CLASSES: %[[HITS:.*]] = graph.reduce_sum

@@ -60,7 +60,7 @@ func.func @loss(%w: tensor<6x8xf32> {graph.parameter = "w"},
 // -----
 
 // What joins the gradients of a weight's slices belongs to the node that reads them, not to the first one of the model.
-// NAMES: graph.concat %{{.*}} {dim = 0 : i64, graph.node = "gates:0.grad.{{[0-9]+}}"}
+// NAMES: graph.concat %{{.*}} {dim = 0 : i64, graph.node = "gates:grad.{{[0-9]+}}"}
 func.func @loss(%e: tensor<2x8xf32> {graph.parameter = "e"}, %w: tensor<4x8xf32> {graph.parameter = "w"},
                 %x: tensor<2x8xf32> {graph.input = "x"}) -> (tensor<f32> {graph.loss}) {
   %h = graph.mul %x, %e : tensor<2x8xf32> loc("first")

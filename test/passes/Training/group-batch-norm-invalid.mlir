@@ -1,6 +1,6 @@
 // RUN: not divisi-opt %s --group-batch-norm=groups=3 --split-input-file 2>&1 | FileCheck %s
-// RUN: not divisi-opt %s --group-batch-norm=groups=16 2>&1 | FileCheck %s --check-prefix=MORE
-// RUN: not divisi-opt %s --group-batch-norm=groups=0 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not divisi-opt %s --group-batch-norm=groups=16 --split-input-file 2>&1 | FileCheck %s --check-prefix=MORE
+// RUN: not divisi-opt %s --group-batch-norm=groups=0 --split-input-file 2>&1 | FileCheck %s --check-prefix=ZERO
 // CHECK: error: a batch of 8 does not divide into 3 groups for local statistics
 // MORE: error: a batch of 8 does not divide into 16 groups for local statistics
 // ZERO: error: a batch of 8 does not divide into 0 groups for local statistics

@@ -68,7 +68,12 @@ MISTAKES = [
     (f"{COMPILE} --output los", 1, "--output los names no output of the model; did you mean 'loss'?"),
     (f"divisi compile {DIGITS} -o q", 1, "add a loss with --loss"),
     (f"divisi compile {DIGITS} -o q --loss mse", 2, "--loss needs --label NAME"),
-    ("divisi compile loop.onnx -o q", 1, "unsupported operator: Loop", "docs/onnx.md"),
+    ("divisi compile strings.onnx -o q", 1, "unsupported operator: StringSplit", "docs/onnx.md"),
+    (f"divisi plan {MLP} --cluster 8xh100 --price cheap", 2, "--price expects the price of a device and hour, such as 2.5/h, got 'cheap'"),
+    (f"{COMPILE} --cluster 8xmi300x", 2, "programs are written for CPUs and NVIDIA's GPUs"),
+    (f"{COMPILE} --stages x.csv", 2, "--stages: x.csv: this is not JSON: expected what divisi plan --objective pipedream --json prints"),
+    (f"{COMPILE} --stages x.csv --devices 2", 2, "--stages FILE says which stages there are, and their devices: leave out --devices"),
+    (f"divisi diff auto data=2 {MLP}", 2, "'auto': on which cluster? add --cluster, or auto@8xh100"),
     # files
     ("divisi compile modle.onnx -o q", 1, "modle.onnx: cannot read the model", "did you mean 'model.onnx'?"),
     ("divisi compile x.csv -o q", 1, "x.csv: not an ONNX model; it looks like CSV", "--data"),
@@ -123,8 +128,8 @@ def make_files():
             file.writestr(member, b"...")
     (here / "model.pkl").write_bytes(pickle.dumps({"weight": [1.0]}))
     (here / "model.onnx").write_bytes(pathlib.Path(MLP).read_bytes())
-    graph = field(1, field(1, b"x") + field(2, b"y") + field(3, b"l") + field(4, b"Loop")) + field(2, b"g") + field(12, field(1, b"y"))
-    (here / "loop.onnx").write_bytes(field(1, 8) + field(8, field(2, 17)) + field(7, graph))
+    graph = field(1, field(1, b"x") + field(2, b"y") + field(3, b"l") + field(4, b"StringSplit")) + field(2, b"g") + field(12, field(1, b"y"))
+    (here / "strings.onnx").write_bytes(field(1, 8) + field(8, field(2, 17)) + field(7, graph))
     for name in ("dump.txt", "dump.mlir"):
         subprocess.run([DIVISI, "compile", MLP, "--emit", "train", "-o", name], check=True)
     subprocess.run([DIVISI, "compile", MLP, "-o", "p"], check=True)
