@@ -33,6 +33,7 @@ LEFT_OUT = [
     (r"^ninja -C build package-deb", "an installation: test/install/package.sh"),
     (r"^python3 -m venv|^pip install|^export DIVISI=", "an installation: python/tests"),
     (r"slow-network/compare\.py", "a network namespace: test/examples/slow_network.py"),
+    (r"^mpirun -n 2 --host", "two machines: test/execute/launchers.py, in two network namespaces"),
     (r"^(torchrun|RANK=0)", "a launcher: test/execute/launchers.py"),
     (r"gpt39b\.onnx|--layers 48 --hidden 8192", "a graph of 39 billion parameters: examples, large_graphs_test.py and planning.py"),
 ]
