@@ -57,8 +57,8 @@ def suites(build):
             ),
         ],
         "slow": [  # the longest first
-            Suite("pipelines", [*pipelines, "--ways", "--draws", "10"]),
-            Suite("known-answers", [*answers, "--skip", "never_worse"]),
+            Suite("pipelines", [*pipelines]),
+            Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
@@ -127,6 +127,8 @@ def suites(build):
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
+            Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
+            Suite("recorded-all", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build), "--all"]),
             Suite("cleaned-all", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi, "--all"]),
             Suite("pipelines-all", [*pipelines, "--all"]),
             Suite("fuzz-texts-all", [*texts, "--count", "500", "--seed", "1"]),

@@ -24,9 +24,15 @@ struct SamplePlace {
 class SamplePlaces {
 public:
   explicit SamplePlaces(func::FuncOp function) {
-    for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), graph::names::input) && !graph::shapeOf(argument).empty())
+    int64_t batch = 0; // the first dimension of the first input, and of others of its size
+    for (BlockArgument argument : function.getArguments()) {
+      ArrayRef<int64_t> shape = graph::shapeOf(argument);
+      if (!function.getArgAttr(argument.getArgNumber(), graph::names::input) || shape.empty())
+        continue;
+      batch = batch ? batch : shape[0];
+      if (shape[0] == batch)
         places[argument] = {};
+    }
     for (Operation &op : function.getBody().front().without_terminator())
       if (auto sharded = dyn_cast<dist::ShardingRuleInterface>(op))
         add(op, sharded.getShardingRule());

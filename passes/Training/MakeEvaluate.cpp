@@ -185,10 +185,12 @@ private:
       GraphBuilder b(builder, classification.getLoc());
       if (metric == "perplexity") // the first result of a classification is the loss of each label
         step.addReport(b.sumAll(classification->getResult(0)), "surprise");
-      else if (metric.consume_front("top") && !metric.getAsInteger(10, k)) // its operands are scores and labels
+      else if (metric.consume_front("top") && !metric.getAsInteger(10, k)) { // its operands are scores and labels
+        if (int64_t classes = shapeOf(classification->getOperand(0))[1]; k > classes)
+          return loss.emitError("--metric top") << k << ": there are " << classes << " classes";
         step.addReport(countAmongFirst(b, classification->getOperand(0), classification->getOperand(1), k), "hits",
                        named("top" + llvm::Twine(k)));
-      else
+      } else
         return loss.emitError("there is no metric '") << metric << "'";
     }
     return success();

@@ -76,6 +76,14 @@ struct CompileFlags {
 /// Fixed, so that the program does not depend on the machine on which it is compiled.
 constexpr unsigned compileThreads = 2;
 
+/// An error text if replicas cannot be kept in step so on the targets; else "".
+std::string whyNot(const dist::Sync &sync, const CompileFlags &flags) {
+  if (sync.mode == dist::Sync::Mode::allReduce || sync.isApart() || !flags.hasTarget("cuda"))
+    return "";
+  return "--sync " + dist::Sync::nameOf(sync.mode).str() +
+         " is for CPUs: NCCL's collectives go their own ways; leave out --target, or take --sync all-reduce";
+}
+
 class Compilation {
 public:
   Compilation(const CompileFlags &flags, const tools::Installation &installation)
@@ -197,6 +205,8 @@ private:
       if (failed(synchronisation))
         return failure();
       sync = *synchronisation;
+      if (std::string wrong = whyNot(sync, flags); !wrong.empty())
+        return failure(fail(wrong));
     }
     if (!mesh)
       return success();
@@ -517,8 +527,8 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       wrong = flags->emit.empty() ? checkProgram(flags->output) : checkOutput(flags->output);
     if (wrong.empty())
       wrong = flags->devices.finish(*command);
-    if (const SyncFlags &sync = flags->devices.sync; wrong.empty() && sync.given() && !sync.sync.isApart() && flags->hasTarget("cuda"))
-      wrong = sync.text() + " is for CPUs: NCCL's collectives go their own ways; leave out --target, or take --sync all-reduce";
+    if (wrong.empty())
+      wrong = whyNot(flags->devices.sync.sync, *flags);
     flags->model.import.accumulate = flags->devices.accumulate;
     flags->model.import.weightsOptional = !flags->emit.empty(); // a dump contains no weights
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
