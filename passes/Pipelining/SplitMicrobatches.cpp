@@ -7,6 +7,7 @@
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Strategy.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -196,8 +197,11 @@ private:
         if (function.getArgAttr(argument.getArgNumber(), graph::names::microbatches))
           problem->problem.batchDims.push_back({problem->tensorOf.lookup(argument), 0});
     planning::StrategyOptions options;
-    for (const auto &tensor : problem->problem.tensors) // state is replicated in every microbatch, whatever its shape
-      if (tensor.named() && tensor.role != planning::Problem::Role::input)
+    llvm::StringSet<> cut;
+    for (auto [tensor, dim] : problem->problem.batchDims)
+      cut.insert(problem->problem.tensors[tensor].name);
+    for (const auto &tensor : problem->problem.tensors) // what was not cut is whole in every microbatch, whatever its shape
+      if (tensor.named() && !cut.contains(tensor.name))
         options.pins.push_back({tensor.name, std::vector<std::vector<std::string>>(tensor.shape.size())});
     dist::Mesh mesh;
     mesh.axes.push_back({"data", count});

@@ -44,6 +44,16 @@ CASES = {
                 {"i": I(4, 4, 4, 2), "y": I(3, 4)}),
     "positions": ("int64[4,4] i, int64[4] y", f"e = Gather(t, i)\n p = GatherND(q, at)\n x = Add(e, p) {ROWS}",
                   {"t": F(7, 5), "q": F(4, 5), "w": F(5, 3)}, {"at": N([0], [2], [1], [3])}, {"i": I(7, 4, 4), "y": I(3, 4)}),
+    # An input with two rows for each sample.
+    "two rows of a sample": ("float[4,4] x, float[8,3] y", """
+        h = MatMul(x, w)
+        one = Reshape(h, alone)
+        two = Expand(one, both)
+        rows = Reshape(two, flat)
+        d = Sub(rows, y)
+        q = Mul(d, d)
+        loss = ReduceMean<keepdims = 0>(q)""", {"w": F(4, 3)}, {"alone": N(4, 1, 3), "both": N(4, 2, 3), "flat": N(8, 3)},
+                             {"x": F(4, 4), "y": F(8, 3)}),
     # A mask of the batch, gathered by constant index vectors as transformers do.
     "mask": ("int64[4,4] i, int64[4,4] keep, int64[4,4] y", f"""
         e = Gather(t, i)
