@@ -27,10 +27,14 @@ public:
     LayerProfile profile;
     std::vector<int> maker(problem.tensors.size(), -1); // by tensor: the layer that computes it
     std::set<int> counted;
+    std::set<std::string> states; // operations of an update that need no gradient may come early, and are named after them
+    for (const Problem::Tensor &tensor : problem.tensors)
+      if (tensor.role == Problem::Role::parameter)
+        states.insert(tensor.name);
     for (int i = 0; i <= groups.loss; ++i) {
       const Problem::Op &op = problem.ops[i];
       std::string node = firstNode(op.name);
-      if (op.forward || op.seldom || node.empty() || node == "update")
+      if (op.forward || op.seldom || node.empty() || node == "update" || states.count(node))
         continue;
       auto [it, fresh] = numbers.try_emplace(node, profile.layers.size());
       int layer = it->second;

@@ -3,7 +3,7 @@
 #include "divisi/suggest.h"
 #include "runtime/comm/tcp/Secret.h"
 #include "runtime/core/Cores.h"
-#include "runtime/core/Json.h"
+#include "runtime/core/Manifest.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/main/FlagErrors.h"
 #include "tools/divisi/Processes.h"
@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <sys/prctl.h>
@@ -27,7 +28,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 struct Request {
-  int devices = 1, restarts = 0;
+  int devices = 0, restarts = 0; // 0: as many as the program is for
   std::string launcher = "mpirun";
   Words program; // with its arguments
 };
@@ -75,20 +76,21 @@ std::string find(const std::string &name) {
   return "";
 }
 
-/// Whether a file is a program that divisi compile has written for one device: by the manifest in it. Does not run it.
-bool isForOneDevice(const std::string &path) {
+/// The number of devices for which divisi compile has written a program, by the manifest in the file; nothing if it is no such
+/// program. Does not run it.
+std::optional<int64_t> devicesOf(const std::string &path) {
   constexpr std::string_view begin = "{\"abi\":";
   auto file = divisi::runtime::MappedFile::open(path);
   if (!file.ok() || !file->text().starts_with("\x7f" "ELF"))
-    return false;
+    return std::nullopt;
   std::string_view text = file->text();
   for (size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
     std::string_view rest = text.substr(at);
-    auto manifest = divisi::runtime::parseJson(rest.substr(0, rest.find('\0')), path);
-    if (manifest.ok() && manifest->is_object() && manifest->contains("tasks"))
-      return !manifest->contains("mesh");
+    auto manifest = divisi::runtime::parseManifest(rest.substr(0, rest.find('\0')), std::numeric_limits<uint64_t>::max());
+    if (manifest.ok())
+      return manifest->mesh.size();
   }
-  return false;
+  return std::nullopt;
 }
 
 /// A secret by which ranks that do not use MPI's rendezvous prove that they belong to this job, also after a restart.
@@ -232,11 +234,10 @@ Ending execute(const Words &words) {
 
 void declare(CLI::App &app, Request &request) {
   app.footer("Examples:\n"
-             "  divisi run --devices 4 ./model --data image=x.npy --data label=y.npy --epochs 20\n"
-             "  divisi run --devices 4 --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
+             "  divisi run ./model --data image=x.npy --data label=y.npy --epochs 20\n"
+             "  divisi run --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
              "  divisi run --devices 64 --launcher srun ./model --data image=x.npy --data label=y.npy\n");
-  app.add_option("--devices", request.devices, "number of processes: the devices it was compiled for")
-      ->required()
+  app.add_option("--devices", request.devices, "number of processes (default: the devices that the program was compiled for)")
       ->check(CLI::Range(1, 65536));
   app.add_option("--restarts", request.restarts,
                  "how often to go on from the last checkpoint when a rank is lost (needs the program's --checkpoint)")
@@ -286,14 +287,14 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
   request.program.assign(argv + first, argv + argc);
   stop = request.program.empty();
   if (stop)
-    return usage("name the program to run: divisi run --devices N PROGRAM [ARGUMENTS...]");
+    return usage("name the program to run: divisi run PROGRAM [ARGUMENTS...]");
   return 0;
 }
 } // namespace
 
 void divisi::tools::addRun(CLI::App &app) {
   static Request request; // runMain() parses the command line
-  declare(*app.add_subcommand("run", "start a program for several devices: divisi run --devices N PROGRAM ..."), request);
+  declare(*app.add_subcommand("run", "start a program on all of its devices: divisi run PROGRAM ..."), request);
 }
 
 int divisi::tools::runMain(int argc, const char *const *argv) {
@@ -312,7 +313,12 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
     std::string reason = std::strerror(errno);
     return usage("cannot run '" + program + "': " + reason + divisi::didYouMeanFile(program));
   }
-  if (request.devices > 1 && isForOneDevice(file)) {
+  const std::optional<int64_t> compiled = devicesOf(file);
+  if (request.devices == 0 && !compiled)
+    return usage("--devices is missing, and '" + program + "' is no program that divisi compile has written");
+  if (request.devices == 0)
+    request.devices = (int)*compiled;
+  if (request.devices > 1 && compiled == 1) {
     std::cerr << "divisi run: " << program << " is for one device: one process is started, not " << request.devices
               << " (divisi compile --devices " << request.devices << " --strategy data makes one for all)" << std::endl;
     request.devices = 1;

@@ -102,7 +102,7 @@ MISTAKES = [
     (f"{DATA} --steps -3", 2, "--steps", "expected a whole number from 1"),
     # divisi run
     ("divisi run --device 2 ./p", 2, "unknown flag --device of divisi run; did you mean '--devices'?"),
-    ("divisi run ./p", 2, "--devices is missing: divisi run --help"),
+    ("divisi run /bin/true", 2, "--devices is missing, and '/bin/true' is no program that divisi compile has written"),
     ("divisi run --devices 2", 2, "name the program to run"),
     ("divisi run --devices 2 ./pp", 2, "cannot run './pp'", "did you mean './p'?"),
 ]
