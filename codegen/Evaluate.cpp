@@ -30,30 +30,40 @@ class Evaluator {
 public:
   explicit Evaluator(int64_t maxPoints) : budget(maxPoints) {}
 
-  FailureOr<DenseElementsAttr> evaluate(Value value) {
-    if (auto known = values.find(value); known != values.end())
-      return known->second;
-    auto result = dyn_cast<OpResult>(value);
-    if (!result)
-      return failure();
-    Operation *op = result.getOwner();
-    DenseElementsAttr attr;
-    if (matchPattern(op, m_Constant(&attr)))
-      return values[value] = attr;
-    auto loop = dyn_cast<LoopInterface>(op);
-    if (!loop || result.getResultNumber() != 0)
-      return failure();
-    SmallVector<DenseElementsAttr> operands;
-    for (Value operand : op->getOperands()) {
-      auto constant = evaluate(operand);
-      if (failed(constant))
+  FailureOr<DenseElementsAttr> evaluate(Value root) {
+    SmallVector<Value> open = {root}; // no recursion: chains are as long as loops
+    while (!open.empty()) {
+      Value value = open.back();
+      if (values.contains(value)) {
+        open.pop_back();
+        continue;
+      }
+      auto result = dyn_cast<OpResult>(value);
+      if (!result)
         return failure();
-      operands.push_back(*constant);
-    }
-    auto computed = compute(loop, operands);
-    if (succeeded(computed))
+      DenseElementsAttr attr;
+      if (matchPattern(result.getOwner(), m_Constant(&attr))) {
+        values[value] = attr;
+        continue;
+      }
+      auto loop = dyn_cast<LoopInterface>(result.getOwner());
+      if (!loop || result.getResultNumber() != 0)
+        return failure();
+      size_t before = open.size();
+      for (Value operand : loop->getOperands())
+        if (!values.contains(operand))
+          open.push_back(operand);
+      if (open.size() != before)
+        continue;
+      SmallVector<DenseElementsAttr> operands;
+      for (Value operand : loop->getOperands())
+        operands.push_back(values.lookup(operand));
+      auto computed = compute(loop, operands);
+      if (failed(computed))
+        return failure();
       values[value] = *computed;
-    return computed;
+    }
+    return values.lookup(root);
   }
 
 private:

@@ -58,7 +58,8 @@ public:
   TensorReader reader;
   std::vector<std::string> warnings, notes;
   int64_t dropouts = 0; // numbers the random streams
-  int64_t unrolled = 0; // nodes in the iterations of loops
+  int64_t unrolled = 0;           // nodes in the iterations of loops
+  int64_t unrolledOperations = 0; // what these nodes became
   /// The value before QuantizeLinear for its result, zero where it is out of range: it has the result's gradient.
   llvm::DenseMap<mlir::Value, mlir::Value> quantized;
   std::vector<std::string> inferenceBatchNorms, inactiveDropouts; // nodes, as messages name them

@@ -1,6 +1,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "passes/Training/Passes.h"
+#include "passes/Training/SamplePlaces.h"
 #include "passes/Training/StepFunction.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -37,10 +38,12 @@ Value countAmongFirst(GraphBuilder &b, Value scores, Value labels, int64_t k) {
   Value classes = b.iota(shape, 1, integer), label = b.broadcastAlong(labels, shape, {1});
   Value own = b.reduceSum(b.keepWhere(b.compare(Predicate::eq, classes, label), scores), {1});
   own = b.broadcastAlong(own, shape, {1});
-  Value equalBefore = b.op<AndOp>(b.compare(Predicate::eq, scores, own), b.compare(Predicate::lt, classes, label));
+  Value isEarlier = b.compare(Predicate::lt, classes, label), isNan = b.compare(Predicate::ne, scores, scores);
+  Value equalBefore = b.op<AndOp>(b.compare(Predicate::eq, scores, own), isEarlier);
   Value one = b.splatLike(classes, 1), none = b.splatLike(classes, 0);
-  // Not "is greater": with NaN no comparison is true.
+  // Not "is greater": with NaN no comparison is true. A label that has NaN comes behind earlier ones that do, alone.
   Value before = b.select(b.compare(Predicate::le, scores, own), b.select(equalBefore, one, none), one);
+  before = b.select(b.compare(Predicate::ne, own, own), b.select(b.op<AndOp>(isNan, isEarlier), one, none), before);
   Value rank = b.reduceSum(before, {1});
   Value valid = b.op<AndOp>(b.compareConst(Predicate::ge, labels, 0), b.compareConst(Predicate::lt, labels, shape[1]));
   Value hit = b.op<AndOp>(valid, b.compareConst(Predicate::lt, rank, k));
@@ -116,13 +119,13 @@ private:
   /// Reports an output on demand.
   static LogicalResult addPrediction(StepFunction &step, OpBuilder &builder, func::FuncOp loss, const IRMapping &mapping,
                                      StringRef name) {
-    Value output;
+    Value output, inLoss;
     std::string known;
     for (auto [i, value] : llvm::enumerate(loss.getBody().front().getTerminator()->getOperands()))
       if (auto text = loss.getResultAttrOfType<StringAttr>(i, names::output)) {
         known += (known.empty() ? "" : ", ") + text.getValue().str();
         if (text.getValue() == name)
-          output = mapping.lookup(value);
+          output = mapping.lookup(value), inLoss = value;
       }
     if (!output)
       return loss.emitError("--predict ") << name << " names no output of the model beside its loss"
@@ -145,6 +148,8 @@ private:
     if (batch == 0 || shape.empty() || shape[0] == 0 || shape[0] % batch != 0)
       return loss.emitError("--predict ") << name << ": the batch of " << batch << " does not divide its first dimension, so that its "
                                           << "rows are not those of samples";
+    if (auto place = SamplePlaces(loss).of(inLoss); place && place->dim >= 0 && !place->isFirst())
+      return loss.emitError("--predict ") << name << ": its rows are not in the order of the samples, which lie along another dimension";
     GraphBuilder b(builder, output.getLoc());
     if (tensorType(output).getElementType().isBF16()) // files have no such numbers
       output = b.cast(output, builder.getF32Type());

@@ -158,7 +158,8 @@ class Program:
         self._checkpoint = pathlib.Path(str(given["checkpoint"])).absolute()
         self._weights = pathlib.Path(str(given["save_weights"])).absolute()
         if history.stopped:
-            call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", self._weights])
+            call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", self._weights,
+                  *(["--ema"] if given.get("ema") else [])])
         return history
 
     def evaluate(self, data: Data, *, ema: bool = False, most_bytes: int = 64 << 30) -> Evaluation:

@@ -194,9 +194,6 @@ Status BatchSource::openTokens(Feed &feed, const FileRange &paths, const std::st
   for (const TokenFiles::File &file : (*files)->files()) {
     tokens += file.tokens;
     hasHeader &= file.hasHeader;
-    if (type && file.hasHeader && file.type != *type)
-      return failure(flag, " ", input.name, ": the header of '", file.mapped.path(), "' says that its tokens are of type ",
-                     nameOf(file.type), ": leave out --token-type");
     if (!type && file.looksWide())
       return failure(flag, " ", input.name, ": '", file.mapped.path(),
                      "' seems to have tokens of 32 bits, because every second number of ",

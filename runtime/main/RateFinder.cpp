@@ -25,7 +25,9 @@ bool RateFinder::add(double rate, double loss) {
   double smoothed = average / (1 - std::pow(kept, static_cast<double>(points.size() + 1)));
   least = points.empty() ? smoothed : std::min(least, smoothed);
   points.push_back({rate, smoothed});
-  return points.size() < shortest || smoothed <= diverges * least;
+  // Of losses that may be negative the distance counts, from the least to where they began.
+  double limit = least > 0 ? diverges * least : least + (diverges - 1) * std::max(std::abs(least), points.front().loss - least);
+  return points.size() < shortest || smoothed <= limit;
 }
 
 std::string RateFinder::summary() const {

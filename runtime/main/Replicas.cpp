@@ -36,7 +36,7 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
     bytes[type] = 0;
   };
   for (const State &state : manifest.state) {
-    if (!state.apart || !state.here || (state.role == Role::Moment && !sync.averageState))
+    if (!state.apart || !state.here || (state.role == Role::Moment && !sync.averageState && !state.average))
       continue;
     averaged.push_back(&state);
     int64_t type = typeOf(state.dtype);

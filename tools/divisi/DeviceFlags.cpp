@@ -94,6 +94,9 @@ std::string DeviceFlags::takeStages(const CLI::App &command) {
   if (!found)
     return "--stages: " + llvm::toString(found.takeError());
   planning::StageMesh made = planning::meshOfStages(found->replicas);
+  if (!planning::isReasonable(made.mesh))
+    return "--stages: the stages' numbers of devices have too few factors in common: a mesh has at most 6 axes and 4096 places, " +
+           planning::nameOf(made.mesh) + " would have more; numbers that divide each other need few";
   plan.mesh = planning::nameOf(made.mesh);
   stageAxes = made.axes;
   microbatches.cuts.assign(found->first.begin() + 1, found->first.end());

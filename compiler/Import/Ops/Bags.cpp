@@ -62,6 +62,27 @@ public:
     return known && known->getNumElements() == 1 && integersOf(*known)[0] == value;
   }
 
+  /// Whether all iterations run: the loop's condition is absent or true, and the body's is true, or the one that it was given.
+  bool goesOn() const {
+    auto isTrue = [&](Value value) {
+      auto known = value ? n.known(value) : std::nullopt;
+      return known && known->getNumElements() == 1 && integersOf(*known)[0] != 0;
+    };
+    if (n.has(1) && !isTrue(n.in(1)))
+      return false;
+    std::string name = graph.output(0).name();
+    auto copied = [&] { return maker(name, "Identity") ? maker(name, "Identity") : maker(name, "Cast"); };
+    for (size_t i = 0; i < makers.size() && copied(); ++i)
+      name = copied()->input_size() ? copied()->input(0) : "";
+    if (name == graph.input(1).name())
+      return true;
+    if (const Node *constant = maker(name, "Constant"); constant && constant->attribute_size() == 1 && constant->attribute(0).has_t()) {
+      DenseElementsAttr value = n.model.reader.attribute(constant->attribute(0).t());
+      return value.getNumElements() == 1 && integersOf(value)[0] != 0;
+    }
+    return isTrue(outer(name));
+  }
+
   N &n;
   const onnx::GraphProto &graph;
 
@@ -96,7 +117,8 @@ static Value slicedBy(const Body &body, const Node *slice, const std::string &fi
 
 /// Reduce(Gather(table, Slice(indices)) [* Unsqueeze(Slice(weights))]) of each iteration, stacked.
 static std::optional<Bags> matchTorchScript(N &n, const Body &body) {
-  if (n.numInputs() != 2 || !n.has(0) || body.graph.input_size() != 2 || body.graph.output_size() != 2)
+  if (n.numInputs() != 2 || !n.has(0) || body.graph.input_size() != 2 || body.graph.output_size() != 2 ||
+      !body.goesOn())
     return std::nullopt;
   const std::string &result = body.graph.output(1).name();
   const Node *reduce = nullptr;
@@ -117,7 +139,7 @@ static std::optional<Bags> matchTorchScript(N &n, const Body &body) {
   const std::string &first = indices->input(1), &last = indices->input(2);
   Value all = slicedBy(body, indices, first, last), begin = boundsOf(body, first), end = boundsOf(body, last);
   auto trips = n.known(n.in(0));
-  if (!all || n.rankOf(all) != 1 || !begin || !end || !trips || shapeOf(end)[0] != integersOf(*trips)[0] ||
+  if (!all || n.rankOf(all) != 1 || !begin || !end || !trips || trips->getNumElements() != 1 || shapeOf(end)[0] != integersOf(*trips)[0] ||
       shapeOf(begin)[0] < shapeOf(end)[0])
     return std::nullopt;
   Value weights;
@@ -209,6 +231,8 @@ static Value reduced(N &n, const Bags &bags) {
   }
   n.limit(bags.begin, 0, rows + 1);
   n.limit(bags.end, 0, rows + 1);
+  if (count > 1) // bags in their order do not overlap
+    n.limit(n.sub(n.sliceDim(bags.begin, 0, 1, count - 1), n.sliceDim(bags.end, 0, 0, count - 1)), 0, rows + 1);
   Value begin = n.cast(bags.begin, n.i64()), end = n.cast(bags.end, n.i64());
   Shape table{count, rows}, result{count, width};
   Value position = n.iota(table, 1);

@@ -11,6 +11,8 @@ using Shape = CheckedBuilder::Shape;
 
 /// The most nodes in iterations of all loops of a model.
 static constexpr int64_t mostUnrolled = 1 << 16;
+/// The most operations that these may become.
+static constexpr int64_t mostOperations = 1 << 20;
 /// The largest carried value that is folded in each iteration, if it is known.
 static constexpr int64_t mostFolded = 64;
 
@@ -31,13 +33,26 @@ static Results importIf(N &n) {
 
 //===- Iterations ---------------------------------------------------------===//
 
+/// Counts nodes, or what takes as much, that are written for each iteration.
+static void count(N &n, int64_t more) {
+  if (more > mostUnrolled || (n.model.unrolled += more) > mostUnrolled)
+    fail("it has more slices than the ", mostUnrolled, " nodes that loops may have when their iterations are written one after the other");
+}
+
 /// The results of one iteration of a node's body.
 static Results iterate(N &n, int64_t step, ArrayRef<Item> inputs) {
   int64_t nodes = std::max(1, n.graph("body").node_size());
   if ((n.model.unrolled += nodes) > mostUnrolled)
     fail("its iteration ", step, " of ", nodes, " nodes goes beyond the ", mostUnrolled,
          " nodes that loops may have when their iterations are written one after the other");
-  return n.subgraph("body", inputs, textOf(n.name, "/step/", step, "/"));
+  Block *block = n.getBuilder().getInsertionBlock();
+  Operation *last = block->empty() ? nullptr : &block->back();
+  Results results = n.subgraph("body", inputs, textOf(n.name, "/step/", step, "/"));
+  for (Operation *op = last ? last->getNextNode() : block->empty() ? nullptr : &block->front(); op; op = op->getNextNode())
+    if (++n.model.unrolledOperations > mostOperations)
+      fail("its iteration ", step, " goes beyond the ", mostOperations, " operations that loops may have when their iterations are written "
+           "one after the other");
+  return results;
 }
 
 /// A small carried value as a constant if it is known, so that the next iteration does not compute it from the first one.
@@ -140,6 +155,8 @@ struct Scan {
     }
     if (length && (*length < 1 || *length > *size))
       fail("a sequence of length ", *length, " is not in 1 to ", *size);
+    if (length)
+      count(n, *size - *length); // the zeros behind it
     SmallVector<Item> current(state);
     SmallVector<SmallVector<Item>> lists(collected);
     for (int64_t step = 0; step < length.value_or(*size); ++step) {
@@ -191,6 +208,7 @@ static Results importScanOfBatch(N &n) {
     fail("it has ", lengths->size(), " sequence lengths for a batch of ", batch);
   Shape directions = numbersOfEach(n, "directions", scan.scans), zeros(std::max(scan.scans, scan.collected), 0);
   SmallVector<SmallVector<Item>> lists(scan.states + scan.collected);
+  count(n, batch);
   for (int64_t b = 0; b < batch; ++b) {
     SmallVector<Item> states;
     SmallVector<Value> inputs;

@@ -45,6 +45,8 @@ static Results importTfIdf(N &n) {
   int64_t skips = n.integer("max_skip_count", 0), size = pool->size();
   if (least < 1 || most < least || most > (int64_t)starts->size() || skips < 0 || skips > 1 << 12)
     fail("n-grams of ", least, " to ", most, " items, with at most ", skips, " skipped, do not fit to ngram_counts");
+  constexpr int64_t mostOperations = 1 << 16;
+  int64_t operations = 0; // of one length and distance, about five for each item
   SmallVector<Value> counts; // of the grams in the pool's order
   for (int64_t length = 1; length <= (int64_t)starts->size(); ++length) {
     int64_t first = (*starts)[length - 1], last = length < (int64_t)starts->size() ? (*starts)[length] : size;
@@ -54,8 +56,11 @@ static Results importTfIdf(N &n) {
     if (grams == 0)
       continue;
     Value count = n.splatOf({rows, grams}, n.f32(), 0);
-    for (int64_t skip = 0; skip <= (length == 1 ? 0 : skips) && length >= least && length <= most; ++skip)
+    for (int64_t skip = 0; skip <= (length == 1 ? 0 : skips) && length >= least && length <= most; ++skip) {
+      if ((operations += 5 * length) > mostOperations)
+        fail("its n-grams, with so many items skipped, are too many");
       count = n.add(count, countGrams(n, x, ArrayRef(*pool).slice(first, last - first), length, skip + 1));
+    }
     counts.push_back(count);
   }
   if (counts.empty())
@@ -94,6 +99,8 @@ static Results importUnique(N &n) {
   int64_t outer = 1, inner = 1, size = shape[axis];
   for (int64_t d = 0; d < (int64_t)shape.size(); ++d)
     (d < axis ? outer : inner) *= d == axis ? 1 : shape[d];
+  if (outer == 0 || inner == 0)
+    fail("its input has no elements");
   std::map<SmallVector<double>, int64_t> seen; // slice, its number in the order of appearance
   Shape first, number, counts;
   for (int64_t i = 0; i < size; ++i) {
