@@ -58,7 +58,7 @@ static Results importTfIdf(N &n) {
     Value count = n.splatOf({rows, grams}, n.f32(), 0);
     for (int64_t skip = 0; skip <= (length == 1 ? 0 : skips) && length >= least && length <= most; ++skip) {
       if ((operations += 5 * length) > mostOperations)
-        fail("its n-grams, with so many items skipped, are too many");
+        fail("its n-grams with skipped items are too many");
       count = n.add(count, countGrams(n, x, ArrayRef(*pool).slice(first, last - first), length, skip + 1));
     }
     counts.push_back(count);
