@@ -88,6 +88,7 @@ class Program:
         self._runs = 0
         self._weights: pathlib.Path | None = None  # of the last run; None: those beside the program
         self._checkpoint: pathlib.Path | None = None
+        self._averaged = False  # those weights are moving averages
 
     def __repr__(self) -> str:
         return f"divisi.Program({str(self.path)!r}): batch {self.batch}, {self.devices} device(s)"
@@ -145,7 +146,11 @@ class Program:
         if not flags.get("checkpoint"):
             given |= {"checkpoint": str(run / "checkpoint"), "every": NEVER}
         if self._weights and not any(flags.get(name) for name in ("weights", "init", "resume")):
-            given["weights"] = str(self._weights)
+            start = self._weights
+            if self._averaged:  # training goes on from the weights themselves
+                start = run / "start.safetensors"
+                call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", start])
+            given["weights"] = str(start)
         with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
             passes = epochs or (1 if steps is None else 0)
             train = self._files(data, pathlib.Path(place) / "data", passes, steps, False, most_bytes)
@@ -157,6 +162,7 @@ class Program:
             history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), train)
         self._checkpoint = pathlib.Path(str(given["checkpoint"])).absolute()
         self._weights = pathlib.Path(str(given["save_weights"])).absolute()
+        self._averaged = bool(given.get("ema"))
         if history.stopped:
             call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", self._weights,
                   *(["--ema"] if given.get("ema") else [])])

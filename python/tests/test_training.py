@@ -206,3 +206,6 @@ def test_moving_averages_are_evaluated_and_loaded(linear_file, reference, data, 
     np.testing.assert_allclose(program.predict(data)["pred"], plain, atol=1e-5)
     np.testing.assert_allclose(program.predict(data, ema=True)["pred"], averaged, atol=1e-5)
     assert program.evaluate(data, ema=True).loss == pytest.approx(np.mean((averaged - data["y"]) ** 2), rel=1e-4)
+    # Training goes on from the weights, not from their averages.
+    again = program.fit(data, steps=1, shuffle=False, quiet=True)
+    assert again.losses[0] == pytest.approx(reference.step(**next(iter(batches(data)))), rel=1e-4)
