@@ -58,7 +58,7 @@ def suites(build):
         ],
         "slow": [  # the longest first
             Suite("pipelines", [*pipelines]),
-            Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches"]),
+            Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches", "--skip", "pipelines_when_memory"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
@@ -73,7 +73,6 @@ def suites(build):
             Suite("averages", [python, str(SOURCE / "test/models/averages.py"), "--divisi", divisi]),
             Suite("metrics", [python, str(SOURCE / "test/models/metrics.py"), "--divisi", divisi]),
             Suite("models-dynamo", [*models, "--model", "model_dynamo.onnx"]),
-            Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
@@ -128,6 +127,8 @@ def suites(build):
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
+            Suite("pipelines-when-memory-is-short", [*answers, "--only", "pipelines_when_memory"]),
+            Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("recorded-all", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build), "--all"]),
             Suite("cleaned-all", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi, "--all"]),
             Suite("pipelines-all", [*pipelines, "--all"]),
