@@ -104,19 +104,18 @@ static Value meanOfValid(CheckedBuilder &b, Value each, const Classes &c) {
 /// square of the logarithm of the softmax's denominator.
 static Value crossEntropy(CheckedBuilder &b, const Classes &c, double smoothing, double zLoss) {
   Value each = b.op<CrossEntropyOp>(tensorType(c.labels).clone(b.elementOf(c.scores)), c.scores, c.labels);
-  // A label's score plus its loss is the logarithm of the softmax's denominator, also where other scores are -inf.
-  Value chosen = zLoss > 0 ? b.reduceSum(b.keepWhere(b.compare(Predicate::eq, b.iota(shapeOf(c.scores), 1, b.elementOf(c.labels)),
-                                                               b.broadcastAlong(c.labels, shapeOf(c.scores), {1})),
-                                                     c.scores), {1})
-                           : Value();
-  Value z = zLoss > 0 ? b.add(chosen, each) : Value();
+  const Value plain = each;
   if (smoothing > 0) {
     Value logs = b.reduceSum(b.op<LogSoftmaxOp>(c.scores.getType(), c.scores, 1), {1});
     Value all = b.keepWhere(validOf(b, c), b.scale(logs, -smoothing / c.count));
     each = b.add(b.scale(each, 1 - smoothing), all);
   }
-  if (zLoss > 0)
+  if (zLoss > 0) { // a label's score plus its loss is that logarithm, also where other scores are -inf
+    Value isLabel = b.compare(Predicate::eq, b.iota(shapeOf(c.scores), 1, b.elementOf(c.labels)),
+                              b.broadcastAlong(c.labels, shapeOf(c.scores), {1}));
+    Value z = b.add(b.reduceSum(b.keepWhere(isLabel, c.scores), {1}), plain);
     each = b.add(each, b.keepWhere(validOf(b, c), b.scale(b.mul(z, z), zLoss)));
+  }
   return meanOfValid(b, each, c);
 }
 

@@ -160,6 +160,21 @@ CheckedBuilder::Shape NodeImporter::axes(Shape values, int64_t rank) const {
   return values;
 }
 
+Value NodeImporter::integerTensor(llvm::ArrayRef<int64_t> values, Dims shape) {
+  auto made = type(shape, i64());
+  return constant(values.empty() ? DenseElementsAttr::get(made, llvm::ArrayRef<Attribute>()) : DenseElementsAttr::get(made, values));
+}
+
+Value NodeImporter::stack(llvm::ArrayRef<Value> values, int64_t axis) {
+  llvm::SmallVector<Value> joined;
+  for (Value value : values) {
+    Shape shape(shapeOf(value));
+    shape.insert(shape.begin() + axis, 1);
+    joined.push_back(reshape(value, shape));
+  }
+  return concat(joined, axis);
+}
+
 Value NodeImporter::clamp(Value x, Value low, Value high) {
   if (low)
     x = select(compare(Predicate::lt, x, low), low, x);

@@ -56,6 +56,8 @@ public:
   /// A value if it is known during import. An initializer is then used as a constant.
   std::optional<mlir::DenseElementsAttr> known(Value value);
   Shape integersInput(int64_t index, llvm::StringRef what) { return integersOf(constantInput(index, what)); }
+  /// A constant of int64 values.
+  Value integerTensor(llvm::ArrayRef<int64_t> values, Dims shape);
   int64_t integerInput(int64_t index, llvm::StringRef what);
   double numberInput(int64_t index, llvm::StringRef what);
   /// Integers from an attribute in old opsets or from an input in newer ones.
@@ -85,6 +87,8 @@ public:
   /// The square root of sums of squares. Where a sum is zero, the gradient is zero, as in PyTorch's norms, and not
   /// infinite.
   Value length(Value squares);
+  /// Tensors of one shape side by side along a new dimension.
+  Value stack(llvm::ArrayRef<Value> values, int64_t axis);
   /// Broadcasts a vector to a shape along one dimension.
   Value along(Value vector, Dims shape, int64_t dim) { return broadcast(vector, shape, {dim}); }
 

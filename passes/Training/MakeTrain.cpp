@@ -6,6 +6,7 @@
 #include "passes/Training/ParameterGroups.h"
 #include "passes/Training/Passes.h"
 #include "passes/Training/StepFunction.h"
+#include "passes/Training/UpdateParts.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -220,7 +221,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
 
   /// torch.optim.swa_utils.get_ema_multi_avg_fn, which the first step sets to the parameter.
   Value average(GraphBuilder &b, Value before, Value parameter, Value step) const {
-    Value moved = b.add(before, b.scale(b.sub(parameter, before), 1 - ema));
+    Value moved = lerp(b, before, parameter, 1 - ema);
     Value isFirst = b.compareConst(Predicate::eq, step, 1);
     return b.select(b.broadcast(isFirst, shapeOf(parameter), {}), parameter, moved);
   }

@@ -13,9 +13,6 @@ using B = divisi::graph::GraphBuilder;
 static Value lerp(B &b, Value from, Value to, Value weight) {
   return b.add(from, b.mul(like(b, weight, from), b.sub(to, from)));
 }
-static Value lerp(B &b, Value from, Value to, double weight) {
-  return b.add(from, b.scale(b.sub(to, from), weight));
-}
 
 /// The root of the mean of the squares of all elements.
 static Value rootMeanSquare(B &b, Value x) {

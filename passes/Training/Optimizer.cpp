@@ -35,6 +35,7 @@ static Value withL2(B &b, Value gradient, Value parameter, double weightDecay) {
   return weightDecay == 0 ? gradient : b.add(gradient, b.scale(parameter, weightDecay));
 }
 
+Value training::lerp(B &b, Value from, Value to, double weight) { return b.add(from, b.scale(b.sub(to, from), weight)); }
 Value training::decayed(B &b, Value parameter, Value rate, double weightDecay) {
   if (weightDecay == 0)
     return parameter;

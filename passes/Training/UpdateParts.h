@@ -10,6 +10,8 @@ mlir::Value like(graph::GraphBuilder &b, mlir::Value scalar, mlir::Value tensor)
 mlir::Value descend(graph::GraphBuilder &b, mlir::Value parameter, mlir::Value rate, mlir::Value change);
 /// The parameter after decoupled weight decay: parameter * (1 - rate * weightDecay).
 mlir::Value decayed(graph::GraphBuilder &b, mlir::Value parameter, mlir::Value rate, double weightDecay);
+/// from + weight * (to - from).
+mlir::Value lerp(graph::GraphBuilder &b, mlir::Value from, mlir::Value to, double weight);
 
 std::unique_ptr<Optimizer> createAdafactor(const OptimizerSettings &settings);
 std::unique_ptr<Optimizer> createMuon(const OptimizerSettings &settings);

@@ -131,9 +131,9 @@ Status CsvFile::findRows() {
       return failure("'", path(), "': row ", rowCount + 1, " below the header opens quotes that nothing closes");
     begin = end + 1;
     if (begin - released > (size_t(64) << 20)) {
-      size_t end = std::min(begin, text.size());
-      file.release(released, end - released);
-      released = end;
+      size_t passed = std::min(begin, text.size());
+      file.release(released, passed - released);
+      released = passed;
     }
   }
   return {};

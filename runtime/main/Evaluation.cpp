@@ -57,7 +57,8 @@ Status Trainer::evaluate() {
   return {};
 }
 
-Status Trainer::evaluateAll(Tally &sums) {
+Status Trainer::evaluateBatches(uint32_t wants, const std::string &failing, const std::function<std::string(int64_t)> &where,
+                                const std::function<Status(int64_t)> &then) {
   for (int64_t i = 0; i < evalData->allBatches(); ++i) {
     int64_t rows = 0;
     if (Status status = agreeToGoOn(evalData->load(i, program->arena().data(), rows)); !status.ok())
@@ -65,22 +66,30 @@ Status Trainer::evaluateAll(Tally &sums) {
     if (stopped)
       return {};
     common = false;
-    std::string when = concat("evaluation after step ", point.step);
-    if (Status status = program->evaluate(rows); !status.ok())
-      return failure(ranks ? "" : when + ": ", status.message());
+    if (Status status = program->evaluate(rows, wants); !status.ok())
+      return failing.empty() ? status : failure(failing, status.message());
     // Missing rows of a last batch are zeros: indices that the model computes for them may be invalid.
-    if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", "in the " + when); !status.ok()) {
+    if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", where(i)); !status.ok()) {
       common = true;
       return status;
     }
+    if (Status status = then(rows); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status Trainer::evaluateAll(Tally &sums) {
+  const std::string when = concat("evaluation after step ", point.step);
+  return evaluateBatches(0, ranks ? "" : when + ": ", [&](int64_t) { return "in the " + when; }, [&](int64_t rows) {
     double count = program->result("evaluate", "count").value_or(static_cast<double>(rows));
     if (count > 0)
       sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
     if (auto correct = program->result("evaluate", "correct"))
       sums.addAccuracy(*correct, count);
     addMetrics(sums, count, static_cast<double>(rows));
-  }
-  return {};
+    return Status();
+  });
 }
 
 void Trainer::addMetrics(Tally &sums, double labels, double rows) const {

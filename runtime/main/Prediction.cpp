@@ -34,20 +34,7 @@ Status Trainer::predict() {
   }
   if (Status status = together(opened); !status.ok())
     return status;
-  for (int64_t i = 0; i < evalData->allBatches(); ++i) {
-    int64_t rows = 0;
-    if (Status status = agreeToGoOn(evalData->load(i, program->arena().data(), rows)); !status.ok())
-      return status;
-    if (stopped)
-      return {};
-    common = false;
-    if (Status status = program->evaluate(rows, DIVISI_WHEN_PREDICTIONS); !status.ok())
-      return status;
-    // Missing rows of a last batch are zeros: indices that the model computes for them may be invalid.
-    if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", concat("in batch ", i + 1)); !status.ok()) {
-      common = true;
-      return status;
-    }
+  auto write = [&](int64_t rows) -> Status {
     for (Target &target : targets) {
       Result<std::string> bytes = program->prediction(*target.output);
       if (!bytes.ok())
@@ -55,7 +42,11 @@ Status Trainer::predict() {
       if (target.file)
         target.file->write(bytes->data(), bytes->size() / static_cast<size_t>(manifest.batch) * static_cast<size_t>(rows));
     }
-  }
+    return {};
+  };
+  Status status = evaluateBatches(DIVISI_WHEN_PREDICTIONS, "", [](int64_t i) { return concat("in batch ", i + 1); }, write);
+  if (!status.ok() || stopped)
+    return status;
   Status written;
   for (Target &target : targets)
     if (target.file)

@@ -68,6 +68,10 @@ private:
   bool evaluatesAfter(int64_t step, bool epochEnds) const;
   /// Evaluates, unless that was done after this step; may end training early.
   Status evaluate();
+  /// Evaluates all batches of the evaluation data, with the results that are wanted (DivisiWhen), and calls `then` with the rows of
+  /// each. `failing` begins the message of a failed evaluation, `where` says of which batch an index is invalid.
+  Status evaluateBatches(uint32_t wants, const std::string &failing, const std::function<std::string(int64_t)> &where,
+                         const std::function<Status(int64_t)> &then);
   /// The sums over all batches of the evaluation data.
   Status evaluateAll(Tally &sums);
   /// Writes outputs of the model for all batches of the evaluation data.

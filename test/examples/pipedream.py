@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """examples/pipedream/run.sh: from a model to a pipeline of the stages that PipeDream's partitioner finds.
 
-    pipedream.py --divisi PATH [--only SUBSTRING]
+    pipedream.py --divisi PATH [--only SUBSTRING] [--jobs N]
 
 Models of test/models go through the script, synchronous and asynchronous: whatever stages the measured times lead to, losses are those of one
 device (asynchronous: with a learning rate of 0). Then stages of 9, 5, 1 and 1 devices, PipeDream's own for VGG-16 on 16 machines. Prints
 `N passed, N failed`. Needs the package onnx.
 """
 
-import argparse
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
@@ -22,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/models"))
 sys.dont_write_bytecode = True
 import asynchronous  # noqa: E402
+import lines  # noqa: E402
 
 TOLERANCE, STEPS = 2e-5, 6
 # Model, schedule, flags of the compiler: tied weights and batch norm are for synchronous schedules.
@@ -48,7 +47,7 @@ def losses(divisi, program, devices, data, log):
 
 
 def same(divisi, folder, model, data, flags, program, devices):
-    """Compares a program with one for one device."""
+    """(passed, text): a program compared with one for one device."""
     words = flags.split()
     if "--microbatches" in words:
         at = words.index("--microbatches")
@@ -57,7 +56,7 @@ def same(divisi, folder, model, data, flags, program, devices):
     wanted = losses(divisi, folder / "alone", 1, data, folder / "alone.log")
     got = losses(divisi, program, devices, data, folder / "log")
     error = np.max(np.abs(got - wanted) / np.abs(wanted))
-    return "" if len(got) == len(wanted) == STEPS and error < TOLERANCE else f"losses differ by {error:.1e}"
+    return bool(len(got) == len(wanted) == STEPS and error < TOLERANCE), f"losses differ by {error:.1e}"
 
 
 def flow(divisi, folder, name, schedule, flags):
@@ -88,25 +87,12 @@ def nine(divisi, folder, schedule, flags):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True, type=lambda text: pathlib.Path(text).resolve())
-    p.add_argument("--only", default="")
+    p = lines.parser(__doc__.splitlines()[0])
+    p.set_defaults(jobs=1)  # up to 16 ranks each
     o = p.parse_args()
     tests = [(f"{name} {schedule}", flow, (name, schedule, flags)) for name, schedule, flags in FLOWS]
     tests += [("9-5-1-1 1f1b", nine, ("1f1b", "--lr 0.1 --microbatches 2")), ("9-5-1-1 pipedream", nine, ("pipedream", "--lr 0"))]
-    passed = failed = 0
-    for name, test, arguments in tests:
-        if o.only not in name:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                wrong = test(o.divisi, pathlib.Path(folder), *arguments)
-            except RuntimeError as error:
-                wrong = str(error)
-        print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' if wrong else ''}{wrong}", flush=True)
-        passed, failed = passed + (not wrong), failed + bool(wrong)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return lines.run([(name, lambda folder, test=test, more=more: [test(o.divisi, folder, *more)]) for name, test, more in tests], o)
 
 
 if __name__ == "__main__":

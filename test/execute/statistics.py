@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
 """Batch norm behind layers that have the batch elsewhere than first: whose samples its statistics are of, under each split.
 
-    statistics.py --divisi PATH [--only SUBSTRING]
+    statistics.py --divisi PATH [--only SUBSTRING] [--jobs N]
 
 x [samples, positions, features] is transposed to [positions, samples, features], multiplied, and comes to batch norm as the permutation of the
 case says; a convolution or a sum follows. The first loss of a program must be that of ONNX's reference evaluator on the whole
 batch, or the mean of those on its halves where statistics are local. Prints `N passed, N failed`. Needs the package onnx.
 """
 
-import argparse
+import functools
 import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "models"))
+sys.dont_write_bytecode = True
+import lines  # noqa: E402
 
 SAMPLES, POSITIONS, FEATURES, CHANNELS = 12, 6, 5, 4
 TOLERANCE = 1e-5
@@ -77,23 +80,15 @@ def check(divisi, kind, flags, devices, local, folder):
     return "" if abs(loss - wanted) < TOLERANCE * abs(wanted) else f"loss {loss}, expected {wanted}"
 
 
+def result(divisi, kind, flags, devices, local, folder):
+    wrong = check(divisi, kind, flags, devices, local, folder)
+    return [(not wrong, wrong or "as the reference says")]
+
+
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True, type=pathlib.Path)
-    p.add_argument("--only", default="")
-    o = p.parse_args()
-    passed = failed = 0
-    for kind in MODELS:
-        for flags, devices, local in WAYS:
-            name = f"{kind}: {flags or 'one device'}"
-            if o.only not in name:
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                wrong = check(o.divisi.resolve(), kind, flags, devices, local, pathlib.Path(folder))
-            print(f"{'FAIL' if wrong else 'ok  '} {name}{': ' if wrong else ''}{wrong}", flush=True)
-            passed, failed = passed + (not wrong), failed + bool(wrong)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    o = lines.parser(__doc__.splitlines()[0]).parse_args()
+    tests = [(f"{kind}: {way[0] or 'one device'}", functools.partial(result, o.divisi, kind, *way)) for kind in MODELS for way in WAYS]
+    return lines.run(tests, o)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,18 @@ against the operators in NumPy (contrib_operators.py, test/fuzz) and their centr
 Ends with `N passed, N failed`.
 """
 
-import argparse
 import pathlib
-import re
 import sys
-import tempfile
 
 import numpy as np
 from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
-import compare
-import program
 import reference
 from case import Case
 
 import contrib_operators
+import named_cases
 
 reference.OPERATORS.extend(contrib_operators.ALL)
 
@@ -148,30 +144,8 @@ def make(name):
 
 
 def check(divisi, name, folder):
-    case = make(name)
-    case.save(folder)
-    outcome = program.run(divisi, case, folder)
-    if outcome.failure or outcome.refusal:
-        return f"{outcome.failure or outcome.refusal}: {outcome.said[-300:]}"
-    wrong, compared, skipped = compare.with_reference(case, outcome, seed=len(name))
-    return wrong or ("" if compared > skipped else f"{skipped} of {compared + skipped} directions are near kinks")
-
-
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True)
-    p.add_argument("--filter", default="", help="only cases whose name contains a match")
-    o = p.parse_args()
-    names, failed = [n for n in CASES if re.search(o.filter, n)], 0
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            wrong = check(pathlib.Path(o.divisi).resolve(), name, pathlib.Path(folder))
-        failed += bool(wrong)
-        if wrong:
-            print(f"FAIL {name}: {wrong}", flush=True)
-    print(f"{len(names) - failed} passed, {failed} failed")
-    return 1 if failed or not names else 0
+    return named_cases.with_reference(divisi, make(name), name, folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(named_cases.main(__doc__.splitlines()[0], CASES, check))

@@ -7,21 +7,19 @@ evaluator and its central differences; and models whose loops cannot be imported
 Ends with `N passed, N failed`.
 """
 
-import argparse
 import pathlib
-import re
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
-import compare
 import program
 import reference
 from case import Case
+
+import named_cases
 
 LOSS = "c = Cos(y)\n m = Mul(y, c)\n s = ReduceSum<keepdims = 0>(m)\n n = ReduceSum<keepdims = 0>(none)\n loss = Sum(s, n)"
 RNG = np.random.default_rng(24)
@@ -227,30 +225,8 @@ def check(divisi, name, folder):
         code, said = program.call([divisi, "compile", folder / "model.onnx", "--emit=graph"], folder)
         errors = [line for line in said.splitlines() if line.startswith("error: ")]
         return "" if code == 1 and len(errors) == 1 and text in errors[0] else f"exit {code}: {said[-600:]}"
-    case = make(*CASES[name])
-    case.save(folder)
-    outcome = program.run(divisi, case, folder)
-    if outcome.failure or outcome.refusal:
-        return f"{outcome.failure or outcome.refusal}: {outcome.said[-300:]}"
-    wrong, compared, skipped = compare.with_reference(case, outcome, seed=len(name))
-    return wrong or ("" if compared > skipped else f"{skipped} of {compared + skipped} directions are near kinks")
-
-
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--divisi", required=True)
-    p.add_argument("--filter", default="", help="only cases whose name contains a match")
-    o = p.parse_args()
-    names, failed = [n for n in [*CASES, *REFUSED] if re.search(o.filter, n)], 0
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            wrong = check(pathlib.Path(o.divisi).resolve(), name, pathlib.Path(folder))
-        failed += bool(wrong)
-        if wrong:
-            print(f"FAIL {name}: {wrong}", flush=True)
-    print(f"{len(names) - failed} passed, {failed} failed")
-    return 1 if failed or not names else 0
+    return named_cases.with_reference(divisi, make(*CASES[name]), name, folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(named_cases.main(__doc__.splitlines()[0], [*CASES, *REFUSED], check))

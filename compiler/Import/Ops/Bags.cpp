@@ -52,35 +52,30 @@ public:
   bool is(const Node *node, int input, int64_t value, bool orAbsent = false) const {
     if (!node || input >= node->input_size() || node->input(input).empty())
       return orAbsent;
+    auto number = numberOf(node->input(input));
+    return number && *number == value;
+  }
+  /// The value of a constant with one element, inside or outside of the body.
+  std::optional<int64_t> numberOf(StringRef name) const {
     std::optional<DenseElementsAttr> known;
-    if (const Node *constant = maker(node->input(input), "Constant")) {
+    if (const Node *constant = maker(name, "Constant")) {
       if (constant->attribute_size() == 1 && constant->attribute(0).has_t())
         known = n.model.reader.attribute(constant->attribute(0).t());
-    } else if (Value from = outer(node, input)) {
+    } else if (Value from = outer(name)) {
       known = n.known(from);
     }
-    return known && known->getNumElements() == 1 && integersOf(*known)[0] == value;
+    return known && known->getNumElements() == 1 ? std::optional(integersOf(*known)[0]) : std::nullopt;
   }
 
   /// Whether all iterations run: the loop's condition is absent or true, and the body's is true, or the one that it was given.
   bool goesOn() const {
-    auto isTrue = [&](Value value) {
-      auto known = value ? n.known(value) : std::nullopt;
-      return known && known->getNumElements() == 1 && integersOf(*known)[0] != 0;
-    };
-    if (n.has(1) && !isTrue(n.in(1)))
+    if (n.has(1) && !numberOf(n.node.input(1)).value_or(0))
       return false;
     std::string name = graph.output(0).name();
     auto copied = [&] { return maker(name, "Identity") ? maker(name, "Identity") : maker(name, "Cast"); };
     for (size_t i = 0; i < makers.size() && copied(); ++i)
       name = copied()->input_size() ? copied()->input(0) : "";
-    if (name == graph.input(1).name())
-      return true;
-    if (const Node *constant = maker(name, "Constant"); constant && constant->attribute_size() == 1 && constant->attribute(0).has_t()) {
-      DenseElementsAttr value = n.model.reader.attribute(constant->attribute(0).t());
-      return value.getNumElements() == 1 && integersOf(value)[0] != 0;
-    }
-    return isTrue(outer(name));
+    return name == graph.input(1).name() || numberOf(name).value_or(0);
   }
 
   N &n;
@@ -261,7 +256,7 @@ std::optional<Results> divisi::compiler::importBags(NodeImporter &n) {
     return Results{reduced(n, *bags)};
   if (auto bags = matchTorchExport(n, body)) {
     // The loop leaves a sequence of rows, whose only use concatenates them: one tensor of all rows does as well.
-    Value count = n.constant(DenseElementsAttr::get(n.type({}, n.i64()), ArrayRef<int64_t>(shapeOf(bags->begin)[0])));
+    Value count = n.integerTensor(shapeOf(bags->begin)[0], {});
     Results results{Item::ofSequence({reduced(n, *bags)}), count};
     if (bags->isSecond)
       std::swap(results[0], results[1]);

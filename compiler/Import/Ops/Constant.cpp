@@ -9,21 +9,15 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-static Value integerVector(N &n, ArrayRef<int64_t> values, ArrayRef<int64_t> shape) {
-  auto type = n.type(shape, n.i64());
-  return n.constant(values.empty() ? DenseElementsAttr::get(type, ArrayRef<Attribute>())
-                                   : DenseElementsAttr::get(type, values));
-}
-
 static Results importConstant(N &n) {
   if (const auto *tensor = n.tensor("value"))
     return {n.constant(n.model.reader.attribute(*tensor))};
   if (n.hasAttr("value_int"))
-    return {integerVector(n, {n.integer("value_int", 0)}, {})};
+    return {n.integerTensor(n.integer("value_int", 0), {})};
   if (n.hasAttr("value_float"))
     return {n.splatOf({}, n.f32(), n.number("value_float", 0))};
   if (auto values = n.integers("value_ints"))
-    return {integerVector(n, *values, {(int64_t)values->size()})};
+    return {n.integerTensor(*values, {(int64_t)values->size()})};
   if (auto values = n.floats("value_floats"))
     return {n.numbers({(int64_t)values->size()}, n.f32(), *values)};
   fail("it has no value that is a tensor of numbers");
@@ -87,7 +81,7 @@ static Results importNonZero(N &n) {
   Shape all;
   for (const Shape &column : columns)
     llvm::append_range(all, column);
-  return {integerVector(n, all, {(int64_t)shape.size(), shape.empty() ? 0 : (int64_t)columns[0].size()})};
+  return {n.integerTensor(all, {(int64_t)shape.size(), shape.empty() ? 0 : (int64_t)columns[0].size()})};
 }
 
 //===- Windows ------------------------------------------------------------===//

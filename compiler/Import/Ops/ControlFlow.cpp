@@ -71,15 +71,13 @@ static Value stack(N &n, ArrayRef<Item> items, int64_t axis) {
       fail("an output that it collects is not a tensor");
     if (values.empty())
       axis = n.axis(axis, n.rankOf(item.tensor) + 1);
-    Shape shape(shapeOf(item.tensor));
-    if (axis > (int64_t)shape.size())
+    if (axis > n.rankOf(item.tensor))
       fail("an output that it collects differs in rank between iterations");
-    shape.insert(shape.begin() + axis, 1);
-    values.push_back(n.reshape(item.tensor, shape));
+    values.push_back(item.tensor);
   }
   if (values.empty())
     fail("it has no iterations, and an output that collects them: its shape is unknown");
-  return n.concat(values, axis);
+  return n.stack(values, axis);
 }
 
 /// Body: (iteration, condition, carried values) to (condition, carried values, collected values).
@@ -105,7 +103,7 @@ static Results importLoop(N &n) {
   for (int64_t step = 0; !trips || step < *trips; ++step) {
     if (!isTrue(n, condition, "condition", remedy))
       break;
-    SmallVector<Item> inputs{n.constant(DenseElementsAttr::get(n.type({}, n.i64()), ArrayRef<int64_t>(step))), condition};
+    SmallVector<Item> inputs{n.integerTensor(step, {}), condition};
     llvm::append_range(inputs, carried);
     Results results = iterate(n, step, inputs);
     condition = folded(n, results[0]);

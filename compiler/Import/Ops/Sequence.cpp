@@ -76,7 +76,7 @@ static Results importSequenceErase(N &n) {
 }
 static Results importSequenceLength(N &n) {
   int64_t length = n.sequence(0).size();
-  return {n.constant(DenseElementsAttr::get(n.type({}, n.i64()), ArrayRef<int64_t>(length)))};
+  return {n.integerTensor(length, {})};
 }
 
 static Results importConcatFromSequence(N &n) {
@@ -85,15 +85,10 @@ static Results importConcatFromSequence(N &n) {
     fail("its sequence is empty");
   bool newAxis = n.integer("new_axis", 0);
   int64_t rank = n.rankOf(list[0]) + newAxis, axis = n.axisAttr(0, rank);
-  if (newAxis)
-    for (Value &value : list) {
-      if (n.rankOf(value) + 1 != rank)
-        fail("its tensors differ in rank");
-      Shape shape(shapeOf(value));
-      shape.insert(shape.begin() + axis, 1);
-      value = n.reshape(value, shape);
-    }
-  return {n.concat(list, axis)};
+  for (Value value : list)
+    if (newAxis && n.rankOf(value) + 1 != rank)
+      fail("its tensors differ in rank");
+  return {newAxis ? n.stack(list, axis) : n.concat(list, axis)};
 }
 
 //===- Optionals ----------------------------------------------------------===//

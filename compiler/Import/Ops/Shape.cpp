@@ -196,7 +196,7 @@ static Results importShape(N &n) {
 }
 static Results importSize(N &n) {
   int64_t size = tensorType(n.in(0)).getNumElements();
-  return {n.constant(DenseElementsAttr::get(n.type({}, n.i64()), ArrayRef<int64_t>(size)))};
+  return {n.integerTensor(size, {})};
 }
 
 static constexpr Operator rows[] = {

@@ -7,10 +7,7 @@ using namespace divisi::graph;
 using N = NodeImporter;
 using Shape = CheckedBuilder::Shape;
 
-static Value integerVector(N &n, ArrayRef<int64_t> values) {
-  auto type = n.type({(int64_t)values.size()}, n.i64());
-  return n.constant(values.empty() ? DenseElementsAttr::get(type, ArrayRef<Attribute>()) : DenseElementsAttr::get(type, values));
-}
+static Value integerVector(N &n, ArrayRef<int64_t> values) { return n.integerTensor(values, {(int64_t)values.size()}); }
 
 /// How often each n-gram of the pool is in each row of x, [rows, grams]; between its items there are `distance - 1` others.
 static Value countGrams(N &n, Value x, ArrayRef<int64_t> pool, int64_t length, int64_t distance) {

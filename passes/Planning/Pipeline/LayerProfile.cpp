@@ -172,7 +172,7 @@ llvm::Expected<LayerProfile> planning::parseLayerProfile(StringRef text, StringR
   return profile;
 }
 
-llvm::Expected<LayerProfile> planning::readLayerProfile(const std::string &file) {
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> planning::readLayerText(const std::string &file) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(file, code)) // opening a pipe would block until it has a writer
     return llvm::createStringError(file + ": cannot be read");
@@ -181,7 +181,12 @@ llvm::Expected<LayerProfile> planning::readLayerProfile(const std::string &file)
   auto buffer = llvm::MemoryBuffer::getFile(file);
   if (!buffer)
     return llvm::createStringError(file + ": " + buffer.getError().message());
-  return parseLayerProfile((*buffer)->getBuffer(), file);
+  return std::move(*buffer);
+}
+
+llvm::Expected<LayerProfile> planning::readLayerProfile(const std::string &file) {
+  auto text = readLayerText(file);
+  return text ? parseLayerProfile((*text)->getBuffer(), file) : llvm::Expected<LayerProfile>(text.takeError());
 }
 
 void planning::writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <optional>
@@ -32,6 +33,8 @@ struct LayerProfile {
 llvm::Expected<LayerProfile> parseLayerProfile(llvm::StringRef text, llvm::StringRef file);
 /// The same from disk.
 llvm::Expected<LayerProfile> readLayerProfile(const std::string &file);
+/// The text of a regular file about layers; an error if it is none, or too large.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readLayerText(const std::string &file);
 
 /// Writes the profile as such JSON, one layer a line; reading it back gives the same numbers.
 void writeLayerProfile(const LayerProfile &profile, llvm::raw_ostream &os);

@@ -4,15 +4,11 @@
 #include "passes/Planning/Nesting.h"
 #include "passes/Planning/Pipeline/LayerProfile.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace divisi::planning;
 using llvm::StringRef;
 
-namespace {
-constexpr int mostNesting = 16;
-constexpr uint64_t mostBytes = 1 << 28;
-} // namespace
+static constexpr int mostNesting = 16;
 
 llvm::Expected<FoundStages> FoundStages::parse(StringRef text, StringRef file) {
   auto fail = [&](const llvm::Twine &what) {
@@ -64,10 +60,6 @@ llvm::Expected<FoundStages> FoundStages::parse(StringRef text, StringRef file) {
 }
 
 llvm::Expected<FoundStages> FoundStages::read(const std::string &file) {
-  auto buffer = llvm::MemoryBuffer::getFile(file);
-  if (!buffer)
-    return llvm::createStringError(file + ": cannot be read: " + buffer.getError().message());
-  if ((*buffer)->getBufferSize() > mostBytes)
-    return llvm::createStringError(file + ": too large for stages");
-  return parse((*buffer)->getBuffer(), file);
+  auto text = readLayerText(file);
+  return text ? parse((*text)->getBuffer(), file) : llvm::Expected<FoundStages>(text.takeError());
 }

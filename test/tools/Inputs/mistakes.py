@@ -72,6 +72,7 @@ MISTAKES = [
     (f"divisi plan {MLP} --cluster 8xh100 --price cheap", 2, "--price expects the price of a device and hour, such as 2.5/h, got 'cheap'"),
     (f"{COMPILE} --cluster 8xmi300x", 2, "programs are written for CPUs and NVIDIA's GPUs"),
     (f"{COMPILE} --stages x.csv", 2, "--stages: x.csv: this is not JSON: expected what divisi plan --objective pipedream --json prints"),
+    (f"{COMPILE} --stages /dev/zero", 2, "--stages: /dev/zero: cannot be read"),
     (f"{COMPILE} --stages x.csv --devices 2", 2, "--stages FILE says which stages there are, and their devices: leave out --devices"),
     (f"divisi diff auto data=2 {MLP}", 2, "'auto': on which cluster? add --cluster, or auto@8xh100"),
     # files
