@@ -168,10 +168,14 @@ static json::Object tablesOf(ModuleOp module) {
       json::Array entries;
       auto tasks = dist::tasksOf(schedule, row);
       size_t each = tasks.empty() ? 0 : offsets.size() / tasks.size();
+      const bool turns = dist::StageAxes::of(*module.getOps<func::FuncOp>().begin()).takesTurns(); // all have the same
       for (auto [i, task] : llvm::enumerate(tasks)) {
         json::Array entry{numbers.lookup(task.symbol), task.microbatch};
         for (int64_t number : offsets.asArrayRef().slice(i * each, each))
           entry.push_back(number);
+        auto kind = dist::kindOf(task.symbol);
+        if (turns && kind && !dist::isOnce(*kind))
+          entry.push_back(task.microbatch % dist::replicasOf(module, row));
         entries.push_back(std::move(entry));
       }
       rows.push_back(std::move(entries));
@@ -204,9 +208,8 @@ static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &me
   if (sync.averageState)
     entry["average_state"] = true;
   if (sync.outer != dist::Sync::Outer::mean)
-    entry["outer"] = json::Object{{"optimizer", dist::Sync::nameOf(sync.outer)},
-                                  {"lr", sync.outerRate},
-                                  {"momentum", sync.outerMomentum}};
+    entry["outer"] = json::Object{
+        {"optimizer", dist::Sync::nameOf(sync.outer)}, {"lr", sync.outerRate}, {"momentum", sync.outerMomentum}};
   return entry;
 }
 
@@ -324,6 +327,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
         for (int axis : axes.lacking(stage, meshOf(task)))
           lacking.push_back(axis);
         (*entry.getAsObject())["lacking"] = std::move(lacking);
+        if (auto turns = axes.turnsOf(stage, meshOf(task)))
+          (*entry.getAsObject())["turns"] = *turns;
       }
     manifest["stages"] = std::move(stages);
   }

@@ -2,12 +2,14 @@
 
 #include "codegen/Kernels/Passes.h"
 #include "codegen/Lowering/ScalarBuilder.h"
+#include "divisi/abi.h"
 #include "passes/Identity/Passes.h"
 #include "passes/Layout/Layouts.h"
 #include "passes/Layout/Passes.h"
 #include "passes/Partitioning/Passes.h"
 #include "passes/Pipelining/Passes.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Simulator/Schedule.h"
 #include "passes/Training/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -141,6 +143,34 @@ void compiler::addPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   pm.addPass(planning::createPlanPass(plan));
 }
 
+std::string MicrobatchOptions::wrongReplicas(const dist::Mesh &mesh) const {
+  if (replicas.empty())
+    return "";
+  planning::pipeline::ScheduleOptions options;
+  options.kind = *planning::pipeline::parseScheduleKind(schedule);
+  options.devices = stages / chunks;
+  options.microbatches = microbatches;
+  options.chunks = chunks;
+  options.replicas = replicas;
+  if (!axes.empty())
+    return "stages whose replicas take microbatches in turn have the same axes: leave out the axes of each stage";
+  dist::Mesh all = mesh;
+  axes.withTurns(replicas, all);
+  constexpr size_t mostAxes = DIVISI_MAX_AXES - 1; // beside that of stages
+  if (all.axes.size() > mostAxes)
+    return "a mesh has an axis for the stages, one for each number of replicas above 1, and those of a stage: at "
+           "most " +
+           std::to_string(mostAxes + 1);
+  return options.invalid();
+}
+
+int64_t MicrobatchOptions::devices(const dist::Mesh &mesh) const {
+  int64_t sum = 0;
+  for (int64_t stage = 0; stage < stages / chunks; ++stage)
+    sum += axes.devices(stage, mesh) * (replicas.empty() ? 1 : replicas[stage]);
+  return sum;
+}
+
 void compiler::addNarrowStages(OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options) {
   if (!options.axes.empty())
     pm.addPass(
@@ -157,7 +187,8 @@ void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &optio
   pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";"), "", ""}));
   if (options.remat > 0)
     pm.addPass(planning::createRematerializePass({options.remat}));
-  pm.addPass(pipelining::createSplitTasksPass({options.schedule, options.staleness, options.chunks}));
+  pm.addPass(pipelining::createSplitTasksPass(
+      {options.schedule, options.staleness, options.chunks, llvm::to_vector(options.replicas)}));
 }
 
 void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches) {

@@ -74,6 +74,7 @@ struct MicrobatchOptions {
   std::string staleness = "stashed"; // of the weights in an asynchronous pipeline
   std::vector<std::string> cuts;     // first nodes of stages
   dist::StageAxes axes;              // axes of the stages' mesh that each stage has
+  std::vector<int64_t> replicas;     // of each stage, which take microbatches in turn; empty: one each
   int64_t remat = 0;                 // with stages: segments that are recomputed; allParts: all
 
   static constexpr int64_t allParts = 65536;
@@ -83,6 +84,10 @@ struct MicrobatchOptions {
   /// Whether stages work one after the other on the whole batch.
   bool whole() const { return microbatches == 1 && stages > 1 && !asynchronous(); }
   bool any() const { return microbatches > 1 || stages > 1; }
+  /// What is wrong with `replicas` for the mesh of a stage; else "".
+  std::string wrongReplicas(const dist::Mesh &mesh) const;
+  /// The number of devices of all stages.
+  int64_t devices(const dist::Mesh &mesh) const;
 };
 
 /// From train to train: splits the batch into microbatches.

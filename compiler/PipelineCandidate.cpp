@@ -61,9 +61,8 @@ std::unique_ptr<StepInParts::Priced> StepInParts::price(const Cluster &cluster, 
   Expansion expansion = expand(problem.problem, mesh, plan);
   auto priced = std::make_unique<Priced>();
   priced->plan = {planner->price(cluster, mesh, plan, name, expansion), {}, planner};
-  priced->costs =
-      std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, planner->items(),
-                                               std::move(expansion), cluster);
+  priced->costs = std::make_unique<pipelining::StageCosts>(train(), *parts, problem, priced->plan, planner->items(),
+                                                           std::move(expansion), cluster);
   return priced;
 }
 
@@ -123,9 +122,15 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   schedule.microbatches = options.asynchronous() ? steadyMinibatches * schedule.devices : options.microbatches;
   schedule.chunks = options.chunks;
   schedule.staleness = *pipeline::parseStaleness(options.staleness);
+  schedule.replicas = options.replicas;
   if (std::string wrong = schedule.invalid(); !wrong.empty())
     return module->get().emitError(wrong);
   auto stages = costs->of(placement, options.stages, options.remat);
+  for (auto [cost, replicas] : llvm::zip(stages.costs, options.replicas)) {
+    // Replicas that take microbatches in turn are, by and large, one device that is as many times as fast.
+    for (double *share : {&cost.forward, &cost.inputGradient, &cost.weightGradient, &cost.activationBytes})
+      *share /= replicas;
+  }
   auto run = pipeline::simulate(schedule, stages.edges, stages.costs, costs->network());
   if (!run)
     return module->get().emitError(llvm::toString(run.takeError()));

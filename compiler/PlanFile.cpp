@@ -32,6 +32,8 @@ void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, 
   pipeline.set("cuts", b.getArrayAttr(cuts));
   if (!options.axes.empty())
     pipeline.set("stage_axes", options.axes.toAttr(context));
+  if (!options.replicas.empty())
+    pipeline.set("replicas", b.getDenseI64ArrayAttr(options.replicas));
   for (auto written : module.getOps<dist::PlanOp>())
     written->setAttr(dist::names::pipeline, pipeline.getDictionary(context));
 }
@@ -44,7 +46,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   auto fail = [&](const Twine &what) { return plan.emitError("'pipeline': ") << what; };
   auto dictionary = dyn_cast<DictionaryAttr>(attr);
   if (!dictionary)
-    return fail("expected {stages, chunks, microbatches, schedule, cuts} and perhaps {remat, staleness, stage_axes}");
+    return fail(
+        "expected {stages, chunks, microbatches, schedule, cuts} and perhaps {remat, staleness, stage_axes, replicas}");
   std::pair<StringRef, int64_t *> numbers[] = {{"stages", &options.stages},
                                                {"chunks", &options.chunks},
                                                {"microbatches", &options.microbatches},
@@ -75,8 +78,14 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     if (options.axes.empty())
       return fail("'stage_axes' must be a list of lists of axes, one for each stage, such as [[\"data\"], []]");
   }
+  if (Attribute replicas = dictionary.get("replicas")) {
+    auto counts = dyn_cast<DenseI64ArrayAttr>(replicas);
+    if (!counts)
+      return fail("'replicas' must be a list of a number for each stage, such as array<i64: 2, 1>");
+    options.replicas.assign(counts.asArrayRef().begin(), counts.asArrayRef().end());
+  }
   for (NamedAttribute entry : dictionary)
-    if (StringRef name = entry.getName(); name != "cuts" && name != "stage_axes" &&
+    if (StringRef name = entry.getName(); name != "cuts" && name != "stage_axes" && name != "replicas" &&
                                           llvm::none_of(numbers, [&](auto &known) { return known.first == name; }) &&
                                           llvm::none_of(texts, [&](auto &known) { return known.first == name; }))
       return fail("there is no '" + name + "'");
@@ -95,6 +104,8 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   if (std::string wrong = options.axes.invalid(options.stages / options.chunks, dist::toMesh(plan.getMesh()));
       !wrong.empty())
     return fail("'stage_axes': " + wrong);
+  if (std::string wrong = options.wrongReplicas(dist::toMesh(plan.getMesh())); !wrong.empty())
+    return fail("'replicas': " + wrong);
   if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
     return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
   if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < (options.stages > 1 ? 1 : 2))

@@ -89,21 +89,23 @@ void FixedPlaces::addToSlot(func::FuncOp task, const std::string &name, Type typ
 }
 
 /// Assigns buffer slots to microbatches: each has one slot of its stage from its first to its last task there. Tasks
-/// that run once have none. Writes the slots' offsets as an attribute with a list for each row.
+/// that run once have none. Replicas that take microbatches in turn have the same slots in arenas of their own. Writes
+/// the slots' offsets as an attribute with a list for each row.
 void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
   struct InUse {
     llvm::SmallVector<bool> slots;
     std::map<int64_t, int64_t> slotOf; // by microbatch
   };
   auto tasks = dist::tasksOf(schedule, row);
+  const int64_t replicas = dist::replicasOf(schedule->getParentOfType<ModuleOp>(), row);
   std::map<std::pair<std::string, int64_t>, size_t> last; // by group and microbatch
   for (auto [position, task] : llvm::enumerate(tasks))
     if (!isOnce(task))
       last[{groupOf(task), task.microbatch}] = position;
-  std::map<std::string, InUse> groups;
-  SmallVector<int64_t> taken; // the slot of each task
+  std::map<std::string, std::map<int64_t, InUse>> groups; // by replica
+  SmallVector<int64_t> taken;                             // the slot of each task
   for (auto [position, task] : llvm::enumerate(tasks)) {
-    InUse &use = groups[groupOf(task)];
+    InUse &use = groups[groupOf(task)][task.microbatch % replicas];
     if (isOnce(task)) {
       taken.push_back(-1);
       continue;
@@ -122,9 +124,12 @@ void FixedPlaces::placeSlots(dist::ScheduleOp schedule, int64_t row) {
     }
   }
   std::map<std::string, int64_t> base;
-  for (auto &[group, use] : groups) {
+  for (auto &[group, users] : groups) {
+    size_t most = 0;
+    for (auto &[replica, use] : users)
+      most = std::max(most, use.slots.size());
     base[group] = bytes;
-    bytes += slotBytes.lookup(group) * use.slots.size();
+    bytes += slotBytes.lookup(group) * most;
   }
   SmallVector<int64_t> offsets;
   for (auto [task, slot] : llvm::zip(tasks, taken)) {

@@ -88,6 +88,44 @@ int64_t StageAxes::devicesBefore(int64_t stage, const Mesh &mesh) const {
   return sum;
 }
 
+static constexpr llvm::StringLiteral turnAxis = "turn";
+
+bool StageAxes::isTurn(StringRef axis) {
+  return axis.consume_front(turnAxis) && llvm::all_of(axis, [](char c) { return llvm::isDigit(c); });
+}
+
+StageAxes StageAxes::withTurns(ArrayRef<int64_t> replicas, Mesh &mesh) const {
+  StageAxes result;
+  std::vector<Mesh::Axis> turns;
+  for (auto [stage, count] : llvm::enumerate(replicas)) {
+    std::vector<std::string> &list = result.lists.emplace_back();
+    if (count > 1) {
+      auto known = llvm::find_if(turns, [count = count](const Mesh::Axis &axis) { return axis.size == count; });
+      if (known == turns.end()) {
+        std::string number = turns.empty() ? "" : std::to_string(turns.size() + 1);
+        known = turns.insert(known, {turnAxis.str() + number, count});
+      }
+      list.push_back(known->name);
+    }
+    for (const Mesh::Axis &axis : mesh.axes)
+      if (has(stage, axis.name))
+        list.push_back(axis.name);
+  }
+  mesh.axes.insert(mesh.axes.begin(), turns.begin(), turns.end());
+  return result;
+}
+
+bool StageAxes::takesTurns() const {
+  return llvm::any_of(lists, [](const auto &list) { return llvm::any_of(list, isTurn); });
+}
+
+std::optional<int> StageAxes::turnsOf(int64_t stage, const Mesh &mesh) const {
+  for (auto [position, axis] : llvm::enumerate(mesh.axes))
+    if (isTurn(axis.name) && has(stage, axis.name))
+      return position;
+  return std::nullopt;
+}
+
 std::string StageAxes::text() const {
   std::string result;
   for (const auto &list : lists)

@@ -35,6 +35,17 @@ public:
   /// The number of devices of all earlier stages.
   int64_t devicesBefore(int64_t stage, const Mesh &mesh) const;
 
+  /// These axes and those of replicas that take microbatches in turn, of which each stage has a number. Puts an axis
+  /// "turn", "turn2", ... in front of the mesh (which lacks the axis "stage") for each number above 1.
+  StageAxes withTurns(llvm::ArrayRef<int64_t> replicas, Mesh &mesh) const;
+  /// The position of the axis along which a stage's replicas take microbatches in turn: replica r of n has the
+  /// microbatches r, r + n, ... Null: each device has its share of every microbatch.
+  std::optional<int> turnsOf(int64_t stage, const Mesh &mesh) const;
+  /// Whether some stage's replicas do.
+  bool takesTurns() const;
+  /// Whether an axis has the name of one that `withTurns` adds.
+  static bool isTurn(llvm::StringRef axis);
+
   /// The text that `parse` reads.
   std::string text() const;
   mlir::ArrayAttr toAttr(mlir::MLIRContext *context) const;

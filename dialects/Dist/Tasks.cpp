@@ -1,4 +1,5 @@
 #include "dialects/Dist/Tasks.h"
+#include "dialects/Dist/StageAxes.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -27,6 +28,16 @@ std::map<int64_t, SmallVector<func::FuncOp>> dist::tasksByDevice(ModuleOp module
   for (auto task : module.getOps<func::FuncOp>())
     tasks[stageOf(task)].push_back(task);
   return tasks;
+}
+
+int64_t dist::replicasOf(ModuleOp module, int64_t stage) {
+  for (auto task : module.getOps<func::FuncOp>()) // all have the same mesh
+    if (auto attr = task->getAttrOfType<MeshAttr>(names::partitioned)) {
+      Mesh mesh = toMesh(attr);
+      auto turns = StageAxes::of(task).turnsOf(stage, mesh);
+      return turns ? mesh.axes[*turns].size : 1;
+    }
+  return 1;
 }
 
 std::vector<dist::ScheduledTask> dist::tasksOf(ScheduleOp schedule, int64_t row) {

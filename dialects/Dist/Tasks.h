@@ -39,6 +39,9 @@ inline llvm::StringRef functionOf(llvm::StringRef task) { return task.split('.')
 /// The functions of a module, by the pipeline's device that runs them.
 std::map<int64_t, llvm::SmallVector<mlir::func::FuncOp>> tasksByDevice(mlir::ModuleOp module);
 
+/// The number of replicas of a stage that take microbatches in turn (StageAxes::turnsOf).
+int64_t replicasOf(mlir::ModuleOp module, int64_t stage);
+
 /// An entry of a row of a schedule: "0.forward 3".
 struct ScheduledTask {
   std::string symbol;     // of the task: train.0.forward

@@ -49,6 +49,8 @@ def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
     the kind step, or in a pipeline forward and backward, and weight where the gradients of weights are delayed. Values that
     cross stages are sent by dist.send and dist.receive; values that tasks of a stage pass on are `dist.held`. A dist.schedule
     for each function lists the order of the tasks. Fails where the schedule does not allow this number of stages or microbatches.
+    The replicas of a stage take microbatches in turn: the mesh of the tasks has an axis "turn" for them, sums are complete after
+    an all_reduce over it in the task finish, and a message of a microbatch goes from one replica to one other.
     In an asynchronous schedule every task is for one minibatch. Its backward tasks read the weights that `staleness` selects:
     copies that the task `stash` or the forward task has left, the newest ones, or predicted ones. Fails where an update depends
     on other stages.
@@ -57,7 +59,8 @@ def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
   let options = [
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream">,
     Option<"staleness", "staleness", "std::string", "\"stashed\"", "weights of pipedream: stashed, vertical-sync, latest or predicted">,
-    Option<"chunks", "chunks", "int64_t", "1", "stages of a device (interleaved)">
+    Option<"chunks", "chunks", "int64_t", "1", "stages of a device (interleaved)">,
+    ListOption<"replicas", "replicas", "int64_t", "of each stage, which take microbatches in turn; none: one each">
   ];
 }
 

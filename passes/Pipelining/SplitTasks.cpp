@@ -1,4 +1,5 @@
 #include "dialects/Dist/Plan.h"
+#include "dialects/Dist/StageAxes.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
 #include "dialects/Graph/WhenNeeded.h"
@@ -108,6 +109,9 @@ private:
         dist::Mesh mesh;
         if (auto inner = function->getAttrOfType<dist::MeshAttr>(dist::names::partitioned))
           mesh = dist::toMesh(inner);
+        if (!options.replicas.empty())
+          attributes.set(dist::names::stageAxes,
+                         dist::StageAxes::of(function).withTurns(options.replicas, mesh).toAttr(function.getContext()));
         mesh.axes.insert(mesh.axes.begin(), {dist::stageAxis.str(), devices()});
         attributes.set(dist::names::partitioned, dist::toAttr(mesh, function.getContext()));
       }
@@ -141,7 +145,8 @@ private:
     builder.clone(*op, writer.mapping)->removeAttr(dist::names::stage);
   }
 
-  /// Adds a microbatch's value to the sum so far; the first microbatch's value starts the sum.
+  /// Adds a microbatch's value to the sum so far; the first microbatch's value starts the sum. Replicas that take
+  /// microbatches in turn have a sum each.
   void accumulate(graph::AccumulateOp op, TaskKey key) {
     Value x = get(key, op.getX());
     TaskWriter &writer = task(key);
@@ -154,14 +159,33 @@ private:
     Value before = writer.takeHeld(op.getType(), name, dist::held::sum, op.getLoc());
     OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
     graph::GraphBuilder b(builder, op.getLoc());
-    Value isFirst = b.compareConst(graph::Predicate::eq, get(key, indexArgument()), 0);
+    int64_t firsts = options.replicasOf(deviceOf(key));
+    Value isFirst = b.compareConst(graph::Predicate::lt, get(key, indexArgument()), firsts);
     builder.setInsertionPointToEnd(&writer.block());
     auto combine = op->getAttrOfType<graph::CombineAttr>("combine");
-    Value both = !combine                                       ? b.add(before, x)
+    Value both = !combine                                    ? b.add(before, x)
                  : combine.getValue() == graph::Combine::max ? b.op<graph::MaxOp>(before, x)
                                                              : b.op<graph::MinOp>(before, x);
     Value sum = b.select(b.broadcast(isFirst, graph::shapeOf(x), {}), x, both);
     writer.leaveHeld(sum, name, dist::held::sum, when.lookup(op));
+  }
+
+  /// The sum over all microbatches from those of the replicas that take them in turn.
+  Value ofAllReplicas(TaskWriter &writer, Value sum, graph::AccumulateOp op) {
+    if (options.replicas.empty())
+      return sum;
+    dist::Mesh mesh = dist::toMesh(writer.task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned));
+    auto axis = dist::StageAxes::of(writer.task).turnsOf(dist::stageOf(writer.task), mesh);
+    if (!axis)
+      return sum;
+    auto combine = op->getAttrOfType<graph::CombineAttr>("combine");
+    auto kind = !combine                                    ? dist::ReductionKind::sum
+                : combine.getValue() == graph::Combine::max ? dist::ReductionKind::max
+                                                            : dist::ReductionKind::min;
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    return dist::AllReduceOp::create(builder, op.getLoc(), TypeRange{sum.getType()}, ValueRange{sum}, kind,
+                                     builder.getStrArrayAttr({mesh.axes[*axis].name}))
+        .getResult(0);
   }
 
   BlockArgument indexArgument() const {
@@ -189,6 +213,7 @@ private:
       from = {Kind::finish, deviceOf(it->second.first)};
       if (deviceOf(from) == deviceOf(key)) {
         Value sum = writer.takeHeld(value.getType(), it->second.second, dist::held::sum, value.getLoc());
+        sum = ofAllReplicas(writer, sum, cast<graph::AccumulateOp>(value.getDefiningOp()));
         writer.mapping.map(value, sum);
         return sum;
       }
@@ -524,6 +549,8 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
         return signalPassFailure();
       }
       options.staleness = *weights;
+      if (stages > 1)
+        options.replicas.assign(replicas.begin(), replicas.end());
       std::string wrong = stages > 1 ? options.invalid() : "";
       if (options.asynchronous() != isAsynchronous(function))
         wrong = "pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them";

@@ -1,3 +1,4 @@
+#include "dialects/Dist/StageAxes.h"
 #include "passes/Planning/ApplyPlan.h"
 #include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/ModulePlanner.h"
@@ -23,6 +24,9 @@ llvm::Expected<dist::Mesh> planning::parseMesh(StringRef text) {
     int64_t number;
     if (name.trim().empty() || size.trim().getAsInteger(10, number) || number < 1 || number > 4096)
       return llvm::createStringError("expected AXIS=SIZE,..., such as data=2,model=4, got '" + text.str() + "'");
+    if (dist::StageAxes::isTurn(name.trim()))
+      return llvm::createStringError("the axis '" + name.trim().str() +
+                                     "' is for replicas that take microbatches in turn, as --round-robin asks for");
     if (mesh.find(name.trim()))
       return llvm::createStringError("the axis '" + name.trim().str() + "' is named twice");
     mesh.axes.push_back({name.trim().str(), number});

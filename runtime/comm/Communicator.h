@@ -58,6 +58,9 @@ public:
   void reduceBy(std::optional<Reducers> who) { reducers = who; }
   /// Sets the step of training for messages.
   void setStep(int64_t number);
+  /// Sets the microbatch whose messages between stages follow, where replicas take microbatches in turn; -1: those of
+  /// the whole step, which every rank receives.
+  void setTurn(int64_t microbatch) { turn = microbatch; }
   /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
   /// before two steps if there is time for them: the other rank has ended. Only the waiting thread calls the function.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }
@@ -148,6 +151,7 @@ private:
   std::map<int64_t, Flow> flows, sendFlows;             ///< by id; a rank may send to itself under one id
   Flow hosts;                                           ///< of `beside`
   std::atomic<int64_t> step = 0;
+  int64_t turn = -1;
   Clock::time_point stepBegan = Clock::now();
   double stepSeconds = 0; ///< of the previous step
 

@@ -9,6 +9,10 @@ using namespace divisi::runtime;
 Status Communicator::send(const DivisiTransfer &params, const void *data) {
   if (Status status = check(params); !status.ok())
     return status;
+  if (turn >= 0) {
+    sendTo(mesh_.inTurn(rank(), params.stage, turn), params, data);
+    return {};
+  }
   for (int peer : mesh_.receiversOf(rank(), params.stage)) // empty if another rank of this stage sends the message
     sendTo(peer, params, data);
   return {};
@@ -41,7 +45,7 @@ Status Communicator::receive(const DivisiTransfer &params, void *data) {
   if (Status status = check(params); !status.ok())
     return status;
   Transfer transfer;
-  transfer.peer = mesh_.inStage(rank(), params.stage);
+  transfer.peer = turn >= 0 ? mesh_.inTurn(rank(), params.stage, turn) : mesh_.inStage(rank(), params.stage);
   transfer.data = static_cast<char *>(data);
   begin(params, std::move(transfer));
   return {};

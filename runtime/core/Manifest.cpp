@@ -41,6 +41,14 @@ void Manifest::localize(int64_t of) {
   for (Prediction &prediction : predictions)
     choose(prediction);
 
+  if (mesh.takesTurns()) {
+    std::optional<int64_t> turns = mesh.turnsOf(stage);
+    int64_t own = turns ? mesh.index(rank, *turns) : 0;
+    for (auto &[function, stages] : tables)
+      std::erase_if(stages[static_cast<size_t>(stage)],
+                    [&](const Row &row) { return row.replica >= 0 && row.replica != own; });
+  }
+
   std::vector<Call> made;
   bool several = hasMicrobatches();
   if (const Table *rows = table("train"))

@@ -120,6 +120,7 @@ struct Row {
   int64_t slot = 0;       ///< buffer slot: an offset in the arena
   int64_t stride = 0;     ///< in an asynchronous program: between slots of consecutive minibatches
   int64_t slots = 1;      ///< number of buffer slots, which minibatches take in turn
+  int64_t replica = -1;   ///< the replica that runs it, where some take microbatches in turn; -1: each
 };
 /// The tasks that a rank runs, in order.
 using Table = std::vector<Row>;

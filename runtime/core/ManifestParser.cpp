@@ -128,6 +128,7 @@ private:
     int64_t count = stageAxis ? manifest.mesh.axes()[static_cast<size_t>(*stageAxis)].size : 1;
     manifest.arenas.assign(static_cast<size_t>(count), arenaBytes);
     lacking.resize(static_cast<size_t>(count));
+    std::vector<std::optional<int64_t>> turns(static_cast<size_t>(count));
     if (!top.has("stages"))
       return;
     const Json &stages = top.array("stages");
@@ -146,10 +147,21 @@ private:
           lacking[i].push_back(axis.get<int64_t>());
         else
           reader.fail("lacks an axis that the mesh does not have, or one twice");
+      if (reader.has("turns")) {
+        int64_t axis = reader.integer("turns");
+        if (axis < 0 || axis >= static_cast<int64_t>(manifest.mesh.axes().size()) || axis == stageAxis ||
+            isLacking(static_cast<int64_t>(i), axis))
+          reader.fail("takes turns along an axis that it does not have");
+        else
+          turns[i] = axis;
+      }
       keep(reader.status());
     }
-    if (status.ok())
-      manifest.mesh = Mesh(manifest.mesh.axes(), lacking);
+    if (!status.ok())
+      return;
+    manifest.mesh = Mesh(manifest.mesh.axes(), lacking);
+    if (std::any_of(turns.begin(), turns.end(), [](const auto &axis) { return axis.has_value(); }))
+      manifest.mesh.setTurns(std::move(turns));
   }
 
   bool isAxis(const Json &axis) const {
@@ -164,7 +176,8 @@ private:
     return false;
   }
 
-  /// Parses the tables of all stages: rows [task, microbatch, slot], or [task, minibatch, slot, stride, slots].
+  /// Parses the tables of all stages: rows [task, microbatch, slot], [task, microbatch, slot, replica] where replicas
+  /// take microbatches in turn, or [task, minibatch, slot, stride, slots].
   void parseTables(const std::string &function, const Json &stages) {
     auto fail = [&](const char *message) { keep(failure("the manifest's table of '", function, "' ", message)); };
     if (function != "train" && function != "evaluate")
@@ -178,16 +191,18 @@ private:
       if (!rows.is_array())
         fail("is not one list for each stage");
       for (const Json &row : rows) {
-        bool fits = row.is_array() && (row.size() == 3 || (row.size() == 5 && function == "train")) &&
+        bool fits = row.is_array() && (row.size() == 3 || row.size() == 4 || (row.size() == 5 && function == "train")) &&
                     std::all_of(row.begin(), row.end(), [](const Json &number) { return number.is_number_integer(); });
         if (!fits)
-          return fail("has a row that is not three integers, or five in 'train'");
+          return fail("has a row that is not three or four integers, or five in 'train'");
         Row r{row[0].get<int64_t>(), row[1].get<int64_t>(), row[2].get<int64_t>()};
         bool five = row.size() == 5;
         if (five) {
           r.stride = row[3].get<int64_t>();
           r.slots = row[4].get<int64_t>();
         }
+        if (row.size() == 4)
+          r.replica = row[3].get<int64_t>();
         if (five != manifest.asynchronous && function == "train" && (tables.size() > 1 || !table.empty()))
           return fail("has rows of both kinds");
         manifest.asynchronous |= five;
@@ -197,6 +212,8 @@ private:
         else if (five ? r.microbatch < -mostInFlight || r.microbatch > mostInFlight
                       : r.microbatch < 0 || r.microbatch >= microbatches)
           fail("runs a microbatch that there is not");
+        else if (row.size() == 4 && !isReplica(r.replica, static_cast<int64_t>(tables.size()) - 1))
+          fail("runs a task on a replica that there is not");
         else if (r.stride < 0 || r.stride % DIVISI_ALIGNMENT != 0 || r.slots < 1 || r.slots > 2 * mostInFlight + 1 ||
                  uint64_t(r.stride) > arena / uint64_t(r.slots))
           fail("has slots that do not fit the arena");
@@ -205,6 +222,12 @@ private:
           fail("has a slot outside of the arena, or one that is not aligned");
       }
     }
+  }
+
+  bool isReplica(int64_t replica, int64_t stage) const {
+    std::optional<int64_t> turns = manifest.mesh.turnsOf(stage);
+    return manifest.mesh.takesTurns() && replica >= 0 &&
+           replica < (turns ? manifest.mesh.axes()[static_cast<size_t>(*turns)].size : 1);
   }
 
   void parseCollective(const Json &json) {

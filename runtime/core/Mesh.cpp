@@ -88,6 +88,19 @@ int Mesh::inStage(int64_t rank, int64_t stage) const {
   return axis ? rankAt(placeOf(rank) + (stage - index(rank, *axis)) * stride(*axis)) : static_cast<int>(rank);
 }
 
+int Mesh::inTurn(int64_t rank, int64_t stage, int64_t microbatch) const {
+  std::optional<int64_t> axis = stageAxis();
+  if (!axis)
+    return static_cast<int>(rank);
+  int64_t place = placeOf(rank) + (stage - index(rank, *axis)) * stride(*axis);
+  for (std::optional<int64_t> turn : {turnsOf(index(rank, *axis)), turnsOf(stage)})
+    if (turn)
+      place -= place / stride(*turn) % axes_[static_cast<size_t>(*turn)].size * stride(*turn);
+  if (std::optional<int64_t> turn = turnsOf(stage))
+    place += microbatch % axes_[static_cast<size_t>(*turn)].size * stride(*turn);
+  return rankAt(place);
+}
+
 std::vector<int> Mesh::receiversOf(int64_t rank, int64_t stage) const {
   std::optional<int64_t> axis = stageAxis();
   if (!axis)

@@ -25,6 +25,8 @@ public:
   Mesh() = default;
   /// `lacking`: by stage, the axes that it lacks; empty: none lacks any.
   explicit Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &lacking = {});
+  /// Sets, by stage, the axis along which its ranks take microbatches in turn; null: each works on all.
+  void setTurns(std::vector<std::optional<int64_t>> axesOfStages) { turns = std::move(axesOfStages); }
 
   const std::vector<Axis> &axes() const { return axes_; }
   /// The position of the axis of this name.
@@ -50,6 +52,13 @@ public:
   int inStage(int64_t rank, int64_t stage) const;
   /// The ranks of a stage to which `rank` sends.
   std::vector<int> receiversOf(int64_t rank, int64_t stage) const;
+  /// The axis along which the ranks of a stage take microbatches in turn: index r of n has the microbatches r, r + n, ...
+  std::optional<int64_t> turnsOf(int64_t stage) const {
+    return turns.empty() ? std::nullopt : turns[static_cast<size_t>(stage)];
+  }
+  bool takesTurns() const { return !turns.empty(); }
+  /// The rank of a stage that works on what `rank` works on of a microbatch.
+  int inTurn(int64_t rank, int64_t stage, int64_t microbatch) const;
 
 private:
   int64_t stride(int64_t axis) const;
@@ -61,6 +70,7 @@ private:
   }
 
   std::vector<Axis> axes_;
+  std::vector<std::optional<int64_t>> turns; // by stage; empty: none takes microbatches in turn
   // If stages lack axes: the position of each rank in the full mesh, and the rank that represents each position.
   std::vector<int64_t> places, ranks;
 };

@@ -249,6 +249,8 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants, const st
     return status;
   for (const Row &row : *table) {
     setInteger(microbatch, row.microbatch);
+    if (ranks)
+      ranks->setTurn(row.replica < 0 ? -1 : row.microbatch);
     runTask(row, row.slot);
     if (context.failed())
       break;

@@ -36,8 +36,11 @@ import check  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def devices_of(axes, stage_axes):
-    """The number of devices of a mesh {axis: size} whose stages have all axes, or those of the list --stage-axes."""
+def devices_of(axes, stage_axes, replicas=""):
+    """The number of devices of a mesh {axis: size} whose stages have all axes, or those of the list --stage-axes, or replicas that
+    take microbatches in turn ("2,1")."""
+    if replicas:
+        return sum(int(count) for count in replicas.split(",")) * math.prod(axes.values()) // axes["stage"]
     if not stage_axes:
         return math.prod(axes.values())
     return sum(math.prod(axes[axis] for axis in stage.split("+") if axis != "none") for stage in stage_axes[0].split(","))
@@ -60,11 +63,16 @@ class Way:
 
     @property
     def devices(self):
-        return devices_of(self.axes, re.findall(r"--stage-axes (\S+)", self.flags))
+        return devices_of(self.axes, re.findall(r"--stage-axes (\S+)", self.flags), self.replicas)
+
+    @property
+    def replicas(self):
+        return "".join(re.findall(r"--round-robin (\S+)", self.flags))
 
     def microbatches(self, batch):
         rows, rounds = self.axes.get("data", 1), self.axes.get("stage", 1) if "interleaved" in self.flags else 1
-        return next((n for n in self.counts if batch % (n * rows) == 0 and n % rounds == 0), None)
+        turns = max(map(int, self.replicas.split(","))) if self.replicas else 1
+        return next((n for n in self.counts if batch % (n * rows) == 0 and n % rounds == 0 and n >= turns), None)
 
 
 WAYS = [
@@ -85,6 +93,12 @@ WAYS = [
     Way("--mesh stage=2,model=2 --stage-axes none,model"),
     Way("--mesh stage=3,data=2,model=2 --stage-axes data+model,none,data --zero 1", (2,), ("gpt_tiny", "mlp", "unet_tiny")),
     Way("--mesh stage=2,data=2 --stage-axes data,none --schedule interleaved", (2,), ("inception_tiny", "moe_tiny")),
+    Way("--mesh stage=2 --round-robin 2,1"),
+    Way("--mesh stage=2 --round-robin 1,3", models=("gpt_tiny", "unet_tiny", "mlp")),
+    Way("--mesh stage=2 --round-robin 7,1", (8,), ("lenet", "mlp", "moe_tiny")),
+    Way("--mesh stage=3 --round-robin 3,2,1 --schedule gpipe", models=("gpt_tiny", "lstm_tiny", "vit_tiny")),
+    Way("--mesh stage=2,data=2 --round-robin 2,1 --zero 1", (2,), ("gpt_tiny", "resnet_tiny")),
+    Way("--mesh stage=2,model=2 --round-robin 1,2 --schedule naive", (2,), ("moe_tiny", "inception_tiny")),
 ]
 SCHEDULES = ["naive", "gpipe", "1f1b", "zb-h1", "interleaved --chunks 2"]
 SHAPES = ["stage=2", "stage=4", "stage=2,data=2", "stage=2,model=2", "stage=8", "stage=4,data=2", "stage=4,model=2", "stage=2,data=4",

@@ -29,12 +29,15 @@ WAYS = {
     "zero 3": "--mesh data=2,model=2 --zero 3",
     "stages": "--mesh stage=2 --microbatches 4",
     "stages of two": "--mesh stage=2,data=2 --microbatches 2",
+    "stages in turn": "--mesh stage=2 --round-robin 2,1 --microbatches 4",
     "asynchronous": "--mesh stage=2 --schedule pipedream",
     "microbatches": "--microbatches 4",
 }
 
 
 def devices(way):
+    if "--round-robin" in way:
+        return sum(map(int, way.split()[3].split(",")))
     return int(np.prod([int(part[-1]) for part in way.split()[1].split(",")])) if "--mesh" in way else 1
 
 

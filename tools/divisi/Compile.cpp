@@ -246,6 +246,10 @@ private:
            "edited its dump; another --schedule or other cuts may do");
       return failure();
     }
+    if (!microbatches.replicas.empty() && flags.hasTarget("cuda")) {
+      fail("--round-robin is for CPUs so far: leave it out, or take --target cpu");
+      return failure();
+    }
     codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation),
                               model.skeleton};
     codegen::Targets targets{flags.hasTarget("cpu"), {}};
@@ -384,6 +388,7 @@ private:
     auto weights = pipelining::StageWeights::nominal();
     if (!microbatches.axes.empty())
       weights = weights.sharedBy(microbatches.axes, llvm::cantFail(planning::parseMesh(meshOfStage)), microbatches.stages);
+    weights.devices.insert(weights.devices.end(), microbatches.replicas.begin(), microbatches.replicas.end());
     auto placement = placeStages(train, *parts, microbatches.stages, microbatches.cuts, weights);
     if (failed(placement))
       return failure();

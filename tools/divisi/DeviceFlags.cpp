@@ -8,8 +8,13 @@
 #include "passes/Planning/Search/Planner.h"
 #include "passes/Planning/Strategy.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace divisi;
 using namespace divisi::tools;
+
+/// The value of --round-robin that takes the numbers from --stages FILE.
+static const std::string ofStages = "stages";
 
 static std::string numbered(int64_t count, const char *what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -30,11 +35,13 @@ std::string DeviceFlags::checkPins() const {
 std::string DeviceFlags::chooseSearch() {
   bool onlyPipelines = strategy == "hybrid" || (strategy == "pipeline" && microbatches.cuts.empty());
   bool wanted = strategy == "auto" || onlyPipelines || !cluster.empty() ||
-                (strategy.empty() && plan.mesh.empty() && !plan.zero && devices > 1 && batchNormStats == "global" && !sync.given());
+                (strategy.empty() && plan.mesh.empty() && !plan.zero && devices > 1 && batchNormStats == "global" &&
+                 !sync.given());
   if (!wanted)
     return "";
   if (sync.given())
-    return sync.text() + " needs --strategy data or --mesh: a search plans for all-reduce, and does not choose other numbers";
+    return sync.text() +
+           " needs --strategy data or --mesh: a search plans for all-reduce, and does not choose other numbers";
   if (!strategy.empty() && strategy != "auto" && !onlyPipelines)
     return "--cluster is for --strategy auto, hybrid or pipeline, which ask what plans cost on it";
   if (onlyPipelines && (!plan.mesh.empty() || !plan.pins.empty()))
@@ -63,8 +70,10 @@ std::string DeviceFlags::chooseSearch() {
   if (!known)
     return "--cluster: " + llvm::toString(known.takeError());
   if (!known->device.programs)
-    return "--cluster " + cluster + ": programs are written for CPUs and NVIDIA's GPUs; divisi plan and divisi explain "
-           "say what a plan would cost on " + known->device.name;
+    return "--cluster " + cluster +
+           ": programs are written for CPUs and NVIDIA's GPUs; divisi plan and divisi explain "
+           "say what a plan would cost on " +
+           known->device.name;
   int64_t wants = mesh ? mesh->devices() : devices ? devices : known->devices();
   if (std::string wrong = checkDevices(plan.mesh, wants, devices); !wrong.empty())
     return wrong;
@@ -87,21 +96,44 @@ std::string DeviceFlags::chooseSearch() {
 
 /// Sets what a file of stages says, as the flags --mesh, --stage-axes and --cut would.
 std::string DeviceFlags::takeStages(const CLI::App &command) {
-  for (const char *flag : {"--devices", "--strategy", "--cluster", "--mesh", "--stage-axes", "--cut", "--chunks", "--plan"})
+  for (const char *flag :
+       {"--devices", "--strategy", "--cluster", "--mesh", "--stage-axes", "--cut", "--chunks", "--plan"})
     if (command.count(flag))
       return std::string("--stages FILE says which stages there are, and their devices: leave out ") + flag;
   auto found = planning::FoundStages::read(stages);
   if (!found)
     return "--stages: " + llvm::toString(found.takeError());
-  planning::StageMesh made = planning::meshOfStages(found->replicas);
-  if (!planning::isReasonable(made.mesh))
-    return "--stages: the stages' numbers of devices have too few factors in common: a mesh has at most 6 axes and 4096 places, " +
-           planning::nameOf(made.mesh) + " would have more; numbers that divide each other need few";
-  plan.mesh = planning::nameOf(made.mesh);
-  stageAxes = made.axes;
   microbatches.cuts.assign(found->first.begin() + 1, found->first.end());
   if (found->first.size() > 1 && !command.count("--schedule"))
     microbatches.schedule = "pipedream";
+  if (roundRobin == ofStages && found->replicas.size() > 1) {
+    plan.mesh = dist::stageAxis.str() + "=" + std::to_string(found->replicas.size());
+    microbatches.replicas.assign(found->replicas.begin(), found->replicas.end());
+    return "";
+  }
+  planning::StageMesh made = planning::meshOfStages(found->replicas);
+  if (!planning::isReasonable(made.mesh))
+    return "--stages: the stages' numbers of devices have too few factors in common: a mesh has at most 6 axes and "
+           "4096 places, " +
+           planning::nameOf(made.mesh) + " would have more; numbers that divide each other need few";
+  plan.mesh = planning::nameOf(made.mesh);
+  stageAxes = made.axes;
+  return "";
+}
+
+/// Reads --round-robin.
+std::string DeviceFlags::takeReplicas() {
+  if (roundRobin.empty() || !microbatches.replicas.empty())
+    return "";
+  for (llvm::StringRef entry : llvm::split(roundRobin, ',')) {
+    int64_t count;
+    if (entry.trim().getAsInteger(10, count) || count < 1 || count > 4096)
+      return "--round-robin " + roundRobin + ": expected the number of replicas of each stage, such as 2,1, or " +
+             ofStages + " beside --stages FILE";
+    microbatches.replicas.push_back(count);
+  }
+  if (microbatches.stages < 2)
+    return "--round-robin is for pipelines: --mesh with an axis stage, or --stages FILE";
   return "";
 }
 
@@ -139,10 +171,13 @@ std::string DeviceFlags::chooseMesh() {
       microbatches.axes = dist::StageAxes::parse(stageAxes);
     if (std::string wrong = microbatches.axes.invalid(microbatches.stages, *mesh); !wrong.empty())
       return "--stage-axes " + stageAxes + ": " + wrong;
-    all = microbatches.axes.devicesBefore(microbatches.stages, *mesh);
     mesh->axes.erase(mesh->axes.begin() + *stage);
     plan.mesh = planning::nameOf(*mesh);
   }
+  if (std::string wrong = takeReplicas(); !wrong.empty())
+    return wrong;
+  if ((int64_t)microbatches.replicas.size() == microbatches.stages || !microbatches.axes.empty())
+    all = microbatches.devices(*mesh);
   if (std::string wrong = checkDevices(given, all, devices); !wrong.empty())
     return wrong;
   if (mesh->devices() == 1)
@@ -164,7 +199,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     microbatches.microbatches = std::max<int64_t>(1, microbatches.microbatches);
     if (command.count("--schedule"))
       request.schedule = microbatches.schedule;
-    for (const char *flag : {"--chunks", "--cut", "--staleness", "--stage-axes"})
+    for (const char *flag : {"--chunks", "--cut", "--staleness", "--stage-axes", "--round-robin"})
       if (command.count(flag))
         return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
     if (microbatches.schedule == "pipedream")
@@ -192,6 +227,10 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") +
            " for " + std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
+  if (auto mesh = plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh));
+      microbatches.microbatches > 0)
+    if (std::string wrong = microbatches.wrongReplicas(mesh); !wrong.empty())
+      return "--round-robin " + roundRobin + ": " + wrong;
   bool asynchronous = microbatches.asynchronous();
   if (command.count("--staleness") && !asynchronous)
     return "--staleness is for --schedule pipedream: in the others all microbatches of a step have the same weights";
@@ -226,6 +265,8 @@ std::string DeviceFlags::checkSync() {
     return "";
   if (!microbatches.axes.empty())
     return "--stage-axes gives stages different numbers of replicas: leave it out with " + sync.text();
+  if (!microbatches.replicas.empty())
+    return "--round-robin has replicas that add up their gradients: leave it out with " + sync.text();
   if (microbatches.asynchronous())
     return "--schedule pipedream is asynchronous already: take another schedule with " + sync.text();
   return "";
@@ -242,7 +283,7 @@ std::string DeviceFlags::finish(const CLI::App &command) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
     for (const char *flag : {"--remat", "--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks",
-                             "--cut", "--stage-axes"})
+                             "--cut", "--stage-axes", "--round-robin"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
     if (std::string flag = SyncFlags::first(command); !flag.empty())
@@ -302,10 +343,10 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
                : "expected none, all, auto or a number of parts, got '" + text + "'";
   };
   group
-      .add_option_function<std::string>(
-          "--remat", take,
-          "segments of the forward pass that are recomputed in the backward pass (rematerialization): none, all, the N best, or auto "
-          "(default): as many as a search for a --cluster finds necessary for its memory")
+      .add_option_function<std::string>("--remat", take,
+                                        "segments of the forward pass that are recomputed in the backward pass "
+                                        "(rematerialization): none, all, the N best, or auto "
+                                        "(default): as many as a search for a --cluster finds necessary for its memory")
       ->type_name("none|all|N|auto")
       ->check(CLI::Validator(check, ""));
 }
@@ -343,7 +384,8 @@ void DeviceFlags::addTo(CLI::App &command) {
                   "statistics of each part; without it, a search accumulates gradients of as many as the memory needs; "
                   "auto, for pipelines: about four for each stage, or what a search finds");
   time->add_option("--accumulate", accumulate,
-                   "gradients of N batches are accumulated into one step: multiplies a named batch dimension, and --microbatches")
+                   "gradients of N batches are accumulated into one step: multiplies a named batch dimension, and "
+                   "--microbatches")
       ->check(CLI::Range(1, 65536));
   time->add_option("--schedule", microbatches.schedule,
                    "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; pipedream is asynchronous: it "
@@ -360,12 +402,18 @@ void DeviceFlags::addTo(CLI::App &command) {
   time->add_option("--cut", microbatches.cuts,
                    "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
       ->delimiter('\0');
-  time->add_option("--stages", stages,
-                   "cuts and numbers of devices that divisi plan --objective pipedream --json has found, instead of --mesh, "
-                   "--cut and --stage-axes; the schedule is pipedream unless --schedule says another")
+  time->add_option(
+          "--stages", stages,
+          "cuts and numbers of devices that divisi plan --objective pipedream --json has found, instead of --mesh, "
+          "--cut and --stage-axes; the schedule is pipedream unless --schedule says another")
       ->type_name("FILE");
   time->add_option("--stage-axes", stageAxes,
                    "where stages have different numbers of devices: the axes of --mesh that each one has, such as "
                    "data,none for the 3 + 1 devices of stage=2,data=3")
       ->type_name("AXIS+AXIS|none,...");
+  time->add_option("--round-robin", roundRobin,
+                   "the number of replicas of each stage that take whole microbatches in turn (1F1B-RR), such as 2,1 "
+                   "for 3 devices "
+                   "of stage=2: no batch need divide by them; stages: the numbers of --stages FILE")
+      ->type_name("N,...|stages");
 }

@@ -8,7 +8,7 @@ namespace divisi::tools {
 
 /// The flags of `divisi compile` for the number of devices, the strategy, the pipeline and the microbatches.
 struct DeviceFlags {
-  std::string batchNormStats = "global", strategy, cluster, stageAxes, stages;
+  std::string batchNormStats = "global", strategy, cluster, stageAxes, stages, roundRobin;
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;
@@ -30,6 +30,7 @@ struct DeviceFlags {
 
 private:
   std::string takeStages(const CLI::App &command);
+  std::string takeReplicas();
   std::string chooseSearch();
   std::string chooseMesh();
   std::string choosePipeline(const CLI::App &command);

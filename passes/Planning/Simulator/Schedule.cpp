@@ -129,6 +129,16 @@ std::string ScheduleOptions::invalid() const {
   if (kind == ScheduleKind::interleaved && microbatches % devices != 0)
     return name + " needs microbatches in multiples of the " + number(devices) + " devices, not " +
            number(microbatches);
+  if (!replicas.empty()) {
+    if (kind != ScheduleKind::naive && kind != ScheduleKind::gpipe && kind != ScheduleKind::f1b1)
+      return name + " has no replicas that take microbatches in turn; naive, gpipe and 1f1b have";
+    if ((int)replicas.size() != devices)
+      return "replicas: a number for each of " + number(devices) + " stages is needed, not " + number(replicas.size());
+    for (int64_t count : replicas)
+      if (count < 1 || count > microbatches)
+        return "replicas: from 1 to the " + number(microbatches) + " microbatches are possible, not " + number(count) +
+               ": each takes one in turn";
+  }
   if (staleness != Staleness::stashed && !asynchronous())
     return name + " is synchronous: '" + nameOf(staleness).str() + "' weights are for pipedream";
   if ((double)devices * chunks * 3 * microbatches > (double)mostTasks)

@@ -61,13 +61,20 @@ struct ScheduleOptions {
   int microbatches = 1; // of a step; in an asynchronous schedule, minibatches
   int chunks = 1;       // per device
   Staleness staleness = Staleness::stashed;
+  std::vector<int64_t> replicas; // by device: those of its stage, which take microbatches in turn; empty: one each
 
   static constexpr int64_t mostTasks = 4'000'000;
 
   bool asynchronous() const { return kind == ScheduleKind::pipedream; }
-  /// In an asynchronous schedule: the number of minibatches that enter a device between the forward and the backward
-  /// pass of one minibatch.
-  int lagOf(int device) const { return devices - device - 1; }
+  int64_t replicasOf(int device) const { return replicas.empty() ? 1 : replicas[device]; }
+  /// The number of microbatches that enter a device between the forward and the backward pass of one of them, under
+  /// 1F1B and in an asynchronous schedule: one for each replica of this and later devices, itself not counted.
+  int lagOf(int device) const {
+    int lag = -1;
+    for (int later = device; later < devices; ++later)
+      lag += replicasOf(later);
+    return lag;
+  }
   int stages() const { return devices * chunks; }
   /// Chunks are assigned round-robin: stage s is chunk s / p of device s % p.
   int stageOf(int device, int chunk) const { return chunk * devices + device; }
