@@ -174,7 +174,9 @@ static json::Object tablesOf(ModuleOp module) {
         for (int64_t number : offsets.asArrayRef().slice(i * each, each))
           entry.push_back(number);
         auto kind = dist::kindOf(task.symbol);
-        if (turns && kind && !dist::isOnce(*kind))
+        if (turns && schedule.isAsynchronous())
+          entry.push_back(kind && dist::isOnce(*kind) ? -1 : 0);
+        else if (turns && kind && !dist::isOnce(*kind))
           entry.push_back(task.microbatch % dist::replicasOf(module, row));
         entries.push_back(std::move(entry));
       }

@@ -35,6 +35,9 @@ struct TaskKey {
   bool once() const { return dist::isOnce(kind); }
 };
 
+/// The scalar argument of tasks of an asynchronous schedule: the number of their minibatch in a round of the replicas.
+constexpr llvm::StringLiteral turnArgument = "turn";
+
 class Splitter {
 public:
   Splitter(func::FuncOp function, StepParts parts, const ScheduleOptions &options)
@@ -203,6 +206,8 @@ private:
     auto argument = dyn_cast<BlockArgument>(value);
     if (argument && asynchronous())
       return ofMinibatch(key, argument);
+    if (asynchronous() && isOfOtherUpdate(key, value))
+      return ofOwnStage(key, value);
     if (argument && (!isOwned(argument) || options.deviceOf(dist::stageOf(argument)) == deviceOf(key)))
       return writer.takeArgument(argument);
     if (parts.isAnywhere(value) || parts.isRepeated(value))
@@ -225,6 +230,8 @@ private:
     assert(from != key && "what a task makes is there before it is read");
     bool sameDevice = deviceOf(from) == deviceOf(key), sameStage = from.number == key.number;
     Value result = sameDevice && (from.once() || sameStage) ? pass(from, key, value) : receive(from, key, value);
+    if (asynchronous() && key.once() && !from.once())
+      result = ofRound(key, result);
     writer.mapping.map(value, result);
     return result;
   }
@@ -246,11 +253,21 @@ private:
       writer.mapping.map(argument, number);
       return number;
     }
+    if (role == "step" && options.replicasOf(deviceOf(key)) > 1) { // which counts the minibatches of whole rounds
+      Value updates = writer.takeArgument(argument), more = writer.takeScalar(turnArgument, argument.getLoc());
+      OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+      Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, more);
+      writer.mapping.map(argument, number);
+      return number;
+    }
     if (!isOwned(argument))
       return writer.takeArgument(argument);
-    if (options.deviceOf(dist::stageOf(argument)) != deviceOf(key)) {
-      fail("'" + name +
-           "' is used on several stages, which updates of minibatches cannot keep equal; another --cut, or a "
+    int owner = dist::stageOf(argument);
+    if (options.deviceOf(owner) != deviceOf(key)) {
+      // The owner sends the version that its forward task of the same minibatch reads, and receives the gradient.
+      if (role == "parameter" && owner < key.number)
+        return receiveOnce({Kind::forward, owner}, key, argument);
+      fail("'" + name + "', which is no parameter, is used on several stages, which cannot keep it equal: another --cut, or a "
            "synchronous schedule");
       return writer.takeArgument(argument);
     }
@@ -269,6 +286,66 @@ private:
       return predict(key, argument);
     }
     return {};
+  }
+
+  /// A value of another stage's forward task.
+  Value receiveOnce(TaskKey from, TaskKey key, Value value) {
+    Value result = receive(from, key, value);
+    task(key).mapping.map(value, result);
+    return result;
+  }
+
+  /// Whether a value is computed in the update of another device.
+  bool isOfOtherUpdate(TaskKey key, Value value) {
+    Operation *producer = value.getDefiningOp();
+    return producer && key.once() && parts.at(producer) == Part::finish && !parts.isAnywhere(value) &&
+           deviceOf(keyOf(producer)) != deviceOf(key);
+  }
+
+  /// In place of a number that is made of the gradients of several stages, as the norm for clipping: that of this
+  /// stage's own gradients. No update of a minibatch has those of all stages at once.
+  Value ofOwnStage(TaskKey key, Value value) {
+    Operation *op = value.getDefiningOp();
+    TaskWriter &writer = task(key);
+    if (cast<RankedTensorType>(value.getType()).getRank() > 0 && !isa<graph::BroadcastOp>(op)) {
+      fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
+           "' of the update of another one: use a synchronous schedule");
+      return value;
+    }
+    auto sum = dyn_cast<graph::ReduceSumOp>(op);
+    auto square = sum ? sum->getOperand(0).getDefiningOp<graph::MulOp>() : graph::MulOp();
+    if (!square || square.getLhs() != square.getRhs())
+      return again(key, value);
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    Value nothing = graph::GraphBuilder(builder, op->getLoc()).splatLike(value, 0);
+    writer.mapping.map(value, nothing);
+    return nothing;
+  }
+
+  /// What a minibatch leaves for the update of its stage. Replicas that take minibatches in turn update together at the
+  /// end of a round, by the mean of what its minibatches left; a round that the end of the pipeline's work cuts short
+  /// has fewer. The scalar `turn` is the number of the last one in the round.
+  Value ofRound(TaskKey key, Value value) {
+    TaskWriter &writer = task(key);
+    int64_t replicas = options.replicasOf(deviceOf(key));
+    auto type = cast<RankedTensorType>(value.getType());
+    if (replicas == 1)
+      return value;
+    dist::Mesh mesh = dist::toMesh(writer.task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned));
+    std::string axis = mesh.axes[*dist::StageAxes::of(writer.task).turnsOf(deviceOf(key), mesh)].name;
+    Location loc = value.getLoc();
+    Value mine = writer.takeScalar("axis_index." + axis, loc), last = writer.takeScalar(turnArgument, loc);
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    graph::GraphBuilder b(builder, loc);
+    Value takesPart = b.broadcast(b.compare(graph::Predicate::le, mine, last), type.getShape(), {});
+    Value part = b.keepWhere(takesPart, value);
+    Value sum = dist::AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{part}, dist::ReductionKind::sum,
+                                          builder.getStrArrayAttr({axis}))
+                    .getResult(0);
+    if (!isa<FloatType>(type.getElementType()))
+      return sum;
+    Value count = b.cast(b.addConst(last, 1), type.getElementType());
+    return b.div(sum, b.broadcast(count, type.getShape(), {}));
   }
 
   /// With vertical sync, device k stashes its weights for the minibatch that enters the pipeline k steps later.
@@ -374,6 +451,8 @@ private:
     TaskKey entry = key;
     if (from.kind == Kind::start) {
       entry = {Kind::start, deviceOf(key)};
+    } else if (asynchronous() && key.once()) {
+      entry = {Kind::backward, key.number}; // of the same minibatch
     } else {
       for (Operation *user : value.getUsers())
         if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) != Part::anywhere)
@@ -384,9 +463,6 @@ private:
       get(entry, value);
       return pass(entry, key, value);
     }
-    if (asynchronous() && from.once())
-      fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
-           "' of the update of another one (--clip-norm is such): use a synchronous schedule");
     Value source = get(from, value);
     OpBuilder builder(function);
     int64_t id = (*messageId)++;

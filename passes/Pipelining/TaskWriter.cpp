@@ -24,6 +24,16 @@ Value TaskWriter::takeArgument(BlockArgument argument) {
   return copy;
 }
 
+Value TaskWriter::takeScalar(StringRef name, Location loc) {
+  Value &scalar = scalars[name];
+  if (!scalar) {
+    Builder b(task);
+    arguments.push_back(b.getDictionaryAttr(b.getNamedAttr(graph::names::scalar, b.getStringAttr(name))));
+    scalar = block().addArgument(RankedTensorType::get({}, b.getI64Type()), loc);
+  }
+  return scalar;
+}
+
 DictionaryAttr TaskWriter::heldAs(StringRef name, StringRef kind, int64_t when) {
   Builder b(task);
   NamedAttrList attributes;

@@ -14,6 +14,8 @@ public:
   mlir::Block &block() { return task.getBody().front(); }
   /// Adds a copy of an argument of the function, with its attributes except the stage.
   mlir::Value takeArgument(mlir::BlockArgument argument);
+  /// Adds an int64 scalar argument of this name, once.
+  mlir::Value takeScalar(llvm::StringRef name, mlir::Location loc);
   /// Adds a dist.held argument: the value that another task of the device, or the microbatch before, left under this
   /// name.
   mlir::Value takeHeld(mlir::Type type, mlir::StringRef name, mlir::StringRef kind, mlir::Location loc);
@@ -31,6 +33,7 @@ private:
   mlir::DictionaryAttr heldAs(mlir::StringRef name, mlir::StringRef kind, int64_t when);
   llvm::SmallVector<mlir::DictionaryAttr> arguments, results;
   llvm::SmallVector<mlir::Value> values;
+  llvm::StringMap<mlir::Value> scalars;
 };
 
 } // namespace divisi::pipelining

@@ -41,9 +41,8 @@ void Manifest::localize(int64_t of) {
   for (Prediction &prediction : predictions)
     choose(prediction);
 
-  if (mesh.takesTurns()) {
-    std::optional<int64_t> turns = mesh.turnsOf(stage);
-    int64_t own = turns ? mesh.index(rank, *turns) : 0;
+  if (mesh.takesTurns() && !asynchronous) {
+    int64_t own = turnOf(rank).first;
     for (auto &[function, stages] : tables)
       std::erase_if(stages[static_cast<size_t>(stage)],
                     [&](const Row &row) { return row.replica >= 0 && row.replica != own; });
@@ -62,6 +61,11 @@ void Manifest::localize(int64_t of) {
 int64_t Manifest::stageOf(int64_t of) const {
   std::optional<int64_t> axis = mesh.stageAxis();
   return axis ? mesh.index(of, *axis) : 0;
+}
+
+std::pair<int64_t, int64_t> Manifest::turnOf(int64_t of) const {
+  std::optional<int64_t> turns = mesh.turnsOf(stageOf(of));
+  return turns ? std::pair(mesh.index(of, *turns), mesh.axes()[static_cast<size_t>(*turns)].size) : std::pair<int64_t, int64_t>(0, 1);
 }
 
 int64_t Manifest::firstOf(int64_t stage) const { return mesh.inStage(0, stage); }

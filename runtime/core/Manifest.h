@@ -162,6 +162,8 @@ struct Manifest {
   /// one.
   int64_t stages() const { return static_cast<int64_t>(arenas.size()); }
   int64_t stageOf(int64_t rank) const;
+  /// Which of the replicas of its stage that take microbatches in turn a rank is, and how many there are.
+  std::pair<int64_t, int64_t> turnOf(int64_t rank) const;
   /// The first rank of a stage.
   int64_t firstOf(int64_t stage) const;
   /// The table of this rank for a function; null if the program does not have the function.

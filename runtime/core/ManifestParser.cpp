@@ -177,7 +177,8 @@ private:
   }
 
   /// Parses the tables of all stages: rows [task, microbatch, slot], [task, microbatch, slot, replica] where replicas
-  /// take microbatches in turn, or [task, minibatch, slot, stride, slots].
+  /// take microbatches in turn, [task, minibatch, slot, stride, slots], or the last with 0 for what replicas take in turn
+  /// and -1 for what they run together.
   void parseTables(const std::string &function, const Json &stages) {
     auto fail = [&](const char *message) { keep(failure("the manifest's table of '", function, "' ", message)); };
     if (function != "train" && function != "evaluate")
@@ -191,18 +192,18 @@ private:
       if (!rows.is_array())
         fail("is not one list for each stage");
       for (const Json &row : rows) {
-        bool fits = row.is_array() && (row.size() == 3 || row.size() == 4 || (row.size() == 5 && function == "train")) &&
+        bool fits = row.is_array() && (row.size() == 3 || row.size() == 4 || ((row.size() == 5 || row.size() == 6) && function == "train")) &&
                     std::all_of(row.begin(), row.end(), [](const Json &number) { return number.is_number_integer(); });
         if (!fits)
-          return fail("has a row that is not three or four integers, or five in 'train'");
+          return fail("has a row that is not three or four integers, or five or six in 'train'");
         Row r{row[0].get<int64_t>(), row[1].get<int64_t>(), row[2].get<int64_t>()};
-        bool five = row.size() == 5;
+        bool five = row.size() >= 5, turns = row.size() == 4 || row.size() == 6;
         if (five) {
           r.stride = row[3].get<int64_t>();
           r.slots = row[4].get<int64_t>();
         }
-        if (row.size() == 4)
-          r.replica = row[3].get<int64_t>();
+        if (turns)
+          r.replica = row.back().get<int64_t>();
         if (five != manifest.asynchronous && function == "train" && (tables.size() > 1 || !table.empty()))
           return fail("has rows of both kinds");
         manifest.asynchronous |= five;
@@ -212,7 +213,7 @@ private:
         else if (five ? r.microbatch < -mostInFlight || r.microbatch > mostInFlight
                       : r.microbatch < 0 || r.microbatch >= microbatches)
           fail("runs a microbatch that there is not");
-        else if (row.size() == 4 && !isReplica(r.replica, static_cast<int64_t>(tables.size()) - 1))
+        else if (turns && !(five && r.replica == -1) && !isReplica(r.replica, static_cast<int64_t>(tables.size()) - 1))
           fail("runs a task on a replica that there is not");
         else if (r.stride < 0 || r.stride % DIVISI_ALIGNMENT != 0 || r.slots < 1 || r.slots > 2 * mostInFlight + 1 ||
                  uint64_t(r.stride) > arena / uint64_t(r.slots))

@@ -7,9 +7,11 @@ std::vector<Minibatches::Run> Minibatches::runs(const Row &row) const {
   int64_t last = step + row.microbatch, first = step == 0 ? 0 : last;
   // Before a minibatch enters, a run only reserves its buffer slot. The last steps do not need this.
   bool exists = row.microbatch > 0 ? step < fed : last < fed;
+  int64_t done = std::max<int64_t>(0, step - lag);
   for (int64_t i = std::max<int64_t>(first, 0); exists && i <= last; ++i)
-    found.push_back({at(std::min(i, fed - 1)), row.slot + i % row.slots * row.stride,
-                     std::max<int64_t>(0, i - std::max<int64_t>(0, step - lag))});
+    if (takes(row, i))
+      found.push_back({at(std::min(i, fed - 1)), row.slot + i % row.slots * row.stride,
+                       std::max<int64_t>(0, i - (done - done % replicas)), i, i % replicas});
   return found;
 }
 

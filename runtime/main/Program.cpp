@@ -317,7 +317,7 @@ Status Program::runMinibatches() {
   const Table *table = description.table("train");
   if (!table)
     return failure("the program has no function 'train'");
-  const Tensor *microbatch = description.scalar("microbatch");
+  const Tensor *microbatch = description.scalar("microbatch"), *turn = description.scalar("turn");
   if (Status status = pushInputs(); !status.ok())
     return status;
   for (const Row &row : *table)
@@ -325,6 +325,9 @@ Status Program::runMinibatches() {
       context.wants = run.minibatch.wants;
       setLearningRate(run.minibatch.learningRate);
       setInteger(microbatch, run.behind);
+      setInteger(turn, run.turn);
+      if (ranks)
+        ranks->setTurn(row.replica < 0 ? -1 : run.number);
       runTask(row, run.slot);
       if (!context.failed())
         continue;

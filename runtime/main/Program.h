@@ -108,7 +108,8 @@ private:
   bool resultsOverlapInputs() const;
   Status runMinibatches();
   Minibatches newMinibatches() const {
-    return {description.lagOf(description.stageOf(description.rank)), description.longestLag()};
+    auto [own, replicas] = description.turnOf(description.rank);
+    return {description.lagOf(description.stageOf(description.rank)), description.longestLag(), own, replicas};
   }
   void setLearningRate(double rate);
   bool isWanted(const Output &output) const { return output.when == 0 || (output.when & wanted) != 0; }

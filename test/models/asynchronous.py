@@ -30,6 +30,7 @@ TIED = ("gpt_tiny",)  # a parameter that two stages use is refused
 CUTS = {"lstm_tiny": "/gru/GRU"}  # a layer that is unrolled cannot be cut inside
 DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits"
 SIZES = (64, 48, 40, 32, 24, 10)
+TIED_SIZES = (64, 40, 40, 40, 24, 10)
 BATCH, BATCHES, STEPS = 16, 20, 40  # of a step, in an epoch, of a run
 TOLERANCE = 1e-5
 MOMENTUM = 0.9
@@ -45,15 +46,29 @@ class Run:
     mesh: str = ""
     cuts: tuple = ()  # layers that begin a stage, from 1 on
     flags: str = ""
+    replicas: tuple = ()  # of each stage, which take minibatches in turn
+    tied: bool = False  # fc2 has the weight of fc1
+
+    def replicas_of(self, stage):
+        return self.replicas[stage] if self.replicas else 1
+
+    def lag(self, stage):
+        """Minibatches that enter a stage between the forward and the backward pass of one."""
+        return sum(map(self.replicas_of, range(stage, max(1, self.stages)))) - 1
+
+    @property
+    def sizes(self):
+        return TIED_SIZES if self.tied else SIZES
 
     def compile_flags(self):
         if not self.stages:
             return self.flags.split()
         flags = f"--mesh stage={self.stages}{self.mesh} --schedule pipedream --staleness {self.staleness} {self.flags}".split()
+        flags += ["--round-robin", ",".join(map(str, self.replicas))] if self.replicas else []
         return flags + [f"--cut=fc{layer}" for layer in self.cuts]
 
     def devices(self):
-        count = max(1, self.stages)
+        count = sum(self.replicas) or max(1, self.stages)
         for axis in self.mesh.split(",")[1:]:
             count *= int(axis.split("=")[1])
         return count
@@ -66,23 +81,34 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("stashed", 2, ",data=2", cuts=(3,)),
     Run("vertical-sync", 2, ",model=2", cuts=(2,)),
     Run("predicted", 2, ",data=2,model=2", cuts=(2,)),
+    Run("stashed", 3, cuts=(1, 3), flags="--clip-norm 0.4"),
+    Run("stashed", 2, ",model=2", cuts=(2,), flags="--clip-norm 0.4"),
+    Run("stashed", 2, cuts=(2,), replicas=(2, 1)),
+    Run("stashed", 2, cuts=(3,), replicas=(3, 1), flags="--lr-schedule linear --weight-decay 0.01"),
+    Run("stashed", 3, cuts=(1, 3), replicas=(1, 3, 1), flags="--clip-norm 0.4"),
+    Run("stashed", 3, ",data=2", cuts=(2, 4), replicas=(2, 2, 1)),
+    Run("stashed", 2, cuts=(2,), tied=True),
+    Run("vertical-sync", 3, cuts=(2, 3), tied=True),
+    Run("predicted", 2, cuts=(2,), tied=True),
+    Run("stashed", 3, cuts=(2, 3), tied=True, replicas=(2, 3, 1), flags="--clip-norm 0.4"),
 ]
 
 
-def weights_of(seed=1):
+def weights_of(sizes=SIZES, seed=1):
     """[(weight, bias)] by layer, float32."""
     rng = np.random.default_rng(seed)
     return [(rng.normal(0, (2 / fan) ** 0.5, (out, fan)).astype(np.float32), rng.normal(0, 0.1, out).astype(np.float32))
-            for fan, out in zip(SIZES, SIZES[1:])]
+            for fan, out in zip(sizes, sizes[1:])]
 
 
-def write_model(path, dropout=0.0, activation="Tanh"):
+def write_model(path, dropout=0.0, activation="Tanh", tied=False):
     """A perceptron whose linear layers are the nodes fc0, fc1, ... (With relu, two runs may diverge at a value near its kink.)"""
     nodes, constants, value = [], [], "image"
-    for i, (weight, bias) in enumerate(weights_of()):
-        constants += [numpy_helper.from_array(weight, f"fc{i}.weight"), numpy_helper.from_array(bias, f"fc{i}.bias")]
+    for i, (weight, bias) in enumerate(weights_of(TIED_SIZES if tied else SIZES)):
+        name = "fc1.weight" if tied and i == 2 else f"fc{i}.weight"
+        constants += ([] if tied and i == 2 else [numpy_helper.from_array(weight, name)]) + [numpy_helper.from_array(bias, f"fc{i}.bias")]
         last = i == len(SIZES) - 2
-        nodes.append(helper.make_node("Gemm", [value, f"fc{i}.weight", f"fc{i}.bias"], ["logits" if last else f"y{i}"], f"fc{i}", transB=1))
+        nodes.append(helper.make_node("Gemm", [value, name, f"fc{i}.bias"], ["logits" if last else f"y{i}"], f"fc{i}", transB=1))
         if not last:
             nodes.append(helper.make_node(activation, [f"y{i}"], [f"act{i}"], f"act{i}"))
         value = f"act{i}"
@@ -103,29 +129,43 @@ def write_data(folder):
 
 
 class Reference:
-    """PipeDream's training (arXiv 1806.03377, section 3.3), one minibatch after the other."""
+    """PipeDream's training (arXiv 1806.03377, section 3.3), one minibatch after the other. The replicas of a stage that take
+    minibatches in turn update together, by the mean of their gradients, at the end of each round."""
 
     def __init__(self, run):
-        self.run, decay = run, run.flags.split()
-        self.decay = float(decay[decay.index("--weight-decay") + 1]) if "--weight-decay" in decay else 0
+        self.run, flags = run, run.flags.split()
+        value = {flag: float(number) for flag, number in zip(flags, flags[1:]) if flag in ("--weight-decay", "--clip-norm")}
+        self.decay, self.limit = value.get("--weight-decay", 0), value.get("--clip-norm", np.inf)
         factor = re.search(r"--lr-factor fc(\d)\.\*=(\S+)", run.flags)
         self.factors = [float(factor[2]) if factor and layer == int(factor[1]) else 1 for layer in range(len(SIZES) - 1)]
         self.stage_of = [sum(layer >= cut for cut in run.cuts) for layer in range(len(SIZES) - 1)]
-        start = [[x.astype(np.float64) for x in layer] for layer in weights_of()]
+        start = [[x.astype(np.float64) for x in layer] for layer in weights_of(run.sizes)]
         self.versions = [[layer] for layer in start]  # by layer, by number of updates
         self.velocities = [[[np.zeros_like(x) for x in layer]] for layer in start]
+        self.first = [(0, 0)] * len(start)  # by layer: the minibatch that entered the empty pipeline first, and its version
+        self.round = [[] for _ in start]  # by layer: gradients of the minibatches in the present round
 
-    def weights(self, layer, minibatch, first, rate, backward):
-        """The weights that a pass of a minibatch reads; `first`: the minibatch that entered the empty pipeline first."""
+    def version(self, layer, minibatch):
+        """The number of the version that holds all updates of minibatches before this one."""
+        first, version = self.first[layer]
+        return version + max(0, minibatch - first) // self.run.replicas_of(self.stage_of[layer])
+
+    def weights(self, layer, minibatch, rate, backward):
+        """The weights that a pass of a minibatch reads."""
+        if self.run.tied and layer == 2:  # the owner's, as its pass of the same minibatch forward reads them
+            return [self.weights(1, minibatch, rate, False)[0], self.own_weights(2, minibatch, rate, backward)[1]]
+        return self.own_weights(layer, minibatch, rate, backward)
+
+    def own_weights(self, layer, minibatch, rate, backward):
         stage, kind = self.stage_of[layer], self.run.staleness
-        lag = self.run.stages - 1 - stage
-        forward = max(first, minibatch - lag)  # updates that are complete when the minibatch enters
+        lag = self.run.lag(stage)
+        forward = self.version(layer, minibatch - lag)  # updates that are complete when the minibatch enters
         if kind == "stashed":
             version = forward
         elif kind == "vertical-sync":
-            version = max(first, minibatch - (self.run.stages - 1))  # those of the first stage, at that time
+            version = self.version(layer, minibatch - self.run.lag(0))  # those of the first stage, at that time
         else:
-            version = minibatch if backward else forward
+            version = self.version(layer, minibatch) if backward else forward
         chosen = self.versions[layer][version]
         if kind != "predicted" or self.run.stages < 2:
             return chosen
@@ -133,12 +173,12 @@ class Reference:
         rate *= self.factors[layer]
         return [w - updates * rate * v for w, v in zip(chosen, self.velocities[layer][version])]
 
-    def step(self, minibatch, first, rate, x, labels):
-        """The loss; afterwards there is one more version."""
+    def step(self, minibatch, rate, x, labels, drains):
+        """The loss; afterwards the round is longer, or there is one more version."""
         values = [x]
         last = len(SIZES) - 2
         for layer in range(last + 1):
-            weight, bias = self.weights(layer, minibatch, first, rate, backward=False)
+            weight, bias = self.weights(layer, minibatch, rate, backward=False)
             y = values[-1] @ weight.T + bias
             values.append(y if layer == last else np.tanh(y))
         shifted = values[-1] - values[-1].max(1, keepdims=True)
@@ -151,21 +191,41 @@ class Reference:
         for layer in range(last, -1, -1):
             if layer < last:
                 gradient = gradient * (1 - values[layer + 1] ** 2)
-            gradients.append((gradient.T @ values[layer], gradient.sum(0)))
-            gradient = gradient @ self.weights(layer, minibatch, first, rate, backward=True)[0]
-        for layer, given in enumerate(reversed(gradients)):
-            now, speed = self.versions[layer][minibatch], self.velocities[layer][minibatch]
-            speed = [MOMENTUM * v + g + self.decay * w for v, g, w in zip(speed, given, now)]
+            gradients.append([gradient.T @ values[layer], gradient.sum(0)])
+            gradient = gradient @ self.weights(layer, minibatch, rate, backward=True)[0]
+        gradients.reverse()
+        if self.run.tied:
+            gradients[1][0] = gradients[1][0] + gradients[2][0]
+            gradients[2][0] = np.zeros_like(gradients[2][0])
+        for layer, given in enumerate(gradients):
+            self.round[layer].append(given)
+        for stage in range(max(1, self.run.stages)):
+            layers = [layer for layer in range(last + 1) if self.stage_of[layer] == stage]
+            if len(self.round[layers[0]]) == self.run.replicas_of(stage) or drains:
+                self.update(layers, rate)
+        if drains:
+            self.first = [(minibatch + 1, len(versions) - 1) for versions in self.versions]
+        return -logs[rows, labels].mean()
+
+    def update(self, layers, rate):
+        """The update of a stage; it clips the gradients of its own layers by their own norm."""
+        means = {layer: [np.mean(parts, axis=0) for parts in zip(*self.round[layer])] for layer in layers}
+        norm = np.sqrt(sum((part**2).sum() for mean in means.values() for part in mean))
+        clip = min(1, self.limit / (norm + 1e-6))
+        for layer in layers:
+            now, speed = self.versions[layer][-1], self.velocities[layer][-1]
+            speed = [MOMENTUM * v + clip * g + self.decay * w for v, g, w in zip(speed, means[layer], now)]
             self.velocities[layer].append(speed)
             self.versions[layer].append([w - rate * self.factors[layer] * v for w, v in zip(now, speed)])
-        return -logs[rows, labels].mean()
+            self.round[layer] = []
 
     def losses(self, x, labels, rates):
         """The pipeline drains at the end of every epoch."""
         result = []
         for step, rate in enumerate(rates):
             batch = slice(step % BATCHES * BATCH, (step % BATCHES + 1) * BATCH)
-            result.append(self.step(step, step // BATCHES * BATCHES, rate, x[batch].astype(np.float64), labels[batch]))
+            drains = step % BATCHES == BATCHES - 1 or step == len(rates) - 1
+            result.append(self.step(step, rate, x[batch].astype(np.float64), labels[batch], drains))
         return np.array(result)
 
 
@@ -180,7 +240,7 @@ class Tester:
             write_data(folder)
         if not model:
             model = folder / "model.onnx"
-            write_model(model)
+            write_model(model, tied=run.tied)
         lines.call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
              "--optimizer", "sgd", "--lr", lr, "--momentum", MOMENTUM, *run.compile_flags())  # fmt: skip
         start = [self.divisi, "run", "--devices", run.devices(), program] if run.devices() > 1 else [program]
@@ -199,7 +259,7 @@ class Tester:
         if len(losses) != STEPS:
             return False, f"{len(losses)} losses of {STEPS} steps"
         error = np.max(np.abs(losses - expected) / np.abs(expected))
-        synchronous = Reference(Run("latest", 1)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
+        synchronous = Reference(Run("latest", 1, tied=run.tied)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
         differs = np.max(np.abs(expected - synchronous) / synchronous)
         return bool(error < TOLERANCE < differs / 100), f"loss error {error:.1e} (synchronous training differs by {differs:.1e})"
 
@@ -254,7 +314,8 @@ class Tester:
     def tests(self):
         yield "one device", self.reference_itself
         for run in RUNS:
-            yield f"{run.staleness} stage={run.stages}{run.mesh} {run.flags}".strip(), functools.partial(self.against_reference, run)
+            more = f"round-robin {run.replicas} " * bool(run.replicas) + "tied " * run.tied
+            yield f"{run.staleness} stage={run.stages}{run.mesh} {more}{run.flags}".strip(), functools.partial(self.against_reference, run)
         yield "dropout", self.dropout
         for name in sorted(file.parent.name for file in MODELS.glob("*/reference.json")):
             if name not in TIED:

@@ -130,12 +130,17 @@ std::string ScheduleOptions::invalid() const {
     return name + " needs microbatches in multiples of the " + number(devices) + " devices, not " +
            number(microbatches);
   if (!replicas.empty()) {
-    if (kind != ScheduleKind::naive && kind != ScheduleKind::gpipe && kind != ScheduleKind::f1b1)
-      return name + " has no replicas that take microbatches in turn; naive, gpipe and 1f1b have";
+    if (kind == ScheduleKind::interleaved || kind == ScheduleKind::zbH1)
+      return name + " has no replicas that take microbatches in turn; naive, gpipe, 1f1b and pipedream have";
     if ((int)replicas.size() != devices)
       return "replicas: a number for each of " + number(devices) + " stages is needed, not " + number(replicas.size());
+    if (asynchronous() && replicas.back() != 1)
+      return "replicas: the last stage of pipedream has one, which has the loss of every minibatch, not " +
+             number(replicas.back());
+    if (asynchronous() && staleness != Staleness::stashed)
+      return "replicas that take minibatches in turn need stashed weights, not '" + nameOf(staleness).str() + "'";
     for (int64_t count : replicas)
-      if (count < 1 || count > microbatches)
+      if (count < 1 || (!asynchronous() && count > microbatches))
         return "replicas: from 1 to the " + number(microbatches) + " microbatches are possible, not " + number(count) +
                ": each takes one in turn";
   }
