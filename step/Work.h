@@ -10,6 +10,8 @@ struct Work {
   double flops = 0, bytes = 0;                 // that it computes; that it reads and writes
   double batch = 1, m = 1, n = 1, k = 1; // of a matmul, [batch, m, k] by [batch, k, n]; a convolution counts as one
   double keys = 0, depth = 0;            // of attention
+  bool causal = false;                   // of attention: a query sees the keys up to its own index
+  static constexpr llvm::StringLiteral causalAttribute = "causal"; // that says so, of an operation
 
   /// The shape of one operation with this rule; `sizes` are those of its factors on the device, `elements` those of its
   /// first result there.

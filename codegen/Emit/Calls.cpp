@@ -98,6 +98,7 @@ void shape(step::Work &work, Operation *payload) {
   if (!cost || !rule)
     return;
   work.form = cost.getForm();
+  work.causal = payload->hasAttr(step::Work::causalAttribute);
   dist::ShardingRule factors = rule.getShardingRule();
   SmallVector<double> sizes;
   for (const auto &factor : factors.factors)

@@ -150,6 +150,12 @@ class Graph:
         y = self.node(scope, "Mul", [x, self.node(scope, "Add", [self.real(scope, 1), y])])
         return self.node(scope, "Mul", [self.real(scope, 0.5), y])
 
+    def dropout(self, scope, x, ratio):
+        """nn.Dropout in training mode; without a ratio nothing."""
+        if not ratio:
+            return x
+        return self.node(scope, "Dropout", [x, self.real(scope, ratio), self.constant(scope, True, np.bool_)])
+
     def cross_entropy(self, logits, label, name="loss"):
         return self.node(
             "", "SoftmaxCrossEntropyLoss", [logits, label], name=name, ignore_index=-100, reduction="mean"
@@ -172,6 +178,7 @@ def embed(g, o):
     tokens = g.node("/wte", "Gather", [g.weight("wte.weight", (o.vocab, o.hidden)), idx])
     places = g.weight("wpe.weight", (o.seq, o.hidden))
     x = g.node("", "Add", [tokens, g.node("/wpe", "Gather", [places, g.constant("", np.arange(o.seq))])])
+    x = g.dropout("/drop", x, o.dropout)
     # torch.ones(seq, seq, dtype=torch.bool).triu(1)
     true = numpy_helper.from_array(np.array([True]))
     ones = g.node("", "ConstantOfShape", [g.constant("", [o.seq, o.seq])], value=true)
@@ -190,14 +197,17 @@ def attention(g, scope, x, mask, o):
     q, k, v = (g.node(scope, "Transpose", [part], perm=order) for part, order in zip(heads, orders))
     scores = g.node(scope, "Div", [g.node(scope, "MatMul", [q, k]), g.real(scope, head**0.5)])
     scores = g.node(scope, "Where", [mask, g.real(scope, -math.inf), scores])
-    y = g.node(scope, "MatMul", [g.node(scope, "Softmax", [scores], axis=-1), v])
+    weights = g.dropout(f"{scope}/drop", g.node(scope, "Softmax", [scores], axis=-1), o.dropout)
+    y = g.node(scope, "MatMul", [weights, v])
     y = g.reshape(scope, g.node(scope, "Transpose", [y], perm=[0, 2, 1, 3]), -1, o.seq, o.hidden)
-    return g.linear(f"{scope}/proj", y, o.hidden, o.hidden, std=0.02 / (2 * o.layers) ** 0.5)
+    y = g.linear(f"{scope}/proj", y, o.hidden, o.hidden, std=0.02 / (2 * o.layers) ** 0.5)
+    return g.dropout(f"{scope}/proj_drop", y, o.dropout)
 
 
 def feed_forward(g, scope, x, o):
     y = g.gelu(f"{scope}/act", g.linear(f"{scope}/fc", x, o.hidden, o.inner), o.gelu)
-    return g.linear(f"{scope}/proj", y, o.inner, o.hidden, std=0.02 / (2 * o.layers) ** 0.5)
+    y = g.linear(f"{scope}/proj", y, o.inner, o.hidden, std=0.02 / (2 * o.layers) ** 0.5)
+    return g.dropout(f"{scope}/drop", y, o.dropout)
 
 
 def experts(g, scope, x, o):
@@ -411,6 +421,7 @@ def parse(words=None):
     for q in gpt, moe:
         q.add_argument("--qkv", choices=("fused", "separate"), default="fused", help="one projection or three")
         q.add_argument("--gelu", choices=("erf", "tanh", "op"), default="erf", help="how the exporter wrote it")
+        q.add_argument("--dropout", type=float, default=0.0, help="ratio, behind the embedding, the softmax and both parts of a block")
         q.add_argument("--untied", action="store_true", help="a head of its own instead of the embedding")
     resnet = {"depth": 50, "width": 2, "channels": 64, "image": 224, "classes": 1000}
     add("wide-resnet", wide_resnet, "a convolutional network of wide bottlenecks", **resnet)
@@ -421,6 +432,8 @@ def parse(words=None):
         o.inner = o.inner or 4 * o.hidden
         if o.hidden % o.heads:
             p.error("--heads does not divide --hidden")
+        if not 0 <= o.dropout < 1:
+            p.error("--dropout is not in [0, 1)")
     if o.kind == "moe":
         o.group = o.group or o.seq
         if not 1 <= o.top <= o.experts or o.every < 1:

@@ -2,6 +2,7 @@
 
 #include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
+#include "step/Work.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -131,6 +132,7 @@ private:
       entry.workspace = cost.getLibraryWorkspace();
     entry.tf32 = op.hasAttr(graph::names::tf32);
     entry.fp16 = llvm::any_of(op.getOperandTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
+    entry.causal = op.hasAttr(step::Work::causalAttribute);
     entry.name = graph::pathOf(&op);
     entry.kind = op.getName().getStringRef().str();
     bool weight = true;

@@ -26,6 +26,12 @@ struct Cluster {
     int64_t processors = 0;                    // multiprocessors of a GPU; 0: the shape of a matmul does not count
     double memoryEfficiency = 0.7;             // share of the bandwidth that other kernels reach
     double launch = 0;                         // the least time of a kernel or library call, seconds
+    /// What a GPU's fused attention reaches, forward and backward together.
+    struct Attention {
+      double share, deepShare; // of the tensor cores' peak, with many keys, of heads of depth 64 and 128
+      double half;             // keys with which it is half of that
+      bool operator==(const Attention &) const = default;
+    } attention = {0.56, 0.65, 160}; // of an A100 (Prices.cpp)
     bool programs = true;                      // whether Divisi writes programs for it; otherwise it only plans
     /// The rate of work of this size, in units of the size a second.
     struct Rate {

@@ -25,40 +25,51 @@ struct Gpu {
   double bandwidth;                                      // bytes/s
   double links, adapter; // bytes/s one way: all of a GPU to others of its node, its part of the node's network
   int64_t processors;
-  double tensorShare; // of the tensor cores' peak, that large products reach
+  double tensorShare; // of the tensor cores' peak, that large matmuls reach with full tiles and waves
   StringRef fabric = "nvlink"; // the name of the links
   int64_t inNode = 8;          // GPUs, at most
   bool programs = true;        // whether Divisi writes programs for it
+  Cluster::Device::Attention attention = Cluster::Device().attention;
 };
+
+// cuDNN's attention on H100, forward and backward together (4 and 10 operations a point), from FlashAttention-3's figures
+// 5 and 6 (arXiv 2407.08608), without a mask: at a depth of 64 283, 395 and 427 Tflop/s of 989 with 512, 2 k and 16 k
+// keys; at 128 343, 500 and 537.
+constexpr Cluster::Device::Attention hopperAttention = {0.44, 0.56, 245};
 
 // Memory: the data sheet's gigabytes as decimal ones. The chips hold 2^30 each, 7% more: that is left to the CUDA
 // context and to the workspaces of libraries. NVLink: links x what one carries one way after protocol (20.0, 20.0, 20.6
 // of 25 GB/s: NCCL, src/graph/topo.h, SM70/SM80/SM90_NVLINK_BW). Bus bandwidths of nccl-tests' all_reduce on eight GPUs
 // agree: A100 230-250 GB/s. Multiprocessors: the same sheets. Tensor cores hold less than their peak under a GPU's power
-// limit: 271.2 of 312 Tflop/s on A100 SXM and 794.5 of 989 on H100 SXM in bf16 at the best shape ("Maximum Achievable
-// Matmul FLOPS", stas00/ml-engineering, compute/accelerator); 83 of 112.7 on V100 (Markidis et al., arXiv 1803.04014).
-// Network: InfiniBand adapters of the DGX, at line rate, in equal parts to its eight GPUs.
+// limit, and more so with numbers like a network's than with zeros: 8192^3 on A100 SXM 258 of 312 Tflop/s with normally
+// distributed operands, 295 with zeros (thonking.ai, "Strangely, Matrix Multiplications on GPUs Run Faster When Given
+// Predictable Data"); on H100 and H200 SXM 720 of 989, on MI300X 620 of 1,307, for 8192^3 and four matmuls of Llama 70B
+// with 16,384 tokens, normally distributed (SemiAnalysis, "MI300X vs H100 vs H200 Benchmark Part 1", 2024); 83 of 112.7
+// for 8192^3 on V100 (Markidis et al., arXiv 1803.04014). The shares below make the prices of these matmuls (tiles and
+// waves included, Prices.cpp) come to these rates on average. Network: InfiniBand adapters of the DGX, at line rate, in
+// equal parts to its eight GPUs.
 constexpr Gpu gpus[] = {
     // "NVIDIA V100 Tensor Core GPU" data sheet, SXM2 32 GB: 15.7 single, 125 tensor, 900 GB/s, 6 links. No tensor cores
     // for tf32 and bf16. "NVIDIA DGX-1 with Tesla V100 System Architecture" white paper: 4 x EDR (100 Gb/s).
-    {"v100", "Tesla V100 SXM2 32GB", 32e9, {15.7e12, 15.7e12, 15.7e12, 125e12}, 900e9, 6 * 20e9, 4 * 12.5e9 / 8, 80, 0.74},
+    {"v100", "Tesla V100 SXM2 32GB", 32e9, {15.7e12, 15.7e12, 15.7e12, 125e12}, 900e9, 6 * 20e9, 4 * 12.5e9 / 8, 80, 0.754},
     // "NVIDIA A100 Tensor Core GPU" data sheet, SXM: 19.5 / 156 / 312 / 312, 2,039 and 1,555 GB/s, 12 links. "NVIDIA
     // DGX
     // A100" data sheet: 8 x ConnectX-6 (200 Gb/s).
-    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9, 108, 0.869},
-    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9, 108, 0.869},
+    {"a100", "A100 SXM4 80GB", 80e9, {19.5e12, 156e12, 312e12, 312e12}, 2039e9, 12 * 20e9, 25e9, 108, 0.839},
+    {"a100-40gb", "A100 SXM4 40GB", 40e9, {19.5e12, 156e12, 312e12, 312e12}, 1555e9, 12 * 20e9, 25e9, 108, 0.839},
     // "NVIDIA H100 Tensor Core GPU" data sheet, SXM: 67 / 989 / 1,979 / 1,979, the last three with sparsity, that is
     // twice
     // the dense peak; 3.35 TB/s, 18 links. "NVIDIA DGX H100" data sheet: 8 x ConnectX-7 (400 Gb/s).
-    {"h100", "H100 SXM5 80GB", 80e9, {67e12, 494.5e12, 989e12, 989e12}, 3.35e12, 18 * 20.6e9, 50e9, 132, 0.803},
+    {"h100", "H100 SXM5 80GB", 80e9, {67e12, 494.5e12, 989e12, 989e12}, 3.35e12, 18 * 20.6e9, 50e9, 132, 0.789, "nvlink", 8, true, hopperAttention},
     // "NVIDIA H200 Tensor Core GPU" data sheet: an H100 with 141 GB at 4.8 TB/s. "NVIDIA DGX H200" data sheet.
-    {"h200", "H200 SXM5 141GB", 141e9, {67e12, 494.5e12, 989e12, 989e12}, 4.8e12, 18 * 20.6e9, 50e9, 132, 0.803},
+    {"h200", "H200 SXM5 141GB", 141e9, {67e12, 494.5e12, 989e12, 989e12}, 4.8e12, 18 * 20.6e9, 50e9, 132, 0.789, "nvlink", 8, true, hopperAttention},
     // "NVIDIA HGX B200" data sheet, of eight: 600 / 9,000 / 18,000 dense; "NVIDIA DGX B200": 1,440 GB, 64 TB/s, 8 x
-    // ConnectX-7. NCCL, src/graph/topo.h, SM100_NVLINK_BW: 40.1 of 50 GB/s. Best product: 1,745 of 2,250 (ml-engineering).
-    {"b200", "B200 SXM 180GB", 180e9, {75e12, 1125e12, 2250e12, 2250e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776},
+    // ConnectX-7. NCCL, src/graph/topo.h, SM100_NVLINK_BW: 40.1 of 50 GB/s. The best shape of a matmul: 1,745 of 2,250
+    // ("Maximum Achievable Matmul FLOPS", stas00/ml-engineering, compute/accelerator); attention as on Hopper.
+    {"b200", "B200 SXM 180GB", 180e9, {75e12, 1125e12, 2250e12, 2250e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776, "nvlink", 8, true, hopperAttention},
     // "NVIDIA GB200 NVL72" data sheet, of 72: 13.4 TB, 576 TB/s, 5,760 single, 180,000 dense in bf16; a node is what
     // NVLink joins.
-    {"gb200", "GB200 186GB", 186e9, {80e12, 1250e12, 2500e12, 2500e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776, "nvlink", 72},
+    {"gb200", "GB200 186GB", 186e9, {80e12, 1250e12, 2500e12, 2500e12}, 8e12, 18 * 40.1e9, 50e9, 148, 0.776, "nvlink", 72, true, hopperAttention},
     // "NVIDIA L40S" data sheet: 91.6 / 183 / 362 dense, 864 GB/s, 48 GB, PCIe 4.0 x16 (31.5 GB/s one way, of which
     // messages reach some 24). Servers of the OVX: a 400 Gb/s adapter for two GPUs. The share is assumed.
     {"l40s", "L40S 48GB", 48e9, {91.6e12, 183e12, 362e12, 362e12}, 864e9, 24e9, 25e9, 142, 0.8, "pcie"},
@@ -66,9 +77,8 @@ constexpr Gpu gpus[] = {
     // GB/s. No GPU reaches another one's memory: messages cross PCIe 4.0 x16 twice. The share is assumed.
     {"rtx4090", "RTX 4090 24GB", 24e9, {82.6e12, 82.6e12, 165.2e12, 165.2e12}, 1008e9, 12e9, 12.5e9 / 8, 128, 0.9, "pcie"},
     // "AMD Instinct MI300X" data sheet: 163.4 / 653.7 / 1,307.4 dense, 5.3 TB/s, 192 GB, seven links of 64 GB/s one way,
-    // of which messages reach some 48; 304 compute units. Best product: 708 of 1,307 ("Measuring Max-Achievable FLOPs",
-    // part 2, rocm.blogs.amd.com).
-    {"mi300x", "Instinct MI300X 192GB", 192e9, {163.4e12, 653.7e12, 1307.4e12, 1307.4e12}, 5.3e12, 7 * 48e9, 50e9, 304, 0.542, "infinity fabric", 8, false},
+    // of which messages reach some 48; 304 compute units.
+    {"mi300x", "Instinct MI300X 192GB", 192e9, {163.4e12, 653.7e12, 1307.4e12, 1307.4e12}, 5.3e12, 7 * 48e9, 50e9, 304, 0.503, "infinity fabric", 8, false},
 };
 // Of one step of a ring with NCCL's LL128 protocol: 1.9 and 4.0 us (NCCL, src/graph/tuning.cc, hwLat).
 constexpr double nvlinkLatency = 1.9e-6, networkLatency = 4e-6;
@@ -164,6 +174,7 @@ std::optional<Cluster::Device> planning::gpuPreset(StringRef name) {
   device.memoryEfficiency = gpuMemoryShare;
   device.processors = gpu->processors;
   device.programs = gpu->programs;
+  device.attention = gpu->attention;
   for (auto [precision, share] : llvm::enumerate(device.computeEfficiency))
     share = device.flops[precision] > device.flops[Cluster::Device::fp32] ? gpu->tensorShare : vectorShare;
   return device;

@@ -27,11 +27,23 @@ constexpr double tileFill = 1e-6, shownWrites = 0.5;
 /// Parts of k that different multiprocessors may sum (split-k, stream-k).
 constexpr double mostSplits = 64;
 
-/// Fused attention reaches this share of the tensor cores' peak, forward and backward together, and half of it at
-/// `attentionHalf` keys: FlashAttention-2 (arXiv 2307.08691, figure 5, on A100: 176 of 312 Tflop/s at a depth of 64 and
-/// 203 at 128, of 16 k keys; 132 and 153 at 512 and 1 k).
-constexpr double attentionShare = 0.56, deepAttentionShare = 0.65, deep = 128, attentionHalf = 160;
+/// Depths of heads for which figures of fused attention were published. On A100: FlashAttention-2 (arXiv 2307.08691,
+/// figure 5: 176 of 312 Tflop/s at a depth of 64 and 203 at 128, of 16 k keys; 132 and 153 at 512 and 1 k). On H100:
+/// cuDNN in FlashAttention-3's figures 5 and 6 (arXiv 2407.08608; Presets.cpp).
+constexpr double shallow = 64, deep = 128;
+/// Under a causal mask a query sees half of the keys, and of the rate that this leaves 0.88 is reached: blocks on the
+/// diagonal are computed whole, and rows take unequal times. By the same figure 5, cuDNN's forward pass at a depth of 128:
+/// 315, 484 and 539 Tflop/s at 512, 2 k and 16 k keys, and 497, 617 and 595 without the mask.
+constexpr double causalShare = 0.88;
 } // namespace
+
+/// The share of the tensor cores' peak that fused attention reaches.
+static double shareOfAttention(const step::Work &work, const Cluster::Device::Attention &known) {
+  double at = std::clamp((work.depth - shallow) / (deep - shallow), 0.0, 1.0);
+  double share = known.share + at * (known.deepShare - known.share);
+  double keys = work.causal ? work.keys / 2 : work.keys;
+  return (work.causal ? causalShare : 1) * share * keys / (keys + known.half);
+}
 
 /// The first point of small work that is at least as large; null if all are smaller.
 static const Cluster::Device::Rate *pointFor(double size, const std::vector<Cluster::Device::Rate> &points) {
@@ -78,7 +90,7 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
   if (work.form == Form::product)
     return share * shareOfShape(work, precision);
   if (work.form == Form::attention && device.processors > 0 && precision != Cluster::Device::fp32)
-    return (work.depth >= deep ? deepAttentionShare : attentionShare) * work.keys / (work.keys + attentionHalf);
+    return shareOfAttention(work, device.attention);
   return share;
 }
 

@@ -183,6 +183,55 @@ TEST(Presets, RanksShareWhatWasMeasured) {
   EXPECT_NEAR(seconds(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
 }
 
+/// FLOP/s of matmuls [m, k] by [k, n] with operands of 16 bits, on average.
+double rateOf(const char *gpu, const std::vector<std::array<double, 3>> &shapes) {
+  const Prices prices(*gpuPreset(gpu));
+  double sum = 0;
+  for (auto [m, n, k] : shapes) {
+    divisi::step::Work work{divisi::graph::Form::product, 2 * m * n * k, 2 * (m * k + k * n + m * n)};
+    work.m = m, work.n = n, work.k = k;
+    sum += work.flops / prices.seconds(work, Cluster::Device::fp16);
+  }
+  return sum / (double)shapes.size();
+}
+
+TEST(Prices, MatmulsAsMeasured) {
+  const std::vector<std::array<double, 3>> square = {{8192, 8192, 8192}};
+  const std::vector<std::array<double, 3>> llama = {
+      {16384, 8192, 1280}, {16384, 1024, 8192}, {16384, 8192, 7168}, {16384, 3584, 8192}, {8192, 8192, 8192}};
+  EXPECT_NEAR(rateOf("a100", square), 258e12, 3e12);
+  EXPECT_NEAR(rateOf("v100", square), 83 / 112.7 * 125e12, 1e12);
+  EXPECT_NEAR(rateOf("h100", llama), 720e12, 8e12);
+  EXPECT_NEAR(rateOf("h200", llama), 720e12, 8e12);
+  EXPECT_NEAR(rateOf("mi300x", llama), 620e12, 7e12);
+}
+
+/// FLOP/s of attention's forward pass and gradient together, for one head and as many queries as keys.
+double rateOfAttention(const char *gpu, double keys, double depth, bool causal) {
+  divisi::step::Work work{divisi::graph::Form::attention, 14 * keys * keys * depth * (causal ? 0.5 : 1)};
+  work.keys = keys, work.depth = depth, work.causal = causal;
+  return work.flops / Prices(*gpuPreset(gpu)).seconds(work, Cluster::Device::fp16, 0);
+}
+
+TEST(Prices, AttentionAsMeasured) {
+  struct Case {
+    const char *gpu;
+    double keys, depth, measured; // Tflop/s
+  };
+  const Case cases[] = {{"a100", 512, 64, 132},   {"a100", 1024, 64, 153},   {"a100", 16384, 64, 176},
+                        {"a100", 16384, 128, 203}, {"h100", 512, 64, 283},    {"h100", 2048, 64, 395},
+                        {"h100", 16384, 64, 427},  {"h100", 512, 128, 343},   {"h100", 2048, 128, 500},
+                        {"h100", 16384, 128, 537}};
+  for (const Case &test : cases)
+    EXPECT_NEAR(rateOfAttention(test.gpu, test.keys, test.depth, false), test.measured * 1e12, 0.1 * test.measured * 1e12)
+        << test.gpu << " " << test.keys << " " << test.depth;
+  // With a mask, beside without: cuDNN's forward pass on H100.
+  const double keys[] = {512, 2048, 16384}, masked[] = {315, 484, 539}, unmasked[] = {497, 617, 595};
+  for (int i : {0, 1, 2})
+    EXPECT_NEAR(rateOfAttention("h100", keys[i], 128, true) / rateOfAttention("h100", keys[i], 128, false),
+                masked[i] / unmasked[i], 0.07);
+}
+
 TEST(Presets, Unknown) {
   for (const char *text : {"", "x", "h1000", "H100", "8x", "xh100", "8xxh100", "2x2x8xh100", "-8xh100", "+8xh100",
                            "0xh100", "8.5xh100", "99999999999999999999xh100", "cpu", "h100 "})
