@@ -30,6 +30,8 @@ public:
     result.stored.assign(problem.tensors.size(), false);
     result.readsOf.resize(problem.ops.size());
     collect(fusion);
+    if (forGpu)
+      findEpilogues();
     findKept(groups);
     findLaunches(groups);
   }
@@ -132,6 +134,99 @@ private:
     llvm::stable_sort(result.items, [](const auto &a, const auto &b) { return a.at < b.at; });
   }
 
+  /// Finds the kernels that only sum the rows of operands of matmuls in 16 bits or TF32.
+  void findEpilogues() {
+    std::vector<llvm::SmallVector<int, 2>> readers(problem.tensors.size()); // operations
+    std::vector<int> maker(problem.tensors.size(), -1);
+    for (auto [i, op] : llvm::enumerate(problem.ops))
+      if (op.forward == evaluation) {
+        for (int t : op.operands)
+          readers[t].push_back(i);
+        for (int t : op.results)
+          maker[t] = i;
+      }
+    std::set<int> sums; // tensors
+    for (auto [i, op] : llvm::enumerate(problem.ops))
+      if (op.forward == evaluation && suitsEpilogues(op))
+        for (int side : {0, 1})
+          if (int sum = sumOfRows(op, side, readers, maker); sum >= 0 && readers[sum].front() > (int)i) {
+            sums.insert(sum);
+            break;
+          }
+    for (FusedProblem::Item &item : result.items) {
+      if (item.call)
+        continue;
+      item.epilogue = llvm::all_of(item.writes, [&](int t) { return sums.count(t); });
+      if (item.epilogue)
+        for (const FusedProblem::Read &read : item.reads)
+          item.apart.push_back(read.memory);
+      else
+        fuseActivation(item, maker);
+      for (const FusedProblem::Read &read : item.reads)
+        if (llvm::is_contained(item.apart, read.memory))
+          result.readsOf[read.op].erase(llvm::find(result.readsOf[read.op], read.operand));
+    }
+  }
+
+  /// A gelu or its gradient, with a bias perhaps, of the result of a matmul.
+  void fuseActivation(FusedProblem::Item &item, llvm::ArrayRef<int> maker) const {
+    const bool gradient = llvm::any_of(item.ops, [&](int op) { return problem.ops[op].kind == "graph.gelu_grad"; });
+    int activations = 0;
+    for (int op : item.ops) {
+      const std::string &kind = problem.ops[op].kind;
+      activations += kind == "graph.gelu" || kind == "graph.gelu_grad";
+      if (kind != "graph.gelu" && kind != "graph.gelu_grad" && kind != "graph.add" && kind != "graph.cast" &&
+          kind != "graph.broadcast" && problem.ops[op].form != Form::view)
+        return;
+    }
+    if (activations != 1 || item.writes.size() != 1 || problem.tensors[item.writes[0]].elementBytes != 2)
+      return;
+    // The gradient's operation reads the activation's argument, then the gradient that it continues.
+    for (const FusedProblem::Read &read : item.reads)
+      if (maker[read.memory] >= 0 && suitsEpilogues(problem.ops[maker[read.memory]]))
+        item.apart.push_back(read.memory);
+    item.epilogue = item.apart.size() == (gradient ? 2 : 1);
+    if (!item.epilogue)
+      item.apart.clear();
+    else if (gradient) // it still reads the argument, and writes in the place of what the matmul would have written
+      item.apart = {maker[item.apart[0]] > maker[item.apart[1]] ? item.apart[0] : item.apart[1], item.writes[0]};
+  }
+
+  bool suitsEpilogues(const Problem::Op &op) const {
+    constexpr int64_t step = 8; // cuBLASLt's fast algorithms
+    auto suits = [&](int t) {
+      const auto &shape = problem.tensors[t].shape;
+      return shape.size() == 2 && shape.back() % step == 0;
+    };
+    return op.kind == "graph.matmul" && (op.tf32 || problem.tensors[op.operands[0]].elementBytes == 2) &&
+           llvm::all_of(op.operands, suits) && llvm::all_of(op.results, suits);
+  }
+
+  /// The sum over the rows of an operand that a matmul sums over, or of what the operand is rounded from; -1 if there is
+  /// none.
+  int sumOfRows(const Problem::Op &product, int side, llvm::ArrayRef<llvm::SmallVector<int, 2>> readers,
+                llvm::ArrayRef<int> maker) const {
+    for (const auto &list : product.rule.results[0])
+      if (llvm::equal(list, product.rule.operands[side][0]))
+        return -1; // the rows are the result's
+    int value = product.operands[side];
+    const int64_t columns = problem.tensors[value].shape.back();
+    while (true) {
+      for (int reader : readers[value]) {
+        const Problem::Op &op = problem.ops[reader];
+        if (op.kind == "graph.reduce_sum" && problem.tensors[op.results[0]].shape.size() == 1 &&
+            problem.tensors[op.results[0]].shape[0] == columns && !readers[op.results[0]].empty())
+          return op.results[0];
+      }
+      const Problem::Op *before = maker[value] < 0 ? nullptr : &problem.ops[maker[value]];
+      if (!before || (before->form != Form::view && before->kind != "graph.cast") ||
+          problem.tensors[before->operands[0]].shape.empty() ||
+          problem.tensors[before->operands[0]].shape.back() != columns)
+        return -1;
+      value = before->operands[0];
+    }
+  }
+
   /// Finds the tensors that are produced in the forward pass and read by items of the backward pass.
   void findKept(const Groups &groups) {
     result.kept.assign(problem.tensors.size(), false);
@@ -146,7 +241,7 @@ private:
     bool before = false;
     for (const FusedProblem::Item &item : result.items) {
       bool update = item.elements && groups.late[item.home()];
-      result.launches[item.home()] += !(update && before);
+      result.launches[item.home()] += !(update && before) && !item.epilogue;
       before = update;
     }
   }

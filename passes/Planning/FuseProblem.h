@@ -19,6 +19,10 @@ struct FusedProblem {
     llvm::SmallVector<std::pair<int, int>, 1> overwrites;
     bool call = false;
     bool elements = false; // elementwise without reductions: consecutive kernels of this kind share a launch
+    /// Whether a matmul of a GPU's library computes it in the same call (codegen/Kernels/FuseEpilogues.cpp): a bias with
+    /// gelu, gelu's gradient, or the sums over rows that are gradients of biases.
+    bool epilogue = false;
+    llvm::SmallVector<int, 3> apart; // of an epilogue: tensors that it reads and writes although the call has them at hand
     int at = -1;           // the position in the program, as the number of an operation
 
     /// The operation to which its time is attributed.

@@ -35,6 +35,9 @@ constexpr double shallow = 64, deep = 128;
 /// diagonal are computed whole, and rows take unequal times. By the same figure 5, cuDNN's forward pass at a depth of 128:
 /// 315, 484 and 539 Tflop/s at 512, 2 k and 16 k keys, and 497, 617 and 595 without the mask.
 constexpr double causalShare = 0.88;
+/// Of a GPU's peak, which counts a fused multiply-add as two operations: kernels have an instruction for each, since
+/// additions are not contracted (docs/decisions.md, "a value has the same bits in every kernel").
+constexpr double shareOfKernels = 0.5;
 } // namespace
 
 /// The share of the tensor cores' peak that fused attention reaches.
@@ -91,7 +94,7 @@ double Prices::efficiency(const step::Work &work, Precision precision) const {
     return share * shareOfShape(work, precision);
   if (work.form == Form::attention && device.processors > 0 && precision != Cluster::Device::fp32)
     return shareOfAttention(work, device.attention);
-  return share;
+  return graph::isCall(work.form) || device.processors <= 0 ? share : shareOfKernels * share;
 }
 
 double Prices::seconds(const step::Work &work, Precision precision, int launches) const {

@@ -4,6 +4,7 @@
 #include "step/Timeline.h"
 
 #include <numeric>
+#include <optional>
 #include <set>
 
 using namespace divisi;
@@ -20,6 +21,7 @@ struct Piece {
   step::Work work;
   int launches = 1;
   int64_t workspace = 0; // bytes
+  std::optional<double> apart; // of an epilogue: bytes that it reads and writes although its call has them at hand
   int at = -1;
   double seconds = 0;
   int item = -1; // of the timeline
@@ -149,17 +151,28 @@ private:
             addUnique(part(piece).reads, version);
       }
     }
+    if (item.epilogue && parts.size() == 1)
+      parts[0].apart = 0;
     for (const FusedProblem::Read &read : item.reads) {
       if (!number.count(read.op))
         continue;
       int version = all.operands[read.op][read.operand];
+      if (parts[0].apart && llvm::is_contained(item.apart, read.memory)) {
+        if (all.versions[version].source < 0)
+          *parts[0].apart += bytesOf(version);
+        else // not what the call has
+          parts[0].apart.reset();
+      }
       addUnique(part(number.at(read.op)).reads, version);
       if (all.versions[version].source < 0) // else it has a memory of its own
         memory[version].push_back(all.produced[read.memory]);
     }
     for (int t : item.writes)
-      if (auto maker = number.find(groups.maker[t]); maker != number.end())
+      if (auto maker = number.find(groups.maker[t]); maker != number.end()) {
         addUnique(part(maker->second).writes, all.produced[t]);
+        if (parts[0].apart && llvm::is_contained(item.apart, t))
+          *parts[0].apart += bytesOf(all.produced[t]);
+      }
     if (parts.size() == 1)
       for (auto [written, read] : item.overwrites)
         if (groups.maker[read] >= 0)
@@ -186,10 +199,13 @@ private:
   void timePieces() {
     for (Piece &piece : pieces) {
       int home = *llvm::max_element(piece.ops);
-      piece.seconds = costs.prices.seconds(piece.work, precisionOf(problem, problem.ops[home]), piece.launches);
+      step::Work timed = piece.work;
+      if (piece.apart)
+        timed.flops = 0, timed.bytes -= *piece.apart;
+      piece.seconds = costs.prices.seconds(timed, precisionOf(problem, problem.ops[home]), piece.apart ? 0 : piece.launches);
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
-      result.traffic += piece.work.bytes * problem.ops[home].repeats;
+      result.traffic += timed.bytes * problem.ops[home].repeats;
       repeated += piece.seconds * (problem.ops[home].repeats - 1);
     }
   }

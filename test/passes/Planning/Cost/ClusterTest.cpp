@@ -206,6 +206,14 @@ TEST(Prices, MatmulsAsMeasured) {
   EXPECT_NEAR(rateOf("mi300x", llama), 620e12, 7e12);
 }
 
+TEST(Prices, KernelsHaveNoFusedMultiplyAdd) {
+  const Prices prices(*gpuPreset("a100"));
+  // 64 lanes of 108 multiprocessors at 1.41 GHz, of which 0.9 are reached.
+  const double instructions = 64 * 108 * 1.41e9 * 0.9;
+  divisi::step::Work kernel{divisi::graph::Form::elementwise, 1e12, 1};
+  EXPECT_NEAR(prices.seconds(kernel, Cluster::Device::fp32) * instructions, 1e12, 0.01e12);
+}
+
 /// FLOP/s of attention's forward pass and gradient together, for one head and as many queries as keys.
 double rateOfAttention(const char *gpu, double keys, double depth, bool causal) {
   divisi::step::Work work{divisi::graph::Form::attention, 14 * keys * keys * depth * (causal ? 0.5 : 1)};
