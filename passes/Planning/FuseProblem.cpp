@@ -154,7 +154,7 @@ private:
             break;
           }
     for (FusedProblem::Item &item : result.items) {
-      if (item.call)
+      if (item.call || item.writes.empty())
         continue;
       item.epilogue = llvm::all_of(item.writes, [&](int t) { return sums.count(t); });
       if (item.epilogue)

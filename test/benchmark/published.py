@@ -71,10 +71,10 @@ def megatron(name, layers, hidden, heads, gpus, model, seconds):
                exposed=True, moved=(29 - 18) * scores)
 
 
-def resnet(what, gpu, images, flags, rate):
+def resnet(what, gpu, images, flags, rate, framework="PyTorch"):
     return Run(f"ResNet-50, {images} images, {what}, 1 {gpu.upper()}", "wide-resnet --depth 50 --width 1 --channels 64",
                f"--cluster {gpu} --dim batch={images} --momentum 0.9 {flags}", "one device", images / rate,
-               "NVIDIA DeepLearningExamples, ResNet-50 v1.5 for PyTorch")
+               f"NVIDIA DeepLearningExamples, ResNet-50 v1.5 for {framework}")
 
 
 RUNS = [
@@ -102,7 +102,7 @@ RUNS = [
     mpt("7b", 2048, 8, "h100", 6, 1, False, 10643),
     mpt("30b", 2048, 32, "h100", 14, 3, True, 2308),
 ]
-# Rows of the same tables.
+# Other rows of the same tables, and the same network by others.
 HELD_OUT = [
     mpt("125m", 512, 8, "a100", 128, 2, False, 165681),
     mpt("350m", 1024, 8, "a100", 64, 2, False, 64813),
@@ -117,6 +117,13 @@ HELD_OUT = [
     mpt("1b", 512, 8, "h100", 56, 4, False, 52275),
     mpt("3b", 1024, 8, "h100", 20, 6, False, 27046),
     mpt("13b", 1024, 8, "h100", 40, 3, True, 5502),
+    resnet("16 bits", "a100-40gb", 256, "--precision bf16", 2375, "TensorFlow"),
+    resnet("fp16", "v100", 256, "--precision fp16", 1270, "TensorFlow"),
+    resnet("fp32", "v100", 128, "", 412, "TensorFlow"),
+    resnet("16 bits", "a100", 512, "--precision bf16", 3410.5, "MXNet"),
+    resnet("tf32", "a100", 512, "--precision tf32", 1055.8, "MXNet"),
+    resnet("fp16", "v100", 192, "--precision fp16", 1376, "MXNet"),
+    resnet("fp32", "v100", 96, "", 384, "MXNet"),
 ]
 RATE = 0.85 * 2039e9  # of an A100's kernels (passes/Planning/Cost/Presets.cpp)
 

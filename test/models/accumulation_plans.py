@@ -68,9 +68,9 @@ def as_compiled(p):
     graph, batch = MODELS[0]
     words = [p.graph(graph), "--dim", f"batch={batch}", "--optimizer", "adamw"]
     least = min(plan["memory"]["total"] for plan in p.plans(*words, "--cluster", p.cluster(LINK)))
-    short = p.cluster(LINK, memory=f"{least / 2e6}MB")
+    short = p.cluster(LINK, memory=f"{least / 2.4e6}MB")
     best = p.plans(*words, "--cluster", short)[0]
-    yield "with half the memory gradients are accumulated", best["fits"] and best["microbatches"] > 1, best["name"]
+    yield "with less than half of the memory gradients are accumulated", best["fits"] and best["microbatches"] > 1, best["name"]
     again = p.plans(*words, "--cluster", short, "--microbatches", best["microbatches"])[0]
     yield "--microbatches finds the same", abs(again["step_ms"] / best["step_ms"] - 1) < 1e-3, f"{again['step_ms']:.4g}, {best['step_ms']:.4g} ms"
     priced = price(p, words, ["--cluster", short, "--mesh", best["mesh"]], short)
