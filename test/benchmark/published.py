@@ -56,6 +56,15 @@ def mpt(name, seq, gpus, gpu, sequences, microbatches, recomputed, tokens):
                f"data={gpus} zero=3", sequences * microbatches * seq / tokens, "LLM Foundry, scripts/train/benchmarking")
 
 
+def llama(name, layers, hidden, heads, inner, vocab, seq, gpus, sequences, recomputed, tokens, source):
+    """A run of FSDP in PyTorch on A100. The graph is a GPT whose layers have as many parameters: `inner` makes up for three
+    matrices instead of two, and for fewer keys."""
+    return Run(f"{name}, {gpus} A100", f"gpt --layers {layers} --hidden {hidden} --heads {heads} --inner {inner} --vocab {vocab} "
+               f"--seq {seq} --untied", f"--cluster {gpus // 8}x8xa100 --dim batch={gpus * sequences} --precision bf16 "
+               f"--optimizer adamw --mesh data={gpus} --clip-norm 1 --remat {recomputed} --microbatches 1", f"data={gpus} zero=3",
+               sequences * seq / tokens, source)
+
+
 def megatron(name, layers, hidden, heads, gpus, model, seconds):
     """A run of Megatron-LM as of 2021: everything recomputed, dropout of 0.1, attention not fused. It waited for each all_reduce,
     and each softmax, each dropout and their gradients were kernels of their own in fp16, with a byte of mask for each score: 9
@@ -117,6 +126,9 @@ HELD_OUT = [
     mpt("1b", 512, 8, "h100", 56, 4, False, 52275),
     mpt("3b", 1024, 8, "h100", 20, 6, False, 27046),
     mpt("13b", 1024, 8, "h100", 40, 3, True, 5502),
+    llama("Llama 2 7B", 32, 4096, 32, 16512, 32000, 4096, 128, 2, "none", 3760, "fms-fsdp, README"),
+    llama("Llama 2 13B", 40, 5120, 40, 20736, 32000, 4096, 64, 2, "none", 2162, "torchtitan, docs/performance.md (2024)"),
+    llama("Llama 3 8B", 32, 4096, 32, 18432, 128256, 8192, 64, 1, 16, 2904, "torchtitan, docs/performance.md (2024)"),
     resnet("16 bits", "a100-40gb", 256, "--precision bf16", 2375, "TensorFlow"),
     resnet("fp16", "v100", 256, "--precision fp16", 1270, "TensorFlow"),
     resnet("fp32", "v100", 128, "", 412, "TensorFlow"),
