@@ -62,7 +62,7 @@ Error divisi::compiler::linkProgram(ArrayRef<std::unique_ptr<MemoryBuffer>> obje
     arguments.push_back(cuda);
   arguments.push_back("-Wl,--no-whole-archive");
   llvm::append_range(arguments, ArrayRef<StringRef>{runtime, "-Wl,--gc-sections", "-Wl,--as-needed", "-lopenblas",
-                                                    "-ldnnl", "-lgomp", "-lpthread", "-ldl", "-lm"});
+                                                    "-ldnnl", "-ljpeg", "-lpng", "-lgomp", "-lpthread", "-ldl", "-lm"});
   if (options.mpi)
     arguments.push_back("-lmpi");
   std::optional<StringRef> redirects[] = {StringRef(""), log.str(), log.str()};

@@ -12,7 +12,7 @@ packages=(
   # the importer
   libonnx-dev libprotobuf-dev protobuf-compiler
   # the runtime that generated programs link
-  libopenblas-openmp-dev libdnnl-dev nlohmann-json3-dev libcli11-dev libopenmpi-dev openmpi-bin
+  libopenblas-openmp-dev libdnnl-dev libjpeg62-turbo-dev libpng-dev nlohmann-json3-dev libcli11-dev libopenmpi-dev openmpi-bin
   # the tests
   libgtest-dev python3-venv
 )

@@ -3,6 +3,7 @@
 #include "runtime/data/CsvFile.h"
 #include "runtime/data/NpySamples.h"
 #include "runtime/data/TokenFiles.h"
+#include "runtime/data/images/ImageSamples.h"
 
 #include <cstring>
 #include <unistd.h>
@@ -11,7 +12,13 @@ using namespace divisi;
 using namespace divisi::runtime;
 
 namespace {
-std::string expectation(const Input &input, bool constant) {
+/// The type of tokens in files without a header: as nanoGPT writes them, if all tokens of the input fit.
+DataType usualTokens(const Input &input) {
+  return input.range && input.range->second > int64_t(UINT16_MAX) + 1 ? DataType::U32 : DataType::U16;
+}
+} // namespace
+
+std::string BatchSource::expectation(const Input &input, bool constant) {
   std::string text = concat(nameOf(input.dtype), " [");
   const Shape &shape = input.wholeShape();
   for (size_t d = 0; d < shape.size(); ++d)
@@ -19,14 +26,8 @@ std::string expectation(const Input &input, bool constant) {
   return text + "]";
 }
 
-/// The type of tokens in files without a header: as nanoGPT writes them, if all tokens of the input fit.
-DataType usualTokens(const Input &input) {
-  return input.range && input.range->second > int64_t(UINT16_MAX) + 1 ? DataType::U32 : DataType::U16;
-}
-} // namespace
-
 Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &files, const std::string &flag,
-                                      const Note &note, std::optional<DataType> tokenType,
+                                      const Note &note, const ReadOptions &options,
                                       const std::set<std::string> *needed) {
   BatchSource source;
   source.batch = manifest.batch;
@@ -43,7 +44,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
       source.feeds.back().blank = true;
       continue;
     }
-    Result<Feed> feed = source.openFeed(manifest, input, files, flag, note, tokenType);
+    Result<Feed> feed = source.openFeed(manifest, input, files, flag, note, options);
     if (!feed.ok())
       return feed.status();
     source.feeds.push_back(std::move(*feed));
@@ -76,14 +77,21 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
 
 Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const Files &files,
                                                 const std::string &flag, const Note &note,
-                                                std::optional<DataType> tokenType) {
+                                                const ReadOptions &options) {
   Feed feed = placeOf(manifest, input);
   auto [begin, end] = files.equal_range(input.name);
+  // A label without a file is the class of an input's images.
+  auto images = std::find_if(files.begin(), files.end(), [](const auto &file) { return isImagePath(file.second); });
+  bool isLabel = input.label && !feed.constant && feed.rowsEach * feed.rowElements == 1 && !isFloat(input.dtype);
   Status status;
-  if (begin == end)
+  if (begin == end && isLabel && images != files.end())
+    status = openLabels(feed, files.equal_range(images->first), flag);
+  else if (begin == end)
     status = followTokens(feed, flag, note);
   else if (isTokenPath(begin->second))
-    status = openTokens(feed, {begin, end}, flag, note, tokenType);
+    status = openTokens(feed, {begin, end}, flag, note, options.tokenType);
+  else if (isImagePath(begin->second))
+    status = openImages(feed, {begin, end}, flag, note, options.images);
   else if (std::optional<CsvPath> csv = parseCsvPath(begin->second))
     status = openCsv(feed, *csv, manifest, flag);
   else
@@ -285,15 +293,20 @@ Result<int64_t> BatchSource::loadRun(const Feed &feed, int64_t begin, int64_t ro
   return r - from;
 }
 
+std::pair<int64_t, int64_t> BatchSource::rowsOf(const Feed &feed, int64_t m) {
+  // Padding of the microbatch follows its last row.
+  int64_t inside = std::clamp<int64_t>(feed.microbatchRows - feed.firstRow, 0, feed.rows);
+  int64_t first = (feed.first + m) * feed.microbatchRows + feed.firstRow;
+  bool exists = feed.input.microbatches == 0 || feed.first + m < feed.input.microbatches;
+  return {first, exists ? first + inside : first};
+}
+
 Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char *to) const {
   const Input &input = feed.input;
   int64_t elements = feed.row.elements(), width = widthOf(input.dtype);
   for (int64_t m = 0; m < feed.microbatches; ++m, to += feed.rows * elements * width) {
-    // Padding of the microbatch follows its last row.
-    int64_t inside = std::clamp<int64_t>(feed.microbatchRows - feed.firstRow, 0, feed.rows);
-    int64_t first = (feed.first + m) * feed.microbatchRows + feed.firstRow;
-    bool exists = input.microbatches == 0 || feed.first + m < input.microbatches;
-    Result<int64_t> loaded = loadRun(feed, begin, rows, first, exists ? first + inside : first, to);
+    auto [first, end] = rowsOf(feed, m);
+    Result<int64_t> loaded = loadRun(feed, begin, rows, first, end, to);
     if (!loaded.ok())
       return loaded.status();
     std::memset(to + *loaded * elements * width, 0, static_cast<size_t>((feed.rows - *loaded) * elements * width));
@@ -307,6 +320,7 @@ Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char
 Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
   int64_t begin = index * batch;
   rows = std::min(batch, sampleCount - begin);
+  expectImages(index);
   for (const Feed &feed : feeds) {
     if (!feed.input.here)
       continue;

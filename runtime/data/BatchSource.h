@@ -5,6 +5,7 @@
 #include "runtime/core/Manifest.h"
 #include "runtime/data/DataFile.h"
 #include "runtime/data/Shuffle.h"
+#include "runtime/data/images/ImageOptions.h"
 
 #include <functional>
 #include <map>
@@ -19,23 +20,32 @@ struct Cursor {
   int64_t batch = 0; ///< finished batches of this epoch
 };
 
+/// How files are read that do not say it themselves.
+struct ReadOptions {
+  std::optional<DataType> tokenType = {}; ///< of token files without a header, if it is not the usual one
+  ImageOptions images = {};
+};
+
 class CsvFile;
 struct CsvPath;
+class ImageList;
+class ImageSamples;
 class TokenFiles;
 
 /// The data of each input. Of a .npy file, sample i is row i (or as many rows as the input has for each sample of a
 /// batch); an input whose rows are not samples is the same in every batch. Of token files, sample i is window i; of
-/// a CSV file, some columns of row i. Files contain the whole batch; a rank loads its shard.
+/// a CSV file, some columns of row i; of a folder or tar files, image i. Files contain the whole batch; a rank loads its
+/// shard.
 class BatchSource {
 public:
   using Files = std::multimap<std::string, std::string>;
   using Note = std::function<void(const std::string &)>;
-  /// `files` maps names of inputs to files (several, if they are of tokens); a label without one is the next token of
-  /// each that another input has. `flag` (--data, --eval) is for messages. `note` is called with messages about
-  /// conversions and tokens. `tokenType` is that of token files without a header, if it is not the usual one. `needed`
-  /// names the inputs that need a file (null: all): others are filled with padding if they have none.
+  /// `files` maps names of inputs to files (several, if they are of tokens or tar files); a label without one is the
+  /// next token of each that another input has, or the class of an image. `flag` (--data, --eval) is for messages.
+  /// `note` is called with messages about conversions, tokens and images. `needed` names the inputs that need a file
+  /// (null: all): others are filled with padding if they have none.
   static Result<BatchSource> open(const Manifest &manifest, const Files &files, const std::string &flag,
-                                  const Note &note, std::optional<DataType> tokenType = {},
+                                  const Note &note, const ReadOptions &options = {},
                                   const std::set<std::string> *needed = nullptr);
 
   int64_t samples() const { return sampleCount; }
@@ -46,6 +56,8 @@ public:
 
   /// Orders the samples by (seed, epoch); otherwise they have the files' order.
   void shuffle(uint64_t seed, uint64_t epoch);
+  /// Draws the augmentation of images by (seed, epoch).
+  void augment(uint64_t seed, uint64_t epoch);
   /// Copies batch `index` to the inputs' places in the arena; missing rows are filled with padding. Returns the number
   /// of valid rows in `rows`.
   Status load(int64_t index, char *arena, int64_t &rows);
@@ -55,6 +67,7 @@ private:
     Input input;
     std::shared_ptr<const DataFile> file = nullptr;
     std::shared_ptr<const TokenFiles> tokens = nullptr; ///< null: the file is not of tokens
+    std::shared_ptr<ImageSamples> images = nullptr;     ///< null: the file is not of images
     bool constant = false;
     bool blank = false;                  ///< padding only, without a file
     Slice piece = {};                    ///< this rank's shard of the batch
@@ -68,7 +81,7 @@ private:
   using FileRange = std::pair<Files::const_iterator, Files::const_iterator>;
   int64_t sampleAt(int64_t position) const;
   Result<Feed> openFeed(const Manifest &manifest, const Input &input, const Files &files, const std::string &flag,
-                        const Note &note, std::optional<DataType> tokenType);
+                        const Note &note, const ReadOptions &options);
   /// An input without its file: what of a batch this rank has.
   static Feed placeOf(const Manifest &manifest, const Input &input);
   static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
@@ -77,6 +90,20 @@ private:
   Status openCsv(Feed &feed, const CsvPath &path, const Manifest &manifest, const std::string &flag);
   /// Feeds a label without a file with next tokens.
   Status followTokens(Feed &feed, const std::string &flag, const Note &note) const;
+  /// The images that paths of an input stand for; inputs may share them.
+  Result<std::shared_ptr<const ImageList>> imagesOf(const FileRange &paths);
+  /// Feeds an input with images, or with their labels if it takes one whole number for each sample.
+  Status openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
+                    const ImageOptions &options);
+  Status openLabels(Feed &feed, const FileRange &paths, const std::string &flag);
+  /// Has threads prepare this rank's images of batch `index` and of the next ones.
+  void expectImages(int64_t index) const;
+  /// This rank's samples of a batch.
+  std::vector<int64_t> samplesOf(const Feed &feed, int64_t index) const;
+  /// The rows of the batch that are this rank's in its microbatch `m`: from the first up to, not including, the second.
+  static std::pair<int64_t, int64_t> rowsOf(const Feed &feed, int64_t m);
+  /// What an input takes, for messages: "F32 [N, 3, 224, 224]".
+  static std::string expectation(const Input &input, bool constant);
   /// Copies `count` elements of the file from element `from` on, and checks them.
   Status copy(const Feed &feed, int64_t from, char *to, int64_t count) const;
   /// Copies a slice of the tensor that begins at element `from` of the file.
@@ -91,6 +118,7 @@ private:
 
   std::vector<Feed> feeds;
   std::map<std::string, std::shared_ptr<const CsvFile>> csvFiles; ///< by path: inputs may share one
+  std::map<std::string, std::shared_ptr<const ImageList>> imageLists; ///< by paths
   std::vector<uint32_t> order;                                    ///< empty: not shuffled, or computed
   std::optional<Permutation> computed;                            ///< of more samples than an order is kept for
   int64_t batch = 1, sampleCount = 0;

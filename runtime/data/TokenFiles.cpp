@@ -1,12 +1,11 @@
 #include "runtime/data/TokenFiles.h"
 #include "divisi/file_kind.h"
 #include "divisi/suggest.h"
+#include "runtime/data/Paths.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <glob.h>
 
 using namespace divisi;
 using namespace divisi::runtime;
@@ -19,21 +18,6 @@ struct Magic {
   DataType type;
 };
 constexpr std::array<Magic, 2> magics = {{{20240520, 1, DataType::U16}, {20240801, 7, DataType::U32}}};
-
-/// The files that a path stands for, by name.
-Result<std::vector<std::string>> expand(const std::string &path) {
-  std::error_code error;
-  if (path.find_first_of("*?[") == std::string::npos || std::filesystem::exists(path, error))
-    return std::vector{path};
-  glob_t found = {};
-  int code = ::glob(path.c_str(), GLOB_ERR, nullptr, &found);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + (code == 0 ? found.gl_pathc : 0));
-  globfree(&found);
-  std::sort(paths.begin(), paths.end());
-  if (code != 0)
-    return failure(code == GLOB_NOMATCH ? "no file matches '" : "cannot read the folder of '", path, "'");
-  return paths;
-}
 
 /// Whether the kind is certain: other kinds have first bytes that tokens may have, too.
 bool isNoTokens(FileKind kind) {
@@ -102,7 +86,7 @@ Result<TokenFiles::File> TokenFiles::openFile(const std::string &path, DataType 
 Result<std::shared_ptr<TokenFiles>> TokenFiles::open(const std::vector<std::string> &paths, DataType type) {
   auto files = std::make_shared<TokenFiles>();
   for (const std::string &pattern : paths) {
-    Result<std::vector<std::string>> expanded = expand(pattern);
+    Result<std::vector<std::string>> expanded = expandPattern(pattern);
     if (!expanded.ok())
       return expanded.status();
     for (const std::string &path : *expanded) {

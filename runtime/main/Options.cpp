@@ -1,6 +1,7 @@
 #include "runtime/main/Options.h"
 #include "runtime/checkpoint/AtomicFile.h"
 #include "runtime/data/TokenFiles.h"
+#include "runtime/data/images/ImageList.h"
 #include "runtime/main/FlagErrors.h"
 
 #include <CLI/CLI.hpp>
@@ -16,7 +17,7 @@ using namespace divisi::runtime;
 namespace {
 /// The values that CLI11 parses, before they are checked and converted to Options.
 struct Raw {
-  std::vector<std::string> data, eval, predict;
+  std::vector<std::string> data, eval, predict, augment;
   bool noShuffle = false;
   std::string schedule, describe, tokenType;
 };
@@ -48,12 +49,29 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
     return app.add_option(flag, to, text)->type_name("NAME=FILE")->allow_extra_args(false);
   };
   auto *data = list("--data", raw.data,
-                    "training data of an input; once for each input: FILE.npy, FILE.csv or FILE.csv:COLUMN,COLUMN, or "
-                    "tokens in FILE.bin (also several times, or 'part*.bin'), whose next tokens are then the label");
+                    "training data of an input; once for each input: FILE.npy, FILE.csv or FILE.csv:COLUMN,COLUMN, "
+                    "tokens in FILE.bin (also several times, or 'part*.bin'), whose next tokens are then the label, or "
+                    "images in FOLDER/CLASS/ or in FILE.tar ('part-{000..123}.tar'), whose classes are then the label");
   auto *eval = list("--eval", raw.eval, "evaluation data of an input, in the same way");
   app.add_option("--token-type", raw.tokenType,
                  "tokens in files without llm.c's header [uint16; uint32 for more than 65536 tokens]")
       ->check(CLI::IsMember({"uint16", "uint32"}));
+  auto numbers = [&](const char *flag, std::vector<double> &to, const char *text) {
+    app.add_option(flag, to, text)->type_name("X,X,X")->delimiter(',')->allow_extra_args(false);
+  };
+  app.add_option("--augment", raw.augment,
+                 "images of --data: crop takes a random part (of 8 to 100 % of the area), flip mirrors half of them [the "
+                 "middle, as of --eval]")
+      ->type_name("crop,flip")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"crop", "flip"}));
+  app.add_option("--resize", o.images.shorter,
+                 "images: pixels of the shorter side before the middle is taken [those of the input]")
+      ->check(whole(1));
+  numbers("--mean", o.images.mean, "images: what is subtracted from values from 0 to 1, once or for each channel [ImageNet's; gray: 0]");
+  numbers("--std", o.images.deviation, "images: by what they are then divided [ImageNet's; gray: 1]");
+  app.add_option("--workers", o.images.workers, "threads of a rank that prepare images [the cores allowed]")->check(CLI::Range(1, 4096));
   auto *epochs = app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1));
   auto *steps = app.add_option("--steps", o.steps, "stop after this many steps of training")->check(whole(1));
   auto *evalEvery = app.add_option("--eval-every", o.evalEvery,
@@ -191,7 +209,8 @@ Status sortFiles(const char *flag, const std::vector<std::string> &given, BatchS
       return Status::usage(concat(flag, " ", item, ": expected NAME=FILE"));
     std::string name = item.substr(0, equals), path = item.substr(equals + 1);
     auto known = files.find(name);
-    if (known != files.end() && !(isTokenPath(path) && isTokenPath(known->second)))
+    if (known != files.end() && !(isTokenPath(path) && isTokenPath(known->second)) &&
+        !(isTarPath(path) && isTarPath(known->second)))
       return Status::usage(concat(flag, " ", item, ": this input has two files"));
     files.emplace(name, path);
   }
@@ -242,6 +261,14 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
   o.describe = !raw.describe.empty();
   if (!raw.tokenType.empty())
     o.tokenType = raw.tokenType == "uint16" ? DataType::U16 : DataType::U32;
+  for (const std::string &word : raw.augment)
+    (word == "crop" ? o.images.crop : o.images.flip) = true;
+  for (double number : o.images.mean)
+    if (!std::isfinite(number))
+      return Status::usage("--mean: expected finite numbers");
+  for (double number : o.images.deviation)
+    if (!std::isfinite(number) || number <= 0)
+      return Status::usage("--std: expected finite numbers above 0");
   std::optional<Schedule::Kind> kind = Schedule::parse(raw.schedule);
   if (!kind)
     return Status::usage(concat("unknown learning rate schedule '", raw.schedule, "'"));
@@ -332,9 +359,10 @@ std::string exactly(double number) {
 }
 
 /// The flags of Options::training that are absent unless they are given.
-constexpr std::array<std::string_view, 9> optionalFlags = {
+constexpr std::array<std::string_view, 13> optionalFlags = {
     "--epochs",     "--steps",    "--lr-milestones", "--lr-power",  "--lr-decay-steps",
-    "--base-batch", "--lr-scale", "--eval-every",    "--early-stop"};
+    "--base-batch", "--lr-scale", "--eval-every",    "--early-stop", "--augment",
+    "--resize",     "--mean",     "--std"};
 
 /// Whether a command line contains a flag, as "--flag" or "--flag=value".
 bool gives(const std::vector<std::string> &words, const std::string &flag) {
@@ -370,6 +398,17 @@ std::map<std::string, std::string> Options::training() const {
     flags["--eval-every"] = std::to_string(evalEvery);
   if (earlyStop > 0)
     flags["--early-stop"] = std::to_string(earlyStop);
+  if (images.crop || images.flip)
+    flags["--augment"] = !images.flip ? "crop" : !images.crop ? "flip" : "crop,flip";
+  if (images.shorter > 0)
+    flags["--resize"] = std::to_string(images.shorter);
+  for (auto [flag, numbers] : {std::pair("--mean", &images.mean), {"--std", &images.deviation}}) {
+    std::string text;
+    for (double number : *numbers)
+      text += (text.empty() ? "" : ",") + exactly(number);
+    if (!text.empty())
+      flags[flag] = text;
+  }
   return flags;
 }
 

@@ -12,6 +12,7 @@ namespace divisi::runtime {
 struct Options {
   BatchSource::Files data, eval;
   std::optional<DataType> tokenType; ///< of token files without a header; null: the usual one
+  ImageOptions images;
   std::optional<int64_t> epochs, steps;
   int64_t evalEvery = 0; ///< 0: at the end of each epoch
   int64_t earlyStop = 0; ///< evaluations without improvement after which training ends; 0: never

@@ -170,8 +170,11 @@ Status Trainer::drain() {
 }
 
 Status Trainer::prepare() {
-  if (point.shuffle && (!ordered || point.cursor.batch == 0))
-    data->shuffle(point.seed, static_cast<uint64_t>(point.cursor.epoch));
+  if (auto epoch = static_cast<uint64_t>(point.cursor.epoch); !ordered || point.cursor.batch == 0) {
+    if (point.shuffle)
+      data->shuffle(point.seed, epoch);
+    data->augment(point.seed, epoch);
+  }
   ordered = true;
   stepBegan = Clock::now();
   if (std::optional<Ahead> loaded = std::exchange(ahead, {}); loaded && loaded->batch == point.cursor.batch) {

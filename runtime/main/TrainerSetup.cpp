@@ -42,8 +42,11 @@ Status Trainer::openData() {
       std::cout << "note: " << line << std::endl;
   };
   sequence = sequenceOf(manifest);
+  ReadOptions reading{options.tokenType, options.images};
+  if (reading.images.workers == 0)
+    reading.images.workers = ranks ? transport->cores() : coresAllowed();
   if (!options.evalOnly) {
-    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note, options.tokenType);
+    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note, reading);
     if (!training.ok())
       return training.status();
     data.emplace(std::move(*training));
@@ -56,7 +59,8 @@ Status Trainer::openData() {
       if (options.predict.contains(prediction.name))
         needed.insert(prediction.inputs.begin(), prediction.inputs.end());
     bool predicts = !options.predict.empty();
-    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, predicts ? "--data" : "--eval", note, options.tokenType,
+    reading.images.crop = reading.images.flip = false; // augmentation is for training
+    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, predicts ? "--data" : "--eval", note, reading,
                                                        predicts ? &needed : nullptr);
     if (!evaluation.ok())
       return evaluation.status();

@@ -1,0 +1,29 @@
+//===- Decode.h - JPEG and PNG images ---------------------------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_DATA_IMAGES_DECODE_H
+#define DIVISI_RUNTIME_DATA_IMAGES_DECODE_H
+
+#include "runtime/core/Status.h"
+#include "runtime/data/images/Pixels.h"
+
+namespace divisi::runtime {
+
+/// The most pixels of an image, as Pillow limits them: checked before memory is allocated.
+constexpr int64_t mostPixels = 178'956'970;
+
+/// Decodes the bytes of a JPEG or PNG file, whichever they are, to `channels` (1: gray, 3: RGB), as Pillow does with
+/// convert("L") or convert("RGB"): alpha is dropped, colours are weighted by ITU-R 601-2 for gray, and the orientation
+/// of a camera (EXIF) is not applied. Of 16 bits the higher eight are taken. `scratch` is memory to use again. An
+/// error is the end of a sentence that begins with the file's name.
+Status decodeImage(std::string_view bytes, int64_t channels, Pixels &to, Pixels &scratch);
+
+/// The same for either format, in the channels of the file: gray, RGB, or of a JPEG file CMYK as Adobe stores it
+/// (inverted).
+Status decodeJpeg(std::string_view bytes, Pixels &to);
+Status decodePng(std::string_view bytes, Pixels &to);
+
+/// The error of an image with too many pixels; success for others.
+Status checkPixels(int64_t width, int64_t height);
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_DATA_IMAGES_DECODE_H

@@ -1,0 +1,199 @@
+#include "runtime/data/images/ImageList.h"
+#include "divisi/suggest.h"
+#include "runtime/data/Paths.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace divisi;
+using namespace divisi::runtime;
+
+namespace fs = std::filesystem;
+
+namespace {
+/// Larger files are no images that anybody trains on.
+constexpr int64_t mostBytes = int64_t(1) << 29;
+/// Folders within each other; more are a loop of symbolic links.
+constexpr int deepest = 32;
+
+std::string extensionOf(const std::string &name) {
+  size_t dot = name.rfind('.');
+  std::string extension = dot == std::string::npos ? "" : name.substr(dot);
+  for (char &c : extension)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension;
+}
+
+template <size_t n> bool isOneOf(const std::string &text, const std::array<std::string_view, n> &all) {
+  return std::find(all.begin(), all.end(), text) != all.end();
+}
+
+/// Folders and other files in a folder, by name. Symbolic links are followed.
+struct Listing {
+  std::vector<std::string> folders, files;
+
+  static Result<Listing> of(const std::string &path) {
+    Listing listing;
+    std::error_code error;
+    fs::directory_iterator it(path, error), end;
+    for (; !error && it != end; it.increment(error)) {
+      std::error_code ignored;
+      bool isFolder = it->is_directory(ignored);
+      (isFolder ? listing.folders : listing.files).push_back(it->path().filename().string());
+    }
+    if (error)
+      return failure("cannot read the folder '", path, "': ", error.message());
+    std::sort(listing.folders.begin(), listing.folders.end());
+    std::sort(listing.files.begin(), listing.files.end());
+    return listing;
+  }
+};
+
+/// All folders below one, itself included.
+Status findFolders(const std::string &path, int depth, std::vector<std::string> &found) {
+  if (depth > deepest)
+    return failure("'", path, "': folders lie deeper than ", deepest, " levels; is there a loop of symbolic links?");
+  Result<Listing> listing = Listing::of(path);
+  if (!listing.ok())
+    return listing.status();
+  found.push_back(path);
+  for (const std::string &name : listing->folders)
+    if (Status status = findFolders(path + "/" + name, depth + 1, found); !status.ok())
+      return status;
+  return {};
+}
+
+/// Closes a file at the end.
+struct Descriptor {
+  int number;
+  explicit Descriptor(const std::string &path) : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  ~Descriptor() {
+    if (number >= 0)
+      ::close(number);
+  }
+};
+} // namespace
+
+bool divisi::runtime::isTarPath(std::string_view path) { return path.ends_with(".tar"); }
+
+bool divisi::runtime::isImagePath(const std::string &path) {
+  std::error_code error;
+  return isTarPath(path) || fs::is_directory(path, error);
+}
+
+Result<std::shared_ptr<ImageList>> ImageList::open(const std::vector<std::string> &paths) {
+  auto list = std::make_shared<ImageList>();
+  list->first = paths.front();
+  list->inTars = isTarPath(paths.front());
+  if (!list->inTars) {
+    if (Status status = list->openFolder(paths.front()); !status.ok())
+      return status;
+    return list;
+  }
+  for (const std::string &pattern : paths) {
+    Result<std::vector<std::string>> expanded = expandPattern(pattern);
+    if (!expanded.ok())
+      return expanded.status();
+    for (const std::string &path : *expanded)
+      if (Status status = list->addTar(path); !status.ok())
+        return status;
+  }
+  if (list->items.empty())
+    return failure("'", list->first, "' has no images: no member is KEY.jpg, KEY.jpeg or KEY.png");
+  return list;
+}
+
+Status ImageList::openFolder(const std::string &given) {
+  std::string path = given;
+  while (path.size() > 1 && path.back() == '/')
+    path.pop_back();
+  Result<Listing> listing = Listing::of(path);
+  if (!listing.ok())
+    return listing.status();
+  if (listing->folders.empty()) {
+    if (Status status = addFolder(path, {}); !status.ok())
+      return status;
+    return items.empty() ? failure("'", given, "' has no folders of classes and no .jpg, .jpeg or .png images") : Status();
+  }
+  for (const std::string &name : listing->folders) {
+    size_t before = items.size();
+    if (Status status = addFolder(path + "/" + name, static_cast<int64_t>(classNames.size())); !status.ok())
+      return status;
+    if (items.size() == before)
+      return failure("'", path, "/", name, "' has no .jpg, .jpeg or .png images: each folder in '", given,
+                     "' is a class; remove it if it is none");
+    classNames.push_back(name);
+  }
+  return {};
+}
+
+Status ImageList::addFolder(const std::string &path, std::optional<int64_t> label) {
+  static constexpr std::array<std::string_view, 3> read = {".jpg", ".jpeg", ".png"};
+  static constexpr std::array<std::string_view, 8> others = {".bmp", ".gif", ".heic", ".pgm", ".ppm", ".tif", ".tiff", ".webp"};
+  std::vector<std::string> folders;
+  if (Status status = findFolders(path, 0, folders); !status.ok())
+    return status;
+  std::sort(folders.begin(), folders.end()); // as os.walk's results are sorted
+  for (const std::string &folder : folders) {
+    Result<Listing> listing = Listing::of(folder);
+    if (!listing.ok())
+      return listing.status();
+    auto container = static_cast<uint32_t>(containers.size());
+    containers.push_back(folder);
+    for (const std::string &name : listing->files) {
+      std::string extension = extensionOf(name);
+      if (isOneOf(extension, others))
+        return failure("'", folder, "/", name, "' is neither a JPEG nor a PNG image: convert it, or remove it");
+      if (isOneOf(extension, read))
+        add(name, {container, label});
+    }
+  }
+  return {};
+}
+
+void ImageList::add(std::string_view name, Item item) {
+  item.name = names.size();
+  names += name;
+  names += '\0';
+  items.push_back(item);
+}
+
+std::string ImageList::nameOf(int64_t index) const {
+  const Item &item = items[static_cast<size_t>(index)];
+  const char *name = names.c_str() + item.name;
+  return inTars ? concat(containers[item.container], ":", printable(name)) : concat(containers[item.container], "/", name);
+}
+
+bool ImageList::hasLabels() const {
+  return std::all_of(items.begin(), items.end(), [](const Item &item) { return item.label.has_value(); });
+}
+
+Status ImageList::read(int64_t index, std::string &to) const {
+  const Item &item = items[static_cast<size_t>(index)];
+  Descriptor file(inTars ? containers[item.container] : nameOf(index));
+  struct stat about = {};
+  if (file.number < 0 || ::fstat(file.number, &about) != 0)
+    return failure("cannot be read: ", systemError());
+  if (!S_ISREG(about.st_mode))
+    return failure("is no file");
+  int64_t bytes = inTars ? item.bytes : about.st_size;
+  if (bytes > mostBytes)
+    return failure("has ", bytes, " bytes; images have at most ", mostBytes);
+  to.resize(static_cast<size_t>(bytes));
+  for (int64_t done = 0; done < bytes;) {
+    ssize_t count = ::pread(file.number, to.data() + done, static_cast<size_t>(bytes - done), item.offset + done);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return failure(count < 0 ? concat("cannot be read: ", systemError()) : "is truncated");
+    done += count;
+  }
+  return {};
+}

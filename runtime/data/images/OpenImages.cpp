@@ -1,0 +1,98 @@
+//===- OpenImages.cpp - inputs that are fed with images -------------------===//
+#include "divisi/suggest.h"
+#include "runtime/data/BatchSource.h"
+#include "runtime/data/images/ImageSamples.h"
+
+using namespace divisi;
+using namespace divisi::runtime;
+
+Result<std::shared_ptr<const ImageList>> BatchSource::imagesOf(const FileRange &paths) {
+  std::vector<std::string> names;
+  std::string all;
+  for (auto it = paths.first; it != paths.second; ++it) {
+    names.push_back(it->second);
+    all += it->second + '\n';
+  }
+  std::shared_ptr<const ImageList> &list = imageLists[all];
+  if (!list) {
+    Result<std::shared_ptr<ImageList>> opened = ImageList::open(names);
+    if (!opened.ok())
+      return opened.status();
+    list = *opened;
+  }
+  return list;
+}
+
+Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
+                               const ImageOptions &options) {
+  const Input &input = feed.input;
+  if (!feed.constant && feed.rowsEach == 1 && feed.rowElements == 1 && !isFloat(input.dtype))
+    return openLabels(feed, paths, flag);
+  std::optional<ImageForm> form = ImageForm::of(feed.row.global, input.dtype);
+  if (feed.constant || feed.rowsEach != 1 || !form)
+    return failure(flag, " ", input.name, ": '", paths.first->second, "' has images, for an input [N, C, H, W], [N, H, W, C] or [N, H, W] with C 1 or 3, but it takes ",
+                   expectation(input, feed.constant));
+  for (auto [name, numbers] : {std::pair("--mean", &options.mean), {"--std", &options.deviation}}) {
+    if (numbers->size() > 1 && static_cast<int64_t>(numbers->size()) != form->channels)
+      return Status::usage(concat(name, ": '", input.name, "' has ", form->channels, form->channels == 1 ? " channel" : " channels", ", and ", numbers->size(), " numbers are given"));
+    if (!numbers->empty() && !isFloat(input.dtype))
+      return Status::usage(concat(name, ": '", input.name, "' takes whole numbers, which are not normalised"));
+  }
+  if (options.shorter > 0 && options.shorter < std::max(form->height, form->width))
+    return Status::usage(concat("--resize ", options.shorter, ": '", input.name, "' takes ", form->width, " x ", form->height, " pixels, which are more"));
+  Result<std::shared_ptr<const ImageList>> list = imagesOf(paths);
+  if (!list.ok())
+    return failure(flag, " ", input.name, ": ", list.status().message());
+  feed.images = std::make_shared<ImageSamples>(*list, *form, options);
+  feed.file = feed.images;
+  size_t classes = (*list)->classes().size();
+  if (note)
+    note(concat(input.name, ": ", (*list)->size(), " images", classes > 0 ? concat(" of ", classes, " classes") : "", ", ", feed.images->description()));
+  return {};
+}
+
+Status BatchSource::openLabels(Feed &feed, const FileRange &paths, const std::string &flag) {
+  const Input &input = feed.input;
+  Result<std::shared_ptr<const ImageList>> found = imagesOf(paths);
+  if (!found.ok())
+    return failure(flag, " ", input.name, ": ", found.status().message());
+  const ImageList &list = **found;
+  if (!list.hasLabels() && !isTarPath(list.path()))
+    return failure(flag, " ", input.name, ": '", list.path(), "' has no folders of classes: give the labels as ", input.name, "=FILE.npy or FILE.csv");
+  auto classes = static_cast<int64_t>(list.classes().size());
+  if (classes > 0 && input.range && classes > input.range->second)
+    return failure(flag, " ", input.name, ": '", list.path(), "' has ", classes, " folders of classes, but the input takes ", input.range->first, " to ",
+                   input.range->second - 1);
+  feed.file = std::make_shared<ImageLabels>(*found);
+  return {};
+}
+
+std::vector<int64_t> BatchSource::samplesOf(const Feed &feed, int64_t index) const {
+  std::vector<int64_t> samples;
+  int64_t begin = index * batch, rows = std::min(batch, sampleCount - begin);
+  for (int64_t m = 0; m < feed.microbatches; ++m) {
+    auto [first, end] = rowsOf(feed, m);
+    for (int64_t r = first; r < std::min(end, rows); ++r)
+      samples.push_back(sampleAt(begin + r));
+  }
+  return samples;
+}
+
+void BatchSource::expectImages(int64_t index) const {
+  constexpr int64_t ahead = 2; // so that no thread waits while the last images of a batch are prepared
+  for (const Feed &feed : feeds) {
+    if (!feed.images || !feed.input.here)
+      continue;
+    std::vector<int64_t> samples = samplesOf(feed, index);
+    for (int64_t next = index + 1; next <= index + ahead && next < fullBatches(); ++next)
+      for (int64_t sample : samplesOf(feed, next))
+        samples.push_back(sample);
+    feed.images->expect(samples);
+  }
+}
+
+void BatchSource::augment(uint64_t seed, uint64_t epoch) {
+  for (const Feed &feed : feeds)
+    if (feed.images)
+      feed.images->draw(seed, epoch);
+}
