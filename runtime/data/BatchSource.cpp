@@ -27,7 +27,7 @@ std::string BatchSource::expectation(const Input &input, bool constant) {
 }
 
 Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &files, const std::string &flag,
-                                      const Note &note, const ReadOptions &options,
+                                      const Note &note, std::optional<DataType> tokenType,
                                       const std::set<std::string> *needed) {
   BatchSource source;
   source.batch = manifest.batch;
@@ -44,7 +44,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
       source.feeds.back().blank = true;
       continue;
     }
-    Result<Feed> feed = source.openFeed(manifest, input, files, flag, note, options);
+    Result<Feed> feed = source.openFeed(manifest, input, files, flag, note, tokenType);
     if (!feed.ok())
       return feed.status();
     source.feeds.push_back(std::move(*feed));
@@ -77,7 +77,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
 
 Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const Files &files,
                                                 const std::string &flag, const Note &note,
-                                                const ReadOptions &options) {
+                                                std::optional<DataType> tokenType) {
   Feed feed = placeOf(manifest, input);
   auto [begin, end] = files.equal_range(input.name);
   // A label without a file is the class of an input's images.
@@ -89,9 +89,9 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
   else if (begin == end)
     status = followTokens(feed, flag, note);
   else if (isTokenPath(begin->second))
-    status = openTokens(feed, {begin, end}, flag, note, options.tokenType);
+    status = openTokens(feed, {begin, end}, flag, note, tokenType);
   else if (isImagePath(begin->second))
-    status = openImages(feed, {begin, end}, flag, note, options.images);
+    status = openImages(feed, {begin, end}, flag, note);
   else if (std::optional<CsvPath> csv = parseCsvPath(begin->second))
     status = openCsv(feed, *csv, manifest, flag);
   else

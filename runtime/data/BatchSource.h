@@ -20,12 +20,6 @@ struct Cursor {
   int64_t batch = 0; ///< finished batches of this epoch
 };
 
-/// How files are read that do not say it themselves.
-struct ReadOptions {
-  std::optional<DataType> tokenType = {}; ///< of token files without a header, if it is not the usual one
-  ImageOptions images = {};
-};
-
 class CsvFile;
 struct CsvPath;
 class ImageList;
@@ -42,13 +36,16 @@ public:
   using Note = std::function<void(const std::string &)>;
   /// `files` maps names of inputs to files (several, if they are of tokens or tar files); a label without one is the
   /// next token of each that another input has, or the class of an image. `flag` (--data, --eval) is for messages.
-  /// `note` is called with messages about conversions, tokens and images. `needed` names the inputs that need a file
-  /// (null: all): others are filled with padding if they have none.
+  /// `note` is called with messages about conversions, tokens and images. `tokenType` is that of token files without a
+  /// header, if it is not the usual one. `needed` names the inputs that need a file (null: all): others are filled with
+  /// padding if they have none.
   static Result<BatchSource> open(const Manifest &manifest, const Files &files, const std::string &flag,
-                                  const Note &note, const ReadOptions &options = {},
+                                  const Note &note, std::optional<DataType> tokenType = {},
                                   const std::set<std::string> *needed = nullptr);
 
   int64_t samples() const { return sampleCount; }
+  /// The folders of images whose classes are the labels, as in the file system; null if there are none.
+  const ImageList *classes() const;
   /// The number of full batches of an epoch.
   int64_t fullBatches() const { return sampleCount / batch; }
   /// The number of batches of an epoch, including an incomplete last one.
@@ -56,6 +53,8 @@ public:
 
   /// Orders the samples by (seed, epoch); otherwise they have the files' order.
   void shuffle(uint64_t seed, uint64_t epoch);
+  /// Has images prepared in this way; without a call, in the usual one. `note` is called with descriptions of it.
+  Status prepareImages(const ImageOptions &options, const Note &note);
   /// Draws the augmentation of images by (seed, epoch).
   void augment(uint64_t seed, uint64_t epoch);
   /// Copies batch `index` to the inputs' places in the arena; missing rows are filled with padding. Returns the number
@@ -81,7 +80,7 @@ private:
   using FileRange = std::pair<Files::const_iterator, Files::const_iterator>;
   int64_t sampleAt(int64_t position) const;
   Result<Feed> openFeed(const Manifest &manifest, const Input &input, const Files &files, const std::string &flag,
-                        const Note &note, const ReadOptions &options);
+                        const Note &note, std::optional<DataType> tokenType);
   /// An input without its file: what of a batch this rank has.
   static Feed placeOf(const Manifest &manifest, const Input &input);
   static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
@@ -93,8 +92,7 @@ private:
   /// The images that paths of an input stand for; inputs may share them.
   Result<std::shared_ptr<const ImageList>> imagesOf(const FileRange &paths);
   /// Feeds an input with images, or with their labels if it takes one whole number for each sample.
-  Status openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
-                    const ImageOptions &options);
+  Status openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note);
   Status openLabels(Feed &feed, const FileRange &paths, const std::string &flag);
   /// Has threads prepare this rank's images of batch `index` and of the next ones.
   void expectImages(int64_t index) const;

@@ -44,6 +44,11 @@ private:
   Status checkAlike();
   Status announced(const Status &status);
   Status openData();
+  void printNote(const std::string &line) const;
+  /// Has images prepared as the flags say, or those of the checkpoint.
+  Status prepareImages();
+  /// Checks that the labels of images mean the same in training and evaluation.
+  Status checkClasses();
   /// Computes the number of steps, after the checkpoint was read.
   Status planSteps();
   /// Opens the computing device; null for this processor.

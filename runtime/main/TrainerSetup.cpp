@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/LocalRank.h"
 #include "runtime/core/Cores.h"
+#include "runtime/data/images/ImageList.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Trainer.h"
@@ -36,17 +37,16 @@ int Trainer::threads() const {
   return options.threads > 0 || !ranks || std::getenv("OMP_NUM_THREADS") ? options.threads : transport->cores();
 }
 
+void Trainer::printNote(const std::string &line) const {
+  if (!options.quiet && isFirst())
+    std::cout << "note: " << line << std::endl;
+}
+
 Status Trainer::openData() {
-  auto note = [&](const std::string &line) {
-    if (!options.quiet && isFirst())
-      std::cout << "note: " << line << std::endl;
-  };
+  auto note = [this](const std::string &line) { printNote(line); };
   sequence = sequenceOf(manifest);
-  ReadOptions reading{options.tokenType, options.images};
-  if (reading.images.workers == 0)
-    reading.images.workers = ranks ? transport->cores() : coresAllowed();
   if (!options.evalOnly) {
-    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note, reading);
+    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note, options.tokenType);
     if (!training.ok())
       return training.status();
     data.emplace(std::move(*training));
@@ -59,14 +59,33 @@ Status Trainer::openData() {
       if (options.predict.contains(prediction.name))
         needed.insert(prediction.inputs.begin(), prediction.inputs.end());
     bool predicts = !options.predict.empty();
-    reading.images.crop = reading.images.flip = false; // augmentation is for training
-    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, predicts ? "--data" : "--eval", note, reading,
+    Result<BatchSource> evaluation = BatchSource::open(manifest, options.eval, predicts ? "--data" : "--eval", note, options.tokenType,
                                                        predicts ? &needed : nullptr);
     if (!evaluation.ok())
       return evaluation.status();
     evalData.emplace(std::move(*evaluation));
   }
-  return {};
+  return checkClasses();
+}
+
+Status Trainer::prepareImages() {
+  auto note = [this](const std::string &line) { printNote(line); };
+  ImageOptions chosen = options.images;
+  if (chosen.workers == 0)
+    chosen.workers = ranks ? transport->cores() : coresAllowed();
+  if (data)
+    if (Status status = data->prepareImages(chosen, note); !status.ok())
+      return status;
+  chosen.crop = chosen.flip = false; // augmentation is for training
+  return evalData ? evalData->prepareImages(chosen, data ? BatchSource::Note() : note) : Status();
+}
+
+Status Trainer::checkClasses() {
+  const ImageList *trained = data ? data->classes() : nullptr, *evaluated = evalData ? evalData->classes() : nullptr;
+  if (!trained || !evaluated || trained->classes() == evaluated->classes())
+    return {};
+  return failure("--eval label: '", evaluated->path(), "' has other folders of classes than '", trained->path(),
+                 "', and the labels are their numbers: make them equal, or give the labels as a file");
 }
 
 Status Trainer::planSteps() {

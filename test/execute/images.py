@@ -9,14 +9,18 @@ Ends with `N passed, N failed`.
 """
 
 import argparse
+import gzip
 import io
 import os
 import pathlib
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
 import time
+import zlib
 
 import numpy as np
 import onnx
@@ -190,12 +194,246 @@ def order(divisi, work):
             yield f"{ranks} ranks {' '.join(augment)}: {2 * EPOCH} losses and an evaluation as of arrays; from one rank {difference:.1e}"
 
 
+def png(width, height, depth, colour, rows, passes=None):
+    """A PNG file of what Pillow does not write: 16 bits, or seven interlaced passes. `rows` gives the bytes of the pixels (x, y) of a line."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    adam7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+    lines = [[(x, y) for x in range(left, width, dx)] for left, top, dx, dy in (adam7 if passes else [(0, 0, 1, 1)]) for y in range(top, height, dy)]
+    data = b"".join(b"\0" + rows(line) for line in lines if line)
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, int(bool(passes)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+def write_kinds(folder):
+    """Images of every kind in the model's size; their pixels in RGB, and the difference that is allowed, by name."""
+    draw, found = np.random.default_rng(5), {}
+    folder.mkdir()
+
+    def save(name, image, **options):
+        image.save(folder / name, **options)
+        found[name] = np.asarray(Image.open(folder / name).convert("RGB")), 1 if name.endswith("jpg") else 0
+
+    colour, gray = picture(draw, WIDTH, HEIGHT), picture(draw, WIDTH, HEIGHT, "L")
+    save("gray.jpg", gray)
+    save("fine.jpg", colour, quality=100, subsampling=0)
+    save("halved.jpg", colour, subsampling=2)
+    save("sideways.jpg", colour, subsampling=1)
+    save("progressive.jpg", colour, progressive=True)
+    save("cmyk.jpg", picture(draw, WIDTH, HEIGHT, "CMYK"))
+    turned = Image.Exif()
+    turned[0x0112] = 6  # a camera's orientation, which is not applied
+    save("turned.jpg", colour, exif=turned)
+    save("gray.png", gray)
+    save("bits.png", gray.convert("1"))
+    save("colour.png", colour)
+    save("palette.png", colour.convert("P"))
+    save("few.png", colour.quantize(4), bits=2)
+    save("clear.png", colour.convert("P"), transparency=7)
+    alpha = gray.resize(colour.size)
+    save("alpha.png", Image.merge("RGBA", (*colour.split(), alpha)))
+    save("gray-alpha.png", Image.merge("LA", (gray, alpha)))
+    deep = draw.integers(0, 65536, (HEIGHT, WIDTH, 3), "uint16")
+    Image.fromarray(deep[..., 0]).save(folder / "deep.png")
+    found["deep.png"] = np.repeat(deep[..., :1] >> 8, 3, -1).astype("uint8"), 0  # the higher byte: Pillow would clip gray at 255
+    (folder / "deep-colour.png").write_bytes(png(WIDTH, HEIGHT, 16, 2, lambda line: b"".join(deep[y, x].astype(">u2").tobytes() for x, y in line)))
+    found["deep-colour.png"] = (deep >> 8).astype("uint8"), 0
+    pixels = np.asarray(colour)
+    (folder / "interlaced.png").write_bytes(png(WIDTH, HEIGHT, 8, 2, lambda line: b"".join(pixels[y, x].tobytes() for x, y in line), True))
+    found["interlaced.png"] = pixels, 0
+    (folder / "misnamed.jpg").write_bytes((folder / "colour.png").read_bytes())
+    found["misnamed.jpg"] = pixels, 0
+    return found
+
+
+def kinds(divisi, work):
+    """Every kind of JPEG and PNG, in colour and in gray, from a folder without classes."""
+    found = write_kinds(work / "kinds")
+    got = predicted(divisi, work, work / "kinds", "--mean", "0", "--std", "1")
+    gray = predicted(divisi, work, work / "kinds", shape=(1, HEIGHT, WIDTH))
+    for i, name in enumerate(sorted(found)):
+        pixels, allowed = found[name]
+        difference = worst(got[i], normalised(pixels, 0, 1), [1])
+        assert difference < allowed + 0.01, f"{name}: {difference} of 1/255"
+        luma = (pixels.astype("int64") @ [19595, 38470, 7471] + 0x8000) >> 16
+        darker = worst(gray[i], normalised(luma, 0, 1), [1])
+        assert darker < allowed + 0.01, f"{name} in gray: {darker} of 1/255"
+        yield f"{name}: {difference:.2f} of 1/255, in gray {darker:.2f}"
+
+
+def write_shards(work, files):
+    """The same images in three tar files as WebDataset writes them; labels in .cls and .json, long names, members in any order."""
+    per = -(-len(files) // 3)
+    for shard in range(3):
+        kind = (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT)[shard]
+        with tarfile.open(work / f"train-{shard:03}.tar", "w", format=kind) as tar:
+            for i, (path, label) in list(enumerate(files))[shard * per : (shard + 1) * per]:
+                key = ("long/" * (30 if shard < 2 else 20)) + f"{i:05}"
+                parts = {"x.txt": b"other", path.suffix[1:].lower(): path.read_bytes()}
+                parts |= {"cls": b"%d\n" % label} if i % 2 else {"json": b'{"label": %d, "note": ["a"]}' % label}
+                for name, data in sorted(parts.items(), reverse=bool(i % 3)):
+                    member = tarfile.TarInfo(f"{key}.{name}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+
+
+def shards(divisi, work):
+    """Tar files give the losses of the folder with the same images, named by a pattern, a range, or one by one."""
+    files = write_folder(work / "train")
+    write_shards(work, files)
+    flags = ["--augment", "crop,flip", "--steps", 2 * EPOCH, "--workers", 3]
+    folder = ["--data", f"image={work}/train", "--eval", f"image={work}/train"]
+    wanted = {ranks: train(divisi, work, ranks, *folder, *flags) for ranks in (1, 2)}
+    for name in [f"{work}/train-*.tar"], [f"{work}/train-{{000..002}}.tar"], [f"{work}/train-{i:03}.tar" for i in range(3)]:
+        named = [w for flag in ("--data", "--eval") for path in name for w in (flag, f"image={path}")]
+        for ranks, want in wanted.items():
+            got = train(divisi, work, ranks, *named, *flags)
+            assert got == want and len(got[0]) == 2 * EPOCH, f"{name} on {ranks} ranks: {got} and of the folder {want}"
+        yield f"{pathlib.Path(name[-1]).name}: {2 * EPOCH} losses and evaluations as of the folder, on 1 and 2 ranks"
+
+
+def own_rows(divisi, work):
+    """A rank decodes its own rows only: each sees a folder in which the other's images are damaged."""
+    files = write_folder(work / "train", 4 * BATCH)
+    for rank in range(2):
+        shutil.copytree(work / "train", work / f"rank{rank}")
+        for i, (path, _) in enumerate(files):
+            if (i % BATCH < BATCH // 2) != (rank == 0):
+                (work / f"rank{rank}" / path.relative_to(work / "train")).write_bytes(b"no image")
+    program = compile(divisi, work, 2)
+    script = work / "rank.sh"
+    script.write_text(f'#!/bin/sh\nexec {program} --data image={work}/rank$OMPI_COMM_WORLD_RANK "$@"\n')
+    script.chmod(0o755)
+    flags = ["--threads", "1", "--no-shuffle", "--epochs", "1", "--quiet", "--augment", "flip"]
+    run([divisi, "run", "--devices", "2", script, *flags])
+    failed = run([divisi, "run", "--devices", "2", program, "--data", f"image={work}/rank0", *flags], 1)
+    assert "is no JPEG or PNG image" in failed.stderr, failed.stderr
+    return "two ranks train on folders that have only their own images"
+
+
+def newest(folder):
+    """The step of the newest complete checkpoint; 0 without one."""
+    return max((int(path.name.removeprefix("step-")) for path in folder.glob("step-*")), default=0)
+
+
+def resumed(divisi, work):
+    """Killed after a checkpoint in the second epoch: the rest is as undisturbed, with the augmentation that the checkpoint names."""
+    write_folder(work / "train")
+    data, augment = ["--data", f"image={work}/train"], ["--augment", "crop,flip", "--mean", "0.5", "--std", "0.25,0.5,1", "--resize", "32"]
+    for ranks in (1, 2):
+        folder, log = work / f"checkpoints{ranks}", work / "part.jsonl"
+        keep = ["--checkpoint", folder, "--every", "3"]
+        log.unlink(missing_ok=True)
+        command = words(divisi, work, ranks, *data, *augment, "--epochs", "100000", *keep, "--log", log)
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        deadline = time.monotonic() + 60
+        while newest(folder) <= EPOCH and time.monotonic() < deadline:
+            time.sleep(0.001)
+        for pid in [process.pid] if ranks == 1 else ranks_of(compile(divisi, work, ranks)):
+            os.kill(pid, signal.SIGKILL)
+        outcome(process, 60, "the job, of which ranks were killed,")
+        before, last = losses(log), newest(folder)
+        steps = last + EPOCH + 4
+        whole, _ = train(divisi, work, ranks, *data, *augment, "--steps", steps, "--workers", 1)
+        after, _ = train(divisi, work, ranks, *data, "--steps", steps, *keep, "--resume", "--workers", 4)
+        assert last > EPOCH and list(after) == list(range(last + 1, steps + 1)), f"checkpoint {last}, resumed at {min(after, default=None)}"
+        same = {**{step: loss for step, loss in before.items() if step <= last}, **after}
+        assert same == whole, f"{same} and undisturbed {whole}"
+        yield f"{ranks} ranks: killed after step {max(before)}, {len(after)} steps from step {last + 1} the same"
+
+
+def refused(divisi, work):
+    """One line names what is wrong, on one rank and on two."""
+    files = write_folder(work / "train")
+    whole = {path.suffix: path.read_bytes() for path, _ in files}
+
+    def folder(name, contents=None, file="cat/new.png"):
+        shutil.copytree(work / "train", work / name)
+        (work / name / file).parent.mkdir(exist_ok=True)
+        if contents is not None:
+            (work / name / file).write_bytes(contents)
+        return f"{work}/{name}"
+
+    def shard(name, members, cut=None):
+        with tarfile.open(work / name, "w") as tar:
+            for member, data in members.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        if cut:
+            os.truncate(work / name, cut)
+        return f"{work}/{name}"
+
+    small = png(2, 2, 8, 2, lambda line: bytes(3 * len(line)))
+    header = b"IHDR" + struct.pack(">II", 60000, 60000) + small[24:29]
+    huge = small[:12] + header + struct.pack(">I", zlib.crc32(header)) + small[33:]
+    labelled = {f"{i}.{kind}": data for i in range(BATCH) for kind, data in (("png", whole[".png"]), ("cls", b"1"))}
+    messages = {
+        folder("cut-jpeg", whole[".JPG"][:-300], "cat/new.jpg"): "cut-jpeg/cat/new.jpg' is truncated",
+        folder("cut-png", whole[".png"][:-300]): "cut-png/cat/new.png' is truncated",
+        folder("empty-file", b""): "new.png' is no JPEG or PNG image; it looks like an empty file",
+        folder("text", b"no image"): "new.png' is no JPEG or PNG image",
+        folder("huge", huge): "new.png' has 60000 x 60000 pixels; images have from 1 to 178956970",
+        folder("webp", b"", "cat/new.webp"): "new.webp' is neither a JPEG nor a PNG image: convert it, or remove it",
+        folder("empty-class", None, "other/none"): "empty-class/other' has no .jpg, .jpeg or .png images",
+        folder("class", whole[".png"], "other/new.png"): "has 4 folders of classes, but the input takes",
+        f"{work}/train/owl/more": "has no folders of classes: give the labels as label=FILE.npy",
+        f"{work}/none.tar": "cannot open",
+        shard("no-label.tar", {**labelled, "x.png": whole[".png"]}): "no-label.tar:x.png' has no label",
+        shard("wrong-label.tar", {**labelled, "x.png": whole[".png"], "x.cls": b"cat"}): "wrong-label.tar' has the label 'cat' in 'x.cls', which is no whole number",
+        shard("large-label.tar", {**labelled, "x.png": whole[".png"], "x.cls": b"3"}): "large-label.tar:x.png' has the label 3, but input 'label' takes",
+        shard("cut.tar", labelled, 1024 + len(whole[".png"]) // 2): "cut.tar' is truncated",
+        shard("nothing.tar", {"x.txt": b""}): "nothing.tar' has no images",
+    }
+    (work / "packed.tar").write_bytes(gzip.compress(pathlib.Path(f"{work}/cut.tar").read_bytes()))
+    messages[f"{work}/packed.tar"] = "packed.tar' is no tar file; it looks like"
+    for path, message in messages.items():
+        for ranks in (1, 2) if "cut" in path else (1,):
+            done = run(words(divisi, work, ranks, "--data", f"image={path}", "--epochs", "2"), 1)
+            lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+            assert len(lines) == 1 and message in lines[0], f"{path} on {ranks} ranks: {done.stderr}"
+        yield message
+    evaluated = run(words(divisi, work, 1, "--data", f"image={work}/train", "--eval", f"image={subset(work)}"), 1).stderr
+    assert "--eval label: '" in evaluated and "other folders of classes than" in evaluated, evaluated
+    yield "other classes for --eval"
+
+
+def subset(work):
+    """A folder without the first class."""
+    shutil.copytree(work / "train", work / "subset")
+    shutil.rmtree(work / "subset" / "Dog")
+    return f"{work}/subset"
+
+
+def memory(divisi, work):
+    """Images do not stay in the process: 1000 of 192 KiB as fed, of which ten batches are in flight at most."""
+    side, count = 128, 1000
+    program = compile(divisi, work, shape=(3, side, side))
+
+    def peak(folder):
+        process = subprocess.Popen([str(w) for w in [program, "--data", f"image={folder}", "--quiet", "--threads", "1", "--workers", "2", "--epochs", "1"]])
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, f"exit code {process.returncode}"
+        return usage.ru_maxrss / 1024
+
+    for name, images in ("few", 8), ("many", count):
+        (work / name / "class").mkdir(parents=True)
+        picture(np.random.default_rng(0), side, side).save(work / name / "class" / "0.jpg")
+        for i in range(1, images):
+            os.link(work / name / "class" / "0.jpg", work / name / "class" / f"{i}.jpg")
+    few, many = peak(work / "few"), peak(work / "many")
+    assert many - few < 40, f"peak memory {many:.0f} MiB, with 8 images {few:.0f} MiB"
+    return f"peak memory {many:.0f} MiB, with 8 images {few:.0f} MiB"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--divisi", required=True)
     p.add_argument("--only", default="")
     o = p.parse_args()
-    chosen = [case for case in (pixels, order) if o.only in case.__name__]
+    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, memory) if o.only in case.__name__]
     return cases.run(chosen, lambda case, work: case(o.divisi, work))
 
 

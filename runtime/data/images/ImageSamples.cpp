@@ -51,27 +51,32 @@ std::optional<ImageForm> ImageForm::of(const Shape &sample, DataType type) {
   return form.height > 0 && form.width > 0 && type != DataType::BOOL ? std::optional(form) : std::nullopt;
 }
 
-ImageSamples::ImageSamples(std::shared_ptr<const ImageList> from, const ImageForm &form, const ImageOptions &options)
-    : list(std::move(from)), form(form), options(options) {
+ImageSamples::ImageSamples(std::shared_ptr<const ImageList> from, const ImageForm &form)
+    : list(std::move(from)), shape(form) {
+  use({});
+}
+
+void ImageSamples::use(const ImageOptions &chosen) {
+  options = chosen;
   makeTables();
   workers = std::make_unique<SampleWorkers>(
       std::max(1, options.workers), [this](int64_t sample, std::vector<char> &to) { return prepare(sample, to); });
 }
 
 void ImageSamples::makeTables() {
-  std::vector<double> mean = perChannel(options.mean, usualMean, 0, form.channels);
-  std::vector<double> deviation = perChannel(options.deviation, usualDeviation, 1, form.channels);
-  int64_t width = widthOf(form.type);
-  for (size_t c = 0; c < static_cast<size_t>(form.channels); ++c) {
+  std::vector<double> mean = perChannel(options.mean, usualMean, 0, shape.channels);
+  std::vector<double> deviation = perChannel(options.deviation, usualDeviation, 1, shape.channels);
+  int64_t width = widthOf(shape.type);
+  for (size_t c = 0; c < static_cast<size_t>(shape.channels); ++c) {
     tables[c].resize(static_cast<size_t>(256 * width));
     for (int value = 0; value < 256; ++value) {
       char *to = tables[c].data() + value * width;
       // In fp32, as torchvision's ToTensor and Normalize compute.
       float number = (static_cast<float>(value) / 255.0F - static_cast<float>(mean[c])) / static_cast<float>(deviation[c]);
-      if (isFloat(form.type))
-        writeNumber(to, form.type, number);
+      if (isFloat(shape.type))
+        writeNumber(to, shape.type, number);
       else
-        writeInteger(to, form.type, value);
+        writeInteger(to, shape.type, value);
     }
   }
 }
@@ -88,58 +93,58 @@ Status ImageSamples::prepare(int64_t sample, std::vector<char> &to) const {
   thread_local Pixels image, part, scratch;
   Status status = list->read(sample, bytes);
   if (status.ok())
-    status = decodeImage(bytes, form.channels, image, scratch);
+    status = decodeImage(bytes, shape.channels, image, scratch);
   if (!status.ok())
     return failure("'", list->nameOf(sample), "' ", status.message());
   Draws draws(key, sample);
-  Framing framing = options.crop ? randomPartOf(image.width, image.height, form.width, form.height, draws)
-                                 : middleOf(image.width, image.height, form.width, form.height, options.shorter);
+  Framing framing = options.crop ? randomPartOf(image.width, image.height, shape.width, shape.height, draws)
+                                 : middleOf(image.width, image.height, shape.width, shape.height, options.shorter);
   framing.flip = options.flip && draws.next() < 0.5;
   resample(image, framing.source, framing.width, framing.height, framing.crop, part, scratch);
-  to.resize(static_cast<size_t>(form.elements() * widthOf(form.type)));
+  to.resize(static_cast<size_t>(shape.elements() * widthOf(shape.type)));
   write(part, framing.flip, to.data());
   return {};
 }
 
 void ImageSamples::write(const Pixels &pixels, bool flip, char *to) const {
-  switch (widthOf(form.type)) {
+  switch (widthOf(shape.type)) {
   case 1:
-    return writeEach<uint8_t>(pixels, flip, form.channelsFirst, tables, to);
+    return writeEach<uint8_t>(pixels, flip, shape.channelsFirst, tables, to);
   case 2:
-    return writeEach<uint16_t>(pixels, flip, form.channelsFirst, tables, to);
+    return writeEach<uint16_t>(pixels, flip, shape.channelsFirst, tables, to);
   case 4:
-    return writeEach<uint32_t>(pixels, flip, form.channelsFirst, tables, to);
+    return writeEach<uint32_t>(pixels, flip, shape.channelsFirst, tables, to);
   default:
-    return writeEach<uint64_t>(pixels, flip, form.channelsFirst, tables, to);
+    return writeEach<uint64_t>(pixels, flip, shape.channelsFirst, tables, to);
   }
 }
 
 Status ImageSamples::read(int64_t from, int64_t count, char *to, DataType type) const {
-  Result<const std::vector<char> *> prepared = workers->take(from / form.elements());
+  Result<const std::vector<char> *> prepared = workers->take(from / shape.elements());
   if (!prepared.ok())
     return prepared.status();
   int64_t width = widthOf(type);
-  std::memcpy(to, (*prepared)->data() + from % form.elements() * width, static_cast<size_t>(count * width));
+  std::memcpy(to, (*prepared)->data() + from % shape.elements() * width, static_cast<size_t>(count * width));
   return {};
 }
 
 std::string ImageSamples::describe(int64_t element, int64_t value) const {
-  return concat("'", list->nameOf(element / form.elements()), "' has the value ", value);
+  return concat("'", list->nameOf(element / shape.elements()), "' has the value ", value);
 }
 
 std::string ImageSamples::description() const {
   std::string text;
   if (options.crop)
-    text = concat("random parts resized to ", form.width, " x ", form.height);
+    text = concat("random parts resized to ", shape.width, " x ", shape.height);
   else if (options.shorter > 0)
-    text = concat("resized to ", options.shorter, ", of which the middle ", form.width, " x ", form.height);
+    text = concat("resized to ", options.shorter, ", of which the middle ", shape.width, " x ", shape.height);
   else
-    text = concat("resized to ", form.width, " x ", form.height);
+    text = concat("resized to ", shape.width, " x ", shape.height);
   text += options.flip ? ", randomly mirrored" : "";
-  if (!isFloat(form.type))
+  if (!isFloat(shape.type))
     return text + ", values from 0 to 255";
   if (options.mean.empty() && options.deviation.empty())
-    return text + (form.channels == 3 ? ", normalised by ImageNet's mean and standard deviation (--mean, --std)" : ", values from 0 to 1");
+    return text + (shape.channels == 3 ? ", normalised by ImageNet's mean and standard deviation (--mean, --std)" : ", values from 0 to 1");
   return text + ", normalised by --mean and --std";
 }
 

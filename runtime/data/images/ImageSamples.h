@@ -27,8 +27,11 @@ struct ImageForm {
 /// Images of an input's size. Threads prepare those that are expected.
 class ImageSamples : public DataFile {
 public:
-  ImageSamples(std::shared_ptr<const ImageList> list, const ImageForm &form, const ImageOptions &options);
+  ImageSamples(std::shared_ptr<const ImageList> list, const ImageForm &form);
 
+  const ImageForm &form() const { return shape; }
+  /// Prepares images in this way, before any are expected.
+  void use(const ImageOptions &options);
   /// Draws the augmentation of an epoch.
   void draw(uint64_t seed, uint64_t epoch);
   /// The samples that will be read, the next one first.
@@ -52,7 +55,7 @@ private:
   void makeTables();
 
   std::shared_ptr<const ImageList> list;
-  ImageForm form;
+  ImageForm shape;
   ImageOptions options;
   std::array<std::vector<char>, 3> tables; ///< the element of each value of a channel
   uint64_t key = 0;                        ///< of the epoch's random numbers

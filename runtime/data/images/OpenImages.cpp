@@ -23,31 +23,48 @@ Result<std::shared_ptr<const ImageList>> BatchSource::imagesOf(const FileRange &
   return list;
 }
 
-Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
-                               const ImageOptions &options) {
+Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note) {
   const Input &input = feed.input;
   if (!feed.constant && feed.rowsEach == 1 && feed.rowElements == 1 && !isFloat(input.dtype))
     return openLabels(feed, paths, flag);
   std::optional<ImageForm> form = ImageForm::of(feed.row.global, input.dtype);
   if (feed.constant || feed.rowsEach != 1 || !form)
-    return failure(flag, " ", input.name, ": '", paths.first->second, "' has images, for an input [N, C, H, W], [N, H, W, C] or [N, H, W] with C 1 or 3, but it takes ",
+    return failure(flag, " ", input.name, ": '", paths.first->second,
+                   "' has images, which are for inputs [N, C, H, W], [N, H, W, C] or [N, H, W] with C = 1 or 3, but the "
+                   "input takes ",
                    expectation(input, feed.constant));
-  for (auto [name, numbers] : {std::pair("--mean", &options.mean), {"--std", &options.deviation}}) {
-    if (numbers->size() > 1 && static_cast<int64_t>(numbers->size()) != form->channels)
-      return Status::usage(concat(name, ": '", input.name, "' has ", form->channels, form->channels == 1 ? " channel" : " channels", ", and ", numbers->size(), " numbers are given"));
-    if (!numbers->empty() && !isFloat(input.dtype))
-      return Status::usage(concat(name, ": '", input.name, "' takes whole numbers, which are not normalised"));
-  }
-  if (options.shorter > 0 && options.shorter < std::max(form->height, form->width))
-    return Status::usage(concat("--resize ", options.shorter, ": '", input.name, "' takes ", form->width, " x ", form->height, " pixels, which are more"));
   Result<std::shared_ptr<const ImageList>> list = imagesOf(paths);
   if (!list.ok())
     return failure(flag, " ", input.name, ": ", list.status().message());
-  feed.images = std::make_shared<ImageSamples>(*list, *form, options);
+  feed.images = std::make_shared<ImageSamples>(*list, *form);
   feed.file = feed.images;
   size_t classes = (*list)->classes().size();
   if (note)
-    note(concat(input.name, ": ", (*list)->size(), " images", classes > 0 ? concat(" of ", classes, " classes") : "", ", ", feed.images->description()));
+    note(concat(input.name, ": ", (*list)->size(), " images",
+                classes > 0 ? concat(" of ", classes, classes == 1 ? " class" : " classes") : ""));
+  return {};
+}
+
+Status BatchSource::prepareImages(const ImageOptions &options, const Note &note) {
+  for (const Feed &feed : feeds) {
+    if (!feed.images)
+      continue;
+    const std::string &name = feed.input.name;
+    const ImageForm &form = feed.images->form();
+    for (auto [flag, numbers] : {std::pair("--mean", &options.mean), {"--std", &options.deviation}}) {
+      if (numbers->size() > 1 && static_cast<int64_t>(numbers->size()) != form.channels)
+        return Status::usage(concat(flag, ": ", numbers->size(), " numbers, but '", name, "' has ", form.channels,
+                                    form.channels == 1 ? " channel" : " channels"));
+      if (!numbers->empty() && !isFloat(form.type))
+        return Status::usage(concat(flag, ": '", name, "' takes whole numbers, which are not normalised"));
+    }
+    if (options.shorter > 0 && options.shorter < std::max(form.height, form.width))
+      return Status::usage(concat("--resize ", options.shorter, ": '", name, "' takes ", form.width, " x ", form.height,
+                                  " pixels, which are more"));
+    feed.images->use(options);
+    if (note)
+      note(concat(name, ": ", feed.images->description()));
+  }
   return {};
 }
 
@@ -95,4 +112,11 @@ void BatchSource::augment(uint64_t seed, uint64_t epoch) {
   for (const Feed &feed : feeds)
     if (feed.images)
       feed.images->draw(seed, epoch);
+}
+
+const ImageList *BatchSource::classes() const {
+  for (const auto &[paths, list] : imageLists)
+    if (!list->classes().empty())
+      return list.get();
+  return nullptr;
 }
