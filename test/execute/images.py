@@ -34,7 +34,12 @@ from ranks import losses, ranks_of
 
 BATCH, HEIGHT, WIDTH, CLASSES, SEED = 4, 24, 32, 3, 7
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], "float32"), np.array([0.229, 0.224, 0.225], "float32")
-LAYOUTS = {1: [], 2: ["--devices", "2", "--strategy", "data"], 4: ["--mesh", "data=2,model=2"]}
+LAYOUTS = {  # by their numbers of ranks
+    "1": [],
+    "2": ["--devices", "2", "--strategy", "data"],
+    "4": ["--mesh", "data=2,model=2"],
+    "2 in stages": ["--mesh", "stage=2", "--microbatches", "2"],
+}
 COUNT = 26  # images of a training set: six batches, two left over
 EPOCH = COUNT // BATCH
 
@@ -65,13 +70,13 @@ def make_model(path, shape):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def compile(divisi, work, ranks=1, shape=(3, HEIGHT, WIDTH)):
-    program = work / f"program{ranks}-{'x'.join(map(str, shape))}"
+def compile(divisi, work, layout="1", shape=(3, HEIGHT, WIDTH)):
+    program = work / f"program-{layout.replace(' ', '-')}-{'x'.join(map(str, shape))}"
     if not program.exists():
         make_model(work / "model.onnx", shape)
         flags = ["--loss", "cross_entropy", "--label", "label", "--output", "logits"]
         subprocess.run(
-            [divisi, "compile", work / "model.onnx", "-o", program, "--optimizer", "sgd", "--lr", "0.05", "--predict", "pixels", *flags, *LAYOUTS[ranks]], check=True, stderr=subprocess.DEVNULL
+            [divisi, "compile", work / "model.onnx", "-o", program, "--optimizer", "sgd", "--lr", "0.05", "--predict", "pixels", *flags, *LAYOUTS[layout]], check=True, stderr=subprocess.DEVNULL
         )
     return program
 
@@ -151,16 +156,17 @@ def pixels(divisi, work):
     yield "gray"
 
 
-def words(divisi, work, ranks, *flags):
-    launcher = [divisi, "run", "--devices", str(ranks)] if ranks > 1 else []
-    return [*launcher, compile(divisi, work, ranks), "--threads", "1", "--seed", SEED, "--quiet", *flags]
+def words(divisi, work, layout, *flags):
+    ranks = layout.split()[0]
+    launcher = [divisi, "run", "--devices", ranks] if ranks != "1" else []
+    return [*launcher, compile(divisi, work, layout), "--threads", "1", "--seed", SEED, "--quiet", *flags]
 
 
-def train(divisi, work, ranks, *flags):
+def train(divisi, work, layout, *flags):
     """Losses by step, and of evaluations."""
     log = work / "log.jsonl"
     log.unlink(missing_ok=True)
-    run(words(divisi, work, ranks, *flags, "--log", log))
+    run(words(divisi, work, layout, *flags, "--log", log))
     evaluations = [line for line in log.read_text().splitlines() if '"eval":true' in line]
     return losses(log), [line.partition('"loss":')[2].partition(",")[0] for line in evaluations]
 
@@ -183,15 +189,15 @@ def order(divisi, work):
         write_arrays(work, files, (bool(augment),) * 2)
         arrays = [w for n in ("image", "label") for w in ("--data", f"{n}={work}/{n}.npy", "--eval", f"{n}={work}/{n}_eval.npy")]
         folder = ["--data", f"image={work}/train", "--eval", f"image={work}/train/", "--eval-every", 2 * EPOCH, *augment]
-        for ranks in LAYOUTS:
-            got, evaluated = train(divisi, work, ranks, *folder, "--steps", 2 * EPOCH, "--workers", ranks)
-            want, wanted = train(divisi, work, ranks, *arrays, "--no-shuffle", "--steps", 2 * EPOCH)
-            assert len(want) == 2 * EPOCH and got == want, f"{ranks} ranks {augment}: losses {got} and of arrays {want}"
-            assert len(wanted) == 1 and evaluated == wanted, f"{ranks} ranks: evaluation {evaluated} and of arrays {wanted}"
+        for layout in LAYOUTS:
+            got, evaluated = train(divisi, work, layout, *folder, "--steps", 2 * EPOCH, "--workers", layout[0])
+            want, wanted = train(divisi, work, layout, *arrays, "--no-shuffle", "--steps", 2 * EPOCH)
+            assert len(want) == 2 * EPOCH and got == want, f"{layout} ranks {augment}: losses {got} and of arrays {want}"
+            assert len(wanted) == 1 and evaluated == wanted, f"{layout} ranks: evaluation {evaluated} and of arrays {wanted}"
             first = alone.setdefault(len(augment), got)
             difference = max(abs(float(got[step]) / float(first[step]) - 1) for step in got)
-            assert difference < 1e-5, f"{ranks} ranks differ from one by {difference}"
-            yield f"{ranks} ranks {' '.join(augment)}: {2 * EPOCH} losses and an evaluation as of arrays; from one rank {difference:.1e}"
+            assert difference < 1e-5, f"{layout} ranks differ from one by {difference}"
+            yield f"{layout} ranks {' '.join(augment)}: {2 * EPOCH} losses and an evaluation as of arrays; from one rank {difference:.1e}"
 
 
 def png(width, height, depth, colour, rows, passes=None):
@@ -284,12 +290,12 @@ def shards(divisi, work):
     write_shards(work, files)
     flags = ["--augment", "crop,flip", "--steps", 2 * EPOCH, "--workers", 3]
     folder = ["--data", f"image={work}/train", "--eval", f"image={work}/train"]
-    wanted = {ranks: train(divisi, work, ranks, *folder, *flags) for ranks in (1, 2)}
+    wanted = {layout: train(divisi, work, layout, *folder, *flags) for layout in ("1", "2")}
     for name in [f"{work}/train-*.tar"], [f"{work}/train-{{000..002}}.tar"], [f"{work}/train-{i:03}.tar" for i in range(3)]:
         named = [w for flag in ("--data", "--eval") for path in name for w in (flag, f"image={path}")]
-        for ranks, want in wanted.items():
-            got = train(divisi, work, ranks, *named, *flags)
-            assert got == want and len(got[0]) == 2 * EPOCH, f"{name} on {ranks} ranks: {got} and of the folder {want}"
+        for layout, want in wanted.items():
+            got = train(divisi, work, layout, *named, *flags)
+            assert got == want and len(got[0]) == 2 * EPOCH, f"{name} on {layout} ranks: {got} and of the folder {want}"
         yield f"{pathlib.Path(name[-1]).name}: {2 * EPOCH} losses and evaluations as of the folder, on 1 and 2 ranks"
 
 
@@ -301,7 +307,7 @@ def own_rows(divisi, work):
         for i, (path, _) in enumerate(files):
             if (i % BATCH < BATCH // 2) != (rank == 0):
                 (work / f"rank{rank}" / path.relative_to(work / "train")).write_bytes(b"no image")
-    program = compile(divisi, work, 2)
+    program = compile(divisi, work, "2")
     script = work / "rank.sh"
     script.write_text(f'#!/bin/sh\nexec {program} --data image={work}/rank$OMPI_COMM_WORLD_RANK "$@"\n')
     script.chmod(0o755)
@@ -321,7 +327,7 @@ def resumed(divisi, work):
     """Killed after a checkpoint in the second epoch: the rest is as undisturbed, with the augmentation that the checkpoint names."""
     write_folder(work / "train")
     data, augment = ["--data", f"image={work}/train"], ["--augment", "crop,flip", "--mean", "0.5", "--std", "0.25,0.5,1", "--resize", "32"]
-    for ranks in (1, 2):
+    for ranks in ("1", "2"):
         folder, log = work / f"checkpoints{ranks}", work / "part.jsonl"
         keep = ["--checkpoint", folder, "--every", "3"]
         log.unlink(missing_ok=True)
@@ -330,7 +336,7 @@ def resumed(divisi, work):
         deadline = time.monotonic() + 60
         while newest(folder) <= EPOCH and time.monotonic() < deadline:
             time.sleep(0.001)
-        for pid in [process.pid] if ranks == 1 else ranks_of(compile(divisi, work, ranks)):
+        for pid in [process.pid] if ranks == "1" else ranks_of(compile(divisi, work, ranks)):
             os.kill(pid, signal.SIGKILL)
         outcome(process, 60, "the job, of which ranks were killed,")
         before, last = losses(log), newest(folder)
@@ -389,12 +395,12 @@ def refused(divisi, work):
     (work / "packed.tar").write_bytes(gzip.compress(pathlib.Path(f"{work}/cut.tar").read_bytes()))
     messages[f"{work}/packed.tar"] = "packed.tar' is no tar file; it looks like"
     for path, message in messages.items():
-        for ranks in (1, 2) if "cut" in path else (1,):
+        for ranks in ("1", "2") if "cut" in path else ("1",):
             done = run(words(divisi, work, ranks, "--data", f"image={path}", "--epochs", "2"), 1)
             lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
             assert len(lines) == 1 and message in lines[0], f"{path} on {ranks} ranks: {done.stderr}"
         yield message
-    evaluated = run(words(divisi, work, 1, "--data", f"image={work}/train", "--eval", f"image={subset(work)}"), 1).stderr
+    evaluated = run(words(divisi, work, "1", "--data", f"image={work}/train", "--eval", f"image={subset(work)}"), 1).stderr
     assert "--eval label: '" in evaluated and "other folders of classes than" in evaluated, evaluated
     yield "other classes for --eval"
 

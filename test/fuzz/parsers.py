@@ -30,10 +30,12 @@ FILES = {
     "environment": [],  # a function of Rendezvous.cpp; the rest of that file is network communication
     "frames": ["runtime/comm/tcp/TcpTransport.cpp"],
     "handshake": ["runtime/comm/tcp/Handshake.cpp"],
+    "image": ["runtime/data/images/Decode.cpp", "runtime/data/images/Jpeg.cpp", "runtime/data/images/Png.cpp"],
     "manifest": ["runtime/core/ManifestParser.cpp", "runtime/core/Json.cpp"],
     "npy": ["runtime/data/NpyFile.cpp"],
     "options": ["runtime/main/Options.cpp"],
     "safetensors": ["runtime/checkpoint/Safetensors.cpp"],
+    "tar": ["runtime/data/images/TarReader.cpp", "runtime/data/images/TarImages.cpp"],
 }
 # The same of the compiler.
 COMPILER_FILES = {
