@@ -84,6 +84,7 @@ def suites(build):
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
             Suite("tokens", [python, str(SOURCE / "test/execute/tokens.py"), "--divisi", divisi]),
             Suite("columns", [python, str(SOURCE / "test/execute/columns.py"), "--divisi", divisi]),
+            Suite("images", [python, str(SOURCE / "test/execute/images.py"), "--divisi", divisi]),
             Suite("rate-finder", [python, str(SOURCE / "test/execute/rate_finder.py"), "--divisi", divisi]),
             Suite("curves", [python, str(SOURCE / "test/execute/curves.py"), "--divisi", divisi]),
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds

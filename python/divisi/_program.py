@@ -115,8 +115,8 @@ class Program:
 
         `data` is one of
 
-        - a dict by the names of the inputs, of arrays with a row for each sample, or of paths of `.npy`, `.csv` or token files, as
-          `--data` takes them. Files are mapped by the program and may be larger than memory; arrays are first written to a temporary folder. Both are
+        - a dict by the names of the inputs, of arrays with a row for each sample, or of paths of `.npy`, `.csv` or token files, or of
+          folders or tar files of images, as `--data` takes them. Files are mapped by the program and may be larger than memory; arrays are first written to a temporary folder. Both are
           shuffled in each epoch, unless `shuffle=False`.
         - an iterable, such as a DataLoader of PyTorch, of batches (or single samples): dicts, or tuples in the order of
           `inputs`. The program cannot take batches from Python's memory yet, so all batches that are to be trained on

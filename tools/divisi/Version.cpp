@@ -6,8 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <dnnl_version.h>
 #include <google/protobuf/stubs/common.h>
+#include <jconfig.h>
 #include <nlohmann/json.hpp>
 #include <openblas_config.h>
+#include <png.h>
 
 using namespace divisi;
 
@@ -27,7 +29,7 @@ std::string tools::describeVersion() {
     text += " (" DIVISI_COMMIT ")";
   text += "\n  LLVM and MLIR " LLVM_VERSION_STRING "\n  Protocol Buffers " + protobufVersion();
   text += "\n " OPENBLAS_VERSION "\n  oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) ".";
-  text += TEXT(DNNL_VERSION_PATCH) "\n  MPI " DIVISI_MPI_VERSION "\n  CLI11 " CLI11_VERSION "\n  JSON for Modern C++ ";
+  text += TEXT(DNNL_VERSION_PATCH) "\n  libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION) "\n  libpng " PNG_LIBPNG_VER_STRING "\n  MPI " DIVISI_MPI_VERSION "\n  CLI11 " CLI11_VERSION "\n  JSON for Modern C++ ";
   text += TEXT(NLOHMANN_JSON_VERSION_MAJOR) "." TEXT(NLOHMANN_JSON_VERSION_MINOR) "." TEXT(NLOHMANN_JSON_VERSION_PATCH);
   return text + "\n  " __VERSION__ " (compiler)";
 }

@@ -15,8 +15,8 @@ struct Framing {
   bool flip = false;
 };
 
-/// Random numbers of one sample in one epoch: a function of the key of (seed, epoch) and the sample's index, whoever
-/// draws them.
+/// Random numbers of one sample in one epoch: a function of the key of (seed, epoch) and the
+/// index of the sample alone.
 class Draws {
 public:
   static uint64_t keyOf(uint64_t seed, uint64_t epoch);

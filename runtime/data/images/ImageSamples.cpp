@@ -89,13 +89,23 @@ void ImageSamples::draw(uint64_t seed, uint64_t epoch) {
 }
 
 Status ImageSamples::prepare(int64_t sample, std::vector<char> &to) const {
+  Status status;
+  try {
+    status = make(sample, to);
+  } catch (const std::bad_alloc &) {
+    status = failure("needs more memory than there is");
+  }
+  return status.ok() ? status : failure("'", list->nameOf(sample), "' ", status.message());
+}
+
+Status ImageSamples::make(int64_t sample, std::vector<char> &to) const {
   thread_local std::string bytes;
   thread_local Pixels image, part, scratch;
   Status status = list->read(sample, bytes);
   if (status.ok())
     status = decodeImage(bytes, shape.channels, image, scratch);
   if (!status.ok())
-    return failure("'", list->nameOf(sample), "' ", status.message());
+    return status;
   Draws draws(key, sample);
   Framing framing = options.crop ? randomPartOf(image.width, image.height, shape.width, shape.height, draws)
                                  : middleOf(image.width, image.height, shape.width, shape.height, options.shorter);

@@ -49,7 +49,10 @@ public:
   void release() const override {}
 
 private:
+  /// What an input takes of an image; an error names it.
   Status prepare(int64_t sample, std::vector<char> &to) const;
+  /// The same; an error is the end of a sentence that begins with the name.
+  Status make(int64_t sample, std::vector<char> &to) const;
   /// Writes the pixels in the input's type and order.
   void write(const Pixels &pixels, bool flip, char *to) const;
   void makeTables();

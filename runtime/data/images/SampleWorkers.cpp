@@ -24,8 +24,18 @@ void SampleWorkers::clear() {
 void SampleWorkers::add(int64_t sample) {
   auto entry = std::make_shared<Entry>();
   entry->sample = sample;
+  if (!spare.empty()) {
+    entry->bytes = std::move(spare.back());
+    spare.pop_back();
+  }
   entries.emplace(sample, entry);
   queue.push_back(std::move(entry));
+}
+
+void SampleWorkers::forget(Entry &entry) {
+  entry.wanted = false;
+  if (entry.ready)
+    spare.push_back(std::move(entry.bytes));
 }
 
 void SampleWorkers::expect(const std::vector<int64_t> &samples) {
@@ -33,13 +43,17 @@ void SampleWorkers::expect(const std::vector<int64_t> &samples) {
     std::lock_guard lock(mutex);
     std::unordered_set<int64_t> wanted(samples.begin(), samples.end());
     for (auto it = entries.begin(); it != entries.end();) {
-      bool keeps = wanted.contains(it->first);
-      it->second->wanted = keeps;
-      it = keeps ? std::next(it) : entries.erase(it);
+      if (wanted.contains(it->first)) {
+        ++it;
+        continue;
+      }
+      forget(*it->second);
+      it = entries.erase(it);
     }
     for (int64_t sample : samples)
       if (!entries.contains(sample))
         add(sample);
+    spare.clear(); // that of a larger batch
     while (static_cast<int>(threads.size()) < count)
       threads.emplace_back([this] { work(); });
   }

@@ -19,7 +19,7 @@ namespace divisi::runtime {
 /// others are expected.
 class SampleWorkers {
 public:
-  /// What prepares a sample; called by several threads at once.
+  /// What prepares a sample, in memory that may have another one's bytes; called by several threads at once.
   using Prepare = std::function<Status(int64_t sample, std::vector<char> &to)>;
   SampleWorkers(int count, Prepare prepare) : count(count), prepare(std::move(prepare)) {}
   ~SampleWorkers();
@@ -39,6 +39,8 @@ private:
     std::vector<char> bytes;
   };
   void add(int64_t sample);
+  /// Keeps the memory of a sample that is forgotten for another one.
+  void forget(Entry &entry);
   void work();
 
   int count;
@@ -47,6 +49,7 @@ private:
   std::condition_variable asked, finished;
   std::unordered_map<int64_t, std::shared_ptr<Entry>> entries;
   std::deque<std::shared_ptr<Entry>> queue;
+  std::vector<std::vector<char>> spare;
   int busy = 0;
   bool ending = false;
   std::vector<std::thread> threads; ///< begun when the first sample is expected
