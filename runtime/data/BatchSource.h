@@ -53,6 +53,7 @@ public:
 
   /// Orders the samples by (seed, epoch); otherwise they have the files' order.
   void shuffle(uint64_t seed, uint64_t epoch);
+  bool hasImages() const;
   /// Has images prepared in this way; without a call, in the usual one. `note` is called with descriptions of it.
   Status prepareImages(const ImageOptions &options, const Note &note);
   /// Draws the augmentation of images by (seed, epoch).

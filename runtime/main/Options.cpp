@@ -59,7 +59,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   auto numbers = [&](const char *flag, std::vector<double> &to, const char *text) {
     app.add_option(flag, to, text)->type_name("X,X,X")->delimiter(',')->allow_extra_args(false);
   };
-  app.add_option("--augment", raw.augment,
+  auto *augment = app.add_option("--augment", raw.augment,
                  "images of --data: crop takes a random part (of 8 to 100 % of the area), flip mirrors half of them [the "
                  "middle, as of --eval]")
       ->type_name("crop,flip")
@@ -86,7 +86,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
           ->excludes(epochs)
           ->excludes(steps)
           ->excludes(evalEvery)
-          ->excludes(earlyStop);
+          ->excludes(earlyStop)
+          ->excludes(augment);
   auto *predict =
       app.add_option("--predict", raw.predict,
                      "write an output of the model (--predict of divisi compile) for each row of --data, in their order, "
@@ -98,7 +99,8 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
           ->excludes(epochs)
           ->excludes(steps)
           ->excludes(evalEvery)
-          ->excludes(earlyStop);
+          ->excludes(earlyStop)
+          ->excludes(augment);
   app.add_flag("--ema", o.ema, "evaluate, predict with and save the moving average of the weights (--ema of divisi compile)");
   app.add_flag("--no-shuffle", raw.noShuffle, "consecutive rows are consecutive batches");
   app.add_option("--seed", o.seed, "seed of shuffling and dropout")->check(whole(0))->capture_default_str();
@@ -179,7 +181,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   auto *resume = app.add_flag("--resume", o.resume,
                               "go on from the newest checkpoint, if there is one; what is not given again of --lr, "
                               "--warmup-steps, --base-batch, --epochs, --steps, --eval-every, --early-stop and the flags "
-                              "that begin with --lr- is as before, and so are the seed and the order of the data")
+                              "that begin with --lr- is as before, and so are the seed, the order of the data and how images are prepared")
                      ->needs(checkpoint);
   app.add_flag("--resume-anyway", o.resumeAnyway,
                "... from that of another model, optimizer or precision, too, if its state fits")

@@ -71,6 +71,8 @@ Status Trainer::openData() {
 Status Trainer::prepareImages() {
   auto note = [this](const std::string &line) { printNote(line); };
   ImageOptions chosen = options.images;
+  if (!chosen.isUsual() && !(data && data->hasImages()) && !(evalData && evalData->hasImages()))
+    return Status::usage("--augment, --resize, --mean and --std are for images, and no file of --data or --eval has any");
   if (chosen.workers == 0)
     chosen.workers = ranks ? transport->cores() : coresAllowed();
   if (data)
@@ -293,6 +295,12 @@ Status Trainer::resume() {
   if (!found.ok() || name.empty())
     return found.status();
   if (options.evalOnly) {
+    // Of the flags of training, those that say what the model is fed.
+    std::erase_if(found->flags, [](const auto &flag) { return !ImageOptions::isOfAll(flag.first); });
+    Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);
+    if (!merged.ok())
+      return merged.status();
+    options = std::move(*merged);
     point = *found;
     resumedFrom = name;
     resumedAt = point.step;

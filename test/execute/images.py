@@ -40,6 +40,12 @@ LAYOUTS = {  # by their numbers of ranks
     "4": ["--mesh", "data=2,model=2"],
     "2 in stages": ["--mesh", "stage=2", "--microbatches", "2"],
 }
+REFUSED_FLAGS = [
+    (["--resize", "31"], "--resize 31: 'image' takes 32 x 24 pixels, which are more"),
+    (["--mean", "0.5,0.5"], "--mean: 2 numbers, but 'image' has 3 channels"),
+    (["--std", "0"], "--std: expected finite numbers above 0"),
+    (["--augment", "crop,flop"], "--augment"),
+]
 COUNT = 26  # images of a training set: six batches, two left over
 EPOCH = COUNT // BATCH
 
@@ -347,6 +353,12 @@ def resumed(divisi, work):
         same = {**{step: loss for step, loss in before.items() if step <= last}, **after}
         assert same == whole, f"{same} and undisturbed {whole}"
         yield f"{ranks} ranks: killed after step {max(before)}, {len(after)} steps from step {last + 1} the same"
+        evaluate = [*keep[:2], "--resume", "--eval-only", "--eval", f"image={work}/train"]
+        _, kept = train(divisi, work, ranks, *evaluate)
+        _, given = train(divisi, work, ranks, *evaluate, *augment[2:])
+        _, others = train(divisi, work, ranks, *evaluate, "--mean", "0", "--std", "1", "--resize", WIDTH)
+        assert len(kept) == 1 and kept == given != others, f"evaluation {kept}, with the flags of training {given}, with others {others}"
+        yield f"{ranks} ranks: an evaluation alone has the images of training"
 
 
 def refused(divisi, work):
@@ -400,6 +412,16 @@ def refused(divisi, work):
             lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
             assert len(lines) == 1 and message in lines[0], f"{path} on {ranks} ranks: {done.stderr}"
         yield message
+    for flags, message in REFUSED_FLAGS:
+        done = run(words(divisi, work, "1", "--data", f"image={work}/train", *flags), 2)
+        assert done.stderr.startswith("error: " + message), done.stderr
+        yield message
+    np.save(work / "image.npy", np.zeros((BATCH, 3, HEIGHT, WIDTH), "float32"))
+    np.save(work / "label.npy", np.zeros(BATCH, "int64"))
+    arrays = ["--data", f"image={work}/image.npy", "--data", f"label={work}/label.npy"]
+    done = run(words(divisi, work, "1", *arrays, "--augment", "flip"), 2)
+    assert "are for images, and no file of --data or --eval has any" in done.stderr, done.stderr
+    yield "--augment without images"
     evaluated = run(words(divisi, work, "1", "--data", f"image={work}/train", "--eval", f"image={subset(work)}"), 1).stderr
     assert "--eval label: '" in evaluated and "other folders of classes than" in evaluated, evaluated
     yield "other classes for --eval"

@@ -45,6 +45,10 @@ Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::st
   return {};
 }
 
+bool BatchSource::hasImages() const {
+  return std::any_of(feeds.begin(), feeds.end(), [](const Feed &feed) { return feed.images != nullptr; });
+}
+
 Status BatchSource::prepareImages(const ImageOptions &options, const Note &note) {
   for (const Feed &feed : feeds) {
     if (!feed.images)
