@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,16 +55,16 @@ struct Listing {
   }
 };
 
-/// All folders below one, itself included.
-Status findFolders(const std::string &path, int depth, std::vector<std::string> &found) {
+/// The files of a folder and of all below it, by folder: in the order of os.walk's sorted results.
+Status findFiles(const std::string &path, int depth, std::map<std::string, std::vector<std::string>> &found) {
   if (depth > deepest)
     return failure("'", path, "': folders lie deeper than ", deepest, " levels; is there a loop of symbolic links?");
   Result<Listing> listing = Listing::of(path);
   if (!listing.ok())
     return listing.status();
-  found.push_back(path);
+  found[path] = std::move(listing->files);
   for (const std::string &name : listing->folders)
-    if (Status status = findFolders(path + "/" + name, depth + 1, found); !status.ok())
+    if (Status status = findFiles(path + "/" + name, depth + 1, found); !status.ok())
       return status;
   return {};
 }
@@ -137,17 +138,13 @@ Status ImageList::openFolder(const std::string &given) {
 Status ImageList::addFolder(const std::string &path, std::optional<int64_t> label) {
   static constexpr std::array<std::string_view, 3> read = {".jpg", ".jpeg", ".png"};
   static constexpr std::array<std::string_view, 8> others = {".bmp", ".gif", ".heic", ".pgm", ".ppm", ".tif", ".tiff", ".webp"};
-  std::vector<std::string> folders;
-  if (Status status = findFolders(path, 0, folders); !status.ok())
+  std::map<std::string, std::vector<std::string>> found;
+  if (Status status = findFiles(path, 0, found); !status.ok())
     return status;
-  std::sort(folders.begin(), folders.end()); // as os.walk's results are sorted
-  for (const std::string &folder : folders) {
-    Result<Listing> listing = Listing::of(folder);
-    if (!listing.ok())
-      return listing.status();
+  for (const auto &[folder, files] : found) {
     auto container = static_cast<uint32_t>(containers.size());
     containers.push_back(folder);
-    for (const std::string &name : listing->files) {
+    for (const std::string &name : files) {
       std::string extension = extensionOf(name);
       if (isOneOf(extension, others))
         return failure("'", folder, "/", name, "' is neither a JPEG nor a PNG image: convert it, or remove it");

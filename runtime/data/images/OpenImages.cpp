@@ -30,7 +30,8 @@ Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::st
   std::optional<ImageForm> form = ImageForm::of(feed.row.global, input.dtype);
   if (feed.constant || feed.rowsEach != 1 || !form)
     return failure(flag, " ", input.name, ": '", paths.first->second,
-                   "' has images, which are for inputs [N, C, H, W], [N, H, W, C] or [N, H, W] with C = 1 or 3, but the "
+                   isTarPath(paths.first->second) ? "' is a tar file" : "' is a folder",
+                   " of images, which are for inputs [N, C, H, W], [N, H, W, C] or [N, H, W] with C = 1 or 3, but the "
                    "input takes ",
                    expectation(input, feed.constant));
   Result<std::shared_ptr<const ImageList>> list = imagesOf(paths);
