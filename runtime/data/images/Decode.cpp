@@ -18,8 +18,7 @@ void fromCmyk(const Pixels &from, Pixels &to) {
     const uint8_t *in = from.data.data() + 4 * i;
     int white = in[3];
     for (int c = 0; c < 3; ++c)
-      to.data[3 * i + static_cast<size_t>(c)] =
-          static_cast<uint8_t>(std::max(0, white - scaled(255 - in[c], white)));
+      to.data[3 * i + static_cast<size_t>(c)] = static_cast<uint8_t>(std::max(0, white - scaled(255 - in[c], white)));
   }
 }
 

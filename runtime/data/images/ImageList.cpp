@@ -121,7 +121,8 @@ Status ImageList::openFolder(const std::string &given) {
   if (listing->folders.empty()) {
     if (Status status = addFolder(path, {}); !status.ok())
       return status;
-    return items.empty() ? failure("'", given, "' has no folders of classes and no .jpg, .jpeg or .png images") : Status();
+    return items.empty() ? failure("'", given, "' has no folders of classes and no .jpg, .jpeg or .png images")
+                         : Status();
   }
   for (const std::string &name : listing->folders) {
     size_t before = items.size();
@@ -137,7 +138,8 @@ Status ImageList::openFolder(const std::string &given) {
 
 Status ImageList::addFolder(const std::string &path, std::optional<int64_t> label) {
   static constexpr std::array<std::string_view, 3> read = {".jpg", ".jpeg", ".png"};
-  static constexpr std::array<std::string_view, 8> others = {".bmp", ".gif", ".heic", ".pgm", ".ppm", ".tif", ".tiff", ".webp"};
+  static constexpr std::array<std::string_view, 8> others = {".bmp", ".gif", ".heic", ".pgm",
+                                                             ".ppm", ".tif", ".tiff", ".webp"};
   std::map<std::string, std::vector<std::string>> found;
   if (Status status = findFiles(path, 0, found); !status.ok())
     return status;
@@ -165,7 +167,8 @@ void ImageList::add(std::string_view name, Item item) {
 std::string ImageList::nameOf(int64_t index) const {
   const Item &item = items[static_cast<size_t>(index)];
   const char *name = names.c_str() + item.name;
-  return inTars ? concat(containers[item.container], ":", printable(name)) : concat(containers[item.container], "/", name);
+  return inTars ? concat(containers[item.container], ":", printable(name))
+                : concat(containers[item.container], "/", name);
 }
 
 bool ImageList::hasLabels() const {

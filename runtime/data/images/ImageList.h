@@ -35,9 +35,9 @@ public:
 private:
   friend struct TarReader;
   struct Item {
-    uint32_t container = 0;     ///< the folder or tar file
+    uint32_t container = 0; ///< the folder or tar file
     std::optional<int64_t> label;
-    uint64_t name = 0;          ///< where it begins in `names`, up to a zero
+    uint64_t name = 0;             ///< where it begins in `names`, up to a zero
     int64_t offset = 0, bytes = 0; ///< in a tar file
   };
   Status openFolder(const std::string &path);

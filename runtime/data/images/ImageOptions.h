@@ -9,10 +9,10 @@
 namespace divisi::runtime {
 
 struct ImageOptions {
-  bool crop = false, flip = false; ///< augmentation: a random part, mirrored or not
-  int64_t shorter = 0;             ///< of the sides before the middle is taken; 0: the image just covers the input
+  bool crop = false, flip = false;     ///< augmentation: a random part, mirrored or not
+  int64_t shorter = 0;                 ///< of the sides before the middle is taken; 0: the image just covers the input
   std::vector<double> mean, deviation; ///< of values from 0 to 1, one or one for each channel; empty: the usual ones
-  int workers = 0;                 ///< threads that prepare images; 0: as many as this rank has cores
+  int workers = 0;                     ///< threads that prepare images; 0: as many as this rank has cores
 
   /// Whether images are prepared in the usual way.
   bool isUsual() const { return !crop && !flip && shorter == 0 && mean.empty() && deviation.empty(); }

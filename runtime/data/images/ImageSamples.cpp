@@ -11,7 +11,8 @@ namespace {
 constexpr std::array<double, 3> usualMean = {0.485, 0.456, 0.406}, usualDeviation = {0.229, 0.224, 0.225};
 
 /// The numbers of a flag for each channel.
-std::vector<double> perChannel(const std::vector<double> &given, const std::array<double, 3> &usual, double gray, int64_t channels) {
+std::vector<double> perChannel(const std::vector<double> &given, const std::array<double, 3> &usual, double gray,
+                               int64_t channels) {
   if (given.size() == 1)
     return std::vector<double>(static_cast<size_t>(channels), given[0]);
   if (!given.empty())
@@ -20,7 +21,8 @@ std::vector<double> perChannel(const std::vector<double> &given, const std::arra
 }
 
 template <typename Element>
-void writeEach(const Pixels &pixels, bool flip, bool channelsFirst, const std::array<std::vector<char>, 3> &tables, char *to) {
+void writeEach(const Pixels &pixels, bool flip, bool channelsFirst, const std::array<std::vector<char>, 3> &tables,
+               char *to) {
   int64_t width = pixels.width, channels = pixels.channels, plane = channelsFirst ? width * pixels.height : 1;
   int64_t step = channelsFirst ? 1 : channels;
   auto *out = reinterpret_cast<Element *>(to);
@@ -72,7 +74,8 @@ void ImageSamples::makeTables() {
     for (int value = 0; value < 256; ++value) {
       char *to = tables[c].data() + value * width;
       // In fp32, as torchvision's ToTensor and Normalize compute.
-      float number = (static_cast<float>(value) / 255.0F - static_cast<float>(mean[c])) / static_cast<float>(deviation[c]);
+      float number =
+          (static_cast<float>(value) / 255.0F - static_cast<float>(mean[c])) / static_cast<float>(deviation[c]);
       if (isFloat(shape.type))
         writeNumber(to, shape.type, number);
       else
@@ -154,7 +157,8 @@ std::string ImageSamples::description() const {
   if (!isFloat(shape.type))
     return text + ", values from 0 to 255";
   if (options.mean.empty() && options.deviation.empty())
-    return text + (shape.channels == 3 ? ", normalised by ImageNet's mean and standard deviation (--mean, --std)" : ", values from 0 to 1");
+    return text + (shape.channels == 3 ? ", normalised by ImageNet's mean and standard deviation (--mean, --std)"
+                                       : ", values from 0 to 1");
   return text + ", normalised by --mean and --std";
 }
 
@@ -162,7 +166,8 @@ Status ImageLabels::read(int64_t from, int64_t count, char *to, DataType type) c
   for (int64_t i = 0; i < count; ++i) {
     std::optional<int64_t> label = list->labelOf(from + i);
     if (!label)
-      return failure("'", list->nameOf(from + i), "' has no label: a tar file has it in KEY.cls, or as \"label\" in KEY.json");
+      return failure("'", list->nameOf(from + i),
+                     "' has no label: a tar file has it in KEY.cls, or as \"label\" in KEY.json");
     writeInteger(to + i * widthOf(type), type, *label);
   }
   return {};

@@ -88,8 +88,7 @@ bool Reader::begin() {
   info.src = &source;
   info.progress = &progress;
   jpeg_read_header(&info, TRUE);
-  info.out_color_space =
-      info.num_components == 1 ? JCS_GRAYSCALE : info.num_components == 3 ? JCS_RGB : JCS_CMYK;
+  info.out_color_space = info.num_components == 1 ? JCS_GRAYSCALE : info.num_components == 3 ? JCS_RGB : JCS_CMYK;
   return true;
 }
 

@@ -80,11 +80,12 @@ Status BatchSource::openLabels(Feed &feed, const FileRange &paths, const std::st
     return failure(flag, " ", input.name, ": ", found.status().message());
   const ImageList &list = **found;
   if (!list.hasLabels() && !isTarPath(list.path()))
-    return failure(flag, " ", input.name, ": '", list.path(), "' has no folders of classes: give the labels as ", input.name, "=FILE.npy or FILE.csv");
+    return failure(flag, " ", input.name, ": '", list.path(), "' has no folders of classes: give the labels as ",
+                   input.name, "=FILE.npy or FILE.csv");
   auto classes = static_cast<int64_t>(list.classes().size());
   if (classes > 0 && input.range && classes > input.range->second)
-    return failure(flag, " ", input.name, ": '", list.path(), "' has ", classes, " folders of classes, but the input takes ", input.range->first, " to ",
-                   input.range->second - 1);
+    return failure(flag, " ", input.name, ": '", list.path(), "' has ", classes,
+                   " folders of classes, but the input takes ", input.range->first, " to ", input.range->second - 1);
   feed.file = std::make_shared<ImageLabels>(*found);
   return {};
 }

@@ -55,7 +55,8 @@ Status ImageList::addTar(const std::string &path) {
     if (named->first != key)
       finish();
     key = named->first;
-    std::string_view contents = file->text().substr(static_cast<size_t>(member.offset), static_cast<size_t>(member.bytes));
+    std::string_view contents =
+        file->text().substr(static_cast<size_t>(member.offset), static_cast<size_t>(member.bytes));
     if (kind == "jpg" || kind == "jpeg" || kind == "png") {
       if (image)
         return failure("has two images of the sample '", printable(key), "'");
@@ -66,7 +67,8 @@ Status ImageList::addTar(const std::string &path) {
       int64_t number = 0;
       auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
       if (error != std::errc() || end != digits.data() + digits.size())
-        return failure("has the label '", printable(digits.substr(0, 40)), "' in '", printable(member.name), "', which is no whole number");
+        return failure("has the label '", printable(digits.substr(0, 40)), "' in '", printable(member.name),
+                       "', which is no whole number");
       label = number;
     } else if (kind == "json" && member.bytes <= mostLabelBytes) {
       Result<Json> json = parseJson(contents, concat("'", printable(member.name), "'"));

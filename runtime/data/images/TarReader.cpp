@@ -91,7 +91,8 @@ Status divisi::runtime::forEachMember(std::string_view text, const std::function
                      kind == FileKind::gzip ? ": unpack it by gunzip, because members are read in any order" : "");
     }
     char type = header[156];
-    bool isFile = type == '0' || type == '\0' || type == '7', isText = type == 'L' || type == 'x' || type == 'g' || type == 'K';
+    bool isFile = type == '0' || type == '\0' || type == '7',
+         isText = type == 'L' || type == 'x' || type == 'g' || type == 'K';
     if (isFile && extended.bytes)
       bytes = extended.bytes;
     at += block;
@@ -107,7 +108,8 @@ Status divisi::runtime::forEachMember(std::string_view text, const std::function
     else if (type == 'S')
       return failure("has a sparse member at byte ", at - block, ": pack it without --sparse");
     if (isFile) {
-      std::string_view prefix = header.substr(257, 6) == std::string_view("ustar\0", 6) ? textOf(header.substr(345, 155)) : "";
+      std::string_view prefix =
+          header.substr(257, 6) == std::string_view("ustar\0", 6) ? textOf(header.substr(345, 155)) : "";
       std::string name(textOf(header.substr(0, 100)));
       if (!prefix.empty())
         name = concat(prefix, "/", name);

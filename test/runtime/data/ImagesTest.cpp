@@ -90,7 +90,8 @@ TEST(ImagesTest, OneColourStaysOneColour) {
       }
 }
 
-/// A line of four pixels becomes two: the triangle around the first is 3/4, 3/4 and 1/4 high at three of them, whose sum is 7/4.
+/// A line of four pixels becomes two: the triangle around the first is 3/4, 3/4 and 1/4 high at three of them, whose
+/// sum is 7/4.
 TEST(ImagesTest, TriangleOfTwoPixels) {
   Pixels image, to, scratch;
   image.resize(4, 1, 1);
@@ -100,7 +101,8 @@ TEST(ImagesTest, TriangleOfTwoPixels) {
 }
 
 TEST(ImagesTest, ExtremeShapesHaveAMiddleAndRandomParts) {
-  for (auto [width, height] : {std::pair<int64_t, int64_t>(1, 1), {1, mostPixels}, {mostPixels, 1}, {13000, 13000}, {2, 3}})
+  for (auto [width, height] :
+       {std::pair<int64_t, int64_t>(1, 1), {1, mostPixels}, {mostPixels, 1}, {13000, 13000}, {2, 3}})
     for (int64_t size : {1, 2, 224})
       for (int64_t shorter : {int64_t(0), size, size + 32}) {
         Framing middle = middleOf(width, height, size, size, shorter);
