@@ -42,7 +42,8 @@ Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::st
   size_t classes = (*list)->classes().size();
   if (note)
     note(concat(input.name, ": ", (*list)->size(), " images",
-                classes > 0 ? concat(" of ", classes, classes == 1 ? " class" : " classes") : ""));
+                classes > 0 ? concat(" of ", classes, classes == 1 ? " class" : " classes") : "", " in '",
+                paths.first->second, "'"));
   return {};
 }
 
