@@ -51,8 +51,8 @@ COUNT = 26  # images of a training set: six batches, two left over
 EPOCH = COUNT // BATCH
 
 
-def make_model(path, shape):
-    """logits = relu(flat(pixels * scale) W1) W2, with pixels * scale, whose scale is 1, as an output."""
+def make_model(path, shape, kind):
+    """logits = relu(flat(pixels) W1) W2, with pixels = image * 1, whose factor trains, as an output. `kind` is the type of the image."""
     draw = np.random.default_rng(0)
     size = int(np.prod(shape))
     weights = {
@@ -61,7 +61,8 @@ def make_model(path, shape):
         "w2": draw.normal(0, 0.25, (16, CLASSES)).astype("float32"),
     }
     nodes = [
-        helper.make_node("Mul", ["image", "scale"], ["pixels"]),
+        helper.make_node("Cast", ["image"], ["cast"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["cast", "scale"], ["pixels"]),
         helper.make_node("Flatten", ["pixels"], ["flat"]),
         helper.make_node("MatMul", ["flat", "w1"], ["hidden"]),
         helper.make_node("Relu", ["hidden"], ["active"]),
@@ -70,17 +71,17 @@ def make_model(path, shape):
     graph = helper.make_graph(
         nodes,
         "images",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [BATCH, *shape])],
+        [helper.make_tensor_value_info("image", kind, [BATCH, *shape])],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [BATCH, CLASSES]), helper.make_tensor_value_info("pixels", TensorProto.FLOAT, [BATCH, *shape])],
         [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def compile(divisi, work, layout="1", shape=(3, HEIGHT, WIDTH)):
-    program = work / f"program-{layout.replace(' ', '-')}-{'x'.join(map(str, shape))}"
+def compile(divisi, work, layout="1", shape=(3, HEIGHT, WIDTH), kind=TensorProto.FLOAT):
+    program = work / f"program-{layout.replace(' ', '-')}-{'x'.join(map(str, shape))}-{kind}"
     if not program.exists():
-        make_model(work / "model.onnx", shape)
+        make_model(work / "model.onnx", shape, kind)
         flags = ["--loss", "cross_entropy", "--label", "label", "--output", "logits"]
         subprocess.run(
             [divisi, "compile", work / "model.onnx", "-o", program, "--optimizer", "sgd", "--lr", "0.05", "--predict", "pixels", *flags, *LAYOUTS[layout]], check=True, stderr=subprocess.DEVNULL
@@ -100,8 +101,8 @@ def run(command, code=0):
     return done
 
 
-def predicted(divisi, work, path, *flags, shape=(3, HEIGHT, WIDTH)):
-    run([compile(divisi, work, shape=shape), "--data", f"image={path}", "--predict", f"pixels={work}/pixels.npy", "--quiet", "--threads", "1", *flags])
+def predicted(divisi, work, path, *flags, **form):
+    run([compile(divisi, work, **form), "--data", f"image={path}", "--predict", f"pixels={work}/pixels.npy", "--quiet", "--threads", "1", *flags])
     return np.load(work / "pixels.npy")
 
 
@@ -133,6 +134,13 @@ def pixels(divisi, work):
     want = np.stack([normalised(image_draws.middle(image.convert("L"), WIDTH, HEIGHT), 0, 1) for image in images])
     assert worst(got, want, [1]) < 0.01, "gray"
     yield "gray"
+    got = predicted(divisi, work, work / "train", shape=(HEIGHT, WIDTH))
+    assert worst(got[:, None], want, [1]) < 0.01, "gray without channels"
+    yield "gray without channels"
+    got = predicted(divisi, work, work / "train", shape=(HEIGHT, WIDTH, 3), kind=TensorProto.UINT8)
+    want = np.stack([np.asarray(image_draws.middle(image, WIDTH, HEIGHT)) for image in images])
+    assert np.array_equal(got, want), "whole numbers"
+    yield "whole numbers"
 
 
 def words(divisi, work, layout, *flags):
