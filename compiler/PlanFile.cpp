@@ -105,7 +105,7 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
       !wrong.empty())
     return fail("'stage_axes': " + wrong);
   if (std::string wrong = options.wrongReplicas(dist::toMesh(plan.getMesh())); !wrong.empty())
-    return fail("'replicas': " + wrong);
+    return fail(wrong);
   if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
     return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
   if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < (options.stages > 1 ? 1 : 2))

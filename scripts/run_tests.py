@@ -122,6 +122,7 @@ def suites(build):
                 quiet=True,
                 alone=True,
             ),
+            Suite("zoo", [os.environ.get("DIVISI_PYTHON", python), str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi]),
             Suite("site", ["bash", str(SOURCE / "scripts/site.sh")]),
             Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),

@@ -19,7 +19,7 @@ public:
   };
   /// `lag` is that of the rank's stage, `longest` the largest of all stages. The rank is the replica `own` of `replicas`
   /// of its stage that take minibatches in turn.
-  Minibatches(int64_t lag, int64_t longest, int64_t own, int64_t replicas)
+  Minibatches(int64_t lag, int64_t longest, int64_t own = 0, int64_t replicas = 1)
       : lag(lag), longest(longest), own(own), replicas(replicas) {}
 
   /// Adds the minibatch of the next step.

@@ -26,7 +26,6 @@ import check  # noqa: E402
 import lines  # noqa: E402
 
 MODELS = pathlib.Path(__file__).resolve().parent
-TIED = ("gpt_tiny",)  # a parameter that two stages use is refused
 CUTS = {"lstm_tiny": "/gru/GRU"}  # a layer that is unrolled cannot be cut inside
 DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits"
 SIZES = (64, 48, 40, 32, 24, 10)
@@ -318,8 +317,7 @@ class Tester:
             yield f"{run.staleness} stage={run.stages}{run.mesh} {more}{run.flags}".strip(), functools.partial(self.against_reference, run)
         yield "dropout", self.dropout
         for name in sorted(file.parent.name for file in MODELS.glob("*/reference.json")):
-            if name not in TIED:
-                yield f"without learning {name}", functools.partial(self.without_learning, name)
+            yield f"without learning {name}", functools.partial(self.without_learning, name)
         yield "resumed after a checkpoint", self.resumed
 
     def convergence(self, folder, epochs=20):

@@ -216,7 +216,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
   if (!piped && command.count("--stage-axes"))
     return "--stage-axes is for --mesh with an axis stage of at least 2, and other axes that stages may lack";
-  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut"})
+  for (const char *flag : {"--schedule", "--staleness", "--chunks", "--cut", "--round-robin"})
     if (!piped && command.count(flag) && !command.count("--stages")) // of which there may be one
       return std::string(flag) + " is for pipelines: --strategy pipeline, or --mesh with an axis stage";
   if (microbatches.schedule == "interleaved" && !command.count("--chunks"))

@@ -6,7 +6,7 @@
 // On one device: a task for each microbatch, which adds to the sums of the previous one, and one after all.
 // ONE-LABEL: func.func @train.0.step
 // ONE-SAME: dist.held = {kind = "sum", name = "sum [[N:[0-9]]]"}
-// ONE: %[[FIRST:.*]] = graph.compare eq
+// ONE: %[[FIRST:.*]] = graph.compare lt
 // ONE: %[[BOTH:.*]] = graph.add
 // ONE: graph.select %{{.*}}, %{{.*}}, %[[BOTH]]
 // ONE-LABEL: func.func @train.0.finish

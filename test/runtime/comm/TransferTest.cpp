@@ -90,6 +90,37 @@ TEST(TransferTest, StagesMayHaveFewerDevices) {
   });
 }
 
+/// Stages of 2, 3 and 1 replicas that take microbatches in turn: ranks 0 and 1, 2 to 4, and 5.
+TEST(TransferTest, ReplicasMayTakeMicrobatchesInTurn) {
+  LocalHub hub(6);
+  onRanks(hub, [&](Transport &transport) {
+    Mesh mesh({{"stage", 3}, {"turn", 2}, {"turn2", 3}}, {{2}, {1}, {1, 2}});
+    mesh.setTurns({1, 2, std::nullopt});
+    ASSERT_EQ(mesh.size(), 6);
+    const int stages[] = {0, 0, 1, 1, 1, 2}, firsts[] = {0, 2, 5}, replicas[] = {2, 3, 1};
+    int rank = transport.rank(), stage = stages[rank];
+    Communicator ranks(transport, mesh);
+    DivisiContext context(1);
+    context.exchange = &ranks;
+    for (int64_t microbatch = 0; microbatch < 7; ++microbatch) {
+      auto takes = [&](int of) { return firsts[of] + microbatch % replicas[of]; };
+      if (takes(stage) != rank)
+        continue;
+      ranks.setTurn(microbatch);
+      int64_t mine = 100 * microbatch + rank, got = -1;
+      void *value[] = {&mine}, *place[] = {&got};
+      DivisiTransfer in{5, (stage + 2) % 3, 8}, out{5, (stage + 1) % 3, 8};
+      DivisiAwait await{5};
+      divisi_send(&context, &out, value);
+      divisi_receive(&context, &in, place);
+      divisi_await(&context, &await, nullptr);
+      EXPECT_EQ(got, 100 * microbatch + takes((stage + 2) % 3));
+    }
+    EXPECT_TRUE(succeeded(context.error));
+    EXPECT_TRUE(succeeded(ranks.finish()));
+  });
+}
+
 TEST(TransferTest, RefusesWhatCannotBeSent) {
   LocalHub hub(1);
   Communicator ranks(hub.rank(0), Mesh({{"stage", 1}}), {{3, "the features"}});

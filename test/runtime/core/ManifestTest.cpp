@@ -336,6 +336,37 @@ TEST(ManifestTest, AStageMayLackAnAxis) {
       << wrong.status().message();
 }
 
+/// The stage of ranks 0 and 1 has two replicas that take microbatches in turn; the other is one rank.
+TEST(ManifestTest, ARankHasTheTasksOfItsTurns) {
+  Json json = staged();
+  json["stages"][0]["turns"] = 1;
+  json["stages"][1]["lacking"] = {1};
+  json["tables"]["train"] = {{{0, 0, 0, 0}, {0, 1, 64, 1}, {1, 0, 0, 0}, {1, 1, 64, 1}}, {{2, 0, 0, 0}, {2, 1, 0, 0}}};
+  for (int64_t rank : {0, 1, 2}) {
+    Result<Manifest> m = parse(json);
+    ASSERT_TRUE(succeeded(m));
+    m->localize(rank);
+    EXPECT_EQ(m->turnOf(rank), (rank < 2 ? std::pair<int64_t, int64_t>(rank, 2) : std::pair<int64_t, int64_t>(0, 1)));
+    ASSERT_EQ(m->table("train")->size(), 2u);
+    for (const Row &row : *m->table("train"))
+      EXPECT_TRUE(rank == 2 || row.microbatch == rank);
+    EXPECT_EQ(m->mesh.inTurn(rank, 0, 5), 1);
+    EXPECT_EQ(m->mesh.inTurn(rank, 1, 5), 2);
+  }
+  for (const char *turns : {"0", "2", "-1", "\"turn\""}) {
+    Json wrong = json;
+    wrong["stages"][0]["turns"] = Json::parse(turns);
+    EXPECT_FALSE(parse(wrong).ok()) << turns;
+  }
+  for (int replica : {-1, 2}) {
+    Json wrong = json;
+    wrong["tables"]["train"][0][0][3] = replica;
+    EXPECT_FALSE(parse(wrong).ok()) << replica;
+  }
+  json["stages"][0].erase("turns");
+  EXPECT_FALSE(parse(json).ok());
+}
+
 TEST(ManifestTest, EachRankHasWhatItsStageHas) {
   Result<Manifest> m = parse(staged());
   ASSERT_TRUE(succeeded(m));
@@ -465,7 +496,7 @@ TEST(ManifestTest, AsynchronousStepsHaveMinibatchesInFlight) {
 TEST(ManifestTest, RefusesSlotsOfMinibatchesThatAreNotThere) {
   expectRefusals(asynchronous(), {{"/tables/train/0/0", "[0, 0, 0]", "rows of both kinds"},
                                   {"/tables/train/1/1", "[0, 0, 0]", "rows of both kinds"},
-                                  {"/tables/train/0/0", "[0, 0, 0, 64]", "not three integers, or five"},
+                                  {"/tables/train/0/0", "[0, 0]", "not three or four integers, or five"},
                                   {"/tables/train/0/0/1", "-4097", "runs a microbatch that there is not"},
                                   {"/tables/train/0/0/1", "4097", "runs a microbatch that there is not"},
                                   {"/tables/train/0/0/3", "-64", "slots that do not fit"},

@@ -49,6 +49,13 @@ TEST(Minibatches, RoomForLaterOnesIsMadeFromTheFirstStepOn) {
   EXPECT_TRUE(minibatches.runs(table[0]).empty()); // no more minibatches
 }
 
+/// The second of two replicas takes minibatches 1 and 3; both update after 1, 3, and the last one.
+TEST(Minibatches, ReplicasTakeTurnsAndUpdateTogether) {
+  Table table{{0, 0, 0, 0, 1, 0}, {1, -2, 0, 0, 1, 0}, {2, -2, 0, 0, 1, -1}};
+  EXPECT_EQ(stepsOf({2, 2, 1, 2}, table, "FBU", 5),
+            (Steps{"", "F1@0-1 ", "", "F3@0-3 B1@0-1 U1@0-1 ", "", "B3@0-1 U3@0-1 ", "U4@0-0 "}));
+}
+
 TEST(Minibatches, CountsWhatAllRanksHaveFinished) {
   Minibatches minibatches(0, 2);
   EXPECT_TRUE(minibatches.isEmpty());

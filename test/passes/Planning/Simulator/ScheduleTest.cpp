@@ -50,6 +50,30 @@ TEST(Schedule, Orders) {
   EXPECT_EQ(text(make({ScheduleKind::pipedream, 2, 3}).devices[0]), "F0 F1 B0 U0 F2 B1 U1 B2 U2");
 }
 
+/// A stage lets as many microbatches enter as there are replicas from it on, so that each of them has one.
+TEST(Schedule, ReplicasTakeMicrobatchesInTurn) {
+  ScheduleOptions options{ScheduleKind::f1b1, 2, 4};
+  options.replicas = {2, 1};
+  EXPECT_EQ(text(make(options).devices[0]), "F0 F1 F2 B0 F3 B1 B2 B3 U3");
+  EXPECT_EQ(text(make(options).devices[1]), "F0 B0 F1 B1 F2 B2 F3 B3 U3");
+  EXPECT_EQ(options.lagOf(0), 2);
+  options.replicas = {9, 5, 1, 1}, options.devices = 4, options.kind = ScheduleKind::pipedream;
+  EXPECT_EQ(options.invalid(), "");
+  EXPECT_EQ(options.lagOf(0), 15);
+  EXPECT_EQ(options.lagOf(2), 1);
+  options.staleness = Staleness::latest;
+  EXPECT_NE(options.invalid(), "");
+  options = {ScheduleKind::pipedream, 2, 4};
+  options.replicas = {1, 3};
+  EXPECT_NE(options.invalid().find("the last stage of pipedream has one"), std::string::npos);
+  options.kind = ScheduleKind::gpipe;
+  EXPECT_EQ(options.invalid(), "");
+  options.replicas = {1, 5};
+  EXPECT_NE(options.invalid().find("from 1 to the 4 microbatches"), std::string::npos);
+  options.replicas = {1};
+  EXPECT_NE(options.invalid().find("a number for each of 2 stages"), std::string::npos);
+}
+
 TEST(Schedule, Invalid) {
   auto wrong = [](const ScheduleOptions &options) {
     std::string error;

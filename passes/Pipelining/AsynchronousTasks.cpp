@@ -1,0 +1,183 @@
+// What tasks of an asynchronous schedule read: the weights of their minibatch, and the gradients of their stage.
+#include "dialects/Dist/StageAxes.h"
+#include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Nodes.h"
+#include "passes/Pipelining/TaskSplitter.h"
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::pipelining;
+
+using Kind = dist::TaskKind;
+using planning::pipeline::Staleness;
+
+/// The scalar argument of tasks of an asynchronous schedule: the number of their minibatch in a round of the replicas.
+static constexpr llvm::StringLiteral turnArgument = "turn";
+
+Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
+  TaskWriter &writer = task(key);
+  std::string name = nameOfArgument(argument).str();
+  TaskKey forward = {Kind::forward, key.number}, stash = {Kind::stash, key.number};
+  if (function.getArgAttr(argument.getArgNumber(), graph::names::input)) // the newest minibatch's
+    return key == forward ? writer.takeArgument(argument) : take(forward, key, argument);
+  auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+  StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
+  if (role == "step" && key == forward) { // the updates that are still to come are added
+    Value behind = get(key, indexArgument()), updates = writer.takeArgument(argument);
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, behind);
+    writer.mapping.map(argument, number);
+    return number;
+  }
+  if (role == "step" && options.replicasOf(deviceOf(key)) > 1) { // which counts the minibatches of whole rounds
+    Value updates = writer.takeArgument(argument), more = writer.takeScalar(turnArgument, argument.getLoc());
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, more);
+    writer.mapping.map(argument, number);
+    return number;
+  }
+  if (!isOwned(argument))
+    return writer.takeArgument(argument);
+  int owner = dist::stageOf(argument);
+  if (options.deviceOf(owner) != deviceOf(key)) {
+    // The owner sends the version that its forward task of the same minibatch reads, and receives the gradient.
+    if (role == "parameter" && owner < key.number)
+      return receiveOnce({Kind::forward, owner}, key, argument);
+    fail("'" + name +
+         "', which is no parameter, is used on several stages, which cannot keep it equal: another --cut, or a "
+         "synchronous schedule");
+    return writer.takeArgument(argument);
+  }
+  bool update = key.kind == Kind::finish || key == stash;
+  if (update || role != "parameter")
+    return writer.takeArgument(argument);
+  switch (options.staleness) {
+  case Staleness::latest:
+    return writer.takeArgument(argument);
+  case Staleness::stashed:
+    return key == forward || options.lagOf(deviceOf(key)) == 0 ? writer.takeArgument(argument)
+                                                               : take(forward, key, argument);
+  case Staleness::verticalSync:
+    return take(stash, key, argument);
+  case Staleness::predicted:
+    return predict(key, argument);
+  }
+  return {};
+}
+
+Value TaskSplitter::receiveOnce(TaskKey from, TaskKey key, Value value) {
+  Value result = receive(from, key, value);
+  task(key).mapping.map(value, result);
+  return result;
+}
+
+bool TaskSplitter::isOfOtherUpdate(TaskKey key, Value value) {
+  Operation *producer = value.getDefiningOp();
+  return producer && key.once() && parts.at(producer) == Part::finish && !parts.isAnywhere(value) &&
+         deviceOf(keyOf(producer)) != deviceOf(key);
+}
+
+Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
+  Operation *op = value.getDefiningOp();
+  TaskWriter &writer = task(key);
+  if (cast<RankedTensorType>(value.getType()).getRank() > 0 && !isa<graph::BroadcastOp>(op)) {
+    fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
+         "' of the update of another one: use a synchronous schedule");
+    return value;
+  }
+  auto sum = dyn_cast<graph::ReduceSumOp>(op);
+  auto square = sum ? sum->getOperand(0).getDefiningOp<graph::MulOp>() : graph::MulOp();
+  if (!square || square.getLhs() != square.getRhs())
+    return again(key, value);
+  OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+  Value nothing = graph::GraphBuilder(builder, op->getLoc()).splatLike(value, 0);
+  writer.mapping.map(value, nothing);
+  return nothing;
+}
+
+Value TaskSplitter::ofRound(TaskKey key, Value value) {
+  TaskWriter &writer = task(key);
+  int64_t replicas = options.replicasOf(deviceOf(key));
+  auto type = cast<RankedTensorType>(value.getType());
+  if (replicas == 1)
+    return value;
+  dist::Mesh mesh = dist::toMesh(writer.task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned));
+  std::string axis = mesh.axes[*dist::StageAxes::of(writer.task).turnsOf(deviceOf(key), mesh)].name;
+  Location loc = value.getLoc();
+  Value mine = writer.takeScalar("axis_index." + axis, loc), last = writer.takeScalar(turnArgument, loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+  graph::GraphBuilder b(builder, loc);
+  Value takesPart = b.broadcast(b.compare(graph::Predicate::le, mine, last), type.getShape(), {});
+  Value part = b.keepWhere(takesPart, value);
+  Value sum = dist::AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{part}, dist::ReductionKind::sum,
+                                        builder.getStrArrayAttr({axis}))
+                  .getResult(0);
+  if (!isa<FloatType>(type.getElementType()))
+    return sum;
+  Value count = b.cast(b.addConst(last, 1), type.getElementType());
+  return b.div(sum, b.broadcast(count, type.getShape(), {}));
+}
+
+Value TaskSplitter::take(TaskKey from, TaskKey key, Value value) {
+  Value result = pass(from, key, value);
+  task(key).mapping.map(value, result);
+  return result;
+}
+
+bool TaskSplitter::isMoment(BlockArgument argument, BlockArgument parameter, StringRef kind) {
+  auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+  auto of = state ? state.getAs<StringAttr>("of") : StringAttr();
+  auto moment = state ? state.getAs<StringAttr>("moment") : StringAttr();
+  return of && moment && of.getValue() == nameOfArgument(parameter) && moment.getValue() == kind;
+}
+
+double TaskSplitter::lrFactorOf(BlockArgument moment) {
+  auto state = function.getArgAttrOfType<DictionaryAttr>(moment.getArgNumber(), graph::names::state);
+  auto factor = state ? state.getAs<FloatAttr>("lr_factor") : FloatAttr();
+  return factor ? factor.getValueAsDouble() : 1;
+}
+
+Value TaskSplitter::predict(TaskKey key, BlockArgument argument) {
+  Value velocity, rate;
+  double factor = 1;
+  bool trains = llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
+    auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
+    return renews && renews.getValue() == nameOfArgument(argument);
+  });
+  if (!trains)
+    return task(key).takeArgument(argument);
+  for (BlockArgument other : block.getArguments()) {
+    if (isMoment(other, argument, "momentum")) {
+      velocity = other;
+      factor = lrFactorOf(other);
+    }
+    if (isScalar(other, "learning_rate"))
+      rate = other;
+  }
+  TaskWriter &writer = task(key);
+  Value weight = writer.takeArgument(argument);
+  if (!velocity || !rate) {
+    fail("predicted weights follow the momentum, which '" + nameOfArgument(argument) +
+         "' does not have: use --optimizer sgd --momentum M, "
+         "or another --staleness");
+    return weight;
+  }
+  velocity = get(key, velocity), rate = get(key, rate);
+  int device = deviceOf(key), updates = device / 2 + (key.kind == Kind::forward ? options.lagOf(device) : 0);
+  if (updates == 0)
+    return weight;
+  OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+  graph::GraphBuilder b(builder, argument.getLoc());
+  Value step = b.broadcast(b.scale(rate, updates * factor), graph::shapeOf(weight), {});
+  Value predicted = b.sub(weight, b.mul(step, velocity));
+  writer.mapping.map(argument, predicted);
+  return predicted;
+}
+
+bool TaskSplitter::isAgain(TaskKey from, TaskKey key, Operation *op) {
+  if (!op)
+    return false;
+  bool otherWeights = options.staleness == Staleness::latest || options.staleness == Staleness::predicted;
+  return from.once() ? deviceOf(from) != deviceOf(key) && parts.isCheap(op)
+                     : otherWeights && key != from && parts.isOfState(op);
+}

@@ -1,0 +1,30 @@
+"""Convolutional networks by which data, operator and pipeline parallelism were measured first, at a fraction of their width."""
+
+import torchvision
+
+from .case import SLOW, classifier, conditioned, model, narrowed
+
+
+@model("AlexNet")
+def alexnet():
+    with narrowed(8):
+        return classifier(torchvision.models.alexnet(num_classes=10, dropout=0.0), size=224)
+
+
+@model("VGG-16")
+def vgg16():
+    with narrowed(8):
+        return classifier(torchvision.models.vgg16(num_classes=10, dropout=0.0), size=224)
+
+
+@model("ResNet-50")
+def resnet50():
+    with narrowed(8):
+        return classifier(conditioned(torchvision.models.resnet50(num_classes=10), residual=0.2))
+
+
+@model("Inception-v3")
+def inception_v3():
+    with narrowed(8):
+        network = torchvision.models.inception_v3(num_classes=10, aux_logits=False, transform_input=False, dropout=0.0, init_weights=False)
+    return classifier(conditioned(network, shift=2.0), size=75, optimizer=SLOW)

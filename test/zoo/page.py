@@ -1,0 +1,75 @@
+"""The page docs/zoo.md from the rows of zoo.py."""
+
+import pathlib
+import statistics
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/zoo.md"
+WAYS = ("one device", "other exporter", "data=2", "data=4", "auto", "microbatches=2", "stage=2", "stage=2, microbatches=2")
+MEASURED = ("speed",)
+
+HEAD = """# Model zoo
+Well-known models in reduced sizes (few layers or narrow ones, small images, short sequences, random weights), exported from PyTorch's own libraries or written from
+their papers ([test/zoo](../test/zoo/README.md)), trained by Divisi and by PyTorch on the same data. Made by
+
+    python test/zoo/zoo.py --divisi build/bin/divisi --ways all --write-page
+
+{summary}
+
+| model | parameters | exporters | loss error | weights' norm error | change error | ways | step time | memory | compile, s |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+
+TAIL = """
+- *exporters*: those that write a file which trains as the module does: torch.export (`dynamo`) and TorchScript.
+- *loss error*: the largest relative difference from PyTorch's losses of three steps in fp32, over all ways; *weights' norm error*: that of the norm of all weights
+  together after them. Both are at most 1e-4. *Change error*: the norm of the difference between both sides' weights, divided by how far PyTorch's have moved.
+- *ways*: 1, 2 and 4 are one device, `--mesh data=2` and `data=4`; `auto` is `--devices 2`; `m2` is `--microbatches 2` on one device; `s2` is `--mesh stage=2 --microbatches 1`, `s2m2`
+  the same with two microbatches. Batch norm's statistics are those of a microbatch, and PyTorch is told to do the same there.
+- *step time*, *memory*: Divisi's divided by PyTorch eager's, one thread each, on a machine with two cores that did other work, too; one run, both in turn three times, the median of all
+  steps. Memory is the highest resident size above that of the process without a model. The models are so small that much of PyTorch's time is its dispatching of operations; [numbers.md](numbers.md) has larger ones.
+- *compile*: processor seconds of `divisi compile` for one device, with the linker.
+"""
+
+SHORT = {"one device": "1", "data=2": "2", "data=4": "4", "auto": "auto", "microbatches=2": "m2", "stage=2": "s2", "stage=2, microbatches=2": "s2m2"}
+
+
+def small(error):
+    return "no number" if error is None else "0" if error == 0 else f"{error:.0e}"
+
+
+def text(names, rows):
+    """The page; rows are by model and way."""
+    lines, refused, rounded, ratios, trained = [], [], [], [], 0
+    for name in names:
+        of = {way: row for (model, way), row in rows.items() if model == name}
+        good = [row for row in of.values() if row.get("ok")]
+        worst = lambda key: small(max((row[key] for row in good if row[key] is not None), default=None))
+        trained += bool(good)
+        one, speed = of.get("one device", {}), of.get("speed", {})
+        files = [row["exporter"] for way in ("one device", "other exporter") if (row := of.get(way, {})).get("ok")]
+        cells = [name, f"{one.get('parameters', 0):,}", ", ".join(files), worst("loss_error"), worst("norm_error"), worst("change_error")]
+        cells.append(" ".join(SHORT[way] for way in SHORT if of.get(way, {}).get("ok")))
+        if "ms" in speed:
+            ratios.append(speed["ms"] / speed["torch_ms"])
+            cells += [f"{ratios[-1]:.2f}", f"{speed['memory_mb'] / max(speed['torch_memory_mb'], 0.1):.2f}"]
+        else:
+            cells += ["", ""]
+        cells.append(f"{one['compile_s']:.1f}" if "compile_s" in one else "")
+        lines.append(f"| {' | '.join(cells)} |\n")
+        for way in WAYS:
+            row = of.get(way, {})
+            if "refused" in row:
+                refused.append(f"| {name} | {way} | {row['refused'].replace('|', '/')} |\n")
+            if "failed" in row or row.get("ok") is False:
+                refused.append(f"| {name} | {way} | **fails**: {row.get('failed', row.get('rounding', '')).replace('|', '/')} |\n")
+            if row.get("ok") and "rounding" in row:
+                rounded.append(f"| {name} | {way} | {small(row['loss_error'])} | {row['rounding']} |\n")
+    summary = f"{trained} of {len(names)} models train as in PyTorch." + (
+        f" Median of the step times beside PyTorch eager's: {statistics.median(ratios):.2f}." if ratios else "")
+    page = HEAD.format(summary=summary) + "".join(lines) + TAIL
+    if rounded:
+        page += ("\n## Rounding\nWhere both sides differ by more than 1e-4, PyTorch differs from itself in float64 as much.\n\n"
+                 "| model | way | loss error | distances |\n|---|---|---|---|\n" + "".join(rounded))
+    if refused:
+        page += "\n## Refused\n| model | way | why |\n|---|---|---|\n" + "".join(refused)
+    return page
