@@ -4,6 +4,8 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -22,6 +24,8 @@ std::string PipelineCandidate::name() const {
     mesh += "," + nameOf(plan.mesh);
   if (!options.axes.empty())
     mesh += " stage-axes=" + options.axes.text();
+  if (!options.replicas.empty())
+    mesh += " round-robin=" + llvm::join(llvm::map_range(options.replicas, [](int64_t n) { return std::to_string(n); }), ",");
   return mesh + " " + options.schedule +
          (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
          (options.remat ? " remat" : "") +

@@ -61,12 +61,11 @@ def suites(build):
             Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches", "--skip", "pipelines_when_memory"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
-            Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
-            Suite("replicas", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),
+            Suite("replicas", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi, "--only", "mlp"]),
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
             Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
             Suite("predictions", [python, str(SOURCE / "test/models/predictions.py"), "--divisi", divisi]),
@@ -87,9 +86,7 @@ def suites(build):
             Suite("images", [python, str(SOURCE / "test/execute/images.py"), "--divisi", divisi]),
             Suite("rate-finder", [python, str(SOURCE / "test/execute/rate_finder.py"), "--divisi", divisi]),
             Suite("curves", [python, str(SOURCE / "test/execute/curves.py"), "--divisi", divisi]),
-            Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
             Suite("threads", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi]),
-            Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("memory-limits", [python, str(SOURCE / "test/execute/memory_limits.py"), "--divisi", divisi]),
             Suite("strangers", [python, str(SOURCE / "test/execute/strangers.py"), "--divisi", divisi]),
             Suite("statistics", [python, str(SOURCE / "test/execute/statistics.py"), "--divisi", divisi]),
@@ -114,6 +111,10 @@ def suites(build):
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),
         ],
         "nightly": [
+            Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
+            Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
+            Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
+            Suite("replicas-all", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),
             Suite(
                 "plans",
                 ["env", "DIVISI_PLAN_DRAWS=2000", "ctest", "--test-dir", str(build), "-j2", "--timeout", "3600"]

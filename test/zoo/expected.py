@@ -2,6 +2,9 @@
 
 # (model, way): a part of the message
 REFUSALS = {
+    # Each text is compared with every image of the batch.
+    ("CLIP", "microbatches=2"): "needs the whole batch at once",
+    ("CLIP", "stage=2, microbatches=2"): "needs the whole batch at once",
 }
 
 

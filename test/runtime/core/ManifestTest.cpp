@@ -412,14 +412,14 @@ TEST(ManifestTest, RefusesStagesThatCannotBe) {
                   {"/tables/train/0/0/0", "3", "runs a task that there is not"},
                   {"/tables/train/0/0/0", "-1", "runs a task that there is not"},
                   {"/tables/train/0/0/0", "18446744073709551615", "runs a task that there is not"},
-                  {"/tables/train/0/0/0", "0.5", "not three integers"},
+                  {"/tables/train/0/0/0", "0.5", "not three or four integers"},
                   {"/tables/train/0/0/1", "-1", "runs a microbatch that there is not"},
                   {"/tables/train/0/0/1", "2", "runs a microbatch that there is not"},
                   {"/tables/train/0/0/2", "-64", "slot outside of the arena"},
                   {"/tables/train/0/0/2", "1280", "slot outside of the arena"},
                   {"/tables/train/1/0/2", "1216", "slot outside of the arena"},
                   {"/tables/train/0/0/2", "32", "not aligned"},
-                  {"/tables/train/0/0", "[0, 0]", "not three integers"},
+                  {"/tables/train/0/0", "[0, 0]", "not three or four integers"},
                   {"/tables/train/0", "3", "not one list for each stage"},
                   {"/tables/train", "[[]]", "not one list for each stage"},
                   {"/tables/train", "{}", "not one list for each stage"},
@@ -507,7 +507,7 @@ TEST(ManifestTest, RefusesSlotsOfMinibatchesThatAreNotThere) {
                                   {"/tables/train/0/0/4", "-1", "slots that do not fit"},
                                   {"/tables/train/0/0/4", "9000", "slots that do not fit"},
                                   {"/tables/train/0/0/2", "1152", "slot outside of the arena"},
-                                  {"/tables/evaluate/0/0", "[0, 0, 0, 64, 2]", "not three integers, or five"}});
+                                  {"/tables/evaluate/0/0", "[0, 0, 0, 64, 2]", "not three or four integers, or five"}});
   checkMutations(asynchronous().dump(), 3, checkRanks);
 }
 } // namespace
