@@ -42,6 +42,9 @@ def text(names, rows):
     lines, refused, rounded, ratios, trained = [], [], [], [], 0
     for name in names:
         of = {way: row for (model, way), row in rows.items() if model == name}
+        if not of:
+            lines.append(f"| {name} | not run yet |{' |' * 8}\n")
+            continue
         good = [row for row in of.values() if row.get("ok")]
         worst = lambda key: small(max((row[key] for row in good if row[key] is not None), default=None))
         trained += bool(good)
