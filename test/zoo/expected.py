@@ -1,12 +1,14 @@
 """What of the zoo is refused, with a part of the reason that the compiler or the exporter gives."""
 
-# (model, way): a part of the message
-REFUSALS = {
-    # Each text is compared with every image of the batch.
-    ("CLIP", "microbatches=2"): "needs the whole batch at once",
-    ("CLIP", "stage=2, microbatches=2"): "needs the whole batch at once",
-}
+MICROBATCHES = ("microbatches=2", "stage=2, microbatches=2")
+# (models, ways, a part of the message)
+REFUSALS = [
+    (["CLIP"], MICROBATCHES, "needs the whole batch at once"),  # its loss compares all samples of a batch
+    (["MoE"], MICROBATCHES, "needs a sum over all microbatches"),  # its balance is a product of means over the batch
+    # torch.export writes the average over a channels-last image with indices into all samples (`as_strided`); from TorchScript these models train in microbatches.
+    (["ConvNeXt", "Swin"], MICROBATCHES, "'node_as_strided': needs the whole batch at once"),
+]
 
 
 def refusal(model, way):
-    return REFUSALS.get((model, way), "")
+    return next((text for models, ways, text in REFUSALS if model in models and way in ways), "")

@@ -20,11 +20,11 @@ def vgg16():
 @model("ResNet-50")
 def resnet50():
     with narrowed(8):
-        return classifier(conditioned(torchvision.models.resnet50(num_classes=10), residual=0.2))
+        return classifier(conditioned(torchvision.models.resnet50(num_classes=10), shift=1.0, residual=0.2))
 
 
 @model("Inception-v3")
 def inception_v3():
     with narrowed(8):
         network = torchvision.models.inception_v3(num_classes=10, aux_logits=False, transform_input=False, dropout=0.0, init_weights=False)
-    return classifier(conditioned(network, shift=2.0), size=75, optimizer=SLOW)
+    return classifier(conditioned(network, shift=2.0), size=107, optimizer=SLOW)

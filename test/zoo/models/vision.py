@@ -18,7 +18,7 @@ def densenet():
 def googlenet():
     with narrowed(8):
         network = torchvision.models.googlenet(num_classes=10, aux_logits=False, transform_input=False, init_weights=False, dropout=0.0)
-    return classifier(conditioned(network, shift=1.0), optimizer=SLOW)
+    return classifier(conditioned(network, shift=2.0), optimizer=SLOW)
 
 
 @model("SqueezeNet")
