@@ -163,12 +163,13 @@ static json::Object tablesOf(ModuleOp module) {
   }
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     json::Array rows;
+    const bool turns = dist::StageAxes::of(*module.getOps<func::FuncOp>().begin()).takesTurns(); // all have the same
     auto slots = schedule->getAttrOfType<ArrayAttr>(exec::names::slots);
     for (auto [row, offsets] : llvm::enumerate(slots.getAsRange<DenseI64ArrayAttr>())) {
       json::Array entries;
       auto tasks = dist::tasksOf(schedule, row);
       size_t each = tasks.empty() ? 0 : offsets.size() / tasks.size();
-      const bool turns = dist::StageAxes::of(*module.getOps<func::FuncOp>().begin()).takesTurns(); // all have the same
+      const int64_t replicas = dist::replicasOf(module, row);
       for (auto [i, task] : llvm::enumerate(tasks)) {
         json::Array entry{numbers.lookup(task.symbol), task.microbatch};
         for (int64_t number : offsets.asArrayRef().slice(i * each, each))
@@ -177,7 +178,7 @@ static json::Object tablesOf(ModuleOp module) {
         if (turns && schedule.isAsynchronous())
           entry.push_back(kind && dist::isOnce(*kind) ? -1 : 0);
         else if (turns && kind && !dist::isOnce(*kind))
-          entry.push_back(task.microbatch % dist::replicasOf(module, row));
+          entry.push_back(task.microbatch % replicas);
         entries.push_back(std::move(entry));
       }
       rows.push_back(std::move(entries));

@@ -39,8 +39,9 @@ def suites(build):
     divisi, python = str(build / "bin/divisi"), str(build / "test/venv/bin/python")
     lit, units = build / "test/lit.xml", build / "test/ctest.xml"
     plans, package = build / "test/plans.xml", build / "test/python.xml"
-    # The tests of the Python package that need PyTorch are skipped unless DIVISI_PYTHON names an interpreter that has it, and pytest.
-    pytest = ["env", f"DIVISI={divisi}", os.environ.get("DIVISI_PYTHON", python), "-B", "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
+    # The tests of the Python package that need PyTorch, and the zoo, are skipped unless DIVISI_PYTHON names an interpreter that has it, and pytest.
+    torch = os.environ.get("DIVISI_PYTHON", python)
+    pytest = ["env", f"DIVISI={divisi}", torch, "-B", "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
     answers = [python, str(SOURCE / "test/models/plans.py"), "--divisi", divisi]
     models = [python, str(SOURCE / "test/models/check.py"), "--divisi", divisi]
     pipelines = [python, str(SOURCE / "test/models/pipelines.py"), "--divisi", divisi]
@@ -123,7 +124,7 @@ def suites(build):
                 quiet=True,
                 alone=True,
             ),
-            Suite("zoo", [os.environ.get("DIVISI_PYTHON", python), str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi]),
+            Suite("zoo", [torch, str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi]),
             Suite("site", ["bash", str(SOURCE / "scripts/site.sh")]),
             Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),

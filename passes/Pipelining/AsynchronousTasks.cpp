@@ -1,5 +1,4 @@
 // What tasks of an asynchronous schedule read: the weights of their minibatch, and the gradients of their stage.
-#include "dialects/Dist/StageAxes.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Pipelining/TaskSplitter.h"
@@ -22,15 +21,10 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
     return key == forward ? writer.takeArgument(argument) : take(forward, key, argument);
   auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
   StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
-  if (role == "step" && key == forward) { // the updates that are still to come are added
-    Value behind = get(key, indexArgument()), updates = writer.takeArgument(argument);
-    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
-    Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, behind);
-    writer.mapping.map(argument, number);
-    return number;
-  }
-  if (role == "step" && options.replicasOf(deviceOf(key)) > 1) { // which counts the minibatches of whole rounds
-    Value updates = writer.takeArgument(argument), more = writer.takeScalar(turnArgument, argument.getLoc());
+  if (role == "step" && (key == forward || options.replicasOf(deviceOf(key)) > 1)) {
+    // The updates that are still to come are added; for replicas in turn it counts the minibatches of whole rounds.
+    Value more = key == forward ? get(key, indexArgument()) : writer.takeScalar(turnArgument, argument.getLoc());
+    Value updates = writer.takeArgument(argument);
     OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
     Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, more);
     writer.mapping.map(argument, number);
@@ -41,8 +35,11 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
   int owner = dist::stageOf(argument);
   if (options.deviceOf(owner) != deviceOf(key)) {
     // The owner sends the version that its forward task of the same minibatch reads, and receives the gradient.
-    if (role == "parameter" && owner < key.number)
-      return receiveOnce({Kind::forward, owner}, key, argument);
+    if (role == "parameter" && owner < key.number) {
+      Value version = receive({Kind::forward, owner}, key, argument);
+      writer.mapping.map(argument, version);
+      return version;
+    }
     fail("'" + name +
          "', which is no parameter, is used on several stages, which cannot keep it equal: another --cut, or a "
          "synchronous schedule");
@@ -63,12 +60,6 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
     return predict(key, argument);
   }
   return {};
-}
-
-Value TaskSplitter::receiveOnce(TaskKey from, TaskKey key, Value value) {
-  Value result = receive(from, key, value);
-  task(key).mapping.map(value, result);
-  return result;
 }
 
 bool TaskSplitter::isOfOtherUpdate(TaskKey key, Value value) {
@@ -97,21 +88,15 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
 
 Value TaskSplitter::ofRound(TaskKey key, Value value) {
   TaskWriter &writer = task(key);
-  int64_t replicas = options.replicasOf(deviceOf(key));
   auto type = cast<RankedTensorType>(value.getType());
-  if (replicas == 1)
+  if (options.replicasOf(deviceOf(key)) == 1)
     return value;
-  dist::Mesh mesh = dist::toMesh(writer.task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned));
-  std::string axis = mesh.axes[*dist::StageAxes::of(writer.task).turnsOf(deviceOf(key), mesh)].name;
   Location loc = value.getLoc();
-  Value mine = writer.takeScalar("axis_index." + axis, loc), last = writer.takeScalar(turnArgument, loc);
+  Value mine = writer.takeScalar("axis_index." + turnAxisOf(writer), loc), last = writer.takeScalar(turnArgument, loc);
   OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
   graph::GraphBuilder b(builder, loc);
   Value takesPart = b.broadcast(b.compare(graph::Predicate::le, mine, last), type.getShape(), {});
-  Value part = b.keepWhere(takesPart, value);
-  Value sum = dist::AllReduceOp::create(builder, loc, TypeRange{type}, ValueRange{part}, dist::ReductionKind::sum,
-                                        builder.getStrArrayAttr({axis}))
-                  .getResult(0);
+  Value sum = overReplicas(writer, b.keepWhere(takesPart, value), dist::ReductionKind::sum);
   if (!isa<FloatType>(type.getElementType()))
     return sum;
   Value count = b.cast(b.addConst(last, 1), type.getElementType());

@@ -12,6 +12,14 @@ using planning::pipeline::ScheduleKind;
 using planning::pipeline::ScheduleOptions;
 using Step = planning::pipeline::Task;
 
+/// How values of microbatches are combined.
+static dist::ReductionKind reductionOf(graph::AccumulateOp op) {
+  auto combine = op->getAttrOfType<graph::CombineAttr>("combine");
+  return !combine                                    ? dist::ReductionKind::sum
+         : combine.getValue() == graph::Combine::max ? dist::ReductionKind::max
+                                                     : dist::ReductionKind::min;
+}
+
 TaskSplitter::TaskSplitter(func::FuncOp function, StepParts parts, const ScheduleOptions &options)
     : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()),
       when(graph::whenNeeded(function)) {
@@ -127,28 +135,23 @@ void TaskSplitter::accumulate(graph::AccumulateOp op, TaskKey key) {
   int64_t firsts = options.replicasOf(deviceOf(key));
   Value isFirst = b.compareConst(graph::Predicate::lt, get(key, indexArgument()), firsts);
   builder.setInsertionPointToEnd(&writer.block());
-  auto combine = op->getAttrOfType<graph::CombineAttr>("combine");
-  Value both = !combine                                    ? b.add(before, x)
-               : combine.getValue() == graph::Combine::max ? b.op<graph::MaxOp>(before, x)
-                                                           : b.op<graph::MinOp>(before, x);
+  dist::ReductionKind kind = reductionOf(op);
+  Value both = kind == dist::ReductionKind::sum   ? b.add(before, x)
+               : kind == dist::ReductionKind::max ? b.op<graph::MaxOp>(before, x)
+                                                  : b.op<graph::MinOp>(before, x);
   Value sum = b.select(b.broadcast(isFirst, graph::shapeOf(x), {}), x, both);
   writer.leaveHeld(sum, name, dist::held::sum, when.lookup(op));
 }
 
-Value TaskSplitter::ofAllReplicas(TaskWriter &writer, Value sum, graph::AccumulateOp op) {
-  if (options.replicas.empty())
-    return sum;
+std::string TaskSplitter::turnAxisOf(TaskWriter &writer) const {
   dist::Mesh mesh = dist::toMesh(writer.task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned));
-  auto axis = dist::StageAxes::of(writer.task).turnsOf(dist::stageOf(writer.task), mesh);
-  if (!axis)
-    return sum;
-  auto combine = op->getAttrOfType<graph::CombineAttr>("combine");
-  auto kind = !combine                                    ? dist::ReductionKind::sum
-              : combine.getValue() == graph::Combine::max ? dist::ReductionKind::max
-                                                          : dist::ReductionKind::min;
+  return mesh.axes[*dist::StageAxes::of(writer.task).turnsOf(dist::stageOf(writer.task), mesh)].name;
+}
+
+Value TaskSplitter::overReplicas(TaskWriter &writer, Value value, dist::ReductionKind kind) const {
   OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
-  return dist::AllReduceOp::create(builder, op.getLoc(), TypeRange{sum.getType()}, ValueRange{sum}, kind,
-                                   builder.getStrArrayAttr({mesh.axes[*axis].name}))
+  return dist::AllReduceOp::create(builder, value.getLoc(), TypeRange{value.getType()}, ValueRange{value}, kind,
+                                   builder.getStrArrayAttr({turnAxisOf(writer)}))
       .getResult(0);
 }
 
@@ -178,7 +181,8 @@ Value TaskSplitter::get(TaskKey key, Value value) {
     from = {Kind::finish, deviceOf(it->second.first)};
     if (deviceOf(from) == deviceOf(key)) {
       Value sum = writer.takeHeld(value.getType(), it->second.second, dist::held::sum, value.getLoc());
-      sum = ofAllReplicas(writer, sum, cast<graph::AccumulateOp>(value.getDefiningOp()));
+      if (options.replicasOf(deviceOf(key)) > 1)
+        sum = overReplicas(writer, sum, reductionOf(cast<graph::AccumulateOp>(value.getDefiningOp())));
       writer.mapping.map(value, sum);
       return sum;
     }

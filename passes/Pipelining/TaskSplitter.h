@@ -36,16 +36,16 @@ private:
   /// Adds a microbatch's value to the sum so far; the first microbatch's value starts the sum. Replicas that take
   /// microbatches in turn have a sum each.
   void accumulate(graph::AccumulateOp op, TaskKey key);
-  /// The sum over all microbatches from those of the replicas that take them in turn.
-  mlir::Value ofAllReplicas(TaskWriter &writer, mlir::Value sum, graph::AccumulateOp op);
+  /// The axis along which the replicas of a task's stage take microbatches in turn; there are some.
+  std::string turnAxisOf(TaskWriter &writer) const;
+  /// What all these replicas have together.
+  mlir::Value overReplicas(TaskWriter &writer, mlir::Value value, dist::ReductionKind kind) const;
   mlir::BlockArgument indexArgument() const;
   /// The value in a task: defined there, recomputed, held by another task of the same device, or received.
   mlir::Value get(TaskKey key, mlir::Value value);
   /// An argument in a task of an asynchronous schedule. Its forward tasks run before older minibatches have updated the
   /// weights.
   mlir::Value ofMinibatch(TaskKey key, mlir::BlockArgument argument);
-  /// A value of another stage's forward task.
-  mlir::Value receiveOnce(TaskKey from, TaskKey key, mlir::Value value);
   /// Whether a value is computed in the update of another device.
   bool isOfOtherUpdate(TaskKey key, mlir::Value value);
   /// In place of a number that is made of the gradients of several stages, as the norm for clipping: that of this

@@ -18,7 +18,7 @@ public:
   }
   /// Uniform in [0, 1).
   double uniform(int64_t index) const {
-    return static_cast<double>(mix64(state + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
+    return randomUnit(mix64(state + static_cast<uint64_t>(index) * golden));
   }
   /// Normal, by the Box-Muller transform.
   double normal(int64_t index) const {

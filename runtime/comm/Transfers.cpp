@@ -9,11 +9,10 @@ using namespace divisi::runtime;
 Status Communicator::send(const DivisiTransfer &params, const void *data) {
   if (Status status = check(params); !status.ok())
     return status;
-  if (turn >= 0) {
-    sendTo(mesh_.inTurn(rank(), params.stage, turn), params, data);
-    return {};
-  }
-  for (int peer : mesh_.receiversOf(rank(), params.stage)) // empty if another rank of this stage sends the message
+  // None if another rank of this stage sends the message.
+  const std::vector<int> peers = turn >= 0 ? std::vector{mesh_.inTurn(rank(), params.stage, turn)}
+                                           : mesh_.receiversOf(rank(), params.stage);
+  for (int peer : peers)
     sendTo(peer, params, data);
   return {};
 }

@@ -64,8 +64,9 @@ int64_t Manifest::stageOf(int64_t of) const {
 }
 
 std::pair<int64_t, int64_t> Manifest::turnOf(int64_t of) const {
-  std::optional<int64_t> turns = mesh.turnsOf(stageOf(of));
-  return turns ? std::pair(mesh.index(of, *turns), mesh.axes()[static_cast<size_t>(*turns)].size) : std::pair<int64_t, int64_t>(0, 1);
+  int64_t stage = stageOf(of);
+  std::optional<int64_t> turns = mesh.turnsOf(stage);
+  return {turns ? mesh.index(of, *turns) : 0, mesh.replicasOf(stage)};
 }
 
 int64_t Manifest::firstOf(int64_t stage) const { return mesh.inStage(0, stage); }

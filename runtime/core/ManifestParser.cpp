@@ -148,12 +148,11 @@ private:
         else
           reader.fail("lacks an axis that the mesh does not have, or one twice");
       if (reader.has("turns")) {
-        int64_t axis = reader.integer("turns");
-        if (axis < 0 || axis >= static_cast<int64_t>(manifest.mesh.axes().size()) || axis == stageAxis ||
-            isLacking(static_cast<int64_t>(i), axis))
-          reader.fail("takes turns along an axis that it does not have");
+        const Json &axis = stages[i]["turns"];
+        if (isAxis(axis) && axis.get<int64_t>() != stageAxis && !isLacking(static_cast<int64_t>(i), axis.get<int64_t>()))
+          turns[i] = axis.get<int64_t>();
         else
-          turns[i] = axis;
+          reader.fail("takes turns along an axis that it does not have");
       }
       keep(reader.status());
     }
@@ -226,9 +225,7 @@ private:
   }
 
   bool isReplica(int64_t replica, int64_t stage) const {
-    std::optional<int64_t> turns = manifest.mesh.turnsOf(stage);
-    return manifest.mesh.takesTurns() && replica >= 0 &&
-           replica < (turns ? manifest.mesh.axes()[static_cast<size_t>(*turns)].size : 1);
+    return manifest.mesh.takesTurns() && replica >= 0 && replica < manifest.mesh.replicasOf(stage);
   }
 
   void parseCollective(const Json &json) {

@@ -97,7 +97,7 @@ int Mesh::inTurn(int64_t rank, int64_t stage, int64_t microbatch) const {
     if (turn)
       place -= place / stride(*turn) % axes_[static_cast<size_t>(*turn)].size * stride(*turn);
   if (std::optional<int64_t> turn = turnsOf(stage))
-    place += microbatch % axes_[static_cast<size_t>(*turn)].size * stride(*turn);
+    place += microbatch % replicasOf(stage) * stride(*turn);
   return rankAt(place);
 }
 

@@ -57,6 +57,11 @@ public:
     return turns.empty() ? std::nullopt : turns[static_cast<size_t>(stage)];
   }
   bool takesTurns() const { return !turns.empty(); }
+  /// The number of those indices of a stage; 1: each of its ranks works on all microbatches.
+  int64_t replicasOf(int64_t stage) const {
+    std::optional<int64_t> axis = turnsOf(stage);
+    return axis ? axes_[static_cast<size_t>(*axis)].size : 1;
+  }
   /// The rank of a stage that works on what `rank` works on of a microbatch.
   int inTurn(int64_t rank, int64_t stage, int64_t microbatch) const;
 

@@ -7,21 +7,10 @@
 
 using namespace divisi::runtime;
 
-namespace {
-constexpr uint64_t golden = 0x9e3779b97f4a7c15u;
-
-uint64_t startOf(uint64_t seed, uint64_t epoch) { return mix64(seed) ^ mix64(~epoch); }
-
-/// Maps 64 random bits to [0, size); the bias is below size / 2^64.
-uint64_t below(uint64_t bits, uint64_t size) {
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * size) >> 64);
-}
-} // namespace
-
 std::vector<uint32_t> divisi::runtime::permutation(uint64_t seed, uint64_t epoch, uint64_t count) {
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0);
-  uint64_t state = startOf(seed, epoch);
+  uint64_t state = randomStart(seed, epoch);
   // Fisher-Yates. The multiplication maps 32 random bits to [0, i]; its bias is below count / 2^32.
   for (uint64_t i = count; i-- > 1;)
     std::swap(order[i], order[((mix64(state + i * golden) >> 32) * (i + 1)) >> 32]);
@@ -33,15 +22,15 @@ Permutation::Permutation(uint64_t seed, uint64_t epoch, uint64_t size) : count(s
   rows = 2 * static_cast<uint64_t>(std::ceil(std::sqrt(static_cast<double>(count)) / 2));
   columns = rows > 0 ? (count + rows - 1) / rows : 0;
   for (uint64_t r = 0; r < keys.size(); ++r)
-    keys[r] = mix64(startOf(seed, epoch) + r * golden);
+    keys[r] = mix64(randomStart(seed, epoch) + r * golden);
 }
 
 uint64_t Permutation::at(uint64_t position) const {
   do {
     uint64_t row = position / columns, column = position % columns;
     for (size_t r = 0; r < keys.size(); r += 2) {
-      row = (row + below(mix64(keys[r] ^ column), rows)) % rows;
-      column = (column + below(mix64(keys[r + 1] ^ row), columns)) % columns;
+      row = (row + randomBelow(mix64(keys[r] ^ column), rows)) % rows;
+      column = (column + randomBelow(mix64(keys[r + 1] ^ row), columns)) % columns;
     }
     position = row * columns + column;
   } while (position >= count); // few positions of the table are outside of [0, count)

@@ -204,7 +204,9 @@ Status Program::pullResults(const std::string &function) {
   });
 }
 
-void Program::runTask(const Row &row, int64_t slot) {
+void Program::runTask(const Row &row, int64_t slot, int64_t microbatch) {
+  if (ranks)
+    ranks->setTurn(row.replica < 0 ? -1 : microbatch);
   Range range(ranges.get(), row);
   auto call = [&] {
     code.tasks[row.task](&context, base(), base() + slot, constants());
@@ -249,9 +251,7 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants, const st
     return status;
   for (const Row &row : *table) {
     setInteger(microbatch, row.microbatch);
-    if (ranks)
-      ranks->setTurn(row.replica < 0 ? -1 : row.microbatch);
-    runTask(row, row.slot);
+    runTask(row, row.slot, row.microbatch);
     if (context.failed())
       break;
   }
@@ -326,9 +326,7 @@ Status Program::runMinibatches() {
       setLearningRate(run.minibatch.learningRate);
       setInteger(microbatch, run.behind);
       setInteger(turn, run.turn);
-      if (ranks)
-        ranks->setTurn(row.replica < 0 ? -1 : run.number);
-      runTask(row, run.slot);
+      runTask(row, run.slot, run.number);
       if (!context.failed())
         continue;
       if (ranks) {

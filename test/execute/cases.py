@@ -1,10 +1,20 @@
 """Runs the cases of a test: each is called with a folder of its own, and its results are printed."""
 
+import os
 import pathlib
 import subprocess
 import tempfile
 
 FAILURES = (AssertionError, OSError, subprocess.SubprocessError, KeyError, ValueError)
+
+
+def peak_memory(command):
+    """The largest resident memory of a program, in MiB."""
+    process = subprocess.Popen([str(word) for word in command])
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, f"exit code {process.returncode}"
+    return usage.ru_maxrss / 1024
 
 
 def run(cases, call):

@@ -352,11 +352,7 @@ def memory(divisi, work):
     program = compile(divisi, work, shape=(3, side, side))
 
     def peak(folder):
-        process = subprocess.Popen([str(w) for w in [program, "--data", f"image={folder}", "--quiet", "--threads", "1", "--workers", "2", "--epochs", "1"]])
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0, f"exit code {process.returncode}"
-        return usage.ru_maxrss / 1024
+        return cases.peak_memory([program, "--data", f"image={folder}", "--quiet", "--threads", "1", "--workers", "2", "--epochs", "1"])
 
     for name, images in ("few", 8), ("many", count):
         (work / name / "class").mkdir(parents=True)

@@ -150,12 +150,7 @@ def refused(divisi, work):
 def large(divisi, work):
     """10 GB of tokens, of which a run reads 16000 pages (62 MiB): they do not stay in the process."""
     def peak(path, steps):
-        command = words(divisi, work, 1, "--data", f"idx={path}", "--steps", steps)
-        process = subprocess.Popen(command)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0, f"exit code {process.returncode}"
-        return usage.ru_maxrss / 1024
+        return cases.peak_memory(words(divisi, work, 1, "--data", f"idx={path}", "--steps", steps))
     with open(work / "sparse.bin", "wb") as file:
         file.truncate(10_000_000_000)
     np.zeros(10_000, "<u2").tofile(work / "small.bin")

@@ -185,6 +185,10 @@ std::string DeviceFlags::chooseMesh() {
   return "";
 }
 
+dist::Mesh DeviceFlags::meshOfStage() const {
+  return plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh));
+}
+
 /// Sets stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
@@ -227,9 +231,8 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") +
            " for " + std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
-  if (auto mesh = plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh));
-      microbatches.microbatches > 0)
-    if (std::string wrong = microbatches.wrongReplicas(mesh); !wrong.empty())
+  if (microbatches.microbatches > 0) // else they are chosen later
+    if (std::string wrong = microbatches.wrongReplicas(meshOfStage()); !wrong.empty())
       return "--round-robin " + roundRobin + ": " + wrong;
   bool asynchronous = microbatches.asynchronous();
   if (command.count("--staleness") && !asynchronous)
@@ -250,7 +253,7 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
 std::string DeviceFlags::checkSync() {
   if (!sync.given())
     return "";
-  auto mesh = plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh)); // that of one stage
+  dist::Mesh mesh = meshOfStage();
   auto data = mesh.find(dist::replicaAxis);
   if (!data || mesh.axes[*data].size < 2)
     return sync.text() + " needs replicas: an axis data of at least 2 in --mesh, or --strategy data --devices N";

@@ -31,6 +31,8 @@ struct DeviceFlags {
 private:
   std::string takeStages(const CLI::App &command);
   std::string takeReplicas();
+  /// The mesh of one stage, once --mesh was checked.
+  dist::Mesh meshOfStage() const;
   std::string chooseSearch();
   std::string chooseMesh();
   std::string choosePipeline(const CLI::App &command);

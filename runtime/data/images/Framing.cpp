@@ -7,7 +7,6 @@
 using namespace divisi::runtime;
 
 namespace {
-constexpr uint64_t golden = 0x9e3779b97f4a7c15u;
 /// Makes other numbers of a seed than the order of the samples.
 constexpr uint64_t purpose = 0x696d616765730000u;
 
@@ -17,16 +16,16 @@ int64_t middle(int64_t whole, int64_t part) {
 }
 } // namespace
 
-uint64_t Draws::keyOf(uint64_t seed, uint64_t epoch) { return mix64(seed ^ purpose) ^ mix64(~epoch); }
+uint64_t Draws::keyOf(uint64_t seed, uint64_t epoch) { return randomStart(seed ^ purpose, epoch); }
 
 Draws::Draws(uint64_t key, int64_t sample) : state(mix64(key + static_cast<uint64_t>(sample) * golden)) {}
 
 uint64_t Draws::bits() { return mix64(state + count++ * golden); }
 
-double Draws::next() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+double Draws::next() { return randomUnit(bits()); }
 
 int64_t Draws::below(int64_t size) {
-  return static_cast<int64_t>(static_cast<unsigned __int128>(bits()) * static_cast<uint64_t>(size) >> 64);
+  return static_cast<int64_t>(randomBelow(bits(), static_cast<uint64_t>(size)));
 }
 
 Framing divisi::runtime::middleOf(int64_t imageWidth, int64_t imageHeight, int64_t width, int64_t height,

@@ -41,12 +41,8 @@ public:
 
   const std::string &path() const override { return list->path(); }
   int64_t samples() const override { return list->size(); }
-  size_t bytes() const override { return 0; } // of the process's memory: files are read anew
   Status read(int64_t from, int64_t count, char *to, DataType type) const override;
   std::string describe(int64_t element, int64_t value) const override;
-  void willNeed(int64_t, int64_t) const override {}
-  void willNeedAll() const override {}
-  void release() const override {}
 
 private:
   /// What an input takes of an image; an error names it.
@@ -72,12 +68,8 @@ public:
 
   const std::string &path() const override { return list->path(); }
   int64_t samples() const override { return list->size(); }
-  size_t bytes() const override { return 0; }
   Status read(int64_t from, int64_t count, char *to, DataType type) const override;
   std::string describe(int64_t element, int64_t value) const override;
-  void willNeed(int64_t, int64_t) const override {}
-  void willNeedAll() const override {}
-  void release() const override {}
 
 private:
   std::shared_ptr<const ImageList> list;
