@@ -103,6 +103,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.clipNorm = options.clipNorm;
   train.lossScaling = half;
   train.markGradients = options.markGradients;
+  train.describeRules = options.describeRules;
   pm.addPass(training::createMakeTrainPass(train));
   pm.addPass(createCanonicalizerPass());
   if (small && (options.forGpu || !half)) // CPUs have no units for fp16 that their libraries use

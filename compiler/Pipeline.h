@@ -45,6 +45,7 @@ struct TrainOptions : training::OptimizerSettings {
   bool forGpu = false;           // layouts and precisions that GPU libraries prefer
   bool fusedAttention = true;    // on GPUs in 16 bits: attention in one library call, without its scores in memory
   bool markGradients = false;    // for steps of stages whose batch is not split
+  bool describeRules = false;    // of optimizers, for weights that are predicted
 };
 
 /// Decomposes composite operations into the simple ones for which plans are made.

@@ -140,6 +140,7 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
 void compiler::follow(const MicrobatchOptions &microbatches, TrainOptions &train) {
   train.batchNormGroups = microbatches.microbatches;
   train.markGradients = microbatches.asynchronous() || microbatches.whole();
+  train.describeRules = microbatches.asynchronous() && microbatches.staleness == "predicted";
 }
 
 FailureOr<MicrobatchOptions> compiler::follow(dist::PlanOp plan, TrainOptions &train) {

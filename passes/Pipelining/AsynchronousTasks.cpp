@@ -2,6 +2,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Pipelining/TaskSplitter.h"
+#include "passes/Training/Optimizer.h"
 
 using namespace mlir;
 using namespace divisi;
@@ -109,54 +110,70 @@ Value TaskSplitter::take(TaskKey from, TaskKey key, Value value) {
   return result;
 }
 
-bool TaskSplitter::isMoment(BlockArgument argument, BlockArgument parameter, StringRef kind) {
-  auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
-  auto of = state ? state.getAs<StringAttr>("of") : StringAttr();
-  auto moment = state ? state.getAs<StringAttr>("moment") : StringAttr();
-  return of && moment && of.getValue() == nameOfArgument(parameter) && moment.getValue() == kind;
+std::pair<llvm::StringMap<BlockArgument>, DictionaryAttr> TaskSplitter::optimizerOf(BlockArgument parameter) {
+  llvm::StringMap<BlockArgument> moments;
+  DictionaryAttr rule;
+  for (BlockArgument argument : block.getArguments()) {
+    auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+    auto of = state ? state.getAs<StringAttr>("of") : StringAttr();
+    auto moment = state ? state.getAs<StringAttr>("moment") : StringAttr();
+    if (!of || !moment || of.getValue() != nameOfArgument(parameter))
+      continue;
+    moments[moment.getValue()] = argument;
+    rule = state.getAs<DictionaryAttr>("rule");
+  }
+  return {moments, rule};
 }
 
-double TaskSplitter::lrFactorOf(BlockArgument moment) {
-  auto state = function.getArgAttrOfType<DictionaryAttr>(moment.getArgNumber(), graph::names::state);
-  auto factor = state ? state.getAs<FloatAttr>("lr_factor") : FloatAttr();
-  return factor ? factor.getValueAsDouble() : 1;
+Value TaskSplitter::updatesSoFar(TaskKey key) {
+  for (BlockArgument argument : block.getArguments())
+    if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+        state && state.getAs<StringAttr>("role").getValue() == "step") {
+      get(key, argument); // what else reads it reads the minibatch's number
+      return task(key).takeArgument(argument);
+    }
+  return {};
 }
 
 Value TaskSplitter::predict(TaskKey key, BlockArgument argument) {
-  Value velocity, rate;
-  double factor = 1;
-  bool trains = llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
+  auto isRenewed = [&](unsigned i) {
     auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
     return renews && renews.getValue() == nameOfArgument(argument);
-  });
-  if (!trains)
-    return task(key).takeArgument(argument);
-  for (BlockArgument other : block.getArguments()) {
-    if (isMoment(other, argument, "momentum")) {
-      velocity = other;
-      factor = lrFactorOf(other);
-    }
-    if (isScalar(other, "learning_rate"))
-      rate = other;
-  }
+  };
   TaskWriter &writer = task(key);
   Value weight = writer.takeArgument(argument);
-  if (!velocity || !rate) {
-    fail("predicted weights follow the momentum, which '" + nameOfArgument(argument) +
-         "' does not have: use --optimizer sgd --momentum M, "
-         "or another --staleness");
+  if (llvm::none_of(llvm::seq(function.getNumResults()), isRenewed)) // frozen
+    return weight;
+  auto [moments, rule] = optimizerOf(argument);
+  auto decays = rule ? rule.getAs<BoolAttr>("decays") : BoolAttr();
+  auto optimizer = rule ? training::Optimizer::create(training::settingsOf(rule), !decays || decays.getValue()) : nullptr;
+  SmallVector<Value> state;
+  for (StringRef moment : optimizer ? optimizer->moments() : SmallVector<StringRef>())
+    if (auto it = moments.find(moment); it != moments.end() && it->second.getType() == argument.getType())
+      state.push_back(get(key, it->second));
+  training::Optimizer::Shared shared;
+  shared.step = updatesSoFar(key);
+  for (BlockArgument other : block.getArguments())
+    if (isScalar(other, "learning_rate"))
+      shared.learningRate = get(key, other);
+  int device = deviceOf(key), updates = device / 2 + (key.kind == Kind::forward ? options.lagOf(device) : 0);
+  Value predicted;
+  if (optimizer && shared.step && shared.learningRate && state.size() == optimizer->moments().size()) {
+    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+    graph::GraphBuilder b(builder, argument.getLoc());
+    shared.step = b.op<graph::MaxOp>(shared.step, b.splatLike(shared.step, 1)); // before the first update all state is 0
+    if (auto factor = rule.getAs<FloatAttr>("lr_factor"); factor && factor.getValueAsDouble() != 1)
+      shared.learningRate = b.scale(shared.learningRate, factor.getValueAsDouble());
+    predicted = optimizer->predict(b, shared, weight, state, updates);
+  }
+  if (!predicted) {
+    fail("predicted weights follow what the optimizer keeps of earlier gradients, and it keeps nothing of that kind for '" +
+         nameOfArgument(argument) + "': use --optimizer adam or adamw, sgd with --momentum M, or another --staleness");
     return weight;
   }
-  velocity = get(key, velocity), rate = get(key, rate);
-  int device = deviceOf(key), updates = device / 2 + (key.kind == Kind::forward ? options.lagOf(device) : 0);
-  if (updates == 0)
-    return weight;
-  OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
-  graph::GraphBuilder b(builder, argument.getLoc());
-  Value step = b.broadcast(b.scale(rate, updates * factor), graph::shapeOf(weight), {});
-  Value predicted = b.sub(weight, b.mul(step, velocity));
-  writer.mapping.map(argument, predicted);
-  return predicted;
+  if (updates > 0)
+    writer.mapping.map(argument, predicted);
+  return updates > 0 ? predicted : weight;
 }
 
 bool TaskSplitter::isAgain(TaskKey from, TaskKey key, Operation *op) {

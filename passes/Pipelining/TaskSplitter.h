@@ -58,12 +58,12 @@ private:
   /// With vertical sync, device k stashes its weights for the minibatch that enters the pipeline k steps later.
   int lead(int device) const { return options.staleness == planning::pipeline::Staleness::verticalSync ? device : 0; }
   mlir::Value take(TaskKey from, TaskKey key, mlir::Value value);
-  /// Whether an argument is the optimizer state `kind` (momentum, exp_avg, ...) of a parameter.
-  bool isMoment(mlir::BlockArgument argument, mlir::BlockArgument parameter, llvm::StringRef kind);
-  /// The factor of the learning rate of the parameter that optimizer state belongs to.
-  double lrFactorOf(mlir::BlockArgument moment);
-  /// The weights after s updates by momentum alone: w - s lr v (SpecTrain, arXiv 1809.02839, equations 3 to 6). On
-  /// device k of n, s is k / 2 + n - k - 1 in the forward pass and k / 2 in the backward pass.
+  /// The state of a parameter's optimizer by kind (momentum, exp_avg, ...), and the rule that make-train describes.
+  std::pair<llvm::StringMap<mlir::BlockArgument>, mlir::DictionaryAttr> optimizerOf(mlir::BlockArgument parameter);
+  /// The number of updates whose result a task reads; null if the function does not count its steps.
+  mlir::Value updatesSoFar(TaskKey key);
+  /// The weights after s more updates as the optimizer's state says (training::Optimizer::predict). On device k of n, s
+  /// is k / 2 + n - k - 1 in the forward pass and k / 2 in the backward pass (arXiv 1809.02839, equations 5 and 6).
   mlir::Value predict(TaskKey key, mlir::BlockArgument argument);
   /// Whether a task of an asynchronous schedule recomputes an operation: cheap values that updates of several stages
   /// share, and values of the weights, if the backward pass reads other weights than the forward pass did.

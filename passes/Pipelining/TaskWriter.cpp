@@ -13,13 +13,14 @@ TaskWriter::TaskWriter(func::FuncOp function, int number, StringRef kind, Dictio
 }
 
 Value TaskWriter::takeArgument(BlockArgument argument) {
-  if (Value known = mapping.lookupOrNull(argument))
-    return known;
+  Value &copy = copies[argument];
+  if (copy)
+    return copy;
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   NamedAttrList attributes(function.getArgAttrDict(argument.getArgNumber()));
   attributes.erase(dist::names::stage);
   arguments.push_back(attributes.getDictionary(function.getContext()));
-  Value copy = block().addArgument(argument.getType(), argument.getLoc());
+  copy = block().addArgument(argument.getType(), argument.getLoc());
   mapping.map(argument, copy);
   return copy;
 }

@@ -12,7 +12,8 @@ public:
   TaskWriter(mlir::func::FuncOp function, int number, mlir::StringRef kind, mlir::DictionaryAttr attributes);
 
   mlir::Block &block() { return task.getBody().front(); }
-  /// Adds a copy of an argument of the function, with its attributes except the stage.
+  /// Adds a copy of an argument of the function, once, with its attributes except the stage. It stands for the argument
+  /// until `mapping` says something else.
   mlir::Value takeArgument(mlir::BlockArgument argument);
   /// Adds an int64 scalar argument of this name, once.
   mlir::Value takeScalar(llvm::StringRef name, mlir::Location loc);
@@ -34,6 +35,7 @@ private:
   llvm::SmallVector<mlir::DictionaryAttr> arguments, results;
   llvm::SmallVector<mlir::Value> values;
   llvm::StringMap<mlir::Value> scalars;
+  llvm::DenseMap<mlir::Value, mlir::Value> copies; // of arguments
 };
 
 } // namespace divisi::pipelining

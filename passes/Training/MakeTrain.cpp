@@ -67,13 +67,26 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     loss.erase();
   }
 
-  /// The rule of a group, with what the group's parameters share.
-  Rule ruleOf(GraphBuilder &b, const ParameterGroup &group, const Optimizer::Shared &ofAll) {
+  OptimizerSettings settingsOf(const ParameterGroup &group) {
     OptimizerSettings settings{optimizer,   momentum,   alpha,    beta1,    beta2,   eps, trustCoefficient,
                                weightDecay, beta2Decay, nesterov, centered, matchRms};
     if (group.byAdamw)
       settings.optimizer = "adamw";
-    Rule rule{Optimizer::create(settings, group.decays), ofAll};
+    return settings;
+  }
+
+  /// The attribute of optimizer state that says the rule of its parameter.
+  DictionaryAttr describeRule(const ParameterGroup &group) {
+    NamedAttrList rule(toAttr(settingsOf(group), &getContext()));
+    Builder b(&getContext());
+    rule.set("decays", b.getBoolAttr(group.decays));
+    rule.set("lr_factor", b.getF64FloatAttr(group.lrFactor));
+    return rule.getDictionary(&getContext());
+  }
+
+  /// The rule of a group, with what the group's parameters share.
+  Rule ruleOf(GraphBuilder &b, const ParameterGroup &group, const Optimizer::Shared &ofAll) {
+    Rule rule{Optimizer::create(settingsOf(group), group.decays), ofAll};
     if (group.lrFactor != 1)
       rule.shared.learningRate = b.scale(ofAll.learningRate, group.lrFactor);
     rule.optimizer->prepare(b, rule.shared);
@@ -88,13 +101,9 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     auto groups = groupParameters(names, llvm::to_vector(noDecay), llvm::to_vector(lrFactors), llvm::to_vector(byAdamw));
     if (!groups)
       return loss.emitError(llvm::toString(groups.takeError()));
-    Builder builder(loss);
     for (Trained &t : trained)
-      if (auto it = groups->find(t.name.str()); it != groups->end()) {
+      if (auto it = groups->find(t.name.str()); it != groups->end())
         t.group = it->second;
-        if (t.group.lrFactor != 1)
-          t.ofMoments.push_back(builder.getNamedAttr("lr_factor", builder.getF64FloatAttr(t.group.lrFactor)));
-      }
     return success();
   }
 
@@ -164,6 +173,8 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
         rules.emplace(t.group, ruleOf(b, t.group, shared));
     for (Trained &t : trained) {
       b.setLoc(withRole(t.parameter.getLoc(), "update"));
+      if (describeRules)
+        t.ofMoments.push_back(builder.getNamedAttr("rule", describeRule(t.group)));
       const auto &[rule, shared] = rules.at(t.group);
       auto addMoment = [&](StringRef moment, ArrayRef<int64_t> shape) {
         SmallVector<NamedAttribute> more = t.ofMoments;

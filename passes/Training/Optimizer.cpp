@@ -63,6 +63,9 @@ public:
                MutableArrayRef<Value> moments) const override {
     return move(b, shared, parameter, withL2(b, gradient, parameter, settings.weightDecay), moments);
   }
+  Value predict(B &b, const Shared &shared, Value parameter, ArrayRef<Value> moments, int64_t updates) const override {
+    return moments.empty() ? Value() : descend(b, parameter, b.scale(shared.learningRate, updates), moments[0]);
+  }
 
 protected:
   Value move(B &b, const Shared &shared, Value parameter, Value gradient, MutableArrayRef<Value> moments) const {
@@ -135,6 +138,9 @@ public:
       change = moments.back() = b.add(b.scale(moments.back(), settings.momentum), change);
     return descend(b, parameter, shared.learningRate, change);
   }
+  Value predict(B &b, const Shared &shared, Value parameter, ArrayRef<Value> moments, int64_t updates) const override {
+    return settings.momentum == 0 ? Value() : descend(b, parameter, b.scale(shared.learningRate, updates), moments.back());
+  }
 
 private:
   OptimizerSettings settings;
@@ -175,6 +181,13 @@ public:
       gradient = withL2(b, gradient, parameter, settings.weightDecay);
     return descend(b, parameter, shared.stepSize, average(b, shared, gradient, moments));
   }
+  Value predict(B &b, const Shared &shared, Value parameter, ArrayRef<Value> moments, int64_t updates) const override {
+    Shared now = shared;
+    prepare(b, now);
+    if (decoupled)
+      parameter = decayed(b, parameter, b.scale(now.learningRate, updates), settings.weightDecay);
+    return descend(b, parameter, b.scale(now.stepSize, updates), change(b, now, moments));
+  }
 
 protected:
   /// The bias correction 1 - beta^t = 2 y / (1 + y) with y = tanh(-t ln(beta) / 2): computing the difference directly
@@ -189,7 +202,10 @@ protected:
   Value average(B &b, const Shared &shared, Value gradient, MutableArrayRef<Value> moments) const {
     moments[0] = moved(b, moments[0], gradient, settings.beta1);
     moments[1] = moved(b, moments[1], b.mul(gradient, gradient), settings.beta2);
-    Value root = b.mul(b.op<graph::SqrtOp>(moments[1]), like(b, shared.denominatorScale, gradient));
+    return change(b, shared, moments);
+  }
+  Value change(B &b, const Shared &shared, ArrayRef<Value> moments) const {
+    Value root = b.mul(b.op<graph::SqrtOp>(moments[1]), like(b, shared.denominatorScale, moments[1]));
     return b.div(moments[0], b.addConst(root, settings.eps));
   }
 
@@ -219,11 +235,39 @@ public:
     }
     return descend(b, parameter, shared.learningRate, change);
   }
+  Value predict(B &, const Shared &, Value, ArrayRef<Value>, int64_t) const override { return {}; } // depends on norms
 
 private:
   bool adapts;
 };
 } // namespace
+
+DictionaryAttr training::toAttr(const OptimizerSettings &settings, MLIRContext *context) {
+  Builder b(context);
+  NamedAttrList attributes;
+  attributes.set("optimizer", b.getStringAttr(settings.optimizer));
+  for (const OptimizerConstant &constant : findOptimizer(settings.optimizer)->constants) {
+    if (constant.number)
+      attributes.set(constant.name, b.getF64FloatAttr(settings.*constant.number));
+    else
+      attributes.set(constant.name, b.getBoolAttr(settings.*constant.isOn));
+  }
+  return attributes.getDictionary(context);
+}
+
+OptimizerSettings training::settingsOf(DictionaryAttr attributes) {
+  OptimizerSettings settings;
+  if (auto name = attributes.getAs<StringAttr>("optimizer"))
+    settings.optimizer = name.str();
+  const OptimizerKind *kind = findOptimizer(settings.optimizer);
+  for (const OptimizerConstant &constant : kind ? kind->constants : ArrayRef<OptimizerConstant>()) {
+    if (auto number = attributes.getAs<FloatAttr>(constant.name); number && constant.number)
+      settings.*constant.number = number.getValueAsDouble();
+    if (auto isOn = attributes.getAs<BoolAttr>(constant.name); isOn && constant.isOn)
+      settings.*constant.isOn = isOn.getValue();
+  }
+  return settings;
+}
 
 std::unique_ptr<Optimizer> Optimizer::create(const OptimizerSettings &given, bool decays) {
   OptimizerSettings settings = given;

@@ -13,6 +13,10 @@ mlir::Value sumOfSquares(graph::GraphBuilder &builder, mlir::Value x, bool wide)
 /// The L2 norm of all elements of the whole tensor, however it is sharded: a scalar, f64 for f64, else f32.
 mlir::Value norm(graph::GraphBuilder &builder, mlir::Value x);
 
+/// The settings as an attribute, and back: {optimizer = "adam", beta1 = 0.9, ...}.
+mlir::DictionaryAttr toAttr(const OptimizerSettings &settings, mlir::MLIRContext *context);
+OptimizerSettings settingsOf(mlir::DictionaryAttr attributes);
+
 /// The update rule of one parameter.
 class Optimizer {
 public:
@@ -43,6 +47,13 @@ public:
   /// Returns the new parameter and replaces `moments`, the optimizer state, by the new ones.
   virtual mlir::Value update(graph::GraphBuilder &builder, const Shared &shared, mlir::Value parameter,
                              mlir::Value gradient, llvm::MutableArrayRef<mlir::Value> moments) const = 0;
+  /// The parameter after some more updates that go on as the state says: for momentum, parameter - updates * rate *
+  /// momentum (SpecTrain, arXiv 1809.02839, equation 4); for Adam the corrected averages take the momentum's place (XPipe,
+  /// arXiv 1911.04610). Null if the state does not say where updates go. `shared.step` is the number of updates so far.
+  virtual mlir::Value predict(graph::GraphBuilder &, const Shared &, mlir::Value parameter,
+                              llvm::ArrayRef<mlir::Value> moments, int64_t updates) const {
+    return {};
+  }
 
   /// The optimizer for parameters with weight decay or without. The layer-wise ones, lamb and lars, compute a trust
   /// ratio for the former. Null if there is no optimizer of that name.

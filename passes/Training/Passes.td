@@ -51,7 +51,8 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     ListOption<"lrFactors", "lr-factor", "std::string", "PATTERN=FACTOR: factors of the learning rate of parameters">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,
     Option<"lossScaling", "loss-scaling", "bool", "false", "dynamic loss scaling: a step with a gradient that is not finite is skipped">,
-    Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for stages that work on the whole batch">
+    Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for stages that work on the whole batch">,
+    Option<"describeRules", "describe-rules", "bool", "false", "optimizer state says how it is used, for asynchronous pipelines that predict weights">
   ];
 }
 

@@ -33,6 +33,7 @@ TIED_SIZES = (64, 40, 40, 40, 24, 10)
 BATCH, BATCHES, STEPS = 16, 20, 40  # of a step, in an epoch, of a run
 TOLERANCE = 1e-5
 MOMENTUM = 0.9
+BETAS, EPS = (0.9, 0.999), 1e-8  # of adam and adamw
 KINDS = ("stashed", "vertical-sync", "latest", "predicted")
 
 
@@ -47,6 +48,7 @@ class Run:
     flags: str = ""
     replicas: tuple = ()  # of each stage, which take minibatches in turn
     tied: bool = False  # fc2 has the weight of fc1
+    lr: float = 0.02
 
     def replicas_of(self, stage):
         return self.replicas[stage] if self.replicas else 1
@@ -80,6 +82,8 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("stashed", 2, ",data=2", cuts=(3,)),
     Run("vertical-sync", 2, ",model=2", cuts=(2,)),
     Run("predicted", 2, ",data=2,model=2", cuts=(2,)),
+    Run("predicted", 4, cuts=(1, 2, 4), flags="--optimizer adam --weight-decay 0.01", lr=0.005),
+    Run("predicted", 3, cuts=(1, 3), flags="--optimizer adamw --weight-decay 0.1 --lr-factor fc1.*=0.25", lr=0.005),
     Run("stashed", 3, cuts=(1, 3), flags="--clip-norm 0.4"),
     Run("stashed", 2, ",model=2", cuts=(2,), flags="--clip-norm 0.4"),
     Run("stashed", 2, cuts=(2,), replicas=(2, 1)),
@@ -87,6 +91,8 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("stashed", 3, cuts=(1, 3), replicas=(1, 3, 1), flags="--clip-norm 0.4"),
     Run("stashed", 3, ",data=2", cuts=(2, 4), replicas=(2, 2, 1)),
     Run("stashed", 4, cuts=(1, 2, 3), replicas=(9, 5, 1, 1)),
+    Run("stashed", 2, ",data=2", cuts=(3,), flags="--zero 1 --optimizer adamw --weight-decay 0.1", lr=0.005),
+    Run("vertical-sync", 3, ",data=2", cuts=(2, 4), flags="--zero 3"),
     Run("stashed", 2, cuts=(2,), tied=True),
     Run("vertical-sync", 3, cuts=(2, 3), tied=True),
     Run("predicted", 2, cuts=(2,), tied=True),
@@ -141,7 +147,9 @@ class Reference:
         self.stage_of = [sum(layer >= cut for cut in run.cuts) for layer in range(len(SIZES) - 1)]
         start = [[x.astype(np.float64) for x in layer] for layer in weights_of(run.sizes)]
         self.versions = [[layer] for layer in start]  # by layer, by number of updates
-        self.velocities = [[[np.zeros_like(x) for x in layer]] for layer in start]
+        self.adam = re.search(r"--optimizer (\w+)", run.flags)
+        nothing = [[np.zeros_like(x) for x in layer] for layer in start]
+        self.states = [[[(x, x) if self.adam else x for x in layer]] for layer in nothing]  # of the optimizer, by layer and version
         self.first = [(0, 0)] * len(start)  # by layer: the minibatch that entered the empty pipeline first, and its version
         self.round = [[] for _ in start]  # by layer: gradients of the minibatches in the present round
 
@@ -171,7 +179,23 @@ class Reference:
             return chosen
         updates = stage // 2 + (0 if backward else lag)
         rate *= self.factors[layer]
-        return [w - updates * rate * v for w, v in zip(chosen, self.velocities[layer][version])]
+        state = self.states[layer][version]
+        return [w - updates * rate * self.change(w, of, max(1, version)) for w, of in zip(chosen, state)]
+
+    def change(self, weight, state, updates):
+        """What an update subtracts, over the learning rate, when the optimizer's state is this."""
+        if not self.adam:
+            return state
+        mean, square = (average / (1 - beta**updates) for average, beta in zip(state, BETAS))
+        return mean / (np.sqrt(square) + EPS) + (self.decay * weight if self.adam[1] == "adamw" else 0)
+
+    def renewed(self, weight, state, gradient):
+        """The optimizer's state after one more gradient."""
+        if not self.adam or self.adam[1] == "adam":
+            gradient = gradient + self.decay * weight
+        if not self.adam:
+            return MOMENTUM * state + gradient
+        return tuple(beta * average + (1 - beta) * x for average, beta, x in zip(state, BETAS, (gradient, gradient**2)))
 
     def step(self, minibatch, rate, x, labels, drains):
         """The loss; afterwards the round is longer, or there is one more version."""
@@ -213,10 +237,10 @@ class Reference:
         norm = np.sqrt(sum((part**2).sum() for mean in means.values() for part in mean))
         clip = min(1, self.limit / (norm + 1e-6))
         for layer in layers:
-            now, speed = self.versions[layer][-1], self.velocities[layer][-1]
-            speed = [MOMENTUM * v + clip * g + self.decay * w for v, g, w in zip(speed, means[layer], now)]
-            self.velocities[layer].append(speed)
-            self.versions[layer].append([w - rate * self.factors[layer] * v for w, v in zip(now, speed)])
+            now, updates = self.versions[layer][-1], len(self.versions[layer])
+            state = [self.renewed(w, of, clip * g) for w, of, g in zip(now, self.states[layer][-1], means[layer])]
+            self.states[layer].append(state)
+            self.versions[layer].append([w - rate * self.factors[layer] * self.change(w, of, updates) for w, of in zip(now, state)])
             self.round[layer] = []
 
     def losses(self, x, labels, rates):
@@ -233,7 +257,7 @@ class Tester:
     def __init__(self, divisi):
         self.divisi = divisi
 
-    def train(self, run, folder, model=None, steps=STEPS, lr=0.02, more=(), name="prog"):
+    def train(self, run, folder, model=None, steps=STEPS, lr=None, more=(), name="prog"):
         """The lines of the log."""
         program, log = folder / name, folder / f"{name}.jsonl"
         if not (folder / "x.npy").exists():
@@ -241,8 +265,9 @@ class Tester:
         if not model:
             model = folder / "model.onnx"
             write_model(model, tied=run.tied)
+        optimizer = [] if "--optimizer" in run.flags else ["--optimizer", "sgd", "--momentum", MOMENTUM]
         lines.call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
-             "--optimizer", "sgd", "--lr", lr, "--momentum", MOMENTUM, *run.compile_flags())  # fmt: skip
+             "--lr", run.lr if lr is None else lr, *optimizer, *run.compile_flags())  # fmt: skip
         start = [self.divisi, "run", "--devices", run.devices(), program] if run.devices() > 1 else [program]
         lines.call(*start, f"--data=image={folder / 'x.npy'}", f"--data=label={folder / 'y.npy'}", "--no-shuffle", "--quiet", "--threads", 1,
              "--log", log, "--steps", steps, *more)  # fmt: skip

@@ -30,7 +30,12 @@ WAYS = [("mlp", f"stage=4 --schedule {schedule}", 4) for schedule in SCHEDULES i
     ("inception_tiny", "stage=8 --schedule 1f1b", 8),
     ("unet_tiny", "stage=2,data=2 --schedule gpipe", 4),
     ("moe_tiny", "stage=2,data=2,model=2 --schedule 1f1b", 2),
+    ("mlp", "stage=2 --schedule 1f1b --round-robin 3,1", 4),
+    ("lenet", "stage=3 --schedule 1f1b --round-robin 1,2,1", 4),
+    ("gpt_tiny", "stage=2 --schedule gpipe --round-robin 1,3", 4),
+    ("llama_tiny", "stage=2,data=2 --schedule 1f1b --round-robin 2,1", 2),
 ]
+ONCE = ("start", "finish")  # kinds of tasks that every replica of a stage runs
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CHAINS = ("mlp", "lenet")
 COMPUTE = 1  # the thread of a rank with its calls
@@ -40,7 +45,7 @@ class Dump:
     """A module at the level exec: (peer, bytes) of the messages and the number of collectives of each task, and the rows of @train."""
 
     def __init__(self, text):
-        self.sends, self.collectives = collections.defaultdict(list), collections.Counter()
+        self.sends, self.collectives, self.summed = collections.defaultdict(list), collections.Counter(), collections.Counter()
         task = None
         for line in text.splitlines():
             if found := re.match(r"\s*func\.func @(\S+?)\(", line):
@@ -49,10 +54,16 @@ class Dump:
                 self.sends[task].append((int(found[1]), bytes_of(found[2])))
             elif re.search(r"exec\.call dist\.(?!send|receive)", line) and "when = " not in line:  # others only for reports
                 self.collectives[task] += 1
+                if "dist.all_reduce" in line:
+                    self.summed[task] += sum(map(bytes_of, re.findall(r"tensor<([^>]*)>", line[line.rindex(" : (") : line.rindex("->")])))
         rows = re.search(r'dist\.schedule "train" "\S+" microbatches \d+ \[(.*)\] \{', text)[1]
         self.rows = [[("train." + task, int(number)) for task, number in re.findall(r'"(\S+) (-?\d+)"', row)]
                      for row in re.findall(r"\[([^\]]*)\]", rows)]
         self.arenas = [int(size) for size in re.search(r"exec\.arenas = array<i64: ([^>]+)>", text)[1].split(", ")]
+
+    def row_of(self, stage, replica, replicas):
+        """The tasks that a replica runs, if replicas take microbatches in turn."""
+        return [(task, number) for task, number in self.rows[stage] if task.split(".")[-1] in ONCE or number % replicas == replica]
 
 
 class Tester:
@@ -66,15 +77,18 @@ class Tester:
     def run(self, name, way, microbatches, folder):
         flags = ["--mesh", *way.split(), "--microbatches", microbatches, "--momentum", "0.9"]
         sizes = [int(size) for size in re.findall(r"=(\d+)", way.split()[0])]
-        ranks, inside = math.prod(sizes), math.prod(sizes[1:])
+        inside, turns = math.prod(sizes[1:]), re.search(r"--round-robin (\S+)", way)
+        replicas = [int(count) for count in turns[1].split(",")] if turns else [1] * sizes[0]
+        places = [(stage, replica) for stage, count in enumerate(replicas) for replica in range(count) for _ in range(inside)]
+        ranks = len(places)
         dump = Dump(self.compile(name, flags, "--emit", "exec"))
         program, trace, log = folder / "prog", folder / "trace.json", folder / "log.jsonl"
         self.compile(name, flags, "-o", program)
         data = [f"--data={file.stem}={file}" for file in sorted((HERE / name / "data").glob("*.npy"))]
         lines.call(self.divisi, "run", "--devices", ranks, program, *data, "--no-shuffle", "--quiet", "--steps", 5, "--trace", trace, "--log", log)
         events = json.loads(trace.read_text())["traceEvents"]
-        for rank in range(ranks):
-            row = dump.rows[rank // inside]
+        for rank, (stage, replica) in enumerate(places):
+            row = dump.row_of(stage, replica, replicas[stage])
             mine = [event for event in events if event["pid"] == rank and event["ph"] == "X" and event["tid"] == COMPUTE]
             done = []
             for event in mine:
@@ -89,11 +103,11 @@ class Tester:
             both = sum(dump.collectives[task] for task, _ in row)
             yield (sends, collectives) == (planned, both), f"rank {rank}: messages and collectives: {sends} and {collectives}"
         if inside == 1:
-            yield from self.bytes(name, flags, dump, log, folder)
+            yield from self.bytes(name, flags, dump, replicas, log, folder)
         described = json.loads(lines.call(program, "--describe", "json"))["arena_bytes"]
         yield described == max(dump.arenas), f"memory: {described} bytes of the largest stage"
 
-    def bytes(self, name, flags, dump, log, folder):
+    def bytes(self, name, flags, dump, replicas, log, folder):
         between = collections.defaultdict(lambda: [0, 0])
         for stage, row in enumerate(dump.rows):
             for task, _ in row:
@@ -102,8 +116,12 @@ class Tester:
                         between[stage, peer][0] += 1
                         between[stage, peer][1] += size
         sent = {row["comm_bytes"] for row in map(json.loads, log.read_text().splitlines()) if "step" in row}
-        planned = sum(size for (stage, _), (_, size) in between.items() if stage == 0)
-        yield sent == {planned}, f"bytes that rank 0 sends in a step: {planned}"
+        row = dump.row_of(0, 0, replicas[0])
+        copies = {peer: math.ceil(count / replicas[0]) for peer, count in enumerate(replicas)}  # of what all replicas need
+        planned = sum(size * (copies[peer] if task.split(".")[-1] in ONCE else 1) for task, _ in row for peer, size in dump.sends[task])
+        ring = 2 * (1 - 1 / replicas[0]) * sum(dump.summed[task] for task, _ in row)
+        near = 8 * replicas[0] * (replicas[0] > 1)  # shares of a sum are whole elements
+        yield all(abs(size - planned - ring) <= near for size in sent), f"bytes that rank 0 sends in a step: {planned + ring:.0f}; run {sent}"
         if name not in CHAINS:
             return
         plan = folder / "plan.mlir"

@@ -53,9 +53,10 @@
 // PREDICTED: graph.matmul %{{.*}}, %[[NEXT]]
 func.func @train(%a: tensor<3x4xf32> {graph.state = {name = "a", role = "parameter"}},
                  %b: tensor<4x4xf32> {graph.state = {name = "b", role = "parameter"}}, %c: tensor<4x5xf32> {graph.state = {name = "c", role = "parameter"}},
-                 %va: tensor<3x4xf32> {graph.state = {name = "a.momentum", role = "moment", moment = "momentum", of = "a"}},
-                 %vb: tensor<4x4xf32> {graph.state = {name = "b.momentum", role = "moment", moment = "momentum", of = "b"}},
-                 %vc: tensor<4x5xf32> {graph.state = {name = "c.momentum", role = "moment", moment = "momentum", of = "c"}},
+                 %va: tensor<3x4xf32> {graph.state = {name = "a.momentum", role = "moment", moment = "momentum", rule = {optimizer = "sgd", momentum = 0.9}, of = "a"}},
+                 %vb: tensor<4x4xf32> {graph.state = {name = "b.momentum", role = "moment", moment = "momentum", rule = {optimizer = "sgd", momentum = 0.9}, of = "b"}},
+                 %vc: tensor<4x5xf32> {graph.state = {name = "c.momentum", role = "moment", moment = "momentum", rule = {optimizer = "sgd", momentum = 0.9}, of = "c"}},
+                 %count: tensor<i64> {graph.state = {name = "divisi.step", role = "step"}},
                  %rate: tensor<f32> {graph.scalar = "learning_rate"}, %x: tensor<8x3xf32> {graph.input = "x"})
     -> (tensor<3x4xf32> {graph.renews = "a"}, tensor<4x4xf32> {graph.renews = "b"}, tensor<4x5xf32> {graph.renews = "c"},
         tensor<f32> {graph.result = {kind = "loss"}}) {

@@ -3,8 +3,12 @@
 // RUN: divisi-opt %s --make-train='momentum=0.9 nesterov=true' --canonicalize --split-input-file | FileCheck %s --check-prefix=NESTEROV
 // RUN: divisi-opt %s --make-train='optimizer=adam weight-decay=0.01' --canonicalize --split-input-file | FileCheck %s --check-prefix=ADAM
 // RUN: divisi-opt %s --make-train='optimizer=adamw weight-decay=0.01' --canonicalize --split-input-file | FileCheck %s --check-prefix=ADAMW
+// RUN: divisi-opt %s --make-train='optimizer=adamw describe-rules=true' --split-input-file | FileCheck %s --check-prefix=RULE
 // RUN: divisi-opt %s --make-train='clip-norm=2' --canonicalize --split-input-file | FileCheck %s --check-prefix=CLIP
 // RUN: divisi-opt %s --make-train='loss-scaling=true' --canonicalize --split-input-file | FileCheck %s --check-prefix=SCALE
+
+// What predicts the weights of asynchronous pipelines reads the rule.
+// RULE: moment = "exp_avg", name = "w.exp_avg", of = "w", role = "moment", rule = {beta1 = 9.000000e-01 : f64, {{.*}}decays = true, {{.*}}optimizer = "adamw"
 
 // loss = sum((x w)^2): the gradient of w is x^T (2 x w), and plain SGD has no optimizer state.
 // CHECK-NOT: @loss
