@@ -265,7 +265,8 @@ private:
 
   /// Emits divisi_program: see DivisiProgram in the ABI.
   void emitProgram() {
-    std::string manifest = global("manifest", data.manifest), skeleton = global("skeleton", data.skeleton);
+    // With the zero behind it, by which others find its end in the file.
+    std::string manifest = global("manifest", {data.manifest.c_str(), data.manifest.size() + 1}), skeleton = global("skeleton", data.skeleton);
     builder.setInsertionPointToEnd(module.getBody());
     auto list = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(pointer, taskNames.size()), true,
                                        LLVM::Linkage::Internal, "tasks", {});

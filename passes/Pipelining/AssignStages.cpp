@@ -78,6 +78,7 @@ public:
         stages[&op] = flows ? std::min(stage, *flows) : stage;
       }
     placeByUsers(block);
+    placeByRenewal(block);
     findRenewing(block);
     for (Operation &op : block.without_terminator())
       if ((parts.at(&op) == Part::finish || isSum(&op)) && isFree(&op)) {
@@ -86,6 +87,10 @@ public:
         // A sum that depends on labels alone is computed on the stage of the loss.
         stages[&op] = one ? it->second : inputsStage(&op).value_or(isSum(&op) ? lastStage : 0);
       }
+    placeByUsers(block); // what only the update reads
+    for (BlockArgument argument : block.getArguments()) // other functions follow
+      if (isOwned(argument))
+        stageOfState.try_emplace(nameOfArgument(argument), 0);
   }
 
 private:
@@ -104,6 +109,25 @@ private:
     auto argument = cast<BlockArgument>(value);
     auto it = stageOfState.find(nameOfArgument(argument));
     return isOwned(argument) && it != stageOfState.end() ? std::optional(it->second) : std::nullopt;
+  }
+
+  /// State that only the end of the step reads, such as running statistics over microbatches, is placed where what it is
+  /// renewed by comes from.
+  void placeByRenewal(Block &block) {
+    llvm::DenseMap<Value, int> latest; // of the stages that a value of the end of the step depends on
+    auto depends = [&](Value value) {
+      auto it = latest.find(value);
+      return it == latest.end() ? stageOf(value) : std::optional(it->second);
+    };
+    for (Operation &op : block.without_terminator())
+      for (Value operand : op.getOperands())
+        if (auto stage = depends(operand); stage && !stages.contains(&op))
+          for (Value result : op.getResults())
+            latest[result] = std::max(latest.lookup(result), *stage);
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
+      if (auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews))
+        if (auto stage = depends(value))
+          stageOfState.try_emplace(renews.getValue(), *stage);
   }
 
   /// Finds, for each operation of the update, the stage of all the state that it renews, if this is a single stage.
@@ -240,10 +264,7 @@ struct AssignStagesPass : impl::AssignStagesPassBase<AssignStagesPass> {
   using AssignStagesPassBase::AssignStagesPassBase;
 
   void runOnOperation() final {
-    std::vector<std::string> names;
-    for (StringRef name : llvm::split(StringRef(cuts), ';'))
-      if (!name.empty())
-        names.push_back(name.str());
+    std::vector<std::string> names(cuts.begin(), cuts.end());
     if (stages < 2)
       return;
     std::string error;

@@ -1,5 +1,7 @@
 #include "passes/Planning/FollowPlan.h"
 
+
+#include "dialects/Dist/StageAxes.h"
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
@@ -64,6 +66,10 @@ FailureOr<FollowedPlan> planning::followPlan(ModuleOp module, dist::PlanOp text,
   followed.mesh = dist::toMesh(text.getMesh());
   if (!isReasonable(followed.mesh))
     return text.emitError("a mesh has at most 6 axes and 4096 devices");
+  for (const dist::Mesh::Axis &axis : followed.mesh.axes)
+    if (dist::StageAxes::isTurn(axis.name))
+      return text.emitError("the axis '") << axis.name << "' is for replicas that take microbatches in turn: 'replicas' "
+                                             "of 'pipeline' says how many each stage has";
   Preparation &preparation = followed.preparation;
   for (auto part : text.getOps<dist::RematOp>()) {
     preparation.remats.push_back({part.getFirst().str(), part.getLast().str()});

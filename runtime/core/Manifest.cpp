@@ -41,10 +41,11 @@ void Manifest::localize(int64_t of) {
   for (Prediction &prediction : predictions)
     choose(prediction);
 
-  if (mesh.takesTurns() && !asynchronous) {
+  if (mesh.takesTurns()) {
     int64_t own = turnOf(rank).first;
     for (auto &[function, stages] : tables)
-      std::erase_if(stages[static_cast<size_t>(stage)],
+      if (!asynchronous || function != "train") // whose rows are those of every minibatch
+        std::erase_if(stages[static_cast<size_t>(stage)],
                     [&](const Row &row) { return row.replica >= 0 && row.replica != own; });
   }
 

@@ -32,11 +32,20 @@ WAYS = [("", 1, False), ("--mesh data=2", 2, False), ("--mesh data=2 --batch-nor
         ("--mesh data=2 --sync local --average-every 2", 2, True), ("--mesh stage=2 --microbatches 1", 2, False)]
 
 
-def model_of(kind, samples):
+# Ways in which running statistics are evaluated while a model trains: flags, devices, parts of the batch with statistics of their own.
+EVALUATED = [("--microbatches 2", 1, 2), ("--mesh stage=2 --cut norm --microbatches 2", 2, 2), ("--mesh stage=2 --cut norm --microbatches 1", 2, 1),
+             ("--mesh stage=2 --cut norm --microbatches 2 --schedule zb-h1", 2, 2), ("--mesh stage=2,data=2 --cut norm --microbatches 2", 4, 2),
+             ("--mesh stage=2 --cut norm --microbatches 3 --round-robin 2,1", 3, 3), ("--mesh stage=2 --cut norm --schedule pipedream", 2, 1),
+             ("--mesh stage=2 --cut norm --schedule pipedream --round-robin 2,1", 3, 1)]
+
+
+def model_of(kind, samples, running=None):
+    """`running`: evaluates with this mean and variance."""
     rng = np.random.default_rng(3)
     weights = {"w": rng.standard_normal((FEATURES, CHANNELS)), "scale": 1 + 0.1 * rng.standard_normal(CHANNELS),
                "bias": rng.standard_normal(CHANNELS), "kernel": rng.standard_normal((3, CHANNELS, 3))}
-    weights |= {"mean": np.zeros(CHANNELS), "variance": np.ones(CHANNELS)}
+    mean, variance = running or (np.zeros(CHANNELS), np.ones(CHANNELS))
+    weights |= {"mean": mean, "variance": variance}
     nodes = [helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2], name="turn"),
              helper.make_node("MatMul", ["turned", "w"], ["hidden"], name="linear")]
     if kind == "batch in the middle":  # [positions, samples, channels] -> rows of all positions
@@ -44,8 +53,9 @@ def model_of(kind, samples):
         nodes.append(helper.make_node("Reshape", ["hidden", "rows"], ["normal"], name="flat"))
     else:
         nodes.append(helper.make_node("Transpose", ["hidden"], ["normal"], perm=MODELS[kind], name="channels"))
-    nodes.append(helper.make_node("BatchNormalization", ["normal", "scale", "bias", "mean", "variance"], ["y", "new_mean", "new_variance"],
-                                  name="norm", training_mode=1))
+    training = {} if running else {"training_mode": 1}
+    nodes.append(helper.make_node("BatchNormalization", ["normal", "scale", "bias", "mean", "variance"],
+                                  ["y", "new_mean", "new_variance"] if training else ["y"], name="norm", **training))
     if kind == "convolution":
         nodes.append(helper.make_node("Conv", ["y", "kernel"], ["z"], name="conv"))
     last = "z" if kind == "convolution" else "y"
@@ -80,6 +90,32 @@ def check(divisi, kind, flags, devices, local, folder):
     return "" if abs(loss - wanted) < TOLERANCE * abs(wanted) else f"loss {loss}, expected {wanted}"
 
 
+def evaluated(divisi, flags, devices, parts, folder):
+    """Losses of evaluations with the running statistics after each of three steps, which change nothing else."""
+    x = np.random.default_rng(5).standard_normal((SAMPLES, POSITIONS, FEATURES)).astype(np.float32)
+    model, program, log = folder / "m.onnx", folder / "p", folder / "log"
+    onnx.save(model_of("sum", SAMPLES), model)
+    np.save(folder / "x.npy", x)
+    running, wanted = (np.zeros(CHANNELS), np.ones(CHANNELS)), []
+    for _ in range(3):  # the mean of what the parts' statistics would make of them
+        renewed = []
+        for part in np.split(x, parts):
+            trained = model_of("sum", len(part))
+            for constant in trained.graph.initializer:
+                if constant.name in ("mean", "variance"):
+                    constant.CopyFrom(numpy_helper.from_array(running[constant.name == "variance"].astype(np.float32), constant.name))
+            renewed.append(ReferenceEvaluator(trained).run(["new_mean", "new_variance"], {"x": part}))
+        running = tuple(np.mean(both, axis=0) for both in zip(*renewed))
+        wanted.append(float(ReferenceEvaluator(model_of("sum", SAMPLES, running)).run(["loss"], {"x": x})[0]))
+    start = [divisi, "run", "--devices", devices] if devices > 1 else []
+    lines.call(divisi, "compile", model, "-o", program, "--lr", 0, *flags.split())
+    lines.call(*start, program, f"--data=x={folder / 'x.npy'}", f"--eval=x={folder / 'x.npy'}", "--eval-every", 1, "--steps", 3, "--no-shuffle", "--quiet",
+               "--log", log)  # fmt: skip
+    found = [row["loss"] for row in map(json.loads, log.read_text().splitlines()) if row.get("eval")]
+    good = len(found) == 3 and np.allclose(found, wanted, rtol=TOLERANCE) and len({round(loss, 4) for loss in wanted}) == 3
+    return [(bool(good), f"losses {found}, expected {wanted}")]
+
+
 def result(divisi, kind, flags, devices, local, folder):
     wrong = check(divisi, kind, flags, devices, local, folder)
     return [(not wrong, wrong or "as the reference says")]
@@ -88,6 +124,7 @@ def result(divisi, kind, flags, devices, local, folder):
 def main():
     o = lines.parser(__doc__.splitlines()[0]).parse_args()
     tests = [(f"{kind}: {way[0] or 'one device'}", functools.partial(result, o.divisi, kind, *way)) for kind in MODELS for way in WAYS]
+    tests += [(f"evaluated: {way[0]}", functools.partial(evaluated, o.divisi, *way)) for way in EVALUATED]
     return lines.run(tests, o)
 
 
