@@ -153,6 +153,10 @@ std::string MicrobatchOptions::wrongReplicas(const dist::Mesh &mesh) const {
   options.microbatches = microbatches;
   options.chunks = chunks;
   options.replicas = replicas;
+  constexpr int64_t mostReplicas = 4096, mostPlaces = 1 << 16; // the runtime's limit
+  for (int64_t count : replicas)
+    if (count < 1 || count > mostReplicas)
+      return "replicas: from 1 to " + std::to_string(mostReplicas) + " are possible, not " + std::to_string(count);
   if (!axes.empty())
     return "stages whose replicas take microbatches in turn have the same axes: leave out the axes of each stage";
   dist::Mesh all = mesh;
@@ -162,6 +166,12 @@ std::string MicrobatchOptions::wrongReplicas(const dist::Mesh &mesh) const {
     return "a mesh has an axis for the stages, one for each number of replicas above 1, and those of a stage: at "
            "most " +
            std::to_string(mostAxes + 1);
+  int64_t places = options.devices;
+  for (const dist::Mesh::Axis &axis : all.axes)
+    places = std::min(places * axis.size, mostPlaces + 1);
+  if (places > mostPlaces)
+    return "a mesh has at most " + std::to_string(mostPlaces) + " places, and an axis for each number of replicas above "
+           "1: take numbers that are equal";
   return options.invalid();
 }
 
@@ -175,7 +185,7 @@ int64_t MicrobatchOptions::devices(const dist::Mesh &mesh) const {
 void compiler::addNarrowStages(OpPassManager &pm, const std::string &mesh, const MicrobatchOptions &options) {
   if (!options.axes.empty())
     pm.addPass(
-        pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";"), mesh, options.axes.text()}));
+        pipelining::createAssignStagesPass({options.stages, llvm::to_vector(options.cuts), mesh, options.axes.text()}));
 }
 
 void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
@@ -185,7 +195,7 @@ void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions 
 }
 
 void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
-  pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::join(options.cuts, ";"), "", ""}));
+  pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::to_vector(options.cuts), "", ""}));
   if (options.remat > 0)
     pm.addPass(planning::createRematerializePass({options.remat}));
   pm.addPass(pipelining::createSplitTasksPass(

@@ -67,6 +67,8 @@ struct PlanOptions {
   int64_t bucketBytes = 1 << 20; // of gradients reduced together: small, so that the first reduction starts early
 };
 
+inline constexpr llvm::StringLiteral asynchronousSchedule = "pipedream";
+
 /// How a step runs in microbatches, on one device or in a pipeline: the options of the passes in Pipelining.
 struct MicrobatchOptions {
   int64_t microbatches = 1, stages = 1;
@@ -81,7 +83,7 @@ struct MicrobatchOptions {
   static constexpr int64_t allParts = 65536;
 
   /// Whether there is an update for every minibatch, without a pipeline flush in between.
-  bool asynchronous() const { return schedule == "pipedream" && stages > 1; }
+  bool asynchronous() const { return schedule == asynchronousSchedule && stages > 1; }
   /// Whether stages work one after the other on the whole batch.
   bool whole() const { return microbatches == 1 && stages > 1 && !asynchronous(); }
   bool any() const { return microbatches > 1 || stages > 1; }

@@ -127,13 +127,15 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
   auto sync = dist::Sync::parse(plan->getAttr(syncAttribute), [&] { return plan.emitError(); });
   if (failed(sync) || sync->mode == dist::Sync::Mode::allReduce)
     return sync;
-  if (!dist::toMesh(plan.getMesh()).find(dist::replicaAxis))
-    return plan.emitError("'sync': the mesh has no axis 'data' of replicas");
+  dist::Mesh mesh = dist::toMesh(plan.getMesh());
+  if (auto data = mesh.find(dist::replicaAxis); !data || mesh.axes[*data].size < 2)
+    return plan.emitError("'sync': the mesh has no axis 'data' of at least 2 replicas");
   auto pipeline = readPipeline(plan);
   if (failed(pipeline))
     return failure();
-  if (sync->isApart() && (pipeline->asynchronous() || !pipeline->axes.empty()))
-    return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes");
+  if (sync->isApart() && (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
+    return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes or "
+                          "with replicas that take microbatches in turn");
   return sync;
 }
 

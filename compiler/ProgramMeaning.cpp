@@ -58,14 +58,11 @@ static std::string describeOptimizer(const TrainOptions &train) {
   return text;
 }
 
-static std::string describeNumerics(ModuleOp module, const TrainOptions &train, const MicrobatchOptions &microbatches) {
+static std::string describeNumerics(ModuleOp module, const TrainOptions &train) {
   std::string text = train.precision;
   bool hasBatchNorm = module.walk([](graph::BatchNormOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (hasBatchNorm && train.batchNormGroups > 1)
     text += " with batch norm over each of " + std::to_string(train.batchNormGroups) + " parts of the batch";
-  if (microbatches.asynchronous())
-    text += " in an asynchronous pipeline of " + std::to_string(microbatches.stages) + " stages with " +
-            microbatches.staleness + " weights";
   return text;
 }
 
@@ -79,7 +76,20 @@ void compiler::noteProgram(ModuleOp module, const TrainOptions &train, const Mic
   module->removeAttr(attribute);
   set(module, "model", hashOf(module));
   set(module, "optimizer", describeOptimizer(train));
-  set(module, "numerics", describeNumerics(module, train, microbatches));
+  set(module, "numerics", describeNumerics(module, train));
+  noteSchedule(module, microbatches);
+}
+
+void compiler::noteSchedule(ModuleOp module, const MicrobatchOptions &microbatches) {
+  auto parts = module->getAttrOfType<DictionaryAttr>(attribute);
+  auto numerics = parts ? parts.getAs<StringAttr>("numerics") : StringAttr();
+  if (!numerics || !microbatches.asynchronous())
+    return;
+  std::string text = numerics.str() + " in an asynchronous pipeline of " + std::to_string(microbatches.stages) +
+                     " stages with " + microbatches.staleness + " weights";
+  if (!microbatches.replicas.empty())
+    text += " and replicas " + llvm::join(llvm::map_range(microbatches.replicas, [](int64_t n) { return std::to_string(n); }), ",");
+  set(module, "numerics", text);
 }
 
 void compiler::noteSync(ModuleOp module, const std::string &text) { set(module, "synchronisation", text); }

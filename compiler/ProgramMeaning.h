@@ -10,6 +10,9 @@ namespace divisi::compiler {
 /// attributes, types, constants; no names of values, no locations); `optimizer` and `numerics` are spelled out.
 void noteProgram(mlir::ModuleOp module, const TrainOptions &train, const MicrobatchOptions &microbatches);
 
+/// Adds to `numerics` that training is asynchronous, which a search may decide later.
+void noteSchedule(mlir::ModuleOp module, const MicrobatchOptions &microbatches);
+
 /// Notes how replicas are kept in step, which decides what the training computes.
 void noteSync(mlir::ModuleOp module, const std::string &text);
 

@@ -36,6 +36,8 @@ static constexpr int64_t mostNarrow = 8;
 static constexpr size_t mostNarrowOperations = 6000;
 /// Stages of a device under an interleaved schedule.
 static constexpr int64_t chunksOfDevice = 2;
+/// In place of a number of microbatches: the minibatch of an asynchronous schedule, which is not split.
+static constexpr int64_t minibatch = 0;
 
 namespace {
 
@@ -124,10 +126,14 @@ public:
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
     std::map<int64_t, std::vector<int64_t>> counts; // of microbatches, by stages
     for (int64_t stages = 2; stages <= std::min(request.devices, mostStages); ++stages)
-      if (request.devices % stages == 0 && (!request.stages || request.stages == stages))
-        counts[stages] = {request.microbatches ? request.microbatches : usualCount(stages)};
+      if (request.devices % stages == 0 && (!request.stages || request.stages == stages)) {
+        if (synchronous())
+          counts[stages].push_back(request.microbatches ? request.microbatches : usualCount(stages));
+        if (request.asynchronous)
+          counts[stages].push_back(minibatch);
+      }
     tryAll(counts);
-    if (!request.microbatches) {
+    if (!request.microbatches && synchronous()) {
       std::set<int64_t> best;
       for (const PipelineCandidate &candidate : found)
         if (best.size() < refined)
@@ -149,12 +155,12 @@ public:
           best.push_back(&candidate);
     }
     llvm::parallelFor(0, best.size(), [&](size_t i) {
-      int64_t count = best[i]->options.microbatches;
+      int64_t count = countOf(best[i]->options);
       Refinement refinement(*steps.at(count), best[i]->options.axes.empty() ? nullptr : alone.at(count).get(), cluster,
                             *best[i]);
       refinement.moveCuts();
       if (!request.remat)
-        refinement.keepMore();
+        refinement.keepMore(); // (asynchronous ones recompute nothing)
     });
     llvm::stable_sort(found, isBetter);
     return std::move(found);
@@ -162,18 +168,29 @@ public:
 
 private:
   /// Whether the batch divides into this number of microbatches. One, the whole batch, is only tried where it is asked for.
-  bool isCount(int64_t count) const { return (count >= 2 || request.microbatches == 1) && batch % count == 0; }
+  bool isCount(int64_t count) const {
+    return count == minibatch || ((count >= 2 || request.microbatches == 1) && batch % count == 0);
+  }
+  static int64_t countOf(const MicrobatchOptions &options) {
+    return options.asynchronous() ? minibatch : options.microbatches;
+  }
+  bool synchronous() const { return request.schedule != asynchronousSchedule; }
   FailureOr<StepInParts> stepIn(int64_t count) const {
-    MicrobatchOptions options{count};
+    MicrobatchOptions options{std::max<int64_t>(1, count)};
     options.stages = 2; // any number of them
+    options.schedule = firstSchedule(count);
     return StepInParts::make(module, options, cluster);
   }
   /// The schedules besides the first one. The tasks of one microbatch have one order.
-  SmallVector<StringRef> otherSchedules() const {
-    return request.microbatches == 1 || !request.schedule.empty() ? SmallVector<StringRef>{} : SmallVector<StringRef>{"interleaved", "zb-h1"};
+  SmallVector<StringRef> otherSchedules(int64_t count) const {
+    bool one = count == minibatch || request.microbatches == 1 || !request.schedule.empty();
+    return one ? SmallVector<StringRef>{} : SmallVector<StringRef>{"interleaved", "zb-h1"};
   }
-  std::string firstSchedule() const {
-    return !request.schedule.empty() ? request.schedule : request.microbatches == 1 ? "naive" : "1f1b";
+  std::string firstSchedule(int64_t count) const {
+    return count == minibatch          ? asynchronousSchedule.str()
+           : !request.schedule.empty() ? request.schedule
+           : request.microbatches == 1 ? "naive"
+                                       : "1f1b";
   }
 
   /// About usualMicrobatchesPerStage microbatches for each stage.
@@ -264,10 +281,10 @@ private:
   void tryStages(const StepInParts &step, int64_t stages, int64_t count, std::vector<PipelineCandidate> &results) {
     auto simulate = [&](const StepInParts::Priced &plan, StringRef schedule) {
       int64_t chunks = schedule == "interleaved" ? chunksOfDevice : 1;
-      MicrobatchOptions options{count, stages * chunks, chunks, schedule.str(), "stashed", {}};
+      MicrobatchOptions options{std::max<int64_t>(1, count), stages * chunks, chunks, schedule.str(), "stashed", {}};
       options.remat = request.remat.value_or(false) ? MicrobatchOptions::allParts : 0;
       auto candidate = step.simulate(plan, options, cluster);
-      if (failed(candidate) || candidate->fits || request.remat || schedule == "zb-h1")
+      if (failed(candidate) || candidate->fits || request.remat || schedule == "zb-h1" || count == minibatch)
         return candidate;
       options.remat = MicrobatchOptions::allParts;
       auto again = step.simulate(plan, options, cluster);
@@ -283,13 +300,12 @@ private:
         continue;
       auto priced = step.price(cluster, known.mesh, known.plan, known.name);
       priced->plan.searched = known.searched;
-      if (auto candidate = simulate(*priced, firstSchedule());
-          succeeded(candidate))
+      if (auto candidate = simulate(*priced, firstSchedule(count)); succeeded(candidate))
         tried.push_back({std::move(priced), std::move(*candidate)});
     }
     llvm::stable_sort(tried, [](const Tried &a, const Tried &b) { return isBetter(a.simulated, b.simulated); });
     for (size_t i = 0; i < std::min(tried.size(), mostScheduled); ++i)
-      for (StringRef schedule : otherSchedules()) {
+      for (StringRef schedule : otherSchedules(count)) {
         if (schedule == "zb-h1" && request.remat.value_or(false))
           continue; // it keeps recomputed values until the gradients of weights
         if (auto candidate = simulate(*tried[i].plan, schedule); succeeded(candidate))
@@ -302,7 +318,7 @@ private:
   /// Tries stages of several devices before or after stages of one device, as PipeDream replicates the first layers of
   /// a convolutional network, also if no number of stages divides the devices.
   void tryNarrow() {
-    if (request.stages || request.devices > mostNarrow || request.schedule == "interleaved")
+    if (request.stages || request.devices > mostNarrow || request.schedule == "interleaved" || !synchronous())
       return;
     std::vector<NarrowForm> forms;
     for (int64_t width = 2; width < request.devices; ++width)
@@ -311,7 +327,7 @@ private:
           for (bool wideFirst : {true, false})
             addForm(dist::Mesh::Axis{axis.str(), width}, wide, request.devices - wide * width, wideFirst, forms);
     std::vector<PipelineCandidate> narrow = simulateForms(forms);
-    if (llvm::is_contained(otherSchedules(), "zb-h1") && !request.remat.value_or(false)) {
+    if (llvm::is_contained(otherSchedules(usualMicrobatchesPerStage), "zb-h1") && !request.remat.value_or(false)) {
       narrow.resize(std::min(narrow.size(), mostScheduled));
       forms.clear();
       for (PipelineCandidate &candidate : narrow) {
@@ -343,7 +359,7 @@ private:
     std::string text;
     for (int64_t i = 0; i < stages; ++i)
       text += (i ? "," : "") + ((i < (wideFirst ? wide : narrow)) == wideFirst ? axis.name : "none");
-    MicrobatchOptions options{count, stages, 1, firstSchedule()};
+    MicrobatchOptions options{count, stages, 1, firstSchedule(count)};
     options.axes = dist::StageAxes::parse(text);
     options.remat = request.remat.value_or(false) ? MicrobatchOptions::allParts : 0;
     dist::Mesh mesh;
@@ -474,9 +490,7 @@ llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidat
                                          {"bytes", traffic.bytes / steps}});
     result.push_back(llvm::json::Object{{"name", candidate.name()},
                                         {"step_ms", candidate.seconds * 1e3},
-                                        {"devices", candidate.options.axes.devicesBefore(
-                                                         candidate.options.stages / candidate.options.chunks,
-                                                         candidate.plan.mesh)},
+                                        {"devices", candidate.options.devices(candidate.plan.mesh)},
                                         {"fits", candidate.fits},
                                         {"memory_bytes", candidate.memory},
                                         {"bubble", candidate.run.bubble()},

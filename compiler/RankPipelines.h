@@ -9,6 +9,7 @@ struct PipelineRequest {
   int64_t devices = 1;
   int64_t microbatches = 0, stages = 0; // 0: to be chosen
   std::string schedule;                 // empty: to be chosen among 1f1b, interleaved and zb-h1
+  bool asynchronous = false;            // pipedream, too: of a module with marked gradients
   std::optional<bool> remat = {};       // whether stages recompute segments; null: if they do not fit otherwise
 };
 

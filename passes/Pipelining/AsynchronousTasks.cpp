@@ -41,9 +41,8 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
       writer.mapping.map(argument, version);
       return version;
     }
-    fail("'" + name +
-         "', which is no parameter, is used on several stages, which cannot keep it equal: another --cut, or a "
-         "synchronous schedule");
+    fail("'" + name + "', which " + (role == "parameter" ? "belongs to a later stage" : "is no parameter") +
+         ", is used on several stages, which cannot keep it equal: another --cut, or a synchronous schedule");
     return writer.takeArgument(argument);
   }
   bool update = key.kind == Kind::finish || key == stash;
@@ -78,7 +77,10 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
     return value;
   }
   auto sum = dyn_cast<graph::ReduceSumOp>(op);
-  auto square = sum ? sum->getOperand(0).getDefiningOp<graph::MulOp>() : graph::MulOp();
+  Value squares = sum ? sum->getOperand(0) : Value();
+  if (auto masked = squares ? squares.getDefiningOp<graph::SelectOp>() : graph::SelectOp())
+    squares = masked.getLhs(); // without padding
+  auto square = squares ? squares.getDefiningOp<graph::MulOp>() : graph::MulOp();
   if (!square || square.getLhs() != square.getRhs())
     return again(key, value);
   OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
@@ -181,5 +183,5 @@ bool TaskSplitter::isAgain(TaskKey from, TaskKey key, Operation *op) {
     return false;
   bool otherWeights = options.staleness == Staleness::latest || options.staleness == Staleness::predicted;
   return from.once() ? deviceOf(from) != deviceOf(key) && parts.isCheap(op)
-                     : otherWeights && key != from && parts.isOfState(op);
+                     : (otherWeights || key.once()) && key != from && parts.isOfState(op);
 }

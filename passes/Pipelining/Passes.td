@@ -35,7 +35,7 @@ def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "number of stages">,
-    Option<"cuts", "cuts", "std::string", "", "the first node of every stage but the first: NODE;NODE">,
+    ListOption<"cuts", "cuts", "std::string", "the first node of every stage but the first">,
     Option<"mesh", "mesh", "std::string", "\"\"", "of a stage: data=2,model=4">,
     Option<"axes", "axes", "std::string", "\"\"", "of this mesh that stages have, where these differ: data+model,none">
   ];

@@ -113,6 +113,7 @@ struct SplitMicrobatchesPass : impl::SplitMicrobatchesPassBase<SplitMicrobatches
     }
     if (count == 1)
       return;
+    unmarkGradients(getOperation());
     if (failed(plan()))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())

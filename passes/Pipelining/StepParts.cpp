@@ -23,6 +23,13 @@ bool pipelining::isAsynchronous(func::FuncOp function) {
   return function->hasAttr(asynchronousStep);
 }
 
+void pipelining::unmarkGradients(ModuleOp module) {
+  module.walk([](graph::AccumulateOp op) {
+    op.replaceAllUsesWith(op.getX());
+    op.erase();
+  });
+}
+
 bool pipelining::isOwned(BlockArgument argument) {
   auto state = stateOf(argument);
   auto role = state ? state.getAs<StringAttr>("role").getValue() : StringRef();
@@ -103,7 +110,7 @@ llvm::DenseSet<Operation *> StepParts::weightGradients(func::FuncOp function,
     if (parts.at(&op) != Part::backward || isa<graph::AccumulateOp>(op))
       continue;
     bool awaited = llvm::any_of(op.getUsers(), [&](Operation *user) {
-      return parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) &&
+      return !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::backward && !isa<graph::AccumulateOp>(user) &&
              (stageOf(user) != stageOf(&op) || !result.contains(user));
     });
     if (!awaited)

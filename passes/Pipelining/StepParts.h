@@ -65,6 +65,8 @@ using graph::isScalar, graph::nameOfArgument;
 inline constexpr llvm::StringLiteral asynchronousStep = "graph.asynchronous";
 /// Whether a step of the function is one minibatch whose tasks run in several steps.
 bool isAsynchronous(mlir::func::FuncOp function);
+/// Removes what make-train's mark-gradients has added, for steps whose gradients are summed over microbatches, or whole.
+void unmarkGradients(mlir::ModuleOp module);
 /// Whether an argument is state that one stage owns: a parameter, optimizer state or a buffer. All stages have step and
 /// seed.
 bool isOwned(mlir::BlockArgument argument);

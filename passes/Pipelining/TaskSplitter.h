@@ -66,7 +66,7 @@ private:
   /// is k / 2 + n - k - 1 in the forward pass and k / 2 in the backward pass (arXiv 1809.02839, equations 5 and 6).
   mlir::Value predict(TaskKey key, mlir::BlockArgument argument);
   /// Whether a task of an asynchronous schedule recomputes an operation: cheap values that updates of several stages
-  /// share, and values of the weights, if the backward pass reads other weights than the forward pass did.
+  /// share, and values of the weights, which are others in an update, and perhaps in the backward pass.
   bool isAgain(TaskKey from, TaskKey key, mlir::Operation *op);
   mlir::Value again(TaskKey key, mlir::Value value);
   /// Passes a value from one task of a device to another.

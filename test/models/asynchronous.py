@@ -34,6 +34,7 @@ BATCH, BATCHES, STEPS = 16, 20, 40  # of a step, in an epoch, of a run
 TOLERANCE = 1e-5
 MOMENTUM = 0.9
 BETAS, EPS = (0.9, 0.999), 1e-8  # of adam and adamw
+TRUST = 0.5  # of lars
 KINDS = ("stashed", "vertical-sync", "latest", "predicted")
 
 
@@ -86,6 +87,8 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("predicted", 3, cuts=(1, 3), flags="--optimizer adamw --weight-decay 0.1 --lr-factor fc1.*=0.25", lr=0.005),
     Run("stashed", 3, cuts=(1, 3), flags="--clip-norm 0.4"),
     Run("stashed", 2, ",model=2", cuts=(2,), flags="--clip-norm 0.4"),
+    Run("stashed", 2, ",model=3", cuts=(2,), flags="--clip-norm 0.4"),  # pads the rows of weights
+    Run("stashed", 3, cuts=(1, 3), flags=f"--optimizer lars --trust-coefficient {TRUST} --weight-decay 0.01"),
     Run("stashed", 2, cuts=(2,), replicas=(2, 1)),
     Run("stashed", 2, cuts=(3,), replicas=(3, 1), flags="--lr-schedule linear --weight-decay 0.01"),
     Run("stashed", 3, cuts=(1, 3), replicas=(1, 3, 1), flags="--clip-norm 0.4"),
@@ -147,7 +150,9 @@ class Reference:
         self.stage_of = [sum(layer >= cut for cut in run.cuts) for layer in range(len(SIZES) - 1)]
         start = [[x.astype(np.float64) for x in layer] for layer in weights_of(run.sizes)]
         self.versions = [[layer] for layer in start]  # by layer, by number of updates
-        self.adam = re.search(r"--optimizer (\w+)", run.flags)
+        rule = re.search(r"--optimizer (\w+)", run.flags)
+        self.rule = rule[1] if rule else "sgd"
+        self.adam = self.rule.startswith("adam")
         nothing = [[np.zeros_like(x) for x in layer] for layer in start]
         self.states = [[[(x, x) if self.adam else x for x in layer]] for layer in nothing]  # of the optimizer, by layer and version
         self.first = [(0, 0)] * len(start)  # by layer: the minibatch that entered the empty pipeline first, and its version
@@ -187,11 +192,15 @@ class Reference:
         if not self.adam:
             return state
         mean, square = (average / (1 - beta**updates) for average, beta in zip(state, BETAS))
-        return mean / (np.sqrt(square) + EPS) + (self.decay * weight if self.adam[1] == "adamw" else 0)
+        return mean / (np.sqrt(square) + EPS) + (self.decay * weight if self.rule == "adamw" else 0)
 
     def renewed(self, weight, state, gradient):
         """The optimizer's state after one more gradient."""
-        if not self.adam or self.adam[1] == "adam":
+        if self.rule == "lars":  # arXiv 1708.03888
+            size = np.linalg.norm(weight)
+            trust = TRUST * size / (np.linalg.norm(gradient) + self.decay * size + EPS)
+            gradient = trust * (gradient + self.decay * weight)
+        elif self.rule != "adamw":
             gradient = gradient + self.decay * weight
         if not self.adam:
             return MOMENTUM * state + gradient
@@ -243,6 +252,15 @@ class Reference:
             self.versions[layer].append([w - rate * self.factors[layer] * self.change(w, of, updates) for w, of in zip(now, state)])
             self.round[layer] = []
 
+    def evaluate(self, x, labels):
+        """The loss of the newest weights."""
+        y = x
+        for layer, newest in enumerate(versions[-1] for versions in self.versions):
+            weight, bias = newest
+            y = y @ weight.T + bias
+            y = y if layer == len(SIZES) - 2 else np.tanh(y)
+        return -(y - np.log(np.exp(y - y.max(1, keepdims=True)).sum(1, keepdims=True)) - y.max(1, keepdims=True))[np.arange(len(labels)), labels].mean()
+
     def losses(self, x, labels, rates):
         """The pipeline drains at the end of every epoch."""
         result = []
@@ -265,7 +283,8 @@ class Tester:
         if not model:
             model = folder / "model.onnx"
             write_model(model, tied=run.tied)
-        optimizer = [] if "--optimizer" in run.flags else ["--optimizer", "sgd", "--momentum", MOMENTUM]
+        optimizer = [] if "--optimizer" in run.flags else ["--optimizer", "sgd"]
+        optimizer += [] if "adam" in run.flags else ["--momentum", MOMENTUM]
         lines.call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
              "--lr", run.lr if lr is None else lr, *optimizer, *run.compile_flags())  # fmt: skip
         start = [self.divisi, "run", "--devices", run.devices(), program] if run.devices() > 1 else [program]
@@ -323,6 +342,20 @@ class Tester:
         worst = max(abs(weights[0][n] - weights[1][n]) / max(weights[0][n], 1e-9) for n in weights[0])
         return bool(error < TOLERANCE and worst < TOLERANCE), f"loss error {error:.1e}, norm error {worst:.1e}"
 
+    def evaluated(self, replicas, folder):
+        """Evaluations at the end of each epoch, and alone, where replicas take minibatches in turn."""
+        run = Run("stashed", 3, cuts=(1, 3), replicas=replicas)
+        write_data(folder)
+        held_out = [f"--eval=image={folder / 'xt.npy'}", f"--eval=label={folder / 'yt.npy'}"]
+        rows = self.train(run, folder, more=held_out)
+        rates = [row["lr"] for row in rows if "step" in row and "eval" not in row]
+        reference = Reference(run)
+        reference.losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
+        expected = reference.evaluate(np.load(folder / "xt.npy").astype(np.float64), np.load(folder / "yt.npy"))
+        found = [row["loss"] for row in rows if row.get("eval")]
+        good = len(found) == STEPS // BATCHES and abs(found[-1] - expected) < TOLERANCE * expected
+        return bool(good), f"losses {found}, expected {expected:.7f} at the end"
+
     def resumed(self, folder):
         run, every = Run("stashed", 4, cuts=(1, 2, 3)), 7
         whole = self.train(run, folder, name="whole", more=("--checkpoint", folder / "a", "--every", every))
@@ -345,6 +378,8 @@ class Tester:
         for name in sorted(file.parent.name for file in MODELS.glob("*/reference.json")):
             yield f"without learning {name}", functools.partial(self.without_learning, name)
         yield "resumed after a checkpoint", self.resumed
+        for replicas in ((1, 2, 1), (2, 3, 1)):
+            yield f"evaluated with replicas {replicas}", functools.partial(self.evaluated, replicas)
 
     def convergence(self, folder, epochs=20):
         """A table in Markdown."""

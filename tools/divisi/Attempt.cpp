@@ -24,11 +24,16 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
   compiler::follow(parts, train);
   train.splitProjections = !options.meshes.empty();
   train.forGpu = cluster.device.kind == "cuda";
+  train.markGradients |= asynchronous;
   auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
   if (!database)
     return database.takeError();
   if (llvm::Error error = toTrain(train))
     return error;
+  if (asynchronous) {
+    marked = module.clone();
+    pipelining::unmarkGradients(module);
+  }
   if (hasBatchNorm && microbatches == 0)
     microbatches = 1; // its numbers depend on them
   auto ranked = compiler::rankPlans(module, cluster, options, microbatches, *database);
@@ -52,7 +57,7 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
     return told();
   if (sync->mode != dist::Sync::Mode::allReduce && options->any())
     llvm::errs() << "note: with microbatches or stages a plan is priced as if its 'sync' were all-reduce\n";
-  int64_t devices = options->axes.devicesBefore(options->stages / options->chunks, dist::toMesh(text.getMesh()));
+  int64_t devices = options->devices(dist::toMesh(text.getMesh()));
   if (devices > cluster.devices())
     return llvm::createStringError("the plan is for " + std::to_string(devices) + " devices, the cluster has " +
                                    std::to_string(cluster.devices()));

@@ -22,10 +22,12 @@ public:
   /// Predicts the cost of the strategies' plan on a mesh, with a level of ZeRO.
   llvm::Error price(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero);
 
+  bool asynchronous = false; // `marked` is wanted
   bool hasBatchNorm = false;
   ModelFlags flags;
   Session session;
   compiler::StepWork work; // of the model in training
+  mlir::OwningOpRef<mlir::ModuleOp> marked; // the step with marked gradients, for asynchronous pipelines
   std::vector<planning::ModuleCandidate> candidates;
   std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
 

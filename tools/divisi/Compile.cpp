@@ -190,7 +190,7 @@ private:
     std::optional<dist::Mesh> mesh;
     train.splitProjections = !plan.cluster.empty();
     follow(microbatches, train);
-    train.markGradients |= flags.devices.pipelines && pipelines.microbatches == 1;
+    train.markGradients |= (flags.devices.pipelines && pipelines.microbatches == 1) || pipelines.asynchronous;
     if (!plan.mesh.empty())
       mesh = llvm::cantFail(planning::parseMesh(plan.mesh)); // checked with the flags, here and below
     if (!plan.file.empty()) {
@@ -260,10 +260,8 @@ private:
 
   /// Applies the best plan for the cluster, by measured times if there are any.
   LogicalResult searchPlan() {
-    std::string hash; // the module's hash when a plan file is read
     if (failed(session.run(addSimplify)))
       return failure();
-    hash = planning::hashOfModel(*model.module);
     auto machine = tools::machineFor(plan.cluster, !flags.devices.noCalibration);
     if (!machine)
       return failure(fail(llvm::toString(machine.takeError())));
@@ -284,7 +282,7 @@ private:
       auto piped = rankPipelines(*model.module, cluster, pipelines);
       if (piped.empty())
         return failure(fail(whyNoPipeline(*model.module, cluster, pipelines)));
-      if (hasBatchNorm && pipelines.microbatches == 1)
+      if (piped.front().options.whole() && hasBatchNorm)
         llvm::errs() << "note: batch norm needs the whole batch, so stages wait for each other; --microbatches N overlaps "
                         "them, with the statistics of each microbatch\n";
       return applyPipeline(std::move(piped.front()), cluster);
@@ -299,6 +297,8 @@ private:
     OwningOpRef<ModuleOp> whole; // a copy for plan files of pipelines: ordering plans changes the module
     if (free)
       whole = model.module->clone();
+    pipelining::unmarkGradients(*model.module);
+    std::string hash = planning::hashOfModel(*model.module); // when a plan file is read
     auto candidates = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
     if (!candidates) {
       if (std::string error = llvm::toString(candidates.takeError()); !error.empty())
@@ -345,6 +345,8 @@ private:
                                  best.memory * 1e-9)
                  << llvm::join(best.options.cuts, ", ") << "\n";
     microbatches = best.options;
+    if (microbatches.asynchronous())
+      llvm::errs() << "note: an asynchronous pipeline does not compute the numbers of one device (docs/pipelines.md)\n";
     if (best.plan.mesh.devices() > 1) {
       model.module = std::move(*best.module);
       model.module->walk([](Operation *op) { op->removeAttr(dist::names::stage); });
@@ -357,6 +359,7 @@ private:
     } else if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); }))) {
       return failure(); // nothing is sharded, as if the plan had been given
     }
+    noteSchedule(*model.module, microbatches);
     writePipeline(*model.module, best.options, subjectOf(best.hash));
     noteSearch(cluster);
     return success();

@@ -106,7 +106,10 @@ std::string DeviceFlags::takeStages(const CLI::App &command) {
   microbatches.cuts.assign(found->first.begin() + 1, found->first.end());
   if (found->first.size() > 1 && !command.count("--schedule"))
     microbatches.schedule = "pipedream";
-  if (roundRobin == ofStages && found->replicas.size() > 1) {
+  if (roundRobin == ofStages && found->replicas.size() == 1)
+    return "--round-robin stages: " + stages + " has one stage, whose " + numbered(found->replicas[0], "device") +
+           " share each batch: leave out --round-robin";
+  if (roundRobin == ofStages) {
     plan.mesh = dist::stageAxis.str() + "=" + std::to_string(found->replicas.size());
     microbatches.replicas.assign(found->replicas.begin(), found->replicas.end());
     return "";
@@ -190,6 +193,15 @@ dist::Mesh DeviceFlags::meshOfStage() const {
 }
 
 /// Sets stages and microbatches.
+/// What is wrong with an asynchronous pipeline under these flags; else "".
+static std::string whyNotAsynchronous(const CLI::App &command) {
+  const CLI::Option *precision = command.get_option_no_throw("--precision");
+  if (precision && precision->count() && precision->as<std::string>() == "fp16")
+    return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
+           "gradients at once: take --precision bf16, or another schedule";
+  return "";
+}
+
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   mayAccumulate = !command.count("--microbatches") && accumulate == 1;
@@ -206,10 +218,17 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     for (const char *flag : {"--chunks", "--cut", "--staleness", "--stage-axes", "--round-robin"})
       if (command.count(flag))
         return std::string(flag) + " is for --mesh with an axis stage: a search chooses it by itself";
-    if (microbatches.schedule == "pipedream")
-      return "--schedule pipedream is for --mesh with an axis stage: a search does not choose other numbers";
-    return "";
+    if (microbatches.schedule == compiler::asynchronousSchedule && (request.microbatches || request.remat.value_or(false)))
+      return "--schedule pipedream updates the weights with every batch and recomputes nothing: leave out --microbatches, "
+             "--accumulate and --remat";
+    request.asynchronous |= microbatches.schedule == compiler::asynchronousSchedule;
+    return request.asynchronous ? whyNotAsynchronous(command) : "";
   }
+  if (!allowed.empty() && plan.cluster.empty())
+    return "--allow asynchronous is for searches: --devices N, or --strategy auto, pipeline or hybrid";
+  if (request.asynchronous)
+    if (std::string wrong = whyNotAsynchronous(command); !wrong.empty())
+      return wrong;
   bool piped = microbatches.stages > 1;
   if (microbatches.microbatches == 0 && (!piped || microbatches.asynchronous()))
     return "--microbatches auto is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage "
@@ -231,6 +250,9 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") +
            " for " + std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
+  if (piped && !microbatches.asynchronous() && microbatches.microbatches == 1 && !command.count("--microbatches"))
+    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
+           "through the stages one after the other; with --microbatches 1 stages wait for each other";
   if (microbatches.microbatches > 0) // else they are chosen later
     if (std::string wrong = microbatches.wrongReplicas(meshOfStage()); !wrong.empty())
       return "--round-robin " + roundRobin + ": " + wrong;
@@ -239,13 +261,9 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--staleness is for --schedule pipedream: in the others all microbatches of a step have the same weights";
   if (asynchronous && microbatches.microbatches > 1)
     return "--schedule pipedream updates the weights with every batch: leave out --microbatches and --accumulate";
-  const CLI::Option *precision = command.get_option_no_throw("--precision");
-  if (asynchronous && precision && precision->count() && precision->as<std::string>() == "fp16")
-    return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
-           "gradients at once: take --precision bf16, or another schedule";
-  if (piped && !asynchronous && microbatches.microbatches == 1 && !command.count("--microbatches"))
-    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
-           "through the stages one after the other; with --microbatches 1 stages wait for each other";
+  if (asynchronous)
+    if (std::string wrong = whyNotAsynchronous(command); !wrong.empty())
+      return wrong;
   return "";
 }
 
@@ -282,10 +300,12 @@ std::string DeviceFlags::finish(const CLI::App &command) {
     return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
   if (command.count("--stage-axes") && stageAxes.empty())
     return "--stage-axes is empty: expected the axes of each stage, or none, such as data,none";
+  if (command.count("--round-robin") && roundRobin.empty())
+    return "--round-robin is empty: expected the number of replicas of each stage, such as 2,1";
   if (!plan.file.empty()) {
     if (!plan.mesh.empty() || !strategy.empty() || !cluster.empty() || !plan.pins.empty() || plan.zero || devices)
       return "--plan FILE has all decisions: leave out --devices, --cluster, --mesh, --strategy, --pin and --zero";
-    for (const char *flag : {"--remat", "--microbatches", "--accumulate", "--schedule", "--staleness", "--chunks",
+    for (const char *flag : {"--stages", "--remat", "--microbatches", "--accumulate", "--schedule", "--allow", "--staleness", "--chunks",
                              "--cut", "--stage-axes", "--round-robin"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
@@ -395,6 +415,9 @@ void DeviceFlags::addTo(CLI::App &command) {
                    "updates with every batch "
                    "and does not drain the pipeline")
       ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"}));
+  time->add_option("--allow", allowed, "asynchronous: a search may choose pipedream, which computes other numbers")
+      ->check(CLI::IsMember({"asynchronous"}))
+      ->each([this](const std::string &) { request.asynchronous = true; });
   time->add_option("--staleness", microbatches.staleness,
                    "weights of pipedream: stashed (default: the backward pass has those of the forward pass), "
                    "vertical-sync (all stages have "

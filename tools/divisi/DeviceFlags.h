@@ -8,7 +8,7 @@ namespace divisi::tools {
 
 /// The flags of `divisi compile` for the number of devices, the strategy, the pipeline and the microbatches.
 struct DeviceFlags {
-  std::string batchNormStats = "global", strategy, cluster, stageAxes, stages, roundRobin;
+  std::string batchNormStats = "global", strategy, cluster, stageAxes, stages, roundRobin, allowed;
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;

@@ -34,7 +34,7 @@ struct PlanFlags {
   std::string cluster, mesh, html, plan;
   std::string profile, objective = "step", bandwidth, cost = "paper"; // of layers instead of a model
   std::vector<std::string> pins;
-  std::string schedule, swimlane; // of pipelines
+  std::string schedule, allowed, swimlane; // of pipelines
   int64_t devices = 0, microbatches = 0;
   std::optional<int64_t> remat;
   std::string priceText;
@@ -63,6 +63,7 @@ public:
                   2);
     flags.model.import.weightsOptional = true;
     Attempt first(flags.model);
+    first.asynchronous = !flags.allowed.empty() || flags.schedule == compiler::asynchronousSchedule;
     if (!flags.plan.empty()) {
       if (llvm::Error error = first.price(*cluster, flags.plan))
         return fail(std::move(error));
@@ -103,8 +104,9 @@ public:
             "--pipelines: batch norm uses the statistics of each microbatch, so that pipelines compute other numbers: "
             "compile with --strategy hybrid, whose stages work on the whole batch, or with --microbatches N, too",
             2);
-      first.pipelines = compiler::rankPipelines(*first.session.model.module, *cluster,
-                                                {devices, flags.microbatches, 0, flags.schedule, rematOfPipelines()});
+      first.pipelines = compiler::rankPipelines(
+          first.asynchronous ? *first.marked : *first.session.model.module, *cluster,
+          {devices, flags.microbatches, 0, flags.schedule, first.asynchronous, rematOfPipelines()});
     }
     if (!first.candidates[0].fits) {
       if (devices > 1 && flags.mesh.empty() && flags.pins.empty() && !first.hasBatchNorm && !flags.microbatches)
@@ -192,7 +194,7 @@ private:
   /// Suggests the pipeline that compile would choose.
   void suggestPipeline(Attempt &attempt, const Cluster &cluster, int64_t devices) {
     auto ranked = attempt.pipelines.empty() ? compiler::rankPipelines(*attempt.session.model.module, cluster,
-                                                                      {devices, 0, 0, "", rematOfPipelines()})
+                                                                      {devices, 0, 0, "", false, rematOfPipelines()})
                                             : std::move(attempt.pipelines);
     if (!ranked.empty() && ranked[0].fits)
       suggestions.push_back("a pipeline, which compile then chooses: " + ranked[0].name() +
@@ -380,8 +382,12 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     pipelines->add_flag("--pipelines", flags->pipelines,
                         "rank pipelines, too: their stages, microbatches, schedules, and the plans of stages");
     pipelines
-        ->add_option("--schedule", flags->schedule, "with this schedule only: naive, gpipe, 1f1b, interleaved or zb-h1")
-        ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1"}));
+        ->add_option("--schedule", flags->schedule,
+                     "with this schedule only: naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream")
+        ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"}));
+    pipelines
+        ->add_option("--allow", flags->allowed, "asynchronous: pipedream, too, which computes other numbers")
+        ->check(CLI::IsMember({"asynchronous"}));
     pipelines->add_option("--swimlane", flags->swimlane, "write a page that shows what the best one does when");
     command->add_option("--top", flags->top, "how many plans to list")
         ->check(CLI::Range(1, 1000))

@@ -1,10 +1,10 @@
-// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second;third" --split-tasks="schedule=pipedream" \
+// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second,third" --split-tasks="schedule=pipedream" \
 // RUN:   | FileCheck %s
-// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second;third" \
+// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second,third" \
 // RUN:   --split-tasks="schedule=pipedream staleness=vertical-sync" | FileCheck %s --check-prefix=SYNC
-// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second;third" \
+// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second,third" \
 // RUN:   --split-tasks="schedule=pipedream staleness=latest" | FileCheck %s --check-prefix=LATEST
-// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second;third" \
+// RUN: divisi-opt %s --split-microbatches="asynchronous" --assign-stages="stages=3 cuts=second,third" \
 // RUN:   --split-tasks="schedule=pipedream staleness=predicted" | FileCheck %s --check-prefix=PREDICTED
 
 // The input of a minibatch, and the weights of its forward pass where its backward pass reads them, wait in its slot; the update reads the
