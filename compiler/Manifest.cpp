@@ -284,6 +284,8 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       entry["function"] = task.getName().split('.').first;
       if (Attribute range = report.get("range"))
         entry["range"] = integers(range);
+      if (auto shares = report.getAs<IntegerAttr>("shares"))
+        entry["shares"] = shares.getInt();
       if (auto when = report.getAs<IntegerAttr>("when"))
         entry["when"] = when.getInt();
       results.push_back(located(std::move(entry)));

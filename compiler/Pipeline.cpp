@@ -102,6 +102,7 @@ void compiler::addTrainPipeline(OpPassManager &pm, const TrainOptions &options) 
   train.lrFactors.assign(options.lrFactors.begin(), options.lrFactors.end());
   train.clipNorm = options.clipNorm;
   train.lossScaling = half;
+  train.noiseScale = options.noiseScale;
   train.markGradients = options.markGradients;
   train.describeRules = options.describeRules;
   pm.addPass(training::createMakeTrainPass(train));
@@ -195,6 +196,7 @@ void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions 
 }
 
 void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
+  pm.addPass(pipelining::createMeasureNoisePass());
   pm.addPass(pipelining::createAssignStagesPass({options.stages, llvm::to_vector(options.cuts), "", ""}));
   if (options.remat > 0)
     pm.addPass(planning::createRematerializePass({options.remat}));
@@ -217,6 +219,7 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
 }
 
 void compiler::addExecPipeline(OpPassManager &pm, bool forGpu, bool epilogues) {
+  pm.addPass(pipelining::createMeasureNoisePass()); // a step without shares of the batch is an error
   if (forGpu && epilogues) {
     addSimplify(pm);
     pm.nest<func::FuncOp>().addPass(codegen::createFuseEpiloguesPass());

@@ -4,6 +4,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Profile/Expectation.h"
 #include "dialects/Exec/Exec.h"
+#include "dialects/Graph/WhenNeeded.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -20,6 +21,15 @@ static constexpr double leastMeasured = 0.5;
 
 RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t>(1, thisMachine().cores / ranks)}; }
 
+/// Removes the noise scale, for which not every candidate has shares of the batch: plans are ordered without it.
+static void removeNoiseScale(ModuleOp module) {
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  if (auto result = train ? graph::findReport(train, graph::gradSquareBig) : std::nullopt) {
+    train.getBody().front().getTerminator()->eraseOperand(*result);
+    (void)train.eraseResult(*result);
+  }
+}
+
 /// Compiles a candidate to tasks; sets its arena and the expected time of a step.
 static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
                                   ModuleCandidate &candidate) {
@@ -32,6 +42,7 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
   OwningOpRef<ModuleOp> copy = module.clone();
   if (failed(applyCandidate(*copy, candidate, {})))
     return failure();
+  removeNoiseScale(*copy);
   PassManager manager(module.getContext());
   if (candidate.mesh.devices() > 1)
     addDistPipeline(manager, {}, microbatches);

@@ -68,6 +68,7 @@ def suites(build):
             Suite("models", models),
             Suite("replicas", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi, "--only", "mlp"]),
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
+            Suite("noise", [python, str(SOURCE / "test/models/noise.py"), "--divisi", divisi]),
             Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
             Suite("predictions", [python, str(SOURCE / "test/models/predictions.py"), "--divisi", divisi]),
             Suite("averages", [python, str(SOURCE / "test/models/averages.py"), "--divisi", divisi]),

@@ -13,6 +13,14 @@ int64_t graph::whenNeeded(func::FuncOp function, unsigned result) {
   return bits ? bits.getInt() : 0;
 }
 
+std::optional<unsigned> graph::findReport(func::FuncOp function, StringRef kind) {
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto report = function.getResultAttrOfType<DictionaryAttr>(i, names::result))
+      if (report.getAs<StringAttr>("kind").getValue() == kind)
+        return i;
+  return std::nullopt;
+}
+
 llvm::DenseMap<Operation *, int64_t> graph::whenNeeded(func::FuncOp function) {
   llvm::DenseMap<Operation *, int64_t> when;
   llvm::DenseSet<Operation *> always;

@@ -22,6 +22,31 @@ def SplitMicrobatchesPass : Pass<"split-microbatches", "::mlir::ModuleOp"> {
   ];
 }
 
+def MeasureNoisePass : Pass<"measure-noise", "::mlir::ModuleOp"> {
+  let summary = "Squares of the gradients of shares of the batch, for the noise scale";
+  let description = [{
+    Input: @train that reports `grad_sq_big` (make-train), partitioned or for one device. Output: the same with the report
+    `grad_sq_small`: the mean over n shares of the batch of the square of the global norm of the share's gradient. Shares are those of
+    the replicas along the axis "data", and without such an axis the microbatches. What a share contributes to the sum that is the
+    batch's gradient, times n, is its gradient. Nothing changes without `grad_sq_big`, or if `grad_sq_small` is there. Fails
+    where there are no shares, where a gradient is computed from the whole batch at once, where replicas are apart, where stages have
+    different axes, and in asynchronous steps.
+
+    ```mlir
+    %g = dist.all_reduce sum over ["data"] %p : (tensor<4xf32>) -> tensor<4xf32>       // of 2 replicas
+    %0 = graph.mul %g, %g : tensor<4xf32>
+    %big = graph.reduce_sum %0 {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    // and then
+    %1 = graph.mul %p, %two : tensor<4xf32>
+    %2 = graph.mul %1, %1 : tensor<4xf32>
+    %3 = graph.reduce_sum %2 {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    %4 = dist.all_reduce sum over ["data"] %3 : (tensor<f32>) -> tensor<f32>
+    %small = graph.mul %4, %half : tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
+}
+
 def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
   let summary = "Gives every operation and argument its stage of a pipeline";
   let description = [{

@@ -2,6 +2,7 @@
 
 #include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Nodes.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "step/Work.h"
 
 #include "mlir/IR/Matchers.h"
@@ -172,7 +173,8 @@ llvm::DenseSet<Operation *> planning::reportedOps(func::FuncOp function) {
   SmallVector<Operation *> work;
   for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
     auto report = function.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
-    if (report && report.getAs<StringAttr>("kind").getValue() != "grad_norm" && value.getDefiningOp())
+    StringRef kind = report ? report.getAs<StringAttr>("kind").getValue() : "";
+    if (report && kind != "grad_norm" && kind != graph::gradSquareBig && kind != graph::gradSquareSmall && value.getDefiningOp())
       work.push_back(value.getDefiningOp());
   }
   while (!work.empty()) {

@@ -36,13 +36,18 @@ struct Rule {
   Optimizer::Shared shared;
 };
 
-/// torch.nn.utils.clip_grad_norm_: all gradients times min(1, limit / (global norm + 1e-6)).
-void clip(GraphBuilder &b, MutableArrayRef<Trained> trained, double limit) {
+/// The square of the gradients' global norm.
+Value globalSquare(GraphBuilder &b, MutableArrayRef<Trained> trained) {
   Value sum;
   bool wide = llvm::any_of(trained, [](Trained &t) { return tensorType(t.gradient).getElementType().isF64(); });
   for (Trained &t : trained)
     sum = b.addMaybe(sum, sumOfSquares(b, t.gradient, wide));
-  Value total = b.addConst(b.op<SqrtOp>(sum), 1e-6);
+  return sum;
+}
+
+/// torch.nn.utils.clip_grad_norm_: all gradients times min(1, limit / (global norm + 1e-6)).
+void clip(GraphBuilder &b, MutableArrayRef<Trained> trained, double limit) {
+  Value total = b.addConst(b.op<SqrtOp>(globalSquare(b, trained)), 1e-6);
   Value factor = b.op<MinOp>(b.div(b.splatLike(total, limit), total), b.splatLike(total, 1));
   for (Trained &t : trained)
     t.gradient = b.mul(
@@ -160,6 +165,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       norms.push_back({t.name, norm(b, t.gradient)});
     }
     b.setLoc(update);
+    Value square = noiseScale ? globalSquare(b, trained) : Value();
     if (clipNorm > 0)
       clip(b, trained, clipNorm);
     Value number = b.addConst(count, 1);
@@ -212,6 +218,8 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     if (scaling)
       scaling->renew(b, step);
     report(step, builder, lossValue, norms);
+    if (square)
+      step.addReport(square, gradSquareBig);
     addChecks(step, loss, mapping);
     step.finish();
     return success();

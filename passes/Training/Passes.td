@@ -28,7 +28,8 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     Input: @loss. Output: @train. Its arguments are the state (parameters, buffers, optimizer state, step and seed), the inputs
     and the run-time scalars. Its results are the renewed state (`graph.renews`), the loss, and what is computed on demand
     (`graph.result` with `when`: accuracy, gradient norms). With `loss-scaling`, state of the role `scaling` holds the factor
-    of the loss, and every renewed state is a select that keeps the old state if a gradient was not finite. Fails when no
+    of the loss, and every renewed state is a select that keeps the old state if a gradient was not finite. With `noise-scale`,
+    the square of the gradients' global norm is reported in every step (before clipping), for measure-noise. Fails when no
     parameter is trainable or when the loss depends on none.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];
@@ -50,6 +51,7 @@ def MakeTrainPass : Pass<"make-train", "::mlir::ModuleOp"> {
     ListOption<"noDecay", "no-decay", "std::string", "patterns of parameters without weight decay and trust ratio">,
     ListOption<"lrFactors", "lr-factor", "std::string", "PATTERN=FACTOR: factors of the learning rate of parameters">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest global norm of the gradients; 0: no limit">,
+    Option<"noiseScale", "noise-scale", "bool", "false", "report the square of the gradients' global norm">,
     Option<"lossScaling", "loss-scaling", "bool", "false", "dynamic loss scaling: a step with a gradient that is not finite is skipped">,
     Option<"markGradients", "mark-gradients", "bool", "false", "graph.accumulate between backward part and update, for stages that work on the whole batch">,
     Option<"describeRules", "describe-rules", "bool", "false", "optimizer state says how it is used, for asynchronous pipelines that predict weights">

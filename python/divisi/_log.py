@@ -31,6 +31,12 @@ class Step:
     comm_wait_ms: float | None = None  # exposed communication, on several devices
     comm_bytes: int | None = None  # sent by rank 0, on several devices
     grad_norms: Mapping[str, float] | None = None  # L2 norms, of step 1, with log_grad_norms=True
+    # Of a program compiled with log_noise_scale=True:
+    grad_sq_big: float | None = None  # square of the norm of the batch's gradient
+    grad_sq_small: float | None = None  # mean over shares of the batch of the square of the norm of the share's gradient
+    grad_sq: float | None = None  # estimate of the square of the norm of the true gradient
+    grad_variance: float | None = None  # estimate of the trace of the covariance of one sample's gradient
+    noise_scale: float | None = None  # in samples: the quotient of moving averages of the two
 
 
 @dataclasses.dataclass(frozen=True)

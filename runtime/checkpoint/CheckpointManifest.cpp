@@ -32,13 +32,16 @@ std::map<std::string, std::string> texts(JsonReader &reader, const char *key) {
   return found;
 }
 
-/// The sums of the unfinished epoch and the history of evaluations; checkpoints of older programs have none.
+/// The sums of the unfinished epoch, the history of evaluations and the averages of the noise scale; checkpoints of older
+/// programs have none.
 void readHistory(JsonReader &manifest, TrainingPoint &point) {
-  JsonReader sums(manifest.object("epoch_sums"), "epoch_sums"), history(manifest.object("evaluations"), "evaluations");
+  JsonReader sums(manifest.object("epoch_sums"), "epoch_sums"), history(manifest.object("evaluations"), "evaluations"),
+      noise(manifest.object("noise_averages"), "noise_averages");
   point.epoch = {sums.number("loss", 0), sums.number("steps", 0), sums.number("correct", 0), sums.number("count", 0)};
   point.evaluations = {history.integer("step", -1), history.integer("best_step", -1), history.number("best_loss", 0),
                        history.integer("without_improvement", 0)};
-  for (const JsonReader *reader : {&sums, &history})
+  point.noise = {noise.number("gradient", 0), noise.number("variance", 0)};
+  for (const JsonReader *reader : {&sums, &history, &noise})
     if (!reader->status().ok())
       manifest.fail(concat("has no sound sums: ", reader->status().message()));
 }
@@ -173,6 +176,8 @@ Status CheckpointManifest::write(const std::string &path) const {
     if (history.bestStep >= 0)
       json["evaluations"].update({{"best_step", history.bestStep}, {"best_loss", history.bestLoss}});
   }
+  if (point.noise.gradient != 0)
+    json["noise_averages"] = {{"gradient", point.noise.gradient}, {"variance", point.noise.variance}};
   for (const CheckpointFile &file : files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hashes", file.hashes}});
   for (const CheckpointTensor &tensor : tensors)

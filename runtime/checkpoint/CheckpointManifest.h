@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CHECKPOINT_CHECKPOINTMANIFEST_H
 
 #include "runtime/core/Manifest.h"
+#include "runtime/core/NoiseScale.h"
 #include "runtime/core/Tally.h"
 #include "runtime/data/BatchSource.h"
 
@@ -20,6 +21,7 @@ struct TrainingPoint {
   std::optional<double> evalLoss = {}; ///< if an evaluation followed this step
   Tally epoch = {};                    ///< of the steps of the unfinished epoch
   EvaluationHistory evaluations = {};
+  NoiseScale noise = {}; ///< its averages, if the program measures it
 };
 
 /// A file of a checkpoint, written by one rank.

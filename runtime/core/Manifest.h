@@ -88,10 +88,11 @@ struct State : Tensor {
 /// One number that a task writes into the arena.
 struct Output : Tensor {
   std::string function; ///< train or evaluate
-  std::string kind;     ///< loss, correct, count, grad_norm, index
+  std::string kind;     ///< loss, correct, count, grad_norm, grad_sq_big, grad_sq_small, index
   uint32_t when = 0;    ///< computed on demand, if one of these bits is set; 0: always
   /// For an index: the valid range of its node, [range->first, range->second).
   std::optional<std::pair<int64_t, int64_t>> range;
+  int64_t shares = 0; ///< of grad_sq_small: of the batch
 };
 
 /// An output of the model that `evaluate` computes on demand: rows for each row of the batch.

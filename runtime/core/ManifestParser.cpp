@@ -429,6 +429,9 @@ private:
     output.kind = reader.text("kind");
     output.when = static_cast<uint32_t>(reader.integer("when", 0));
     output.range = parseRange(reader);
+    output.shares = reader.integer("shares", 0);
+    if (output.kind == "grad_sq_small" && output.shares < 2)
+      reader.fail("compares shares of the batch, but has fewer than two");
     constexpr int64_t most = int64_t(1) << 51; // beyond it, the encoding of distances of indices is not exact
     if (output.kind == "index" && (!output.range || output.range->first < -most || output.range->first > 0 ||
                                    output.range->second < 0 || output.range->second > most))

@@ -124,6 +124,11 @@ Status Log::step(const Step &s) {
     fields.push_back({"comm_wait_ms", s.comm->waited * 1e3});
     fields.push_back({"comm_bytes", static_cast<double>(s.comm->bytes), true});
   }
+  if (s.noise)
+    for (auto [name, value] : {std::pair("grad_sq_big", s.noise->big), {"grad_sq_small", s.noise->small},
+                               {"grad_sq", s.noise->estimate.gradient}, {"grad_variance", s.noise->estimate.variance},
+                               {"noise_scale", s.noise->scale}})
+      fields.push_back({name, value});
   std::string norms;
   if (!s.gradNorms.empty()) {
     norms = ",\"grad_norms\":{";

@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_MAIN_LOG_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/core/NoiseScale.h"
 #include "runtime/core/Tally.h"
 #include "runtime/main/EventFile.h"
 
@@ -32,6 +33,13 @@ public:
     Measures measures;
     double learningRate, samplesPerSecond, seconds; ///< `seconds`: of the whole step, with loading its data
     std::vector<std::pair<std::string, double>> gradNorms;
+    /// Of a program that measures it: what it is estimated from, the step's estimates, and the smoothed scale.
+    struct Noise {
+      double big, small;
+      NoiseEstimate estimate;
+      double scale;
+    };
+    std::optional<Noise> noise;
     std::optional<CommUsage> comm;         ///< in a program for several ranks
     std::optional<double> tokensPerSecond; ///< of a model of sequences
     std::optional<Measures> epochMeasures; ///< the means of the epoch, in its last step

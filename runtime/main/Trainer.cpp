@@ -220,7 +220,7 @@ Status Trainer::step() {
   if (profile && wants == 0)
     profile->add(task, seconds);
   double speed = static_cast<double>(rows) / seconds;
-  unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}});
+  unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}, {}});
   if (sequence > 0)
     unreported.back().tokensPerSecond = speed * static_cast<double>(sequence);
   if (ranks)
@@ -239,6 +239,7 @@ Status Trainer::report() {
     unreported.pop_front();
     double loss = program->result("train", "loss").value_or(NAN), batch = static_cast<double>(manifest.batch);
     line.gradNorms = gradNorms();
+    line.noise = addNoise();
     Tally now;
     now.addLoss(loss, 1);
     point.epoch.addLoss(loss, 1);
@@ -303,6 +304,20 @@ std::vector<std::pair<std::string, double>> Trainer::gradNorms() const {
       if (auto norm = program->result(&output))
         norms.emplace_back(output.name, *norm);
   return norms;
+}
+
+std::optional<Log::Step::Noise> Trainer::addNoise() {
+  for (const Output &output : program->manifest().results) {
+    if (output.kind != "grad_sq_small" || output.function != "train")
+      continue;
+    auto small = program->result(&output), big = program->result("train", "grad_sq_big");
+    if (!small || !big)
+      return std::nullopt;
+    NoiseEstimate estimate = NoiseEstimate::of(*small, *big, manifest.batch, output.shares);
+    point.noise.add(estimate);
+    return Log::Step::Noise{*big, *small, estimate, point.noise.scale()};
+  }
+  return std::nullopt;
 }
 
 Status Trainer::beginCheckpoint(bool waits) {

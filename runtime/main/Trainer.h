@@ -100,6 +100,8 @@ private:
   Status checkIndices(std::string_view function, const std::string &after) const;
   Status checkLoss(const Log::Step &line) const;
   std::vector<std::pair<std::string, double>> gradNorms() const;
+  /// Adds the step's estimates to the noise scale; null if the program does not measure it.
+  std::optional<Log::Step::Noise> addNoise();
   void announce();
 
   const DivisiProgram &code;

@@ -90,6 +90,9 @@ void ModelFlags::addTo(CLI::App &command) {
                        "PATTERN=FACTOR: a factor of the learning rate for the parameters that a pattern with * and ? "
                        "names");
   training->add_option("--clip-norm", train.clipNorm, "largest global norm of the gradients; 0: any");
+  training->add_flag("--log-noise-scale", train.noiseScale,
+                     "the program logs the noise scale of the gradients, for which it compares those of replicas (mesh axis data) or of "
+                     "microbatches with that of the batch");
   training->add_option("--lr-schedule", defaults.schedule, "constant, linear, cosine, step, polynomial, one-cycle or wsd; the program's flags have more")
       ->check(CLI::IsMember({"constant", "linear", "cosine", "step", "polynomial", "one-cycle", "wsd"}));
   training->add_option("--warmup-steps", defaults.warmupSteps, "steps in which the learning rate grows to --lr");

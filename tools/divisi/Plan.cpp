@@ -5,6 +5,7 @@
 #include "compiler/Report/SyncReport.h"
 #include "compiler/Report/Throughput.h"
 #include "divisi/Attempt.h"
+#include "divisi/BatchSearch.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/Diagnostics.h"
@@ -39,6 +40,7 @@ struct PlanFlags {
   std::optional<int64_t> remat;
   std::string priceText;
   double price = 0; // of a device and hour; 0: unknown
+  std::string log;  // of a program that measured the noise of its gradients
   std::string sync; // all: also the ways to keep replicas in step
   size_t top = 10;
   bool json = false, pipelines = false, noCalibration = false;
@@ -126,7 +128,13 @@ public:
     if (explain && first.candidates[0].fits)
       hintAtPrecision(first.candidates[0], *cluster, options);
     if (explain)
-      flips = otherBatches(first.candidates[0], *cluster, options);
+      flips = batches.others(first.candidates[0], *cluster, options);
+    if (!flags.log.empty()) {
+      auto advised = batches.advise(flags.log, first, *cluster, options);
+      if (!advised)
+        return fail(advised.takeError());
+      advice = std::move(*advised);
+    }
     return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions, flips},
                   first);
   }
@@ -152,6 +160,8 @@ private:
       facts["hints"] = llvm::json::Array(hints);
     if (!sync.empty())
       facts["sync"] = compiler::describeSync(sync);
+    if (advice)
+      facts["batch_advice"] = advice->describe();
     if (!flags.swimlane.empty() && !pipelines.empty())
       if (int code = write(flags.swimlane, [&](llvm::raw_ostream &out) {
             printPage(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}, out);
@@ -168,6 +178,8 @@ private:
       compiler::printPlans(facts, flags.top, llvm::outs());
     if (!sync.empty() && !flags.json && flags.html.empty())
       compiler::printSync(syncPlan, sync, llvm::outs());
+    if (advice && !flags.json && flags.html.empty())
+      advice->print(llvm::outs());
     return (report.candidates.empty() ? pipelines[0].fits : report.candidates[0].fits) ? 0 : 3;
   }
 
@@ -222,14 +234,14 @@ private:
         break;
       }
     }
-    for (int64_t part = 2; batch() && part <= mostTimes && batch()->second % part == 0; part *= 2) {
+    for (int64_t part = 2; batches.dimension() && part <= mostTimes && batches.dimension()->second % part == 0; part *= 2) {
       Attempt attempt(flags.model);
       ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
-      int64_t smaller = attempt.flags.import.dims[batch()->first] /= part;
+      int64_t smaller = attempt.flags.import.dims[batches.dimension()->first] /= part;
       if (!succeeds(attempt.plan(cluster, quick, flags.microbatches)))
         break;
       if (attempt.candidates[0].fits) {
-        suggestions.push_back("--dim " + batch()->first + "=" + std::to_string(smaller) + ": " +
+        suggestions.push_back("--dim " + batches.dimension()->first + "=" + std::to_string(smaller) + ": " +
                               describeChoice(attempt.candidates));
         break;
       }
@@ -266,46 +278,16 @@ private:
                                     compiler::digits(best.prediction.seconds * 1e3), plans[0].name));
   }
 
-  /// The dimension of the batch and its size; null if the model has no such dimension that a flag sets.
-  const std::pair<const std::string, int64_t> *batch() const {
-    const auto &dims = flags.model.import.dims;
-    auto found = dims.find("batch");
-    if (found == dims.end() && dims.size() == 1)
-      found = dims.begin();
-    return found == dims.end() ? nullptr : &*found;
-  }
-
-  /// The next smaller and the next larger batch, by factors of two, for which the search chooses another plan.
-  std::vector<compiler::PlanReport::Flip> otherBatches(const ModuleCandidate &best, const Cluster &cluster,
-                                                       const PlannerOptions &options) {
-    std::vector<compiler::PlanReport::Flip> flips;
-    for (bool larger : {false, true})
-      for (int64_t times = 2; batch() && times <= mostFlips && (larger || batch()->second % times == 0); times *= 2) {
-        Attempt attempt(flags.model);
-        ScopedDiagnosticHandler silence(&attempt.session.context, [](Diagnostic &) { return success(); });
-        int64_t &size = attempt.flags.import.dims[batch()->first];
-        size = larger ? size * times : size / times;
-        if (!succeeds(attempt.plan(cluster, options, flags.microbatches)))
-          break;
-        const ModuleCandidate &other = attempt.candidates[0];
-        if (other.fits == best.fits && nameOf(other.mesh) == nameOf(best.mesh) && other.forms == best.forms)
-          continue;
-        std::string name = other.name + (other.forms.empty() ? "" : " (" + llvm::join(other.forms, " ") + ")");
-        flips.push_back(
-            {"batch", "samples", (double)batch()->second, (double)size, other.fits ? name : "no plan fits", false});
-        break;
-      }
-    return flips;
-  }
-
-  /// Limits of suggestions: factors for more devices and smaller batches; the number of other batches.
-  static constexpr int64_t mostTimes = 16, mostFlips = 4;
+  /// Limits of suggestions: factors for more devices and smaller batches.
+  static constexpr int64_t mostTimes = 16;
 
   PlanFlags &flags;
   bool explain;
+  BatchSearch batches{flags.model, flags.microbatches};
   std::vector<std::string> suggestions, hints;
   std::vector<compiler::SyncPrice> sync;
   std::string syncPlan;
+  std::optional<compiler::BatchAdvice> advice;
 };
 
 /// The price of a device and hour, from "2.5" or "2.5/h". An error text, or "".
@@ -336,6 +318,12 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
                    "all: what other ways to keep the replicas of data parallelism in step would take; no search chooses one whose "
                    "numbers are others (docs/synchronisation.md)")
       ->check(CLI::IsMember({"all"}));
+  CLI::Option *log =
+      where
+          ->add_option("--log", flags->log,
+                       "the log of a program compiled with --log-noise-scale: which of a quarter, a half, twice and four times the batch "
+                       "(--dim) makes the most progress in a second (docs/noise.md)")
+          ->check(CLI::ExistingFile);
   where->add_option("--price", flags->priceText,
                     "what a device costs in an hour, such as 2.5/h: then a million tokens, or samples, of each plan have a cost");
   addRemat(*where, flags->remat);
@@ -350,6 +338,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
         ->excludes("--pin")
         ->excludes("--remat")
         ->excludes("--sync")
+        ->excludes(log)
         ->excludes("--devices");
   if (!explain) {
     auto *layers = command->add_option_group("Layers", "A profile of layers instead of a model (docs/plans.md)");

@@ -75,6 +75,7 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
                           {"/scalars/1/shape", "[2]", "one number"},
                           {"/results/0/function", "\"test\"", "unknown function"},
                           {"/results/0/kind", "\"index\"", "no range around zero"},
+                          {"/results/0/kind", "\"grad_sq_small\"", "fewer than two"},
                           {"/results/0/range", "[1]", "range"},
                           {"/results/0/offset", "null", "no integer 'offset'"},
                           {"/inputs", "3", "no list 'inputs'"},

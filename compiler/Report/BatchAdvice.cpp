@@ -1,0 +1,128 @@
+#include "compiler/Report/BatchAdvice.h"
+
+#include "compiler/Report/Lines.h"
+#include "compiler/Report/Numbers.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace divisi;
+using namespace divisi::compiler;
+namespace json = llvm::json;
+
+/// The version of the fields that is read (docs/log.md).
+static constexpr int64_t schema = 1;
+
+namespace {
+/// The estimates of a step.
+struct StepNoise {
+  int64_t step;
+  double gradient, variance;
+};
+} // namespace
+
+llvm::Expected<MeasuredNoise> MeasuredNoise::parse(llvm::StringRef name, llvm::StringRef text) {
+  std::vector<StepNoise> steps;
+  int64_t number = 0;
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    const bool isWhole = line.size() < text.size();
+    text = rest;
+    const std::string where = name.str() + ":" + std::to_string(++number) + ": ";
+    auto parsed = json::parse(line);
+    const json::Object *object = parsed ? parsed->getAsObject() : nullptr;
+    if (!parsed) {
+      llvm::consumeError(parsed.takeError());
+      if (!isWhole && number > 1)
+        break; // the program is still writing it
+    }
+    if (!object)
+      return llvm::createStringError(where + "is no line of a log (docs/log.md)");
+    if (number == 1 && object->getInteger("schema") != schema)
+      return llvm::createStringError(where + "is not the first line of a log of schema " + std::to_string(schema) + ": --log takes what a program writes by --log");
+    if (!object->get("grad_sq"))
+      continue;
+    std::string wrong; // the last field that is neither a number nor the null of a step that was skipped
+    auto numberOf = [&](const char *field) {
+      const json::Value *value = object->get(field);
+      if (!value || (value->kind() != json::Value::Null && value->kind() != json::Value::Number))
+        wrong = field;
+      return value ? value->getAsNumber() : std::nullopt;
+    };
+    auto step = numberOf("step"), gradient = numberOf("grad_sq"), variance = numberOf("grad_variance");
+    if (!wrong.empty())
+      return llvm::createStringError(where + "'" + wrong + "' is no number: this is no line of a log (docs/log.md)");
+    if (step && gradient && variance && *step >= 1 && *step < 1e15)
+      steps.push_back({static_cast<int64_t>(*step), *gradient, *variance});
+  }
+  if (steps.empty())
+    return llvm::createStringError("'" + name.str() + "' has no estimates of the noise: compile the program with --log-noise-scale");
+  llvm::ArrayRef<StepNoise> half = llvm::ArrayRef(steps).drop_front(steps.size() / 2);
+  MeasuredNoise noise;
+  noise.first = half.front().step;
+  noise.last = half.back().step;
+  for (const StepNoise &step : half) {
+    noise.gradient += step.gradient / static_cast<double>(half.size());
+    noise.variance += step.variance / static_cast<double>(half.size());
+  }
+  if (!(noise.gradient > 0 && noise.variance > 0 && std::isfinite(noise.scale())))
+    return llvm::createStringError("'" + name.str() + "': the estimates of steps " + std::to_string(noise.first) + " to " +
+                                   std::to_string(noise.last) + " are too few to tell the gradient from its noise: log more steps, or larger batches");
+  return noise;
+}
+
+double BatchAdvice::goodput(const BatchPrice &price) const {
+  const double own = prices[present].samples;
+  return price.samples / price.seconds * (noise.scale() + own) / (noise.scale() + price.samples);
+}
+
+int BatchAdvice::best() const {
+  int found = -1;
+  for (size_t i = 0; i < prices.size(); ++i)
+    if (prices[i].fits && (found < 0 || goodput(prices[i]) > goodput(prices[found])))
+      found = static_cast<int>(i);
+  return found;
+}
+
+json::Object BatchAdvice::describe() const {
+  json::Array batches;
+  for (const BatchPrice &price : prices)
+    batches.push_back(json::Object{{"size", price.size},
+                                   {"plan", price.plan},
+                                   {"fits", price.fits},
+                                   {"step_ms", price.seconds * 1e3},
+                                   {"samples_per_s", price.samples / price.seconds},
+                                   {"efficiency", efficiency(price)},
+                                   {"goodput", goodput(price)}});
+  json::Object object{{"noise_scale", noise.scale()}, {"steps", json::Array{noise.first, noise.last}}, {"batches", std::move(batches)},
+                      {"present", prices[present].size}};
+  if (!dimension.empty())
+    object["dimension"] = dimension;
+  if (int index = best(); index >= 0)
+    object["best"] = prices[index].size;
+  return object;
+}
+
+void BatchAdvice::print(llvm::raw_ostream &out) const {
+  const BatchPrice &own = prices[present];
+  out << "\nBatch size, by the noise scale of " << digits(noise.scale()) << " samples (steps " << noise.first << " to " << noise.last
+      << " of " << log << ")\n";
+  row(out, {{"batch", -8}, {"step ms", -10}, {"samples/s", -12}, {"efficiency", -12}, {"goodput", -12}, {"plan", 4}});
+  for (const BatchPrice &price : prices)
+    row(out, {{std::to_string(price.size), -8},
+              {digits(price.seconds * 1e3), -10},
+              {digits(price.samples / price.seconds), -12},
+              {percent(efficiency(price)), -12},
+              {digits(goodput(price)), -12},
+              {price.fits ? price.plan : "no plan fits", 4}});
+  const int index = best();
+  if (dimension.empty())
+    out << "no flag sets the batch of this model: other sizes are not searched (export it with a symbolic dimension)\n";
+  else if (index >= 0 && index != static_cast<int>(present))
+    out << "best goodput: --dim " << dimension << "=" << prices[index].size << ", " << digits(goodput(prices[index]) / goodput(own)) << " times that of "
+        << own.size << "\n";
+  else if (index >= 0)
+    out << "best goodput: the present batch of " << own.size << "\n";
+}

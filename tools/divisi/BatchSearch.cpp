@@ -1,0 +1,82 @@
+#include "divisi/BatchSearch.h"
+
+#include "compiler/Profile/JsonFile.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace divisi;
+using namespace divisi::tools;
+using namespace divisi::planning;
+using compiler::BatchAdvice;
+
+/// The largest factor of the batch.
+static constexpr int64_t mostTimes = 4;
+
+const std::pair<const std::string, int64_t> *BatchSearch::dimension() const {
+  const auto &dims = flags.import.dims;
+  auto found = dims.find("batch");
+  if (found == dims.end() && dims.size() == 1)
+    found = dims.begin();
+  return found == dims.end() ? nullptr : &*found;
+}
+
+const BatchSearch::Found *BatchSearch::plan(int64_t size, const Cluster &cluster, const PlannerOptions &options) {
+  auto [it, fresh] = searched.try_emplace(size);
+  if (fresh) {
+    Attempt attempt(flags);
+    mlir::ScopedDiagnosticHandler silence(&attempt.session.context, [](mlir::Diagnostic &) { return mlir::success(); });
+    attempt.flags.import.dims[dimension()->first] = size;
+    if (!llvm::errorToBool(attempt.plan(cluster, options, microbatches))) {
+      const ModuleCandidate &best = attempt.candidates[0];
+      it->second = {best.name + (best.forms.empty() ? "" : " (" + llvm::join(best.forms, " ") + ")"), nameOf(best.mesh), best.forms,
+                    best.fits, best.prediction.seconds};
+    }
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+std::vector<compiler::PlanReport::Flip> BatchSearch::others(const ModuleCandidate &best, const Cluster &cluster,
+                                                            const PlannerOptions &options) {
+  std::vector<compiler::PlanReport::Flip> flips;
+  const auto *batch = dimension();
+  for (bool larger : {false, true})
+    for (int64_t times = 2; batch && times <= mostTimes && (larger || batch->second % times == 0); times *= 2) {
+      const int64_t size = larger ? batch->second * times : batch->second / times;
+      const Found *other = plan(size, cluster, options);
+      if (!other)
+        break;
+      if (other->fits == best.fits && other->mesh == nameOf(best.mesh) && other->forms == best.forms)
+        continue;
+      flips.push_back({"batch", "samples", (double)batch->second, (double)size, other->fits ? other->name : "no plan fits", false});
+      break;
+    }
+  return flips;
+}
+
+llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const Attempt &present, const Cluster &cluster,
+                                                const PlannerOptions &options) {
+  auto text = compiler::readText(log);
+  if (!text)
+    return text.takeError();
+  auto noise = compiler::MeasuredNoise::parse(log, (*text)->getBuffer());
+  if (!noise)
+    return noise.takeError();
+  const double samples = present.work.samples;
+  if (!(samples > 0))
+    return llvm::createStringError("--log: no input of the model has a batch");
+  const ModuleCandidate &own = present.candidates[0];
+  const auto *batch = dimension();
+  const int64_t size = batch ? batch->second : static_cast<int64_t>(samples);
+  std::vector<compiler::BatchPrice> smaller, larger;
+  for (int64_t times = 2; batch && times <= mostTimes; times *= 2) {
+    if (size % times == 0)
+      if (const Found *other = plan(size / times, cluster, options))
+        smaller.insert(smaller.begin(), {size / times, samples / (double)times, other->seconds, other->name, other->fits});
+    if (const Found *other = plan(size * times, cluster, options))
+      larger.push_back({size * times, samples * (double)times, other->seconds, other->name, other->fits});
+  }
+  const size_t index = smaller.size();
+  smaller.push_back({size, samples, own.prediction.seconds, own.name, own.fits});
+  llvm::append_range(smaller, larger);
+  return BatchAdvice(batch ? batch->first : "", log, *noise, std::move(smaller), index);
+}
