@@ -10,10 +10,10 @@
 
 using namespace divisi;
 
-/// Larger files are no profiles.
+/// Larger files are no measurements.
 static constexpr size_t mostBytes = 256 << 20;
 
-/// The nesting depth beyond which a file is no profile.
+/// The nesting depth beyond which a file is none.
 static constexpr int mostNesting = 16;
 
 std::string compiler::cachedFile(const char *variable, llvm::StringRef name) {
@@ -26,7 +26,7 @@ std::string compiler::cachedFile(const char *variable, llvm::StringRef name) {
   return path.str().str();
 }
 
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compiler::readText(const std::string &file) {
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compiler::readText(const std::string &file, llvm::StringRef kind) {
   if (llvm::sys::fs::exists(file) && !llvm::sys::fs::is_regular_file(file))
     return llvm::createStringError("cannot read '" + file + "': it is not a file");
   auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
@@ -34,7 +34,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compiler::readText(const std
     return llvm::createStringError("cannot read '" + file +
                                    "': " + (buffer ? "it is too large" : buffer.getError().message()));
   if (divisi::nestsTooDeep((*buffer)->getBuffer(), mostNesting))
-    return llvm::createStringError("'" + file + "' is no profile: it nests too deep");
+    return llvm::createStringError("'" + file + "' is no " + kind.str() + ": it nests too deep");
   return std::move(*buffer);
 }
 

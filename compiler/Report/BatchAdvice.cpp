@@ -1,5 +1,6 @@
 #include "compiler/Report/BatchAdvice.h"
 
+#include "compiler/Profile/JsonFile.h"
 #include "compiler/Report/Lines.h"
 #include "compiler/Report/Numbers.h"
 
@@ -71,6 +72,11 @@ llvm::Expected<MeasuredNoise> MeasuredNoise::parse(llvm::StringRef name, llvm::S
     return llvm::createStringError("'" + name.str() + "': the estimates of steps " + std::to_string(noise.first) + " to " +
                                    std::to_string(noise.last) + " are too few to tell the gradient from its noise: log more steps, or larger batches");
   return noise;
+}
+
+llvm::Expected<MeasuredNoise> MeasuredNoise::read(const std::string &file) {
+  auto text = readText(file, "log");
+  return text ? parse(file, (*text)->getBuffer()) : text.takeError();
 }
 
 double BatchAdvice::goodput(const BatchPrice &price) const {

@@ -18,6 +18,7 @@ struct MeasuredNoise {
   /// Of the last half of the steps that a log (docs/log.md) has estimates of: the noise grows while a model learns. `name` is the
   /// file's, for errors, which name the line.
   static llvm::Expected<MeasuredNoise> parse(llvm::StringRef name, llvm::StringRef text);
+  static llvm::Expected<MeasuredNoise> read(const std::string &file);
 };
 
 /// A size of the batch, and what a step takes with it.

@@ -100,7 +100,7 @@ private:
 
   LogicalResult refuse(Operation *op) {
     return op->emitError("--log-noise-scale needs the gradient of each share of the batch, and here one is made from the whole batch at "
-                         "once: take --strategy data, or leave out --zero and --pin");
+                         "once: take --strategy data with at most --zero 2, and leave out --pin");
   }
 
   /// Of the sum of the squares of gradients: that of the share. With replicas it is this rank's, else the sum over all
@@ -108,8 +108,9 @@ private:
   FailureOr<Value> total(Value value) {
     Operation *op = value.getDefiningOp();
     if (auto add = dyn_cast_if_present<graph::AddOp>(op)) {
-      auto x = total(add.getLhs()), y = total(add.getRhs());
-      if (failed(x) || failed(y))
+      auto x = total(add.getLhs());
+      auto y = succeeded(x) ? total(add.getRhs()) : x; // one error is enough
+      if (failed(y))
         return failure();
       return clone(op, {*x, *y});
     }

@@ -167,6 +167,20 @@ def test_gradient_norms_of_the_first_step(linear, reference, data):
     assert history.steps[0].grad_norms == pytest.approx(expected, rel=1e-5)
 
 
+def test_the_noise_of_gradients(work, linear_file, reference, data):
+    program = divisi.compile(linear_file, work / "noise", loss="mse", label="y", lr=0.1, microbatches=2, log_noise_scale=True)
+
+    def square(rows):
+        x, y = data["x"][rows], data["y"][rows]
+        error = x @ reference.w.T + reference.b - y
+        return 4 * (np.linalg.norm(error.T @ x) ** 2 + error.sum() ** 2) / len(x) ** 2
+
+    big, small = square(slice(BATCH)), (square(slice(BATCH // 2)) + square(slice(BATCH // 2, BATCH))) / 2
+    step = program.fit(data, steps=1, shuffle=False, quiet=True).steps[0]
+    assert [step.grad_sq_big, step.grad_sq_small] == pytest.approx([big, small], rel=1e-5)
+    assert [step.grad_sq, step.grad_variance] == pytest.approx([2 * big - small, (small - big) * BATCH], rel=1e-4, abs=1e-5)
+
+
 def test_a_loss_that_is_no_number_is_an_error(linear, data):
     bad = data | {"y": np.full_like(data["y"], math.nan)}
     with pytest.raises(divisi.Error, match="the loss of step 1 is NaN"):

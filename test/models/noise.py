@@ -4,7 +4,7 @@
     noise.py --divisi PATH [--only 'mlp'] [--jobs N] [--steps 10000]
 
 mlp: the squares of gradients of single steps, of the batch and of its shares, for replicas and microbatches, alone, with other axes, ZeRO,
-clipping and other ways of reducing (1e-5). Other reference models: two replicas and two microbatches have the same shares. Linear regression
+clipping and other ways of reducing (1e-5; in 16 bits 5 %). Other reference models: two replicas and two microbatches have the same shares. Linear regression
 on fresh random samples with a known covariance, without learning: the means of many steps are within 5 % of the closed form. The log: the
 estimates and the scale follow from the squares, also after a resume. What has no shares is refused. Needs numpy and onnx; ends with
 `N passed, N failed`.
@@ -33,6 +33,9 @@ MESHES = {  # replicas, microbatches, devices
     "--mesh stage=2,data=2 --microbatches 2": (2, 2, 4),
     "--mesh stage=2 --microbatches 4": (1, 4, 2),
     "--mesh data=2 --microbatches 3": (2, 3, 2),
+    "--mesh stage=2 --round-robin 2,1 --microbatches 4": (1, 4, 3),
+    "--mesh data=2 --precision fp16": (2, 1, 2),
+    "--microbatches 2 --precision bf16": (1, 2, 1),
     "--mesh data=2 --clip-norm 0.1": (2, 1, 2),
     "--microbatches 2 --clip-norm 0.1": (1, 2, 1),
     "--mesh data=2 --zero 1": (2, 1, 2),
@@ -89,7 +92,7 @@ def check_steps(divisi, data, flags):
         errors = [max(abs(row["grad_sq_" + kind] / w - 1) for row, w in zip(rows, column))
                   for kind, column in zip(("big", "small"), zip(*wanted))]
         apart = min(small / big for big, small in wanted)
-        return [(len(rows) == STEPS and max(errors) <= 1e-5 and apart > 1.01,
+        return [(len(rows) == STEPS and max(errors) <= (0.05 if "precision" in flags else 1e-5) and apart > 1.01,
                  f"errors {errors[0]:.1e} of the batch, {errors[1]:.1e} of shares, at least {apart:.2f} apart")]
 
     return test
@@ -100,7 +103,7 @@ def check_same(divisi, model):
 
     def test(work):
         found = []
-        for flags, devices in [("--mesh data=2", 2), ("--microbatches 2", 1), ("--mesh data=2,model=2", 4)]:
+        for flags, devices in [("--mesh data=2", 2), ("--microbatches 2", 1), ("--mesh data=2,model=2", 4), ("--mesh data=2 --zero 1", 2)]:
             lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", "--log-noise-scale", *flags.split())
             rows = run_program(divisi, work / "p", devices, 3, work / "log", "--log-grad-norms", model=model, names=names)
             found.append([(row["grad_sq_big"], row["grad_sq_small"]) for row in rows])
@@ -108,7 +111,7 @@ def check_same(divisi, model):
         error = max(np.abs(np.array(a) / np.array(b) - 1).max() for a, b in itertools.combinations(found, 2))
         apart = min(small / big for big, small in found[0])
         return [(error <= 1e-4 and abs(norms / found[0][0][0] - 1) <= 1e-5 and apart > 1.001,
-                 f"three ways differ by {error:.1e}, the squares are at least {apart:.2f} apart")]
+                 f"four ways differ by {error:.1e}, the squares are at least {apart:.2f} apart")]
 
     return test
 
@@ -191,6 +194,33 @@ def check_log(divisi):
     return test
 
 
+def check_advice(divisi, command):
+    """The table of plan and explain: efficiency and goodput of each batch by their formulas, the best of them, the times of separate searches."""
+
+    def test(work):
+        write_regression(work / "m.onnx", DISTANCE, "batch")
+        noise = [{"schema": 1, "step": 1, "grad_sq": 7.0, "grad_variance": 1.0}, {"step": 2, "grad_sq": 0.5, "grad_variance": 1500.0}]
+        (work / "log").write_text("".join(json.dumps(line) + "\n" for line in noise))
+        flags = [work / "m.onnx", "--loss", "mse", "--label", "label", "--cluster", "cpu:2", "--no-calibration", "--json"]
+        call = lambda size, *more: json.loads(lines.call(divisi, command, *flags, "--dim", f"batch={size}", *more))
+        facts = call(4096, "--log", work / "log")["batch_advice"]
+        scale, own = 3000.0, 4096
+        sizes = [row["size"] for row in facts["batches"]]
+        good = True
+        for row in facts["batches"]:
+            progress = row["size"] / (row["size"] + scale) / row["step_ms"]  # of a millisecond
+            present = own / (own + scale)  # of a step
+            good &= abs(row["efficiency"] - row["size"] / (row["size"] + scale)) < 1e-9
+            good &= abs(row["goodput"] / (own * 1e3 * progress / present) - 1) < 1e-9
+        best = max(facts["batches"], key=lambda row: row["size"] / (row["size"] + scale) / row["step_ms"])
+        alone = call(8192)["plans"][0]["step_ms"] if command == "plan" else facts["batches"][3]["step_ms"]
+        return [(good and facts["noise_scale"] == scale and facts["steps"] == [2, 2] and sizes == [1024, 2048, 4096, 8192, 16384],
+                 f"batches {sizes}, a noise scale of {facts['noise_scale']}"),
+                (facts["best"] == best["size"] and abs(facts["batches"][3]["step_ms"] / alone - 1) < 1e-6, f"the best is {best['size']}")]
+
+    return test
+
+
 def check_refusal(divisi, flags, text):
     def test(work):
         code, said = lines.refusal(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--log-noise-scale", *flags.split())
@@ -209,6 +239,7 @@ def main():
     tests.append(("the log", check_log(o.divisi)))
     for flags, devices, batch in [("--mesh data=2", 2, 8), ("--mesh data=4", 4, 8), ("--microbatches 2", 1, 8), ("--microbatches 4", 1, 16)]:
         tests.append((f"linear regression {flags} of {batch}", check_regression(o.divisi, flags, devices, batch, o.steps)))
+    tests += [(f"the advice of {command}", check_advice(o.divisi, command)) for command in ("plan", "explain")]
     tests += [(f"refused: {flags or 'one device'}", check_refusal(o.divisi, flags, text)) for flags, text in REFUSALS.items()]
     return lines.run(tests, o)
 

@@ -1,7 +1,5 @@
 #include "divisi/BatchSearch.h"
 
-#include "compiler/Profile/JsonFile.h"
-
 #include "llvm/ADT/StringExtras.h"
 
 using namespace divisi;
@@ -53,14 +51,8 @@ std::vector<compiler::PlanReport::Flip> BatchSearch::others(const ModuleCandidat
   return flips;
 }
 
-llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const Attempt &present, const Cluster &cluster,
-                                                const PlannerOptions &options) {
-  auto text = compiler::readText(log);
-  if (!text)
-    return text.takeError();
-  auto noise = compiler::MeasuredNoise::parse(log, (*text)->getBuffer());
-  if (!noise)
-    return noise.takeError();
+llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const compiler::MeasuredNoise &noise, const Attempt &present,
+                                                const Cluster &cluster, const PlannerOptions &options) {
   const double samples = present.work.samples;
   if (!(samples > 0))
     return llvm::createStringError("--log: no input of the model has a batch");
@@ -78,5 +70,5 @@ llvm::Expected<BatchAdvice> BatchSearch::advise(const std::string &log, const At
   const size_t index = smaller.size();
   smaller.push_back({size, samples, own.prediction.seconds, own.name, own.fits});
   llvm::append_range(smaller, larger);
-  return BatchAdvice(batch ? batch->first : "", log, *noise, std::move(smaller), index);
+  return BatchAdvice(batch ? batch->first : "", log, noise, std::move(smaller), index);
 }

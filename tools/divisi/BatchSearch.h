@@ -17,9 +17,9 @@ public:
   /// The next smaller and the next larger batch, by factors of two, for which the search chooses another plan.
   std::vector<compiler::PlanReport::Flip> others(const planning::ModuleCandidate &best, const planning::Cluster &cluster,
                                                  const planning::PlannerOptions &options);
-  /// Compares a quarter, a half, twice and four times the batch by the noise of the gradients in a log.
-  llvm::Expected<compiler::BatchAdvice> advise(const std::string &log, const Attempt &present, const planning::Cluster &cluster,
-                                               const planning::PlannerOptions &options);
+  /// Compares a quarter, a half, twice and four times the batch by the noise of the gradients in the log of that name.
+  llvm::Expected<compiler::BatchAdvice> advise(const std::string &log, const compiler::MeasuredNoise &noise, const Attempt &present,
+                                               const planning::Cluster &cluster, const planning::PlannerOptions &options);
 
 private:
   /// What a search finds.

@@ -51,6 +51,13 @@ public:
   Planning(PlanFlags &flags, bool explain) : flags(flags), explain(explain) {}
 
   int run() {
+    std::optional<compiler::MeasuredNoise> noise;
+    if (!flags.log.empty()) {
+      auto read = compiler::MeasuredNoise::read(flags.log);
+      if (!read)
+        return fail(read.takeError());
+      noise = *read;
+    }
     if (flags.cluster.empty())
       flags.cluster = "cpu:" + std::to_string(flags.devices ? flags.devices : thisMachine().cores);
     auto machine = machineFor(flags.cluster, !flags.noCalibration);
@@ -129,8 +136,8 @@ public:
       hintAtPrecision(first.candidates[0], *cluster, options);
     if (explain)
       flips = batches.others(first.candidates[0], *cluster, options);
-    if (!flags.log.empty()) {
-      auto advised = batches.advise(flags.log, first, *cluster, options);
+    if (noise) {
+      auto advised = batches.advise(flags.log, *noise, first, *cluster, options);
       if (!advised)
         return fail(advised.takeError());
       advice = std::move(*advised);
