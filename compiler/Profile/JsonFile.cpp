@@ -1,6 +1,7 @@
 #include "compiler/Profile/JsonFile.h"
 
 #include "passes/Planning/Nesting.h"
+#include "runtime/include/divisi/file_kind.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -33,8 +34,12 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compiler::readText(const std
   if (!buffer || (*buffer)->getBufferSize() > mostBytes)
     return llvm::createStringError("cannot read '" + file +
                                    "': " + (buffer ? "it is too large" : buffer.getError().message()));
-  if (divisi::nestsTooDeep((*buffer)->getBuffer(), mostNesting))
-    return llvm::createStringError("'" + file + "' is no " + kind.str() + ": it nests too deep");
+  if (llvm::StringRef text = (*buffer)->getBuffer(); nestsTooDeep(text, mostNesting)) {
+    const FileKind found = kindOfFile(std::string_view(text));
+    const bool isOther = found != FileKind::unknown && found != FileKind::json;
+    return llvm::createStringError("'" + file + "' is no " + kind.str() + ": it " +
+                                   (isOther ? "looks like " + std::string(nameOf(found)) : "nests too deep"));
+  }
   return std::move(*buffer);
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/Profile/JsonFile.h"
 #include "compiler/Report/Lines.h"
 #include "compiler/Report/Numbers.h"
+#include "runtime/include/divisi/file_kind.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,6 +27,7 @@ struct StepNoise {
 
 llvm::Expected<MeasuredNoise> MeasuredNoise::parse(llvm::StringRef name, llvm::StringRef text) {
   std::vector<StepNoise> steps;
+  const llvm::StringRef whole = text;
   int64_t number = 0;
   while (!text.empty()) {
     auto [line, rest] = text.split('\n');
@@ -39,10 +41,14 @@ llvm::Expected<MeasuredNoise> MeasuredNoise::parse(llvm::StringRef name, llvm::S
       if (!isWhole && number > 1)
         break; // the program is still writing it
     }
+    if (number == 1 && (!object || object->getInteger("schema") != schema)) {
+      const std::string_view kind = object ? "" : nameOf(kindOfFile(std::string_view(whole)));
+      return llvm::createStringError(where + "is not the first line of a log of schema " + std::to_string(schema) +
+                                     (kind.empty() ? "" : ", and the file looks like " + std::string(kind)) +
+                                     ": --log takes what a program writes by --log");
+    }
     if (!object)
       return llvm::createStringError(where + "is no line of a log (docs/log.md)");
-    if (number == 1 && object->getInteger("schema") != schema)
-      return llvm::createStringError(where + "is not the first line of a log of schema " + std::to_string(schema) + ": --log takes what a program writes by --log");
     if (!object->get("grad_sq"))
       continue;
     std::string wrong; // the last field that is neither a number nor the null of a step that was skipped

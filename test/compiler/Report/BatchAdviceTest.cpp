@@ -45,6 +45,7 @@ TEST(MeasuredNoise, NamesTheLineOfAFault) {
   EXPECT_EQ(failureOf(first + R"({"step":2,"grad_sq":1})" "\n"), "run.jsonl:2: 'grad_variance' is no number: this is no line of a log (docs/log.md)");
   for (const char *text : {"{}\n", R"({"schema":2,"step":1})" "\n", R"({"schema":"1"})" "\n"})
     EXPECT_EQ(failureOf(text), "run.jsonl:1: is not the first line of a log of schema 1: --log takes what a program writes by --log");
+  EXPECT_EQ(failureOf("PK\x03\x04\n").find("run.jsonl:1: is not the first line of a log of schema 1, and the file looks like a zip archive: "), 0u);
   EXPECT_NE(failureOf(std::string("\0\xff\n", 3)), "");
   EXPECT_NE(failureOf("{\"schema\":1"), "");
 }
