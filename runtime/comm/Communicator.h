@@ -87,6 +87,9 @@ public:
   Result<int64_t> maximum(int64_t value, bool hurry = false);
   /// Sends the bytes of rank `from` to all ranks; other communication may be in progress. `hurry` as above.
   Status broadcast(std::string &bytes, int from = 0, bool hurry = false);
+  /// Sends `bytes` bytes of rank `from` to rank 0, which knows how many there are; other ranks do nothing. Other
+  /// communication may be in progress. `hurry` as above.
+  Status toFirst(void *data, size_t bytes, int from, bool hurry = false);
   /// Sends the bytes of all ranks to rank 0; other ranks get none.
   Result<std::vector<std::string>> gather(std::string_view bytes);
   /// One message between two ranks.

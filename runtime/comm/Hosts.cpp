@@ -87,6 +87,19 @@ Status Communicator::broadcastNow(std::string &bytes, int from, bool hurry) {
   return settled(hurry, what);
 }
 
+Status Communicator::toFirst(void *data, size_t bytes, int from, bool hurry) {
+  if (from == 0 || (rank() != 0 && rank() != from))
+    return {};
+  Status told, status = beside([&] {
+    if (rank() == from)
+      transport.send(0, data, bytes);
+    else
+      transport.receive(from, data, bytes);
+    told = settled(hurry, "what another rank has computed");
+  });
+  return status.ok() ? told : status;
+}
+
 Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
   std::vector<std::string> all;
   uint64_t length = bytes.size();

@@ -409,17 +409,15 @@ Status Program::train(double learningRate, int64_t rows, uint32_t wanted, const 
 Status Program::evaluate(int64_t rows, uint32_t wanted) { return run("evaluate", rows, wanted, {}); }
 
 Result<std::string> Program::prediction(const Prediction &of) {
+  int from = ranks ? static_cast<int>(description.firstOf(std::max<int64_t>(of.stage, 0))) : 0;
   std::string bytes;
-  bool passes = description.stages() > 1 && ranks;
-  if (of.here && (passes || description.rank == 0))
-    bytes.assign(memory.at(of), static_cast<size_t>(of.bytes));
-  if (!passes)
-    return bytes;
-  Status status = ranks->broadcast(bytes, static_cast<int>(description.firstOf(std::max<int64_t>(of.stage, 0))), true);
-  if (!status.ok())
-    return ranks->located(status);
-  if (static_cast<int64_t>(bytes.size()) != of.bytes)
-    return failure("the ranks do not agree on the output '", of.name, "'");
+  if (description.rank == 0 || description.rank == from)
+    bytes.resize(static_cast<size_t>(of.bytes));
+  if (of.here && description.rank == from)
+    std::memcpy(bytes.data(), memory.at(of), bytes.size());
+  if (ranks)
+    if (Status status = ranks->toFirst(bytes.data(), bytes.size(), from, true); !status.ok())
+      return ranks->located(status);
   return bytes;
 }
 

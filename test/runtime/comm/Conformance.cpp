@@ -305,6 +305,10 @@ std::vector<std::string> divisi::test::checkHosts(Transport &transport) {
     check(most.ok() && *most == 5, "maximum");
     std::string text = me == largest ? std::string(100 * largest, 'x') + "end" : "other";
     check(ranks.broadcast(text, largest).ok() && text == std::string(100 * largest, 'x') + "end", "broadcast");
+    for (int from : {0, largest}) {
+      std::string own = ranks.rank() == from ? "mine" : "none";
+      check(ranks.toFirst(own.data(), own.size(), from).ok() && own == (ranks.rank() == 0 || ranks.rank() == from ? "mine" : "none"), "to the first");
+    }
   }
   Result<std::vector<std::string>> all = ranks.gather(std::string(static_cast<size_t>(me) * 3, 'a'));
   check(all.ok() && all->size() == (me == 0 ? static_cast<size_t>(n) : 0), "gather");
