@@ -35,9 +35,8 @@ static Value sourceOf(Value numbers) {
   }
 }
 
-/// The size of the dimension if the numbers are positions along one, which are less than this size; null for other
-/// numbers.
-static std::optional<int64_t> sizeOfPositions(Value numbers) {
+std::optional<int64_t> NodeImporter::sizeOfPositions(Value numbers) {
+  numbers = sourceOf(numbers);
   Operation *op = numbers.getDefiningOp();
   auto top = dyn_cast_or_null<TopKOp>(op);
   if (isa_and_nonnull<ArgMaxOp, ArgMinOp>(op) || (top && numbers == top.getIndices()))

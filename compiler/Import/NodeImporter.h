@@ -73,6 +73,9 @@ public:
   Value index(Value indices, int64_t size) { return index(indices, Dims(size)); }
   /// The same for index vectors: the last dimension of `indices` has one component for each size.
   Value index(Value indices, Dims sizes);
+  /// The size of a dimension if the numbers are positions along it, which are less than this size; null for other
+  /// numbers.
+  static std::optional<int64_t> sizeOfPositions(Value numbers);
   /// Adds the check that numbers are in [low, high): it fails now, when an input is read, or after a step.
   void limit(Value numbers, int64_t low, int64_t high);
   /// int64 labels: the class, or a negative number for ignored labels. Adds the check that the others are in [0,

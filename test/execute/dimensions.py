@@ -69,6 +69,55 @@ CASES = {
         h = MatMul(a, e) {TOKENS}""", {"t": F(9, 6), "w": F(6, 5)},
              {"b0": np.arange(4).reshape(4, 1, 1, 1), "k0": np.arange(4).reshape(1, 1, 4, 1), "shape": N(4, 4, 4, 1), "low": np.float32(-1e4)},
              {"i": I(9, 4, 4), "keep": np.maximum(I(2, 4, 4), np.eye(4, dtype=np.int64)), "y": I(5, 4, 4)}),
+    # One position of each sample: index vectors, and places in the flattened batch.
+    "own rows": ("int64[4,4] i, int64[4] at, int64[4] y", f"""
+        e = Gather(t, i)
+        h = Tanh(e)
+        most = ArgMax<axis = 1, keepdims = 0>(i)
+        count = Unsqueeze(counter, last)
+        position = Unsqueeze(at, last)
+        vectors = Concat<axis = -1>(count, position)
+        a = GatherND(h, vectors)
+        flat = Reshape(h, rows)
+        place = Add(most, starts)
+        b = Gather(flat, place)
+        m = Add(a, b)
+        z = MatMul(m, w)
+        loss = SoftmaxCrossEntropyLoss(z, y)""", {"t": F(9, 4), "w": F(4, 5)},
+        {"counter": np.arange(4), "last": N(-1), "rows": N(-1, 4), "starts": 4 * np.arange(4)}, {"i": I(9, 4, 4), "at": I(4, 4), "y": I(5, 4)}),
+    # The same where the positions lie before the batch.
+    "own columns": ("float[4,4,4] x, int64[4] at, int64[4] y", """
+        xt = Transpose<perm = [1, 0, 2]>(x)
+        v4 = MatMul(xt, v)
+        h = Tanh(v4)
+        count = Unsqueeze(counter, last)
+        position = Unsqueeze(at, last)
+        vectors = Concat<axis = -1>(position, count)
+        a = GatherND(h, vectors)
+        z = MatMul(a, w)
+        loss = SoftmaxCrossEntropyLoss(z, y)""", {"v": F(4, 4), "w": F(4, 5)}, {"counter": np.arange(4), "last": N(-1)},
+        {"x": F(4, 4, 4), "at": I(4, 4), "y": I(5, 4)}),
+    # as_strided of the flattened batch: all of it, a part of each sample, windows, and one number twice.
+    "strided": ("float[4,8] x, int64[4] y", """
+        h = MatMul(x, v)
+        r = Tanh(h)
+        flat = Reshape(r, all)
+        whole = Gather(flat, every)
+        part = Gather(flat, some)
+        windows = Gather(flat, moved)
+        reversed = Gather(flat, back)
+        m = ReduceMean<axes = [1], keepdims = 0>(windows)
+        twice = Gather(part, doubled)
+        d = ReduceMean<axes = [1], keepdims = 0>(twice)
+        a = Add(whole, reversed)
+        b = Add(m, d)
+        ab = Add(a, b)
+        z = MatMul(ab, w)
+        loss = SoftmaxCrossEntropyLoss(z, y)""", {"v": F(8, 4), "w": F(4, 5)},
+        {"all": N(-1), "every": np.arange(16).reshape(4, 4), "some": 4 * np.arange(4)[:, None] + np.arange(1, 5).clip(0, 3)[None],
+         "moved": 4 * np.arange(4)[:, None, None] + np.arange(2)[:, None] + np.minimum(np.arange(4) % 3, 2)[None],
+         "back": 4 * np.arange(4)[:, None] + np.arange(3, -1, -1), "doubled": np.repeat(np.arange(4), 2).reshape(4, 2)},
+        {"x": F(4, 8), "y": I(5, 4)}),
     # T5: the batch of 4 times the label's length of 4 is the input's length of 16, that of a relative bias, too.
     "encoder-decoder": ("int64[4,16] i, int64[4,4] d, int64[4,4] y", """
         e0 = Gather(t, i)

@@ -340,6 +340,28 @@ class Scripted(nn.Module):
         return F.cross_entropy(s.out(h + all.mean(1)), label)
 
 
+class Pooled(nn.Module):
+    """One token of each sample, as CLIP's text encoder and classifiers of language models take it."""
+    def __init__(s):
+        super().__init__()
+        s.emb, s.out = nn.Embedding(9, 8), nn.Linear(8, 3)
+
+    def forward(s, idx, label):
+        x = torch.tanh(s.emb(idx))
+        return F.cross_entropy(s.out(x[torch.arange(idx.shape[0]), idx.argmax(-1)]), label)
+
+
+class Strided(nn.Module):
+    """An average over an image whose channels lie last: torch.export writes as_strided."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.out = nn.Linear(2, 6), nn.Linear(6, 3)
+
+    def forward(s, x, label):
+        x = torch.tanh(s.fc(x)).permute(0, 3, 1, 2)
+        return F.cross_entropy(s.out(F.adaptive_avg_pool2d(x, 1).flatten(1)), label)
+
+
 class Mixed(nn.Module):
     """A layer in half precision between layers in single."""
     def __init__(s):
@@ -583,9 +605,19 @@ def mixed(name):
     make(name, model, classes(K * 8, 6, 3), 8, {"torchscript": note, "dynamo": note})
 
 
+def pooled(name):
+    data = {"idx": torch.randint(0, 9, (K * 4, 5)).numpy(), "label": (torch.arange(K * 4) % 3).numpy()}
+    make(name, Pooled(), data, 4, {"torchscript": AGREES, "dynamo": AGREES})
+
+
+def strided(name):
+    x, y = make_models.images(K * 4, 2, 6, 6, 3)
+    make(name, Strided(), {"x": x.transpose(0, 2, 3, 1), "label": y}, 4, {"torchscript": AGREES, "dynamo": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
          encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed,
-         bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed]
+         bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

@@ -1,4 +1,5 @@
 #include "compiler/Import/Operators.h"
+#include "compiler/Import/Ops/KnownIndices.h"
 #include "compiler/Import/Ops/Window.h"
 
 using namespace mlir;
@@ -12,6 +13,8 @@ using Shape = CheckedBuilder::Shape;
 static Results importGather(N &n) {
   Value x = n.in(0);
   int64_t axis = n.axisAttr(0, n.rankOf(x));
+  if (Value counted = gatherCounted(n, x, n.in(1), axis))
+    return {counted};
   return {n.gather(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
 }
 
@@ -21,29 +24,29 @@ static Results importGatherElements(N &n) {
   return {n.op<GatherElementsOp>(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
 }
 
-/// Index vectors; negative components count from the end of the dimensions of x.
-static Value indexVectors(N &n, Value indices, Value x, int64_t batch) {
-  if (!isa<IntegerType>(n.elementOf(indices)) || n.rankOf(indices) < 1)
+/// The length of index vectors into x, behind `batch` dimensions; checks that they are such vectors.
+static int64_t depthOf(N &n, Value vectors, Value x, int64_t batch) {
+  if (!isa<IntegerType>(n.elementOf(vectors)) || n.rankOf(vectors) < 1)
     fail("its indices are not vectors of integers");
-  int64_t depth = shapeOf(indices).back();
+  int64_t depth = shapeOf(vectors).back();
   if (batch < 0 || depth < 0 || batch > n.rankOf(x) || depth > n.rankOf(x) - batch)
     fail("index vectors of length ", depth, " are too long for ", shapeText(shapeOf(x)));
-  return depth == 0 ? n.cast(indices, n.i64()) : n.index(indices, shapeOf(x).slice(batch, depth));
+  return depth;
 }
 
-/// Whether a value has the elements of a weight or a constant, which do not depend on the batch.
-static bool isTable(N &n, Value x) {
-  while (isa_and_nonnull<ReshapeOp, TransposeOp, CastOp>(x.getDefiningOp()))
-    x = x.getDefiningOp()->getOperand(0);
-  Signature::Argument *argument = n.model.signature().find(x);
-  return x.getDefiningOp<ConstantOp>() || (argument && argument->role != Signature::Role::input);
+/// Index vectors without negative components, which count from the end of the dimensions of x.
+static Value indexVectors(N &n, Value vectors, Value x, int64_t batch) {
+  int64_t depth = depthOf(n, vectors, x, batch);
+  return depth == 0 ? n.cast(vectors, n.i64()) : n.index(vectors, shapeOf(x).slice(batch, depth));
 }
 
 static Results importGatherNd(N &n) {
   Value x = n.in(0);
-  int64_t batch = n.integer("batch_dims", 0);
+  int64_t batch = n.integer("batch_dims", 0), depth = depthOf(n, n.in(1), x, batch);
+  if (!isTable(n, x))
+    if (Value counted = gatherAtCounters(n, x, n.in(1), batch))
+      return {counted};
   Value vectors = indexVectors(n, n.in(1), x, batch);
-  int64_t depth = shapeOf(vectors).back();
   if (batch != 0 || depth == 0 || !isTable(n, x))
     return {n.op<GatherNdOp>(x, vectors, batch)};
   // Slices of a table are a look-up along one dimension, which follows a split of the indices.
@@ -78,7 +81,12 @@ static Results importScatterElements(N &n) {
 
 static Results importScatterNd(N &n) {
   Value x = n.in(0);
-  return {n.op<ScatterNdOp>(x.getType(), x, indexVectors(n, n.in(1), x, 0), n.in(2), 0, combineOf(n))};
+  int64_t batch = 0;
+  depthOf(n, n.in(1), x, batch);
+  Value vectors = withoutCounters(n, x, n.in(1), batch);
+  if (!vectors)
+    vectors = indexVectors(n, n.in(1), x, batch);
+  return {n.op<ScatterNdOp>(x.getType(), x, vectors, n.in(2), batch, combineOf(n))};
 }
 
 //===- OneHot, TopK, CumSum -----------------------------------------------===//
