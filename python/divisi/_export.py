@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import shlex
 import types
 import warnings
@@ -322,12 +323,8 @@ def _run_exporter(
         mixed = any(part.training != module.training for part in module.modules())
         mode = torch.onnx.TrainingMode.PRESERVE if mixed else torch.onnx.TrainingMode.TRAINING
         options |= {"dynamo": False, "training": mode, "do_constant_folding": False}
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
     try:
-        logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about training mode, which is wanted, and about the older exporter
+        with _quiet_exporter():
             if callable(call_of.loss):
                 with torch.no_grad():
                     names += ["output"] if isinstance(module(*call_of.tensors), tuple) else []
@@ -336,14 +333,42 @@ def _run_exporter(
     except Error:
         raise
     except Exception as error:
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        said = said.partition("  [Caused by")[0]  # which tensor of a graph that nobody has seen
         raise Error(
-            f"torch.onnx.export(dynamo={dynamo}) cannot export {type(module).__name__}: {type(error).__name__}: {said} "
-            f"(dynamo={not dynamo} may)"
+            f"torch.onnx.export(dynamo={dynamo}) cannot export {type(module).__name__}: {_reason(error)} (dynamo={not dynamo} may)"
         ) from error
+
+
+@contextlib.contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """No warnings about training mode, which is wanted, and about the older exporter; no dump of the graph that it refuses."""
+    import torch
+
+    logger = logging.getLogger("torch.onnx")
+    internals: Any = torch._C
+    level, dump = logger.level, getattr(internals, "_jit_onnx_log", None)  # the exporter switches its log on by itself
+    try:
+        logger.setLevel(logging.ERROR)
+        if dump:
+            internals._jit_onnx_log = lambda *_: None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
+        if dump:
+            internals._jit_onnx_log = dump
         logger.setLevel(level)
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what an exporter's error goes back to: the others say which step of the export failed."""
+    said = ""
+    cause: BaseException | None = error
+    while cause is not None:
+        lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", str(cause)).splitlines()
+        if first := next((line.strip() for line in lines if line.strip()), ""):
+            said = f"{type(cause).__name__}: {first.partition('  [Caused by')[0]}"  # which tensor of a graph that nobody has seen
+        cause = cause.__cause__
+    return said or type(error).__name__
 
 
 def _write_buffers(module: torch.nn.Module, path: pathlib.Path) -> None:

@@ -216,6 +216,39 @@ def test_refused(tmp_path, case):
     assert "\n" not in str(raised.value)
 
 
+class Odd(nn.Module):
+    """A layer behind an operator that no exporter knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 7)
+
+    def forward(self, x):
+        return torch.ops.divisi_tests.odd(self.head(x))
+
+
+@torch.library.custom_op("divisi_tests::odd", mutates_args=())
+def odd(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@odd.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+odd.register_autograd(lambda ctx, gradient: gradient)
+
+
+def test_the_reason_of_an_exporter(tmp_path, capfd):
+    """The innermost cause, in one line without escape sequences, and nothing else on standard output and error."""
+    for dynamo, reason in ((True, "No ONNX function found for .*divisi_tests.odd"), (False, "unrecognized namespace divisi_tests::odd")):
+        with pytest.raises(divisi.Error, match=f"cannot export Odd: [A-Za-z]*Error: .*{reason}") as raised:
+            divisi.export(Odd(), X, tmp_path / "m.onnx", loss=F.cross_entropy, labels=Y, dynamo=dynamo)
+        assert "\n" not in str(raised.value) and "\x1b" not in str(raised.value)
+    assert "graph(" not in "".join(capfd.readouterr())
+
+
 def test_load_into(normed, tmp_path):
     exported = divisi.export(normed, X, tmp_path / "m.onnx", loss=F.cross_entropy, labels=Y, dynamo=False)
     program = divisi.compile(exported, tmp_path / "m", lr=0.1)
