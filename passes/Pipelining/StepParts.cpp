@@ -1,4 +1,5 @@
 #include "passes/Pipelining/StepParts.h"
+#include "dialects/Graph/Nodes.h"
 #include "passes/Planning/ModuleProblem.h"
 
 using namespace mlir;
@@ -129,6 +130,20 @@ bool StepParts::isCheap(Operation *op) const {
   return cost.getFlops() <= cheapFlops * elements;
 }
 
+/// Reports that an operation of each microbatch reads a sum over all of them; `after` is what depends on such sums.
+static LogicalResult reportSum(Operation &op, const llvm::DenseSet<Operation *> &after) {
+  SmallVector<Operation *> open = {&op};
+  for (size_t i = 0; i < open.size(); ++i)
+    for (Value operand : open[i]->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); isa_and_nonnull<graph::AccumulateOp>(producer))
+        return producer->emitError("is summed over all microbatches, and node '")
+               << graph::pathOf(&op) << "' needs the sum in each of them: it cannot be computed in microbatches; stages can "
+               << "keep the batch whole (--microbatches 1)";
+      else if (producer && after.contains(producer) && !llvm::is_contained(open, producer))
+        open.push_back(producer);
+  return op.emitError("needs a sum over all microbatches in each of them");
+}
+
 FailureOr<StepParts> StepParts::of(func::FuncOp function) {
   StepParts result;
   Block &block = function.getBody().front();
@@ -159,7 +174,7 @@ FailureOr<StepParts> StepParts::of(func::FuncOp function) {
       isTimed = !anywhere && !isAfter;
     }
     if (isTimed && isAfter)
-      return op.emitError("needs a sum over all microbatches while they are computed");
+      return reportSum(op, after);
     if (isTimed)
       timed.insert(&op);
     if (isAfter)

@@ -21,7 +21,7 @@ enum class Part {
 /// its operand.
 class StepParts {
 public:
-  /// Fails with an error at the operation if a microbatch depends on a sum over all microbatches.
+  /// Fails with an error at the sum if a microbatch depends on a sum over all microbatches.
   static mlir::FailureOr<StepParts> of(mlir::func::FuncOp function);
 
   Part at(mlir::Operation *op) const { return parts.at(op); }

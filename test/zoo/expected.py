@@ -4,9 +4,7 @@ MICROBATCHES = ("microbatches=2", "stage=2, microbatches=2")
 # (models, ways, a part of the message)
 REFUSALS = [
     (["CLIP"], MICROBATCHES, "needs the whole batch at once"),  # its loss compares all samples of a batch
-    (["MoE"], MICROBATCHES, "needs a sum over all microbatches"),  # its balance is a product of means over the batch
-    # torch.export writes the average over a channels-last image with indices into all samples (`as_strided`); from TorchScript these models train in microbatches.
-    (["ConvNeXt", "Swin"], MICROBATCHES, "'node_as_strided': needs the whole batch at once"),
+    (["MoE"], MICROBATCHES, "is summed over all microbatches"),  # its balance is a product of means over the batch
 ]
 
 
