@@ -81,7 +81,11 @@ CASES = {
         flat = Reshape(h, rows)
         place = Add(most, starts)
         b = Gather(flat, place)
-        m = Add(a, b)
+        given = Add(starts, at)
+        c = Gather(flat, given)
+        ab = Add(a, b)
+        cc = Mul(c, c)
+        m = Add(ab, cc)
         z = MatMul(m, w)
         loss = SoftmaxCrossEntropyLoss(z, y)""", {"t": F(9, 4), "w": F(4, 5)},
         {"counter": np.arange(4), "last": N(-1), "rows": N(-1, 4), "starts": 4 * np.arange(4)}, {"i": I(9, 4, 4), "at": I(4, 4), "y": I(5, 4)}),

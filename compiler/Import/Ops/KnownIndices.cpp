@@ -89,8 +89,21 @@ static void addends(Value value, SmallVector<Value> &found) {
   addends(add.getRhs(), found);
 }
 
-/// A gather along the first axis by i * rows + index, where i counts along the first dimensions of the indices and each
-/// index provably is a position within the rows.
+/// Whether x is a tensor with the dimensions of `parts` rows of this length, flattened.
+static bool isFlattened(Value x, int64_t parts, int64_t rows) {
+  auto reshape = x.getDefiningOp<ReshapeOp>();
+  int64_t before = 1;
+  for (int64_t size : reshape ? shapeOf(reshape.getX()) : Dims()) {
+    if (before == parts && size == rows)
+      return true;
+    before *= size;
+  }
+  return false;
+}
+
+/// A gather along the first axis by i * rows + index, where i counts along the first dimensions of the indices. Each index
+/// must be within the rows: it is a position along them, or checked where x has just been flattened, since that is how
+/// TorchScript writes x[i, index]. (There an index of -1 would be read from another row, which is not what PyTorch does.)
 static Value gatherInRows(N &n, Value x, Value indices) {
   SmallVector<Value> terms;
   addends(indices, terms);
@@ -109,18 +122,22 @@ static Value gatherInRows(N &n, Value x, Value indices) {
       index = term;
     }
   }
-  auto positions = index ? N::sizeOfPositions(index) : std::nullopt;
-  if (!positions || terms.size() == 1)
+  if (!index || terms.size() == 1)
     return {};
+  auto positions = N::sizeOfPositions(index);
   for (int64_t lead = shape.size(); lead > 0; --lead) {
     int64_t parts = countOf(shape.take_front(lead));
-    if (parts < 2 || size % parts != 0 || *positions > size / parts)
+    if (parts < 2 || size % parts != 0)
+      continue;
+    bool checked = !n.model.options.forwardOnly && isFlattened(x, parts, size / parts);
+    if (positions ? *positions > size / parts : !checked)
       continue;
     Shape starts;
     for (int64_t i = 0; i < count; ++i)
       starts.push_back(i / (count / parts) * (size / parts));
     if (known != starts)
       continue;
+    n.limit(index, 0, size / parts);
     Value rows = n.reshape(x, replaced(shapeOf(x), 0, {parts, size / parts}));
     Value vectors = n.reshape(n.cast(index, n.i64()), {parts, count / parts, 1});
     return n.reshape(n.op<GatherNdOp>(rows, vectors, 1), replaced(shapeOf(x), 0, shape));

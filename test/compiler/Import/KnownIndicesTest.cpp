@@ -143,30 +143,64 @@ TEST_F(KnownIndicesTest, UpdatesOfEachSampleKeepTheBatch) {
 /// x[arange(4), index] as TorchScript writes it, with these starts of the rows of 5.
 class FlattenedTest : public KnownIndicesTest {
 protected:
-  std::string flattened(const std::vector<int64_t> &starts, int64_t positions) {
+  std::string flattened(const std::vector<int64_t> &starts) {
+    m.integers("rows", {-1, 6}).integers("starts", starts);
+    m.node("Reshape", {"h", "rows"}, {"f"});
+    m.node("Add", {"index", "starts"}, {"places"});
+    m.node("Gather", {"f", "places"}, {"y"}, "look");
+    return finish();
+  }
+  /// With the index of the largest of so many scores.
+  std::string largest(const std::vector<int64_t> &starts, int64_t positions) {
     m = ModelMaker();
     activations({4, 5, 6});
     m.input("scores", {4, positions});
     auto &most = m.node("ArgMax", {"scores"}, {"index"});
     setInteger(most, "axis", 1);
     setInteger(most, "keepdims", 0);
-    m.integers("rows", {-1, 6}).integers("starts", starts);
-    m.node("Reshape", {"h", "rows"}, {"f"});
-    m.node("Add", {"index", "starts"}, {"places"});
-    m.node("Gather", {"f", "places"}, {"y"});
-    return finish();
+    return flattened(starts);
   }
+  const std::string inRows = "{batch_dims = 1 : i64} : (tensor<4x5x6xf32>, tensor<4x1x1xi64>) -> tensor<4x1x6xf32>";
 };
 
 TEST_F(FlattenedTest, PositionsInEachRowKeepTheBatch) {
-  std::string ir = flattened({0, 5, 10, 15}, 5);
-  EXPECT_HAS(ir, "{batch_dims = 1 : i64} : (tensor<4x5x6xf32>, tensor<4x1x1xi64>) -> tensor<4x1x6xf32>");
+  std::string ir = largest({0, 5, 10, 15}, 5);
+  EXPECT_HAS(ir, inRows);
   EXPECT_LACKS(ir, "graph.check");
 }
 TEST_F(FlattenedTest, PositionsThatMayReachOtherRowsReadAllRows) {
-  EXPECT_LACKS(flattened({0, 5, 10, 15}, 6), "batch_dims = 1");
-  EXPECT_LACKS(flattened({1, 6, 11, 16}, 5), "batch_dims = 1");
-  EXPECT_LACKS(flattened({0, 4, 8, 12}, 4), "batch_dims = 1");
+  EXPECT_LACKS(largest({0, 5, 10, 15}, 6), "batch_dims = 1");
+  EXPECT_LACKS(largest({1, 6, 11, 16}, 5), "batch_dims = 1");
+  EXPECT_LACKS(largest({0, 4, 8, 12}, 4), "batch_dims = 1");
+}
+TEST_F(FlattenedTest, AnInputIsCheckedToStayInItsRow) {
+  activations({4, 5, 6});
+  m.input("index", {4}, TensorProto::INT64);
+  std::string ir = flattened({0, 5, 10, 15});
+  EXPECT_HAS(ir, inRows);
+  EXPECT_HAS(ir, "graph.range = [0, 5]");
+  EXPECT_LACKS(ir, "graph.check");
+}
+TEST_F(FlattenedTest, WhatIsComputedIsCheckedToStayInItsRow) {
+  activations({4, 5, 6});
+  m.input("lengths", {4}, TensorProto::INT64).integers("one", {1});
+  m.node("Sub", {"lengths", "one"}, {"index"});
+  std::string ir = flattened({0, 5, 10, 15});
+  EXPECT_HAS(ir, inRows);
+  EXPECT_HAS(ir, "graph.check = {name = \"look\", range = [0, 5]}");
+}
+TEST_F(FlattenedTest, RowsThatWereNeverApartAreReadFromAll) {
+  activations({20, 6});
+  m.input("index", {4}, TensorProto::INT64).integers("starts", {0, 5, 10, 15});
+  m.node("Add", {"index", "starts"}, {"places"});
+  m.node("Gather", {"h", "places"}, {"y"});
+  EXPECT_LACKS(finish(), "batch_dims = 1");
+}
+TEST_F(FlattenedTest, InferenceReadsWhatTheFileSays) {
+  activations({4, 5, 6});
+  m.input("index", {4}, TensorProto::INT64);
+  options.forwardOnly = true;
+  EXPECT_LACKS(flattened({0, 5, 10, 15}), "batch_dims = 1");
 }
 
 } // namespace
