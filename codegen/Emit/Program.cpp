@@ -65,18 +65,24 @@ public:
   }
 
 private:
+  static constexpr size_t longest = 256; // operations of a function
+
   /// Emits kernelN_loop(buffers, begin, end): see DivisiLoop in the ABI.
   void emitLoops() {
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
+    for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+      functions[function.getName()] = function;
     for (const Launchable &kernel : kernels.all()) {
       builder.setInsertionPointToEnd(module.getBody());
-      auto entry = LLVM::LLVMFuncOp::create(builder, loc, kernel.name + "_loop", type, LLVM::Linkage::Internal);
+      std::string name = kernel.name + "_loop";
+      auto entry = LLVM::LLVMFuncOp::create(builder, loc, name, type, LLVM::Linkage::Internal);
+      functions[name] = entry;
       builder.setInsertionPointToStart(entry.addEntryBlock(builder));
       if (!kernel.members.empty()) {
         emitBatchLoop(kernel, entry);
         continue;
       }
-      auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(kernel.name);
+      LLVM::LLVMFuncOp callee = functions.at(kernel.name);
       callee.setLinkage(LLVM::Linkage::Internal);
       SmallVector<Value> arguments;
       for (size_t i = 0; i < kernel.values.size(); ++i) {
@@ -103,8 +109,7 @@ private:
         Value low = LLVM::SMaxOp::create(builder, loc, shifted, word(0));
         return LLVM::SMinOp::create(builder, loc, low, word(member.extent));
       };
-      auto loop = module.lookupSymbol<LLVM::LLVMFuncOp>(member.name + "_loop");
-      LLVM::CallOp::create(builder, loc, loop,
+      LLVM::CallOp::create(builder, loc, functions.at(member.name + "_loop"),
                            ValueRange{own, within(entry.getArgument(1)), within(entry.getArgument(2))});
       buffers += member.values.size();
       first += member.extent;
@@ -129,11 +134,12 @@ private:
   }
 
   LLVM::LLVMFuncOp service(StringRef name, Type result, ArrayRef<Type> arguments) {
-    if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
+    LLVM::LLVMFuncOp &known = functions[name];
+    if (known)
       return known;
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(module.getBody());
-    return LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
+    return known = LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
   }
 
   void declareServices() {
@@ -156,8 +162,12 @@ private:
     return name;
   }
 
-  std::string params(ArrayRef<int64_t> words) {
-    return global("params", StringRef((const char *)words.data(), words.size() * sizeof(int64_t)));
+  StringRef params(ArrayRef<int64_t> words) {
+    StringRef bytes((const char *)words.data(), words.size() * sizeof(int64_t));
+    std::string &known = knownParams[bytes];
+    if (known.empty())
+      known = global("params", bytes);
+    return known;
   }
 
   Value addressOf(int64_t place) {
@@ -166,30 +176,59 @@ private:
     return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base, ValueRange(word(offset)));
   }
 
-  /// Emits a task as straight-line code: one call for each operation.
+  /// Emits a task as straight-line code, one call for each operation; a long one as several functions, because the time in
+  /// which LLVM compiles a function grows faster than its length.
   LogicalResult emitTask(func::FuncOp task) {
-    Type none = LLVM::LLVMVoidType::get(builder.getContext());
+    SmallVector<exec::ItemInterface> items;
+    for (auto item : task.getBody().front().getOps<exec::ItemInterface>())
+      if (!followsInBatch(item))
+        items.push_back(item);
+    std::string name = ("divisi_task_" + task.getName()).str();
+    taskNames.push_back(name);
+    if (items.size() <= longest)
+      return success(succeeded(emitItems(items, name)));
+    SmallVector<LLVM::LLVMFuncOp> parts;
+    for (size_t first = 0; first < items.size(); first += longest) {
+      auto part = emitItems(ArrayRef(items).slice(first, std::min(longest, items.size() - first)),
+                            name + "_part" + std::to_string(parts.size()));
+      if (failed(part))
+        return failure();
+      part->setNoInline(true);
+      parts.push_back(*part);
+    }
+    Block *entry = beginTask(name).addEntryBlock(builder);
+    builder.setInsertionPointToStart(entry);
+    for (LLVM::LLVMFuncOp part : parts)
+      LLVM::CallOp::create(builder, loc, part, entry->getArguments());
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    return success();
+  }
+
+  LLVM::LLVMFuncOp beginTask(const std::string &name) {
     builder.setInsertionPointToEnd(module.getBody());
-    auto function = LLVM::LLVMFuncOp::create(builder, loc, ("divisi_task_" + task.getName()).str(),
-                                             LLVM::LLVMFunctionType::get(none, {pointer, pointer, pointer, pointer}),
-                                             LLVM::Linkage::Internal);
-    taskNames.push_back(function.getName().str());
+    Type none = LLVM::LLVMVoidType::get(builder.getContext());
+    return LLVM::LLVMFuncOp::create(builder, loc, name,
+                                    LLVM::LLVMFunctionType::get(none, {pointer, pointer, pointer, pointer}),
+                                    LLVM::Linkage::Internal);
+  }
+
+  /// A function that runs these operations of a task.
+  FailureOr<LLVM::LLVMFuncOp> emitItems(ArrayRef<exec::ItemInterface> items, const std::string &name) {
+    LLVM::LLVMFuncOp function = beginTask(name);
     Block *entry = function.addEntryBlock(builder);
     Value context = entry->getArgument(0);
     arena = entry->getArgument(1);
     slot = entry->getArgument(2);
     constants = entry->getArgument(3);
     size_t most = 1;
-    for (Operation &op : task.getBody().front()) {
+    for (Operation *op : items) {
       auto kernel = dyn_cast<exec::KernelOp>(op);
-      size_t distinct = kernel ? kernels.all()[kernels.numberOf(&op)].values.size() : 0;
-      most = std::max<size_t>({most, op.getNumOperands() + op.getNumResults(), distinct});
+      size_t distinct = kernel ? kernels.all()[kernels.numberOf(op)].values.size() : 0;
+      most = std::max<size_t>({most, op->getNumOperands() + op->getNumResults(), distinct});
     }
     builder.setInsertionPointToStart(entry);
     Value slots = LLVM::AllocaOp::create(builder, loc, pointer, pointer, word(most), 8);
-    for (auto item : task.getBody().front().getOps<exec::ItemInterface>()) {
-      if (followsInBatch(item))
-        continue;
+    for (exec::ItemInterface item : items) {
       Block *after = nullptr;
       if (auto when = item.getWhen())
         after = beginWhen(function, context, *when);
@@ -201,7 +240,7 @@ private:
       }
     }
     LLVM::ReturnOp::create(builder, loc, ValueRange());
-    return success();
+    return function;
   }
 
   /// Emits a branch around the following calls for steps that do not compute them; returns the block behind them.
@@ -317,6 +356,8 @@ private:
   LLVM::LLVMFuncOp launch, wants;
   Value arena, slot, constants; // of the current task
   std::vector<std::string> taskNames, deviceCode;
+  llvm::StringMap<LLVM::LLVMFuncOp> functions; // kernels, their loops, and services
+  llvm::StringMap<std::string> knownParams;    // names of constants, by their bytes
   int64_t globals = 0;
 };
 } // namespace

@@ -38,6 +38,13 @@ CASES = {
         }>
         top = Reshape(h, row)
         y = Concat<axis = 0>(all, top)""", {"h0": H, "w": W, "trips": N(4), "yes": TRUE, "six": N([6]), "row": N([1, 6])}),
+    # More calls than a function of a task has; each iteration shrinks differences, so that slopes can be measured.
+    "loop-long": ("""
+        y = Loop(trips, yes, h0) <body = body (int64 i, bool on, double[2,3] h) => (bool on, double[2,3] g) {
+          p = MatMul(h, w)
+          t = Tanh(p)
+          g = Add(t, h0)
+        }>""", {"h0": H, "w": 0.2 * W, "trips": N(300), "yes": TRUE}),
     # No trip count; the condition is computed from a carried number.
     "loop-while": ("""
         first = Less(i0, end)
