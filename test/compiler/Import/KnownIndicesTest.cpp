@@ -150,7 +150,7 @@ protected:
     m.node("Gather", {"f", "places"}, {"y"}, "look");
     return finish();
   }
-  /// With the index of the largest of so many scores.
+  /// With the index of the largest of `positions` scores.
   std::string largest(const std::vector<int64_t> &starts, int64_t positions) {
     m = ModelMaker();
     activations({4, 5, 6});
