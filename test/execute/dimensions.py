@@ -89,7 +89,21 @@ CASES = {
         z = MatMul(m, w)
         loss = SoftmaxCrossEntropyLoss(z, y)""", {"t": F(9, 4), "w": F(4, 5)},
         {"counter": np.arange(4), "last": N(-1), "rows": N(-1, 4), "starts": 4 * np.arange(4)}, {"i": I(9, 4, 4), "at": I(4, 4), "y": I(5, 4)}),
-    # The same where the positions lie before the batch.
+    # One position of each sample is replaced.
+    "own updates": ("float[4,4,4] x, int64[4] at, int64[4] y", """
+        h = MatMul(x, v)
+        r = Tanh(h)
+        u = ReduceMax<axes = [1], keepdims = 0>(h)
+        count = Unsqueeze(counter, last)
+        position = Unsqueeze(at, last)
+        vectors = Concat<axis = -1>(count, position)
+        x1 = ScatterND(r, vectors, u)
+        x2 = Mul(x1, x1)
+        m = ReduceMean<axes = [1], keepdims = 0>(x2)
+        z = MatMul(m, w)
+        loss = SoftmaxCrossEntropyLoss(z, y)""", {"v": F(4, 4), "w": F(4, 5)}, {"counter": np.arange(4), "last": N(-1)},
+        {"x": F(4, 4, 4), "at": I(4, 4), "y": I(5, 4)}),
+    # A gather whose positions lie before the batch.
     "own columns": ("float[4,4,4] x, int64[4] at, int64[4] y", """
         xt = Transpose<perm = [1, 0, 2]>(x)
         v4 = MatMul(xt, v)
