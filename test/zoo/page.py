@@ -4,7 +4,7 @@ import pathlib
 import statistics
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/zoo.md"
-WAYS = ("one device", "other exporter", "data=2", "data=4", "auto", "microbatches=2", "stage=2", "stage=2, microbatches=2")
+WAYS = ("one device", "other exporter", "data=2", "data=4", "zero=3", "model=2", "auto", "microbatches=2", "stage=2", "stage=2, microbatches=2")
 MEASURED = ("speed",)
 
 HEAD = """# Model zoo
@@ -24,7 +24,7 @@ TAIL = """
 - *loss error*: the largest relative difference from PyTorch's losses of three steps in fp32, over all ways; *weights' norm error*: that of the norm of all weights
   together after them. Both are at most 1e-4. *Change error*: the norm of the difference between both sides' weights, divided by how far PyTorch's have moved; at
   most 5e-3, or what rounding explains: AdamW makes whole steps of the rounding in gradients that would be zero (biases of keys).
-- *ways*: 1, 2 and 4 are one device, `--mesh data=2` and `data=4`; `auto` is `--devices 2` (at these sizes the search mostly finds that one device is fastest); `m2` is `--microbatches 2` on one device; `s2` is `--mesh stage=2 --microbatches 1`, `s2m2`
+- *ways*: 1, 2 and 4 are one device, `--mesh data=2` and `data=4`; `z3` is `--mesh data=2 --zero 3`, `op2` is `--mesh model=2` (operators are split, not the batch); `auto` is `--devices 2` (at these sizes the search mostly finds that one device is fastest); `m2` is `--microbatches 2` on one device; `s2` is `--mesh stage=2 --microbatches 1`, `s2m2`
   the same with two microbatches. Batch norm's statistics are those of a microbatch, and PyTorch is told to do the same there.
 - *step time*, *memory*: Divisi's divided by PyTorch eager's, one thread each, on a machine with two cores that did other work, too; one run, both in turn three times, the median of all
   steps. Memory is the highest resident size above that of the process without a model. The models are so small that much of PyTorch's time is its dispatching of operations; [numbers.md](numbers.md) has larger ones.
@@ -35,10 +35,11 @@ TAIL = """
   *after* rows at the usual start had missed the limits, as rounding grows there. At the usual start, earlier runs in two microbatches gave loss errors of 1e-4 for Inception-v3 (1.2e-4 from float64
   where PyTorch in float32 is 1.9e-5: six times as far, not explained) and 5e-4 for GoogLeNet (5.5e-7 from float64, PyTorch 4.5e-4). So these six rows show less than the others.
 - The limit of the change (5e-3), and the allowance for rounding (twice PyTorch's distance from float64), were set while the first results were known. AdamW with `beta2` 0.99 for 0.999 still passes in ViT.
-- The rows are of several runs, on a compiler before replicas in turn; a whole run in one go was not made.
+- The rows are of several runs, on a compiler before replicas in turn; a whole run in one go was not made. `z3` and `op2`, and microbatches of ConvNeXt, Swin, CLIP and
+  MoE, were added later; where a model lacks `z3` or `op2` and no refusal is listed, they have not run.
 """
 
-SHORT = {"one device": "1", "data=2": "2", "data=4": "4", "auto": "auto", "microbatches=2": "m2", "stage=2": "s2", "stage=2, microbatches=2": "s2m2"}
+SHORT = {"one device": "1", "data=2": "2", "data=4": "4", "zero=3": "z3", "model=2": "op2", "auto": "auto", "microbatches=2": "m2", "stage=2": "s2", "stage=2, microbatches=2": "s2m2"}
 
 
 def small(error):

@@ -36,6 +36,8 @@ WAYS = {
     "other exporter": {},
     "data=2": {"mesh": {"data": 2}},
     "data=4": {"mesh": {"data": 4}},
+    "zero=3": {"mesh": {"data": 2}, "zero": 3},
+    "model=2": {"mesh": {"model": 2}},
     "auto": {"devices": 2},
     "microbatches=2": {"microbatches": 2},
     "stage=2": {"mesh": {"stage": 2}, "microbatches": 1},
