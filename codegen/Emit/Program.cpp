@@ -176,8 +176,8 @@ private:
     return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(), base, ValueRange(word(offset)));
   }
 
-  /// Emits a task as straight-line code, one call for each operation; a long one as several functions, because the time in
-  /// which LLVM compiles a function grows faster than its length.
+  /// Emits a task as straight-line code, one call for each operation; a long one as several functions, because the time
+  /// in which LLVM compiles a function grows faster than its length.
   LogicalResult emitTask(func::FuncOp task) {
     SmallVector<exec::ItemInterface> items;
     for (auto item : task.getBody().front().getOps<exec::ItemInterface>())

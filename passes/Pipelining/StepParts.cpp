@@ -137,7 +137,8 @@ static LogicalResult reportSum(Operation &op, const llvm::DenseSet<Operation *> 
     for (Value operand : open[i]->getOperands())
       if (Operation *producer = operand.getDefiningOp(); isa_and_nonnull<graph::AccumulateOp>(producer))
         return producer->emitError("is summed over all microbatches, and node '")
-               << graph::pathOf(&op) << "' needs the sum in each of them: it cannot be computed in microbatches; stages can "
+               << graph::pathOf(&op)
+               << "' needs the sum in each of them: it cannot be computed in microbatches; stages can "
                << "keep the batch whole (--microbatches 1)";
       else if (producer && after.contains(producer) && !llvm::is_contained(open, producer))
         open.push_back(producer);

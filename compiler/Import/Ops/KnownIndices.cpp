@@ -33,11 +33,12 @@ static Shape replaced(Dims x, int64_t axis, Dims by) {
 
 /// Whether numbers are `first`, first + 1, first + 2, ...
 static bool isRun(Dims numbers, int64_t first) {
-  return llvm::all_of(llvm::enumerate(numbers), [&](auto entry) { return entry.value() == first + (int64_t)entry.index(); });
+  return llvm::all_of(llvm::enumerate(numbers),
+                      [&](auto entry) { return entry.value() == first + (int64_t)entry.index(); });
 }
 
-/// Whether `numbers`, in `parts` parts of one length, are those of the first part, which are within [0, rows), and `rows`
-/// more with each part.
+/// Whether `numbers`, in `parts` parts of one length, are those of the first part, which are within [0, rows), and
+/// `rows` more with each part.
 static bool isInRows(Dims numbers, int64_t parts, int64_t rows) {
   int64_t length = (int64_t)numbers.size() / parts;
   if (!llvm::all_of(numbers.take_front(length), [&](int64_t number) { return number >= 0 && number < rows; }))
@@ -101,9 +102,10 @@ static bool isFlattened(Value x, int64_t parts, int64_t rows) {
   return false;
 }
 
-/// A gather along the first axis by i * rows + index, where i counts along the first dimensions of the indices. Each index
-/// must be within the rows: it is a position along them, or checked where x has just been flattened, since that is how
-/// TorchScript writes x[i, index]. (There an index of -1 would be read from another row, which is not what PyTorch does.)
+/// A gather along the first axis by i * rows + index, where i counts along the first dimensions of the indices. Each
+/// index must be within the rows: it is a position along them, or checked where x has just been flattened, since that
+/// is how TorchScript writes x[i, index]. (There an index of -1 would be read from another row, which is not what
+/// PyTorch does.)
 static Value gatherInRows(N &n, Value x, Value indices) {
   SmallVector<Value> terms;
   addends(indices, terms);
@@ -168,7 +170,9 @@ struct Components {
 
   /// Reads vectors that are joined from their components, or known; of others nothing is known.
   Components(N &n, Value vectors, Dims sizes);
-  bool any() const { return llvm::any_of(counts, [](auto dim) { return dim.has_value(); }); }
+  bool any() const {
+    return llvm::any_of(counts, [](auto dim) { return dim.has_value(); });
+  }
 };
 } // namespace
 
@@ -230,7 +234,8 @@ static Value broadcastOf(N &n, Value x, const Components &components, int64_t ba
   return n.broadcast(x, to, dims);
 }
 
-/// One component does not count, and the others count along all dimensions of the vectors, as in x[index, arange(batch)].
+/// One component does not count, and the others count along all dimensions of the vectors, as in x[index,
+/// arange(batch)].
 static Value gatherAlong(N &n, Value x, const Components &components, int64_t batch) {
   int64_t along = -1, next = batch, depth = components.counts.size();
   for (int64_t k = 0; k < depth; ++k)
