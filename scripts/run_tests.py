@@ -125,6 +125,7 @@ def suites(build):
                 quiet=True,
                 alone=True,
             ),
+            Suite("vgg-pipedream", [torch, str(SOURCE / "test/zoo/vgg_pipedream.py"), "--divisi", divisi], alone=True),  # 16 ranks
             Suite("zoo", [torch, str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi]),
             Suite("site", ["bash", str(SOURCE / "scripts/site.sh")]),
             Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
