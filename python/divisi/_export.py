@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import importlib.util
 import inspect
@@ -18,7 +19,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from ._agreement import Trial, compare
-from ._command import Error, Flag, Path, call, find_program, words_of
+from ._command import Error, Flag, Path, Warning, call, find_program, words_of
+from ._frozen import warn_of_frozen
+from ._modules import scope_in
+from ._variation import varied
 
 if TYPE_CHECKING:
     import torch
@@ -78,14 +82,21 @@ def export(
     eval() by themselves stay so, and is afterwards as it was: training flags, buffers, gradients and the state of random number generators.
 
     Parameters without requires_grad, buffers and constants do not train, whatever the exporter lost: the result has the flags
-    that say so. `check` compiles the file and compares the loss and the gradients of one step in fp32 with PyTorch's;
-    Error if one differs by more than 1e-4. A module with dropout or other random numbers cannot be checked: a warning says so.
+    that say so. `check` compiles the file and compares the loss and the gradients of one step in fp32 with PyTorch's, for the examples
+    and for others that are made of them; Error if one differs by more than 1e-4. A module with dropout or other random numbers cannot be
+    checked: a warning says so. Warnings name the lines of the module whose values TorchScript froze, and parameters that are not in the file.
+
+    A loss that is a module with parameters or buffers has them in the file as `loss.NAME` (`divisi_loss.NAME`, if the module has something
+    called `loss`). Its parameters train unless they have no requires_grad, and `Program.load_into` takes the loss, too.
 
     Needs torch 2.9 or later, onnx and onnxscript. Raises Error with what to do where the exporter, or the compiler, refuses the module.
     """
     _require_packages(dynamo)
     tool = find_program(divisi)
     call_of = _Call(module, example_inputs, labels, loss)
+    parameters = call_of.parameters(module)
+    if not any(parameter.requires_grad for _, parameter in parameters):
+        raise Error(f"{type(module).__name__} has no parameter with requires_grad: there is nothing to train")
     path = pathlib.Path(os.path.abspath(path))
     with _preserved(module) as restore:
         with _as_training_form(module, call_of) as shaped:
@@ -95,11 +106,12 @@ def export(
             _write_buffers(module, path)
         flags = call_of.flags()
         batch = call_of.batch() if dynamic_batch else None
-        flags |= _settled(module, path, tool, flags, batch, dynamo)
+        flags |= _settled(parameters, path, tool, flags, batch, dynamo)
         names = call_of.names
         exported = Exported(path, names[: call_of.count], names[call_of.count :], batch, flags)
         if check:
-            compare(exported, Trial(module, call_of.data, call_of.value), tool)
+            trial, other = (Trial(module, parameters, each.data, each.value) for each in (call_of, call_of.other()))
+            compare(exported, trial, other, tool)
     return exported
 
 
@@ -136,6 +148,26 @@ class _Call:
                 raise Error(f"example_inputs, labels: '{name}' is to be a tensor, got {type(tensor).__name__}")
         self.tensors = tuple(self.inside.values())
         self.names = tuple(self.inside)
+        self.scope = ""  # of the loss's own tensors, as if it were a part of the module
+        if isinstance(loss, torch.nn.Module) and not any(part is loss for part in module.modules()):
+            if any(True for _ in [*loss.parameters(), *loss.buffers()]):
+                self.scope = scope_in(module)
+
+    def parameters(self, module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+        """Those of the module and of the loss by their names in the file, and tied ones by each of their names."""
+        found = list(module.named_parameters(remove_duplicate=False))
+        if self.scope:
+            own = self.loss.named_parameters(remove_duplicate=False)  # type: ignore[union-attr]
+            found += [(f"{self.scope}.{name}", parameter) for name, parameter in own]
+        return found
+
+    def other(self) -> _Call:
+        """The same call with other examples."""
+        call_of = copy.copy(self)
+        values = varied(self.inside | ({} if self._label is None else {self.label: self._label}))
+        call_of._label = values.pop(self.label, None) if self._label is not None else None
+        call_of.inside, call_of.tensors = values, tuple(values.values())
+        return call_of
 
     def output(self, call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """What the file computes: the loss and, if it is a tensor, the output that it is made of; or the output that the compiler puts a loss on."""
@@ -270,24 +302,18 @@ def _as_training_form(module: torch.nn.Module, call_of: _Call) -> Iterator[torch
 
     kind = type(module)
 
-    def forward(self: Any, *args: Any) -> Any:
-        return call_of.output(types.MethodType(kind.forward, self), args)
-
     own = module.__dict__.pop("forward", None)  # one that was set on the object
+
+    def forward(self: Any, *args: Any) -> Any:
+        inner = types.MethodType(kind.forward, self) if own is None else own
+        return call_of.output(_without(self, call_of.scope, inner) if call_of.scope else inner, args)
+
     # A dropout of zero would be a copy in the file, which the compiler takes for a dropout that was lost.
     idle = [part for part in module.modules() if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p == 0]
     kinds = [type(part) for part in idle]
-    loss, name = call_of.loss, ""
-    if isinstance(loss, torch.nn.Module) and any(True for _ in [*loss.parameters(), *loss.buffers()]):
-        name = next(n for n in ("loss", "criterion", "divisi_loss") if not hasattr(module, n))
-        module.add_module(name, loss)
+    if call_of.scope:
+        module.add_module(call_of.scope, call_of.loss)  # type: ignore[arg-type]
     try:
-        if own is not None:
-            inner = own
-
-            def forward(self: Any, *args: Any) -> Any:  # noqa: F811
-                return call_of.output(inner, args)
-
         for part in idle:
             part.__class__ = torch.nn.Identity  # type: ignore[assignment]
         module.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
@@ -298,8 +324,21 @@ def _as_training_form(module: torch.nn.Module, call_of: _Call) -> Iterator[torch
             part.__class__ = before
         if own is not None:
             module.__dict__["forward"] = own
-        if name:
-            delattr(module, name)
+        if call_of.scope:
+            delattr(module, call_of.scope)
+
+
+def _without(module: torch.nn.Module, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, in which the module has no part of this name: a forward() may run over all parts, as that of nn.Sequential does."""
+
+    def inside(*args: Any, **keywords: Any) -> Any:
+        part = module._modules.pop(name)
+        try:
+            return call(*args, **keywords)
+        finally:
+            module._modules[name] = part
+
+    return inside
 
 
 def _run_exporter(
@@ -324,7 +363,7 @@ def _run_exporter(
         mode = torch.onnx.TrainingMode.PRESERVE if mixed else torch.onnx.TrainingMode.TRAINING
         options |= {"dynamo": False, "training": mode, "do_constant_folding": False}
     try:
-        with _quiet_exporter():
+        with _quiet_exporter() as noticed:
             if callable(call_of.loss):
                 with torch.no_grad():
                     names += ["output"] if isinstance(module(*call_of.tensors), tuple) else []
@@ -336,11 +375,13 @@ def _run_exporter(
         raise Error(
             f"torch.onnx.export(dynamo={dynamo}) cannot export {type(module).__name__}: {_reason(error)} (dynamo={not dynamo} may)"
         ) from error
+    warn_of_frozen(noticed, lambda: module(*call_of.tensors), dynamic_batch)
+    restore()
 
 
 @contextlib.contextmanager
-def _quiet_exporter() -> Iterator[None]:
-    """No warnings about training mode, which is wanted, and about the older exporter; no dump of the graph that it refuses."""
+def _quiet_exporter() -> Iterator[list[warnings.WarningMessage]]:
+    """The warnings of values that the trace froze. None about training mode, which is wanted, and about the older exporter; no dump of the graph that it refuses."""
     import torch
 
     logger = logging.getLogger("torch.onnx")
@@ -350,9 +391,10 @@ def _quiet_exporter() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
         if dump:
             internals._jit_onnx_log = lambda *_: None
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True) as noticed:
             warnings.simplefilter("ignore")
-            yield
+            warnings.simplefilter("always", torch.jit.TracerWarning)  # type: ignore[attr-defined]
+            yield noticed
     finally:
         if dump:
             internals._jit_onnx_log = dump
@@ -389,15 +431,28 @@ def _write_buffers(module: torch.nn.Module, path: pathlib.Path) -> None:
 
 
 def _settled(
-    module: torch.nn.Module, path: pathlib.Path, tool: str, flags: Mapping[str, Flag], batch: int | None, dynamo: bool
+    parameters: Sequence[tuple[str, torch.nn.Parameter]],
+    path: pathlib.Path,
+    tool: str,
+    flags: Mapping[str, Flag],
+    batch: int | None,
+    dynamo: bool,
 ) -> dict[str, Flag]:
-    """The flags by which the file trains the parameters that the module trains, and nothing else."""
+    """The flags by which the file trains the parameters that the module and its loss train, and nothing else."""
     dim: Mapping[str, Flag] = {"dim": {"batch": batch}} if batch else {}
     command = [tool, "compile", str(path), *words_of({**flags, **dim}), "--list-parameters", "--json"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what is settled here
         rows = json.loads(call(command))
-    trained = {name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad}
+    trained = {name for name, p in parameters if p.requires_grad}
+    there = {id(p) for name, p in parameters if name in {row["name"] for row in rows}}
+    if lost := [name for name, p in parameters if p.requires_grad and p.numel() and id(p) not in there]:
+        warnings.warn(
+            f"{path.name} has no tensor for these parameters, which the module did not use for the examples: {', '.join(lost)}; they do not "
+            "train: give them requires_grad=False if that is wanted",
+            Warning,
+            stacklevel=3,
+        )
     # TorchScript's files do not say what is a buffer: the compiler asks for a confirmation of what it guesses.
     unsure = ("parameter", "undecided") if dynamo else ("parameter", "undecided", "frozen")
     freeze = [row["name"] for row in rows if row["role"] in unsure and row["name"] not in trained]

@@ -216,12 +216,12 @@ class Program:
         """The parameters and buffers by their names in the model, after the last `fit` or as the program begins."""
         return read_safetensors(self._weights or f"{self.path}.safetensors")
 
-    def load_into(self, module: torch.nn.Module) -> None:
+    def load_into(self, module: torch.nn.Module, loss: torch.nn.Module | None = None) -> None:
         """Copies `weights()` into a PyTorch module with the same names; num_batches_tracked of batch norm stays as it is.
 
-        Raises Error, before anything is changed, if a tensor has no place in the module; warns of parameters that got none.
+        Parameters and buffers of the loss (weights of classes, ...) go back into `loss`, and without it nowhere. Raises Error, before anything is changed, if a tensor has no place in the module; warns of parameters that got none.
         """
-        load_into(module, self.weights())
+        load_into(module, self.weights(), loss, {each.name for each in self.parameters if each.trainable})
 
     def _new_run(self) -> pathlib.Path:
         """A folder for the files of one run."""
