@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import pathlib
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ import numpy as np
 
 from ._command import Error, Warning
 from ._compile import compile
+from ._data import temporary_folder
 from ._program import Program
 
 if TYPE_CHECKING:
@@ -85,8 +84,8 @@ def compare(exported: Exported, trial: Trial, other: Trial, tool: str) -> None:
         return
     if not math.isfinite(first[0]):
         raise Error(f"the loss of the examples is {first[0]} in PyTorch: give others, or check=False")
-    with tempfile.TemporaryDirectory(prefix="divisi-check-") as place:
-        path = pathlib.Path(place) / "check"
+    with temporary_folder("divisi-check-") as place:
+        path = place / "check"
         compile(exported, path, divisi=tool, optimizer="sgd", dim={"batch": exported.batch} if exported.batch else None)
         _compare_step(exported, trial, *first, Program(path, divisi=tool), TOLERANCE)
         try:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,12 +121,23 @@ def failure(words: Sequence[str], code: int, said: str) -> Error:
     return Error(f"'{name}' {ending}" + (f": {lines[-1]}" if lines else ""), status)
 
 
+def print_line(line: str) -> None:
+    """Prints a line; characters that the encoding of standard output lacks become question marks."""
+    try:
+        print(line)
+    except UnicodeEncodeError:
+        encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+        print(line.encode(encoding, "replace").decode(encoding))
+
+
 class Process:
     """A running command whose standard output is printed line by line while it runs."""
 
     def __init__(self, words: Sequence[str], output: Callable[[str], None] | None) -> None:
         self.words = list(words)
         self._said: list[str] = []
+        self._unprinted: Exception | None = None
+        self._asked = False  # to end
         try:
             self._process = subprocess.Popen(
                 self.words,
@@ -143,12 +155,15 @@ class Process:
         for reader in self._readers:
             reader.start()
 
-    @staticmethod
-    def _read(stream: IO[str] | None, use: Callable[[str], None]) -> None:
+    def _read(self, stream: IO[str] | None, use: Callable[[str], None]) -> None:
+        """Reads to the end, whatever becomes of the lines: a program whose output nobody reads is ended by SIGPIPE."""
         if stream is not None:
             with stream:
                 for line in stream:
-                    use(line.rstrip("\n"))
+                    try:
+                        use(line.rstrip("\n"))
+                    except Exception as error:
+                        self._unprinted, use = error, lambda line: None
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -167,14 +182,22 @@ class Process:
             reader.join()
         said = "\n".join(self._said)
         warn_of(said)
+        if self._unprinted is not None:
+            what = f"{type(self._unprinted).__name__}: {self._unprinted}"
+            warnings.warn(f"the program's output could not be printed to its end: {what}; quiet=True prints none", Warning, stacklevel=4)
         if code != 0 and not (stopped and code == 128 + signal.SIGTERM):
             raise failure(self.words, code, said)
 
+    def ask_to_stop(self) -> None:
+        """Asks the command, once, to stop after its step."""
+        if not self._asked and self.is_running():
+            self._asked = True
+            self._process.terminate()
+
     def stop(self, patience: float = 30) -> None:
         """Asks the command to stop after its step, and ends it if it does not do so in this many seconds."""
-        if self.is_running():
-            self._process.terminate()
-            self.wait(patience)
+        self.ask_to_stop()
+        self.wait(patience)
         if self.is_running():
             self._process.kill()
         self._process.wait()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import itertools
 import math
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Union
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -49,31 +52,86 @@ class Input:
 
     def array(self, value: Any, where: str) -> Array:
         """A value, such as a list or a tensor of PyTorch, as an array of the input's type."""
-        if hasattr(value, "detach"):
-            value = value.detach().cpu().numpy()
         try:
-            array = np.asarray(value)
+            array = np.asarray(_with_values(value))
             wanted = np.dtype(NUMPY_TYPES.get(self.dtype, array.dtype))
             if array.dtype != wanted:
                 cast = array.astype(wanted, casting="same_kind")
                 if array.dtype.kind in "iu" and not np.array_equal(cast, array):
                     raise ValueError(f"numbers that are too large for {wanted}")
                 array = cast
-        except (TypeError, ValueError, OverflowError) as error:
-            raise Error(f"{where}: '{self.name}' is to be {self.expected}: {error}") from None
+            if array.dtype.hasobject:
+                raise TypeError("it holds objects of Python")
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise Error(f"{where}: '{self.name}' is to be {self.expected}: {said}") from None
         return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _with_values(value: Any) -> Any:
+    """The same as what NumPy can read; an exception says why it cannot, and what to give instead."""
+    if np.ma.is_masked(value):
+        raise TypeError("it is a masked array, whose masked numbers have no meaning: give array.filled(NUMBER)")
+    if isinstance(value, (list, tuple)) and any(isinstance(part, np.ma.MaskedArray) or hasattr(part, "detach") for part in value):
+        return [_with_values(part) for part in value]
+    if not hasattr(value, "detach"):
+        return value
+    if getattr(value, "is_meta", False):
+        raise TypeError("it is a tensor without values (of the device meta)")
+    if "strided" not in str(getattr(value, "layout", "strided")) or getattr(value, "is_nested", False):
+        raise TypeError("it is a sparse or nested tensor: give tensor.to_dense(), or padded rows")
+    value = value.detach().cpu()
+    if str(value.dtype).startswith(("torch.bfloat16", "torch.float8")):  # types that NumPy lacks
+        value = value.float()
+    return value.numpy()
+
+
+@contextlib.contextmanager
+def writing(path: Path, what: str = "data") -> Iterator[None]:
+    """Errors of files in a temporary folder name it, and how to choose another."""
+    try:
+        yield
+    except OSError as error:
+        raise Error(
+            f"cannot write {what} to '{os.fspath(path)}': {error.strerror or error}; the environment variable TMPDIR chooses another folder "
+            "for temporary files, and data in files of .npy need none"
+        ) from None
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[pathlib.Path]:
+    """A folder as long as the context."""
+    with contextlib.ExitStack() as stack:
+        with writing(tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp", "temporary files"):
+            place = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True))
+        yield pathlib.Path(place)
 
 
 @dataclasses.dataclass
 class Files:
-    """One file for each input, and what a program must be told about them."""
+    """The files of each input, and what a program must be told about them."""
 
-    paths: dict[str, pathlib.Path]
+    paths: dict[str, list[pathlib.Path]]
+    folder: pathlib.Path | None = None  # of the files that were written for it
     passes: list[int] | None = None  # of a loader: the samples after each pass
 
     def words(self, flag: str) -> list[str]:
         """The words of a command line that name the files."""
-        return [word for name, path in self.paths.items() for word in (flag, f"{name}={path}")]
+        return [word for name, paths in self.paths.items() for path in paths for word in (flag, f"{name}={path}")]
+
+    @contextlib.contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors name what was given instead of the file in `folder` that it was written to."""
+        try:
+            yield
+        except Error as error:
+            text = str(error)
+            for name, path in ((name, path) for name, paths in self.paths.items() for path in paths):
+                if path.parent == self.folder:
+                    text = text.replace(f"'{path}'", f"the data of '{name}'")
+            if text == str(error):
+                raise
+            raise Error(text, error.code) from None
 
     def epoch_of(self, step: int, batch: int) -> int | None:
         """In which pass over a loader a step is, from 1."""
@@ -107,25 +165,33 @@ def _names(inputs: Iterable[Input]) -> str:
 
 def _files_of_arrays(data: Mapping[str, Any], inputs: Sequence[Input], folder: pathlib.Path) -> Files:
     known = {each.name: each for each in inputs}
-    paths = {}
+    paths: dict[str, list[pathlib.Path]] = {}
     for name, value in data.items():
         each = known.get(name)
         if each is None:
             raise Error(f"data: there is no input '{name}'; the inputs are: {_names(inputs)}")
         if isinstance(value, (str, os.PathLike)):
-            paths[name] = pathlib.Path(value)
+            paths[name] = [pathlib.Path(value)]
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(part, (str, os.PathLike)) for part in value):
+            paths[name] = [pathlib.Path(part) for part in value]
         else:
             array = each.array(value, "data")
-            paths[name] = folder / f"{len(paths)}.npy"
-            _save(paths[name], array)
-    return Files(paths)
+            paths[name] = [folder / f"{len(paths)}.npy"]
+            _save(paths[name][0], array)
+    return Files(paths, folder)
 
 
 def _save(path: pathlib.Path, array: Array) -> None:
-    try:
-        np.save(path, array, allow_pickle=False)
-    except OSError as error:
-        raise Error(f"cannot write data to '{path}': {error.strerror or error}") from None
+    with writing(path), open(path, "wb", buffering=0) as file:
+        write_all(file, header_of(array.dtype, array.shape))
+        write_all(file, array)
+
+
+def write_all(file: io.RawIOBase, content: bytes | Array) -> None:
+    """Writes to a file without a buffer, which may take less than all at once."""
+    rest = memoryview(content) if isinstance(content, bytes) else content.reshape(-1).view(np.uint8).data
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
 
 
 def header_of(dtype: np.dtype[Any], shape: Sequence[int]) -> bytes:
@@ -145,16 +211,18 @@ class Loader:
         self._batch = inputs[0].batch
         self._most_bytes = most_bytes
         self._paths = {each.name: folder / f"{i}.npy" for i, each in enumerate(inputs)}
-        self._files: dict[str, BinaryIO] = {}
+        self._files: dict[str, io.RawIOBase] = {}
+        self._folder = folder
         self._types: dict[str, np.dtype[Any]] = {}
         self._constants: dict[str, Array] = {}
         self._samples = 0
         self._bytes = 0
 
     def __enter__(self) -> Loader:
-        self._files = {name: open(path, "w+b") for name, path in self._paths.items()}
-        for file in self._files.values():
-            file.seek(HEADER_BYTES)
+        for name, path in self._paths.items():
+            with writing(path):
+                self._files[name] = open(path, "w+b", buffering=0)
+                self._files[name].seek(HEADER_BYTES)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -163,7 +231,7 @@ class Loader:
 
     def write(self, data: Iterable[Any], epochs: int, steps: int | None, whole: bool) -> Files:
         """Passes over `data` until there are enough samples: those of `epochs`, and at most those of `steps`."""
-        most = steps * self._batch if steps else None
+        most = steps * self._batch if steps is not None else None
         passes: list[int] = []
         for number in itertools.count(1):
             before = self._samples
@@ -171,18 +239,21 @@ class Loader:
             if not whole:
                 self._keep(self._samples - (self._samples - before) % self._batch)
             if self._samples == before:
-                self._explain_nothing(number, epochs, steps)
+                self._explain_nothing(number, epochs, steps, whole)
             passes.append(self._samples)
             if number == epochs or (most is not None and self._samples >= most):
                 break
         for each in self._inputs:
             file = self._files[each.name]
             shape = (self._samples * each.rows_each, *each.shape[1:]) if each.rows_each else each.shape
-            file.seek(0)
-            file.write(header_of(self._types[each.name], shape))
-        return Files(self._paths, passes)
+            with writing(self._paths[each.name]):
+                file.seek(0)
+                write_all(file, header_of(self._types[each.name], shape))
+        return Files({name: [path] for name, path in self._paths.items()}, self._folder, passes)
 
-    def _explain_nothing(self, number: int, epochs: int, steps: int | None) -> None:
+    def _explain_nothing(self, number: int, epochs: int, steps: int | None, whole: bool) -> None:
+        if number == 1 and whole:
+            raise Error("data: it has no samples")
         if number == 1:
             raise Error(f"data: it has fewer samples than one batch of {self._batch}")
         wanted = f"{epochs} epochs" if steps is None else f"{steps} steps"
@@ -211,10 +282,8 @@ class Loader:
 
     def _write(self, name: str, array: Array) -> None:
         self._bytes += array.nbytes
-        try:
-            self._files[name].write(array.tobytes())
-        except OSError as error:
-            raise Error(f"cannot write data to '{self._paths[name]}': {error.strerror or error}") from None
+        with writing(self._paths[name]):
+            write_all(self._files[name], array)
 
     def _keep(self, samples: int) -> None:
         """Drops what was written after the first `samples`."""
@@ -222,8 +291,9 @@ class Loader:
             if each.rows_each and each.name in self._types:
                 row = math.prod(each.shape[1:]) * self._types[each.name].itemsize
                 end = HEADER_BYTES + samples * each.rows_each * row
-                self._files[each.name].seek(end)
-                self._files[each.name].truncate(end)
+                with writing(self._paths[each.name]):
+                    self._files[each.name].seek(end)
+                    self._files[each.name].truncate(end)
         self._samples = samples
 
     def _arrays(self, batch: Any, where: str) -> Iterator[tuple[str, Array]]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._command import Error, Flag, Path, Process, call, find_program, words_of
-from ._data import Data, Files, Input, write_files
+from ._command import Error, Flag, Path, Process, call, find_program, print_line, words_of
+from ._data import Data, Files, Input, temporary_folder, write_files, writing
 from ._log import Evaluation, Follower, Line, Step
 from ._modules import load_into
 from ._safetensors import Array, read_safetensors
@@ -27,8 +27,17 @@ if TYPE_CHECKING:
 
 Callback = Callable[[Line], Any]
 
+# Flags with which a program does something else than training, and what does that.
+OTHER_CALLS = {
+    "eval_only": "evaluate() does that",
+    "predict": "predict() does that",
+    "find_lr": "start the program itself, ./PROGRAM --data ... --find-lr",
+}
+
 NEVER = 2**62  # steps between two checkpoints: only the last one is kept
 SECONDS_TO_STOP = 600.0  # a checkpoint is written meanwhile
+# Seconds between two looks at the log: a stop takes effect about so much later.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02
 
 
 class Parameter(NamedTuple):
@@ -83,7 +92,8 @@ class Program:
         ]
         self.outputs = [Output(x["name"], x["dtype"], tuple(x["shape"]), tuple(x["inputs"])) for x in facts["outputs"]]
         self._has_buffers: bool = facts["state_bytes"]["buffer"] > 0
-        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="divisi-"))
+        with writing(tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp", "weights and logs"):
+            self._folder = pathlib.Path(tempfile.mkdtemp(prefix="divisi-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._runs = 0
         self._weights: pathlib.Path | None = None  # of the last run; None: those beside the program
@@ -115,8 +125,8 @@ class Program:
 
         `data` is one of
 
-        - a dict by the names of the inputs, of arrays with a row for each sample, or of paths of `.npy`, `.csv` or token files, or of
-          folders or tar files of images, as `--data` takes them. Files are mapped by the program and may be larger than memory; arrays are first written to a temporary folder. Both are
+        - a dict by the names of the inputs, of arrays with a row for each sample, or of paths (or lists of them) of `.npy`, `.csv` or token
+          files, or of folders or tar files of images, as `--data` takes them. Files are mapped by the program and may be larger than memory; arrays are first written to a temporary folder. Both are
           shuffled in each epoch, unless `shuffle=False`.
         - an iterable, such as a DataLoader of PyTorch, of batches (or single samples): dicts, or tuples in the order of
           `inputs`. The program cannot take batches from Python's memory yet, so all batches that are to be trained on
@@ -130,7 +140,8 @@ class Program:
         warmup_steps, seed, save, save_weights, checkpoint, every, resume, log_grad_norms, ...
 
         Each of `callbacks` is called with every line of the log, a `Step` or an `Evaluation`, soon after it was written.
-        One that returns True stops training after the step that is running; one that raises an exception does that, too.
+        One that returns True, or what Python takes for true, stops training after the step that is then running; one that raises an exception
+        does that, too.
 
         A second `fit` goes on from the weights of the first with a new optimizer state and step 1; to go on exactly, give both
         the same `checkpoint` folder, and the second `resume=True`. Raises Error with the program's message.
@@ -138,6 +149,10 @@ class Program:
         own = [name for name in ("data", "log", "no_shuffle", "describe", "info") if name in flags]
         if own:
             raise TypeError(f"fit() gives the flag '{own[0]}' to the program itself")
+        for name, instead in OTHER_CALLS.items():
+            if flags.get(name):
+                raise TypeError(f"fit() trains, and takes no '{name}': {instead}")
+        epochs, steps = _count(epochs, "epochs"), _count(steps, "steps")
         is_loader = not isinstance(data, Mapping)
         if is_loader and shuffle:
             raise Error("shuffle=True is for arrays and files: the order of an iterable is its own")
@@ -149,17 +164,20 @@ class Program:
             start = self._weights
             if self._averaged:  # training goes on from the weights themselves
                 start = run / "start.safetensors"
-                call([find_program(self._divisi), "checkpoint", "export", self._checkpoint, "-o", start])
+                call([find_program(self._divisi), "checkpoint", "export", str(self._checkpoint), "-o", start])
             given["weights"] = str(start)
-        with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
+        with temporary_folder("divisi-data-") as place:
             passes = epochs or (1 if steps is None else 0)
-            train = self._files(data, pathlib.Path(place) / "data", passes, steps, False, most_bytes)
+            train = self._files(data, place / "data", passes, steps, False, most_bytes)
+            tests = Files({})
             words = train.words("--data")
             if eval is not None:
-                words += self._files(eval, pathlib.Path(place) / "eval", 1, None, True, most_bytes).words("--eval")
+                tests = self._files(eval, place / "eval", 1, None, True, most_bytes)
+                words += tests.words("--eval")
             given |= {"epochs": 1 if is_loader else epochs, "steps": steps, "quiet": quiet}
             given["no_shuffle"] = is_loader or shuffle is False
-            history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), train)
+            with train.named(), tests.named():
+                history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), train)
         self._checkpoint = pathlib.Path(str(given["checkpoint"])).absolute()
         self._weights = pathlib.Path(str(given["save_weights"])).absolute()
         self._averaged = bool(given.get("ema"))
@@ -175,15 +193,16 @@ class Program:
         program's message, and for a model with batch norm before the first `fit`. `ema`: by the moving average of the weights.
         """
         run = self._new_run()
-        with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
-            files = self._files(data, pathlib.Path(place) / "eval", 1, None, True, most_bytes)
+        with temporary_folder("divisi-data-") as place:
+            files = self._files(data, place / "eval", 1, None, True, most_bytes)
             words = [*files.words("--eval"), *self._state_for("evaluate"), *words_of({"ema": ema})]
-            history = self._train([*words, "--eval-only", "--quiet"], run / "log.jsonl", [], files)
+            with files.named():
+                history = self._train([*words, "--eval-only", "--quiet"], run / "log.jsonl", [], files)
         found = history.evaluations[-1]
         return found if self._checkpoint else dataclasses.replace(found, step=0, epoch=0)
 
     def predict(
-        self, data: Data, outputs: Sequence[str] | None = None, *, ema: bool = False, most_bytes: int = 64 << 30
+        self, data: Data, outputs: str | Sequence[str] | None = None, *, ema: bool = False, most_bytes: int = 64 << 30
     ) -> dict[str, npt.NDArray[Any]]:
         """The model's outputs for each sample of `data`, in its order: arrays by name.
 
@@ -193,23 +212,25 @@ class Program:
         known = {each.name: each for each in self.outputs}
         if not known:
             raise Error("predict: this program gives no outputs: compile it with predict=[NAME], the name of an output of the model")
-        names = list(known if outputs is None else outputs)
+        names = [outputs] if isinstance(outputs, str) else list(known if outputs is None else outputs)
         for name in names:
             if name not in known:
                 raise Error(f"predict: there is no output '{name}'; the outputs are: {', '.join(known)}")
         needed = {name for output in names for name in known[output].inputs}
         start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
-        with tempfile.TemporaryDirectory(prefix="divisi-data-") as place:
+        with temporary_folder("divisi-data-") as place:
             inputs = [each for each in self.inputs if each.name in needed]
-            folder = pathlib.Path(place) / "data"
-            folder.mkdir()
+            folder = place / "data"
+            with writing(folder):
+                folder.mkdir()
             rows = _with_inputs(data, self.inputs, needed)
             files = write_files(rows, inputs, folder, epochs=1, steps=None, whole=True, most_bytes=most_bytes)
             words = [*files.words("--data"), *self._state_for("predict"), *words_of({"ema": ema, "quiet": True})]
-            paths = {name: pathlib.Path(place) / f"{i}.npy" for i, name in enumerate(names)}
+            paths = {name: place / f"{i}.npy" for i, name in enumerate(names)}
             for name, path in paths.items():
                 words += ["--predict", f"{name}={path}"]
-            call([*start, self.path, *words])
+            with files.named():
+                call([*start, self.path, *words])
             return {name: np.load(path) for name, path in paths.items()}
 
     def weights(self) -> dict[str, Array]:
@@ -227,13 +248,15 @@ class Program:
         """A folder for the files of one run."""
         self._runs += 1
         folder = self._folder / str(self._runs)
-        folder.mkdir()
+        with writing(folder, "weights and logs"):
+            folder.mkdir()
         return folder
 
     def _files(
         self, data: Data, folder: pathlib.Path, epochs: int, steps: int | None, whole: bool, most_bytes: int
     ) -> Files:
-        folder.mkdir()
+        with writing(folder):
+            folder.mkdir()
         return write_files(data, self.inputs, folder, epochs=epochs, steps=steps, whole=whole, most_bytes=most_bytes)
 
     def _state_for(self, what: str) -> list[str]:
@@ -249,20 +272,23 @@ class Program:
     def _train(self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], files: Files) -> History:
         start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
         command = [*start, str(self.path), *words, "--log", str(log)]
-        process = Process(command, None if "--quiet" in words else print)
+        process = Process(command, None if "--quiet" in words else print_line)
         history, follower = History(), Follower(log)
+        pause = SHORTEST_PAUSE
         try:
             running = True
             while running:
-                process.wait(0.05)
-                running = process.is_running()
-                for line in follower.lines():
-                    self._note(line, history, callbacks, files)
-                if history.stopped and running:
+                if history.stopped:
                     process.stop(SECONDS_TO_STOP)
-                    running = False
-                    for line in follower.lines():
-                        self._note(line, history, (), files)
+                else:
+                    process.wait(pause)
+                running = process.is_running()
+                pause = min(2 * pause, LONGEST_PAUSE)
+                for line in follower.lines():
+                    pause = SHORTEST_PAUSE
+                    self._note(line, history, callbacks, files)
+                    if history.stopped:
+                        process.ask_to_stop()
         except BaseException:
             process.stop()
             raise
@@ -277,9 +303,18 @@ class Program:
             history.steps.append(line)
         else:
             history.evaluations.append(line)
-        for callback in callbacks:
-            if callback(line) is True:
+        for callback in () if history.stopped else callbacks:
+            if callback(line):
                 history.stopped = True
+
+
+def _count(value: Any, name: str) -> int | None:
+    """A number of epochs or steps as a flag takes it, before data are read."""
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise Error(f"{name}: expected a whole number from 1, got {value!r}")
+    return int(value)
 
 
 def _with_inputs(data: Data, inputs: Sequence[Input], needed: set[str]) -> Data:
