@@ -35,6 +35,7 @@ class Trial:
 
     module: torch.nn.Module
     parameters: Sequence[tuple[str, torch.nn.Parameter]]  # of the module and its loss, tied ones by each of their names
+    buffers: Sequence[tuple[str, torch.Tensor]]
     data: Callable[[], Mapping[str, Any]]  # the inputs of the program, of one batch
     value: Callable[[Callable[..., Any]], Any]  # the loss of the examples, given how to call the module
 
@@ -67,11 +68,11 @@ def compare(exported: Exported, trial: Trial, other: Trial, tool: str) -> None:
 
     `other` has further data, by which values show that an exporter took from the examples as constants.
     """
-    kinds = {str(p.dtype) for p in trial.module.parameters() if p.is_floating_point()}
+    kinds = {str(p.dtype) for _, p in trial.parameters if p.is_floating_point()}
     if kinds - {"torch.float32"}:
         _skip(f"its parameters are {', '.join(sorted(kinds))}, not all torch.float32")
         return
-    saved = [(buffer, buffer.detach().clone()) for buffer in trial.module.buffers()]
+    saved = [(buffer, buffer.detach().clone()) for _, buffer in trial.buffers]
 
     def gradients(of: Trial, seed: int) -> tuple[float, dict[str, Any]]:
         for buffer, value in saved:

@@ -98,19 +98,20 @@ def export(
     if not any(parameter.requires_grad for _, parameter in parameters):
         raise Error(f"{type(module).__name__} has no parameter with requires_grad: there is nothing to train")
     path = pathlib.Path(os.path.abspath(path))
-    with _preserved(module) as restore:
+    buffers = call_of.buffers(module)
+    with _preserved(module, buffers) as restore:
         with _as_training_form(module, call_of) as shaped:
             _run_exporter(shaped, call_of, path, dynamo, dynamic_batch, restore)
         restore()
         if not dynamo:
-            _write_buffers(module, path)
+            _write_buffers(dict(buffers), path)
         flags = call_of.flags()
         batch = call_of.batch() if dynamic_batch else None
         flags |= _settled(parameters, path, tool, flags, batch, dynamo)
         names = call_of.names
         exported = Exported(path, names[: call_of.count], names[call_of.count :], batch, flags)
         if check:
-            trial, other = (Trial(module, parameters, each.data, each.value) for each in (call_of, call_of.other()))
+            trial, other = (Trial(module, parameters, buffers, each.data, each.value) for each in (call_of, call_of.other()))
             compare(exported, trial, other, tool)
     return exported
 
@@ -155,11 +156,14 @@ class _Call:
 
     def parameters(self, module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
         """Those of the module and of the loss by their names in the file, and tied ones by each of their names."""
-        found = list(module.named_parameters(remove_duplicate=False))
-        if self.scope:
-            own = self.loss.named_parameters(remove_duplicate=False)  # type: ignore[union-attr]
-            found += [(f"{self.scope}.{name}", parameter) for name, parameter in own]
-        return found
+        return [named for part, prefix in self._parts(module) for named in part.named_parameters(prefix, remove_duplicate=False)]
+
+    def buffers(self, module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+        """The buffers in the same way."""
+        return [named for part, prefix in self._parts(module) for named in part.named_buffers(prefix, remove_duplicate=False)]
+
+    def _parts(self, module: torch.nn.Module) -> list[tuple[torch.nn.Module, str]]:
+        return [(module, ""), *([(self.loss, self.scope)] if self.scope else [])]  # type: ignore[list-item]
 
     def other(self) -> _Call:
         """The same call with other examples."""
@@ -272,12 +276,12 @@ def _first(result: Any, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _preserved(module: torch.nn.Module) -> Iterator[Callable[[], None]]:
-    """Afterwards the module's flags and buffers, and the random number generators, are as before. Gives what restores buffers."""
+def _preserved(module: torch.nn.Module, named: Sequence[tuple[str, torch.Tensor]]) -> Iterator[Callable[[], None]]:
+    """Afterwards the module's flags, the buffers, and the random number generators, are as before. Gives what restores buffers."""
     import torch
 
     flags = [(part, part.training) for part in module.modules()]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+    buffers = [(buffer, buffer.detach().clone()) for _, buffer in named]
 
     def restore() -> None:
         with torch.no_grad():
@@ -381,7 +385,8 @@ def _run_exporter(
 
 @contextlib.contextmanager
 def _quiet_exporter() -> Iterator[list[warnings.WarningMessage]]:
-    """The warnings of values that the trace froze. None about training mode, which is wanted, and about the older exporter; no dump of the graph that it refuses."""
+    """Yields the warnings of values that the trace froze. There are none about training mode, which is wanted, and about the
+    older exporter, and no dump of the graph that it refuses."""
     import torch
 
     logger = logging.getLogger("torch.onnx")
@@ -413,12 +418,11 @@ def _reason(error: BaseException) -> str:
     return said or type(error).__name__
 
 
-def _write_buffers(module: torch.nn.Module, path: pathlib.Path) -> None:
+def _write_buffers(buffers: Mapping[str, torch.Tensor], path: pathlib.Path) -> None:
     """TorchScript runs the module before it writes the buffers: the file gets those of before."""
     import onnx
 
     model = onnx.load(str(path), load_external_data=False)
-    buffers = dict(module.named_buffers(remove_duplicate=False))
     changed = False
     for tensor in model.graph.initializer:
         if tensor.name in buffers and tensor.data_location != onnx.TensorProto.EXTERNAL:

@@ -107,3 +107,26 @@ def test_a_loss_that_is_a_part_of_the_module(tmp_path):
     program = divisi.compile(exported, tmp_path / "m")
     program.load_into(module)
     assert {each.name for each in program.parameters if each.trainable} == {"head.weight", "head.bias"}
+
+
+class Counting(nn.Module):
+    """A loss that keeps a mean of its values."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([2.0]))
+
+    def forward(self, logits, label):
+        value = F.cross_entropy(logits, label)
+        self.mean.mul_(0.5).add_(0.5 * value.detach())
+        return value * self.mean.clamp(min=1.0, max=1.0).sum()
+
+
+@pytest.mark.filterwarnings("ignore:the module changes its buffer")
+@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
+def test_buffers_of_a_loss_stay_as_they_were(tmp_path, dynamo):
+    module, loss = Own(), Counting()
+    exported = divisi.export(module, X[:8], tmp_path / "m.onnx", loss=loss, labels=Y[:8], dynamo=dynamo)
+    assert loss.mean.tolist() == [2.0]
+    weights = divisi.compile(exported, tmp_path / "m").weights()
+    assert weights.get("loss.mean", np.array([2.0])).tolist() == [2.0]
