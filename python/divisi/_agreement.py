@@ -104,6 +104,8 @@ def compare(exported: Exported, trial: Trial, other: Trial, tool: str) -> None:
                 f"the file agrees with the module for the examples, but not for others: {error}; an exporter freezes what the module computes "
                 "from tensors in Python (if, float(), .item(), a loop over values)"
             ) from None
+        except Error as error:
+            _skip(f"the program refuses them in another order ({error})", FOR_EXAMPLES)
 
 
 def _skip(why: str, what: str = "is not compared with the module") -> None:

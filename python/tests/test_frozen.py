@@ -109,6 +109,24 @@ def test_rows_whose_order_matters_are_compared_once(tmp_path):
         divisi.export(Sorted(), (X, torch.arange(8, 0, -1)), tmp_path / "m.onnx", **arguments)
 
 
+def test_rows_that_the_program_refuses_in_another_order(tmp_path, monkeypatch):
+    """A program refuses an index that is out of range; PyTorch takes it where a module looks first."""
+
+    class Picked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.layer = nn.Embedding(8, 3), nn.Linear(3, 4)
+
+        def forward(self, x, index):
+            rows = index if torch.onnx.is_in_onnx_export() else index.clamp(max=7)
+            return self.layer(x + self.words(rows))
+
+    monkeypatch.setattr("divisi._export.varied", lambda given: given | {"index": given["index"] + 1})
+    arguments = {"loss": F.cross_entropy, "labels": Y, "dynamo": False}
+    with pytest.warns(divisi.Warning, match="for the examples alone: the program refuses them in another order"):
+        divisi.export(Picked(), (X, torch.arange(8)), tmp_path / "m.onnx", **arguments)
+
+
 def test_parameters_that_are_not_used(tmp_path):
     module = Branches()
     module.forward = module.first.forward
