@@ -18,6 +18,10 @@ struct PipelineCandidate {
   std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> module; // with microbatches: the module of the plan
   std::string hash;                                          // the hash of that module, for a plan file
 
+  /// What fits is better than what does not, then what is faster or, where nothing fits, needs less memory.
+  bool isBetterThan(const PipelineCandidate &other) const {
+    return fits != other.fits ? fits : fits ? seconds < other.seconds : memory < other.memory;
+  }
   /// "stage=2,data=2 1f1b microbatches=8".
   std::string name() const;
 };

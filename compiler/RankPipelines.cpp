@@ -6,6 +6,7 @@
 
 #include "llvm/Support/Parallel.h"
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -41,9 +42,7 @@ static constexpr int64_t minibatch = 0;
 
 namespace {
 
-bool isBetter(const PipelineCandidate &a, const PipelineCandidate &b) {
-  return a.fits != b.fits ? a.fits : a.fits ? a.seconds < b.seconds : a.memory < b.memory;
-}
+const auto isBetter = std::mem_fn(&PipelineCandidate::isBetterThan);
 
 /// Improves one pipeline step by step.
 class Refinement {

@@ -16,6 +16,7 @@
 #include "compiler/Import/Import.h"
 #include "compiler/Link.h"
 #include "compiler/Manifest.h"
+#include "compiler/MicrobatchSearch.h"
 #include "compiler/Pipeline.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Profile/Expectation.h"
@@ -116,7 +117,8 @@ public:
     model.module->walk([&](graph::BatchNormOp) { hasBatchNorm = true; });
     // Without --microbatches, stages of a model with batch norm work on the whole batch: its statistics are exact.
     if (flags.devices.pipelines && hasBatchNorm && !pipelines.microbatches)
-      pipelines.microbatches = 1;
+      if (failed(chooseOfBatchNorm(train)))
+        return 1;
     if (failed(applyMesh(train)))
       return 1;
     if (level < Level::train && hasBatchNorm && train.batchNormGroups > 1)
@@ -262,10 +264,10 @@ private:
   LogicalResult searchPlan() {
     if (failed(session.run(addSimplify)))
       return failure();
-    auto machine = tools::machineFor(plan.cluster, !flags.devices.noCalibration);
-    if (!machine)
-      return failure(fail(llvm::toString(machine.takeError())));
-    auto cluster = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
+    auto known = clusterOfSearch();
+    if (failed(known))
+      return failure();
+    const planning::Cluster &cluster = *known;
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     planning::PlannerOptions options;
     options.pins = llvm::cantFail(planning::parsePins(plan.pins));
@@ -326,6 +328,29 @@ private:
     if (best.split)
       writePipeline(*model.module, microbatches, subjectOf(hash));
     noteSearch(cluster);
+    return success();
+  }
+
+  FailureOr<planning::Cluster> clusterOfSearch() {
+    auto machine = tools::machineFor(plan.cluster, !flags.devices.noCalibration);
+    if (!machine)
+      return failure(fail(llvm::toString(machine.takeError())));
+    return llvm::cantFail(planning::parseCluster(plan.cluster, *machine)); // checked with the flags
+  }
+
+  /// The number of microbatches of pipelines of a model with batch norm, whose step depends on it.
+  LogicalResult chooseOfBatchNorm(TrainOptions train) {
+    pipelines.microbatches = 1;
+    if (flags.devices.batchNormStats != "microbatch" || levelOf(*model.module) >= Level::train)
+      return success();
+    auto cluster = clusterOfSearch();
+    if (failed(cluster))
+      return failure();
+    PipelineRequest request = pipelines;
+    request.microbatches = 0;
+    train.splitProjections = true;
+    if (int64_t count = searchMicrobatches(*model.module, train, *cluster, request))
+      pipelines.microbatches = microbatches.microbatches = count;
     return success();
   }
 

@@ -205,6 +205,8 @@ static std::string whyNotAsynchronous(const CLI::App &command) {
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   mayAccumulate = !command.count("--microbatches") && accumulate == 1;
+  if (batchNormStats == "microbatch" && (!pipelines || command.count("--microbatches")))
+    return "--batch-norm-stats microbatch lets a search choose microbatches: --strategy pipeline or hybrid, without --microbatches";
   if (pipelines) { // the search chooses what is not given
     if (plan.remat && *plan.remat > 0 && *plan.remat < std::numeric_limits<int64_t>::max())
       return "a search for pipelines computes nothing again, or all parts: --remat none, all or auto";
@@ -392,8 +394,9 @@ void DeviceFlags::addTo(CLI::App &command) {
       ->delimiter('\0');
   group
       ->add_option("--batch-norm-stats", batchNormStats,
-                   "statistics of the batch on all devices (global, default) or on each alone (local: other numbers)")
-      ->check(CLI::IsMember({"global", "local"}));
+                   "statistics of the batch on all devices (global, default) or on each alone (local: other numbers); "
+                   "microbatch: a search for pipelines may use those of each microbatch")
+      ->check(CLI::IsMember({"global", "local", "microbatch"}));
   group->add_option("--plan", plan.file, "a plan to follow, as --emit=plan writes it")->check(CLI::ExistingFile);
   group
       ->add_option("--zero", plan.zero,

@@ -1,0 +1,41 @@
+#include "compiler/MicrobatchSearch.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace divisi;
+using namespace divisi::compiler;
+
+/// The numbers that are tried, over that of the devices.
+static constexpr double microbatchesPerDevice[] = {1, 2, 4, 8};
+
+int64_t compiler::searchMicrobatches(ModuleOp module, const TrainOptions &train, const planning::Cluster &cluster,
+                                     const PipelineRequest &request) {
+  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+  std::set<int64_t> counts;
+  for (double each : microbatchesPerDevice)
+    counts.insert(microbatchesNear(batchOf(module), each * static_cast<double>(request.devices)));
+  int64_t best = 0;
+  std::optional<PipelineCandidate> fastest;
+  for (int64_t count : counts) {
+    TrainOptions options = train;
+    options.batchNormGroups = count;
+    OwningOpRef<ModuleOp> step = module.clone();
+    PassManager manager(module.getContext());
+    addTrainPipeline(manager, options);
+    addSimplify(manager);
+    if (count < 2 || failed(manager.run(*step)))
+      continue;
+    PipelineRequest own = request;
+    own.microbatches = count;
+    std::vector<PipelineCandidate> ranked = rankPipelines(*step, cluster, own);
+    if (ranked.empty() || (fastest && !ranked.front().isBetterThan(*fastest)))
+      continue;
+    fastest = std::move(ranked.front());
+    fastest->module = nullptr; // it is of a step that ends here
+    best = count;
+  }
+  return best;
+}
