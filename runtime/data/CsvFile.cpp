@@ -26,18 +26,29 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-/// A field without its quotes; quotes inside are doubled.
-std::string unquoted(std::string_view field) {
-  field = trim(field);
-  if (field.size() < 2 || field.front() != '"' || field.back() != '"')
-    return std::string(field);
-  std::string text;
-  for (size_t i = 1; i + 1 < field.size(); ++i) {
-    text += field[i];
-    i += field[i] == '"' && field[i + 1] == '"' && i + 2 < field.size();
+/// Follows the quotes of a line, character by character: they enclose a field only from its first character on, as
+/// RFC 4180 has it; elsewhere they are text.
+class Quotes {
+public:
+  explicit Quotes(char delimiter) : delimiter(delimiter) {}
+  /// Whether the next character is within quotes: a delimiter or the end of a line is then text.
+  bool isOpen() const { return place == Place::quoted; }
+  /// Whether the next character belongs to the text of its field, which it does unless it is one of the quotes.
+  bool isText(char c) const { return c != '"' || place == Place::field || place == Place::closed; }
+  void pass(char c) {
+    if (place == Place::quoted)
+      place = c == '"' ? Place::closed : Place::quoted;
+    else if (c == '"' && place != Place::field)
+      place = Place::quoted; // the first of a field, or the second of a pair
+    else
+      place = c == delimiter ? Place::start : Place::field;
   }
-  return text;
-}
+
+private:
+  enum class Place : uint8_t { start, field, quoted, closed };
+  char delimiter;
+  Place place = Place::start;
+};
 
 /// Stores the number that a field is; whether it is one of this type.
 bool store(std::string_view text, char *to, DataType type) {
@@ -84,21 +95,24 @@ Result<std::shared_ptr<CsvFile>> CsvFile::open(const std::string &path) {
 Status CsvFile::readHeader() {
   std::string_view text = file.text();
   size_t begin = text.starts_with("\xef\xbb\xbf") ? 3 : 0; // a byte order mark
-  size_t end = endOf(begin);
-  std::string_view line = text.substr(begin, end - begin);
-  bool isQuoted = false;
-  for (char c : line) {
-    isQuoted ^= c == '"';
-    if (!isQuoted && (c == ',' || c == ';' || c == '\t')) {
+  Quotes quotes(delimiter);
+  for (char c : text.substr(begin)) { // the delimiter is what follows the first name
+    bool ends = !quotes.isOpen() && (c == ',' || c == ';' || c == '\t');
+    if (ends)
       delimiter = c;
+    if (ends || (!quotes.isOpen() && c == '\n'))
       break;
-    }
+    quotes.pass(c);
   }
+  size_t end = endOf(begin);
+  if (end == std::string_view::npos)
+    return failure("'", path(), "': the header opens quotes that nothing closes");
+  std::string_view line = text.substr(begin, end - begin);
   if (text.substr(0, end).find('\0') != std::string_view::npos)
     return failure("'", path(), "' is no CSV file: it has bytes that are no text");
   bool isNamed = false;
   for (std::string_view field : fieldsOf(line)) {
-    names.push_back(unquoted(field));
+    names.push_back(textOf(field));
     isNamed |= !parse<double>(names.back());
   }
   if (trim(line).empty() || !isNamed)
@@ -109,13 +123,13 @@ Status CsvFile::readHeader() {
 
 size_t CsvFile::endOf(size_t begin) const {
   std::string_view text = file.text();
-  bool isQuoted = false;
+  Quotes quotes(delimiter);
   for (size_t i = begin; i < text.size(); ++i) {
-    isQuoted ^= text[i] == '"';
-    if (text[i] == '\n' && !isQuoted)
+    if (text[i] == '\n' && !quotes.isOpen())
       return i;
+    quotes.pass(text[i]);
   }
-  return text.size();
+  return quotes.isOpen() ? std::string_view::npos : text.size();
 }
 
 Status CsvFile::findRows() {
@@ -126,8 +140,8 @@ Status CsvFile::findRows() {
   for (size_t begin = first; begin < last; ++rowCount) {
     if (rowCount % step == 0)
       starts.push_back(begin);
-    const size_t end = std::min(endOf(begin), last);
-    if (end == last && std::count(text.begin() + (ptrdiff_t)begin, text.begin() + (ptrdiff_t)end, '"') % 2 != 0)
+    const size_t end = endOf(begin);
+    if (end == std::string_view::npos)
       return failure("'", path(), "': row ", rowCount + 1, " below the header opens quotes that nothing closes");
     begin = end + 1;
     if (begin - released > (size_t(64) << 20)) {
@@ -143,17 +157,28 @@ std::vector<std::string_view> CsvFile::fieldsOf(std::string_view line) const {
   if (line.ends_with('\r'))
     line.remove_suffix(1);
   std::vector<std::string_view> fields;
-  bool isQuoted = false;
+  Quotes quotes(delimiter);
   size_t begin = 0;
   for (size_t i = 0; i < line.size(); ++i) {
-    isQuoted ^= line[i] == '"';
-    if (line[i] == delimiter && !isQuoted) {
+    if (line[i] == delimiter && !quotes.isOpen()) {
       fields.push_back(line.substr(begin, i - begin));
       begin = i + 1;
     }
+    quotes.pass(line[i]);
   }
   fields.push_back(line.substr(begin));
   return fields;
+}
+
+std::string CsvFile::textOf(std::string_view field) const {
+  Quotes quotes(delimiter);
+  std::string text;
+  for (char c : field) {
+    if (quotes.isText(c))
+      text += c;
+    quotes.pass(c);
+  }
+  return std::string(trim(text));
 }
 
 std::vector<std::string_view> CsvFile::row(int64_t index) const {
@@ -197,7 +222,7 @@ Status CsvSamples::read(int64_t from, int64_t count, char *to, DataType type) co
     return failure("'", path(), "' has ", fields.size(), " fields in row ", from / each, ", and ",
                    file->header().size(), " columns");
   for (int64_t i = 0; i < count; ++i) {
-    std::string text = unquoted(fields[indices[static_cast<size_t>((from + i) % each)]]);
+    std::string text = file->textOf(fields[indices[static_cast<size_t>((from + i) % each)]]);
     if (!store(text, to + i * widthOf(type), type))
       return failure("'", path(), "' has '", text.substr(0, 40), "' ", placeOf(from + i), ", which is no ",
                      isFloat(type) ? "number" : concat("whole number of the type ", nameOf(type)));

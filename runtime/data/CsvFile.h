@@ -29,6 +29,8 @@ public:
   const MappedFile &mapped() const { return file; }
   /// The fields of a row, as they stand in the file.
   std::vector<std::string_view> row(int64_t index) const;
+  /// The text of such a field: without its quotes, of which those inside are doubled, and without blanks around it.
+  std::string textOf(std::string_view field) const;
   /// The offset of a row that is not behind this one.
   size_t near(int64_t index) const { return starts[static_cast<size_t>(index / step)]; }
 
@@ -38,7 +40,8 @@ private:
   Status readHeader();
   /// Fails if quotes are open at the end of the file.
   Status findRows();
-  /// The end of the row that begins at an offset: that of its newline, or of the file.
+  /// The end of the row that begins at an offset: that of its newline, or of the file; npos if it
+  /// opens quotes that nothing closes.
   size_t endOf(size_t begin) const;
   std::vector<std::string_view> fieldsOf(std::string_view line) const;
 

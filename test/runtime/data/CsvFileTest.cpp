@@ -121,6 +121,36 @@ TEST_F(CsvFileTest, FindsEveryRow) {
   }
 }
 
+/// Quotes enclose a field from its first character on alone: elsewhere they are text. The expected fields are those of
+/// Python's csv module.
+TEST_F(CsvFileTest, QuotesWithinAField) {
+  struct Case {
+    const char *text;
+    std::vector<std::vector<std::string>> rows;
+  };
+  for (const auto &[text, rows] : std::vector<Case>{
+           {"1,2,3,5\" pipe\n4,5,6,\"ok\"\n7,8,9,z\n7,8,9,6\"\n",
+            {{"1", "2", "3", "5\" pipe"}, {"4", "5", "6", "ok"}, {"7", "8", "9", "z"}, {"7", "8", "9", "6\""}}},
+           {"1,2,3,5\"\n4,5,6,7\"\n7,8,9,z", {{"1", "2", "3", "5\""}, {"4", "5", "6", "7\""}, {"7", "8", "9", "z"}}},
+           {"1,\"a,\"\"\nb\",3,\"\"\n", {{"1", "a,\"\nb", "3", ""}}},
+           {"\"\"\"\",b\"\"c,\"d\"e\"f,4\n", {{"\"", "b\"\"c", "de\"f", "4"}}}}) {
+    write(std::string("a,b,c,label\n") + text);
+    Result<std::shared_ptr<CsvFile>> file = CsvFile::open(folder / "a.csv");
+    ASSERT_TRUE(succeeded(file)) << text;
+    ASSERT_EQ((*file)->rows(), static_cast<int64_t>(rows.size())) << text;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::vector<std::string> fields;
+      for (std::string_view field : (*file)->row(static_cast<int64_t>(i)))
+        fields.push_back((*file)->textOf(field));
+      EXPECT_EQ(fields, rows[i]) << text;
+    }
+  }
+  write("a;\"b\nb\";c\";label\n1;2;3;4\n");
+  EXPECT_EQ((*CsvFile::open(folder / "a.csv"))->header(), (std::vector<std::string>{"a", "b\nb", "c\"", "label"}));
+  write("a,b,\"c,label\n1,2,3,4\n");
+  EXPECT_TRUE(failsWith(open(), "a.csv': the header opens quotes that nothing closes"));
+}
+
 TEST_F(CsvFileTest, OpenQuotes) {
   write("a,b,c,label\n1,2,3,4\n5,\"6,7,8\n9,10,11,12\n");
   Result<BatchSource> source = open();
