@@ -29,6 +29,7 @@ from PIL import Image
 
 import cases
 import image_draws
+import image_tars
 from hangs import outcome
 from image_files import picture, png, write_folder, write_kinds, write_shards
 from ranks import losses, ranks_of
@@ -339,6 +340,23 @@ def refused(divisi, work):
     yield "other classes for --eval"
 
 
+def tars(divisi, work):
+    """No sample of a tar file vanishes: each is read, or the file is refused with the member's name and the remedy."""
+    images = [picture(np.random.default_rng(i), WIDTH, HEIGHT) for i in range(6)]
+    want = np.stack([normalised(image) for image in images])
+    for name, (data, message) in image_tars.files(images).items():
+        path = work / f"{name}.tar"
+        path.write_bytes(data)
+        if message:
+            (work / "pixels.npy").unlink(missing_ok=True)
+            done = run([compile(divisi, work), "--data", f"image={path}", "--data", f"label={path}", "--no-shuffle", "--quiet", "--threads", "1"], 1)
+            assert done.stderr.startswith(f"error: --data image: '{path}' {message}") or f"'{path}:{message}" in done.stderr, f"{name}: {done.stderr}"
+        else:
+            assert worst(predicted(divisi, work, path), want) < 0.01, name
+            run([compile(divisi, work), "--data", f"image={path}", "--quiet", "--threads", "1"])
+        yield f"{name}: {message or 'all samples'}"
+
+
 def subset(work):
     """A folder without the first class."""
     shutil.copytree(work / "train", work / "subset")
@@ -369,7 +387,7 @@ def main():
     p.add_argument("--divisi", required=True)
     p.add_argument("--only", default="")
     o = p.parse_args()
-    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, memory) if o.only in case.__name__]
+    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, tars, memory) if o.only in case.__name__]
     return cases.run(chosen, lambda case, work: case(o.divisi, work))
 
 

@@ -24,14 +24,10 @@ constexpr int deepest = 32;
 
 std::string extensionOf(const std::string &name) {
   size_t dot = name.rfind('.');
-  std::string extension = dot == std::string::npos ? "" : name.substr(dot);
+  std::string extension = dot == std::string::npos ? "" : name.substr(dot + 1);
   for (char &c : extension)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return extension;
-}
-
-template <size_t n> bool isOneOf(const std::string &text, const std::array<std::string_view, n> &all) {
-  return std::find(all.begin(), all.end(), text) != all.end();
 }
 
 /// Folders and other files in a folder, by name. Symbolic links are followed.
@@ -81,6 +77,15 @@ struct Descriptor {
   }
 };
 } // namespace
+
+ImageFormat divisi::runtime::formatOf(std::string_view extension) {
+  static constexpr std::array<std::string_view, 5> read = {"jpg", "jpeg", "png", "jpe", "jfif"};
+  static constexpr std::array<std::string_view, 19> others = {"avif", "bmp", "dib", "gif", "heic", "heif", "j2k",
+                                                              "jp2",  "jpf", "jpx", "jxl", "pbm",  "pgm",  "pnm",
+                                                              "ppm",  "tga", "tif", "tiff", "webp"};
+  auto isOneOf = [&](const auto &all) { return std::find(all.begin(), all.end(), extension) != all.end(); };
+  return isOneOf(read) ? ImageFormat::readable : isOneOf(others) ? ImageFormat::other : ImageFormat::none;
+}
 
 bool divisi::runtime::isTarPath(std::string_view path) { return path.ends_with(".tar"); }
 
@@ -137,9 +142,6 @@ Status ImageList::openFolder(const std::string &given) {
 }
 
 Status ImageList::addFolder(const std::string &path, std::optional<int64_t> label) {
-  static constexpr std::array<std::string_view, 3> read = {".jpg", ".jpeg", ".png"};
-  static constexpr std::array<std::string_view, 8> others = {".bmp", ".gif", ".heic", ".pgm",
-                                                             ".ppm", ".tif", ".tiff", ".webp"};
   std::map<std::string, std::vector<std::string>> found;
   if (Status status = findFiles(path, 0, found); !status.ok())
     return status;
@@ -147,11 +149,11 @@ Status ImageList::addFolder(const std::string &path, std::optional<int64_t> labe
     auto container = static_cast<uint32_t>(containers.size());
     containers.push_back(folder);
     for (const std::string &name : files) {
-      std::string extension = extensionOf(name);
-      if (isOneOf(extension, others))
+      ImageFormat format = formatOf(extensionOf(name));
+      if (format == ImageFormat::other)
         return failure("'", folder, "/", name, "' is neither a JPEG nor a PNG image: convert it, or remove it");
-      if (isOneOf(extension, read))
-        add(name, {container, label});
+      if (format == ImageFormat::readable)
+        add(name, {container, label ? LabelState::given : LabelState::absent, label.value_or(0)});
     }
   }
   return {};
@@ -172,7 +174,21 @@ std::string ImageList::nameOf(int64_t index) const {
 }
 
 bool ImageList::hasLabels() const {
-  return std::all_of(items.begin(), items.end(), [](const Item &item) { return item.label.has_value(); });
+  return std::all_of(items.begin(), items.end(), [](const Item &item) { return item.state == LabelState::given; });
+}
+
+std::string ImageList::whyNoLabel(int64_t index) const {
+  switch (items[static_cast<size_t>(index)].state) {
+  case LabelState::noNumber:
+    return "has a \"label\" in its .json file that is no whole number of 64 bits";
+  case LabelState::noLabel:
+    return "has no label: its .json file has no \"label\"";
+  case LabelState::tooLarge:
+    return "has no label: its .cls or .json file has more than 1 MiB";
+  default:
+    return "has no label: in a tar file it stands beside its image, with the same key, as KEY.cls or as \"label\" in "
+           "KEY.json";
+  }
 }
 
 Status ImageList::read(int64_t index, std::string &to) const {

@@ -14,6 +14,19 @@ namespace divisi::runtime {
 bool isImagePath(const std::string &path);
 bool isTarPath(std::string_view path);
 
+/// What the extension of a file's name says, in lower case and without its point.
+enum class ImageFormat : uint8_t { none, readable, other };
+ImageFormat formatOf(std::string_view extension);
+
+/// What was found of an image's label.
+enum class LabelState : uint8_t {
+  absent,   ///< nothing
+  given,    ///< a number
+  noNumber, ///< "label" of a JSON file is no whole number of 64 bits
+  noLabel,  ///< a JSON file without "label"
+  tooLarge  ///< a file that is too large for a label
+};
+
 /// Where each image lies, and its label. Found once: some 60 bytes and the name for each image stay in memory.
 class ImageList {
 public:
@@ -27,16 +40,21 @@ public:
   const std::vector<std::string> &classes() const { return classNames; }
   /// The path of an image; of one in a tar file, with the member: "train.tar:0001.jpg".
   std::string nameOf(int64_t index) const;
-  std::optional<int64_t> labelOf(int64_t index) const { return items[static_cast<size_t>(index)].label; }
+  std::optional<int64_t> labelOf(int64_t index) const {
+    const Item &item = items[static_cast<size_t>(index)];
+    return item.state == LabelState::given ? std::optional(item.label) : std::nullopt;
+  }
+  /// Why an image has none: the end of a sentence that begins with its name.
+  std::string whyNoLabel(int64_t index) const;
   bool hasLabels() const;
   /// Reads the bytes of an image. An error is the end of a sentence that begins with its name.
   Status read(int64_t index, std::string &to) const;
 
 private:
-  friend struct TarReader;
   struct Item {
     uint32_t container = 0; ///< the folder or tar file
-    std::optional<int64_t> label;
+    LabelState state = LabelState::absent;
+    int64_t label = 0;
     uint64_t name = 0;             ///< where it begins in `names`, up to a zero
     int64_t offset = 0, bytes = 0; ///< in a tar file
   };

@@ -166,8 +166,7 @@ Status ImageLabels::read(int64_t from, int64_t count, char *to, DataType type) c
   for (int64_t i = 0; i < count; ++i) {
     std::optional<int64_t> label = list->labelOf(from + i);
     if (!label)
-      return failure("'", list->nameOf(from + i),
-                     "' has no label: a tar file has it in KEY.cls, or as \"label\" in KEY.json");
+      return failure("'", list->nameOf(from + i), "' ", list->whyNoLabel(from + i));
     writeInteger(to + i * widthOf(type), type, *label);
   }
   return {};

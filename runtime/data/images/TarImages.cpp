@@ -27,6 +27,53 @@ std::optional<std::pair<std::string, std::string>> splitName(const std::string &
     return std::nullopt;
   return std::pair(name.substr(0, dot), plainName(name.substr(dot + 1), true));
 }
+
+/// The members of one sample, which follow each other.
+struct Sample {
+  std::string key, imageName, labelName;
+  int64_t offset = 0, bytes = 0; ///< of the image
+  LabelState state = LabelState::absent;
+  int64_t label = 0;
+
+  Status setLabel(const TarMember &member, std::optional<int64_t> number, LabelState otherwise);
+  Status readLabel(const TarMember &member, const std::string &kind, std::string_view contents);
+};
+
+/// A label, or what keeps a member from being one; that does not hide a label of the sample's other member.
+Status Sample::setLabel(const TarMember &member, std::optional<int64_t> number, LabelState otherwise) {
+  if (!number) {
+    state = state == LabelState::absent ? otherwise : state;
+    return {};
+  }
+  if (state == LabelState::given && label != *number)
+    return failure("has the labels ", label, " and ", *number, " in '", printable(labelName), "' and '",
+                   printable(member.name), "'");
+  state = LabelState::given, label = *number, labelName = member.name;
+  return {};
+}
+
+Status Sample::readLabel(const TarMember &member, const std::string &kind, std::string_view contents) {
+  if (member.bytes > mostLabelBytes)
+    return setLabel(member, {}, LabelState::tooLarge);
+  if (kind == "cls") {
+    std::string_view digits = trimmed(contents);
+    int64_t number = 0;
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size())
+      return failure("has the label '", printable(digits.substr(0, 40)), "' in '", printable(member.name),
+                     "', which is no whole number");
+    return setLabel(member, number, {});
+  }
+  Result<Json> json = parseJson(contents, concat("'", printable(member.name), "'"));
+  if (!json.ok())
+    return failure("has a member that cannot be read: ", json.status().message());
+  if (!json->is_object() || !json->contains("label"))
+    return setLabel(member, {}, LabelState::noLabel);
+  const Json &found = json->at("label");
+  // Whole numbers without a sign are unsigned: those above INT64_MAX would become negative.
+  bool fits = found.is_number_integer() && !(found.is_number_unsigned() && found.get<uint64_t>() > uint64_t(INT64_MAX));
+  return setLabel(member, fits ? std::optional(found.get<int64_t>()) : std::nullopt, LabelState::noNumber);
+}
 } // namespace
 
 Status ImageList::addTar(const std::string &path) {
@@ -35,52 +82,45 @@ Status ImageList::addTar(const std::string &path) {
     return failure(file.status().message(), didYouMeanFile(path));
   auto container = static_cast<uint32_t>(containers.size());
   containers.push_back(path);
-  // The members of a sample follow each other.
-  std::string key, imageName;
-  std::optional<Item> image;
-  std::optional<int64_t> label;
-  auto finish = [&] {
-    if (image) {
-      image->label = label;
-      add(imageName, *image);
-    }
-    image.reset();
-    label.reset();
+  Sample sample;
+  auto finish = [&]() -> Status {
+    if (sample.imageName.empty() && sample.state == LabelState::given)
+      return failure("has the label '", printable(sample.labelName),
+                     "' without an image: KEY.jpg, KEY.jpeg or KEY.png stands beside its label, with the same key");
+    if (!sample.imageName.empty())
+      add(sample.imageName, {container, sample.state, sample.label, 0, sample.offset, sample.bytes});
+    return {};
   };
   auto visit = [&](const TarMember &member) -> Status {
     auto named = splitName(member.name);
     if (!named)
       return {};
-    const std::string &kind = named->second;
-    if (named->first != key)
-      finish();
-    key = named->first;
-    std::string_view contents =
-        file->text().substr(static_cast<size_t>(member.offset), static_cast<size_t>(member.bytes));
-    if (kind == "jpg" || kind == "jpeg" || kind == "png") {
-      if (image)
+    const auto &[key, kind] = *named;
+    if (key != sample.key) {
+      if (Status status = finish(); !status.ok())
+        return status;
+      sample = Sample();
+      sample.key = key;
+    }
+    ImageFormat format = formatOf(kind);
+    bool isLabel = kind == "cls" || kind == "json";
+    if (format == ImageFormat::other)
+      return failure("has the image '", printable(member.name), "', which is neither JPEG nor PNG: convert it, or leave it out");
+    if ((isLabel || format == ImageFormat::readable) && member.other)
+      return failure("has the member '", printable(member.name), "', which is ", member.other,
+                     ": pack the files themselves (GNU tar: --dereference --hard-dereference)");
+    if (isLabel)
+      return sample.readLabel(
+          member, kind, file->text().substr(static_cast<size_t>(member.offset), static_cast<size_t>(member.bytes)));
+    if (format == ImageFormat::readable) {
+      if (!sample.imageName.empty())
         return failure("has two images of the sample '", printable(key), "'");
-      image = {container, {}, 0, member.offset, member.bytes};
-      imageName = member.name;
-    } else if (kind == "cls" && member.bytes <= mostLabelBytes) {
-      std::string_view digits = trimmed(contents);
-      int64_t number = 0;
-      auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-      if (error != std::errc() || end != digits.data() + digits.size())
-        return failure("has the label '", printable(digits.substr(0, 40)), "' in '", printable(member.name),
-                       "', which is no whole number");
-      label = number;
-    } else if (kind == "json" && member.bytes <= mostLabelBytes) {
-      Result<Json> json = parseJson(contents, concat("'", printable(member.name), "'"));
-      if (!json.ok())
-        return failure("has a member that cannot be read: ", json.status().message());
-      if (auto it = json->find("label"); json->is_object() && it != json->end() && it->is_number_integer())
-        label = it->get<int64_t>();
+      sample.imageName = member.name, sample.offset = member.offset, sample.bytes = member.bytes;
     }
     return {};
   };
-  if (Status status = forEachMember(file->text(), visit); !status.ok())
-    return failure("'", path, "' ", status.message());
-  finish();
-  return {};
+  Status status = forEachMember(file->text(), visit);
+  if (status.ok())
+    status = finish();
+  return status.ok() ? status : failure("'", path, "' ", status.message());
 }

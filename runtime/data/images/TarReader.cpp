@@ -22,6 +22,8 @@ std::optional<int64_t> numberOf(std::string_view field) {
     uint64_t number = 0;
     for (char c : field.substr(field.size() - 8))
       number = number << 8 | static_cast<unsigned char>(c);
+    if (field.substr(1, field.size() - 9).find_first_not_of('\0') != std::string_view::npos)
+      return std::nullopt;
     return number <= uint64_t(INT64_MAX) ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
   }
   field = textOf(field);
@@ -47,6 +49,7 @@ bool isHeader(std::string_view header) {
 struct Extended {
   std::optional<std::string> name;
   std::optional<int64_t> bytes;
+  bool isSparse = false;
 
   /// Returns whether the records are valid.
   bool read(std::string_view records) {
@@ -59,8 +62,9 @@ struct Extended {
         return false;
       std::string_view record = records.substr(space + 1, length - space - 2);
       records.remove_prefix(length);
+      isSparse |= record.starts_with("GNU.sparse.");
       if (record.starts_with("path="))
-        name = std::string(record.substr(5));
+        setName(record.substr(5));
       if (record.starts_with("size=")) {
         int64_t number = 0;
         auto [last, wrong] = std::from_chars(record.data() + 5, record.data() + record.size(), number);
@@ -71,7 +75,29 @@ struct Extended {
     }
     return true;
   }
+  /// An empty name is none: that of the member's own header counts.
+  void setName(std::string_view text) { name = text.empty() ? std::nullopt : std::optional(std::string(text)); }
 };
+
+/// What a member is that has no contents; null for regular files.
+const char *otherKind(char type) {
+  switch (type) {
+  case '0':
+  case '\0':
+  case '7':
+    return nullptr;
+  case '1':
+    return "a hard link";
+  case '2':
+    return "a symbolic link";
+  case '6':
+    return "a FIFO";
+  default:
+    return "no regular file";
+  }
+}
+
+bool isZero(std::string_view text) { return text.find_first_not_of('\0') == std::string_view::npos; }
 } // namespace
 
 Status divisi::runtime::forEachMember(std::string_view text, const std::function<Status(const TarMember &)> &visit) {
@@ -81,8 +107,11 @@ Status divisi::runtime::forEachMember(std::string_view text, const std::function
     if (size - at < block)
       return failure("is truncated");
     std::string_view header = text.substr(static_cast<size_t>(at), block);
-    if (header.find_first_not_of('\0') == std::string_view::npos)
-      return {}; // the end
+    if (isZero(header))
+      return isZero(text.substr(static_cast<size_t>(at)))
+                 ? Status()
+                 : failure("goes on behind its end at byte ", at,
+                           ", as files do that were joined: give them one by one, or pack them again");
     std::optional<int64_t> bytes = numberOf(header.substr(124, 12));
     if (!isHeader(header) || !bytes) {
       FileKind kind = at == 0 ? kindOfFile(text) : FileKind::unknown;
@@ -91,8 +120,8 @@ Status divisi::runtime::forEachMember(std::string_view text, const std::function
                      kind == FileKind::gzip ? ": unpack it by gunzip, because members are read in any order" : "");
     }
     char type = header[156];
-    bool isFile = type == '0' || type == '\0' || type == '7',
-         isText = type == 'L' || type == 'x' || type == 'g' || type == 'K';
+    const char *other = otherKind(type);
+    bool isFile = !other, isText = type == 'L' || type == 'x' || type == 'g' || type == 'K';
     if (isFile && extended.bytes)
       bytes = extended.bytes;
     at += block;
@@ -102,23 +131,26 @@ Status divisi::runtime::forEachMember(std::string_view text, const std::function
     if (isText && *bytes > mostNameBytes)
       return failure("is damaged: a member's name has ", *bytes, " bytes");
     if (type == 'L')
-      extended.name = std::string(textOf(contents));
+      extended.setName(textOf(contents));
     else if (type == 'x' && !extended.read(contents))
       return failure("is damaged at byte ", at);
-    else if (type == 'S')
+    else if (type == 'S' || extended.isSparse)
       return failure("has a sparse member at byte ", at - block, ": pack it without --sparse");
-    if (isFile) {
+    if (Extended all; type == 'g' && (!all.read(contents) || all.name || all.bytes))
+      return failure("is damaged at byte ", at, ": a name or a size for all members");
+    if (!isText && type != '5') {
       std::string_view prefix =
           header.substr(257, 6) == std::string_view("ustar\0", 6) ? textOf(header.substr(345, 155)) : "";
       std::string name(textOf(header.substr(0, 100)));
       if (!prefix.empty())
         name = concat(prefix, "/", name);
-      if (Status status = visit({extended.name.value_or(name), at, *bytes}); !status.ok())
+      if (Status status = visit({extended.name.value_or(name), at, *bytes, other}); !status.ok())
         return status;
     }
     if (!isText)
       extended = {};
     at += std::min((*bytes + block - 1) / block * block, size - at);
   }
-  return {};
+  return size == 0 ? failure("is no tar file; it looks like ", nameOf(kindOfFile(text)))
+                   : failure("is truncated: it has no block of zeros at its end");
 }
