@@ -142,6 +142,13 @@ def pixels(divisi, work):
     want = np.stack([np.asarray(image_draws.middle(image, WIDTH, HEIGHT)) for image in images])
     assert np.array_equal(got, want), "whole numbers"
     yield "whole numbers"
+    (work / "train" / ".cache").mkdir()
+    (work / "train" / ".cache" / "notes.txt").write_text("a hidden folder without images is no class")
+    path = next(path for path, _ in files if path.suffix == ".jpeg")
+    path.rename(path.with_suffix(".jfif"))
+    assert np.array_equal(predicted(divisi, work, work / "train", shape=(HEIGHT, WIDTH, 3), kind=TensorProto.UINT8), want), ".jfif, and a hidden folder"
+    run([compile(divisi, work), "--data", f"image={work}/train", "--quiet"])
+    yield ".jfif, and a hidden folder without images"
 
 
 def words(divisi, work, layout, *flags):
@@ -307,6 +314,14 @@ def refused(divisi, work):
         folder("text", b"no image"): "new.png' is no JPEG or PNG image",
         folder("huge", huge): "new.png' has 60000 x 60000 pixels; images have from 1 to 178956970",
         folder("webp", b"", "cat/new.webp"): "new.webp' is neither a JPEG nor a PNG image: convert it, or remove it",
+        folder("avif", b"", "cat/new.avif"): "new.avif' is neither a JPEG nor a PNG image: convert it, or remove it",
+        folder("beside", whole[".png"], "top.png"): "beside/top.png' lies beside folders of classes such as 'Dog': move it into one of them, or remove it",
+        folder("webp-beside", b"", "top.webp"): "webp-beside/top.webp' lies beside folders of classes",
+        folder("hidden", whole[".png"], ".thumbs/1.png"): "hidden/.thumbs/1.png' lies in a hidden folder: move it, or remove it",
+        folder("hidden-within", whole[".png"], "cat/.thumbs/1.png"): "hidden-within/cat/.thumbs/1.png' lies in a hidden folder",
+        broken_link(folder("no-class"), "a-class"): "no-class/a-class' is a symbolic link to what is not there: repair it, or remove it",
+        broken_link(folder("no-image"), "cat/1.png"): "no-image/cat/1.png' is a symbolic link to what is not there",
+        broken_link(folder("loop"), "a-class", "a-class"): "cannot read '",
         folder("empty-class", None, "other/none"): "empty-class/other' has no .jpg, .jpeg or .png images",
         folder("class", whole[".png"], "other/new.png"): "has 4 folders of classes, but the input takes",
         f"{work}/train/owl/more": "has no folders of classes: give the labels as label=FILE.npy",
@@ -338,6 +353,11 @@ def refused(divisi, work):
     evaluated = run(words(divisi, work, "1", "--data", f"image={work}/train", "--eval", f"image={subset(work)}"), 1).stderr
     assert "--eval label: '" in evaluated and "other folders of classes than" in evaluated, evaluated
     yield "other classes for --eval"
+
+
+def broken_link(folder, name, to="nowhere"):
+    os.symlink(to, f"{folder}/{name}")
+    return folder
 
 
 def tars(divisi, work):

@@ -39,9 +39,14 @@ struct Listing {
     std::error_code error;
     fs::directory_iterator it(path, error), end;
     for (; !error && it != end; it.increment(error)) {
-      std::error_code ignored;
-      bool isFolder = it->is_directory(ignored);
-      (isFolder ? listing.folders : listing.files).push_back(it->path().filename().string());
+      std::error_code problem;
+      fs::file_type type = it->status(problem).type();
+      // What it would be is not known: without it, classes behind it would have other labels.
+      if (type == fs::file_type::none)
+        return failure("cannot read '", it->path().string(), "': ", problem.message());
+      if (type == fs::file_type::not_found && it->is_symlink(problem))
+        return failure("'", it->path().string(), "' is a symbolic link to what is not there: repair it, or remove it");
+      (type == fs::file_type::directory ? listing.folders : listing.files).push_back(it->path().filename().string());
     }
     if (error)
       return failure("cannot read the folder '", path, "': ", error.message());
@@ -51,16 +56,23 @@ struct Listing {
   }
 };
 
+bool isHidden(const std::string &name) { return name.starts_with('.'); }
+
+struct Files {
+  std::vector<std::string> names;
+  bool hidden = false; ///< by the folder, or by one around it
+};
+
 /// The files of a folder and of all below it, by folder: in the order of os.walk's sorted results.
-Status findFiles(const std::string &path, int depth, std::map<std::string, std::vector<std::string>> &found) {
+Status findFiles(const std::string &path, int depth, bool hidden, std::map<std::string, Files> &found) {
   if (depth > deepest)
     return failure("'", path, "': folders lie deeper than ", deepest, " levels; is there a loop of symbolic links?");
   Result<Listing> listing = Listing::of(path);
   if (!listing.ok())
     return listing.status();
-  found[path] = std::move(listing->files);
+  found[path] = {std::move(listing->files), hidden};
   for (const std::string &name : listing->folders)
-    if (Status status = findFiles(path + "/" + name, depth + 1, found); !status.ok())
+    if (Status status = findFiles(path + "/" + name, depth + 1, hidden || isHidden(name), found); !status.ok())
       return status;
   return {};
 }
@@ -123,16 +135,24 @@ Status ImageList::openFolder(const std::string &given) {
   Result<Listing> listing = Listing::of(path);
   if (!listing.ok())
     return listing.status();
-  if (listing->folders.empty()) {
-    if (Status status = addFolder(path, {}); !status.ok())
+  auto first = std::find_if_not(listing->folders.begin(), listing->folders.end(), isHidden);
+  if (first == listing->folders.end()) {
+    if (Status status = addFolder(path, {}, false); !status.ok())
       return status;
     return items.empty() ? failure("'", given, "' has no folders of classes and no .jpg, .jpeg or .png images")
                          : Status();
   }
+  for (const std::string &name : listing->files)
+    if (formatOf(extensionOf(name)) != ImageFormat::none)
+      return failure("'", path, "/", name, "' lies beside folders of classes such as '", *first,
+                     "': move it into one of them, or remove it");
   for (const std::string &name : listing->folders) {
     size_t before = items.size();
-    if (Status status = addFolder(path + "/" + name, static_cast<int64_t>(classNames.size())); !status.ok())
+    if (Status status = addFolder(path + "/" + name, static_cast<int64_t>(classNames.size()), isHidden(name));
+        !status.ok())
       return status;
+    if (isHidden(name))
+      continue; // without images
     if (items.size() == before)
       return failure("'", path, "/", name, "' has no .jpg, .jpeg or .png images: each folder in '", given,
                      "' is a class; remove it if it is none");
@@ -141,15 +161,17 @@ Status ImageList::openFolder(const std::string &given) {
   return {};
 }
 
-Status ImageList::addFolder(const std::string &path, std::optional<int64_t> label) {
-  std::map<std::string, std::vector<std::string>> found;
-  if (Status status = findFiles(path, 0, found); !status.ok())
+Status ImageList::addFolder(const std::string &path, std::optional<int64_t> label, bool hidden) {
+  std::map<std::string, Files> found;
+  if (Status status = findFiles(path, 0, hidden, found); !status.ok())
     return status;
   for (const auto &[folder, files] : found) {
     auto container = static_cast<uint32_t>(containers.size());
     containers.push_back(folder);
-    for (const std::string &name : files) {
+    for (const std::string &name : files.names) {
       ImageFormat format = formatOf(extensionOf(name));
+      if (files.hidden && format != ImageFormat::none)
+        return failure("'", folder, "/", name, "' lies in a hidden folder: move it, or remove it");
       if (format == ImageFormat::other)
         return failure("'", folder, "/", name, "' is neither a JPEG nor a PNG image: convert it, or remove it");
       if (format == ImageFormat::readable)

@@ -59,8 +59,8 @@ private:
     int64_t offset = 0, bytes = 0; ///< in a tar file
   };
   Status openFolder(const std::string &path);
-  /// Adds the images of a folder and all folders below it, in the order of their paths.
-  Status addFolder(const std::string &path, std::optional<int64_t> label);
+  /// Adds the images of a folder and all folders below it, in the order of their paths; those of hidden ones are refused.
+  Status addFolder(const std::string &path, std::optional<int64_t> label, bool hidden);
   Status addTar(const std::string &path);
   void add(std::string_view name, Item item);
 
