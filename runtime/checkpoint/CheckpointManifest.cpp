@@ -166,6 +166,8 @@ Status CheckpointManifest::write(const std::string &path) const {
                {"tensors", Json::array()}};
   if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
     json["eval_loss"] = *point.evalLoss;
+  if (!point.classes.empty())
+    json["classes"] = point.classes;
   if (point.epoch.lossWeight > 0)
     json["epoch_sums"] = {{"loss", point.epoch.lossSum},
                           {"steps", point.epoch.lossWeight},
@@ -225,6 +227,12 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
   point.shuffle = reader.boolean("shuffle", true);
   point.samples = reader.integer("samples");
   point.flags = texts(reader, "flags");
+  for (const Json &name : reader.has("classes") ? reader.array("classes") : Json::array()) {
+    if (!name.is_string())
+      reader.fail("has a class whose name is no text");
+    else
+      point.classes.push_back(name.get<std::string>());
+  }
   for (const Json &file : reader.array("files"))
     manifest.files.push_back(readFile(file, reader));
   std::set<std::string> names;

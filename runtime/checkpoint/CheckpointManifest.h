@@ -22,6 +22,8 @@ struct TrainingPoint {
   Tally epoch = {};                    ///< of the steps of the unfinished epoch
   EvaluationHistory evaluations = {};
   NoiseScale noise = {}; ///< its averages, if the program measures it
+  /// The folders of classes whose positions were the labels, as `printable` texts; empty: labels came from elsewhere.
+  std::vector<std::string> classes = {};
 };
 
 /// A file of a checkpoint, written by one rank.

@@ -1,5 +1,6 @@
 #include "runtime/core/Status.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -15,4 +16,12 @@ std::string divisi::runtime::printable(std::string_view text) {
       shown.append("\\x") += {"0123456789abcdef"[code >> 4], "0123456789abcdef"[code & 15]};
   }
   return shown;
+}
+
+std::string divisi::runtime::namesOf(const std::vector<std::string> &names) {
+  constexpr size_t most = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i > 0 ? ", '" : "'") + printable(names[i]) + "'";
+  return names.size() > most ? concat(text, " and ", names.size() - most, " more") : text;
 }

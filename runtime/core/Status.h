@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace divisi::runtime {
 
@@ -69,6 +70,8 @@ std::string systemError();
 /// Another process's text for one line of output: a byte that is not a printable ASCII character becomes \xNN, so that
 /// it cannot affect a terminal or a log.
 std::string printable(std::string_view text);
+/// "'a', 'b' and 3 more": the first names, for a message.
+std::string namesOf(const std::vector<std::string> &names);
 
 } // namespace divisi::runtime
 

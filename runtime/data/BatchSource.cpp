@@ -85,7 +85,7 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
   bool isLabel = input.label && !feed.constant && feed.rowsEach * feed.rowElements == 1 && !isFloat(input.dtype);
   Status status;
   if (begin == end && isLabel && images != files.end())
-    status = openLabels(feed, files.equal_range(images->first), flag);
+    status = followImages(feed, files, flag);
   else if (begin == end)
     status = followTokens(feed, flag, note);
   else if (isTokenPath(begin->second))

@@ -44,8 +44,11 @@ public:
                                   const std::set<std::string> *needed = nullptr);
 
   int64_t samples() const { return sampleCount; }
-  /// The folders of images whose classes are the labels, as in the file system; null if there are none.
-  const ImageList *classes() const;
+  /// The names of the folders whose positions are the labels, as `printable` texts; none if labels are from elsewhere.
+  std::vector<std::string> classes() const;
+  /// Numbers labels from folders of classes as training does, whose names these are. Fails if there are others; `flag`
+  /// is for the message.
+  Status numberClassesAs(const std::vector<std::string> &trained, const std::string &flag);
   /// The number of full batches of an epoch.
   int64_t fullBatches() const { return sampleCount / batch; }
   /// The number of batches of an epoch, including an incomplete last one.
@@ -91,10 +94,12 @@ private:
   /// Feeds a label without a file with next tokens.
   Status followTokens(Feed &feed, const std::string &flag, const Note &note) const;
   /// The images that paths of an input stand for; inputs may share them.
-  Result<std::shared_ptr<const ImageList>> imagesOf(const FileRange &paths);
+  Result<std::shared_ptr<ImageList>> imagesOf(const FileRange &paths);
   /// Feeds an input with images, or with their labels if it takes one whole number for each sample.
   Status openImages(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note);
   Status openLabels(Feed &feed, const FileRange &paths, const std::string &flag);
+  /// Feeds a label without a file with the classes of the inputs' images; fails if these differ.
+  Status followImages(Feed &feed, const Files &files, const std::string &flag);
   /// Has threads prepare this rank's images of batch `index` and of the next ones.
   void expectImages(int64_t index) const;
   /// This rank's samples of a batch.
@@ -117,7 +122,8 @@ private:
 
   std::vector<Feed> feeds;
   std::map<std::string, std::shared_ptr<const CsvFile>> csvFiles; ///< by path: inputs may share one
-  std::map<std::string, std::shared_ptr<const ImageList>> imageLists; ///< by paths
+  std::map<std::string, std::shared_ptr<ImageList>> imageLists; ///< by paths
+  std::shared_ptr<ImageList> labelled; ///< whose classes are the labels; null: none
   std::vector<uint32_t> order;                                    ///< empty: not shuffled, or computed
   std::optional<Permutation> computed;                            ///< of more samples than an order is kept for
   int64_t batch = 1, sampleCount = 0;

@@ -27,8 +27,8 @@ Result<int> Trainer::run() {
   }
   if (Status status = checkCommand(); !status.ok())
     return status;
-  for (auto stage : {&Trainer::openData, &Trainer::createProgram, &Trainer::openCheckpoints, &Trainer::prepareImages,
-                     &Trainer::setUp, &Trainer::connectDevices})
+  for (auto stage : {&Trainer::openData, &Trainer::createProgram, &Trainer::openCheckpoints, &Trainer::numberClasses,
+                     &Trainer::prepareImages, &Trainer::setUp, &Trainer::connectDevices})
     if (Status status = together((this->*stage)()); !status.ok())
       return status;
   if (Status status = checkAlike(); !status.ok())

@@ -47,8 +47,8 @@ private:
   void printNote(const std::string &line) const;
   /// Has images prepared as the flags say, or those of the checkpoint.
   Status prepareImages();
-  /// Checks that the labels of images mean the same in training and evaluation.
-  Status checkClasses();
+  /// Numbers the classes of folders as in the training, that of the checkpoint or of this run.
+  Status numberClasses();
   /// Computes the number of steps, after the checkpoint was read.
   Status planSteps();
   /// Opens the computing device; null for this processor.

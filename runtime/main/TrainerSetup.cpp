@@ -24,6 +24,20 @@ int64_t sequenceOf(const Manifest &manifest) {
   return 0;
 }
 
+/// The classes that were there before and now lack, and the ones that are new.
+std::string differenceOf(const std::vector<std::string> &before, const std::vector<std::string> &now) {
+  auto without = [](const std::vector<std::string> &all, const std::vector<std::string> &known) {
+    std::vector<std::string> rest;
+    for (const std::string &name : all)
+      if (std::find(known.begin(), known.end(), name) == known.end())
+        rest.push_back(name);
+    return rest;
+  };
+  std::vector<std::string> missing = without(before, now), added = without(now, before);
+  return concat(missing.empty() ? "" : concat("without ", namesOf(missing)),
+                missing.empty() || added.empty() ? "" : ", ", added.empty() ? "" : concat("with ", namesOf(added)));
+}
+
 /// A file that the compiler wrote beside the program.
 std::string besideProgram(const std::string &name) {
   std::error_code error;
@@ -65,7 +79,7 @@ Status Trainer::openData() {
       return evaluation.status();
     evalData.emplace(std::move(*evaluation));
   }
-  return checkClasses();
+  return {};
 }
 
 Status Trainer::prepareImages() {
@@ -82,12 +96,9 @@ Status Trainer::prepareImages() {
   return evalData ? evalData->prepareImages(chosen, data ? BatchSource::Note() : note) : Status();
 }
 
-Status Trainer::checkClasses() {
-  const ImageList *trained = data ? data->classes() : nullptr, *evaluated = evalData ? evalData->classes() : nullptr;
-  if (!trained || !evaluated || trained->classes() == evaluated->classes())
-    return {};
-  return failure("--eval label: '", evaluated->path(), "' has other folders of classes than '", trained->path(),
-                 "', and the labels are their numbers: make them equal, or give the labels as a file");
+Status Trainer::numberClasses() {
+  // Without a checkpoint, an evaluation alone knows no names but its own.
+  return evalData && !point.classes.empty() ? evalData->numberClassesAs(point.classes, "--eval") : Status();
 }
 
 Status Trainer::planSteps() {
@@ -203,6 +214,8 @@ Status Trainer::createProgram() {
   if (profiler.ok() && *profiler)
     program->nameRanges();
   point = {0, {}, options.seed, options.shuffle, data ? data->samples() : 0};
+  if (data)
+    point.classes = data->classes();
   return {};
 }
 
@@ -309,6 +322,10 @@ Status Trainer::resume() {
   if (found->samples != data->samples() || found->cursor.batch >= data->fullBatches())
     return failure("--resume: ", name, " was made with ", found->samples, " training samples, but --data has ",
                    data->samples());
+  if (!found->classes.empty() && !point.classes.empty() && found->classes != point.classes)
+    return failure("--resume: ", name, " was trained on other classes than --data has: ",
+                   differenceOf(found->classes, point.classes),
+                   "; the labels are their numbers: make the folders equal, or give the labels as a file");
   if (found->shuffle && !options.shuffle)
     return Status::usage(concat("--resume: ", name, " was made without --no-shuffle; do the same to go on"));
   if (options.seedGiven && found->seed != options.seed)

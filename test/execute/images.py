@@ -350,9 +350,6 @@ def refused(divisi, work):
     done = run(words(divisi, work, "1", *arrays, "--augment", "flip"), 2)
     assert "are for images, and no file of --data or --eval has any" in done.stderr, done.stderr
     yield "--augment without images"
-    evaluated = run(words(divisi, work, "1", "--data", f"image={work}/train", "--eval", f"image={subset(work)}"), 1).stderr
-    assert "--eval label: '" in evaluated and "other folders of classes than" in evaluated, evaluated
-    yield "other classes for --eval"
 
 
 def broken_link(folder, name, to="nowhere"):
@@ -377,11 +374,38 @@ def tars(divisi, work):
         yield f"{name}: {message or 'all samples'}"
 
 
-def subset(work):
-    """A folder without the first class."""
-    shutil.copytree(work / "train", work / "subset")
-    shutil.rmtree(work / "subset" / "Dog")
-    return f"{work}/subset"
+def classes(divisi, work):
+    """Labels are those of training's folders by name, in evaluations of a part of them and after a resume; other names are refused."""
+    files = write_folder(work / "train", COUNT)
+    for name in "part", "renamed":
+        shutil.copytree(work / "train", work / name)
+    shutil.rmtree(work / "part" / "Dog")  # the first class: labels of all others would change
+    (work / "renamed" / "owl").rename(work / "renamed" / "eagle")
+    part = [(path, label) for path, label in files if label > 0]
+    np.save(work / "labels.npy", np.array([label for _, label in part]))
+    np.save(work / "all.npy", np.array([label for _, label in files]))
+    data, keep = ["--data", f"image={work}/train", "--steps", "3"], ["--checkpoint", work / "checkpoints", "--resume"]
+    folder, given = ["--eval", f"image={work}/part"], ["--eval", f"image={work}/part", "--eval", f"label={work}/labels.npy"]
+    _, named = train(divisi, work, "1", *data, *folder)
+    _, numbered = train(divisi, work, "1", *data, *given)
+    assert named and named == numbered, f"evaluation of a part {named}, with labels as a file {numbered}"
+    yield "a part of the classes for --eval"
+    train(divisi, work, "1", *data, *keep[:2])
+    _, named = train(divisi, work, "1", *folder, *keep, "--eval-only")
+    _, numbered = train(divisi, work, "1", *given, *keep, "--eval-only")
+    assert named == numbered and len(named) == 1, f"evaluation alone of a part {named}, with labels as a file {numbered}"
+    yield "a part of the classes for an evaluation of a checkpoint"
+    renamed, other = f"image={work}/renamed", f"'{work}/renamed' has folders of classes that training did not have: 'eagle'; rename or remove them"
+    for flags, message in (
+        ([*data, "--eval", renamed], f"--eval: {other}"),
+        (["--eval", renamed, *keep, "--eval-only"], f"--eval: {other}"),
+        (["--data", renamed, "--steps", "4", *keep], "--resume: step-3 was trained on other classes than --data has: without 'owl', with 'eagle'; the labels are their numbers"),
+    ):
+        done = run(words(divisi, work, "1", *flags), 1)
+        assert done.stderr.startswith("error: " + message), done.stderr
+        yield message
+    train(divisi, work, "1", "--data", renamed, "--data", f"label={work}/all.npy", "--steps", "4", *keep)
+    yield "labels of a file have no names of classes"
 
 
 def memory(divisi, work):
@@ -407,7 +431,7 @@ def main():
     p.add_argument("--divisi", required=True)
     p.add_argument("--only", default="")
     o = p.parse_args()
-    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, tars, memory) if o.only in case.__name__]
+    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, tars, classes, memory) if o.only in case.__name__]
     return cases.run(chosen, lambda case, work: case(o.divisi, work))
 
 

@@ -195,6 +195,30 @@ std::string ImageList::nameOf(int64_t index) const {
                 : concat(containers[item.container], "/", name);
 }
 
+std::vector<std::string> ImageList::numberAs(const std::vector<std::string> &trained) {
+  std::map<std::string, int64_t> numbers;
+  for (size_t i = 0; i < trained.size(); ++i)
+    numbers[trained[i]] = static_cast<int64_t>(i);
+  std::vector<std::string> strange;
+  std::vector<int64_t> labels;
+  for (const std::string &name : classNames)
+    if (auto it = numbers.find(printable(name)); it != numbers.end())
+      labels.push_back(it->second);
+    else
+      strange.push_back(name);
+  if (strange.empty())
+    for (Item &item : items)
+      item.label = labels[static_cast<size_t>(item.label)];
+  return strange;
+}
+
+bool ImageList::agreesWith(const ImageList &other) const {
+  bool agrees = items.size() == other.items.size();
+  for (size_t i = 0; agrees && i < items.size(); ++i)
+    agrees = items[i].state == other.items[i].state && items[i].label == other.items[i].label;
+  return agrees && classNames == other.classNames;
+}
+
 bool ImageList::hasLabels() const {
   return std::all_of(items.begin(), items.end(), [](const Item &item) { return item.state == LabelState::given; });
 }

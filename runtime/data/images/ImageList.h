@@ -38,6 +38,11 @@ public:
   const std::string &path() const { return first; }
   /// The names of the classes, whose positions are the labels; none of tar files, and of a folder without subfolders.
   const std::vector<std::string> &classes() const { return classNames; }
+  /// Numbers the labels as these classes, which are `printable` texts. Returns the list's classes that are not among
+  /// them, in which case nothing changes.
+  std::vector<std::string> numberAs(const std::vector<std::string> &trained);
+  /// Whether both give the same label to each image.
+  bool agreesWith(const ImageList &other) const;
   /// The path of an image; of one in a tar file, with the member: "train.tar:0001.jpg".
   std::string nameOf(int64_t index) const;
   std::optional<int64_t> labelOf(int64_t index) const {

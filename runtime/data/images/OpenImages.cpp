@@ -6,14 +6,14 @@
 using namespace divisi;
 using namespace divisi::runtime;
 
-Result<std::shared_ptr<const ImageList>> BatchSource::imagesOf(const FileRange &paths) {
+Result<std::shared_ptr<ImageList>> BatchSource::imagesOf(const FileRange &paths) {
   std::vector<std::string> names;
   std::string all;
   for (auto it = paths.first; it != paths.second; ++it) {
     names.push_back(it->second);
     all += it->second + '\n';
   }
-  std::shared_ptr<const ImageList> &list = imageLists[all];
+  std::shared_ptr<ImageList> &list = imageLists[all];
   if (!list) {
     Result<std::shared_ptr<ImageList>> opened = ImageList::open(names);
     if (!opened.ok())
@@ -34,7 +34,7 @@ Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::st
                    " of images, which are for inputs [N, C, H, W], [N, H, W, C] or [N, H, W] with C = 1 or 3, but the "
                    "input takes ",
                    expectation(input, feed.constant));
-  Result<std::shared_ptr<const ImageList>> list = imagesOf(paths);
+  Result<std::shared_ptr<ImageList>> list = imagesOf(paths);
   if (!list.ok())
     return failure(flag, " ", input.name, ": ", list.status().message());
   feed.images = std::make_shared<ImageSamples>(*list, *form);
@@ -76,7 +76,7 @@ Status BatchSource::prepareImages(const ImageOptions &options, const Note &note)
 
 Status BatchSource::openLabels(Feed &feed, const FileRange &paths, const std::string &flag) {
   const Input &input = feed.input;
-  Result<std::shared_ptr<const ImageList>> found = imagesOf(paths);
+  Result<std::shared_ptr<ImageList>> found = imagesOf(paths);
   if (!found.ok())
     return failure(flag, " ", input.name, ": ", found.status().message());
   const ImageList &list = **found;
@@ -88,7 +88,27 @@ Status BatchSource::openLabels(Feed &feed, const FileRange &paths, const std::st
     return failure(flag, " ", input.name, ": '", list.path(), "' has ", classes,
                    " folders of classes, but the input takes ", input.range->first, " to ", input.range->second - 1);
   feed.file = std::make_shared<ImageLabels>(*found);
+  labelled = *found;
   return {};
+}
+
+Status BatchSource::followImages(Feed &feed, const Files &files, const std::string &flag) {
+  const ImageList *first = nullptr;
+  std::string from;
+  for (auto it = files.begin(); it != files.end(); it = files.upper_bound(it->first)) {
+    if (!isImagePath(it->second))
+      continue;
+    FileRange paths = files.equal_range(it->first);
+    Result<std::shared_ptr<ImageList>> found = imagesOf(paths);
+    if (!found.ok())
+      return failure(flag, " ", it->first, ": ", found.status().message());
+    if (first && !first->agreesWith(**found))
+      return failure(flag, ": the images of '", from, "' and '", it->first, "' have different labels: give those of '",
+                     feed.input.name, "' as ", flag, " ", feed.input.name, "=FOLDER, FILE.npy or FILE.csv");
+    if (!first)
+      first = found->get(), from = it->first;
+  }
+  return openLabels(feed, files.equal_range(from), flag);
 }
 
 std::vector<int64_t> BatchSource::samplesOf(const Feed &feed, int64_t index) const {
@@ -121,9 +141,18 @@ void BatchSource::augment(uint64_t seed, uint64_t epoch) {
       feed.images->draw(seed, epoch);
 }
 
-const ImageList *BatchSource::classes() const {
-  for (const auto &[paths, list] : imageLists)
-    if (!list->classes().empty())
-      return list.get();
-  return nullptr;
+std::vector<std::string> BatchSource::classes() const {
+  std::vector<std::string> names;
+  if (labelled)
+    for (const std::string &name : labelled->classes())
+      names.push_back(printable(name));
+  return names;
+}
+
+Status BatchSource::numberClassesAs(const std::vector<std::string> &trained, const std::string &flag) {
+  std::vector<std::string> strange = labelled ? labelled->numberAs(trained) : std::vector<std::string>();
+  if (strange.empty())
+    return {};
+  return failure(flag, ": '", labelled->path(), "' has folders of classes that training did not have: ",
+                 namesOf(strange), "; rename or remove them, or give the labels as a file");
 }
