@@ -8,12 +8,12 @@ import tempfile
 FAILURES = (AssertionError, OSError, subprocess.SubprocessError, KeyError, ValueError)
 
 
-def peak_memory(command):
-    """The largest resident memory of a program, in MiB."""
+def peak_memory(command, code=0):
+    """The largest resident memory of a program that ends with this code, in MiB."""
     process = subprocess.Popen([str(word) for word in command])
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, f"exit code {process.returncode}"
+    assert process.returncode == code, f"exit code {process.returncode}"
     return usage.ru_maxrss / 1024
 
 

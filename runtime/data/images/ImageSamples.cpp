@@ -10,6 +10,9 @@ namespace {
 /// Of the images of ImageNet, with which most published networks were trained.
 constexpr std::array<double, 3> usualMean = {0.485, 0.456, 0.406}, usualDeviation = {0.229, 0.224, 0.225};
 
+/// A thread keeps the memory of an image for the next one, if it is not more than this.
+constexpr size_t mostKept = size_t(64) << 20;
+
 /// The numbers of a flag for each channel.
 std::vector<double> perChannel(const std::vector<double> &given, const std::array<double, 3> &usual, double gray,
                                int64_t channels) {
@@ -50,7 +53,8 @@ std::optional<ImageForm> ImageForm::of(const Shape &sample, DataType type) {
     form.channels = sample[2], form.height = sample[0], form.width = sample[1], form.channelsFirst = false;
   else
     return std::nullopt;
-  return form.height > 0 && form.width > 0 && type != DataType::BOOL ? std::optional(form) : std::nullopt;
+  bool holdsPixels = type != DataType::BOOL && type != DataType::I8; // 0 to 255
+  return form.height > 0 && form.width > 0 && holdsPixels ? std::optional(form) : std::nullopt;
 }
 
 ImageSamples::ImageSamples(std::shared_ptr<const ImageList> from, const ImageForm &form)
@@ -116,6 +120,10 @@ Status ImageSamples::make(int64_t sample, std::vector<char> &to) const {
   resample(image, framing.source, framing.width, framing.height, framing.crop, part, scratch);
   to.resize(static_cast<size_t>(shape.elements() * widthOf(shape.type)));
   write(part, framing.flip, to.data());
+  for (Pixels *pixels : {&image, &part, &scratch})
+    pixels->keepAtMost(mostKept);
+  if (bytes.capacity() > mostKept)
+    bytes = {};
   return {};
 }
 

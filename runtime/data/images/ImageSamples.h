@@ -19,7 +19,7 @@ struct ImageForm {
   DataType type = DataType::F32;
 
   /// The form of an input whose samples have this shape: [channels, height, width], [height, width, channels] or
-  /// [height, width] with one channel or three; null for others.
+  /// [height, width] with one channel or three; null for others, and for types that do not hold 0 to 255.
   static std::optional<ImageForm> of(const Shape &sample, DataType type);
   int64_t elements() const { return channels * height * width; }
 };

@@ -43,6 +43,8 @@ struct Reader {
 }
 
 void onError(j_common_ptr info) {
+  if (info->err->msg_code == JERR_NO_BACKING_STORE) // it would go on in a file
+    fail(info, "needs more than 512 MiB to be decoded: save it as a baseline JPEG instead of a progressive one");
   info->err->format_message(info, static_cast<Reader *>(info->client_data)->text);
   fail(info, nullptr);
 }
@@ -85,6 +87,7 @@ bool Reader::begin() {
     return false;
   jpeg_create_decompress(&info);
   created = true;
+  info.mem->max_memory_to_use = mostJpegBytes;
   info.src = &source;
   info.progress = &progress;
   jpeg_read_header(&info, TRUE);

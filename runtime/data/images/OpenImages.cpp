@@ -31,8 +31,8 @@ Status BatchSource::openImages(Feed &feed, const FileRange &paths, const std::st
   if (feed.constant || feed.rowsEach != 1 || !form)
     return failure(flag, " ", input.name, ": '", paths.first->second,
                    isTarPath(paths.first->second) ? "' is a tar file" : "' is a folder",
-                   " of images, which are for inputs [N, C, H, W], [N, H, W, C] or [N, H, W] with C = 1 or 3, but the "
-                   "input takes ",
+                   " of images, which are for inputs [N, C, H, W], [N, H, W, C] or [N, H, W] with C = 1 or 3, of floating-point "
+                   "numbers or whole numbers that hold 0 to 255 (not I8 or BOOL), but the input takes ",
                    expectation(input, feed.constant));
   Result<std::shared_ptr<ImageList>> list = imagesOf(paths);
   if (!list.ok())

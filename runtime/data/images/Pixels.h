@@ -17,6 +17,11 @@ struct Pixels {
     width = newWidth, height = newHeight, channels = newChannels;
     data.resize(static_cast<size_t>(width * height * channels));
   }
+  /// Frees the memory of a large image.
+  void keepAtMost(size_t bytes) {
+    if (data.capacity() > bytes)
+      *this = Pixels();
+  }
   uint8_t *row(int64_t y) { return data.data() + y * width * channels; }
   const uint8_t *row(int64_t y) const { return data.data() + y * width * channels; }
 };

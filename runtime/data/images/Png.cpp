@@ -50,6 +50,9 @@ bool Reader::begin() {
   if (!info)
     return false;
   png_set_read_fn(png, this, onRead);
+  // Texts, profiles and the like change no pixels here, and may need far more memory than the file has bytes.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_chunk_malloc_max(png, mostChunkBytes);
   png_read_info(png, info);
   return true;
 }

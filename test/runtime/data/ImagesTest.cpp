@@ -50,6 +50,16 @@ TEST(ImagesTest, DamagedImagesAreDecodedOrRefused) {
   EXPECT_GT(refused, 300);
 }
 
+TEST(ImagesTest, MemoryOfLargeImagesIsFreed) {
+  Pixels pixels;
+  pixels.resize(100, 10, 3);
+  pixels.keepAtMost(3000);
+  EXPECT_GE(pixels.data.capacity(), 3000U);
+  pixels.keepAtMost(2999);
+  EXPECT_EQ(pixels.data.capacity(), 0U);
+  EXPECT_EQ(pixels.width, 0);
+}
+
 TEST(ImagesTest, TruncatedImagesAreRefused) {
   Pixels image, scratch;
   for (const auto &[name, bytes] : corpus("image"))
