@@ -373,6 +373,10 @@ bool gives(const std::vector<std::string> &words, const std::string &flag) {
 }
 } // namespace
 
+bool Options::givesImageFlags() const {
+  return gives(words, "--augment") || gives(words, "--resize") || gives(words, "--mean") || gives(words, "--std");
+}
+
 std::map<std::string, std::string> Options::training() const {
   std::map<std::string, std::string> flags = {{"--lr", exactly(schedule.rate)},
                                               {"--lr-schedule", Schedule::nameOf(schedule.kind)},

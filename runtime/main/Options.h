@@ -46,6 +46,8 @@ struct Options {
   /// `resume` uses those that the command line does not contain.
   std::map<std::string, std::string> training() const;
   std::vector<std::string> words; ///< the command line
+  /// Whether the command line says how images are prepared, not a checkpoint alone.
+  bool givesImageFlags() const;
 
   /// The flags that must be equal on all ranks, as text: numbers, and whether each file is requested.
   std::string common() const;

@@ -85,7 +85,8 @@ Status Trainer::openData() {
 Status Trainer::prepareImages() {
   auto note = [this](const std::string &line) { printNote(line); };
   ImageOptions chosen = options.images;
-  if (!chosen.isUsual() && !(data && data->hasImages()) && !(evalData && evalData->hasImages()))
+  // Those that a checkpoint kept wait for images.
+  if (options.givesImageFlags() && !(data && data->hasImages()) && !(evalData && evalData->hasImages()))
     return Status::usage("--augment, --resize, --mean and --std are for images, and no file of --data or --eval has any");
   if (chosen.workers == 0)
     chosen.workers = ranks ? transport->cores() : coresAllowed();

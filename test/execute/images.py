@@ -257,7 +257,7 @@ def newest(folder):
 
 def resumed(divisi, work):
     """Killed after a checkpoint in the second epoch: the rest is as undisturbed, with the augmentation that the checkpoint names."""
-    write_folder(work / "train", COUNT)
+    files = write_folder(work / "train", COUNT)
     data, augment = ["--data", f"image={work}/train"], ["--augment", "crop,flip", "--mean", "0.5", "--std", "0.25,0.5,1", "--resize", "32"]
     for ranks in ("1", "2"):
         folder, log = work / f"checkpoints{ranks}", work / "part.jsonl"
@@ -285,6 +285,16 @@ def resumed(divisi, work):
         _, others = train(divisi, work, ranks, *evaluate, "--mean", "0", "--std", "1", "--resize", WIDTH)
         assert len(kept) == 1 and kept == given != others, f"evaluation {kept}, with the flags of training {given}, with others {others}"
         yield f"{ranks} ranks: an evaluation alone has the images of training"
+        images = [image_draws.middle(Image.open(path).convert("RGB"), WIDTH, HEIGHT, 32) for path, _ in files]
+        np.save(work / "x.npy", np.stack([normalised(image, np.float32([0.5]), np.float32([0.25, 0.5, 1])) for image in images]))
+        np.save(work / "y.npy", np.array([label for _, label in files]))
+        arrays = [f"image={work}/x.npy", f"label={work}/y.npy"]
+        _, fed = train(divisi, work, ranks, *evaluate[:4], *(w for array in arrays for w in ("--eval", array)))
+        assert fed == kept, f"evaluation of arrays {fed}, of images {kept}"
+        run(words(divisi, work, ranks, *keep[:2], "--resume", "--data", arrays[0], "--predict", work / "pixels.npy"))
+        more, _ = train(divisi, work, ranks, *keep, "--resume", "--steps", steps + 2, *(w for array in arrays for w in ("--data", array)))
+        assert list(more) == [steps + 1, steps + 2], more
+        yield f"{ranks} ranks: flags of images that the checkpoint keeps are no obstacle for arrays"
 
 
 def refused(divisi, work):

@@ -14,8 +14,6 @@ struct ImageOptions {
   std::vector<double> mean, deviation; ///< of values from 0 to 1, one or one for each channel; empty: the usual ones
   int workers = 0;                     ///< threads that prepare images; 0: as many as this rank has cores
 
-  /// Whether images are prepared in the usual way.
-  bool isUsual() const { return !crop && !flip && shorter == 0 && mean.empty() && deviation.empty(); }
   /// Whether a flag concerns the images of evaluations, too.
   static bool isOfAll(std::string_view flag) { return flag == "--resize" || flag == "--mean" || flag == "--std"; }
 };
