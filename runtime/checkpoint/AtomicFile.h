@@ -22,6 +22,8 @@ public:
   /// The first failure is kept; later writes do nothing.
   void write(const void *data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// The first failure so far.
+  const Status &problem() const { return status; }
   /// Renames the file to its name. Returns the first failure, and then leaves no file.
   Status commit();
 

@@ -27,7 +27,7 @@ Result<int> Trainer::run() {
   }
   if (Status status = checkCommand(); !status.ok())
     return status;
-  for (auto stage : {&Trainer::openData, &Trainer::createProgram, &Trainer::openCheckpoints, &Trainer::numberClasses,
+  for (auto stage : {&Trainer::checkFiles, &Trainer::openData, &Trainer::createProgram, &Trainer::openCheckpoints, &Trainer::numberClasses,
                      &Trainer::prepareImages, &Trainer::setUp, &Trainer::connectDevices})
     if (Status status = together((this->*stage)()); !status.ok())
       return status;

@@ -43,6 +43,7 @@ private:
   /// Checks that all ranks have equally much data and begin at the same step.
   Status checkAlike();
   Status announced(const Status &status);
+  Status checkFiles();
   Status openData();
   void printNote(const std::string &line) const;
   /// Has images prepared as the flags say, or those of the checkpoint.

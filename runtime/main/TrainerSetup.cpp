@@ -5,6 +5,7 @@
 #include "runtime/data/images/ImageList.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "runtime/devices/cuda/Device.h"
+#include "runtime/main/Targets.h"
 #include "runtime/main/Trainer.h"
 
 #include <filesystem>
@@ -55,6 +56,8 @@ void Trainer::printNote(const std::string &line) const {
   if (!options.quiet && isFirst())
     std::cout << "note: " << line << std::endl;
 }
+
+Status Trainer::checkFiles() { return isFirst() ? checkTargets(options) : Status(); }
 
 Status Trainer::openData() {
   auto note = [this](const std::string &line) { printNote(line); };

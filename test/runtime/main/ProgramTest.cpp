@@ -317,6 +317,30 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expectError("no file for input 'x': give --data x=FILE.npy with F32 [N, 3]");
 }
 
+/// Before the first step: afterwards, what was computed would be lost.
+TEST_F(ProgramTest, FilesThatCannotBeWrittenAreNoticedBeforeTraining) {
+  std::string tooLong = "@/" + std::string(300, 'a');
+  for (std::string flag : {"--save", "--save-weights", "--trace", "--profile"}) {
+    EXPECT_EQ(run(concat("--init 1 --log @/log ", flag, " ", tooLong)), 1) << flag;
+    expectError(concat(flag, ": cannot write '"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "log")) << flag;
+  }
+  EXPECT_EQ(run("--init 1 --epochs 1 --save-weights /dev/null --trace /dev/null"), 0) << error;
+}
+
+TEST_F(ProgramTest, OutputsDoNotReplaceDataOrEachOther) {
+  std::string before = readFile(folder / "x.npy");
+  std::filesystem::create_symlink(folder / "x.npy", folder / "link");
+  for (std::string flag : {"--log", "--save", "--save-weights", "--trace", "--profile"})
+    for (std::string name : {"@/x.npy", "@/./x.npy", "@/link"}) {
+      EXPECT_EQ(run(concat("--init 1 ", flag, " ", name)), 2) << flag;
+      expectError(": this is the data of 'x', which would be lost: name another file");
+    }
+  EXPECT_EQ(readFile(folder / "x.npy"), before);
+  EXPECT_EQ(run("--init 1 --save @/out --save-weights @/./out"), 2);
+  expectError("/./out: --save writes this file, too: name another one");
+}
+
 TEST_F(ProgramTest, FailuresAreExitCodeOne) {
   EXPECT_EQ(run(""), 1);
   expectError("line.safetensors");
