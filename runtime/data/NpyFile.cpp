@@ -192,11 +192,11 @@ Status NpyFile::parse() {
   if (!HeaderParser(text.substr(begin, length)).parse(header))
     return failure("'", path(), "' has a damaged header");
   if (header.descr.starts_with(">"))
-    return failure("'", path(), "' has big-endian numbers ('", header.descr,
+    return failure("'", path(), "' has big-endian numbers ('", header.descr.substr(0, 40),
                    "'): save it as array.astype(array.dtype.newbyteorder('<'))");
   std::optional<DataType> known = typeOf(header.descr);
   if (!known)
-    return failure("'", path(), "' has elements of type '", header.descr, "', which no model takes");
+    return failure("'", path(), "' has elements of type '", header.descr.substr(0, 40), "', which no model takes");
   size_t dims = 0;
   for (int64_t size : header.shape)
     dims += size > 1;

@@ -6,6 +6,7 @@
 #include "runtime/core/StandardStreams.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Describe.h"
+#include "runtime/main/OneLine.h"
 #include "runtime/main/Trainer.h"
 
 #include <algorithm>
@@ -178,7 +179,7 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     message = concat("rank ", ranks->rank(), ": ", message);
   if (!message.empty() && (!many || !ending.common || ranks->rank() == 0)) {
     std::cout.flush();
-    std::cerr << concat("error: ", message, "\n") << std::flush;
+    std::cerr << concat("error: ", oneLine(message), "\n") << std::flush;
   }
   if (many && !ending.common) {
     ranks->fail(Status::failure(message));
@@ -214,6 +215,6 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     return code;
   }
   if (!ranks.status().message().empty())
-    std::cerr << concat("error: ", ranks.status().message(), "\n") << std::flush;
+    std::cerr << concat("error: ", oneLine(ranks.status().message()), "\n") << std::flush;
   return ranks.status().exitCode();
 }

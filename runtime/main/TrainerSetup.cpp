@@ -5,6 +5,7 @@
 #include "runtime/data/images/ImageList.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "runtime/devices/cuda/Device.h"
+#include "runtime/main/OneLine.h"
 #include "runtime/main/Targets.h"
 #include "runtime/main/Trainer.h"
 
@@ -14,7 +15,7 @@
 using namespace divisi::runtime;
 
 namespace {
-void printWarning(const std::string &line) { std::cerr << "warning: " << line << std::endl; }
+void printWarning(const std::string &line) { std::cerr << "warning: " << oneLine(line) << std::endl; }
 
 /// The number of tokens in a sample of a model whose input is sequences of them, [batch, tokens]; else 0.
 int64_t sequenceOf(const Manifest &manifest) {
@@ -54,7 +55,7 @@ int Trainer::threads() const {
 
 void Trainer::printNote(const std::string &line) const {
   if (!options.quiet && isFirst())
-    std::cout << "note: " << line << std::endl;
+    std::cout << "note: " << oneLine(line) << std::endl;
 }
 
 Status Trainer::checkFiles() { return isFirst() ? checkTargets(options) : Status(); }

@@ -328,6 +328,21 @@ TEST_F(ProgramTest, FilesThatCannotBeWrittenAreNoticedBeforeTraining) {
   EXPECT_EQ(run("--init 1 --epochs 1 --save-weights /dev/null --trace /dev/null"), 0) << error;
 }
 
+TEST_F(ProgramTest, FilesDoNotCommandTheTerminal) {
+  writeBytes(folder / "a.csv", "a,b,c\n1,\x1b[31m\tred\x7f\xc3\xa9,3\n1,2,3\n1,2,3\n1,2,3\n");
+  writeBytes(folder / "y.csv", "label\n1\n1\n1\n1\n");
+  EXPECT_EQ(run("--data x=@/a.csv --data label=@/y.csv --init 1 --no-shuffle", false), 1);
+  expectError("has '\\x1b[31m\\x09red\\x7f\xc3\xa9' in row 0, column 'b', which is no number");
+  std::string type = std::string("(\x1b") + std::string(5000, '(');
+  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (4, 3), }\n";
+  std::string start = "\x93NUMPY";
+  start += {'\1', '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  writeBytes(folder / "a.npy", start + header + std::string(48, '\0'));
+  EXPECT_EQ(run("--data x=@/a.npy --data label=@/y.csv --init 1", false), 1);
+  expectError("has elements of type '(\\x1b(((");
+  EXPECT_LT(error.size(), 400U);
+}
+
 TEST_F(ProgramTest, OutputsDoNotReplaceDataOrEachOther) {
   std::string before = readFile(folder / "x.npy");
   std::filesystem::create_symlink(folder / "x.npy", folder / "link");
