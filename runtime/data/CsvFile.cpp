@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 using namespace divisi;
 using namespace divisi::runtime;
@@ -12,10 +14,15 @@ namespace {
 /// A number that takes the whole text.
 template <typename T> std::optional<T> parse(std::string_view text) {
   T number = 0;
-  if (text.starts_with('+'))
+  if (text.starts_with('+') && !text.starts_with("+-"))
     text.remove_prefix(1);
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+  if (end != text.data() + text.size())
+    return std::nullopt;
+  // Floating-point numbers beyond the type are the nearest one: zero, or infinity.
+  if (std::is_floating_point_v<T> && error == std::errc::result_out_of_range)
+    return static_cast<T>(std::strtod(std::string(text).c_str(), nullptr));
+  return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 std::string_view trim(std::string_view text) {
@@ -50,18 +57,23 @@ private:
   Place place = Place::start;
 };
 
-/// Stores the number that a field is; whether it is one of this type.
-bool store(std::string_view text, char *to, DataType type) {
+/// Whether a text means infinity, and is no number that became it.
+bool isInfinity(std::string_view text) { return text.find_first_of("iI") != std::string_view::npos; }
+
+/// Stores the number that a field is. Returns what keeps it from being one of this type; empty for success.
+std::string store(std::string_view text, char *to, DataType type) {
   if (isFloat(type)) {
     std::optional<double> number = parse<double>(text);
-    if (number)
-      writeNumber(to, type, *number);
-    return number.has_value();
+    if (!number)
+      return "no number";
+    writeNumber(to, type, *number);
+    return std::isinf(readNumber(to, type)) && !isInfinity(text) ? concat("too large for ", nameOf(type)) : "";
   }
   std::optional<int64_t> number = parse<int64_t>(text);
   if (number)
     writeInteger(to, type, *number);
-  return number && readInteger(to, type) == *number;
+  bool fits = number && readInteger(to, type) == *number;
+  return fits ? "" : concat("no whole number of the type ", nameOf(type));
 }
 } // namespace
 
@@ -110,6 +122,8 @@ Status CsvFile::readHeader() {
   std::string_view line = text.substr(begin, end - begin);
   if (text.substr(0, end).find('\0') != std::string_view::npos)
     return failure("'", path(), "' is no CSV file: it has bytes that are no text");
+  if (end == text.size() && line.substr(0, line.size() - line.ends_with('\r')).find('\r') != std::string_view::npos)
+    return failure("'", path(), "' has lines that end with a carriage return alone: tr '\\r' '\\n' converts it");
   bool isNamed = false;
   for (std::string_view field : fieldsOf(line)) {
     names.push_back(textOf(field));
@@ -223,9 +237,8 @@ Status CsvSamples::read(int64_t from, int64_t count, char *to, DataType type) co
                    file->header().size(), " columns");
   for (int64_t i = 0; i < count; ++i) {
     std::string text = file->textOf(fields[indices[static_cast<size_t>((from + i) % each)]]);
-    if (!store(text, to + i * widthOf(type), type))
-      return failure("'", path(), "' has '", text.substr(0, 40), "' ", placeOf(from + i), ", which is no ",
-                     isFloat(type) ? "number" : concat("whole number of the type ", nameOf(type)));
+    if (std::string problem = store(text, to + i * widthOf(type), type); !problem.empty())
+      return failure("'", path(), "' has '", text.substr(0, 40), "' ", placeOf(from + i), ", which is ", problem);
   }
   return {};
 }

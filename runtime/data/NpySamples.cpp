@@ -1,5 +1,6 @@
 #include "runtime/data/NpySamples.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace divisi::runtime;
@@ -26,7 +27,17 @@ Status NpySamples::read(int64_t from, int64_t count, char *to, DataType type) co
   else if (type == DataType::I64)
     convertEach<int32_t, int64_t>(begin, to, count);
   else
-    convertEach<double, float>(begin, to, count);
+    return narrow(begin, from, count, to);
+  return {};
+}
+
+Status NpySamples::narrow(const char *begin, int64_t from, int64_t count, char *to) const {
+  convertEach<double, float>(begin, to, count);
+  for (int64_t i = 0; i < count; ++i)
+    if (double value = readNumber(begin + 8 * i, DataType::F64);
+        std::isfinite(value) && !std::isfinite(readNumber(to + 4 * i, DataType::F32)))
+      return failure("'", path(), "' has the value ", value, " in row ", (from + i) / rowElements, ", element ",
+                     (from + i) % rowElements, ", which is too large for F32");
   return {};
 }
 

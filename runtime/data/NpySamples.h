@@ -25,6 +25,9 @@ public:
   void release() const override { file.release(); }
 
 private:
+  /// Converts F64 to F32; fails for what would become infinite.
+  Status narrow(const char *begin, int64_t from, int64_t count, char *to) const;
+
   NpyFile file;
   int64_t rowsEach, rowElements;
 };

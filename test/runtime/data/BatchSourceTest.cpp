@@ -112,6 +112,14 @@ TEST_F(BatchSourceTest, ConvertsOnlyWhatIsSafe) {
   ASSERT_TRUE(succeeded(source->load(0, arena, rows)));
   EXPECT_EQ(xAt(11), 11);
   EXPECT_EQ(labelAt(0), -7);
+  std::vector<double> large(x.begin(), x.end());
+  large[4] = -1e39;
+  writeNpy(folder / "x8.npy", "<f8", {10, 3}, large);
+  EXPECT_TRUE(failsWith(open("x8.npy", "l4.npy")->load(0, arena, rows),
+                        "x8.npy' has the value -1e+39 in row 1, element 1, which is too large for F32"));
+  large[4] = -std::numeric_limits<double>::infinity(); // as it is written
+  writeNpy(folder / "x8.npy", "<f8", {10, 3}, large);
+  EXPECT_TRUE(succeeded(open("x8.npy", "l4.npy")->load(0, arena, rows)));
   writeNpy(folder / "u1.npy", "|u1", {10, 3}, std::vector<uint8_t>(30));
   EXPECT_TRUE(
       failsWith(open("u1.npy"), "--data x: expected F32 [N, 3], but '" + (folder / "u1.npy") + "' has U8 [10, 3]"));

@@ -82,6 +82,21 @@ TEST_F(CsvFileTest, SaysWhichFieldIsWrong) {
   write(head + "1,2,3,50\n1,2,3,4\n1,2,3,4\n");
   EXPECT_TRUE(
       failsWith(load(*open(), 0), "has the value 50 in row 1, column 'label', but input 'label' takes -50 to 49"));
+  for (const char *large : {"1e39", "-3.5e38", "1e400"}) {
+    write(head + "1," + large + ",3,4\n1,2,3,4\n1,2,3,4\n");
+    EXPECT_TRUE(failsWith(load(*open(), 0), concat("has '", large, "' in row 1, column 'b', which is too large for F32")));
+  }
+  write(head + "1e-400,inf,-3.4e38,4\n+1,-Infinity,3,4\n1,2,3,4\n"); // infinity only where it is written
+  EXPECT_TRUE(succeeded(load(*open(), 0)));
+  EXPECT_EQ(xAt(3), 0);
+  EXPECT_TRUE(std::isinf(xAt(4)));
+  EXPECT_EQ(xAt(5), -3.4e38F);
+  for (const char *sign : {"+-2", "++2", "+"}) {
+    write(head + "1," + sign + ",3,4\n1,2,3,4\n1,2,3,4\n");
+    EXPECT_TRUE(failsWith(load(*open(), 0), "which is no number"));
+  }
+  write("a,b,c,label\r1,2,3,4\r1,2,3,4\r");
+  EXPECT_TRUE(failsWith(open(), "has lines that end with a carriage return alone"));
   write(head + "1,2,3\n1,2,3,4\n1,2,3,4\n");
   EXPECT_TRUE(failsWith(load(*open(), 0), "has 3 fields in row 1, and 4 columns"));
   write("1,2,3,4\n1,2,3,4\n");
