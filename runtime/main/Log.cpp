@@ -11,15 +11,15 @@
 using namespace divisi::runtime;
 
 namespace {
-/// The lines of steps up to `step`, without an incomplete last line and without lines of steps that will be repeated.
+/// The lines of steps up to `step` and those of no step, without an incomplete last line and without lines of steps that
+/// will be repeated.
 std::string linesUntil(std::string_view text, int64_t step, int64_t total) {
   std::string kept;
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
     Result<Json> json = parseJson(text.substr(0, end), "log");
-    if (!json.ok() || !json->is_object() || !json->contains("step") || !json->at("step").is_number_integer())
-      continue;
-    int64_t found = json->at("step").get<int64_t>();
-    if (found <= step && !(json->contains("eval") && found >= total))
+    bool isStep = json.ok() && json->is_object() && json->contains("step") && json->at("step").is_number_integer();
+    int64_t found = isStep ? json->at("step").get<int64_t>() : 0;
+    if (!isStep || (found <= step && !(json->contains("eval") && found >= total)))
       kept += text.substr(0, end + 1);
   }
   return kept;
@@ -72,7 +72,7 @@ Status Log::openLines(const std::string &to, std::optional<int64_t> resumedStep,
     if (!old.ok())
       return old.status();
     std::string kept = linesUntil(old->text(), *resumedStep, total);
-    begun = !kept.empty();
+    begun = kept.find("\"schema\":") != std::string::npos;
     if (Status status = writeFile(path, kept); !status.ok())
       return status;
   }

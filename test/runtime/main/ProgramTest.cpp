@@ -161,6 +161,18 @@ TEST_F(ProgramTest, ResumedTrainingIsTheSameBitForBit) {
   EXPECT_EQ(readFile(folder / "again.onnx"), readFile(folder / "whole.onnx"));
 }
 
+TEST_F(ProgramTest, AResumedLogKeepsOtherLines) {
+  std::string flags = "--init 1 --log @/log --checkpoint @/ck --every 2 --steps ";
+  ASSERT_EQ(run(flags + "2"), 0) << error;
+  std::string lines = readFile(folder / "log"), notes = "# notes\n\n{\"remark\": 1}\n";
+  writeBytes(folder / "log", notes + lines + "an unfinished li");
+  ASSERT_EQ(run(flags + "4 --resume"), 0) << error;
+  std::string after = readFile(folder / "log");
+  EXPECT_TRUE(after.starts_with(notes + lines.substr(0, lines.find("\"step\":2")))) << after;
+  EXPECT_EQ(after.find("unfinished"), std::string::npos);
+  EXPECT_NE(after.find("\"step\":4"), std::string::npos);
+}
+
 TEST_F(ProgramTest, ASignalEndsTrainingWithACheckpoint) {
   ASSERT_EQ(run("--init 1 --epochs 2 --log @/whole"), 0) << error;
   for (int number : {SIGINT, SIGTERM, SIGHUP}) {
