@@ -52,6 +52,14 @@ CallNotes::CallNotes(const onnx::NodeProto &node) {
     mentions.push_back(word.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).str());
 }
 
+std::string CallNotes::argument(size_t place, StringRef name) const {
+  auto [positional, named] = StringRef(arguments).split(')');
+  llvm::SmallVector<StringRef> list;
+  positional.split(list, ", ");
+  StringRef text = list.size() > place ? list[place] : named.split((name + ": ").str()).second;
+  return text.take_while([](char c) { return llvm::isAlnum(c) || c == '.' || c == '-' || c == '_'; }).str();
+}
+
 bool divisi::compiler::isFoldedBatchNorm(const onnx::NodeProto &node) {
   static const llvm::Regex made("^onnx::Conv_[0-9]+$");
   return StringRef(CallNotes(node).rule).contains("BatchNorm") ||

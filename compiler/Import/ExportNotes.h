@@ -11,6 +11,16 @@ namespace divisi::compiler {
 struct CallNotes {
   explicit CallNotes(const onnx::NodeProto &node);
 
+  /// An argument of the call as text: the one at this place, or of this name; "" if the call has its default.
+  std::string argument(size_t place, llvm::StringRef name) const;
+  /// Whether the call is torch.Tensor.detach, which stops the gradient.
+  bool isDetach() const { return llvm::StringRef(target).starts_with("aten.detach"); }
+  /// Whether the call is batch norm with the statistics of the batch.
+  bool isTrainingBatchNorm() const {
+    llvm::StringRef text = target;
+    return text.contains("batch_norm") && (text.contains("_functional") || text.ends_with(".no_stats"));
+  }
+
   std::string module;                // path of the module that makes the call, "" for the outermost one
   std::string moduleClass;           // "torch.nn.modules.dropout.Dropout"
   std::string result;                // the call's name in the exported program

@@ -1,5 +1,7 @@
 #include "compiler/Import/ModelImporter.h"
 
+#include "llvm/Support/Regex.h"
+
 using namespace divisi::compiler;
 using google::protobuf::RepeatedPtrField;
 using llvm::StringRef;
@@ -32,25 +34,27 @@ void ModelImporter::refuseFoldedBatchNorm() {
 static double dropoutOfAttention(const CallNotes &call) {
   if (!StringRef(call.target).starts_with("aten.scaled_dot_product_attention"))
     return 0;
-  auto [positional, named] = StringRef(call.arguments).split(')');
-  llvm::SmallVector<StringRef> arguments;
-  positional.split(arguments, ", ");
-  StringRef text = arguments.size() > 4 ? arguments[4] : named.split("dropout_p: ").second;
   double ratio;
-  return text.take_while([](char c) { return llvm::isAlnum(c) || c == '.' || c == '-'; }).getAsDouble(ratio) ? 0
-                                                                                                             : ratio;
+  return StringRef(call.argument(4, "dropout_p")).getAsDouble(ratio) ? 0 : ratio;
+}
+
+bool ModelImporter::isInTraining() {
+  if (!inTraining)
+    inTraining = llvm::any_of(model->graph().node(), [](const onnx::NodeProto &node) {
+      CallNotes call(node);
+      return StringRef(call.target).contains("native_dropout") || call.isTrainingBatchNorm();
+    });
+  return *inTraining;
 }
 
 /// Modules whose dropout the exporter has removed: the module was in eval() (then a copy is in its place, as for a
 /// probability of 0), or it is inside of attention and an optimizer took it for inactive.
-static std::vector<std::string> lostDropouts(const Nodes &nodes) {
+static std::vector<std::string> lostDropouts(const Nodes &nodes, bool inTraining) {
   std::set<std::string> kept; // calls with a Dropout
-  bool inTraining = false;
   for (const auto &node : nodes) {
     CallNotes call(node);
     if (node.op_type() == "Dropout")
       kept.insert(call.result);
-    inTraining |= StringRef(call.target).contains("native_dropout") || StringRef(call.target).contains("_functional");
   }
   std::vector<std::string> lost;
   for (auto [index, node] : llvm::enumerate(nodes)) {
@@ -60,6 +64,22 @@ static std::vector<std::string> lostDropouts(const Nodes &nodes) {
     else if (dropoutOfAttention(call) > 0 && kept.insert(call.result).second)
       lost.push_back(describe(node, call.result));
   }
+  return lost;
+}
+
+/// Calls of detach() that nodes take their arguments from, and of which the exporter's optimizer left no node.
+static std::set<std::string> lostDetaches(const Nodes &nodes) {
+  static const llvm::Regex detach("^detach(_[0-9]+)?$");
+  std::set<std::string> lost, kept;
+  for (const auto &node : nodes) {
+    CallNotes call(node);
+    kept.insert(call.result);
+    for (const std::string &name : call.mentions)
+      if (detach.match(name))
+        lost.insert(name);
+  }
+  for (const std::string &name : kept)
+    lost.erase(name);
   return lost;
 }
 
@@ -112,12 +132,15 @@ void ModelImporter::warnOfHazards() {
   if (!inferenceBatchNorms.empty() && options.batchNormTraining)
     warn(textOf("batch norm was exported in inference form and is trained in training form (",
                 llvm::join(inferenceBatchNorms, ", "), "); --batch-norm=inference keeps it"));
-  for (std::string &name : lostDropouts(graph.node()))
+  for (std::string &name : lostDropouts(graph.node(), isInTraining()))
     inactiveDropouts.push_back(std::move(name));
   if (!inactiveDropouts.empty())
     warn(textOf("dropout does nothing (", llvm::join(inactiveDropouts, ", "),
                 "): it was exported in inference form, or with a probability of 0; to train with dropout, ",
                 exportAdvice));
+  if (auto detached = lostDetaches(graph.node()); !detached.empty())
+    warn(textOf("the module stops gradients (", llvm::join(detached, ", "),
+                "), and the exporter's optimizer left this out: gradients flow there; ", exportAdvice));
   for (const auto &tensor : graph.initializer())
     if (notes.isMutated(tensor.name()) && trains->of(tensor.name()).role == TensorRole::frozen)
       warn(textOf("the module changes its buffer '", tensor.name(),

@@ -207,7 +207,11 @@ void ModelImporter::importNode(const onnx::NodeProto &node, int index, Scope &sc
       if (output.empty())
         continue;
       if (!scope.items.try_emplace(output, i < results.size() ? results[i] : Item()).second)
-        fail("output '", output, "' has the name of another value");
+        fail("output '", output, "' has the name of another value",
+             llvm::any_of(model->graph().initializer(), [&](const auto &tensor) { return tensor.name() == output; })
+                 ? ": the exporter names nodes after their operators, and a parameter or buffer of the module has this name; "
+                   "rename it in the module"
+                 : "");
     }
   } catch (ImportError &error) {
     if (!error.loc) {

@@ -65,6 +65,8 @@ public:
   std::vector<std::string> inferenceBatchNorms, inactiveDropouts; // nodes, as messages name them
 
   Signature &signature() { return *arguments; }
+  /// Whether torch.export notes that the module was in train().
+  bool isInTraining();
   /// Whether PyTorch wrote the file, which then has the semantics of PyTorch's exporters.
   bool isFromPyTorch() const { return model->producer_name() == "pytorch"; }
   /// The value of a tensor that depends on constants only, if it is not too large.
@@ -134,6 +136,7 @@ private:
   std::vector<std::pair<mlir::Value, mlir::Value>> renewals; // buffer, new value
   llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> evaluated;
   int64_t importedNodes = 0;
+  std::optional<bool> inTraining; // isInTraining(), once it is known
   struct Check {
     mlir::Value values;
     int64_t low, high;

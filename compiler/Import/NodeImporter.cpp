@@ -119,7 +119,11 @@ std::optional<DenseElementsAttr> NodeImporter::known(Value value) {
 DenseElementsAttr NodeImporter::constantInput(int64_t index, StringRef what) {
   if (auto value = known(in(index)))
     return *value;
-  fail("its ", what, " ('", node.input(index), "') is not a constant: shapes must be known when compiling");
+  bool selects = node.op_type() == "NonZero" || node.op_type() == "Compress"; // what x[mask] becomes
+  fail("its ", what, " ('", node.input(index), "') is not a constant: shapes must be known when compiling",
+       selects ? "; instead of x[mask] and x[mask] = y, multiply by the mask, or take torch.where or the loss's "
+                 "ignore_index"
+               : "");
 }
 
 int64_t NodeImporter::integerInput(int64_t index, StringRef what) {

@@ -87,6 +87,8 @@ public:
   Value both(Value a, Value b) { return op<graph::AndOp>(a, b); }
   /// x, with values below `low` or above `high` replaced by these; the gradient is zero where x is replaced.
   Value clamp(Value x, Value low, Value high);
+  /// x, through which no gradient flows back.
+  Value withoutGradient(Value x) { return op<graph::StraightThroughOp>(splatLike(x, 0), x); }
   /// The square root of sums of squares. Where a sum is zero, the gradient is zero, as in PyTorch's norms, and not
   /// infinite.
   Value length(Value squares);

@@ -40,13 +40,21 @@ static bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getEl
 static Value oneMinusSquare(B &b, Value v) { return b.addConst(b.neg(b.mul(v, v)), 1); }
 static Value onePlusSquare(B &b, Value v) { return b.addConst(b.mul(v, v), 1); }
 
+/// `gradient`, which is 0 where g is 0, also if the derivative is infinite there: so clamp(log(x), -100) and
+/// where(c, sqrt(x), 0) have no NaN where the other side is taken, as PyTorch's own kernels of such losses.
+static Value whereFlows(B &b, Value g, Value gradient) {
+  if (auto number = splatOf(g); number && *number != 0)
+    return gradient;
+  return b.keepWhere(b.compareConst(Predicate::ne, g, 0), gradient);
+}
+
 UNARY_GRADIENT(NegOp, b.neg(g))
 UNARY_GRADIENT(AbsOp, b.mul(g, b.op<SignOp>(x)))
-UNARY_GRADIENT(ExpOp, b.mul(g, y))
-UNARY_GRADIENT(LogOp, b.div(g, x))
-UNARY_GRADIENT(SqrtOp, b.div(b.scale(g, 0.5), y))
-UNARY_GRADIENT(RsqrtOp, b.mul(b.scale(g, -0.5), b.mul(y, b.mul(y, y))))
-UNARY_GRADIENT(ReciprocalOp, b.neg(b.mul(g, b.mul(y, y))))
+UNARY_GRADIENT(ExpOp, whereFlows(b, g, b.mul(g, y)))
+UNARY_GRADIENT(LogOp, whereFlows(b, g, b.div(g, x)))
+UNARY_GRADIENT(SqrtOp, whereFlows(b, g, b.div(b.scale(g, 0.5), y)))
+UNARY_GRADIENT(RsqrtOp, whereFlows(b, g, b.mul(b.scale(g, -0.5), b.mul(y, b.mul(y, y)))))
+UNARY_GRADIENT(ReciprocalOp, whereFlows(b, g, b.neg(b.mul(g, b.mul(y, y)))))
 UNARY_GRADIENT(TanhOp, b.mul(g, oneMinusSquare(b, y)))
 UNARY_GRADIENT(ErfOp, b.mul(b.scale(g, 2 * std::numbers::inv_sqrtpi), b.op<ExpOp>(b.neg(b.mul(x, x)))))
 UNARY_GRADIENT(SigmoidOp, b.mul(g, b.mul(y, b.addConst(b.neg(y), 1))))
@@ -55,14 +63,14 @@ UNARY_GRADIENT(ReluOp, b.keepWhere(b.compareConst(Predicate::gt, y, 0), g))
 UNARY_GRADIENT(SinOp, b.mul(g, b.op<CosOp>(x)))
 UNARY_GRADIENT(CosOp, b.neg(b.mul(g, b.op<SinOp>(x))))
 UNARY_GRADIENT(TanOp, b.mul(g, onePlusSquare(b, y)))
-UNARY_GRADIENT(AsinOp, b.mul(g, b.op<RsqrtOp>(oneMinusSquare(b, x))))
-UNARY_GRADIENT(AcosOp, b.neg(b.mul(g, b.op<RsqrtOp>(oneMinusSquare(b, x)))))
+UNARY_GRADIENT(AsinOp, whereFlows(b, g, b.mul(g, b.op<RsqrtOp>(oneMinusSquare(b, x)))))
+UNARY_GRADIENT(AcosOp, whereFlows(b, g, b.neg(b.mul(g, b.op<RsqrtOp>(oneMinusSquare(b, x))))))
 UNARY_GRADIENT(AtanOp, b.div(g, onePlusSquare(b, x)))
-UNARY_GRADIENT(SinhOp, b.mul(g, b.op<CoshOp>(x)))
-UNARY_GRADIENT(CoshOp, b.mul(g, b.op<SinhOp>(x)))
+UNARY_GRADIENT(SinhOp, whereFlows(b, g, b.mul(g, b.op<CoshOp>(x))))
+UNARY_GRADIENT(CoshOp, whereFlows(b, g, b.mul(g, b.op<SinhOp>(x))))
 UNARY_GRADIENT(AsinhOp, b.mul(g, b.op<RsqrtOp>(onePlusSquare(b, x))))
-UNARY_GRADIENT(AcoshOp, b.mul(g, b.op<RsqrtOp>(b.addConst(b.mul(x, x), -1))))
-UNARY_GRADIENT(AtanhOp, b.div(g, oneMinusSquare(b, x)))
+UNARY_GRADIENT(AcoshOp, whereFlows(b, g, b.mul(g, b.op<RsqrtOp>(b.addConst(b.mul(x, x), -1)))))
+UNARY_GRADIENT(AtanhOp, whereFlows(b, g, b.div(g, oneMinusSquare(b, x))))
 NO_GRADIENT(FloorOp)
 NO_GRADIENT(CeilOp)
 NO_GRADIENT(RoundOp)
@@ -153,20 +161,25 @@ static Values sharesOfWinner(B &b, Value g, Value x, Value y, Predicate wins) {
 /// g * y * x^(y-1), which is 0 for y = 0 and any x.
 static Value powLeft(B &b, Value g, Value x, Value y) {
   Value slope = b.mul(y, b.op<PowOp>(x, b.addConst(y, -1)));
-  return b.mul(g, b.select(b.compareConst(Predicate::eq, y, 0), b.splatLike(y, 0), slope));
+  return whereFlows(b, g, b.mul(g, b.select(b.compareConst(Predicate::eq, y, 0), b.splatLike(y, 0), slope)));
 }
 
 /// g * z * log(x), which is 0 for x = 0.
 static Value powRight(B &b, Value g, Value x, Value z) {
   Value zero = b.compareConst(Predicate::eq, x, 0);
   Value safe = b.select(zero, b.splatLike(x, 1), x);
-  return b.mul(g, b.mul(z, b.op<LogOp>(safe)));
+  return whereFlows(b, g, b.mul(g, b.mul(z, b.op<LogOp>(safe))));
 }
 
 BINARY_GRADIENT(AddOp, g, g)
 BINARY_GRADIENT(SubOp, g, b.neg(g))
 BINARY_GRADIENT(MulOp, b.mul(g, y), b.mul(g, x))
-BINARY_GRADIENT(DivOp, b.div(g, y), b.neg(b.div(b.mul(g, z), y)))
+/// The gradient of a quotient by y.
+static Value divided(B &b, Value g, Value gradient, Value y) {
+  auto number = splatOf(y);
+  return number && *number != 0 ? gradient : whereFlows(b, g, gradient);
+}
+BINARY_GRADIENT(DivOp, divided(b, g, b.div(g, y), y), divided(b, g, b.neg(b.div(b.mul(g, z), y)), y))
 BINARY_GRADIENT(PowOp, powLeft(b, g, x, y), powRight(b, g, x, z))
 
 #define EXTREMUM_GRADIENT(OP, WINS)                                                                                    \

@@ -48,6 +48,7 @@ public:
 
   void run() {
     placeInputs();
+    placeRepeated();
     for (Operation &op : llvm::make_early_inc_range(function.getBody().front().without_terminator()))
       visit(&op);
   }
@@ -55,7 +56,6 @@ public:
 private:
   /// The batch is the first dimension of the first input, and of inputs whose first dimension has its size.
   void placeInputs() {
-    int64_t batch = 0;
     for (BlockArgument argument : function.getArguments()) {
       ArrayRef<int64_t> shape = shapeOf(argument);
       if (!function.getArgAttr(argument.getArgNumber(), names::input) || shape.empty())
@@ -64,6 +64,32 @@ private:
       if (shape[0] == batch && batch > 1)
         places[argument] = {.dim = 0, .size = batch};
     }
+  }
+
+  /// What does not depend on the inputs has the batch where it is repeated for it, such as learned queries.
+  void placeRepeated() {
+    llvm::DenseSet<Value> ofInputs;
+    for (BlockArgument argument : function.getArguments())
+      if (function.getArgAttr(argument.getArgNumber(), names::input))
+        ofInputs.insert(argument);
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      if (llvm::any_of(op.getOperands(), [&](Value operand) { return ofInputs.contains(operand); }))
+        ofInputs.insert(op.result_begin(), op.result_end());
+      else if (auto broadcast = dyn_cast<BroadcastOp>(op); broadcast && batch > 1)
+        if (auto dim = repeatedFor(broadcast, batch))
+          places[broadcast.getResult()] = {.dim = *dim, .size = batch};
+    }
+  }
+
+  /// The first dimension of this size along which a tensor is repeated.
+  static std::optional<int64_t> repeatedFor(BroadcastOp op, int64_t size) {
+    ArrayRef<int64_t> shape = shapeOf(op.getResult()), from = shapeOf(op.getX());
+    for (auto [dim, of] : llvm::enumerate(shape)) {
+      auto at = llvm::find(op.getDims(), (int64_t)dim);
+      if (of == size && (at == op.getDims().end() || from[at - op.getDims().begin()] != size))
+        return dim;
+    }
+    return std::nullopt;
   }
 
   void visit(Operation *op) {
@@ -263,6 +289,7 @@ private:
   }
 
   func::FuncOp function;
+  int64_t batch = 0;
   llvm::DenseMap<Value, Place> places;
   llvm::DenseMap<Value, Value> ordered; // by a value that was merged: the same with the batch in front
 };

@@ -21,6 +21,7 @@ def BatchFirstPass : Pass<"batch-first", "::mlir::ModuleOp"> {
     [steps * batch, ..], as exporters write it for nn.MultiheadAttention, has the batch as the minor part of a dimension, which
     no split over devices or microbatches reaches. The reshape then counts [batch, steps], and so do the operations that follow
     and treat all indices of the dimension alike (by their sharding rules), until a reshape takes the dimension apart again.
+    What does not depend on the inputs and is repeated for each sample (learned queries) has the batch where it is repeated.
     Transposes are left only where the order is needed; those around attention meet their inverse.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect"];

@@ -280,6 +280,7 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
       any |= (bool)gradient;
       GraphBuilder b(builder, t.parameter.getLoc());
       t.gradient = gradient ? gradient : b.splatLike(t.parameter, 0);
+      t.group.decays &= (bool)gradient; // PyTorch's optimizers leave such a parameter as it is
     }
     if (!any)
       return loss.emitError("the loss depends on no parameter that trains");

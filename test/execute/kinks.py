@@ -36,6 +36,15 @@ def number(value):
     return np.array(value, np.float32)
 
 
+
+
+def untaken(nodes, constants, x, expected):
+    """The case where(x > 0, f(x), 0), whose f has an infinite derivative at a zero of x: by its definition it has the gradient 0 there (PyTorch's
+    own kernels of losses have it too; its composed form is NaN)."""
+    constants = constants | {"zero": number(0)}
+    return [*nodes, node("Greater", ["x", "zero"], "positive"), node("Where", ["positive", "f", "zero"])], constants, x, expected
+
+
 # name: (nodes from x to y, constants, x, gradient of x)
 CASES = {
     "abs": ([node("Abs", ["x"])], {}, KINKS, [-0.5, -0.75, -1, 0, 1.5, 1.75, 2]),
@@ -105,6 +114,13 @@ CASES = {
         [0, 0.75, 1, 1.25, 1.5, 1.75, 0],
     ),
     "pow": ([node("Pow", ["x", "exponent"])], {"exponent": number(1.5)}, [0, 0.5, 2], [0, 0.7954951, 2.1213202]),
+    "clamped_log": ([node("Log", ["x"], "l"), node("Max", ["l", "least"])], {"least": number(-100)}, [0, 0.5, 2], [0, 1.5, 0.5]),
+    "untaken_log": untaken([node("Log", ["x"], "f")], {}, [0, 0.5, 2], [0, 1.5, 0.5]),
+    "untaken_sqrt": untaken([node("Sqrt", ["x"], "f")], {}, [0, 0.25, 4], [0, 0.75, 0.25]),
+    "untaken_pow": untaken([node("Pow", ["x", "exponent"], "f")], {"exponent": number(-1.5)}, [0, 1, 4], [0, -1.125, -0.046875]),
+    "untaken_reciprocal": untaken([node("Reciprocal", ["x"], "f")], {}, [0, 0.5, 2], [0, -3, -0.25]),
+    "untaken_quotient": untaken([node("Div", ["three", "x"], "f")], {"three": number(3)}, [0, 1, 2], [0, -2.25, -0.75]),
+    "untaken_atanh": untaken([node("Add", ["x", "one"], "s"), node("Atanh", ["s"], "f")], {"one": number(1)}, [0, -0.5, -1], [0, 0, 0]),
 }
 
 

@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "models"))
 import make_models  # noqa: E402
 from modules import (BatchNorm, Dropout, Attention, Tied, Norms, Bce, Encoder, Dlrm, Lora, WeightNorm, Siamese, Recurrent, Packed,
-                     Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed)  # noqa: E402
+                     Scaled, Bag, Bags, Scripted, Pooled, Strided, Mixed, Stops, Stable, FrozenNorm, Queries, Views)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 K, STEPS = make_models.K, make_models.STEPS
@@ -353,9 +353,39 @@ def strided(name):
     make(name, Strided(), {"x": x.transpose(0, 2, 3, 1), "label": y}, 4, {"torchscript": AGREES, "dynamo": AGREES})
 
 
+def stops(name):
+    data = {"idx": torch.randint(0, 9, (K * 8, 5)).numpy(), "label": (torch.arange(K * 8) % 3).numpy()}
+    make(name, Stops(), data, 8, {
+        "dynamo": AGREES, "dynamo_default": {"differs": True, "warnings": ["stops gradients (detach"]}})
+
+
+def stable(name):
+    x = torch.randn(K * 8, 6)
+    data = {"x": x.numpy(), "label": (x[:, 0] > 0).float().numpy()}
+    model = Stable()
+    with torch.no_grad():
+        model.fc.weight.copy_(torch.tensor([[1.0, 0, 0, 0, 0, 0]]))
+    make(name, model, data, 8, {"dynamo": AGREES})
+
+
+def frozen_norm(name):
+    frozen = {"flags": "--freeze backbone.*"}
+    inference = {"flags": "--freeze backbone.* --batch-norm inference"}
+    make(name, perturbed(FrozenNorm()), classes(K * 8, 6, 3), 8, {"torchscript": inference, "dynamo": frozen})
+
+
+def queries(name):
+    make(name, Queries(), {"x": rows(K * 8, 5, 8), "label": (torch.arange(K * 8) % 3).numpy()}, 8, {"dynamo": AGREES})
+
+
+def views(name):
+    make(name, Views(), {"a": rows(K * 8, 6), "b": rows(K * 8, 6)}, 8, {"dynamo": AGREES})
+
+
 CASES = [batch_norm, dropout, dropout_of_zero, buffers, masks, tied, equal_norms, bce, bce_pos_weight, encoder,
          encoder_dropout, dlrm, lora, weight_norm, siamese, scalars, lstm, bilstm, gru, rnn, packed,
-         bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided]
+         bag_sum, bag_mean, bag_max, bags, bags_of_mean, scripted, half, brain, double, mixed, pooled, strided,
+         stops, stable, frozen_norm, queries, views]
 
 if __name__ == "__main__":
     for i, c in enumerate(CASES):

@@ -265,3 +265,75 @@ class Mixed(nn.Module):
         """For the exporters only: PyTorch trains it in single."""
         s.fc2.half()
         return s
+
+
+class Stops(nn.Module):
+    """Where no gradient flows: behind detach(), and to an embedding's row of padding. And smoothed labels."""
+    def __init__(s):
+        super().__init__()
+        s.emb, s.fc, s.teacher, s.out = nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        s.register_buffer("shares", torch.tensor([1.0, 0.5, 2.0]))
+
+    def forward(s, idx, label):
+        x = s.emb(idx).mean(1)
+        y = torch.tanh(s.fc(x))
+        target = torch.tanh(s.teacher(x))
+        loss = F.cross_entropy(s.out(y), label, s.shares, ignore_index=2, label_smoothing=0.2) + F.mse_loss(y, target.detach())
+        return loss + F.cross_entropy(s.out(2 * x.detach() - x), label, label_smoothing=0.1)
+
+
+class Stable(nn.Module):
+    """Functions whose exported form loses digits or overflows, and a loss with an infinite derivative behind a clamp."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.gate = nn.Linear(6, 1), nn.Linear(6, 4)
+
+    def forward(s, x, label):
+        h = s.gate(x)
+        small = torch.expm1(1e-6 * h).mean() * 1e6 + torch.log1p(1e-7 * h.square()).mean() * 1e7
+        large = torch.expm1(h).mean() + torch.log1p(h.square()).mean() - F.logsigmoid(200 * h - 100).mean()
+        return nn.BCELoss()(torch.sigmoid(40 * s.fc(x)[:, 0]), label) + 0.1 * small.abs() + 0.01 * large
+
+
+class FrozenNorm(nn.Module):
+    """A backbone that stays in eval(), and a head in train(); one batch norm keeps no statistics."""
+    def __init__(s):
+        super().__init__()
+        s.backbone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU()).requires_grad_(False)
+        s.head = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.BatchNorm1d(8, track_running_stats=False), nn.Linear(8, 3))
+        with torch.no_grad():
+            s.backbone[1].running_mean.normal_()
+            s.backbone[1].running_var.uniform_(0.5, 2)
+
+    def train(s, mode=True):
+        super().train(mode)
+        s.backbone.eval()
+        return s
+
+    def forward(s, x, label):
+        return F.cross_entropy(s.head(s.backbone(x)), label)
+
+
+class Queries(nn.Module):
+    """Learned queries in sequence-first layout, as DETR's, that pass layers before they meet the data."""
+    def __init__(s):
+        super().__init__()
+        s.queries, s.att = nn.Parameter(torch.randn(3, 8)), nn.MultiheadAttention(8, 2)
+        s.fc, s.out = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(s, x, label):
+        q = s.queries.unsqueeze(1).repeat(1, x.size(0), 1)
+        q = s.fc(torch.tanh(q + s.att(q, q, q)[0])).transpose(0, 1)
+        return F.cross_entropy(s.out((torch.softmax(q @ x.transpose(1, 2), 2) @ x).mean(1)), label)
+
+
+class Views(nn.Module):
+    """Two views of each sample, one behind the other along the batch."""
+    def __init__(s):
+        super().__init__()
+        s.fc, s.mid, s.out = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(s, a, b):
+        z = F.normalize(s.out(torch.tanh(s.mid(torch.tanh(s.fc(torch.cat((a, b))))))), dim=1)
+        apart = torch.eye(z.size(0), dtype=torch.bool)
+        return F.cross_entropy((z @ z.t() / 0.5).masked_fill(apart, -1e4), torch.arange(16).roll(8))

@@ -57,7 +57,7 @@ def train(model, data, batch, opt, loss_of, double=False):
         loss = loss_of(model, rows[step % K])
         loss.backward()
         if step == 0:
-            grads = {n: norm(p.grad) for n, p in model.named_parameters() if p.requires_grad}
+            grads = {n: norm(p.grad) for n, p in model.named_parameters() if p.grad is not None}
         o.step()
         losses.append(float(loss.detach()))
     return losses, grads, {n: norm(p) for n, p in model.named_parameters()}

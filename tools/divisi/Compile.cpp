@@ -282,9 +282,18 @@ private:
       return failure(fail(llvm::toString(database.takeError())));
     if (flags.devices.pipelines) {
       auto piped = rankPipelines(*model.module, cluster, pipelines);
-      if (piped.empty())
-        return failure(fail(whyNoPipeline(*model.module, cluster, pipelines)));
-      if (piped.front().options.whole() && hasBatchNorm)
+      if (piped.empty()) {
+        std::string why = whyNoPipeline(*model.module, cluster, pipelines);
+        PipelineRequest whole = pipelines;
+        whole.microbatches = 1;
+        if (!pipelines.microbatches && pipelines.schedule.empty() && llvm::StringRef(why).consume_front("no pipeline: node "))
+          piped = rankPipelines(*model.module, cluster, whole);
+        if (piped.empty())
+          return failure(fail(why));
+        llvm::errs() << "note: " << llvm::StringRef(why).drop_front(std::size("no pipeline: ") - 1)
+                     << ": so they do here, one after the other\n";
+      }
+      if (hasBatchNorm && piped.front().options.whole())
         llvm::errs() << "note: batch norm needs the whole batch, so stages wait for each other; --microbatches N overlaps "
                         "them, with the statistics of each microbatch\n";
       return applyPipeline(std::move(piped.front()), cluster);

@@ -33,6 +33,18 @@ static Value inference(N &n, Value x, double epsilon) {
   return n.add(scaled, n.cast(channel(n.in(2)), n.elementOf(x)));
 }
 
+/// Whether a node in inference form is in training form in the module. torch.export writes inference form even for a
+/// module in train(), and notes which one the call has.
+static bool trainsByNotes(N &n) {
+  CallNotes call(n.node);
+  if (call.isTrainingBatchNorm())
+    return true;
+  if (StringRef(call.target).contains("_no_training") && n.model.isInTraining())
+    return false; // the module is in train(), and this part of it in eval()
+  n.model.inferenceBatchNorms.push_back(describe(n.node, n.name));
+  return n.model.options.batchNormTraining;
+}
+
 Results importBatchNormalization(NodeImporter &n) {
   Value x = n.in(0);
   if (n.rankOf(x) < 2)
@@ -47,12 +59,8 @@ Results importBatchNormalization(NodeImporter &n) {
   makeBuffer(n, n.in(4));
   // Before opset 14, a second output means training mode.
   bool training = n.opset >= 14 ? n.integer("training_mode", 0) != 0 : n.wants(1);
-  if (!training && !n.model.options.forwardOnly) {
-    // torch.export writes inference mode even for a module in train().
-    if (!StringRef(CallNotes(n.node).target).contains("_functional"))
-      n.model.inferenceBatchNorms.push_back(describe(n.node, n.name));
-    training = n.model.options.batchNormTraining;
-  }
+  if (!training && !n.model.options.forwardOnly)
+    training = trainsByNotes(n);
   if (!training)
     return {inference(n, x, epsilon)};
   Type element = n.elementOf(x);

@@ -10,12 +10,29 @@ using Shape = CheckedBuilder::Shape;
 
 //===- Gather -------------------------------------------------------------===//
 
+/// The rows of an embedding. The row of padding gets no gradient (torch.nn.Embedding's padding_idx).
+static Value embedding(N &n, Value indices, Value rows) {
+  CallNotes call(n.node);
+  int64_t padding = -1;
+  StringRef text = call.target;
+  if (!text.starts_with("aten.embedding.") || n.model.options.forwardOnly || !n.isFloat(rows))
+    return rows;
+  if (call.argument(3, "scale_grad_by_freq") == "True")
+    fail("scale_grad_by_freq of nn.Embedding is not supported: export the module without it");
+  if (StringRef(call.argument(2, "padding_idx")).getAsInteger(10, padding) || padding < 0)
+    return rows;
+  Value trains = n.compareTo(Predicate::ne, indices, padding);
+  return n.op<StraightThroughOp>(n.keepWhere(n.broadcast(trains, shapeOf(rows), dimRange(0, n.rankOf(indices))), rows),
+                                 rows);
+}
+
 static Results importGather(N &n) {
   Value x = n.in(0);
   int64_t axis = n.axisAttr(0, n.rankOf(x));
   if (Value counted = gatherCounted(n, x, n.in(1), axis))
-    return {counted};
-  return {n.gather(x, n.index(n.in(1), shapeOf(x)[axis]), axis)};
+    return {axis == 0 ? embedding(n, n.in(1), counted) : counted};
+  Value indices = n.index(n.in(1), shapeOf(x)[axis]), rows = n.gather(x, indices, axis);
+  return {axis == 0 ? embedding(n, indices, rows) : rows};
 }
 
 static Results importGatherElements(N &n) {

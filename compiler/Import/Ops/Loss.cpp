@@ -36,12 +36,31 @@ static Value weightsOf(N &n, const Labels &l, Value classWeights, Type element) 
   return n.keepWhere(l.valid, n.gather(n.cast(classWeights, element), safe, 0));
 }
 
-/// The loss of each label, weighted and reduced. A mean divides by the sum of the weights of valid labels.
-static Value reduced(N &n, Value each, const Labels &l) {
+/// The label smoothing of torch.nn.functional.cross_entropy, which torch.export notes and its node lacks.
+static double smoothingOf(N &n) {
+  CallNotes call(n.node);
+  double smoothing;
+  bool isCall = StringRef(call.target).starts_with("aten.cross_entropy_loss") && !n.model.options.forwardOnly;
+  return isCall && !StringRef(call.argument(5, "label_smoothing")).getAsDouble(smoothing) ? smoothing : 0;
+}
+
+/// The mean over the classes of their weighted losses; zero for ignored labels.
+static Value lossOfAllClasses(N &n, Value logits, const Labels &l, Value classWeights) {
+  Value logs = n.op<LogSoftmaxOp>(logits.getType(), logits, 1);
+  if (classWeights)
+    logs = n.mul(logs, n.along(n.cast(classWeights, n.elementOf(logits)), shapeOf(logits), 1));
+  return n.keepWhere(l.valid, n.scale(n.reduceSum(logs, {1}), -1.0 / shapeOf(logits)[1]));
+}
+
+/// The loss of each label, weighted and reduced. A mean divides by the sum of the weights of valid labels. `logits`:
+/// those that a cross entropy smooths the labels of.
+static Value reduced(N &n, Value each, const Labels &l, Value logits = {}) {
   Value classWeights = n.maybe(2);
   Value weights = weightsOf(n, l, classWeights, n.elementOf(each));
   if (classWeights)
     each = n.mul(each, weights);
+  if (double smoothing = logits ? smoothingOf(n) : 0; smoothing > 0)
+    each = n.add(n.scale(each, 1 - smoothing), n.scale(lossOfAllClasses(n, logits, l, classWeights), smoothing));
   std::string reduction = n.text("reduction", "mean");
   if (reduction == "none")
     return each;
@@ -59,7 +78,7 @@ static Value crossEntropy(N &n, Value logits, const Labels &l) {
 static Results importSoftmaxCrossEntropyLoss(N &n) {
   Value logits = n.in(0);
   Labels l = readLabels(n, logits);
-  Results results{reduced(n, crossEntropy(n, logits, l), l)};
+  Results results{reduced(n, crossEntropy(n, logits, l), l, logits)};
   if (n.wants(1))
     results.push_back(Value(n.op<LogSoftmaxOp>(logits.getType(), logits, 1)));
   return results;

@@ -21,6 +21,55 @@ static Results importMean(N &n) {
   return {n.div(sum, n.splatLike(sum, n.numInputs()))};
 }
 
+//===- Log, Sub -----------------------------------------------------------===//
+
+/// Whether all elements are the constant 1.
+static bool isOne(Value value) {
+  while (isa_and_nonnull<BroadcastOp, CastOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto data = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  return data && data.isSplat() && numbersOf(data.resizeSplat(data.getType().clone(ArrayRef<int64_t>{})))[0] == 1;
+}
+
+/// x if `sum` is x + 1.
+static Value plusOne(Value sum) {
+  auto add = sum.getDefiningOp<AddOp>();
+  if (!add)
+    return {};
+  return isOne(add.getRhs()) ? add.getLhs() : isOne(add.getLhs()) ? add.getRhs() : Value();
+}
+
+/// Exporters write PyTorch's logsigmoid as Log(Sigmoid(x)), which is -inf where the sigmoid is 0, and its log1p as
+/// Log(x + 1), which is 0 where x + 1 is rounded to 1.
+static Results importLog(N &n) {
+  Value x = n.in(0);
+  if (auto sigmoid = x.getDefiningOp<SigmoidOp>())
+    return {n.neg(n.op<SoftplusOp>(n.neg(sigmoid.getX())))};
+  Value log = n.op<LogOp>(x), small = n.isFloat(x) ? plusOne(x) : Value();
+  if (!small)
+    return {log};
+  // log1p(v) = log(u) * v / (u - 1), where u is v + 1 as it is rounded (W. Kahan; Higham, Accuracy and Stability of
+  // Numerical Algorithms, section 1.14.1). The gradient is that of the logarithm, which loses nothing.
+  Value exact = n.div(n.mul(log, small), n.addConst(x, -1));
+  Value value = n.select(n.compareTo(Predicate::eq, x, 1), small, exact);
+  return {n.op<StraightThroughOp>(log, n.select(n.compareTo(Predicate::gt, small, 1), log, value))};
+}
+
+/// Exporters write PyTorch's expm1 as Exp(x) - 1, which has no digit of a small x. There it is 2 t / (1 - t), where t is
+/// tanh(x / 2); the gradient is that of the exponential function.
+static Results importSub(N &n) {
+  Value difference = n.binary<SubOp>(n.in(0), n.in(1));
+  auto sub = difference.getDefiningOp<SubOp>();
+  auto exp = sub ? sub.getLhs().getDefiningOp<ExpOp>() : ExpOp();
+  if (!exp || !isOne(sub.getRhs()))
+    return {difference};
+  Value x = exp.getX(), t = n.op<TanhOp>(n.scale(x, 0.5));
+  Value exact = n.div(n.scale(t, 2), n.addConst(n.neg(t), 1));
+  Value isSmall = n.compareTo(Predicate::lt, n.op<AbsOp>(x), 1);
+  return {n.op<StraightThroughOp>(difference, n.select(isSmall, exact, difference))};
+}
+
 //===- Pow, Mod -----------------------------------------------------------===//
 
 /// x to a known power; null if there is no simpler computation than graph.pow.
@@ -177,7 +226,7 @@ static constexpr Operator rows[] = {
     {"Floor", 6, newest, unary<FloorOp>},
     {"IsInf", 10, newest, importIsInf},
     {"IsNaN", 9, newest, importIsNan},
-    {"Log", 6, newest, unary<LogOp>},
+    {"Log", 6, newest, importLog},
     {"Max", 6, newest, variadic<MaxOp>},
     {"Mean", 6, newest, importMean},
     {"Min", 6, newest, variadic<MinOp>},
@@ -191,7 +240,7 @@ static constexpr Operator rows[] = {
     {"Sin", 7, newest, unary<SinOp>},
     {"Sinh", 9, newest, unary<SinhOp>},
     {"Sqrt", 6, newest, unary<SqrtOp>},
-    {"Sub", 7, newest, binary<SubOp>},
+    {"Sub", 7, newest, importSub},
     {"Sum", 6, newest, variadic<AddOp>},
     {"Tan", 7, newest, unary<TanOp>},
 };

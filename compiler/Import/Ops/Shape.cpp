@@ -9,7 +9,10 @@ using Shape = CheckedBuilder::Shape;
 static Results importIdentity(N &n) {
   if (n.numInputs() != 1)
     fail("it needs one input");
-  return {n.item(0)};
+  const Item &item = n.item(0);
+  bool stops = CallNotes(n.node).isDetach() && !n.model.options.forwardOnly && item.tensor &&
+               n.isFloat(item.tensor) && !item.tensor.getDefiningOp<ConstantOp>();
+  return {stops ? Item(n.withoutGradient(item.tensor)) : item};
 }
 
 //===- Reshape and its kin ------------------------------------------------===//

@@ -320,3 +320,57 @@ TEST_F(TrainsTest, dropoutThatAnExporterLostIsToldOf) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_HAS(warnings[0], "dropout does nothing (call in layer.attn)");
 }
+
+//===- What notes say and nodes lack --------------------------------------===//
+
+TEST_F(TrainsTest, detachStopsTheGradient) {
+  ModelMaker m;
+  m.input("x", {2, 3}).weight("fc.weight", {2, 3}).output("loss");
+  m.node("Mul", {"x", "fc.weight"}, {"y"});
+  call(m.node("Identity", {"y"}, {"d"}, "node_detach"), "aten.detach.default", "%y,", "['', 'detach']");
+  m.node("Mul", {"y", "d"}, {"z"});
+  setInteger(m.node("ReduceSum", {"z"}, {"loss"}), "keepdims", 0);
+  EXPECT_HAS(text(m), "graph.straight_through");
+  EXPECT_TRUE(warnings.empty());
+  options.forwardOnly = true;
+  EXPECT_LACKS(text(m), "graph.straight_through");
+}
+
+TEST_F(TrainsTest, lostDetachIsNamed) {
+  ModelMaker m = product("fc.bias");
+  call(*m.model.mutable_graph()->mutable_node(1), "aten.mul.Tensor", "%call, %detach_3", "['', 'mul']");
+  text(m);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_HAS(warnings[0], "stops gradients (detach_3)");
+  EXPECT_HAS(warnings[0], "optimize=False");
+}
+
+TEST_F(TrainsTest, paddingOfAnEmbedding) {
+  ModelMaker m;
+  m.input("ids", {2}, onnx::TensorProto::INT64).weight("e.weight", {5, 3}).output("loss");
+  auto &gather = m.node("Gather", {"e.weight", "ids"}, {"y"}, "embed");
+  setInteger(m.node("ReduceSum", {"y"}, {"loss"}), "keepdims", 0);
+  EXPECT_LACKS(text(m), "graph.straight_through");
+  ModelMaker scaled = m, without = m;
+  call(gather, "aten.embedding.default", "%p_e_weight, %ids, 1", "['', 'e', 'embedding']");
+  EXPECT_HAS(text(m), "graph.straight_through");
+  call(*without.model.mutable_graph()->mutable_node(0), "aten.embedding.default", "%p_e_weight, %ids", "['', 'embedding']");
+  EXPECT_LACKS(text(without), "graph.straight_through");
+  call(*scaled.model.mutable_graph()->mutable_node(0), "aten.embedding.default", "%p_e_weight, %ids, -1, True",
+       "['', 'e', 'embedding']");
+  EXPECT_HAS(failure(scaled), "'embed' (Gather): scale_grad_by_freq of nn.Embedding is not supported");
+}
+
+TEST_F(TrainsTest, aNameOfAnOperatorIsExplained) {
+  ModelMaker m = product("mean");
+  m.node("Neg", {"x"}, {"mean"}, "node_mean");
+  EXPECT_HAS(failure(m), "node 'node_mean' (Neg): output 'mean' has the name of another value: the exporter names nodes after "
+                         "their operators, and a parameter or buffer of the module has this name; rename it in the module");
+}
+
+TEST_F(TrainsTest, aMaskAsAnIndexHasARemedy) {
+  ModelMaker m = product("fc.bias");
+  setInteger(m.node("Cast", {"x"}, {"mask"}), "to", onnx::TensorProto::BOOL);
+  m.node("NonZero", {"mask"}, {"places"}, "where");
+  EXPECT_HAS(failure(m), "take torch.where or the loss's ignore_index");
+}

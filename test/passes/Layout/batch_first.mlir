@@ -53,3 +53,20 @@ func.func @loss(%x: tensor<4x3xf32> {graph.input = "x"}) -> tensor<12xf32> {
   %2 = graph.cumsum %1 {dim = 0 : i64} : (tensor<12xf32>) -> tensor<12xf32>
   return %2 : tensor<12xf32>
 }
+
+// -----
+
+// Learned queries are repeated for each sample behind the tokens: the rows of the matmul are ordered by sample.
+// CHECK-LABEL: func.func @loss
+// CHECK: %[[ROWS:.*]] = graph.reshape %{{.*}} : (tensor<4x3x8xf32>) -> tensor<12x8xf32>
+// CHECK-NEXT: graph.matmul %[[ROWS]]
+// CHECK-NEXT: graph.reshape {{.*}} -> tensor<4x3x5xf32>
+func.func @loss(%x: tensor<4x3x5xf32> {graph.input = "x"}, %q: tensor<3x8xf32> {graph.state = "q"}, %w: tensor<8x5xf32> {graph.state = "w"}) -> tensor<4x3x5xf32> {
+  %0 = graph.broadcast %q {dims = array<i64: 0, 2>} : (tensor<3x8xf32>) -> tensor<3x4x8xf32>
+  %1 = graph.reshape %0 : (tensor<3x4x8xf32>) -> tensor<12x8xf32>
+  %2 = graph.matmul %1, %w : (tensor<12x8xf32>, tensor<8x5xf32>) -> tensor<12x5xf32>
+  %3 = graph.reshape %2 : (tensor<12x5xf32>) -> tensor<3x4x5xf32>
+  %4 = graph.transpose %3 {permutation = array<i64: 1, 0, 2>} : (tensor<3x4x5xf32>) -> tensor<4x3x5xf32>
+  %5 = graph.mul %4, %x : tensor<4x3x5xf32>
+  return %5 : tensor<4x3x5xf32>
+}
