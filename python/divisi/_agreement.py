@@ -160,8 +160,8 @@ def _require(found: float, expected: float, what: str) -> None:
 
 def _differs(exported: Exported, found: str, expected: str) -> str:
     return (
-        f"the file and the module disagree: {found} in {exported.path.name}, in PyTorch {expected}; ONNX has no detach() and no "
-        "padding_idx, and the other exporter may do better; check=False goes on"
+        f"the file and the module disagree: {found} in {exported.path.name}, in PyTorch {expected}; files have no "
+        "torch.no_grad(), and those of dynamo=False no detach() and no padding_idx; check=False goes on"
     )
 
 

@@ -148,6 +148,22 @@ def test_random_numbers_cannot_be_compared(tmp_path):
     assert len(divisi.compile(exported, tmp_path / "m").fit([(X, Y)], quiet=True).steps) == 1
 
 
+def test_stopped_gradients_agree(tmp_path):
+    class Stops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.first, self.second = nn.Embedding(5, 3, padding_idx=0), nn.Linear(3, 4), nn.Linear(3, 4)
+
+        def forward(self, ids):
+            x = self.table(ids).mean(1)
+            return self.first(x) + self.second(x).detach()
+
+    ids = torch.arange(24).reshape(8, 3) % 5
+    divisi.export(
+        Stops(), ids, tmp_path / "m.onnx", loss=lambda y, t: F.cross_entropy(y, t, label_smoothing=0.1), labels=Y % 4, dynamo=True
+    )
+
+
 def test_a_file_that_disagrees(normed, tmp_path):
     """A file with other numbers than the module: here one whose exporter was led astray."""
 

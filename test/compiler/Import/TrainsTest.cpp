@@ -358,11 +358,12 @@ TEST_F(TrainsTest, paddingOfAnEmbedding) {
   EXPECT_LACKS(text(without), "graph.straight_through");
   call(*scaled.model.mutable_graph()->mutable_node(0), "aten.embedding.default", "%p_e_weight, %ids, -1, True",
        "['', 'e', 'embedding']");
-  EXPECT_HAS(failure(scaled), "'embed' (Gather): scale_grad_by_freq of nn.Embedding is not supported");
+  EXPECT_HAS(failure(scaled), "'embed' (Gather in e): scale_grad_by_freq of nn.Embedding is not supported");
 }
 
 TEST_F(TrainsTest, aNameOfAnOperatorIsExplained) {
   ModelMaker m = product("mean");
+  sign(m, "p_fc_weight: PARAMETER target='fc.weight'\np_mean: PARAMETER target='mean'\n");
   m.node("Neg", {"x"}, {"mean"}, "node_mean");
   EXPECT_HAS(failure(m), "node 'node_mean' (Neg): output 'mean' has the name of another value: the exporter names nodes after "
                          "their operators, and a parameter or buffer of the module has this name; rename it in the module");
