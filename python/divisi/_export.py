@@ -106,6 +106,8 @@ def export(
         if not dynamo:
             _write_buffers(dict(buffers), path)
         flags = call_of.flags()
+        if _keeps_statistics(module):
+            flags["batch_norm"] = "inference"
         batch = call_of.batch() if dynamic_batch else None
         flags |= _settled(parameters, path, tool, flags, batch, dynamo)
         names = call_of.names
@@ -343,6 +345,13 @@ def _without(module: torch.nn.Module, name: str, call: Callable[..., Any]) -> Ca
             module._modules[name] = part
 
     return inside
+
+
+def _keeps_statistics(module: torch.nn.Module) -> bool:
+    """Whether batch norm in a part of a module in train() is in eval()."""
+    import torch
+
+    return any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and not part.training for part in module.modules())
 
 
 def _run_exporter(

@@ -164,6 +164,18 @@ def test_stopped_gradients_agree(tmp_path):
     )
 
 
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("head", [nn.Identity(), nn.BatchNorm1d(6)])
+def test_batch_norm_in_eval(tmp_path, head, dynamo):
+    """A backbone that keeps its statistics, alone and beside batch norm that trains."""
+    backbone = nn.Sequential(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.Tanh()).requires_grad_(False)
+    backbone[1].running_mean.normal_()
+    module = nn.Sequential(backbone, head, nn.Linear(6, 4)).train()
+    backbone.eval()
+    exported = divisi.export(module, X, tmp_path / "m.onnx", loss=F.cross_entropy, labels=Y, dynamo=dynamo)
+    assert "--batch-norm" in str(exported) and not backbone[1].training
+
+
 def test_a_file_that_disagrees(normed, tmp_path):
     """A file with other numbers than the module: here one whose exporter was led astray."""
 
