@@ -52,8 +52,8 @@ public:
   bool isPersistent(const std::string &name) const { return !transient.count(name); }
   /// Whether the initializer is unchanged from the module: an optimizer that replaces an initializer drops its notes.
   bool isOriginal(const std::string &name) const { return originals.count(name); }
-  /// Whether a call of the module changes the buffer. In an ONNX file nothing does.
-  bool isMutated(const std::string &name) const { return mutated.count(name); }
+  /// Buffers that a call of the module changes. In an ONNX file nothing does.
+  const std::set<std::string> &mutations() const { return mutated; }
   bool hasSources() const { return !sources.empty(); }
   bool hasOriginals() const { return !originals.empty(); }
   /// Names of the values from which an initializer was computed; null if the file does not contain them.

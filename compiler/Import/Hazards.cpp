@@ -110,6 +110,25 @@ static std::map<std::string, std::set<std::string>> sharedNormalizations(const N
   return modules;
 }
 
+/// The buffers of a module that a call changes and the file does not, if a frozen tensor is among them: also those that
+/// the file lacks, because only the change uses them.
+std::set<std::string> ModelImporter::staleBuffers() {
+  const auto &graph = model->graph();
+  std::set<std::string> inFile, stale;
+  std::set<StringRef> modules;
+  ExportNotes notes(graph);
+  for (const auto &tensor : graph.initializer())
+    if (inFile.insert(tensor.name()).second && notes.mutations().count(tensor.name()) &&
+        trains->of(tensor.name()).role == TensorRole::frozen) {
+      stale.insert(tensor.name());
+      modules.insert(StringRef(tensor.name()).rsplit('.').first);
+    }
+  for (const std::string &name : notes.mutations())
+    if (!inFile.count(name) && modules.count(StringRef(name).rsplit('.').first))
+      stale.insert(name);
+  return stale;
+}
+
 void ModelImporter::warnOfHazards() {
   size_t parameters = 0, trainable = 0;
   for (auto &argument : arguments->all()) {
@@ -141,8 +160,6 @@ void ModelImporter::warnOfHazards() {
   if (auto detached = lostDetaches(graph.node()); !detached.empty())
     warn(textOf("the module stops gradients (", llvm::join(detached, ", "),
                 "), and the exporter's optimizer left this out: gradients flow there; ", exportAdvice));
-  for (const auto &tensor : graph.initializer())
-    if (notes.isMutated(tensor.name()) && trains->of(tensor.name()).role == TensorRole::frozen)
-      warn(textOf("the module changes its buffer '", tensor.name(),
-                  "' in every step, and the file does not: it stays as it is"));
+  for (const std::string &name : staleBuffers())
+    warn(textOf("the module changes its buffer '", name, "' in every step, and the file does not: it stays as it is"));
 }

@@ -117,6 +117,7 @@ private:
   // What exporters lose (Hazards.cpp).
   void refuseFoldedBatchNorm();
   void warnOfHazards();
+  std::set<std::string> staleBuffers();
 
   // Weights (Weights.cpp).
   void foldSmallConstants();

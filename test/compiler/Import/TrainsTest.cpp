@@ -361,6 +361,17 @@ TEST_F(TrainsTest, paddingOfAnEmbedding) {
   EXPECT_HAS(failure(scaled), "'embed' (Gather in e): scale_grad_by_freq of nn.Embedding is not supported");
 }
 
+TEST_F(TrainsTest, allBuffersOfAPowerIterationAreNamed) {
+  ModelMaker m = product("weight.0._v");
+  sign(m, "p_fc_weight: PARAMETER target='fc.weight'\nb_u: BUFFER target='weight.0._u' persistent=True\n"
+          "b_v: BUFFER target='weight.0._v' persistent=True\n# outputs\nclone: BUFFER_MUTATION target='weight.0._u'\n"
+          "clone_1: BUFFER_MUTATION target='weight.0._v'\nadd: BUFFER_MUTATION target='bn.num_batches_tracked'\n");
+  text(m);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_HAS(warnings[0], "'weight.0._u'");
+  EXPECT_HAS(warnings[1], "'weight.0._v'");
+}
+
 TEST_F(TrainsTest, aNameOfAnOperatorIsExplained) {
   ModelMaker m = product("mean");
   sign(m, "p_fc_weight: PARAMETER target='fc.weight'\np_mean: PARAMETER target='mean'\n");
