@@ -126,7 +126,7 @@ class Tester:
             return
         plan = folder / "plan.mlir"
         self.compile(name, flags, "--emit", "plan", "-o", plan)
-        simulated = json.loads(lines.call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{len(dump.rows)}",
+        simulated = json.loads(lines.call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{sum(replicas)}",
                                     "--plan", plan, "--json", codes=(0, 3)))["pipelines"][0]  # fmt: skip
         links = {(link["from"], link["to"]): [link["messages"], link["bytes"]] for link in simulated["links"]}
         yield links == dict(between), f"messages and bytes of the simulator: {sum(n for n, _ in links.values())}, " \
