@@ -81,13 +81,13 @@ static Value gatherKnown(N &n, Value x, Dims numbers, Dims shape, int64_t axis) 
   return n.reshape(y, result);
 }
 
-/// The numbers that are added up; a sum of them is all of `value`.
-static void addends(Value value, SmallVector<Value> &found) {
+/// The numbers that are added up, to a depth of some additions; a sum of them is all of `value`.
+static void addends(Value value, SmallVector<Value> &found, int depth = 4) {
   auto add = value.getDefiningOp<AddOp>();
-  if (!add || found.size() > 8)
+  if (!add || depth == 0)
     return found.push_back(value);
-  addends(add.getLhs(), found);
-  addends(add.getRhs(), found);
+  addends(add.getLhs(), found, depth - 1);
+  addends(add.getRhs(), found, depth - 1);
 }
 
 /// Whether x is a tensor with the dimensions of `parts` rows of this length, flattened.
