@@ -128,7 +128,7 @@ public:
       if (request.devices % stages == 0 && (!request.stages || request.stages == stages)) {
         if (synchronous())
           counts[stages].push_back(request.microbatches ? request.microbatches : usualCount(stages));
-        if (request.asynchronous)
+        if (request.asynchronous && isMarked())
           counts[stages].push_back(minibatch);
       }
     tryAll(counts);
@@ -172,6 +172,10 @@ private:
   }
   static int64_t countOf(const MicrobatchOptions &options) {
     return options.asynchronous() ? minibatch : options.microbatches;
+  }
+  /// Whether the step says where its gradients end; one that was read at the level train does not.
+  bool isMarked() const {
+    return module->walk([](graph::AccumulateOp) { return WalkResult::interrupt(); }).wasInterrupted();
   }
   bool synchronous() const { return request.schedule != asynchronousSchedule; }
   FailureOr<StepInParts> stepIn(int64_t count) const {
@@ -281,7 +285,7 @@ private:
     auto simulate = [&](const StepInParts::Priced &plan, StringRef schedule) {
       int64_t chunks = schedule == "interleaved" ? chunksOfDevice : 1;
       MicrobatchOptions options{std::max<int64_t>(1, count), stages * chunks, chunks, schedule.str(), "stashed", {}};
-      options.remat = request.remat.value_or(false) ? MicrobatchOptions::allParts : 0;
+      options.remat = request.remat.value_or(false) && count != minibatch ? MicrobatchOptions::allParts : 0;
       auto candidate = step.simulate(plan, options, cluster);
       if (failed(candidate) || candidate->fits || request.remat || schedule == "zb-h1" || count == minibatch)
         return candidate;

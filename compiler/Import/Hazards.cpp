@@ -117,14 +117,15 @@ std::set<std::string> ModelImporter::staleBuffers() {
   std::set<std::string> inFile, stale;
   std::set<StringRef> modules;
   ExportNotes notes(graph);
+  auto moduleOf = [](StringRef name) { return name.contains('.') ? name.rsplit('.').first : StringRef(); };
   for (const auto &tensor : graph.initializer())
     if (inFile.insert(tensor.name()).second && notes.mutations().count(tensor.name()) &&
         trains->of(tensor.name()).role == TensorRole::frozen) {
       stale.insert(tensor.name());
-      modules.insert(StringRef(tensor.name()).rsplit('.').first);
+      modules.insert(moduleOf(tensor.name()));
     }
   for (const std::string &name : notes.mutations())
-    if (!inFile.count(name) && modules.count(StringRef(name).rsplit('.').first))
+    if (!inFile.count(name) && modules.count(moduleOf(name)))
       stale.insert(name);
   return stale;
 }

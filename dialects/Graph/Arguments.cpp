@@ -40,7 +40,7 @@ bool isName(Attribute attr) {
 /// Whether an attribute is an integer, such as an offset or a count.
 bool isCount(Attribute attr) {
   auto count = dyn_cast<IntegerAttr>(attr);
-  return count && count.getType().isInteger(64);
+  return count && count.getType().isSignlessInteger(64);
 }
 
 /// Whether an entry is absent or of this kind.
@@ -60,7 +60,9 @@ bool isState(Attribute attr) {
 bool isReport(Attribute attr) {
   auto report = dyn_cast<DictionaryAttr>(attr);
   Attribute when = report ? report.get("when") : Attribute();
-  return report && isName(report.get("kind")) && mayBe<StringAttr>(report, "name") && (!when || isCount(when));
+  Attribute shares = report ? report.get("shares") : Attribute();
+  return report && isName(report.get("kind")) && mayBe<StringAttr>(report, "name") && (!when || isCount(when)) &&
+         (!shares || isCount(shares));
 }
 
 bool isRange(Attribute attr) {

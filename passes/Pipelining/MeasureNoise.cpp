@@ -103,9 +103,22 @@ private:
                          "once: take --strategy data with at most --zero 2, and leave out --pin");
   }
 
+  /// What a value is where it is no result of an operation.
+  LogicalResult refuseArgument() {
+    return function.emitError("--log-noise-scale: the report '") << graph::gradSquareBig << "' is not made of gradients";
+  }
+
   /// Of the sum of the squares of gradients: that of the share. With replicas it is this rank's, else the sum over all
   /// shares.
   FailureOr<Value> total(Value value) {
+    if (Value known = totals.lookup(value))
+      return known;
+    auto result = makeTotal(value);
+    if (succeeded(result))
+      totals[value] = *result;
+    return result;
+  }
+  FailureOr<Value> makeTotal(Value value) {
     Operation *op = value.getDefiningOp();
     if (auto add = dyn_cast_if_present<graph::AddOp>(op)) {
       auto x = total(add.getLhs());
@@ -115,7 +128,7 @@ private:
       return clone(op, {*x, *y});
     }
     if (auto reduce = dyn_cast_if_present<AllReduceOp>(op); reduce && reduce.getKind() == ReductionKind::sum) {
-      auto x = total(reduce.getInputs().front());
+      auto x = total(reduce.getInputs()[cast<OpResult>(value).getResultNumber()]);
       if (failed(x))
         return failure();
       builder.setInsertionPointAfter(op);
@@ -148,7 +161,7 @@ private:
       return clone(op, {select.getOperand(0), *x, select.getOperand(2)});
     }
     if (!isa_and_present<graph::ReduceSumOp>(op))
-      return op ? FailureOr<Value>(refuse(op)) : FailureOr<Value>(failure());
+      return op ? refuse(op) : refuseArgument();
     auto x = square(op->getOperand(0));
     if (failed(x))
       return failure();
@@ -176,23 +189,42 @@ private:
       return value;
     Operation *op = value.getDefiningOp();
     if (!op)
-      return failure();
+      return refuseArgument();
     if (Value known = gradients.lookup(value))
       return known;
-    auto result = makeGradient(op);
+    auto result = makeGradient(op, value);
     if (succeeded(result))
       gradients[value] = *result;
     return result;
   }
 
-  FailureOr<Value> makeGradient(Operation *op) {
+  /// The comparison by which an operation keeps a gradient where the one that it is computed from is not 0, as the gradients
+  /// of log, sqrt and others do; null if it does something else.
+  static graph::CompareOp keepsWhereItFlows(Operation *op) {
+    auto select = dyn_cast<graph::SelectOp>(op);
+    auto compare = select ? select.getCondition().getDefiningOp<graph::CompareOp>() : graph::CompareOp();
+    auto number = compare ? graph::splatOf(compare.getRhs()) : std::nullopt;
+    return compare && compare.getPredicate() == graph::Predicate::ne && number && *number == 0 ? compare : nullptr;
+  }
+
+  FailureOr<Value> makeGradient(Operation *op, Value value) {
     auto times = [&](Value part) { return GraphBuilder(builder, part.getLoc()).scale(part, static_cast<double>(shares)); };
     builder.setInsertionPointAfter(op);
-    ArrayAttr others = op->hasAttr("axes") ? withoutReplicas(op) : ArrayAttr(); // null: not over replicas
+    if (graph::CompareOp compare = keepsWhereItFlows(op)) {
+      auto from = gradient(compare.getLhs()), x = gradient(op->getOperand(1));
+      if (failed(from) || failed(x))
+        return failure();
+      if (dependsOnBatch(op->getOperand(2)) || from->getType() != compare.getLhs().getType() || x->getType() != value.getType())
+        return refuse(op);
+      Value flows = clone(compare, {*from, compare.getRhs()});
+      return clone(op, {flows, *x, op->getOperand(2)});
+    }
+    bool crosses = isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp>(op);
+    ArrayAttr others = crosses ? withoutReplicas(op) : ArrayAttr(); // null: not over replicas
     if (auto accumulate = dyn_cast<graph::AccumulateOp>(op); accumulate && !ofReplicas && !accumulate->hasAttr("combine"))
       return times(accumulate.getX());
     if (auto reduce = dyn_cast<AllReduceOp>(op); reduce && others && reduce.getKind() == ReductionKind::sum)
-      return times(allReduce(reduce.getInputs().front(), others));
+      return times(allReduce(reduce.getInputs()[cast<OpResult>(value).getResultNumber()], others));
     if (auto scatter = dyn_cast<ReduceScatterOp>(op);
         scatter && others && others.empty() && scatter.getKind() == ReductionKind::sum)
       return times(scatter.getInput());
@@ -222,7 +254,7 @@ private:
   int64_t shares = 1;
   bool ofReplicas; // else of microbatches
   llvm::DenseSet<Operation *> batched, numbered;
-  llvm::DenseMap<Value, Value> gradients;
+  llvm::DenseMap<Value, Value> gradients, totals;
 };
 
 struct MeasureNoisePass : impl::MeasureNoisePassBase<MeasureNoisePass> {

@@ -1,6 +1,5 @@
 #include "passes/Planning/FollowPlan.h"
 
-
 #include "dialects/Dist/StageAxes.h"
 #include "passes/Planning/ApplyPadding.h"
 #include "passes/Planning/ModulePlanner.h"

@@ -56,8 +56,10 @@ class Input:
             array = np.asarray(_with_values(value))
             wanted = np.dtype(NUMPY_TYPES.get(self.dtype, array.dtype))
             if array.dtype != wanted:
-                cast = array.astype(wanted, casting="same_kind")
-                if array.dtype.kind in "iu" and not np.array_equal(cast, array):
+                with np.errstate(over="ignore"):
+                    cast = array.astype(wanted, casting="same_kind")
+                lost = array.dtype.kind in "iu" and not np.array_equal(cast, array)
+                if lost or (array.dtype.kind == "f" and (np.isinf(cast) & np.isfinite(array)).any()):
                     raise ValueError(f"numbers that are too large for {wanted}")
                 array = cast
             if array.dtype.hasobject:

@@ -74,6 +74,14 @@ def test_tensors(linear, reference, data):
         assert "\n" not in str(raised.value)
 
 
+def test_numbers_beyond_float32(linear, data):
+    large = data["x"].astype(np.float64)
+    assert linear.fit(data | {"x": large}, quiet=True).steps
+    large[1, 2] = 1e39
+    with pytest.raises(divisi.Error, match="data: 'x' is to be .*: numbers that are too large for float32"):
+        linear.fit(data | {"x": large}, quiet=True)
+
+
 def test_errors_of_the_program_name_the_data(linear, data):
     with pytest.raises(divisi.Error) as raised:
         linear.fit(data | {"y": data["y"][:5]}, quiet=True)

@@ -46,7 +46,7 @@ void Manifest::localize(int64_t of) {
     for (auto &[function, stages] : tables)
       if (!asynchronous || function != "train") // whose rows are those of every minibatch
         std::erase_if(stages[static_cast<size_t>(stage)],
-                    [&](const Row &row) { return row.replica >= 0 && row.replica != own; });
+                      [&](const Row &row) { return row.replica >= 0 && row.replica != own; });
   }
 
   std::vector<Call> made;

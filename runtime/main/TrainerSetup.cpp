@@ -347,7 +347,10 @@ Status Trainer::resume() {
   if (!found->shuffle && options.shuffle)
     resumedFlags += " --no-shuffle";
   options = std::move(*merged);
+  std::vector<std::string> classes = std::move(point.classes); // an older checkpoint has none
   point = *found;
+  if (point.classes.empty())
+    point.classes = std::move(classes);
   savedStep = point.step;
   resumedFrom = name;
   resumedAt = point.step;

@@ -224,10 +224,13 @@ def shards(divisi, work):
     folder = ["--data", f"image={work}/train", "--eval", f"image={work}/train"]
     wanted = {layout: train(divisi, work, layout, *folder, *flags) for layout in ("1", "2")}
     for name in [f"{work}/train-*.tar"], [f"{work}/train-{{000..002}}.tar"], [f"{work}/train-{i:03}.tar" for i in range(3)]:
-        named = [w for flag in ("--data", "--eval") for path in name for w in (flag, f"image={path}")]
+        named = [w for flag in ("--data", "--eval") for path in name for w in (flag, f"image={path}")]  # the latter half evaluates
         for layout, want in wanted.items():
             got = train(divisi, work, layout, *named, *flags)
             assert got == want and len(got[0]) == 2 * EPOCH, f"{name} on {layout} ranks: {got} and of the folder {want}"
+        for layout, want in wanted.items():  # a folder's names of classes are nothing to the numbers of tar files
+            got = train(divisi, work, layout, *folder[:2], *named[len(named) // 2:], *flags)
+            assert got == want, f"trained on the folder, evaluated on {name} on {layout} ranks: {got} and of the folder {want}"
         yield f"{pathlib.Path(name[-1]).name}: {2 * EPOCH} losses and evaluations as of the folder, on 1 and 2 ranks"
 
 

@@ -124,12 +124,36 @@ def closed_form():
     return true, second - true
 
 
-def write_regression(path, weights, batch):
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "regression",
+def write_regression(path, weights, batch, made_by=""):
+    """`made_by`: the weights are this function of the parameters."""
+    nodes = [helper.make_node(made_by, ["w"], ["made"], "made")] if made_by else []
+    graph = helper.make_graph([*nodes, helper.make_node("MatMul", ["x", "made" if made_by else "w"], ["y"])], "regression",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, len(weights)])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 1])],
                               [numpy_helper.from_array(weights.astype(np.float32)[:, None], "w")])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+def check_made(divisi, flags, devices):
+    """Weights that are made of parameters: the shares' gradients pass their derivative."""
+    def test(work, batch=8, steps=3):
+        random = np.random.default_rng(7)
+        w = random.normal(size=len(SPREAD))
+        x, y = random.normal(size=(steps, 2, batch // 2, len(SPREAD))), random.normal(size=(steps, 2, batch // 2, 1))
+        np.save(work / "x.npy", x.reshape(-1, len(SPREAD)).astype(np.float32))
+        np.save(work / "y.npy", y.reshape(-1, 1).astype(np.float32))
+        write_regression(work / "m.onnx", w, batch, "Exp")
+        lines.call(divisi, "compile", work / "m.onnx", "-o", work / "p", "--loss", "mse", "--label", "label", "--lr", 0, "--log-noise-scale", *flags.split())
+        lines.call(divisi, "run", "--devices", devices, work / "p", "--steps", steps, "--no-shuffle", "--quiet", "--log", work / "log",
+                   f"--data=x={work}/x.npy", f"--data=label={work}/y.npy")
+        rows = [row for row in map(json.loads, (work / "log").read_text().splitlines()) if "grad_sq" in row]
+        made = np.exp(w.astype(np.float32).astype(np.float64))
+        shares = np.einsum("tsri,tsr->tsi", x, x @ made - y[..., 0]) * 4 / batch * made
+        expected = [((shares.mean(1) ** 2).sum(1)), (shares ** 2).sum(2).mean(1)]
+        errors = [max(abs(row[name] / value - 1) for row, value in zip(rows, values)) for name, values in zip(("grad_sq_big", "grad_sq_small"), expected)]
+        return [(len(rows) == steps and max(errors) <= 1e-5, f"errors {errors[0]:.1e} of the batch, {errors[1]:.1e} of shares")]
+
+    return test
 
 
 def check_regression(divisi, flags, devices, batch, steps):
@@ -239,6 +263,7 @@ def main():
     tests.append(("the log", check_log(o.divisi)))
     for flags, devices, batch in [("--mesh data=2", 2, 8), ("--mesh data=4", 4, 8), ("--microbatches 2", 1, 8), ("--microbatches 4", 1, 16)]:
         tests.append((f"linear regression {flags} of {batch}", check_regression(o.divisi, flags, devices, batch, o.steps)))
+    tests += [(f"weights by exp {flags}", check_made(o.divisi, flags, devices)) for flags, devices in (("--mesh data=2", 2), ("--microbatches 2", 1))]
     tests += [(f"the advice of {command}", check_advice(o.divisi, command)) for command in ("plan", "explain")]
     tests += [(f"refused: {flags or 'one device'}", check_refusal(o.divisi, flags, text)) for flags, text in REFUSALS.items()]
     return lines.run(tests, o)

@@ -128,6 +128,10 @@ public:
       noteProgram(*model.module, train, microbatches);
       if (sync.isApart())
         noteSync(*model.module, sync.text(replicas));
+      if (flags.devices.pipelines) {
+        beforeTrain = model.module->clone();
+        trained = train;
+      }
       if (failed(session.run([&](OpPassManager &pm) { addTrainPipeline(pm, train); })))
         return 1;
       level = Level::train;
@@ -284,10 +288,8 @@ private:
       auto piped = rankPipelines(*model.module, cluster, pipelines);
       if (piped.empty()) {
         std::string why = whyNoPipeline(*model.module, cluster, pipelines);
-        PipelineRequest whole = pipelines;
-        whole.microbatches = 1;
-        if (!pipelines.microbatches && pipelines.schedule.empty() && llvm::StringRef(why).consume_front("no pipeline: node "))
-          piped = rankPipelines(*model.module, cluster, whole);
+        if (!pipelines.microbatches && pipelines.schedule.empty() && beforeTrain && llvm::StringRef(why).consume_front("no pipeline: node "))
+          piped = rankWhole(cluster);
         if (piped.empty())
           return failure(fail(why));
         llvm::errs() << "note: " << llvm::StringRef(why).drop_front(std::size("no pipeline: ") - 1)
@@ -347,19 +349,31 @@ private:
     return llvm::cantFail(planning::parseCluster(plan.cluster, *machine)); // checked with the flags
   }
 
+  /// Pipelines whose stages work on the whole batch: of a step whose gradients are marked.
+  std::vector<PipelineCandidate> rankWhole(const planning::Cluster &cluster) {
+    pipelines.microbatches = 1;
+    trained.markGradients = true;
+    model.module = std::move(beforeTrain);
+    if (failed(session.run([&](OpPassManager &pm) {
+          addTrainPipeline(pm, trained);
+          addSimplify(pm);
+        })))
+      return {};
+    return rankPipelines(*model.module, cluster, pipelines);
+  }
+
   /// The number of microbatches of pipelines of a model with batch norm, whose step depends on it.
   LogicalResult chooseOfBatchNorm(TrainOptions train) {
-    pipelines.microbatches = 1;
-    if (flags.devices.batchNormStats != "microbatch" || levelOf(*model.module) >= Level::train)
-      return success();
-    auto cluster = clusterOfSearch();
-    if (failed(cluster))
-      return failure();
-    PipelineRequest request = pipelines;
-    request.microbatches = 0;
-    train.splitProjections = true;
-    if (int64_t count = searchMicrobatches(*model.module, train, *cluster, request))
-      pipelines.microbatches = microbatches.microbatches = count;
+    int64_t count = 0;
+    if (flags.devices.batchNormStats == "microbatch" && levelOf(*model.module) < Level::train) {
+      auto cluster = clusterOfSearch();
+      if (failed(cluster))
+        return failure();
+      train.splitProjections = true;
+      count = searchMicrobatches(*model.module, train, *cluster, pipelines);
+    }
+    pipelines.microbatches = std::max<int64_t>(1, count);
+    microbatches.microbatches = std::max(microbatches.microbatches, count);
     return success();
   }
 
@@ -506,6 +520,8 @@ private:
   tools::Session session;
   ImportedModel &model = session.model;
   std::string meshOfStage; // from the flags or the plan file
+  OwningOpRef<ModuleOp> beforeTrain; // for pipelines: the model, and how its training step was made of it
+  TrainOptions trained;
   PipelineRequest pipelines = flags.devices.request;
   bool manyRanks = false, hasBatchNorm = false;
 };

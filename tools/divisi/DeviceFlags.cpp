@@ -192,7 +192,7 @@ dist::Mesh DeviceFlags::meshOfStage() const {
   return plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh));
 }
 
-/// Sets stages and microbatches.
+
 /// What is wrong with an asynchronous pipeline under these flags; else "".
 static std::string whyNotAsynchronous(const CLI::App &command) {
   const CLI::Option *precision = command.get_option_no_throw("--precision");
@@ -202,11 +202,14 @@ static std::string whyNotAsynchronous(const CLI::App &command) {
   return "";
 }
 
+/// Sets stages and microbatches.
 std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   microbatches.microbatches *= accumulate;
   mayAccumulate = !command.count("--microbatches") && accumulate == 1;
   if (batchNormStats == "microbatch" && (!pipelines || command.count("--microbatches")))
     return "--batch-norm-stats microbatch lets a search choose microbatches: --strategy pipeline or hybrid, without --microbatches";
+  if (batchNormStats == "microbatch" && (request.asynchronous || microbatches.schedule == compiler::asynchronousSchedule))
+    return "--batch-norm-stats microbatch is for microbatches, which asynchronous pipelines do not have: leave it out";
   if (pipelines) { // the search chooses what is not given
     if (plan.remat && *plan.remat > 0 && *plan.remat < std::numeric_limits<int64_t>::max())
       return "a search for pipelines computes nothing again, or all parts: --remat none, all or auto";
@@ -302,6 +305,8 @@ std::string DeviceFlags::finish(const CLI::App &command) {
     return "--mesh is empty: expected AXIS=SIZE,..., such as data=2,model=4";
   if (command.count("--stage-axes") && stageAxes.empty())
     return "--stage-axes is empty: expected the axes of each stage, or none, such as data,none";
+  if (batchNormStats == "microbatch" && !plan.file.empty())
+    return "--plan FILE has all decisions: leave out --batch-norm-stats microbatch";
   if (command.count("--round-robin") && roundRobin.empty())
     return "--round-robin is empty: expected the number of replicas of each stage, such as 2,1";
   if (!plan.file.empty()) {

@@ -71,6 +71,12 @@ public:
                       std::to_string(flags.devices) + " are asked for",
                   2);
     flags.model.import.weightsOptional = true;
+    if (!flags.allowed.empty() && !flags.pipelines)
+      return fail("--allow asynchronous is for --pipelines", 2);
+    if (flags.schedule == compiler::asynchronousSchedule && (flags.microbatches || flags.remat.value_or(0) > 0))
+      return fail("--schedule pipedream updates the weights with every batch and recomputes nothing: leave out "
+                  "--microbatches and --remat",
+                  2);
     Attempt first(flags.model);
     first.asynchronous = !flags.allowed.empty() || flags.schedule == compiler::asynchronousSchedule;
     if (!flags.plan.empty()) {

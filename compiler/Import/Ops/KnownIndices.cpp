@@ -112,9 +112,12 @@ static Value gatherInRows(N &n, Value x, Value indices) {
   ArrayRef<int64_t> shape = shapeOf(indices);
   int64_t size = shapeOf(x)[0], count = countOf(shape);
   Value index;
-  Shape known(count, 0);
+  Shape known;
+  if (terms.size() == 1)
+    return {};
   for (Value term : terms) {
     if (auto values = n.model.evaluate(term)) {
+      known.resize(count, 0); // of no more elements than are evaluated
       for (auto [sum, number] : llvm::zip(known, integersOf(*values)))
         if (llvm::AddOverflow(sum, number, sum))
           return {};
@@ -124,7 +127,7 @@ static Value gatherInRows(N &n, Value x, Value indices) {
       index = term;
     }
   }
-  if (!index || terms.size() == 1)
+  if (!index || known.empty())
     return {};
   auto positions = N::sizeOfPositions(index);
   for (int64_t lead = shape.size(); lead > 0; --lead) {
@@ -188,7 +191,8 @@ static bool counts(Dims numbers, Dims shape, size_t dim) {
 Components::Components(N &n, Value vectors, Dims sizes) : shape(shapeOf(vectors).drop_back()), counts(sizes.size()) {
   int64_t last = shape.size();
   auto join = vectors.getDefiningOp<ConcatOp>();
-  bool joined = join && (int64_t)join.getDim() == last && join.getInputs().size() == sizes.size();
+  bool joined = join && (int64_t)join.getDim() == last && join.getInputs().size() == sizes.size() &&
+                llvm::all_of(join.getInputs(), [&](Value part) { return shapeOf(part).back() == 1; });
   if (countOf(shape) == 0 || !(joined || n.known(vectors)))
     return;
   llvm::SmallDenseSet<size_t> used;

@@ -40,7 +40,10 @@ struct Listing {
     fs::directory_iterator it(path, error), end;
     for (; !error && it != end; it.increment(error)) {
       std::error_code problem;
-      fs::file_type type = it->status(problem).type();
+      // (The entry of the folder knows most kinds: nothing need be asked for each of a million images.)
+      fs::file_type type = it->is_directory(problem)      ? fs::file_type::directory
+                           : it->is_regular_file(problem) ? fs::file_type::regular
+                                                          : it->status(problem).type();
       // What it would be is not known: without it, classes behind it would have other labels.
       if (type == fs::file_type::none)
         return failure("cannot read '", it->path().string(), "': ", problem.message());
@@ -206,7 +209,7 @@ std::vector<std::string> ImageList::numberAs(const std::vector<std::string> &tra
       labels.push_back(it->second);
     else
       strange.push_back(name);
-  if (strange.empty())
+  if (strange.empty() && !classNames.empty()) // the labels of tar files are numbers already
     for (Item &item : items)
       item.label = labels[static_cast<size_t>(item.label)];
   return strange;
@@ -217,6 +220,10 @@ bool ImageList::agreesWith(const ImageList &other) const {
   for (size_t i = 0; agrees && i < items.size(); ++i)
     agrees = items[i].state == other.items[i].state && items[i].label == other.items[i].label;
   return agrees && classNames == other.classNames;
+}
+
+bool ImageList::isUnlabelled() const {
+  return std::all_of(items.begin(), items.end(), [](const Item &item) { return item.state == LabelState::absent; });
 }
 
 bool ImageList::hasLabels() const {

@@ -41,6 +41,8 @@ public:
   /// Numbers the labels as these classes, which are `printable` texts. Returns the list's classes that are not among
   /// them, in which case nothing changes.
   std::vector<std::string> numberAs(const std::vector<std::string> &trained);
+  /// Whether no image has a label.
+  bool isUnlabelled() const;
   /// Whether both give the same label to each image.
   bool agreesWith(const ImageList &other) const;
   /// The path of an image; of one in a tar file, with the member: "train.tar:0001.jpg".

@@ -108,6 +108,8 @@ Status ImageSamples::prepare(int64_t sample, std::vector<char> &to) const {
 Status ImageSamples::make(int64_t sample, std::vector<char> &to) const {
   thread_local std::string bytes;
   thread_local Pixels image, part, scratch;
+  if (bytes.capacity() > mostKept)
+    std::string().swap(bytes); // of the image before
   Status status = list->read(sample, bytes);
   if (status.ok())
     status = decodeImage(bytes, shape.channels, image, scratch);
@@ -122,8 +124,6 @@ Status ImageSamples::make(int64_t sample, std::vector<char> &to) const {
   write(part, framing.flip, to.data());
   for (Pixels *pixels : {&image, &part, &scratch})
     pixels->keepAtMost(mostKept);
-  if (bytes.capacity() > mostKept)
-    bytes = {};
   return {};
 }
 

@@ -102,7 +102,9 @@ Status BatchSource::followImages(Feed &feed, const Files &files, const std::stri
     Result<std::shared_ptr<ImageList>> found = imagesOf(paths);
     if (!found.ok())
       return failure(flag, " ", it->first, ": ", found.status().message());
-    if (first && !first->agreesWith(**found))
+    if (first && first->isUnlabelled())
+      first = nullptr; // only the image is wanted
+    if (first && !(*found)->isUnlabelled() && !first->agreesWith(**found))
       return failure(flag, ": the images of '", from, "' and '", it->first, "' have different labels: give those of '",
                      feed.input.name, "' as ", flag, " ", feed.input.name, "=FOLDER, FILE.npy or FILE.csv");
     if (!first)
