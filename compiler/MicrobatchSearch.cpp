@@ -22,6 +22,7 @@ int64_t compiler::searchMicrobatches(ModuleOp module, const TrainOptions &train,
   for (int64_t count : counts) {
     TrainOptions options = train;
     options.batchNormGroups = count;
+    options.splitProjections = true; // as in every search
     OwningOpRef<ModuleOp> step = module.clone();
     PassManager manager(module.getContext());
     addTrainPipeline(manager, options);

@@ -363,13 +363,12 @@ private:
   }
 
   /// The number of microbatches of pipelines of a model with batch norm, whose step depends on it.
-  LogicalResult chooseOfBatchNorm(TrainOptions train) {
+  LogicalResult chooseOfBatchNorm(const TrainOptions &train) {
     int64_t count = 0;
     if (flags.devices.batchNormStats == "microbatch" && levelOf(*model.module) < Level::train) {
       auto cluster = clusterOfSearch();
       if (failed(cluster))
         return failure();
-      train.splitProjections = true;
       count = searchMicrobatches(*model.module, train, *cluster, pipelines);
     }
     pipelines.microbatches = std::max<int64_t>(1, count);
