@@ -176,6 +176,10 @@ std::string MicrobatchOptions::wrongReplicas(const dist::Mesh &mesh) const {
   return options.invalid();
 }
 
+std::string MicrobatchOptions::replicasText() const {
+  return llvm::join(llvm::map_range(replicas, [](int64_t count) { return std::to_string(count); }), ",");
+}
+
 int64_t MicrobatchOptions::devices(const dist::Mesh &mesh) const {
   int64_t sum = 0;
   for (int64_t stage = 0; stage < stages / chunks; ++stage)

@@ -90,6 +90,8 @@ struct MicrobatchOptions {
   bool any() const { return microbatches > 1 || stages > 1; }
   /// What is wrong with `replicas` for the mesh of a stage; else "".
   std::string wrongReplicas(const dist::Mesh &mesh) const;
+  /// `replicas` as text: "2,1".
+  std::string replicasText() const;
   /// The number of devices of all stages.
   int64_t devices(const dist::Mesh &mesh) const;
 };

@@ -4,8 +4,6 @@
 
 #include "mlir/Pass/PassManager.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -25,7 +23,7 @@ std::string PipelineCandidate::name() const {
   if (!options.axes.empty())
     mesh += " stage-axes=" + options.axes.text();
   if (!options.replicas.empty())
-    mesh += " round-robin=" + llvm::join(llvm::map_range(options.replicas, [](int64_t n) { return std::to_string(n); }), ",");
+    mesh += " round-robin=" + options.replicasText();
   return mesh + " " + options.schedule +
          (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
          (options.remat ? " remat" : "") +

@@ -88,7 +88,7 @@ void compiler::noteSchedule(ModuleOp module, const MicrobatchOptions &microbatch
   std::string text = numerics.str() + " in an asynchronous pipeline of " + std::to_string(microbatches.stages) +
                      " stages with " + microbatches.staleness + " weights";
   if (!microbatches.replicas.empty())
-    text += " and replicas " + llvm::join(llvm::map_range(microbatches.replicas, [](int64_t n) { return std::to_string(n); }), ",");
+    text += " and replicas " + microbatches.replicasText();
   set(module, "numerics", text);
 }
 

@@ -124,11 +124,12 @@ public:
     // It is no error if some node needs the whole batch, or if there are more stages than nodes: there are other plans.
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
     std::map<int64_t, std::vector<int64_t>> counts; // of microbatches, by stages
+    const bool asynchronous = request.asynchronous && isMarked();
     for (int64_t stages = 2; stages <= std::min(request.devices, mostStages); ++stages)
       if (request.devices % stages == 0 && (!request.stages || request.stages == stages)) {
         if (synchronous())
           counts[stages].push_back(request.microbatches ? request.microbatches : usualCount(stages));
-        if (request.asynchronous && isMarked())
+        if (asynchronous)
           counts[stages].push_back(minibatch);
       }
     tryAll(counts);

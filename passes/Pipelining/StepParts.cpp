@@ -132,7 +132,8 @@ bool StepParts::isCheap(Operation *op) const {
 
 /// Reports that an operation of each microbatch reads a sum over all of them; `after` is what depends on such sums.
 static LogicalResult reportSum(Operation &op, const llvm::DenseSet<Operation *> &after) {
-  SmallVector<Operation *> open = {&op};
+  llvm::SetVector<Operation *> open;
+  open.insert(&op);
   for (size_t i = 0; i < open.size(); ++i)
     for (Value operand : open[i]->getOperands())
       if (Operation *producer = operand.getDefiningOp(); isa_and_nonnull<graph::AccumulateOp>(producer))
@@ -140,8 +141,8 @@ static LogicalResult reportSum(Operation &op, const llvm::DenseSet<Operation *> 
                << graph::pathOf(&op)
                << "' needs the sum in each of them: it cannot be computed in microbatches; stages can "
                << "keep the batch whole (--microbatches 1)";
-      else if (producer && after.contains(producer) && !llvm::is_contained(open, producer))
-        open.push_back(producer);
+      else if (producer && after.contains(producer))
+        open.insert(producer);
   return op.emitError("needs a sum over all microbatches in each of them");
 }
 

@@ -4,7 +4,7 @@ MICROBATCHES = ("microbatches=2", "stage=2, microbatches=2")
 # (models, ways, a part of the message)
 REFUSALS = [
     (["CLIP"], MICROBATCHES, "needs the whole batch at once"),  # its loss compares all samples of a batch
-    (["MoE"], MICROBATCHES, "is summed over all microbatches"),  # its balance is a product of means over the batch
+    (["MoE"], MICROBATCHES, "is summed over all microbatches"),  # its load-balancing loss is a product of means over the batch
 ]
 
 
