@@ -152,7 +152,7 @@ static json::Object prediction(json::Object entry, DictionaryAttr report) {
 }
 
 /// The tables of the schedules, by function and stage: [task, microbatch, offset of its buffer slot]; of an
-/// asynchronous schedule [task, minibatch, offset of the first slot, bytes of a slot, number of slots].
+/// asynchronous schedule [task, minibatch, offset of the first slot, bytes of a slot, number of slots, dist::When].
 static json::Object tablesOf(ModuleOp module) {
   llvm::StringMap<int64_t> numbers;
   json::Object tables;
@@ -175,8 +175,8 @@ static json::Object tablesOf(ModuleOp module) {
         for (int64_t number : offsets.asArrayRef().slice(i * each, each))
           entry.push_back(number);
         auto kind = dist::kindOf(task.symbol);
-        if (turns && schedule.isAsynchronous())
-          entry.push_back(kind && dist::isOnce(*kind) ? -1 : 0);
+        if (schedule.isAsynchronous())
+          entry.push_back((int64_t)dist::whenRuns(schedule, task));
         else if (turns && kind && !dist::isOnce(*kind))
           entry.push_back(task.microbatch % replicas);
         entries.push_back(std::move(entry));

@@ -195,7 +195,7 @@ void compiler::addNarrowStages(OpPassManager &pm, const std::string &mesh, const
 
 void compiler::addMicrobatchPipeline(OpPassManager &pm, const MicrobatchOptions &options) {
   addSimplify(pm);
-  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches, options.asynchronous(), options.whole()}));
+  pm.addPass(pipelining::createSplitMicrobatchesPass({options.microbatches, options.unsplit(), options.whole()}));
   addSimplify(pm);
 }
 

@@ -68,7 +68,8 @@ struct PlanOptions {
   int64_t bucketBytes = 1 << 20; // of gradients reduced together: small, so that the first reduction starts early
 };
 
-inline constexpr llvm::StringLiteral asynchronousSchedule = "pipedream";
+/// Schedules whose steps overlap: an update for every minibatch, or for every batch of several microbatches.
+inline constexpr llvm::StringLiteral asynchronousSchedule = "pipedream", doubleBufferedSchedule = "pipedream-2bw";
 
 /// How a step runs in microbatches, on one device or in a pipeline: the options of the passes in Pipelining.
 struct MicrobatchOptions {
@@ -83,8 +84,12 @@ struct MicrobatchOptions {
 
   static constexpr int64_t allParts = 65536;
 
-  /// Whether there is an update for every minibatch, without a pipeline flush in between.
-  bool asynchronous() const { return schedule == asynchronousSchedule && stages > 1; }
+  /// Whether steps overlap, without a pipeline flush in between.
+  bool asynchronous() const { return unsplit() || doubleBuffered(); }
+  /// Whether a step is one minibatch whose tasks run in several steps.
+  bool unsplit() const { return schedule == asynchronousSchedule && stages > 1; }
+  /// Whether batches of several microbatches overlap, with two versions of the weights (PipeDream-2BW).
+  bool doubleBuffered() const { return schedule == doubleBufferedSchedule && stages > 1; }
   /// Whether stages work one after the other on the whole batch.
   bool whole() const { return microbatches == 1 && stages > 1 && !asynchronous(); }
   bool any() const { return microbatches > 1 || stages > 1; }

@@ -25,7 +25,7 @@ std::string PipelineCandidate::name() const {
   if (!options.replicas.empty())
     mesh += " round-robin=" + options.replicasText();
   return mesh + " " + options.schedule +
-         (options.asynchronous() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
+         (options.unsplit() ? " " + options.staleness : " microbatches=" + std::to_string(options.microbatches)) +
          (options.remat ? " remat" : "") +
          (options.remat % options.allParts ? "=" + std::to_string(options.remat) : "");
 }
@@ -121,7 +121,9 @@ FailureOr<PipelineCandidate> StepInParts::simulate(const Priced &priced, const M
   pipeline::ScheduleOptions schedule;
   schedule.kind = *pipeline::parseScheduleKind(options.schedule);
   schedule.devices = options.stages / options.chunks;
-  schedule.microbatches = options.asynchronous() ? steadyMinibatches * schedule.devices : options.microbatches;
+  schedule.batch = options.doubleBuffered() ? options.microbatches : 1;
+  schedule.microbatches =
+      (options.asynchronous() ? steadyMinibatches * schedule.devices : 1) * (options.unsplit() ? 1 : options.microbatches);
   schedule.chunks = options.chunks;
   schedule.staleness = *pipeline::parseStaleness(options.staleness);
   schedule.replicas = options.replicas;

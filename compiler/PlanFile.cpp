@@ -27,7 +27,7 @@ void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, 
   pipeline.set("schedule", b.getStringAttr(options.schedule));
   if (options.remat > 0)
     pipeline.set("remat", b.getI64IntegerAttr(options.remat));
-  if (options.asynchronous())
+  if (options.unsplit())
     pipeline.set("staleness", b.getStringAttr(options.staleness));
   pipeline.set("cuts", b.getArrayAttr(cuts));
   if (!options.axes.empty())
@@ -106,10 +106,12 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
     return fail("'stage_axes': " + wrong);
   if (std::string wrong = options.wrongReplicas(dist::toMesh(plan.getMesh())); !wrong.empty())
     return fail(wrong);
-  if (options.remat > 0 && (options.stages == 1 || options.asynchronous()))
-    return fail("'remat' is for stages of a synchronous schedule: without stages parts are named by dist.remat");
-  if (options.asynchronous() ? options.microbatches != 1 : options.microbatches < (options.stages > 1 ? 1 : 2))
-    return fail(options.asynchronous() ? "'microbatches' must be 1 under the schedule pipedream"
+  if (options.remat > 0 && (options.stages == 1 || options.unsplit()))
+    return fail("'remat' is for stages that split the batch: without stages parts are named by dist.remat");
+  if (options.doubleBuffered() && options.microbatches < options.stages)
+    return fail("'microbatches' must be at least 'stages' under the schedule pipedream-2bw");
+  if (options.unsplit() ? options.microbatches != 1 : options.microbatches < (options.stages > 1 ? 1 : 2))
+    return fail(options.unsplit() ? "'microbatches' must be 1 under the schedule pipedream"
                 : options.stages > 1   ? "'microbatches' must be at least 1"
                                        : "'microbatches' must be at least 2 where there are no stages");
   return options;
@@ -141,8 +143,8 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
 
 void compiler::follow(const MicrobatchOptions &microbatches, TrainOptions &train) {
   train.batchNormGroups = microbatches.microbatches;
-  train.markGradients = microbatches.asynchronous() || microbatches.whole();
-  train.describeRules = microbatches.asynchronous() && microbatches.staleness == "predicted";
+  train.markGradients = microbatches.unsplit() || microbatches.whole();
+  train.describeRules = microbatches.unsplit() && microbatches.staleness == "predicted";
 }
 
 FailureOr<MicrobatchOptions> compiler::follow(dist::PlanOp plan, TrainOptions &train) {

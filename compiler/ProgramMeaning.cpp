@@ -86,7 +86,8 @@ void compiler::noteSchedule(ModuleOp module, const MicrobatchOptions &microbatch
   if (!numerics || !microbatches.asynchronous())
     return;
   std::string text = numerics.str() + " in an asynchronous pipeline of " + std::to_string(microbatches.stages) +
-                     " stages with " + microbatches.staleness + " weights";
+                     " stages with " +
+                     (microbatches.doubleBuffered() ? "double-buffered" : microbatches.staleness) + " weights";
   if (!microbatches.replicas.empty())
     text += " and replicas " + microbatches.replicasText();
   set(module, "numerics", text);

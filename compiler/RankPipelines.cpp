@@ -172,7 +172,7 @@ private:
     return count == minibatch || ((count >= 2 || request.microbatches == 1) && batch % count == 0);
   }
   static int64_t countOf(const MicrobatchOptions &options) {
-    return options.asynchronous() ? minibatch : options.microbatches;
+    return options.unsplit() ? minibatch : options.microbatches;
   }
   /// Whether the step says where its gradients end; one that was read at the level train does not.
   bool isMarked() const {
@@ -485,8 +485,8 @@ std::optional<PipelineCandidate> compiler::betterPipeline(ModuleOp module, const
 llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {
   llvm::json::Array result;
   for (const PipelineCandidate &candidate : candidates) {
-    llvm::json::Array links; // for a step: an asynchronous one has one minibatch
-    double steps = candidate.options.asynchronous() ? candidate.run.options.microbatches : 1;
+    llvm::json::Array links; // for a step: a simulation of an asynchronous one has several
+    double steps = candidate.options.asynchronous() ? candidate.run.options.microbatches / candidate.run.options.batch : 1;
     for (const auto &[pair, traffic] : candidate.run.links)
       links.push_back(llvm::json::Object{{"from", pair.first},
                                          {"to", pair.second},

@@ -93,12 +93,13 @@ LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ArrayRef<func:
     auto [last, fresh] =
         latest.try_emplace({dist::groupOf(entry.symbol).str(), asynchronous ? 0 : entry.microbatch}, *kind);
     bool inOrder = *kind == Kind::start    ? position == 0
-                   : *kind == Kind::finish ? position + 1 == row.size()
+                   : *kind == Kind::finish ? position + 1 == row.size() ||
+                                                 (schedule.isDoubleBuffered() && position <= 1 && entry.microbatch == -1)
                                            : fresh || last->second <= *kind;
     if (!inOrder)
       return fail(microbatch + " out of order");
     last->second = dist::isOnce(*kind) ? last->second : *kind;
-    bool exists = asynchronous ? (*kind == Kind::stash     ? entry.microbatch >= 0
+    bool exists = asynchronous ? (*kind == Kind::stash     ? entry.microbatch >= 0 || schedule.isDoubleBuffered()
                                   : *kind == Kind::forward ? entry.microbatch == 0
                                                            : entry.microbatch <= 0)
                                : !dist::isOnce(*kind) || entry.microbatch == 0;

@@ -146,6 +146,8 @@ void FixedPlaces::placeRing(dist::ScheduleOp schedule, int64_t row) {
   auto tasks = dist::tasksOf(schedule, row);
   for (const auto &task : tasks) {
     auto &[least, most] = ranges[groupOf(task)];
+    if (schedule.isDoubleBuffered() && isOnce(task)) // which no microbatch of its batch outlasts
+      continue;
     least = std::min(least, task.microbatch);
     most = std::max(most, task.microbatch);
   }

@@ -108,9 +108,14 @@ std::vector<std::vector<int64_t>> rowsOf(mlir::ModuleOp module, int64_t steps) {
     std::vector<std::vector<int64_t>> rows;
     for (size_t row = 0; row < schedule.getRows().size(); ++row) {
       rows.emplace_back();
-      for (int64_t step = 0; step < (schedule.isAsynchronous() ? steps : 1); ++step)
+      const int64_t each = schedule.isDoubleBuffered() ? schedule.getMicrobatches() : 1;
+      auto runs = [&](const dist::ScheduledTask &task, int64_t number) {
+        dist::When when = dist::whenRuns(schedule, task);
+        return number >= 0 && (when == dist::When::each || number % each == (when == dist::When::first ? 0 : each - 1));
+      };
+      for (int64_t step = 0; step < (schedule.isAsynchronous() ? steps * each : 1); ++step)
         for (const dist::ScheduledTask &task : dist::tasksOf(schedule, row))
-          if (!schedule.isAsynchronous() || step + task.microbatch >= 0)
+          if (!schedule.isAsynchronous() || runs(task, step + task.microbatch))
             rows.back().push_back(numbers[task.symbol]);
     }
     return rows;

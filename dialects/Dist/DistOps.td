@@ -177,7 +177,9 @@ def Dist_ScheduleOp : Op<Dist_Dialect, "schedule">, Documented {
     `step of device d = rows[d][0]; rows[d][1]; ..`: the tasks of a row run one after the other, each for its
     microbatch. In an asynchronous schedule ("pipedream") each step brings a minibatch, and entries count from it:
     "0.backward -2" is for the one that came two steps before. An entry with a positive number also runs, in the first
-    step, for all minibatches before that one.}];
+    step, for all minibatches before that one. In "pipedream-2bw" a row runs for each microbatch of a step, the entries
+    count microbatches from that one, and tasks that run once in a step run for the first (start, stash) or the last
+    microbatch (finish) of a batch.}];
   let tensors = [{
     None. `function`: the function that was split. `kind`: the name of the schedule. `microbatches`: those of a step.
     `rows`: a list of entries for each device of the pipeline; an entry is a task's name without the function's, and a
@@ -194,7 +196,12 @@ def Dist_ScheduleOp : Op<Dist_Dialect, "schedule">, Documented {
   let insertedBy = "split-tasks";
   let removedBy = "code generation; the program's manifest has it";
   let arguments = (ins StrAttr:$function, StrAttr:$kind, I64Attr:$microbatches, ArrayAttr:$rows);
-  let extraClassDeclaration = [{ bool isAsynchronous() { return getKind() == "pipedream"; } }];
+  let extraClassDeclaration = [{
+    /// Whether batches are in flight between steps.
+    bool isAsynchronous() { return getKind() == "pipedream" || isDoubleBuffered(); }
+    /// Whether rows run for each microbatch.
+    bool isDoubleBuffered() { return getKind() == "pipedream-2bw"; }
+  }];
   let assemblyFormat = "$function $kind `microbatches` $microbatches $rows attr-dict";
   let hasVerifier = 1;
 }

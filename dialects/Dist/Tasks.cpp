@@ -40,6 +40,13 @@ int64_t dist::replicasOf(ModuleOp module, int64_t stage) {
   return 1;
 }
 
+dist::When dist::whenRuns(ScheduleOp schedule, const ScheduledTask &task) {
+  std::optional<TaskKind> kind = kindOf(task.symbol);
+  if (kind == TaskKind::finish)
+    return When::last;
+  return kind == TaskKind::start || (kind == TaskKind::stash && schedule.isDoubleBuffered()) ? When::first : When::each;
+}
+
 std::vector<dist::ScheduledTask> dist::tasksOf(ScheduleOp schedule, int64_t row) {
   std::vector<ScheduledTask> tasks;
   for (auto entry : cast<ArrayAttr>(schedule.getRows()[row]).getAsRange<StringAttr>()) {

@@ -47,6 +47,11 @@ struct ScheduledTask {
   std::string symbol;     // of the task: train.0.forward
   int64_t microbatch = 0; // in an asynchronous schedule: relative to the newest minibatch
 };
+/// In an asynchronous schedule: whether a task runs for each minibatch, or for the first or the last one of those that
+/// are updated together (a round of replicas, a batch of microbatches).
+enum class When { each, first, last };
+When whenRuns(ScheduleOp schedule, const ScheduledTask &task);
+
 /// The tasks of a row of a verified schedule.
 std::vector<ScheduledTask> tasksOf(ScheduleOp schedule, int64_t row);
 

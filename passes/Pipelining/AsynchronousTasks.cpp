@@ -11,8 +11,9 @@ using namespace divisi::pipelining;
 using Kind = dist::TaskKind;
 using planning::pipeline::Staleness;
 
-/// The scalar argument of tasks of an asynchronous schedule: the number of their minibatch in a round of the replicas.
-static constexpr llvm::StringLiteral turnArgument = "turn";
+/// Scalar arguments of tasks of an asynchronous schedule: the number of their minibatch in a round of the replicas, and
+/// the number of updates of their stage that are still to come before its own.
+static constexpr llvm::StringLiteral turnArgument = "turn", pendingUpdates = "pending_updates";
 
 Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
   TaskWriter &writer = task(key);
@@ -22,15 +23,9 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
     return key == forward ? writer.takeArgument(argument) : take(forward, key, argument);
   auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
   StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
-  if (role == "step" && (key == forward || options.replicasOf(deviceOf(key)) > 1)) {
+  if (role == "step" && (key == forward || options.replicasOf(deviceOf(key)) > 1))
     // The updates that are still to come are added; for replicas in turn it counts the minibatches of whole rounds.
-    Value more = key == forward ? get(key, indexArgument()) : writer.takeScalar(turnArgument, argument.getLoc());
-    Value updates = writer.takeArgument(argument);
-    OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
-    Value number = graph::GraphBuilder(builder, argument.getLoc()).add(updates, more);
-    writer.mapping.map(argument, number);
-    return number;
-  }
+    return numberOf(key, argument, key == forward ? pendingUpdates : turnArgument);
   if (!isOwned(argument))
     return writer.takeArgument(argument);
   int owner = dist::stageOf(argument);
@@ -60,6 +55,54 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
     return predict(key, argument);
   }
   return {};
+}
+
+Value TaskSplitter::numberOf(TaskKey key, BlockArgument step, StringRef more) {
+  TaskWriter &writer = task(key);
+  Value added = writer.takeScalar(more, step.getLoc()), updates = writer.takeArgument(step);
+  OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+  Value number = graph::GraphBuilder(builder, step.getLoc()).add(updates, added);
+  writer.mapping.map(step, number);
+  return number;
+}
+
+void TaskSplitter::findOfInputs() {
+  for (BlockArgument argument : block.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), graph::names::input))
+      ofInputs.insert(argument);
+  for (Operation &op : block.without_terminator())
+    if (parts.at(&op) == Part::anywhere && llvm::any_of(op.getOperands(), [&](Value x) { return ofInputs.contains(x); }))
+      for (Value result : op.getResults())
+        if (op.getNumOperands() > 1 || graph::bytesOf(result.getType()) <= graph::bytesOf(op.getOperand(0).getType()))
+          ofInputs.insert(result);
+}
+
+TaskKey TaskSplitter::startFor(TaskKey key) {
+  bool ofNext = key.kind == Kind::finish || (key.kind == Kind::backward && options.lagOf(deviceOf(key)) > 0);
+  return {ofNext ? Kind::stash : Kind::start, deviceOf(key)};
+}
+
+Value TaskSplitter::ofBatch(TaskKey key, Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  // When tasks behind the stash run, the inputs may be those of the next batch.
+  if (startFor(key).kind == Kind::stash && ofInputs.contains(value))
+    return take({Kind::forward, key.number}, key, value);
+  auto state = argument ? function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state)
+                        : DictionaryAttr();
+  StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
+  if (role == "step" && (key.kind == Kind::start || key.kind == Kind::forward))
+    return numberOf(key, argument, pendingUpdates);
+  const bool isPass = key.kind == Kind::forward || key.kind == Kind::backward || key.kind == Kind::stash;
+  if (role == "parameter" && isPass && isRenewed(argument) && options.deviceOf(dist::stageOf(argument)) == deviceOf(key))
+    return take({Kind::start, deviceOf(key)}, key, argument);
+  return {};
+}
+
+bool TaskSplitter::isRenewed(BlockArgument argument) {
+  return llvm::any_of(llvm::seq(function.getNumResults()), [&](unsigned i) {
+    auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
+    return renews && renews.getValue() == nameOfArgument(argument);
+  });
 }
 
 bool TaskSplitter::isOfOtherUpdate(TaskKey key, Value value) {
@@ -138,13 +181,9 @@ Value TaskSplitter::updatesSoFar(TaskKey key) {
 }
 
 Value TaskSplitter::predict(TaskKey key, BlockArgument argument) {
-  auto isRenewed = [&](unsigned i) {
-    auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
-    return renews && renews.getValue() == nameOfArgument(argument);
-  };
   TaskWriter &writer = task(key);
   Value weight = writer.takeArgument(argument);
-  if (llvm::none_of(llvm::seq(function.getNumResults()), isRenewed)) // frozen
+  if (!isRenewed(argument)) // frozen
     return weight;
   auto [moments, rule] = optimizerOf(argument);
   auto decays = rule ? rule.getAs<BoolAttr>("decays") : BoolAttr();

@@ -78,11 +78,12 @@ def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
     an all_reduce over it in the task finish, and a message of a microbatch goes from one replica to one other.
     In an asynchronous schedule every task is for one minibatch. Its backward tasks read the weights that `staleness` selects:
     copies that the task `stash` or the forward task has left, the newest ones, or predicted ones. Fails where an update depends
-    on other stages.
+    on other stages. Under pipedream-2bw `start` copies the weights for the passes of a batch before the batch before it updates
+    them, and `stash` copies them, and what else `start` has left, for the backward passes, which go on in the next batch.
   }];
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "naive, gpipe, 1f1b, interleaved, zb-h1, pipedream or pipedream-2bw">,
     Option<"staleness", "staleness", "std::string", "\"stashed\"", "weights of pipedream: stashed, vertical-sync, latest or predicted">,
     Option<"chunks", "chunks", "int64_t", "1", "stages of a device (interleaved)">,
     ListOption<"replicas", "replicas", "int64_t", "of each stage, which take microbatches in turn; none: one each">

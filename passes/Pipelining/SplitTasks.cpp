@@ -52,12 +52,14 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
         return signalPassFailure();
       }
       options.staleness = *weights;
+      options.batch = options.doubleBuffered() ? options.microbatches : 1;
       if (stages > 1)
         options.replicas.assign(replicas.begin(), replicas.end());
       std::string wrong = stages > 1 ? options.invalid() : "";
-      if (options.asynchronous() != isAsynchronous(function))
+      const bool unsplit = options.asynchronous() && !options.doubleBuffered();
+      if (unsplit != isAsynchronous(function))
         wrong = "pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them";
-      else if (options.asynchronous() && function.getName() == "train" &&
+      else if (unsplit && function.getName() == "train" &&
                function.getOps<graph::AccumulateOp>().empty())
         wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train "
                 "mark-gradients";

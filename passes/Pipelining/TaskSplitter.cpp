@@ -25,6 +25,8 @@ TaskSplitter::TaskSplitter(func::FuncOp function, StepParts parts, const Schedul
       when(graph::whenNeeded(function)) {
   if (options.kind == ScheduleKind::zbH1)
     weights = this->parts.weightGradients(function, [](Operation *op) { return dist::stageOf(op); });
+  if (doubleBuffered())
+    findOfInputs();
 }
 
 LogicalResult TaskSplitter::run(int64_t &nextMessage) {
@@ -57,7 +59,12 @@ TaskKey TaskSplitter::keyOf(Operation *op) const {
   int stage = dist::stageOf(op);
   if (isa<graph::AccumulateOp>(op)) {
     Operation *producer = op->getOperand(0).getDefiningOp();
-    return producer && parts.isTimed(producer) ? keyOf(producer) : TaskKey{piped() ? Kind::forward : Kind::step, stage};
+    TaskKey key = producer && parts.isTimed(producer) ? keyOf(producer)
+                                                      : TaskKey{piped() ? Kind::forward : Kind::step, stage};
+    // Forward passes of the next batch come before the update, which reads the sums of this one.
+    if (doubleBuffered() && key.kind == Kind::forward && options.lagOf(deviceOf(key)) > 0)
+      key.kind = Kind::backward;
+    return key;
   }
   switch (parts.at(op)) {
   case Part::start:
@@ -169,7 +176,10 @@ Value TaskSplitter::get(TaskKey key, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (argument && asynchronous())
     return ofMinibatch(key, argument);
-  if (asynchronous() && isOfOtherUpdate(key, value))
+  if (doubleBuffered())
+    if (Value found = ofBatch(key, value))
+      return found;
+  if ((asynchronous() || doubleBuffered()) && isOfOtherUpdate(key, value))
     return ofOwnStage(key, value);
   if (argument && (!isOwned(argument) || options.deviceOf(dist::stageOf(argument)) == deviceOf(key)))
     return writer.takeArgument(argument);
@@ -211,9 +221,12 @@ Value TaskSplitter::again(TaskKey key, Value value) {
 }
 
 Value TaskSplitter::pass(TaskKey from, TaskKey key, Value value) {
+  if (doubleBuffered() && from.kind == Kind::start)
+    from = startFor(key);
   bool atOnce = asynchronous() && from.kind == Kind::backward; // the update follows immediately
-  bool ofAll = key.once() && !asynchronous(); // of a whole batch: the evaluation of an asynchronous program
-  StringRef kind = from.once() || atOnce || ofAll ? dist::held::step : dist::held::microbatch;
+  bool ofAll = key.once() && !asynchronous() && !doubleBuffered(); // of a whole batch: the evaluation of an asynchronous program
+  bool ofBatch = doubleBuffered() && from.kind == Kind::stash;
+  StringRef kind = from.once() || atOnce || ofAll || ofBatch ? dist::held::step : dist::held::microbatch;
   auto [it, fresh] = passed.try_emplace({value, from}, "value " + std::to_string(passed.size()));
   std::string name = it->second;
   if (fresh) {
@@ -306,8 +319,14 @@ void TaskSplitter::writeSchedule() {
         row.push_back(b.getStringAttr(Twine(number) + "." + dist::nameOf(kind) + " " + Twine(microbatch)));
     };
     add(Kind::start, device, 0);
-    int lag = asynchronous() ? options.lagOf(device) : 0;
-    if (asynchronous()) {
+    int lag = asynchronous() || doubleBuffered() ? options.lagOf(device) : 0;
+    if (doubleBuffered()) {
+      if (lag == 0) // the weights of the next batch are taken first
+        add(Kind::finish, device, -1);
+      add(Kind::stash, device, -lag);
+      add(Kind::forward, device, 0);
+      add(Kind::backward, device, -lag);
+    } else if (asynchronous()) {
       add(Kind::stash, device, lead(device));
       add(Kind::forward, device, 0);
       add(Kind::backward, device, -lag);
@@ -329,7 +348,8 @@ void TaskSplitter::writeSchedule() {
           add(Kind::weight, stage, step.microbatch);
       }
     }
-    add(Kind::finish, device, -lag);
+    if (!doubleBuffered() || lag > 0)
+      add(Kind::finish, device, -lag);
     rows.push_back(b.getArrayAttr(row));
   }
   OpBuilder builder(function);

@@ -25,7 +25,10 @@ private:
   int devices() const { return options.devices; }
   bool piped() const { return options.stages() > 1; }
   /// Whether a step consists of tasks of several minibatches.
-  bool asynchronous() { return options.asynchronous() && function.getName() == "train"; }
+  bool asynchronous() const { return options.asynchronous() && !options.doubleBuffered() && isTraining(); }
+  /// Whether tasks of a batch of several microbatches run while those of the batch before are in flight.
+  bool doubleBuffered() const { return options.doubleBuffered() && isTraining(); }
+  bool isTraining() const { return mlir::func::FuncOp(function).getName() == "train"; }
   void fail(const llvm::Twine &message);
   int deviceOf(TaskKey key) const { return key.once() ? key.number : options.deviceOf(key.number); }
   TaskKey keyOf(mlir::Operation *op) const;
@@ -46,6 +49,17 @@ private:
   /// An argument in a task of an asynchronous schedule. Its forward tasks run before older minibatches have updated the
   /// weights.
   mlir::Value ofMinibatch(TaskKey key, mlir::BlockArgument argument);
+  /// With two versions of the weights: the start of a batch takes the version that its passes read, and a stash keeps
+  /// for the backward passes and the update what the start of the next batch replaces. Null: as in other schedules.
+  mlir::Value ofBatch(TaskKey key, mlir::Value value);
+  /// Finds what every task computes from inputs of the batch, where it is not larger than what it is computed from.
+  void findOfInputs();
+  /// Where a task of a batch finds what the start of the batch has left.
+  TaskKey startFor(TaskKey key);
+  /// Whether a step renews an argument: a parameter that is trained.
+  bool isRenewed(mlir::BlockArgument argument);
+  /// The number of a step: that of the updates that were made, and of `more`, a scalar argument.
+  mlir::Value numberOf(TaskKey key, mlir::BlockArgument step, llvm::StringRef more);
   /// Whether a value is computed in the update of another device.
   bool isOfOtherUpdate(TaskKey key, mlir::Value value);
   /// In place of a number that is made of the gradients of several stages, as the norm for clipping: that of this
@@ -89,6 +103,7 @@ private:
   std::map<TaskKey, TaskWriter> tasks;
   llvm::DenseMap<mlir::Operation *, int64_t> when;
   llvm::DenseSet<mlir::Operation *> weights;
+  llvm::DenseSet<mlir::Value> ofInputs;
   llvm::DenseMap<mlir::Operation *, std::pair<TaskKey, std::string>> sums;
   struct Passed {
     mlir::Value value;

@@ -121,7 +121,10 @@ struct Row {
   int64_t slot = 0;       ///< buffer slot: an offset in the arena
   int64_t stride = 0;     ///< in an asynchronous program: between slots of consecutive minibatches
   int64_t slots = 1;      ///< number of buffer slots, which minibatches take in turn
-  int64_t replica = -1;   ///< the replica that runs it, where some take microbatches in turn; -1: each
+  int64_t replica = -1;   ///< the replica that runs it, where some take microbatches in turn (0: the one whose turn it is,
+                          ///< in an asynchronous program); -1: each
+  /// In an asynchronous program: which of the minibatches that are updated together it runs for.
+  enum class When { each, first, last } when = When::each;
 };
 /// The tasks that a rank runs, in order.
 using Table = std::vector<Row>;
@@ -171,9 +174,10 @@ struct Manifest {
   const Table *table(const std::string &function) const;
   /// Whether a step of training has several microbatches.
   bool hasMicrobatches() const;
-  /// Whether each step of training brings one minibatch, which later steps finish.
+  /// Whether each step of training brings minibatches which later steps finish, and how many.
   bool asynchronous = false;
-  /// The number of steps between the one that brings a minibatch and the one in which a stage finishes it.
+  int64_t minibatches = 1;
+  /// The number of minibatches that come between a minibatch and the moment in which a stage has finished it.
   int64_t lagOf(int64_t stage) const;
   int64_t longestLag() const;
 

@@ -176,8 +176,7 @@ private:
   }
 
   /// Parses the tables of all stages: rows [task, microbatch, slot], [task, microbatch, slot, replica] where replicas
-  /// take microbatches in turn, [task, minibatch, slot, stride, slots], or the last with 0 for what replicas take in turn
-  /// and -1 for what they run together.
+  /// take microbatches in turn, [task, minibatch, slot, stride, slots, Row::When] if they are asynchronous.
   void parseTables(const std::string &function, const Json &stages) {
     auto fail = [&](const char *message) { keep(failure("the manifest's table of '", function, "' ", message)); };
     if (function != "train" && function != "evaluate")
@@ -191,28 +190,35 @@ private:
       if (!rows.is_array())
         fail("is not one list for each stage");
       for (const Json &row : rows) {
-        bool fits = row.is_array() && (row.size() == 3 || row.size() == 4 || ((row.size() == 5 || row.size() == 6) && function == "train")) &&
+        bool fits = row.is_array() && (row.size() == 3 || row.size() == 4 || (row.size() == 6 && function == "train")) &&
                     std::all_of(row.begin(), row.end(), [](const Json &number) { return number.is_number_integer(); });
         if (!fits)
-          return fail("has a row that is not three or four integers, or five or six in 'train'");
+          return fail("has a row that is not three or four integers, or six in 'train'");
         Row r{row[0].get<int64_t>(), row[1].get<int64_t>(), row[2].get<int64_t>()};
-        bool five = row.size() >= 5, turns = row.size() == 4 || row.size() == 6;
-        if (five) {
+        bool six = row.size() == 6, turns = row.size() == 4;
+        int64_t when = six ? row[5].get<int64_t>() : 0;
+        if (six) {
           r.stride = row[3].get<int64_t>();
           r.slots = row[4].get<int64_t>();
+          r.when = static_cast<Row::When>(when);
+          r.replica = when == 0 && manifest.mesh.takesTurns() ? 0 : -1; // whose turn it is
         }
         if (turns)
-          r.replica = row.back().get<int64_t>();
-        if (five != manifest.asynchronous && function == "train" && (tables.size() > 1 || !table.empty()))
+          r.replica = row[3].get<int64_t>();
+        if (six != manifest.asynchronous && function == "train" && (tables.size() > 1 || !table.empty()))
           return fail("has rows of both kinds");
-        manifest.asynchronous |= five;
+        manifest.asynchronous |= six;
+        if (six && microbatches < INT64_MAX)
+          manifest.minibatches = microbatches;
         table.push_back(r);
         if (r.task < 0 || r.task >= static_cast<int64_t>(manifest.tasks.size()))
           fail("runs a task that there is not");
-        else if (five ? r.microbatch < -mostInFlight || r.microbatch > mostInFlight
+        else if (when < 0 || when > 2)
+          fail("runs a task for minibatches that there are not");
+        else if (six ? r.microbatch < -mostInFlight || r.microbatch > mostInFlight
                       : r.microbatch < 0 || r.microbatch >= microbatches)
           fail("runs a microbatch that there is not");
-        else if (turns && !(five && r.replica == -1) && !isReplica(r.replica, static_cast<int64_t>(tables.size()) - 1))
+        else if (turns && !isReplica(r.replica, static_cast<int64_t>(tables.size()) - 1))
           fail("runs a task on a replica that there is not");
         else if (r.stride < 0 || r.stride % DIVISI_ALIGNMENT != 0 || r.slots < 1 || r.slots > 2 * mostInFlight + 1 ||
                  uint64_t(r.stride) > arena / uint64_t(r.slots))

@@ -218,8 +218,9 @@ void Program::runTask(const Row &row, int64_t slot, int64_t microbatch) {
   }
   Status status = withAccelerator([&](Accelerator &on) {
     // Other scalars, and the learning rate of a synchronous step, were written with the inputs.
-    if (const Tensor *microbatch = description.scalar("microbatch"))
-      push(on, *microbatch);
+    for (const char *name : {"microbatch", "pending_updates", "turn"})
+      if (const Tensor *scalar = description.scalar(name))
+        push(on, *scalar);
     if (const Tensor *rate = isAsynchronous() ? description.scalar("learning_rate") : nullptr)
       push(on, *rate);
     if (context.recorder) // the recorder needs the calls, which a recording replays without making them
@@ -313,41 +314,46 @@ Status Program::collectResults(const std::string &function) {
   return {};
 }
 
-Status Program::runMinibatches() {
+Status Program::runMinibatch() {
   const Table *table = description.table("train");
   if (!table)
     return failure("the program has no function 'train'");
-  const Tensor *microbatch = description.scalar("microbatch"), *turn = description.scalar("turn");
-  if (Status status = pushInputs(); !status.ok())
-    return status;
+  const Tensor *microbatch = description.scalar("microbatch"), *turn = description.scalar("turn"),
+               *pending = description.scalar("pending_updates");
   for (const Row &row : *table)
     for (const Minibatches::Run &run : minibatches.runs(row)) {
       context.wants = run.minibatch.wants;
       setLearningRate(run.minibatch.learningRate);
-      setInteger(microbatch, run.behind);
+      setInteger(microbatch, run.microbatch);
+      setInteger(pending, run.pending);
       setInteger(turn, run.turn);
       runTask(row, run.slot, run.number);
-      if (!context.failed())
-        continue;
-      if (ranks) {
-        ranks->fail(ranks->located(context.error));
-        return ranks->located(context.error);
+      if (context.failed()) {
+        if (ranks) {
+          ranks->fail(ranks->located(context.error));
+          return ranks->located(context.error);
+        }
+        return context.error;
       }
-      return context.error;
+      minibatches.hasRun(row, run);
+      if (row.when != Row::When::last)
+        continue;
+      if (Status status = pullResults("train"); !status.ok())
+        return status;
+      updateResults.clear();
+      for (const Output &output : description.results)
+        updateResults.push_back(output.here ? memory.number(output) : 0);
     }
-  if (minibatches.endStep()) {
-    if (Status status = pullResults("train"); !status.ok())
-      return status;
-    std::vector<double> &values = mine.emplace_back();
-    for (const Output &output : description.results)
-      values.push_back(output.here ? memory.number(output) : 0);
+  if (minibatches.endMinibatch()) {
+    updateResults.resize(description.results.size());
+    mine.push_back(updateResults);
   }
   return {};
 }
 
 Status Program::drain() {
   while (!minibatches.isEmpty())
-    if (Status status = runMinibatches(); !status.ok())
+    if (Status status = runMinibatch(); !status.ok())
       return status;
   return ranks ? ranks->finish() : Status();
 }
@@ -400,7 +406,12 @@ Status Program::train(double learningRate, int64_t rows, uint32_t wanted, const 
     setInteger(description.scalar("rows"), rows);
     minibatches.feed({learningRate, wanted});
     wants.push_back(wanted);
-    return runMinibatches();
+    if (Status status = pushInputs(); !status.ok())
+      return status;
+    for (int64_t i = 0; i < description.minibatches; ++i)
+      if (Status status = runMinibatch(); !status.ok())
+        return status;
+    return {};
   }
   setLearningRate(learningRate);
   return run("train", rows, wanted, meanwhile);

@@ -107,10 +107,12 @@ private:
   Status pullResults(const std::string &function);
   /// Whether results have places in which inputs are.
   bool resultsOverlapInputs() const;
-  Status runMinibatches();
+  /// Runs what the table has for the next minibatch, or in a pipeline that drains.
+  Status runMinibatch();
   Minibatches newMinibatches() const {
     auto [own, replicas] = description.turnOf(description.rank);
-    return {description.lagOf(description.stageOf(description.rank)), description.longestLag(), own, replicas};
+    return {description.lagOf(description.stageOf(description.rank)), description.longestLag(), own, replicas,
+            description.minibatches};
   }
   void setLearningRate(double rate);
   bool isWanted(const Output &output) const { return output.when == 0 || (output.when & wanted) != 0; }
@@ -134,7 +136,8 @@ private:
   uint32_t wanted = 0;            ///< what was computed on demand
   Minibatches minibatches;
   int64_t told = 0; ///< number of minibatches whose results were exchanged since the pipeline was empty
-  std::deque<std::vector<double>> mine, ours; ///< results of minibatches: this rank's, and exchanged ones
+  std::deque<std::vector<double>> mine, ours; ///< results of steps: this rank's, and exchanged ones
+  std::vector<double> updateResults;          ///< what the newest update of an asynchronous program has left
   std::deque<uint32_t> wants;                 ///< of minibatches whose results were not returned yet
 };
 

@@ -65,7 +65,8 @@ class Run:
     def compile_flags(self):
         if not self.stages:
             return self.flags.split()
-        flags = f"--mesh stage={self.stages}{self.mesh} --schedule pipedream --staleness {self.staleness} {self.flags}".split()
+        schedule = f"pipedream --staleness {self.staleness}" if self.staleness != "2bw" else "pipedream-2bw"
+        flags = f"--mesh stage={self.stages}{self.mesh} --schedule {schedule} {self.flags}".split()
         flags += ["--round-robin", ",".join(map(str, self.replicas))] if self.replicas else []
         return flags + [f"--cut=fc{layer}" for layer in self.cuts]
 
@@ -100,6 +101,12 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("vertical-sync", 3, cuts=(2, 3), tied=True),
     Run("predicted", 2, cuts=(2,), tied=True),
     Run("stashed", 3, cuts=(2, 3), tied=True, replicas=(2, 3, 1), flags="--clip-norm 0.4"),
+    Run("2bw", 2, cuts=(2,), flags="--microbatches 2"),
+    Run("2bw", 4, cuts=(1, 2, 4), flags="--microbatches 4 --weight-decay 0.01 --lr-schedule linear"),
+    Run("2bw", 2, ",data=2", cuts=(3,), flags="--microbatches 8 --optimizer adam --weight-decay 0.01", lr=0.005),
+    Run("2bw", 3, ",model=2", cuts=(1, 3), flags="--microbatches 4 --clip-norm 0.4"),
+    Run("2bw", 2, ",data=2", cuts=(2,), flags="--microbatches 4 --zero 3", tied=True),
+    Run("2bw", 3, cuts=(2, 3), flags="--microbatches 16 --remat all", tied=True),
 ]
 
 
@@ -173,7 +180,9 @@ class Reference:
         stage, kind = self.stage_of[layer], self.run.staleness
         lag = self.run.lag(stage)
         forward = self.version(layer, minibatch - lag)  # updates that are complete when the minibatch enters
-        if kind == "stashed":
+        if kind == "2bw":  # arXiv 2006.09503, section 3.1: gradients of the version before the newest
+            version = self.version(layer, minibatch - 1)
+        elif kind == "stashed":
             version = forward
         elif kind == "vertical-sync":
             version = self.version(layer, minibatch - self.run.lag(0))  # those of the first stage, at that time
@@ -315,23 +324,24 @@ class Tester:
         error = np.max(np.abs(self.losses(rows) - expected) / expected)
         return bool(error < TOLERANCE), f"loss error {error:.1e}"
 
-    def dropout(self, folder):
+    def dropout(self, piped, folder):
         """Random numbers are those of the minibatch: without learning, only they distinguish the steps of an epoch from those of the next."""
         write_model(folder / "dropout.onnx", dropout=0.5)
         alone, piped = (self.losses(self.train(run, folder, folder / "dropout.onnx", lr=0, name=name))
-                        for run, name in ((Run("latest", 0), "alone"), (Run("stashed", 4, cuts=(1, 2, 3)), "piped")))  # fmt: skip
+                        for run, name in ((Run("latest", 0), "alone"), (piped, "piped")))  # fmt: skip
         error = np.max(np.abs(alone - piped) / alone)
         differ = np.max(np.abs(alone[:BATCHES] - alone[BATCHES:]))
         return bool(error < TOLERANCE and differ > 0.01), f"loss error {error:.1e}"
 
-    def without_learning(self, name, folder):
+    def without_learning(self, name, schedule, folder):
         """Forward passes, and the buffers that they renew."""
+        parts = [] if schedule == "pipedream" else ["--microbatches", 2]
         case, losses, weights = MODELS / name, [], []
         loss = ["--loss", "cross_entropy", "--label", "label"] if name == "mlp_no_loss" else []
         data = [f"--data={file.stem}={file}" for file in sorted((case / "data").glob("*.npy"))]
         for stages in 0, 2:
             program, log, saved = (folder / f"{part}{stages}" for part in ("prog", "log", "weights"))
-            split = ["--mesh", f"stage={stages}", "--schedule", "pipedream"] if stages else []
+            split = parts + (["--mesh", f"stage={stages}", "--schedule", schedule] if stages else [])
             split += ["--cut", CUTS[name]] if stages and name in CUTS else []
             lines.call(self.divisi, "compile", case / "model.onnx", "-o", program, *loss, "--lr", 0, "--momentum", MOMENTUM, *split)
             start = [self.divisi, "run", "--devices", stages, program] if stages else [program]
@@ -356,8 +366,8 @@ class Tester:
         good = len(found) == STEPS // BATCHES and abs(found[-1] - expected) < TOLERANCE * expected
         return bool(good), f"losses {found}, expected {expected:.7f} at the end"
 
-    def resumed(self, folder):
-        run, every = Run("stashed", 4, cuts=(1, 2, 3)), 7
+    def resumed(self, run, folder):
+        every = 7
         whole = self.train(run, folder, name="whole", more=("--checkpoint", folder / "a", "--every", every))
         self.train(run, folder, name="first", steps=2 * every, more=("--checkpoint", folder / "b", "--every", every))
         rest = self.train(run, folder, name="rest", more=("--checkpoint", folder / "b", "--every", every, "--resume"))
@@ -374,10 +384,12 @@ class Tester:
         for run in RUNS:
             more = f"round-robin {run.replicas} " * bool(run.replicas) + "tied " * run.tied
             yield f"{run.staleness} stage={run.stages}{run.mesh} {more}{run.flags}".strip(), functools.partial(self.against_reference, run)
-        yield "dropout", self.dropout
+        for run in Run("stashed", 4, cuts=(1, 2, 3)), Run("2bw", 3, cuts=(1, 3), flags="--microbatches 4"):
+            yield f"dropout {run.staleness}", functools.partial(self.dropout, run)
+            yield f"resumed after a checkpoint {run.staleness}", functools.partial(self.resumed, run)
         for name in sorted(file.parent.name for file in MODELS.glob("*/reference.json")):
-            yield f"without learning {name}", functools.partial(self.without_learning, name)
-        yield "resumed after a checkpoint", self.resumed
+            for schedule in "pipedream", "pipedream-2bw":
+                yield f"without learning {name} {schedule}", functools.partial(self.without_learning, name, schedule)
         for replicas in ((1, 2, 1), (2, 3, 1)):
             yield f"evaluated with replicas {replicas}", functools.partial(self.evaluated, replicas)
 

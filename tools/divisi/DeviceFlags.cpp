@@ -194,11 +194,11 @@ dist::Mesh DeviceFlags::meshOfStage() const {
 
 
 /// What is wrong with an asynchronous pipeline under these flags; else "".
-static std::string whyNotAsynchronous(const CLI::App &command) {
+static std::string whyNotAsynchronous(const CLI::App &command, const std::string &schedule) {
   const CLI::Option *precision = command.get_option_no_throw("--precision");
   if (precision && precision->count() && precision->as<std::string>() == "fp16")
-    return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream no step has all "
-           "gradients at once: take --precision bf16, or another schedule";
+    return "--precision fp16 skips a step whose gradients overflow, and with --schedule " + schedule +
+           " no step has all gradients at once: take --precision bf16, or another schedule";
   return "";
 }
 
@@ -227,18 +227,20 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
       return "--schedule pipedream updates the weights with every batch and recomputes nothing: leave out --microbatches, "
              "--accumulate and --remat";
     request.asynchronous |= microbatches.schedule == compiler::asynchronousSchedule;
-    return request.asynchronous ? whyNotAsynchronous(command) : "";
+    return request.asynchronous || microbatches.schedule == compiler::doubleBufferedSchedule
+               ? whyNotAsynchronous(command, microbatches.schedule)
+               : "";
   }
   if (!allowed.empty() && plan.cluster.empty())
     return "--allow asynchronous is for searches: --devices N, or --strategy auto, pipeline or hybrid";
   if (request.asynchronous)
-    if (std::string wrong = whyNotAsynchronous(command); !wrong.empty())
+    if (std::string wrong = whyNotAsynchronous(command, "pipedream"); !wrong.empty())
       return wrong;
   bool piped = microbatches.stages > 1;
-  if (microbatches.microbatches == 0 && (!piped || microbatches.asynchronous()))
+  if (microbatches.microbatches == 0 && (!piped || microbatches.unsplit()))
     return "--microbatches auto is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage "
            "(pipedream has none)";
-  if (piped && plan.remat.value_or(0) > 0 && microbatches.asynchronous())
+  if (piped && plan.remat.value_or(0) > 0 && microbatches.unsplit())
     return "--remat is not for --schedule pipedream: what is recomputed might have other weights";
   if (piped) // segments are chosen when the stages are known
     microbatches.remat = std::min<int64_t>(std::exchange(plan.remat, 0).value_or(0), microbatches.allParts);
@@ -255,19 +257,24 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
   if (!microbatches.cuts.empty() && (int64_t)microbatches.cuts.size() != microbatches.stages - 1)
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") +
            " for " + std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
-  if (piped && !microbatches.asynchronous() && microbatches.microbatches == 1 && !command.count("--microbatches"))
+  if (piped && !microbatches.unsplit() && microbatches.microbatches == 1 && !command.count("--microbatches"))
     return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
            "through the stages one after the other; with --microbatches 1 stages wait for each other";
   if (microbatches.microbatches > 0) // else they are chosen later
     if (std::string wrong = microbatches.wrongReplicas(meshOfStage()); !wrong.empty())
       return "--round-robin " + roundRobin + ": " + wrong;
-  bool asynchronous = microbatches.asynchronous();
-  if (command.count("--staleness") && !asynchronous)
+  if (command.count("--staleness") && !microbatches.unsplit())
     return "--staleness is for --schedule pipedream: in the others all microbatches of a step have the same weights";
-  if (asynchronous && microbatches.microbatches > 1)
+  if (microbatches.doubleBuffered() && microbatches.microbatches > 0 && microbatches.microbatches < microbatches.stages)
+    return "--schedule pipedream-2bw has two versions of the weights, which is enough for at least as many microbatches as "
+           "stages: --microbatches " +
+           std::to_string(microbatches.stages) + " or more, not " + std::to_string(microbatches.microbatches);
+  if (microbatches.doubleBuffered() && !microbatches.replicas.empty())
+    return "--round-robin is for naive, gpipe, 1f1b and pipedream: leave it out with --schedule pipedream-2bw";
+  if (microbatches.unsplit() && microbatches.microbatches > 1)
     return "--schedule pipedream updates the weights with every batch: leave out --microbatches and --accumulate";
-  if (asynchronous)
-    if (std::string wrong = whyNotAsynchronous(command); !wrong.empty())
+  if (microbatches.asynchronous())
+    if (std::string wrong = whyNotAsynchronous(command, microbatches.schedule); !wrong.empty())
       return wrong;
   return "";
 }
@@ -294,7 +301,7 @@ std::string DeviceFlags::checkSync() {
   if (!microbatches.replicas.empty())
     return "--round-robin has replicas that add up their gradients: leave it out with " + sync.text();
   if (microbatches.asynchronous())
-    return "--schedule pipedream is asynchronous already: take another schedule with " + sync.text();
+    return "--schedule " + microbatches.schedule + " is asynchronous already: take another schedule with " + sync.text();
   return "";
 }
 
@@ -419,10 +426,10 @@ void DeviceFlags::addTo(CLI::App &command) {
                    "--microbatches")
       ->check(CLI::Range(1, 65536));
   time->add_option("--schedule", microbatches.schedule,
-                   "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; pipedream is asynchronous: it "
-                   "updates with every batch "
-                   "and does not drain the pipeline")
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"}));
+                   "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; asynchronous ones do not "
+                   "drain the pipeline: pipedream updates with every batch, pipedream-2bw with every batch in microbatches, "
+                   "of gradients that are one version old")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream", "pipedream-2bw"}));
   time->add_option("--allow", allowed, "asynchronous: a search may choose pipedream, which computes other numbers")
       ->check(CLI::IsMember({"asynchronous"}))
       ->each([this](const std::string &) { request.asynchronous = true; });

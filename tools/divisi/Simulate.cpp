@@ -58,7 +58,8 @@ public:
     Names names{flags.title, {}};
     if (names.title.empty())
       names.title = llvm::formatv("{0}: {1} stages, {2} {3}batches", nameOf(options.kind), options.stages(),
-                                  options.microbatches, options.asynchronous() ? "mini" : "micro")
+                                  options.microbatches,
+                                  options.asynchronous() && !options.doubleBuffered() ? "mini" : "micro")
                         .str();
     for (auto [file, print] :
          {std::pair(&flags.svg, &printSwimlane), {&flags.html, &printPage}, {&flags.trace, &printTrace}}) {
@@ -89,6 +90,11 @@ private:
     if (!staleness)
       return "--staleness: expects one of " + stalenessNames() + "; got '" + flags.staleness + "'";
     options = {*kind, flags.stages, flags.microbatches, flags.chunks, *staleness};
+    if (options.doubleBuffered()) {
+      constexpr int batches = 4;
+      options.batch = flags.microbatches;
+      options.microbatches = std::min<int64_t>(int64_t(batches) * flags.microbatches, ScheduleOptions::mostTasks);
+    }
     if (std::string wrong = options.invalid(); !wrong.empty())
       return wrong;
     stages.resize(options.stages());

@@ -79,9 +79,11 @@ std::vector<std::pair<const char *, const char *>> legend(const Simulation &simu
 std::string subtitle(const ScheduleOptions &o) {
   std::string text = "Schedule " + nameOf(o.kind).str() + ", " + std::to_string(o.stages()) + " stages on " +
                      std::to_string(o.devices) + " devices";
-  if (o.asynchronous())
+  if (o.doubleBuffered())
+    text += ", an update after every " + std::to_string(o.batch) + " microbatches, two versions of the weights";
+  else if (o.asynchronous())
     text += ", an update after every minibatch, weights: " + nameOf(o.staleness).str();
-  return text + ". Numbers in the boxes are " + (o.asynchronous() ? "minibatches." : "microbatches.");
+  return text + ". Numbers in the boxes are " + (o.asynchronous() && !o.doubleBuffered() ? "minibatches." : "microbatches.");
 }
 } // namespace
 

@@ -10,7 +10,7 @@ using llvm::StringRef;
 namespace {
 
 /// Names by enum value.
-constexpr StringRef kinds[] = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"};
+constexpr StringRef kinds[] = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream", "pipedream-2bw"};
 constexpr StringRef stalenesses[] = {"stashed", "vertical-sync", "latest", "predicted"};
 constexpr StringRef tasks[] = {"forward", "backward", "input gradient", "weight gradient", "update"};
 
@@ -34,6 +34,7 @@ public:
       break;
     case ScheduleKind::f1b1:
     case ScheduleKind::pipedream:
+    case ScheduleKind::pipedream2bw:
       alternate(o.lagOf(device));
       break;
     case ScheduleKind::interleaved:
@@ -71,7 +72,7 @@ private:
       if (n + warmup < passes)
         pass(Task::forward, n + warmup);
       pass(Task::backward, n);
-      if (o.asynchronous())
+      if (o.asynchronous() && (n + 1) % o.batch == 0)
         add(Task::update, n, 0);
     }
   }
@@ -129,8 +130,11 @@ std::string ScheduleOptions::invalid() const {
   if (kind == ScheduleKind::interleaved && microbatches % devices != 0)
     return name + " needs microbatches in multiples of the " + number(devices) + " devices, not " +
            number(microbatches);
+  if (doubleBuffered() && (batch < devices || microbatches % batch))
+    return name + " keeps two versions of the weights, which is enough for batches of at least as many microbatches as " +
+           "there are stages: " + number(devices) + " or more, not " + number(batch);
   if (!replicas.empty()) {
-    if (kind == ScheduleKind::interleaved || kind == ScheduleKind::zbH1)
+    if (kind == ScheduleKind::interleaved || kind == ScheduleKind::zbH1 || doubleBuffered())
       return name + " has no replicas that take microbatches in turn; naive, gpipe, 1f1b and pipedream have";
     if ((int)replicas.size() != devices)
       return "replicas: a number for each of " + number(devices) + " stages is needed, not " + number(replicas.size());
@@ -144,8 +148,8 @@ std::string ScheduleOptions::invalid() const {
         return "replicas: from 1 to the " + number(microbatches) + " microbatches are possible, not " + number(count) +
                ": each takes one in turn";
   }
-  if (staleness != Staleness::stashed && !asynchronous())
-    return name + " is synchronous: '" + nameOf(staleness).str() + "' weights are for pipedream";
+  if (staleness != Staleness::stashed && kind != ScheduleKind::pipedream)
+    return name + " has no choice of staleness: '" + nameOf(staleness).str() + "' weights are for pipedream";
   if ((double)devices * chunks * 3 * microbatches > (double)mostTasks)
     return "stages x microbatches: more than " + std::to_string(mostTasks) + " tasks";
   return "";

@@ -18,6 +18,7 @@ enum class ScheduleKind {
   interleaved, // the same with v chunks per device: 1 / v of the bubble
   zbH1,        // 1F1B with delayed weight gradients: a third of the bubble if all tasks take equally long
   pipedream,   // 1F1B without a flush: an update after every minibatch
+  pipedream2bw, // the same with an update after `batch` microbatches, of gradients one version old (2006.09503)
 };
 
 /// Which weights the forward and backward pass of a minibatch read in an asynchronous schedule.
@@ -28,7 +29,7 @@ enum class Staleness {
   predicted,    // the newest, extrapolated by the momentum over the updates that come meanwhile (arXiv 1809.02839)
 };
 
-/// "naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream".
+/// "naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream", "pipedream-2bw".
 llvm::StringRef nameOf(ScheduleKind kind);
 std::optional<ScheduleKind> parseScheduleKind(llvm::StringRef text);
 /// "stashed", "vertical-sync", "latest", "predicted".
@@ -58,14 +59,18 @@ std::string describe(const Task &task);
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::f1b1;
   int devices = 1;
-  int microbatches = 1; // of a step; in an asynchronous schedule, minibatches
+  int microbatches = 1; // of a step; in an asynchronous schedule, all that enter before the pipeline drains
   int chunks = 1;       // per device
   Staleness staleness = Staleness::stashed;
   std::vector<int64_t> replicas; // by device: those of its stage, which take microbatches in turn; empty: one each
+  int batch = 1;                 // microbatches of an update in an asynchronous schedule; 1 but for pipedream-2bw
 
   static constexpr int64_t mostTasks = 4'000'000;
 
-  bool asynchronous() const { return kind == ScheduleKind::pipedream; }
+  /// Whether steps overlap.
+  bool asynchronous() const { return kind == ScheduleKind::pipedream || doubleBuffered(); }
+  /// Whether batch t, of several microbatches, reads the weights that batch t - 2 has updated.
+  bool doubleBuffered() const { return kind == ScheduleKind::pipedream2bw; }
   int64_t replicasOf(int device) const { return replicas.empty() ? 1 : replicas[device]; }
   /// The number of microbatches that enter a device between the forward and the backward pass of one of them, under
   /// 1F1B and in an asynchronous schedule: one for each replica of this and later devices, itself not counted.

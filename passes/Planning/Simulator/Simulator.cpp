@@ -204,9 +204,9 @@ private:
       return;
     // Stage 0 has p minibatches in flight, so none enters after update m - p. Of the updates before that, the later
     // half counts.
-    int end = o.microbatches - o.devices, begin = end / 2;
+    int end = (o.microbatches - o.devices) / o.batch, begin = end / 2;
     result.steadySeconds =
-        end > begin ? (updates[end] - updates[begin]) / (end - begin) : result.seconds / o.microbatches;
+        end > begin ? (updates[end] - updates[begin]) / (end - begin) : result.seconds * o.batch / o.microbatches;
   }
 
   const Program &program;

@@ -81,10 +81,10 @@ std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
     held = std::max(held, device.peakMicrobatches);
   }
   std::vector<KeyFigure> figures;
-  std::string count = "for " + std::to_string(o.microbatches) + (o.asynchronous() ? " minibatch" : " microbatch") +
+  std::string count = "for " + std::to_string(o.microbatches) + (o.asynchronous() && !o.doubleBuffered() ? " minibatch" : " microbatch") +
                       (o.microbatches == 1 ? "" : "es");
   if (o.asynchronous())
-    figures.push_back({"time per minibatch", secondsText(simulation.steadySeconds), "once the pipeline is full"});
+    figures.push_back({o.doubleBuffered() ? "time per batch" : "time per minibatch", secondsText(simulation.steadySeconds), "once the pipeline is full"});
   figures.push_back({o.asynchronous() ? "time in all" : "step time", secondsText(simulation.seconds), count});
   figures.push_back({"utilisation", percentText(simulation.utilisation()), "share of device time"});
   figures.push_back({"bubble", percentText(simulation.bubble()),

@@ -45,8 +45,9 @@ Object pipeline::toJson(const Simulation &simulation, const Names &names) {
                 {"devices", std::move(devices)},
                 {"links", std::move(links)}};
   if (o.asynchronous()) {
-    result["staleness"] = nameOf(o.staleness);
-    result["minibatch_ms"] = simulation.steadySeconds * 1e3;
+    if (!o.doubleBuffered())
+      result["staleness"] = nameOf(o.staleness);
+    result[o.doubleBuffered() ? "batch_ms" : "minibatch_ms"] = simulation.steadySeconds * 1e3;
   }
   return result;
 }

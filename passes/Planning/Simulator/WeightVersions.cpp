@@ -18,6 +18,8 @@ public:
       read(device);
       for (int chunk = 0; chunk < o.chunks; ++chunk)
         count(device, chunk);
+      if (o.doubleBuffered() && o.lagOf(device) > 0)
+        ++result.kept[device];
     }
     return std::move(result);
   }
@@ -31,6 +33,8 @@ private:
       int &version = versions.emplace_back(newest[task.chunk]);
       if (task.kind == Task::update) {
         version = ++newest[task.chunk];
+      } else if (o.doubleBuffered()) {
+        version = std::max(0, task.microbatch / o.batch - 1);
       } else if (task.kind == Task::forward) {
         if (device == 0 && task.chunk == 0)
           entered[task.microbatch] = version;

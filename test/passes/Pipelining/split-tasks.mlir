@@ -1,5 +1,7 @@
 // RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse --split-tasks | FileCheck %s --check-prefix=ONE
 // RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse --assign-stages="stages=2 cuts=second" --split-tasks | FileCheck %s
+// RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse --assign-stages="stages=2 cuts=second" --split-tasks=schedule=pipedream-2bw \
+// RUN:   | FileCheck %s --check-prefix=DOUBLE
 // RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse --assign-stages="stages=2 cuts=second" --split-tasks=schedule=zb-h1 \
 // RUN:   | FileCheck %s --check-prefix=ZB
 
@@ -41,6 +43,19 @@
 // ZB-NOT: transpose_lhs
 // ZB-LABEL: func.func @train.1.weight
 // ZB: graph.matmul {{.*}}transpose_lhs}
+// Two versions of the weights: the start of a batch copies them for its passes, before the update of the batch before.
+// DOUBLE-LABEL: func.func @train.1.start
+// DOUBLE-SAME: %[[B:[a-z0-9]+]]: tensor<4x5xf32> {graph.state = {name = "b"
+// DOUBLE-SAME: -> (tensor<4x5xf32> {dist.held = {kind = "step", name = "[[W:value [0-9]+]]"}})
+// DOUBLE: return %[[B]]
+// DOUBLE-LABEL: func.func @train.1.forward
+// DOUBLE-SAME: tensor<4x5xf32> {dist.held = {kind = "step", name = "[[W]]"}}
+// DOUBLE-LABEL: func.func @train.1.backward
+// DOUBLE-SAME: tensor<4x5xf32> {dist.held = {kind = "step", name = "[[W]]"}}
+// DOUBLE-LABEL: func.func @train.1.finish
+// DOUBLE-SAME: graph.state = {name = "b"
+// DOUBLE: dist.schedule "train" "pipedream-2bw" microbatches 4
+// DOUBLE-SAME{LITERAL}: [["0.start 0", "0.forward 0", "0.backward -1", "0.finish -1"], ["1.start 0", "1.finish -1", "1.forward 0", "1.backward 0"]]
 func.func @train(%a: tensor<3x4xf32> {graph.state = {name = "a", role = "parameter"}},
                  %b: tensor<4x5xf32> {graph.state = {name = "b", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})
     -> (tensor<3x4xf32> {graph.renews = "a"}, tensor<4x5xf32> {graph.renews = "b"}, tensor<f32> {graph.result = {kind = "loss"}}) {

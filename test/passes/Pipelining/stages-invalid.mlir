@@ -8,7 +8,7 @@
 
 // MANY: a pipeline of 9 stages needs as many nodes: the model has 2
 // NAME: cut: there is no node 'third' in the forward part
-// KIND: schedule: expected naive, gpipe, 1f1b, interleaved, zb-h1, pipedream, got 'zigzag'
+// KIND: schedule: expected naive, gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-2bw, got 'zigzag'
 // CHUNKS: schedule: 2 stages do not divide into 3 chunks a device
 // PARTS: schedule: pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them
 // MARK: schedule: pipedream needs to know where the backward part ends

@@ -478,7 +478,7 @@ TEST(ManifestTest, SurvivesMutationsOfStages) { checkMutations(staged().dump(), 
 /// Two stages with minibatches in flight.
 Json asynchronous() {
   Json json = staged();
-  json["tables"]["train"] = {{{0, 0, 0, 64, 2}, {1, -1, 0, 64, 2}}, {{2, 1, 0, 128, 2}, {2, 0, 0, 128, 2}}};
+  json["tables"]["train"] = {{{0, 0, 0, 64, 2, 0}, {1, -1, 0, 64, 2, 2}}, {{2, 1, 0, 128, 2, 0}, {2, 0, 0, 128, 2, 0}}};
   return json;
 }
 
@@ -492,12 +492,13 @@ TEST(ManifestTest, AsynchronousStepsHaveMinibatchesInFlight) {
   EXPECT_EQ(m->longestLag(), 1);
   EXPECT_EQ(m->table("train")->at(1).stride, 64);
   EXPECT_EQ(m->table("train")->at(1).slots, 2);
+  EXPECT_EQ(m->table("train")->at(1).when, Row::When::last);
 }
 
 TEST(ManifestTest, RefusesSlotsOfMinibatchesThatAreNotThere) {
   expectRefusals(asynchronous(), {{"/tables/train/0/0", "[0, 0, 0]", "rows of both kinds"},
                                   {"/tables/train/1/1", "[0, 0, 0]", "rows of both kinds"},
-                                  {"/tables/train/0/0", "[0, 0]", "not three or four integers, or five"},
+                                  {"/tables/train/0/0", "[0, 0]", "not three or four integers, or six"},
                                   {"/tables/train/0/0/1", "-4097", "runs a microbatch that there is not"},
                                   {"/tables/train/0/0/1", "4097", "runs a microbatch that there is not"},
                                   {"/tables/train/0/0/3", "-64", "slots that do not fit"},
@@ -508,7 +509,9 @@ TEST(ManifestTest, RefusesSlotsOfMinibatchesThatAreNotThere) {
                                   {"/tables/train/0/0/4", "-1", "slots that do not fit"},
                                   {"/tables/train/0/0/4", "9000", "slots that do not fit"},
                                   {"/tables/train/0/0/2", "1152", "slot outside of the arena"},
-                                  {"/tables/evaluate/0/0", "[0, 0, 0, 64, 2]", "not three or four integers, or five"}});
+                                  {"/tables/train/0/0/5", "3", "minibatches that there are not"},
+                                  {"/tables/train/0/0/5", "-1", "minibatches that there are not"},
+                                  {"/tables/evaluate/0/0", "[0, 0, 0, 64, 2, 0]", "not three or four integers, or six"}});
   checkMutations(asynchronous().dump(), 3, checkRanks);
 }
 } // namespace

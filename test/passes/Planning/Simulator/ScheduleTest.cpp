@@ -3,6 +3,7 @@
 #include "passes/Planning/Simulator/WeightVersions.h"
 #include "test/passes/Planning/Unwrap.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace divisi::planning::pipeline;
@@ -27,13 +28,13 @@ std::string text(const std::vector<Task> &tasks) {
 }
 
 TEST(Schedule, Names) {
-  for (const char *name : {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream"})
+  for (const char *name : {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream", "pipedream-2bw"})
     EXPECT_EQ(nameOf(*parseScheduleKind(name)), name);
   for (const char *name : {"stashed", "vertical-sync", "latest"})
     EXPECT_EQ(nameOf(*parseStaleness(name)), name);
   EXPECT_FALSE(parseScheduleKind("1F1B"));
   EXPECT_FALSE(parseStaleness(""));
-  EXPECT_EQ(scheduleKindNames(), "naive, gpipe, 1f1b, interleaved, zb-h1, pipedream");
+  EXPECT_EQ(scheduleKindNames(), "naive, gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-2bw");
 }
 
 TEST(Schedule, Orders) {
@@ -90,7 +91,7 @@ TEST(Schedule, Invalid) {
   EXPECT_EQ(wrong({ScheduleKind::gpipe, 4, 6, 2}),
             "schedule gpipe has 1 chunk per device, not 2; interleaved takes more");
   EXPECT_EQ(wrong({ScheduleKind::gpipe, 4, 6, 1, Staleness::latest}),
-            "schedule gpipe is synchronous: 'latest' weights are for pipedream");
+            "schedule gpipe has no choice of staleness: 'latest' weights are for pipedream");
   EXPECT_EQ(wrong({ScheduleKind::gpipe, 65536, 1 << 30}), "stages x microbatches: more than 4000000 tasks");
 }
 
@@ -142,6 +143,31 @@ TEST(Schedule, WeightVersionsRead) {
           expected = k + 1;
         EXPECT_EQ(versions.read[s][i], expected) << describe(schedule.devices[s][i]) << " on " << s;
       }
+  }
+}
+
+/// arXiv 2006.09503, section 3.1: batch t reads the weights W(t - 1), which are there when its first microbatch enters a
+/// stage, and two versions are enough if a batch has as many microbatches as there are stages.
+TEST(Schedule, DoubleBufferedWeights) {
+  EXPECT_EQ(makeSchedule({ScheduleKind::pipedream2bw, 4, 12, 1, Staleness::stashed, {}, 4})->devices.size(), 4u);
+  for (int batch : {3, 5})
+    EXPECT_THAT(llvm::toString(makeSchedule({ScheduleKind::pipedream2bw, 4, 12, 1, Staleness::stashed, {}, batch}).takeError()),
+                testing::HasSubstr("batches of at least as many microbatches as there are stages"));
+  for (int batch : {4, 6}) {
+    Schedule schedule = make({ScheduleKind::pipedream2bw, 4, 4 * batch, 1, Staleness::stashed, {}, batch});
+    WeightVersions versions = weightVersions(schedule);
+    for (int s = 0; s < 4; ++s) {
+      int made = 0;
+      for (size_t i = 0; i < schedule.devices[s].size(); ++i) {
+        auto [kind, k, chunk] = schedule.devices[s][i];
+        int batchNumber = k / batch, expected = kind == Task::update ? ++made : std::max(0, batchNumber - 1);
+        EXPECT_EQ(versions.read[s][i], expected) << describe(schedule.devices[s][i]) << " on " << s;
+        EXPECT_LE(expected, made);
+        EXPECT_GE(expected, kind == Task::update ? made : made - 1);
+      }
+      EXPECT_EQ(made, 4);
+      EXPECT_EQ(versions.kept[s], s == 3 ? 2 : 3);
+    }
   }
 }
 
