@@ -61,6 +61,12 @@ public:
   /// Sets the microbatch whose messages between stages follow, where replicas take microbatches in turn; -1: those of
   /// the whole step, which every rank receives.
   void setTurn(int64_t microbatch) { turn = microbatch; }
+  /// The rank of a stage from which such messages come, and to which they go; null: they may go to several ranks.
+  std::optional<int> peerOf(int64_t stage) const {
+    if (turn < 0 && mesh_.isNarrow())
+      return std::nullopt;
+    return turn < 0 ? mesh_.inStage(rank(), stage) : mesh_.inTurn(rank(), stage, turn);
+  }
   /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
   /// before two steps if there is time for them: the other rank has ended. Only the waiting thread calls the function.
   void setInterrupt(std::function<Interrupt()> asked) { interrupted = std::move(asked); }

@@ -22,7 +22,8 @@ public:
     (void)params, (void)buffers;
     return {};
   }
-  /// Called before the first step: in a run of a function (with this number) a message is received `times` times.
+  /// Called before the first step: in a run of a function (with this number) a message is received `times` times from
+  /// the rank that sends those of the current turn.
   virtual void expect(const DivisiTransfer &params, int64_t times, int function) {
     (void)params, (void)times, (void)function;
   }

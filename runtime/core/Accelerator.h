@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CORE_ACCELERATOR_H
 
 #include "divisi/abi.h"
+#include "runtime/core/Routes.h"
 
 #include <compare>
 #include <cstddef>
@@ -69,11 +70,11 @@ public:
   /// follow.
   virtual void abandon() noexcept {}
 
-  /// The communication of a program: collectives over axes of the mesh, and messages from one stage to another with
-  /// their largest size. Ids from `freeId` on are unused.
+  /// The communication of a program: collectives over axes of the mesh, and the routes of all ranks. Ids from `freeId`
+  /// on are unused.
   struct Traffic {
     std::set<std::vector<int64_t>> axes;
-    std::map<std::pair<int64_t, int64_t>, int64_t> messages;
+    std::vector<Route> routes;
     int64_t freeId = 0;
     double patience = 300; ///< seconds until a rank must have connected its device
   };

@@ -42,7 +42,8 @@ Result<std::string> Program::connectDevices(double patience) {
     return std::string("some ranks have no GPU: --device cuda says why, --device cpu computes on processors alone");
   Status status = withAccelerator([&](Accelerator &device) {
     const auto &ids = description.collectives;
-    Accelerator::Traffic traffic{description.groups, description.messages, ids.empty() ? 0 : ids.rbegin()->first + 1, patience};
+    Accelerator::Traffic traffic{description.groups, routesOf(description.mesh, description.messages, description.groups.size()),
+                                 ids.empty() ? 0 : ids.rbegin()->first + 1, patience};
     if (Exchange *direct = device.connect(*ranks, traffic, *staging, obstacle))
       context.exchange = direct;
   });
@@ -53,31 +54,57 @@ namespace {
 /// Lets collectives run to their end where they are started; messages are left out.
 class Rehearsal : public Exchange {
 public:
-  explicit Rehearsal(Exchange &exchange) : exchange(exchange) {}
+  Rehearsal(Exchange &exchange, Communicator &ranks) : exchange(exchange), ranks(ranks) {}
   Status start(const DivisiCollective *params, void *const *buffers) override {
     return exchange.rehearse(params, buffers);
   }
   Status send(const DivisiTransfer &, const void *) override { return {}; }
   Status receive(const DivisiTransfer &params, void *) override {
-    exchange.expect(params, times, function);
+    std::map<std::optional<int>, std::pair<int64_t, int64_t>> messages; // by sender: the last turn, and how many there are
+    for (int64_t turn : turns) {
+      ranks.setTurn(turn);
+      auto &[last, times] = messages[ranks.peerOf(params.stage)];
+      last = turn;
+      times = asynchronous ? 1 : times + 1;
+    }
+    for (const auto &[peer, message] : messages) {
+      ranks.setTurn(message.first);
+      exchange.expect(params, message.second, function);
+    }
     return {};
   }
   Status await(int64_t) override { return {}; }
 
-  int function = 0;  ///< the number of the current function
-  int64_t times = 1; ///< that it runs the current task
+  int function = 0;            ///< the number of the current function
+  std::vector<int64_t> turns;  ///< in which it runs the current task, as in Communicator::setTurn
+  bool asynchronous = false;   ///< in a step it runs the task in one of these turns
 
 private:
   Exchange &exchange;
+  Communicator &ranks;
 };
 } // namespace
+
+void Program::addTurns(std::vector<int64_t> &turns, const Row &row, std::string_view function) const {
+  if (row.replica < 0 || !isAsynchronous() || function != "train") {
+    turns.push_back(row.replica < 0 ? -1 : row.microbatch);
+    return;
+  }
+  // A row of every minibatch that this replica takes, until the peers repeat.
+  int64_t most = 1;
+  for (int64_t stage = 0; stage < description.stages(); ++stage)
+    most = std::max(most, description.mesh.replicasOf(stage));
+  auto [own, replicas] = description.turnOf(description.rank);
+  for (int64_t round = 0; round < most; ++round)
+    turns.push_back(own + round * replicas);
+}
 
 Status Program::rehearse() {
   if (!accelerator)
     return {};
   std::optional<Rehearsal> quietly;
   if (context.exchange)
-    quietly.emplace(*context.exchange);
+    quietly.emplace(*context.exchange, *ranks);
   Exchange *exchange = std::exchange(context.exchange, quietly ? &*quietly : nullptr);
   Recorder *recorder = context.recorder;
   setRecorder(nullptr);
@@ -93,15 +120,18 @@ Status Program::rehearse() {
       int number = 0;
       for (const char *function : {"train", "evaluate"}) {
         const Table *table = description.table(function);
-        std::map<int64_t, int64_t> left; // by task: runs that are not rehearsed, which differ in addresses alone
+        std::map<int64_t, std::vector<int64_t>> turns; // by task: of runs not rehearsed, which differ in addresses and peers alone
         for (const Row &row : table ? *table : Table())
-          ++left[row.task];
+          addTurns(turns[row.task], row, function);
         for (const Row &row : table ? *table : Table()) {
-          int64_t times = std::exchange(left[row.task], 0);
-          if (times == 0)
+          std::vector<int64_t> all = std::exchange(turns[row.task], {});
+          if (all.empty())
             continue;
-          if (quietly)
-            quietly->function = number, quietly->times = times;
+          if (quietly) {
+            quietly->function = number;
+            quietly->turns = std::move(all);
+            quietly->asynchronous = isAsynchronous() && function == std::string_view("train");
+          }
           code.tasks[row.task](&context, base(), base() + row.slot, constants());
         }
         ++number;
@@ -217,12 +247,10 @@ void Program::runTask(const Row &row, int64_t slot, int64_t microbatch) {
     return;
   }
   Status status = withAccelerator([&](Accelerator &on) {
-    // Other scalars, and the learning rate of a synchronous step, were written with the inputs.
-    for (const char *name : {"microbatch", "pending_updates", "turn"})
-      if (const Tensor *scalar = description.scalar(name))
+    // Other scalars, and all of a synchronous step but the microbatch, were written with the inputs.
+    for (const char *name : {"microbatch", "learning_rate", "turn", "pending_updates"})
+      if (const Tensor *scalar = isAsynchronous() || name == std::string_view("microbatch") ? description.scalar(name) : nullptr)
         push(on, *scalar);
-    if (const Tensor *rate = isAsynchronous() ? description.scalar("learning_rate") : nullptr)
-      push(on, *rate);
     if (context.recorder) // the recorder needs the calls, which a recording replays without making them
       call();
     else

@@ -97,6 +97,8 @@ private:
   const char *constants() const { return accelerator ? accelerator->constants() : code.constants; }
   void setInteger(const Tensor *tensor, int64_t value);
   Status run(const char *function, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile);
+  /// Adds the turns (as in Communicator::setTurn) in which this rank may run a row of a function.
+  void addTurns(std::vector<int64_t> &turns, const Row &row, std::string_view function) const;
   /// Runs a row's task; its messages are those of the microbatch, if replicas take these in turn.
   void runTask(const Row &row, int64_t slot, int64_t microbatch);
   /// Calls body with the accelerator, if there is one; an exception becomes the status.

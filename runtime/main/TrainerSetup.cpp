@@ -9,6 +9,7 @@
 #include "runtime/main/Targets.h"
 #include "runtime/main/Trainer.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -148,8 +149,13 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
     Result<std::optional<int>> local = localRankOfLauncher();
     if (!local.ok())
       return local.status();
-    GpuPlace where{transport ? local->value_or(transport->local()) : 0,
-                   transport && transport->size() > 1 ? manifest.groups.size() + manifest.messages.size() : 0};
+    GpuPlace where{transport ? local->value_or(transport->local()) : 0};
+    if (transport && transport->size() > 1) {
+      std::vector<Route> routes = routesOf(manifest.mesh, manifest.messages, manifest.groups.size());
+      where.communicators = manifest.groups.size() + static_cast<size_t>(std::count_if(routes.begin(), routes.end(), [&](const Route &route) {
+                              return route.from == manifest.rank || route.to == manifest.rank;
+                            }));
+    }
     std::unique_ptr<Accelerator> gpu(divisi_cuda_open(code, bytes, where, &found, &why));
     if (gpu)
       return gpu;

@@ -252,10 +252,6 @@ private:
            "edited its dump; another --schedule or other cuts may do");
       return failure();
     }
-    if (!microbatches.replicas.empty() && flags.hasTarget("cuda")) {
-      fail("--round-robin is for CPUs so far: leave it out, or take --target cpu");
-      return failure();
-    }
     codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation),
                               model.skeleton};
     codegen::Targets targets{flags.hasTarget("cpu"), {}};

@@ -10,29 +10,29 @@ constexpr size_t slotsOfLink = 4;
 
 Messages::Messages(const Driver &driver, const NcclFunctions &nccl, Stream compute, Communicator &ranks,
                    Exchange &byHost, int64_t freeId)
-    : driver(driver), nccl(nccl), compute(compute), ranks(ranks), byHost(byHost), freeId(freeId) {
+    : driver(driver), nccl(nccl), compute(compute), ranks(ranks), byHost(byHost), me(ranks.rank()), freeId(freeId) {
   if (std::optional<int64_t> axis = ranks.mesh().stageAxis())
-    mine = ranks.mesh().index(ranks.rank(), *axis);
+    mine = ranks.mesh().index(me, *axis);
 }
 
 Messages::~Messages() {
-  std::map<std::pair<int64_t, int64_t>, NcclComm> inOrder; // the same on all ranks
-  for (auto &[stage, link] : to)
-    inOrder[{mine, stage}] = link.comm;
-  for (auto &[stage, link] : from)
-    inOrder[{stage, mine}] = link.comm;
-  for (auto &[stages, comm] : inOrder)
+  std::map<std::pair<int, int>, NcclComm> inOrder; // the same on all ranks
+  for (auto &[peer, link] : to)
+    inOrder[{me, peer}] = link.comm;
+  for (auto &[peer, link] : from)
+    inOrder[{peer, me}] = link.comm;
+  for (auto &[pair, comm] : inOrder)
     if (comm)
       nccl.destroy(comm);
   for (auto *side : {&to, &from})
-    for (auto &[stage, link] : *side) {
+    for (auto &[peer, link] : *side) {
       for (Slot &slot : link.slots)
         if (slot.sent)
           driver.destroyEvent(slot.sent);
       if (link.stream)
         driver.destroyStream(link.stream);
     }
-  for (auto &[id, flow] : flows) {
+  for (auto &[key, flow] : flows) {
     for (Posted &posted : flow.posted)
       spare.push_back(posted.free);
     spare.push_back(flow.done);
@@ -43,20 +43,21 @@ Messages::~Messages() {
       driver.destroyEvent(event);
 }
 
-void Messages::connect(int64_t sender, int64_t receiver, NcclComm comm, int64_t bytes) {
-  if (sender == receiver)
-    return;
+void Messages::connect(const Route &route, NcclComm comm) {
+  const Mesh &mesh = ranks.mesh();
+  bool sends = route.from == me;
+  Link &link = sends ? to[route.to] : from[route.from];
+  link.stage = mesh.index(sends ? route.to : route.from, *mesh.stageAxis());
+  int64_t sender = sends ? mine : link.stage;
   ranks.addName(freeId + sender, concat("the next message of stage ", sender));
-  Link &link = sender == mine ? to[receiver] : from[sender];
-  link.stage = sender == mine ? receiver : sender;
   link.comm = comm;
-  link.bytes = bytes;
+  link.bytes = route.bytes;
   driver.check(driver.createStream(&link.stream, nonBlocking), "create a stream");
   link.word = std::make_unique<PinnedWords>(driver, 1);
-  for (size_t i = 0; i < slotsOfLink && sender == mine; ++i)
+  for (size_t i = 0; i < slotsOfLink && sends; ++i)
     link.slots.push_back(
-        {std::make_unique<Memory>(driver, static_cast<size_t>(bytes), "allocate memory for messages")});
-  greet(link, sender == mine);
+        {std::make_unique<Memory>(driver, static_cast<size_t>(link.bytes), "allocate memory for messages")});
+  greet(link, sends);
 }
 
 /// Sends or receives a byte, with which NCCL connects the two GPUs. Later a send waits for the receiver's host, which
@@ -69,31 +70,32 @@ void Messages::greet(Link &link, bool sends) {
 }
 
 void Messages::expect(const DivisiTransfer &params, int64_t times, int function) {
-  if (receivesFrom(params.stage))
-    expected[{function, params.stage}][params.id] +=
+  std::optional<int> peer = ranks.peerOf(params.stage);
+  if (peer && (*peer == me || from.count(*peer) > 0))
+    expected[{function, *peer}][params.id] +=
         MessagePool::roundUp(static_cast<size_t>(params.bytes)) * static_cast<size_t>(times);
 }
 
 /// While a message is awaited, none of its id has come early: all others of its sender may have.
 void Messages::reserve() {
-  std::map<int64_t, size_t> needed;
+  std::map<int, size_t> needed;
   for (const auto &[key, ids] : expected) {
     size_t total = 0, least = SIZE_MAX;
     for (const auto &[id, bytes] : ids) {
       total += bytes;
       least = std::min(least, bytes);
     }
-    int64_t stage = key.second;
-    needed[stage] = std::max(needed[stage], stage == mine ? total : total - least);
+    int peer = key.second;
+    needed[peer] = std::max(needed[peer], peer == me ? total : total - least);
   }
-  for (auto [stage, bytes] : needed)
-    (stage == mine ? own : from.at(stage).early).reserve(driver, bytes);
+  for (auto [peer, bytes] : needed)
+    (peer == me ? own : from.at(peer).early).reserve(driver, bytes);
 }
 
 std::vector<NcclComm *> Messages::communicators() {
   std::vector<NcclComm *> result;
   for (auto *side : {&to, &from})
-    for (auto &[stage, link] : *side)
+    for (auto &[peer, link] : *side)
       result.push_back(&link.comm);
   return result;
 }
@@ -101,14 +103,14 @@ std::vector<NcclComm *> Messages::communicators() {
 std::vector<Stream> Messages::streams() const {
   std::vector<Stream> result;
   for (const auto *side : {&to, &from})
-    for (const auto &[stage, link] : *side)
+    for (const auto &[peer, link] : *side)
       result.push_back(link.stream);
   return result;
 }
 
 std::optional<int64_t> Messages::underWay() const {
   for (const auto *side : {&from, &to}) // receives first: the longest waits are for other ranks
-    for (const auto &[stage, link] : *side)
+    for (const auto &[peer, link] : *side)
       if (unsigned number = link.word->read(0))
         return number - 1;
   return std::nullopt;
@@ -156,9 +158,12 @@ Messages::Slot *Messages::freeSlot(Link &link) {
 }
 
 Status Messages::send(const DivisiTransfer &params, const void *data) {
-  if (params.stage == mine)
+  int peer = ranks.peerOf(params.stage).value();
+  if (peer == me)
     return sendToMyself(params, data);
-  Link &link = to.at(params.stage);
+  if (to.count(peer) == 0)
+    return byHost.send(params, data);
+  Link &link = to.at(peer);
   Slot *slot = params.bytes <= link.bytes ? freeSlot(link) : nullptr;
   Header header{params.id, params.bytes, slot ? 0 : 1};
   if (Status status = ranks.send({freeId + mine, params.stage, sizeof header}, &header); !status.ok())
@@ -183,7 +188,7 @@ Status Messages::send(const DivisiTransfer &params, const void *data) {
 
 /// The whole transfer runs on the compute stream, in the order of the calls.
 Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
-  Flow &flow = flows[params.id];
+  Flow &flow = flows[{params.id, me}];
   if (flow.posted.empty()) {
     char *memory = own.take(driver, static_cast<size_t>(params.bytes));
     copyOnDevice(driver, memory, data, params.bytes, compute);
@@ -199,10 +204,15 @@ Status Messages::sendToMyself(const DivisiTransfer &params, const void *data) {
 }
 
 Status Messages::receive(const DivisiTransfer &params, void *data) {
-  Flow &flow = flows[params.id];
+  int peer = ranks.peerOf(params.stage).value();
+  Flow &flow = flows[{params.id, peer}];
+  if (peer != me && from.count(peer) == 0) {
+    flow.onHost = true;
+    return byHost.receive(params, data);
+  }
   if (flow.arrived.empty()) {
-    Posted posted{params.stage, data, params.bytes, nullptr};
-    if (params.stage != mine) {
+    Posted posted{data, params.bytes, nullptr};
+    if (peer != me) {
       posted.free = newEvent();
       driver.check(driver.recordEvent(posted.free, compute), "record an event");
     }
@@ -217,12 +227,12 @@ Status Messages::receive(const DivisiTransfer &params, void *data) {
     flow.onHost = true;
     return byHost.receive(params, data);
   }
-  if (params.stage == mine) {
+  if (peer == me) {
     copyOnDevice(driver, data, arrived.data, params.bytes, compute);
     own.give(arrived.data);
     return {};
   }
-  Link &link = from.at(params.stage);
+  Link &link = from.at(peer);
   follow(link.stream, ready, compute);
   copyOnDevice(driver, data, arrived.data, params.bytes, link.stream);
   link.early.give(arrived.data);
@@ -242,13 +252,13 @@ void Messages::take(Link &link, const Header &header, void *data) {
 }
 
 /// Receives the next message of a rank, whatever its id.
-Status Messages::next(Link &link) {
+Status Messages::next(int peer, Link &link) {
   Header header;
   if (Status status = ranks.receive({freeId + link.stage, link.stage, sizeof header}, &header); !status.ok())
     return status;
   if (Status status = ranks.await(freeId + link.stage); !status.ok())
     return status;
-  Flow &flow = flows[header.id];
+  Flow &flow = flows[{header.id, peer}];
   if (flow.posted.empty()) {
     char *memory = nullptr;
     if (!header.byHost && header.bytes > link.bytes)
@@ -263,7 +273,7 @@ Status Messages::next(Link &link) {
   Posted posted = flow.posted.front();
   flow.posted.pop_front();
   spare.push_back(posted.free);
-  if (posted.bytes != header.bytes || posted.stage != link.stage)
+  if (posted.bytes != header.bytes)
     return failure(ranks.nameOf(header.id), ": the sides disagree on its size");
   if (header.byHost) {
     flow.onHost = true;
@@ -276,12 +286,17 @@ Status Messages::next(Link &link) {
 }
 
 Status Messages::await(int64_t id) {
-  Flow &flow = flows.at(id);
+  for (auto it = flows.lower_bound({id, 0}); it != flows.end() && it->first.first == id; ++it)
+    if (Status status = await(it->first.second, it->second, id); !status.ok())
+      return status;
+  return {};
+}
+
+Status Messages::await(int peer, Flow &flow, int64_t id) {
   while (!flow.posted.empty()) {
-    int64_t stage = flow.posted.front().stage;
-    if (stage == mine)
+    if (peer == me)
       return failure(ranks.nameOf(id), ": this rank waits for what it has not sent");
-    if (Status status = next(from.at(stage)); !status.ok())
+    if (Status status = next(peer, from.at(peer)); !status.ok())
       return status;
   }
   if (std::exchange(flow.onHost, false))

@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_DEVICES_CUDA_MESSAGES_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/core/Routes.h"
 #include "runtime/devices/cuda/Marks.h"
 #include "runtime/devices/cuda/Memory.h"
 #include "runtime/devices/cuda/MessagePool.h"
@@ -19,7 +20,7 @@ namespace divisi::runtime::cuda {
 /// Messages between GPUs. Each direction between two ranks has its own communicator and stream. NCCL matches sends and
 /// receives in order, but messages of different ids are independent. Therefore each send announces the message to the
 /// other host, and the receiver posts NCCL's receives in that order when it must wait for one of them. If all buffers
-/// for sends are in use, a message is sent through the hosts.
+/// for sends are in use, a message is sent through the hosts, as are those between ranks that are not connected.
 class Messages {
 public:
   /// Ids from `freeId` on are unused.
@@ -29,16 +30,12 @@ public:
   Messages(const Messages &) = delete;
   Messages &operator=(const Messages &) = delete;
 
-  /// Adds a communicator of two ranks, of the stages `from` and `to`, one of which is this rank's; messages have at
-  /// most `bytes` bytes. Its first rank sends. It is null for messages of this rank to itself. Throws
-  /// std::runtime_error.
-  void connect(int64_t from, int64_t to, NcclComm comm, int64_t bytes);
+  /// Adds a communicator of two ranks, one of which is this one; its first rank sends. Throws std::runtime_error.
+  void connect(const Route &route, NcclComm comm);
 
-  bool sendsTo(int64_t stage) const { return stage == mine || to.count(stage) > 0; }
-  bool receivesFrom(int64_t stage) const { return stage == mine || from.count(stage) > 0; }
   /// Whether a message of this id was received here.
-  bool carries(int64_t id) const { return flows.count(id) > 0; }
-  /// As in Exchange; throw std::runtime_error if the driver or NCCL fails.
+  bool carries(int64_t id) const { return firstOf(id) != flows.end(); }
+  /// As in Exchange, if one rank of the other stage is the peer; throw std::runtime_error if the driver or NCCL fails.
   Status send(const DivisiTransfer &params, const void *data);
   Status receive(const DivisiTransfer &params, void *data);
   Status await(int64_t id);
@@ -79,7 +76,6 @@ private:
     int64_t id = 0, bytes = 0, byHost = 0;
   };
   struct Posted {
-    int64_t stage = 0;
     void *data = nullptr;
     int64_t bytes = 0;
     Event free = nullptr; ///< when the buffer may be written
@@ -89,7 +85,7 @@ private:
     char *data = nullptr; ///< null: it is sent through the hosts
     int64_t bytes = 0;
   };
-  /// The messages of one id.
+  /// The messages of one id from one rank.
   struct Flow {
     std::deque<Posted> posted;
     std::deque<Arrived> arrived;
@@ -97,10 +93,17 @@ private:
     bool onGpu = false, onHost = false; ///< a message is in progress there
   };
 
+  using Flows = std::map<std::pair<int64_t, int>, Flow>; ///< by id and sender
+  Flows::const_iterator firstOf(int64_t id) const {
+    auto first = flows.lower_bound({id, 0});
+    return first != flows.end() && first->first.first == id ? first : flows.end();
+  }
+
   void greet(Link &link, bool sends);
   Slot *freeSlot(Link &link);
   Status sendToMyself(const DivisiTransfer &params, const void *data);
-  Status next(Link &link);
+  Status next(int peer, Link &link);
+  Status await(int peer, Flow &flow, int64_t id);
   void take(Link &link, const Header &header, void *data);
   void markDone(Flow &flow, Stream stream);
   void follow(Stream stream, Event &event, Stream after);
@@ -112,14 +115,15 @@ private:
   Stream compute;
   Communicator &ranks;
   Exchange &byHost;
-  int64_t freeId, mine = 0;
-  std::map<int64_t, Link> to, from; ///< by the other stage
-  std::map<int64_t, Flow> flows;    ///< by id
+  int me;                       ///< this rank; the communicator ends before the messages
+  int64_t freeId, mine = 0;     ///< stage
+  std::map<int, Link> to, from; ///< by the other rank
+  Flows flows;
   std::vector<Event> spare;
   Event ready = nullptr;
   MessagePool own;              ///< for messages of this rank to itself
-  /// By function and stage: bytes of one run, by id.
-  std::map<std::pair<int, int64_t>, std::map<int64_t, size_t>> expected;
+  /// By function and sender: bytes of one run, by id.
+  std::map<std::pair<int, int>, std::map<int64_t, size_t>> expected;
   Recorder *recorder = nullptr; ///< not owned
   Marks *marks = nullptr;
 };

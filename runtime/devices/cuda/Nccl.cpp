@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 using namespace divisi::runtime;
@@ -60,47 +61,36 @@ Nccl::~Nccl() {
     driver.destroyStream(side);
 }
 
-/// The groups of ranks for which communicators are created, in the same order on all ranks; those of messages begin
-/// with the sender. Groups without this rank are empty.
-std::vector<Nccl::Group> Nccl::groupsOf(const Accelerator::Traffic &traffic) const {
-  std::vector<Group> groups;
-  const Mesh &mesh = ranks.mesh();
-  for (const auto &over : traffic.axes)
-    groups.push_back(mesh.group(ranks.rank(), over));
-  std::optional<int64_t> axis = mesh.stageAxis();
-  for (const auto &[stages, bytes] : traffic.messages) { // stages with equal axes; others send through their hosts
-    Group &group = groups.emplace_back();
-    int64_t mine = mesh.index(ranks.rank(), *axis);
-    if (!mesh.isNarrow() && stages.first != stages.second && (stages.first == mine || stages.second == mine)) {
-      group = {mesh.inStage(ranks.rank(), stages.first), mesh.inStage(ranks.rank(), stages.second)};
-    }
-  }
-  return groups;
-}
-
-/// Creates what this rank needs by itself; returns the ids of the groups whose first rank it is.
-std::string Nccl::prepare(const std::vector<Group> &groups) {
+/// Creates what this rank needs by itself; returns an id for each set of axes (zeros unless it is the first rank of its
+/// group), and then one for each route that begins here.
+std::string Nccl::prepare(const Accelerator::Traffic &traffic) {
   driver.check(driver.createStream(&side, nonBlocking), "create a stream");
   driver.check(driver.createEvent(&ready, untimed), "create an event");
   word = std::make_unique<PinnedWords>(driver, 1);
   std::string ids;
-  for (const Group &group : groups) {
+  auto add = [&](bool begins) {
     NcclId id = {};
-    if (group.size() > 1 && group[0] == ranks.rank())
+    if (begins)
       nccl->check(nccl->uniqueId(&id), "make an id");
     ids.append(id.bytes, sizeof id.bytes);
+  };
+  for (const auto &over : traffic.axes) {
+    Group group = ranks.mesh().group(ranks.rank(), over);
+    add(group.size() > 1 && group[0] == ranks.rank());
   }
+  for (const Route &route : traffic.routes)
+    if (route.from == ranks.rank())
+      add(true);
   return ids;
 }
 
 void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> inTask) {
   keepFromRecording = std::move(inTask);
   messages.emplace(driver, *nccl, compute, ranks, byHost, traffic.freeId);
-  std::vector<Group> groups = groupsOf(traffic);
   std::string mine;
   Status prepared;
   try {
-    mine = prepare(groups);
+    mine = prepare(traffic);
   } catch (const std::runtime_error &error) {
     prepared = failure(error.what());
   }
@@ -112,25 +102,29 @@ void Nccl::connect(const Accelerator::Traffic &traffic, std::function<void()> in
   for (const std::string &ids : gathered.ok() ? *gathered : std::vector<std::string>())
     all += ids;
   Status status = gathered.ok() ? ranks.broadcast(all) : gathered.status();
-  if (!status.ok() || all.size() != mine.size() * static_cast<size_t>(ranks.size()))
+  std::vector<size_t> ids(static_cast<size_t>(ranks.size()), traffic.axes.size()); // by rank
+  for (const Route &route : traffic.routes)
+    ++ids[static_cast<size_t>(route.from)];
+  std::vector<size_t> next(ids.size()); // by rank: the place of its next id
+  std::exclusive_scan(ids.begin(), ids.end(), next.begin(), size_t(0));
+  if (!status.ok() || all.size() != (next.back() + ids.back()) * sizeof(NcclId))
     throw std::runtime_error(status.ok() ? "the ranks do not agree on their groups" : status.message());
   // All ranks connect the groups in the same order, so that they cannot deadlock.
-  auto connected = [&](size_t number) {
-    const Group &group = groups[number];
-    if (group.size() < 2)
-      return NcclComm();
+  auto connected = [&](const Group &group, size_t number) {
     NcclId id;
-    std::memcpy(id.bytes, all.data() + static_cast<size_t>(group[0]) * mine.size() + number * sizeof id.bytes,
-                sizeof id.bytes);
+    std::memcpy(id.bytes, all.data() + number * sizeof id.bytes, sizeof id.bytes);
     return join(group, id, traffic.patience);
   };
-  size_t number = 0;
-  for (const auto &over : traffic.axes)
-    comms[over] = connected(number++);
-  for (const auto &[stages, bytes] : traffic.messages) {
-    NcclComm comm = connected(number++);
-    if (comm || stages.first == stages.second)
-      messages->connect(stages.first, stages.second, comm, bytes);
+  size_t number = 0; // of the axes
+  for (const auto &over : traffic.axes) {
+    Group group = ranks.mesh().group(ranks.rank(), over);
+    comms[over] = group.size() > 1 ? connected(group, next[static_cast<size_t>(group[0])] + number) : NcclComm();
+    ++number;
+  }
+  for (const Route &route : traffic.routes) {
+    size_t id = number + next[static_cast<size_t>(route.from)]++;
+    if (route.from == ranks.rank() || route.to == ranks.rank())
+      messages->connect(route, connected({route.from, route.to}, id));
   }
   // NCCL connects two ranks at their first message, for which both hosts must be there.
   for (Stream stream : messages->streams())
@@ -232,13 +226,13 @@ Status Nccl::named(int64_t id, const std::function<Status()> &call) {
 }
 
 Status Nccl::send(const DivisiTransfer &params, const void *data) {
-  if (!messages->sendsTo(params.stage))
+  if (!ranks.peerOf(params.stage))
     return byHost.send(params, data);
   return named(params.id, [&] { return messages->send(params, data); });
 }
 
 Status Nccl::receive(const DivisiTransfer &params, void *data) {
-  if (!messages->receivesFrom(params.stage))
+  if (!ranks.peerOf(params.stage))
     return byHost.receive(params, data);
   return named(params.id, [&] { return messages->receive(params, data); });
 }

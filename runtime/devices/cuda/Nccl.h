@@ -59,8 +59,7 @@ public:
 private:
   struct Run;
   using Group = std::vector<int>; ///< of ranks
-  std::vector<Group> groupsOf(const Accelerator::Traffic &traffic) const;
-  std::string prepare(const std::vector<Group> &groups);
+  std::string prepare(const Accelerator::Traffic &traffic);
   std::vector<NcclComm *> communicators();
   Status named(int64_t id, const std::function<Status()> &call);
   void launch(const Collective &plan, const DivisiCollective &params, NcclComm comm, void *const *buffers);
