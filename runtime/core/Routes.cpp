@@ -12,8 +12,8 @@ constexpr size_t queues = 32, ofRank = 2, ofCommunicator = 2, ofRoute = ofCommun
 } // namespace
 
 std::vector<Route> divisi::runtime::routesOf(const Mesh &mesh,
-                                           const std::map<std::pair<int64_t, int64_t>, int64_t> &messages,
-                                           size_t groups) {
+                                             const std::map<std::pair<int64_t, int64_t>, int64_t> &messages,
+                                             size_t groups) {
   std::vector<Route> routes;
   std::optional<int64_t> axis = mesh.stageAxis();
   if (!axis || (mesh.isNarrow() && !mesh.takesTurns()))

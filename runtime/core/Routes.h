@@ -20,7 +20,7 @@ struct Route {
 /// its device has queues for, beside `groups` communicators of collectives; microbatches whose turn comes first go
 /// first. Stages that lack axes of each other have none, unless they take turns.
 std::vector<Route> routesOf(const Mesh &mesh, const std::map<std::pair<int64_t, int64_t>, int64_t> &messages,
-                          size_t groups);
+                            size_t groups);
 
 } // namespace divisi::runtime
 

@@ -52,10 +52,15 @@ WAYS = {
     "in turn 1-3 gpipe": ["--devices", "4", "--compile-args=--mesh stage=2 --round-robin 1,3 --schedule gpipe --microbatches 4", "--cases", "mlp,lenet,gpt_tiny"],
     "in turn 3-2-1 naive": ["--devices", "6", "--compile-args=--mesh stage=3 --round-robin 3,2,1 --schedule naive --microbatches 4",
                             "--cases", "mlp,lenet,gpt_tiny"],
+    "in turn 7-1": ["--devices", "8", "--compile-args=--mesh stage=2 --round-robin 7,1 --microbatches 8", "--cases", "lenet"],  # more routes than queues
+    "in turn 2-1, data=2": ["--devices", "6", "--compile-args=--mesh stage=2,data=2 --round-robin 2,1 --zero 1 --microbatches 2", "--cases", "gpt_tiny"],
+    "in turn 2-1 on one GPU": ["--devices", "3", "--compile-args=--mesh stage=2 --round-robin 2,1 --microbatches 4", "--cases", "mlp"],
 }
 
 
-LONG = ("fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
+# Of asynchronous.py: a sequential reference in float64.
+ASYNCHRONOUS = ("round-robin", "evaluated with replicas")
+LONG = ("in turn 1-3 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
 class Tests:
@@ -73,7 +78,16 @@ class Tests:
         python = self.build / "test/venv/bin/python"
         run_args = "--device cuda" + (" --no-nccl" if gpus == 1 and "--devices" in words else "")
         command = [python, MODELS / "check.py", "--divisi", HERE / "emulated_divisi.py", f"--run-args={run_args}"]
-        done = self.run([*map(str, command), *words], DIVISI_FAKE_GPU_COUNT=str(gpus))
+        yield from self.lines([*command, *words], gpus)
+
+    def asynchronous(self, only):
+        """Lines of asynchronous.py on 16 GPUs."""
+        python = self.build / "test/venv/bin/python"
+        yield from self.lines([python, MODELS / "asynchronous.py", "--divisi", HERE / "emulated_divisi.py", "--only", only], 16)
+
+    def lines(self, command, gpus):
+        """(what was tested, what is wrong) of a script's lines."""
+        done = self.run(list(map(str, command)), DIVISI_FAKE_GPU_COUNT=str(gpus))
         for line in done.stdout.splitlines():
             if match := re.match(r"(ok  |FAIL) (.*)", line):
                 yield match[2].split(":")[0], "" if match[1] == "ok  " else match[2]
@@ -333,6 +347,11 @@ def main():
             lines = list(tests.losses(words, 1 if "one GPU" in way else 8))
             for name, wrong in lines or [("", "check.py said nothing")]:
                 tests.check(f"{way}: {name}", wrong)
+    for only in ASYNCHRONOUS:
+        if options.only in f"asynchronous: {only}":
+            lines = list(tests.asynchronous(only))
+            for name, wrong in lines or [("", "asynchronous.py said nothing")]:
+                tests.check(f"asynchronous: {name}", wrong)
     if options.only in "recording":
         for model in ("mlp", "lenet", "gpt_tiny"):
             tests.check(f"recording: {model}", tests.recording(model))

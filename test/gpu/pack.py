@@ -3,7 +3,7 @@
 
     pack.py --build DIR OUT [--exports FOLDER]
 
-OUT gets programs for GPUs of all test models under each optimizer, in bf16, and one for two GPUs; their data and PyTorch's losses;
+OUT gets programs for GPUs of all test models under each optimizer, in bf16, one for two GPUs and one for three; their data and PyTorch's losses;
 kernels to measure, with the bytes that each reads and writes; with a folder of models that speed_models.py exported (NAME.onnx),
 programs of those (weights and data are made there); all of it compressed, with the shared libraries that the programs need; run.py.
 Less than 60 MB, or it fails.
@@ -57,6 +57,8 @@ def pack_models(build, out):
     optimizer = json.loads((gpt / "reference.json").read_text())["runs"][0]["optimizer"]
     words = check.words(check.OPTIMIZER[optimizer["name"]], **optimizer)
     compile_model(build, gpt / "model.onnx", out / "models/gpt_tiny/two", [*words, "--mesh", "data=2"])
+    turns = ["--mesh", "stage=2", "--round-robin", "2,1", "--microbatches", "4"]
+    compile_model(build, gpt / "model.onnx", out / "models/gpt_tiny/turns", [*words, *turns])
 
 
 def pack_speed(build, exports, out):

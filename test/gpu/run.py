@@ -7,8 +7,8 @@ Parity: every test model under each optimizer, losses beside PyTorch's (1e-3). P
 kernels take next to nothing. Kernels: bytes that the large kernels of two programs move in a second, beside a copy by PyTorch. Speed:
 steps of GPT-2 small, BERT base, ResNet-50 and an MLP, with and without epilogue fusion, beside PyTorch eager and torch.compile
 with autocast, channels_last and fused optimizers on the same GPU, in turn, three rounds (--autotune: torch.compile's max-autotune, which
-takes minutes). Ranks: two processes, over TCP, on two GPUs if there are; on one with data through the host's memory, and a second time with
-NCCL between them (NCCL_HOSTID). Each part is a process of its own with a time limit: what hangs ends, is listed, and the next part follows.
+takes minutes). Ranks: two processes, and three of which two take microbatches in turn, over TCP, each on a GPU of its own if there are as many; else with
+data through the host's memory; and a second time with NCCL between them (NCCL_HOSTID). Each part is a process of its own with a time limit: what hangs ends, is listed, and the next part follows.
 One JSON, one table; exit code 1 if parity, precision or ranks fail or a part does not end. What could not be run is listed as such.
 """
 
@@ -228,16 +228,16 @@ def gpus():
 def ranks(environment, work, options):
     case = HERE / "models/gpt_tiny"
     run = json.loads((case / "reference.json").read_text())["runs"][0]
-    alone = gpus() == 1
     # NCCL takes ranks with different ids for different hosts, and uses its network between them.
-    for way, more, apart in (("data=2 through the host" if alone else "data=2", ["--no-nccl"] if alone else [], False),
-                             ("data=2, NCCL_HOSTID", [], True)):
+    for program, count, split, apart in (("two", 2, "data=2", False), ("turns", 3, "stage=2 in turn 2,1", False),
+                                         ("two", 2, "data=2", True), ("turns", 3, "stage=2 in turn 2,1", True)):
+        few = gpus() < count and not apart
         port = launch.free_port()
-        by_rank = [launch.variables(rank, 2, port) | {"LOCAL_RANK": str(rank)} | ({"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"} if apart else {})
-                   for rank in range(2)]
-        rows, wrong = train(case / "two", case / "data", len(run["losses"]), environment, work, more, by_rank)
+        by_rank = [launch.variables(rank, count, port) | {"LOCAL_RANK": str(rank)} | ({"NCCL_HOSTID": str(rank), "NCCL_SOCKET_IFNAME": "lo"} if apart else {})
+                   for rank in range(count)]
+        rows, wrong = train(case / program, case / "data", len(run["losses"]), environment, work, ["--no-nccl"] if few else [], by_rank)
         error = compare(losses_of(rows), run["losses"])
-        row = {"part": "ranks", "model": "gpt_tiny", "way": way, "error": error, "said": wrong}
+        row = {"part": "ranks", "model": "gpt_tiny", "way": split + (" through the host" if few else ", NCCL_HOSTID" if apart else ""), "error": error, "said": wrong}
         yield row if apart else {**row, "ok": error <= TOLERANCE}
 
 

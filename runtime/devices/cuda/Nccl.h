@@ -24,7 +24,7 @@ public:
   ~Nccl() override;
 
   /// Called first, by all ranks together: creates a communicator for each set of mesh axes, and for each direction of
-  /// messages between two ranks. `keepFromRecording` is called when a task sends or receives. Throws
+  /// messages between two ranks (Traffic::routes). `keepFromRecording` is called when a task sends or receives. Throws
   /// std::runtime_error, on all ranks unless NCCL cannot connect some of them.
   void connect(const Accelerator::Traffic &traffic, std::function<void()> keepFromRecording);
 
