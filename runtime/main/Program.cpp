@@ -65,7 +65,7 @@ public:
       ranks.setTurn(turn);
       auto &[last, times] = messages[ranks.peerOf(params.stage)];
       last = turn;
-      times = asynchronous ? 1 : times + 1;
+      times = minibatches > 0 ? minibatches : times + 1;
     }
     for (const auto &[peer, message] : messages) {
       ranks.setTurn(message.first);
@@ -77,7 +77,7 @@ public:
 
   int function = 0;            ///< the number of the current function
   std::vector<int64_t> turns;  ///< in which it runs the current task, as in Communicator::setTurn
-  bool asynchronous = false;   ///< in a step it runs the task in one of these turns
+  int64_t minibatches = 0;     ///< of an asynchronous step, which runs the task so often in one of these turns
 
 private:
   Exchange &exchange;
@@ -130,7 +130,7 @@ Status Program::rehearse() {
           if (quietly) {
             quietly->function = number;
             quietly->turns = std::move(all);
-            quietly->asynchronous = isAsynchronous() && function == std::string_view("train");
+            quietly->minibatches = isAsynchronous() && function == std::string_view("train") ? description.minibatches : 0;
           }
           code.tasks[row.task](&context, base(), base() + row.slot, constants());
         }

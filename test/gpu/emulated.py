@@ -59,7 +59,7 @@ WAYS = {
 
 
 # Of asynchronous.py: a sequential reference in float64.
-ASYNCHRONOUS = ("round-robin", "evaluated with replicas")
+ASYNCHRONOUS = ("round-robin", "evaluated with replicas", "2bw stage=2 ")
 LONG = ("in turn 1-3 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
