@@ -6,9 +6,15 @@
 using namespace divisi;
 using namespace divisi::planning;
 
-/// Bytes that m replicas send per minibatch: each sends 2 (m-1)/m of the parameters for m minibatches.
-static double sentToSynchronise(double parameterBytes, int64_t m) {
-  return 2 * static_cast<double>(m - 1) / static_cast<double>(m) * parameterBytes;
+/// Bytes that replicas of a stage send per minibatch, by their number on each level, innermost first: of m on a level
+/// each sends 2 (m-1)/m of the parameters, once in a round in which every device inside of it has had a minibatch.
+static double sentToSynchronise(double parameterBytes, llvm::ArrayRef<int64_t> perLevel) {
+  double sent = 0, inside = 1;
+  for (int64_t m : perLevel) {
+    sent += 2 * static_cast<double>(m - 1) / static_cast<double>(m) * parameterBytes / inside;
+    inside *= static_cast<double>(m);
+  }
+  return sent;
 }
 
 int64_t PipeDreamPlan::devices() const {
@@ -26,18 +32,20 @@ PipeDreamPlan planning::planPipeDream(const LayerProfile &profile, llvm::ArrayRe
     plan.dataParallelMs += layer.forwardMs + layer.backwardMs;
     parameterBytes += layer.parameterBytes;
   }
+  llvm::SmallVector<int64_t> sizes;
+  double inside = 1; // devices of a unit of the level
   for (const PipeLevel &level : levels) {
-    double parameterMs = transferMs(parameterBytes, level.bandwidth);
+    double parameterMs = transferMs(parameterBytes, level.bandwidth) / inside; // once in a round of all of them
     plan.dataParallelMs = stageMs(PipeCost::code, plan.dataParallelMs, parameterMs, level.size);
-    plan.dataParallelBytes += sentToSynchronise(parameterBytes, level.size);
+    sizes.push_back(level.size);
+    inside *= static_cast<double>(level.size);
   }
+  plan.dataParallelBytes = sentToSynchronise(parameterBytes, sizes);
   for (const PipeDreamPlan::Stage &stage : plan.stages) {
     double bytes = 0;
     for (int layer : stage.layers)
       bytes += profile.layers[layer].parameterBytes;
-    for (int64_t replicas : stage.perLevel)
-      plan.sentBytes += sentToSynchronise(bytes, replicas);
-    plan.sentBytes += 2 * stage.crossingBytes;
+    plan.sentBytes += sentToSynchronise(bytes, stage.perLevel) + 2 * stage.crossingBytes;
   }
   return plan;
 }

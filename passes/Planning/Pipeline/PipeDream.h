@@ -35,7 +35,8 @@ struct PipeDreamPlan {
   int64_t cuts = 0;     // the most cuts that one search of this plan looked at
 
   /// Bulk-synchronous data parallelism (BSP) on all devices: milliseconds per minibatch, by the formula of
-  /// PipeCost::code for a single stage (replicas compute, then synchronise), and bytes that are sent.
+  /// PipeCost::code for a single stage (replicas compute, then synchronise, on each level once in a round of all devices),
+  /// and bytes that are sent.
   double dataParallelMs = 0, dataParallelBytes = 0;
   double sentBytes = 0; // of this plan per minibatch, each byte counted once
   PipeCost cost = PipeCost::paper;

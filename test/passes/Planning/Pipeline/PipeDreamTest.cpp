@@ -298,6 +298,16 @@ TEST(PipeDream, Levels) {
 }
 
 /// Data parallelism: 6 ms of compute and 4 3/4 of a second to synchronise 1 GB, on 4 devices.
+/// Data parallelism on 2 x 3 devices: a round has 6 minibatches, and both levels synchronise once in it.
+TEST(PipeDream, DataParallelismOnLevels) {
+  LayerProfile profile;
+  profile.layers.push_back({"only", 4, 8, 0, 3e6, {}});
+  PipeDreamPlan plan = planPipeDream(profile, {{2, 1e9}, {3, 5e8}}, PipeCost::code);
+  EXPECT_NEAR(plan.dataParallelMs, (12 + 4 * (1. / 2) * 3 + 4 * (2. / 3) * 6) / 6, 1e-9);
+  // In a round the devices of 3 pairs send 2 (1/2) of the parameters each, and 3 pairs 2 (2/3) each.
+  EXPECT_NEAR(plan.dataParallelBytes, (6 * 1 * 3e6 + 3 * (4. / 3) * 3e6) / 6, 1e-3);
+}
+
 TEST(PipeDream, Report) {
   LayerProfile profile{{{"a", 1, 3, 1.25e5, 0, {}}, {"b\n", 1, 1, 1e5, 1e9, {0}}}};
   PipeDreamPlan plan = planPipeDream(profile, {{4, 1e9}});
