@@ -154,6 +154,7 @@ std::string MicrobatchOptions::wrongReplicas(const dist::Mesh &mesh) const {
   options.microbatches = microbatches;
   options.chunks = chunks;
   options.replicas = replicas;
+  options.batch = options.doubleBuffered() ? microbatches : 1;
   constexpr int64_t mostReplicas = 4096, mostPlaces = 1 << 16; // the runtime's limit
   for (int64_t count : replicas)
     if (count < 1 || count > mostReplicas)

@@ -70,6 +70,35 @@ LogicalResult checkMesh(ModuleOp module, int64_t devices) {
   return success();
 }
 
+/// Checks the numbers of a row of pipedream-2bw: with its backward pass l microbatches behind, a device stashes and updates
+/// when it has come back, or, if l is 0, updates when the next batch has started.
+LogicalResult checkBatches(dist::ScheduleOp schedule, ArrayRef<dist::ScheduledTask> row, ArrayRef<func::FuncOp> tasks) {
+  using Kind = dist::TaskKind;
+  std::optional<int64_t> backward;
+  for (const dist::ScheduledTask &entry : row)
+    if (dist::kindOf(entry.symbol) == Kind::backward)
+      backward = entry.microbatch;
+  for (auto [position, entry] : llvm::enumerate(row)) {
+    auto kind = dist::kindOf(entry.symbol);
+    bool fits = kind == Kind::stash    ? !backward || entry.microbatch == *backward
+                : kind == Kind::finish ? !backward || (*backward == 0 ? entry.microbatch == -1 && position <= 1
+                                                                      : entry.microbatch == *backward)
+                : kind == Kind::start  ? entry.microbatch == 0
+                                       : true;
+    if (!fits || entry.microbatch <= -(int64_t)schedule.getMicrobatches())
+      return schedule.emitOpError("runs @") << entry.symbol << " for microbatch " << entry.microbatch
+                                            << ", which does not fit the backward pass of its device, or batches of "
+                                            << schedule.getMicrobatches() << " microbatches";
+  }
+  for (func::FuncOp task : tasks)
+    for (unsigned i = 0; i < task.getNumArguments(); ++i)
+      if (auto count = task.getArgAttrOfType<IntegerAttr>(i, graph::names::microbatches);
+          count && dist::functionOf(task.getName()) == schedule.getFunction() && count.getInt() != (int64_t)schedule.getMicrobatches())
+        return task.emitOpError("argument ") << i << " has " << count.getInt() << " microbatches, and the schedule "
+                                             << schedule.getMicrobatches();
+  return success();
+}
+
 LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ArrayRef<func::FuncOp> tasks, ModuleOp module) {
   using Kind = dist::TaskKind;
   bool asynchronous = schedule.isAsynchronous();
@@ -90,15 +119,17 @@ LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ArrayRef<func:
       return fail(" twice" + microbatch);
     if (!kind)
       return fail(microbatch + " out of order");
-    auto [last, fresh] =
-        latest.try_emplace({dist::groupOf(entry.symbol).str(), asynchronous ? 0 : entry.microbatch}, *kind);
-    bool inOrder = *kind == Kind::start    ? position == 0
-                   : *kind == Kind::finish ? position + 1 == row.size() ||
-                                                 (schedule.isDoubleBuffered() && position <= 1 && entry.microbatch == -1)
-                                           : fresh || last->second <= *kind;
+    bool inOrder = *kind == Kind::start ? position == 0
+                                        : position + 1 == row.size() ||
+                                              (schedule.isDoubleBuffered() && position <= 1 && entry.microbatch == -1);
+    if (!dist::isOnce(*kind)) {
+      auto [last, fresh] =
+          latest.try_emplace({dist::groupOf(entry.symbol).str(), asynchronous ? 0 : entry.microbatch}, *kind);
+      inOrder = fresh || last->second <= *kind;
+      last->second = *kind;
+    }
     if (!inOrder)
       return fail(microbatch + " out of order");
-    last->second = dist::isOnce(*kind) ? last->second : *kind;
     bool exists = asynchronous ? (*kind == Kind::stash     ? entry.microbatch >= 0 || schedule.isDoubleBuffered()
                                   : *kind == Kind::forward ? entry.microbatch == 0
                                                            : entry.microbatch <= 0)
@@ -110,6 +141,8 @@ LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ArrayRef<func:
     if (*kind == Kind::finish && backward && *backward != entry.microbatch)
       return fail(" for another minibatch than the backward task before it");
   }
+  if (schedule.isDoubleBuffered() && failed(checkBatches(schedule, row, tasks)))
+    return failure();
   for (func::FuncOp task : tasks) {
     auto kind = dist::kindOf(task.getName());
     if (dist::functionOf(task.getName()) != schedule.getFunction())

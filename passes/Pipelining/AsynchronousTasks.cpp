@@ -117,7 +117,9 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
   if (cast<RankedTensorType>(value.getType()).getRank() > 0 && !isa<graph::BroadcastOp>(op)) {
     fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
          "' of the update of another one: use a synchronous schedule");
-    return value;
+    Value nowhere = writer.takeHeld(value.getType(), "", dist::held::step, value.getLoc()); // the program is not compiled
+    writer.mapping.map(value, nowhere);
+    return nowhere;
   }
   auto sum = dyn_cast<graph::ReduceSumOp>(op);
   Value squares = sum ? sum->getOperand(0) : Value();

@@ -1,4 +1,5 @@
 #include "dialects/Dist/Plan.h"
+#include "dialects/Graph/WhenNeeded.h"
 #include "passes/Pipelining/TaskSplitter.h"
 #include "passes/Planning/ModuleProblem.h"
 
@@ -63,6 +64,8 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
                function.getOps<graph::AccumulateOp>().empty())
         wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train "
                 "mark-gradients";
+      else if (options.doubleBuffered() && function.getName() == "train" && graph::findReport(function, graph::gradSquareBig))
+        wrong = "--log-noise-scale needs the gradients of all stages at once: take a --schedule that is not asynchronous";
       if (stages % chunks)
         wrong = std::to_string(stages) + " stages do not divide into " + std::to_string(chunks) + " chunks a device";
       if (!wrong.empty()) {

@@ -51,7 +51,7 @@ LogicalResult TaskSplitter::run(int64_t &nextMessage) {
 
 void TaskSplitter::fail(const Twine &message) {
   if (valid)
-    function.emitError("schedule pipedream: ") << message;
+    function.emitError("schedule ") << planning::pipeline::nameOf(options.kind) << ": " << message;
   valid = false;
 }
 
