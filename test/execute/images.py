@@ -85,7 +85,7 @@ def compile(divisi, work, layout="1", shape=(3, HEIGHT, WIDTH), kind=TensorProto
         make_model(work / "model.onnx", shape, kind)
         flags = ["--loss", "cross_entropy", "--label", "label", "--output", "logits"]
         subprocess.run(
-            [divisi, "compile", work / "model.onnx", "-o", program, "--optimizer", "sgd", "--lr", "0.05", "--predict", "pixels", *flags, *LAYOUTS[layout]], check=True, stderr=subprocess.DEVNULL
+            [divisi, "compile", work / "model.onnx", "-o", program, "--optimizer", "sgd", "--lr", "0.01", "--predict", "pixels", *flags, *LAYOUTS[layout]], check=True, stderr=subprocess.DEVNULL
         )
     return program
 
