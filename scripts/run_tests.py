@@ -77,6 +77,7 @@ def suites(build):
             Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
+            Suite("asynchronous-half", [python, str(SOURCE / "test/models/asynchronous_half.py"), "--divisi", divisi]),
             Suite("ptx", [python, str(SOURCE / "test/gpu/ptx.py"), "--build", str(build)]),
             Suite("cudnn", [python, str(SOURCE / "test/gpu/attention_plans.py"), "--build", str(build)]),
             Suite("ranges", [python, str(SOURCE / "test/gpu/ranges.py"), "--build", str(build)]),

@@ -4,6 +4,7 @@
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Training/LossScaling.h"
 #include "runtime/include/divisi/suggest.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -66,6 +67,11 @@ public:
     for (Operation &op : block.without_terminator())
       if (op.hasAttr(dist::names::stage))
         stages[&op] = dist::stageOf(&op);
+    if (isAsynchronous(function)) // the scale travels with each minibatch, and the first stage hears of all gradients
+      for (BlockArgument argument : block.getArguments())
+        if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
+            state && state.getAs<StringAttr>("role").getValue() == training::scalingRole)
+          stageOfState[nameOfArgument(argument)] = 0;
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op))
         stages[&op] = std::max(layerStage(&op).value_or(0),

@@ -2,6 +2,7 @@
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Pipelining/TaskSplitter.h"
+#include "passes/Training/LossScaling.h"
 #include "passes/Training/Optimizer.h"
 
 using namespace mlir;
@@ -29,9 +30,12 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
   if (!isOwned(argument))
     return writer.takeArgument(argument);
   int owner = dist::stageOf(argument);
+  bool scaling = role == training::scalingRole;
+  if (scaling && !key.once() && key != forward)
+    return take(forward, key, argument); // a minibatch has one scale
   if (options.deviceOf(owner) != deviceOf(key)) {
     // The owner sends the version that its forward task of the same minibatch reads, and receives the gradient.
-    if (role == "parameter" && owner < key.number) {
+    if ((role == "parameter" || scaling) && owner < key.number) {
       Value version = receive({Kind::forward, owner}, key, argument);
       writer.mapping.map(argument, version);
       return version;
@@ -177,7 +181,13 @@ Value TaskSplitter::updatesSoFar(TaskKey key) {
     if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
         state && state.getAs<StringAttr>("role").getValue() == "step") {
       get(key, argument); // what else reads it reads the minibatch's number
-      return task(key).takeArgument(argument);
+      Value updates = task(key).takeArgument(argument);
+      if (BlockArgument skipped = decisions.skipped(deviceOf(key))) {
+        Value newest = task(key).takeArgument(skipped);
+        OpBuilder builder = OpBuilder::atBlockEnd(&task(key).block());
+        updates = graph::GraphBuilder(builder, argument.getLoc()).sub(updates, newest);
+      }
+      return updates;
     }
   return {};
 }

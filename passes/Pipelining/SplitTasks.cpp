@@ -27,6 +27,10 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
         }));
     for (func::FuncOp function : functions)
       function.walk([&](Operation *op) { stages = std::max(stages, dist::stageOf(op) + 1); });
+    StageDecisions decisions;
+    for (func::FuncOp function : functions)
+      if (function.getName() == "train" && isAsynchronous(function))
+        decisions = StageDecisions(function, stages, llvm::to_vector(replicas));
     llvm::SetVector<Attribute> order;
     for (func::FuncOp function : functions)
       for (BlockArgument argument : function.getArguments())
@@ -75,7 +79,8 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
       auto parts = StepParts::of(function);
       if (failed(parts))
         return signalPassFailure();
-      if (failed(TaskSplitter(function, std::move(*parts), options).run(message)))
+      bool train = function.getName() == "train";
+      if (failed(TaskSplitter(function, std::move(*parts), options, train ? decisions : StageDecisions()).run(message)))
         return signalPassFailure();
     }
   }

@@ -20,9 +20,10 @@ static dist::ReductionKind reductionOf(graph::AccumulateOp op) {
                                                      : dist::ReductionKind::min;
 }
 
-TaskSplitter::TaskSplitter(func::FuncOp function, StepParts parts, const ScheduleOptions &options)
-    : function(function), parts(std::move(parts)), options(options), block(function.getBody().front()),
-      when(graph::whenNeeded(function)) {
+TaskSplitter::TaskSplitter(func::FuncOp function, StepParts parts, const ScheduleOptions &options,
+                           StageDecisions decisions)
+    : function(function), parts(std::move(parts)), options(options), decisions(std::move(decisions)),
+      block(function.getBody().front()), when(graph::whenNeeded(function)) {
   if (options.kind == ScheduleKind::zbH1)
     weights = this->parts.weightGradients(function, [](Operation *op) { return dist::stageOf(op); });
   if (doubleBuffered())
@@ -173,6 +174,11 @@ Value TaskSplitter::get(TaskKey key, Value value) {
   TaskWriter &writer = task(key);
   if (Value known = writer.mapping.lookupOrNull(value))
     return known;
+  if (Value ofStage = decisions.of(deviceOf(key), value); ofStage != value) {
+    Value result = get(key, ofStage);
+    writer.mapping.map(value, result);
+    return result;
+  }
   auto argument = dyn_cast<BlockArgument>(value);
   if (argument && asynchronous())
     return ofMinibatch(key, argument);
@@ -202,6 +208,8 @@ Value TaskSplitter::get(TaskKey key, Value value) {
   if (asynchronous() && isAgain(from, key, value.getDefiningOp()))
     return again(key, value);
   assert(from != key && "what a task makes is there before it is read");
+  if (asynchronous() && key.once() && from.kind == Kind::forward && options.replicasOf(deviceOf(key)) > 1)
+    from.kind = Kind::backward; // all replicas update with the last one's slot: each one's own ends with its backward task
   bool sameDevice = deviceOf(from) == deviceOf(key), sameStage = from.number == key.number;
   Value result = sameDevice && (from.once() || sameStage) ? pass(from, key, value) : receive(from, key, value);
   if (asynchronous() && key.once() && !from.once())

@@ -1,4 +1,5 @@
 #pragma once
+#include "passes/Pipelining/StageDecisions.h"
 #include "passes/Pipelining/TaskWriter.h"
 #include "passes/Planning/Simulator/Schedule.h"
 
@@ -18,7 +19,8 @@ struct TaskKey {
 /// Cuts a function with microbatches into tasks by stage, and writes the schedule.
 class TaskSplitter {
 public:
-  TaskSplitter(mlir::func::FuncOp function, StepParts parts, const planning::pipeline::ScheduleOptions &options);
+  TaskSplitter(mlir::func::FuncOp function, StepParts parts, const planning::pipeline::ScheduleOptions &options,
+               StageDecisions decisions = {});
   llvm::LogicalResult run(int64_t &nextMessage);
 
 private:
@@ -74,7 +76,7 @@ private:
   mlir::Value take(TaskKey from, TaskKey key, mlir::Value value);
   /// The state of a parameter's optimizer by kind (momentum, exp_avg, ...), and the rule that make-train describes.
   std::pair<llvm::StringMap<mlir::BlockArgument>, mlir::DictionaryAttr> optimizerOf(mlir::BlockArgument parameter);
-  /// The number of updates whose result a task reads; null if the function does not count its steps.
+  /// The number of updates, without skipped ones, whose result a task reads; null if the function does not count its steps.
   mlir::Value updatesSoFar(TaskKey key);
   /// The weights after s more updates as the optimizer's state says (training::Optimizer::predict). On device k of n, s
   /// is k / 2 + n - k - 1 in the forward pass and k / 2 in the backward pass (arXiv 1809.02839, equations 5 and 6).
@@ -97,6 +99,7 @@ private:
   mlir::func::FuncOp function;
   StepParts parts;
   const planning::pipeline::ScheduleOptions &options;
+  StageDecisions decisions;
   mlir::Block &block;
   int64_t *messageId = nullptr;
   bool valid = true;

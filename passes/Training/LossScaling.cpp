@@ -14,21 +14,21 @@ namespace names = divisi::graph::names;
 static constexpr double first = 65536, least = 1, most = 4294967296.0;
 static constexpr int64_t stepsToGrow = 2000;
 
-static constexpr llvm::StringLiteral role = "scaling";
-
 LossScaling::LossScaling(StepFunction &step, Location loc) {
   Builder builder(loc.getContext());
-  offset = step.addState(RankedTensorType::get({}, builder.getF32Type()), "divisi.loss_scale_offset", role, loc);
+  offset = step.addState(RankedTensorType::get({}, builder.getF32Type()), lossScaleOffset, scalingRole, loc);
   auto count = RankedTensorType::get({}, builder.getI64Type());
-  good = step.addState(count, "divisi.finite_steps", role, loc);
-  skipped = step.addState(count, "divisi.skipped_steps", role, loc);
+  good = step.addState(count, "divisi.finite_steps", scalingRole, loc);
+  skipped = step.addState(count, skippedSteps, scalingRole, loc);
 }
 
 Value LossScaling::scale(B &b, Value loss) const { return b.mul(loss, b.addConst(offset, first)); }
 
 void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
-  Value factor = b.op<graph::ReciprocalOp>(b.addConst(offset, first)), wrong;
-  for (Value *gradient : gradients) {
+  Value factor = b.op<graph::ReciprocalOp>(b.addConst(offset, first));
+  for (Value *gradient : llvm::reverse(gradients)) { // as the backward pass goes through stages
+    if ((*gradient).getDefiningOp<graph::ConstantOp>())
+      continue; // the loss does not depend on the parameter
     auto type = graph::tensorType(*gradient);
     *gradient = b.mul(*gradient, b.broadcast(b.cast(factor, type.getElementType()), type.getShape(), {}));
     Value isFinite =
@@ -36,7 +36,10 @@ void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
     Value bad = b.sumAll(b.select(isFinite, b.splat(type, 0), b.splat(type, 1)));
     wrong = b.addMaybe(wrong, b.cast(bad, b.getBuilder().getF32Type()));
   }
-  finite = b.compareConst(Predicate::eq, wrong, 0);
+}
+
+void LossScaling::decide(B &b, bool mark) {
+  finite = b.compareConst(Predicate::eq, mark ? b.op<graph::AccumulateOp>(wrong) : wrong, 0);
 }
 
 Value LossScaling::effective(B &b, Value step) const { return b.sub(step, skipped); }

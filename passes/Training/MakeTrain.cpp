@@ -153,13 +153,15 @@ struct MakeTrainPass : impl::MakeTrainPassBase<MakeTrainPass> {
     GraphBuilder b(builder, update);
     SmallVector<std::pair<StringAttr, Value>> norms;
     SmallVector<Value *> gradients;
-    for (Trained &t : trained) {
-      if (markGradients)
-        t.gradient = b.op<AccumulateOp>(t.gradient);
+    for (Trained &t : trained)
       gradients.push_back(&t.gradient);
-    }
     if (scaling)
       scaling->unscale(b, gradients);
+    if (markGradients)
+      for (Trained &t : trained)
+        t.gradient = b.op<AccumulateOp>(t.gradient);
+    if (scaling)
+      scaling->decide(b, markGradients);
     for (Trained &t : trained) {
       b.setLoc(withRole(t.parameter.getLoc(), "norm"));
       norms.push_back({t.name, norm(b, t.gradient)});

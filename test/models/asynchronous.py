@@ -164,6 +164,7 @@ class Reference:
         self.states = [[[(x, x) if self.adam else x for x in layer]] for layer in nothing]  # of the optimizer, by layer and version
         self.first = [(0, 0)] * len(start)  # by layer: the minibatch that entered the empty pipeline first, and its version
         self.round = [[] for _ in start]  # by layer: gradients of the minibatches in the present round
+        self.counted = [[0] for _ in start]  # by layer and version: minibatches, as the optimizer counts them
 
     def version(self, layer, minibatch):
         """The number of the version that holds all updates of minibatches before this one."""
@@ -194,7 +195,7 @@ class Reference:
         updates = stage // 2 + (0 if backward else lag)
         rate *= self.factors[layer]
         state = self.states[layer][version]
-        return [w - updates * rate * self.change(w, of, max(1, version)) for w, of in zip(chosen, state)]
+        return [w - updates * rate * self.change(w, of, max(1, self.counted[layer][version])) for w, of in zip(chosen, state)]
 
     def change(self, weight, state, updates):
         """What an update subtracts, over the learning rate, when the optimizer's state is this."""
@@ -215,32 +216,39 @@ class Reference:
             return MOMENTUM * state + gradient
         return tuple(beta * average + (1 - beta) * x for average, beta, x in zip(state, BETAS, (gradient, gradient**2)))
 
+    def product(self, a, b):
+        return a @ b
+
+    def scale(self, minibatch):
+        """By which the loss of a minibatch is multiplied, and its gradients are divided."""
+        return 1
+
     def step(self, minibatch, rate, x, labels, drains):
         """The loss; afterwards the round is longer, or there is one more version."""
         values = [x]
         last = len(SIZES) - 2
         for layer in range(last + 1):
             weight, bias = self.weights(layer, minibatch, rate, backward=False)
-            y = values[-1] @ weight.T + bias
+            y = self.product(values[-1], weight.T) + bias
             values.append(y if layer == last else np.tanh(y))
         shifted = values[-1] - values[-1].max(1, keepdims=True)
         logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
         rows = np.arange(len(labels))
         gradient = np.exp(logs)
         gradient[rows, labels] -= 1
-        gradient /= len(labels)
+        scale = self.scale(minibatch)
+        gradient *= scale / len(labels)
         gradients = []
         for layer in range(last, -1, -1):
             if layer < last:
                 gradient = gradient * (1 - values[layer + 1] ** 2)
-            gradients.append([gradient.T @ values[layer], gradient.sum(0)])
-            gradient = gradient @ self.weights(layer, minibatch, rate, backward=True)[0]
+            gradients.append([self.product(gradient.T, values[layer]) / scale, gradient.sum(0) / scale])
+            gradient = self.product(gradient, self.weights(layer, minibatch, rate, backward=True)[0])
         gradients.reverse()
         if self.run.tied:
             gradients[1][0] = gradients[1][0] + gradients[2][0]
             gradients[2][0] = np.zeros_like(gradients[2][0])
-        for layer, given in enumerate(gradients):
-            self.round[layer].append(given)
+        self.take(gradients)
         for stage in range(max(1, self.run.stages)):
             layers = [layer for layer in range(last + 1) if self.stage_of[layer] == stage]
             if len(self.round[layers[0]]) == self.run.replicas_of(stage) or drains:
@@ -249,15 +257,20 @@ class Reference:
             self.first = [(minibatch + 1, len(versions) - 1) for versions in self.versions]
         return -logs[rows, labels].mean()
 
+    def take(self, gradients):
+        for layer, given in enumerate(gradients):
+            self.round[layer].append(given)
+
     def update(self, layers, rate):
         """The update of a stage; it clips the gradients of its own layers by their own norm."""
         means = {layer: [np.mean(parts, axis=0) for parts in zip(*self.round[layer])] for layer in layers}
         norm = np.sqrt(sum((part**2).sum() for mean in means.values() for part in mean))
         clip = min(1, self.limit / (norm + 1e-6))
         for layer in layers:
-            now, updates = self.versions[layer][-1], len(self.versions[layer])
+            now, updates = self.versions[layer][-1], self.counted[layer][-1] + len(self.round[layer])
             state = [self.renewed(w, of, clip * g) for w, of, g in zip(now, self.states[layer][-1], means[layer])]
             self.states[layer].append(state)
+            self.counted[layer].append(updates)
             self.versions[layer].append([w - rate * self.factors[layer] * self.change(w, of, updates) for w, of in zip(now, state)])
             self.round[layer] = []
 

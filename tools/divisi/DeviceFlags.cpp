@@ -193,12 +193,12 @@ dist::Mesh DeviceFlags::meshOfStage() const {
 }
 
 
-/// What is wrong with an asynchronous pipeline under these flags; else "".
-static std::string whyNotAsynchronous(const CLI::App &command, const std::string &schedule) {
+/// What is wrong with a pipeline of double-buffered weights under these flags; else "".
+static std::string whyNotDoubleBuffered(const CLI::App &command) {
   const CLI::Option *precision = command.get_option_no_throw("--precision");
   if (precision && precision->count() && precision->as<std::string>() == "fp16")
-    return "--precision fp16 skips a step whose gradients overflow, and with --schedule " + schedule +
-           " no step has all gradients at once: take --precision bf16, or another schedule";
+    return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream-2bw no step has all "
+           "gradients at once: take --precision bf16, or another schedule";
   return "";
 }
 
@@ -227,15 +227,10 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
       return "--schedule pipedream updates the weights with every batch and recomputes nothing: leave out --microbatches, "
              "--accumulate and --remat";
     request.asynchronous |= microbatches.schedule == compiler::asynchronousSchedule;
-    return request.asynchronous || microbatches.schedule == compiler::doubleBufferedSchedule
-               ? whyNotAsynchronous(command, microbatches.schedule)
-               : "";
+    return microbatches.schedule == compiler::doubleBufferedSchedule ? whyNotDoubleBuffered(command) : "";
   }
   if (!allowed.empty() && plan.cluster.empty())
     return "--allow asynchronous is for searches: --devices N, or --strategy auto, pipeline or hybrid";
-  if (request.asynchronous)
-    if (std::string wrong = whyNotAsynchronous(command, "pipedream"); !wrong.empty())
-      return wrong;
   bool piped = microbatches.stages > 1;
   if (microbatches.microbatches == 0 && (!piped || microbatches.unsplit()))
     return "--microbatches auto is for pipelines: --strategy pipeline or hybrid, or --mesh with an axis stage "
@@ -273,8 +268,8 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--round-robin is for naive, gpipe, 1f1b and pipedream: leave it out with --schedule pipedream-2bw";
   if (microbatches.unsplit() && microbatches.microbatches > 1)
     return "--schedule pipedream updates the weights with every batch: leave out --microbatches and --accumulate";
-  if (microbatches.asynchronous())
-    if (std::string wrong = whyNotAsynchronous(command, microbatches.schedule); !wrong.empty())
+  if (microbatches.doubleBuffered())
+    if (std::string wrong = whyNotDoubleBuffered(command); !wrong.empty())
       return wrong;
   return "";
 }
