@@ -39,6 +39,8 @@ void LossScaling::unscale(B &b, ArrayRef<Value *> gradients) {
 }
 
 void LossScaling::decide(B &b, bool mark) {
+  if (!wrong) // the loss depends on no parameter
+    wrong = b.splat(RankedTensorType::get({}, b.getBuilder().getF32Type()), 0);
   finite = b.compareConst(Predicate::eq, mark ? b.op<graph::AccumulateOp>(wrong) : wrong, 0);
 }
 
