@@ -19,7 +19,7 @@ public:
   mlir::Value scale(graph::GraphBuilder &b, mlir::Value loss) const;
   /// Turns gradients of the scaled loss into those of the loss, and counts what is not finite in them. To be called once.
   void unscale(graph::GraphBuilder &b, llvm::ArrayRef<mlir::Value *> gradients);
-  /// Decides whether the step is skipped; `mark`: the count is the last that the backward part computes.
+  /// Decides whether the step is skipped; `mark`: the count is the last that the backward pass computes.
   void decide(graph::GraphBuilder &b, bool mark);
   /// The number of this step without the skipped ones, from its number among all steps.
   mlir::Value effective(graph::GraphBuilder &b, mlir::Value step) const;
