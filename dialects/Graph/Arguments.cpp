@@ -24,6 +24,18 @@ StringRef graph::nameOfArgument(BlockArgument argument) {
   return "";
 }
 
+StringRef graph::roleOf(BlockArgument argument) {
+  auto state = attributeOf<DictionaryAttr>(argument, names::state);
+  return state ? state.getAs<StringAttr>("role").getValue() : StringRef();
+}
+
+std::optional<unsigned> graph::findRenewal(func::FuncOp function, StringRef state) {
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, names::renews); name && name.getValue() == state)
+      return i;
+  return std::nullopt;
+}
+
 bool graph::isScalar(BlockArgument argument, StringRef name) {
   auto scalar = attributeOf<StringAttr>(argument, names::scalar);
   return scalar && scalar.getValue() == name;

@@ -1,6 +1,8 @@
 #pragma once
 #include "mlir/IR/Value.h"
 
+#include <optional>
+
 namespace mlir::func {
 class FuncOp;
 }
@@ -9,6 +11,10 @@ namespace divisi::graph {
 
 /// The name of a function's argument: a parameter, buffer, state, input or run-time scalar; empty if it has none.
 llvm::StringRef nameOfArgument(mlir::BlockArgument argument);
+/// The role of an argument that is state ("parameter", "moment", "step", ...); empty if it is none.
+llvm::StringRef roleOf(mlir::BlockArgument argument);
+/// The number of the result that renews the state of this name; null if none does.
+std::optional<unsigned> findRenewal(mlir::func::FuncOp function, llvm::StringRef state);
 /// Whether an argument is the run-time scalar of this name.
 bool isScalar(mlir::BlockArgument argument, llvm::StringRef name);
 

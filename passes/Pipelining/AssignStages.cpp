@@ -69,8 +69,7 @@ public:
         stages[&op] = dist::stageOf(&op);
     if (isAsynchronous(function)) // the scale travels with each minibatch, and the first stage hears of all gradients
       for (BlockArgument argument : block.getArguments())
-        if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
-            state && state.getAs<StringAttr>("role").getValue() == training::scalingRole)
+        if (roleOf(argument) == training::scalingRole)
           stageOfState[nameOfArgument(argument)] = 0;
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op))

@@ -22,8 +22,7 @@ Value TaskSplitter::ofMinibatch(TaskKey key, BlockArgument argument) {
   TaskKey forward = {Kind::forward, key.number}, stash = {Kind::stash, key.number};
   if (function.getArgAttr(argument.getArgNumber(), graph::names::input)) // the newest minibatch's
     return key == forward ? writer.takeArgument(argument) : take(forward, key, argument);
-  auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
-  StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
+  StringRef role = roleOf(argument);
   if (role == "step" && (key == forward || options.replicasOf(deviceOf(key)) > 1))
     // The updates that are still to come are added; for replicas in turn it counts the minibatches of whole rounds.
     return numberOf(key, argument, key == forward ? pendingUpdates : turnArgument);
@@ -91,9 +90,7 @@ Value TaskSplitter::ofBatch(TaskKey key, Value value) {
   // When tasks behind the stash run, the inputs may be those of the next batch.
   if (startFor(key).kind == Kind::stash && ofInputs.contains(value))
     return take({Kind::forward, key.number}, key, value);
-  auto state = argument ? function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state)
-                        : DictionaryAttr();
-  StringRef role = state ? state.getAs<StringAttr>("role").getValue() : "";
+  StringRef role = argument ? roleOf(argument) : "";
   if (role == "step" && (key.kind == Kind::start || key.kind == Kind::forward))
     return numberOf(key, argument, pendingUpdates);
   const bool isPass = key.kind == Kind::forward || key.kind == Kind::backward || key.kind == Kind::stash;
@@ -103,10 +100,7 @@ Value TaskSplitter::ofBatch(TaskKey key, Value value) {
 }
 
 bool TaskSplitter::isRenewed(BlockArgument argument) {
-  return llvm::any_of(llvm::seq(function.getNumResults()), [&](unsigned i) {
-    auto renews = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
-    return renews && renews.getValue() == nameOfArgument(argument);
-  });
+  return graph::findRenewal(function, nameOfArgument(argument)).has_value();
 }
 
 bool TaskSplitter::isOfOtherUpdate(TaskKey key, Value value) {
@@ -178,8 +172,7 @@ std::pair<llvm::StringMap<BlockArgument>, DictionaryAttr> TaskSplitter::optimize
 
 Value TaskSplitter::updatesSoFar(TaskKey key) {
   for (BlockArgument argument : block.getArguments())
-    if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
-        state && state.getAs<StringAttr>("role").getValue() == "step") {
+    if (roleOf(argument) == "step") {
       get(key, argument); // what else reads it reads the minibatch's number
       Value updates = task(key).takeArgument(argument);
       if (BlockArgument skipped = decisions.skipped(deviceOf(key))) {

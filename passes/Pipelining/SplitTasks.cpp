@@ -61,10 +61,9 @@ struct SplitTasksPass : impl::SplitTasksPassBase<SplitTasksPass> {
       if (stages > 1)
         options.replicas.assign(replicas.begin(), replicas.end());
       std::string wrong = stages > 1 ? options.invalid() : "";
-      const bool unsplit = options.asynchronous() && !options.doubleBuffered();
-      if (unsplit != isAsynchronous(function))
+      if (options.unsplit() != isAsynchronous(function))
         wrong = "pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them";
-      else if (unsplit && function.getName() == "train" &&
+      else if (options.unsplit() && function.getName() == "train" &&
                function.getOps<graph::AccumulateOp>().empty())
         wrong = "pipedream needs to know where the backward part ends: compile from the model on, or give make-train "
                 "mark-gradients";

@@ -14,9 +14,7 @@ namespace {
 
 BlockArgument scalingState(func::FuncOp function, StringRef name) {
   for (BlockArgument argument : function.getArguments())
-    if (auto state = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), graph::names::state);
-        state && state.getAs<StringAttr>("role").getValue() == training::scalingRole &&
-        graph::nameOfArgument(argument).starts_with(name))
+    if (graph::roleOf(argument) == training::scalingRole && graph::nameOfArgument(argument).starts_with(name))
       return argument;
   return {};
 }
@@ -24,10 +22,9 @@ BlockArgument scalingState(func::FuncOp function, StringRef name) {
 /// The mark behind the count of elements that are not finite: the only one by which the scale is renewed.
 graph::AccumulateOp countOf(func::FuncOp train, BlockArgument scale) {
   llvm::SetVector<Operation *> open;
-  for (auto [i, value] : llvm::enumerate(train.getBody().front().getTerminator()->getOperands()))
-    if (auto renews = train.getResultAttrOfType<StringAttr>(i, graph::names::renews);
-        renews && renews.getValue() == graph::nameOfArgument(scale) && value.getDefiningOp())
-      open.insert(value.getDefiningOp());
+  if (auto renewal = graph::findRenewal(train, graph::nameOfArgument(scale)))
+    if (Operation *op = train.getBody().front().getTerminator()->getOperand(*renewal).getDefiningOp())
+      open.insert(op);
   for (size_t next = 0; next < open.size(); ++next) {
     if (auto count = dyn_cast<graph::AccumulateOp>(open[next]))
       return count;
@@ -75,11 +72,9 @@ SmallVector<Share> takeApart(Value sum, ArrayRef<StringAttr> axesOfAll, int64_t 
 void renew(func::FuncOp function, StringRef renews, Value value) {
   Builder b(function);
   Operation *end = function.getBody().front().getTerminator();
+  if (auto renewal = graph::findRenewal(function, renews))
+    return end->setOperand(*renewal, value);
   unsigned last = function.getNumResults();
-  for (unsigned i = 0; i < last; ++i)
-    if (auto name = function.getResultAttrOfType<StringAttr>(i, graph::names::renews);
-        name && name.getValue() == renews)
-      return end->setOperand(i, value);
   end->insertOperands(last, value);
   (void)function.insertResult(last, value.getType(),
                               b.getDictionaryAttr(b.getNamedAttr(graph::names::renews, b.getStringAttr(renews))));

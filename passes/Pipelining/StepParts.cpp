@@ -16,10 +16,6 @@ static func::FuncOp functionOf(BlockArgument argument) {
   return cast<func::FuncOp>(argument.getOwner()->getParentOp());
 }
 
-static DictionaryAttr stateOf(BlockArgument argument) {
-  return functionOf(argument).getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), names::state);
-}
-
 bool pipelining::isAsynchronous(func::FuncOp function) {
   return function->hasAttr(asynchronousStep);
 }
@@ -32,9 +28,8 @@ void pipelining::unmarkGradients(ModuleOp module) {
 }
 
 bool pipelining::isOwned(BlockArgument argument) {
-  auto state = stateOf(argument);
-  auto role = state ? state.getAs<StringAttr>("role").getValue() : StringRef();
-  return state && role != "step" && role != "seed";
+  StringRef role = roleOf(argument);
+  return !role.empty() && role != "step" && role != "seed";
 }
 
 static bool isOwnedArgument(Value value) {

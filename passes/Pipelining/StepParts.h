@@ -60,7 +60,7 @@ private:
   llvm::DenseSet<mlir::Operation *> ofState;
 };
 
-using graph::isScalar, graph::nameOfArgument;
+using graph::isScalar, graph::nameOfArgument, graph::roleOf;
 /// The attribute of a function whose step is one minibatch, with tasks that run in several steps.
 inline constexpr llvm::StringLiteral asynchronousStep = "graph.asynchronous";
 /// Whether a step of the function is one minibatch whose tasks run in several steps.

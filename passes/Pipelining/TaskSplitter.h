@@ -27,7 +27,7 @@ private:
   int devices() const { return options.devices; }
   bool piped() const { return options.stages() > 1; }
   /// Whether a step consists of tasks of several minibatches.
-  bool asynchronous() const { return options.asynchronous() && !options.doubleBuffered() && isTraining(); }
+  bool asynchronous() const { return options.unsplit() && isTraining(); }
   /// Whether tasks of a batch of several microbatches run while those of the batch before are in flight.
   bool doubleBuffered() const { return options.doubleBuffered() && isTraining(); }
   bool isTraining() const { return mlir::func::FuncOp(function).getName() == "train"; }

@@ -6,6 +6,7 @@
 #include "passes/Planning/Pipeline/StageFile.h"
 #include "passes/Planning/Pipeline/StageMesh.h"
 #include "passes/Planning/Search/Planner.h"
+#include "passes/Planning/Simulator/Schedule.h"
 #include "passes/Planning/Strategy.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -424,7 +425,7 @@ void DeviceFlags::addTo(CLI::App &command) {
                    "of a pipeline: 1f1b (default), naive, gpipe, interleaved or zb-h1; asynchronous ones do not "
                    "drain the pipeline: pipedream updates with every batch, pipedream-2bw with every batch in microbatches, "
                    "of gradients that are one version old")
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream", "pipedream-2bw"}));
+      ->check(CLI::IsMember(planning::pipeline::scheduleKinds()));
   time->add_option("--allow", allowed, "asynchronous: a search may choose pipedream, which computes other numbers")
       ->check(CLI::IsMember({"asynchronous"}))
       ->each([this](const std::string &) { request.asynchronous = true; });

@@ -386,7 +386,7 @@ void addPlanning(CLI::App &app, bool explain, int &exitCode) {
     pipelines
         ->add_option("--schedule", flags->schedule,
                      "with this schedule only: naive, gpipe, 1f1b, interleaved, zb-h1 or pipedream")
-        ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "pipedream", "pipedream-2bw"}));
+        ->check(CLI::IsMember(planning::pipeline::scheduleKinds()));
     pipelines
         ->add_option("--allow", flags->allowed, "asynchronous: pipedream, too, which computes other numbers")
         ->check(CLI::IsMember({"asynchronous"}));

@@ -58,8 +58,7 @@ public:
     Names names{flags.title, {}};
     if (names.title.empty())
       names.title = llvm::formatv("{0}: {1} stages, {2} {3}batches", nameOf(options.kind), options.stages(),
-                                  options.microbatches,
-                                  options.asynchronous() && !options.doubleBuffered() ? "mini" : "micro")
+                                  options.microbatches, options.unsplit() ? "mini" : "micro")
                         .str();
     for (auto [file, print] :
          {std::pair(&flags.svg, &printSwimlane), {&flags.html, &printPage}, {&flags.trace, &printTrace}}) {
@@ -81,10 +80,9 @@ private:
   std::string read() {
     auto kind = parseScheduleKind(flags.schedule);
     if (!kind) {
-      llvm::SmallVector<llvm::StringRef> names;
-      std::string list = scheduleKindNames();
-      llvm::SplitString(list, names, ", ");
-      return "--schedule: expects one of " + list + "; got '" + flags.schedule + "'" + didYouMean(flags.schedule, names);
+      std::vector<std::string> list = scheduleKinds();
+      llvm::SmallVector<llvm::StringRef> names(list.begin(), list.end());
+      return "--schedule: expects one of " + scheduleKindNames() + "; got '" + flags.schedule + "'" + didYouMean(flags.schedule, names);
     }
     auto staleness = parseStaleness(flags.staleness);
     if (!staleness)

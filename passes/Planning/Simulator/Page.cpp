@@ -81,9 +81,9 @@ std::string subtitle(const ScheduleOptions &o) {
                      std::to_string(o.devices) + " devices";
   if (o.doubleBuffered())
     text += ", an update after every " + std::to_string(o.batch) + " microbatches, two versions of the weights";
-  else if (o.asynchronous())
+  else if (o.unsplit())
     text += ", an update after every minibatch, weights: " + nameOf(o.staleness).str();
-  return text + ". Numbers in the boxes are " + (o.asynchronous() && !o.doubleBuffered() ? "minibatches." : "microbatches.");
+  return text + ". Numbers in the boxes are " + (o.unsplit() ? "minibatches." : "microbatches.");
 }
 } // namespace
 

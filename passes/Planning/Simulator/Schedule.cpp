@@ -106,6 +106,7 @@ StringRef pipeline::nameOf(Task::Kind kind) { return tasks[kind]; }
 
 std::optional<ScheduleKind> pipeline::parseScheduleKind(StringRef text) { return parse<ScheduleKind>(kinds, text); }
 std::optional<Staleness> pipeline::parseStaleness(StringRef text) { return parse<Staleness>(stalenesses, text); }
+std::vector<std::string> pipeline::scheduleKinds() { return {std::begin(kinds), std::end(kinds)}; }
 std::string pipeline::scheduleKindNames() { return llvm::join(llvm::ArrayRef(kinds), ", "); }
 std::string pipeline::stalenessNames() { return llvm::join(llvm::ArrayRef(stalenesses), ", "); }
 
@@ -148,7 +149,7 @@ std::string ScheduleOptions::invalid() const {
         return "replicas: from 1 to the " + number(microbatches) + " microbatches are possible, not " + number(count) +
                ": each takes one in turn";
   }
-  if (staleness != Staleness::stashed && kind != ScheduleKind::pipedream)
+  if (staleness != Staleness::stashed && !unsplit())
     return name + " has no choice of staleness: '" + nameOf(staleness).str() + "' weights are for pipedream";
   if ((double)devices * chunks * 3 * microbatches > (double)mostTasks)
     return "stages x microbatches: more than " + std::to_string(mostTasks) + " tasks";

@@ -36,6 +36,7 @@ std::optional<ScheduleKind> parseScheduleKind(llvm::StringRef text);
 llvm::StringRef nameOf(Staleness staleness);
 std::optional<Staleness> parseStaleness(llvm::StringRef text);
 /// The names that the parsers know, for errors and help.
+std::vector<std::string> scheduleKinds();
 std::string scheduleKindNames();
 std::string stalenessNames();
 
@@ -68,7 +69,9 @@ struct ScheduleOptions {
   static constexpr int64_t mostTasks = 4'000'000;
 
   /// Whether steps overlap.
-  bool asynchronous() const { return kind == ScheduleKind::pipedream || doubleBuffered(); }
+  bool asynchronous() const { return unsplit() || doubleBuffered(); }
+  /// Whether a step is one minibatch, which has an update of its own.
+  bool unsplit() const { return kind == ScheduleKind::pipedream; }
   /// Whether batch t, of several microbatches, reads the weights that batch t - 2 has updated.
   bool doubleBuffered() const { return kind == ScheduleKind::pipedream2bw; }
   int64_t replicasOf(int device) const { return replicas.empty() ? 1 : replicas[device]; }

@@ -81,7 +81,7 @@ std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
     held = std::max(held, device.peakMicrobatches);
   }
   std::vector<KeyFigure> figures;
-  std::string count = "for " + std::to_string(o.microbatches) + (o.asynchronous() && !o.doubleBuffered() ? " minibatch" : " microbatch") +
+  std::string count = "for " + std::to_string(o.microbatches) + (o.unsplit() ? " minibatch" : " microbatch") +
                       (o.microbatches == 1 ? "" : "es");
   if (o.asynchronous())
     figures.push_back({o.doubleBuffered() ? "time per batch" : "time per minibatch", secondsText(simulation.steadySeconds), "once the pipeline is full"});

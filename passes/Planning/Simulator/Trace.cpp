@@ -45,7 +45,7 @@ Object pipeline::toJson(const Simulation &simulation, const Names &names) {
                 {"devices", std::move(devices)},
                 {"links", std::move(links)}};
   if (o.asynchronous()) {
-    if (!o.doubleBuffered())
+    if (o.unsplit())
       result["staleness"] = nameOf(o.staleness);
     result[o.doubleBuffered() ? "batch_ms" : "minibatch_ms"] = simulation.steadySeconds * 1e3;
   }

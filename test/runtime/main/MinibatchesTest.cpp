@@ -6,17 +6,23 @@ using namespace divisi::runtime;
 
 namespace {
 
-/// The runs of every step of `feeds` batches and the drain: "F3" for row 0 and minibatch 3, found by its learning rate.
-std::vector<std::string> stepsOf(Minibatches minibatches, const Table &table, const std::string &names, int feeds) {
+/// The runs of every minibatch of `feeds` steps and of the drain: "F3@10-1" for row 0 (named F) and a minibatch of step 3,
+/// found by its learning rate, its slot and the updates that are pending; with several minibatches to a step "F3.2@10-1".
+std::vector<std::string> stepsOf(Minibatches minibatches, const Table &table, const std::string &names, int feeds,
+                                 int batch = 1) {
   std::vector<std::string> steps;
-  for (int step = 0; step < feeds || !minibatches.isEmpty(); ++step) {
-    if (step < feeds)
-      minibatches.feed({double(step), 0});
+  for (int next = 0; next < feeds * batch || !minibatches.isEmpty(); ++next) {
+    if (next < feeds * batch && next % batch == 0)
+      minibatches.feed({double(next / batch), 0});
     std::string &text = steps.emplace_back();
     for (size_t i = 0; i < table.size(); ++i)
-      for (const auto &run : minibatches.runs(table[i]))
-        text += names[i] + concat(run.minibatch.learningRate, '@', run.slot, '-', run.pending, ' '), minibatches.hasRun(table[i], run);
-    minibatches.endMinibatch();
+      for (const auto &run : minibatches.runs(table[i])) {
+        text += names[i] + concat(run.minibatch.learningRate, batch > 1 ? concat('.', run.microbatch) : "", '@', run.slot,
+                                  '-', run.pending, ' ');
+        minibatches.hasRun(table[i], run);
+      }
+    bool done = minibatches.endMinibatch();
+    text += done && batch > 1 ? "done" : "";
   }
   return steps;
 }
@@ -60,30 +66,15 @@ TEST(Minibatches, ReplicasTakeTurnsAndUpdateTogether) {
 /// was made; the last stage makes it when the next batch has started.
 TEST(Minibatches, BatchesOfMicrobatchesAreUpdatedTogether) {
   using enum Row::When;
-  auto stepsOfBatches = [](Minibatches minibatches, const Table &table, const std::string &names) {
-    Steps steps;
-    for (int next = 0; next < 6 || !minibatches.isEmpty(); ++next) {
-      if (next < 6 && next % 3 == 0)
-        minibatches.feed({double(next / 3), 0});
-      std::string &text = steps.emplace_back();
-      for (size_t i = 0; i < table.size(); ++i)
-        for (const auto &run : minibatches.runs(table[i])) {
-          text += names[i] + concat(run.minibatch.learningRate, '.', run.microbatch, '-', run.pending, ' ');
-          minibatches.hasRun(table[i], run);
-        }
-      text += minibatches.endMinibatch() ? "done" : "";
-    }
-    return steps;
-  };
   Table begin{{0, 0, 0, 0, 1, -1, first}, {1, -1, 0, 0, 1, -1, first}, {2, 0, 0, 0, 2},
               {3, -1, 0, 0, 2},                {4, -1, 0, 0, 1, -1, last}};
-  EXPECT_EQ(stepsOfBatches({1, 1, 0, 1, 3}, begin, "SHFBU"),
-            (Steps{"S0.0-0 F0.0-0 ", "H0.0-0 F0.1-0 B0.0-0 ", "F0.2-0 B0.1-0 ", "S1.0-1 F1.0-1 B0.2-0 U0.2-0 done",
-                   "H1.0-0 F1.1-0 B1.0-0 ", "F1.2-0 B1.1-0 ", "B1.2-0 U1.2-0 done"}));
+  EXPECT_EQ(stepsOf({1, 1, 0, 1, 3}, begin, "SHFBU", 2, 3),
+            (Steps{"S0.0@0-0 F0.0@0-0 ", "H0.0@0-0 F0.1@0-0 B0.0@0-0 ", "F0.2@0-0 B0.1@0-0 ", "S1.0@0-1 F1.0@0-1 B0.2@0-0 U0.2@0-0 done",
+                   "H1.0@0-0 F1.1@0-0 B1.0@0-0 ", "F1.2@0-0 B1.1@0-0 ", "B1.2@0-0 U1.2@0-0 done"}));
   Table end{{0, 0, 0, 0, 1, -1, first}, {1, -1, 0, 0, 1, -1, last}, {2, 0, 0, 0, 1}, {3, 0, 0, 0, 1}};
-  EXPECT_EQ(stepsOfBatches({1, 1, 0, 1, 3}, end, "SUFB"),
-            (Steps{"S0.0-0 F0.0-0 B0.0-0 ", "F0.1-0 B0.1-0 ", "F0.2-0 B0.2-0 ", "S1.0-1 U0.2-0 F1.0-0 B1.0-0 done",
-                   "F1.1-0 B1.1-0 ", "F1.2-0 B1.2-0 ", "U1.2-0 done"}));
+  EXPECT_EQ(stepsOf({1, 1, 0, 1, 3}, end, "SUFB", 2, 3),
+            (Steps{"S0.0@0-0 F0.0@0-0 B0.0@0-0 ", "F0.1@0-0 B0.1@0-0 ", "F0.2@0-0 B0.2@0-0 ", "S1.0@0-1 U0.2@0-0 F1.0@0-0 B1.0@0-0 done",
+                   "F1.1@0-0 B1.1@0-0 ", "F1.2@0-0 B1.2@0-0 ", "U1.2@0-0 done"}));
 }
 
 TEST(Minibatches, CountsWhatAllRanksHaveFinished) {
