@@ -80,11 +80,12 @@ LogicalResult checkBatches(dist::ScheduleOp schedule, ArrayRef<dist::ScheduledTa
       backward = entry.microbatch;
   for (auto [position, entry] : llvm::enumerate(row)) {
     auto kind = dist::kindOf(entry.symbol);
-    bool fits = kind == Kind::stash    ? !backward || entry.microbatch == *backward
-                : kind == Kind::finish ? !backward || (*backward == 0 ? entry.microbatch == -1 && position <= 1
-                                                                      : entry.microbatch == *backward)
-                : kind == Kind::start  ? entry.microbatch == 0
-                                       : true;
+    bool early = entry.microbatch == -1 && position <= 1, late = position + 1 == row.size();
+    bool fits = kind == Kind::stash   ? !backward || entry.microbatch == *backward
+                : kind == Kind::start ? entry.microbatch == 0
+                : kind != Kind::finish ? true
+                : !backward            ? early || late
+                                       : (*backward == 0 ? early : late && entry.microbatch == *backward);
     if (!fits || entry.microbatch <= -(int64_t)schedule.getMicrobatches())
       return schedule.emitOpError("runs @") << entry.symbol << " for microbatch " << entry.microbatch
                                             << ", which does not fit the backward pass of its device, or batches of "
@@ -120,8 +121,7 @@ LogicalResult checkRow(dist::ScheduleOp schedule, int64_t device, ArrayRef<func:
     if (!kind)
       return fail(microbatch + " out of order");
     bool inOrder = *kind == Kind::start ? position == 0
-                                        : position + 1 == row.size() ||
-                                              (schedule.isDoubleBuffered() && position <= 1 && entry.microbatch == -1);
+                                        : position + 1 == row.size() || schedule.isDoubleBuffered();
     if (!dist::isOnce(*kind)) {
       auto [last, fresh] =
           latest.try_emplace({dist::groupOf(entry.symbol).str(), asynchronous ? 0 : entry.microbatch}, *kind);

@@ -91,7 +91,7 @@ private:
     if (options.doubleBuffered()) {
       constexpr int batches = 4;
       options.batch = flags.microbatches;
-      options.microbatches = std::min<int64_t>(int64_t(batches) * flags.microbatches, ScheduleOptions::mostTasks);
+      options.microbatches = batches * flags.microbatches;
     }
     if (std::string wrong = options.invalid(); !wrong.empty())
       return wrong;
