@@ -76,12 +76,7 @@ public:
         stages[&op] = std::max(layerStage(&op).value_or(0),
                                extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
     placeByUsers(block);
-    for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::backward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op)) {
-        auto own = layerStage(&op), flows = extreme(op.getOperands(), Part::backward, /*latest=*/false);
-        int stage = own ? *own : flows ? *flows : inputsStage(&op).value_or(0);
-        stages[&op] = flows ? std::min(stage, *flows) : stage;
-      }
+    placeGradients(block);
     placeByUsers(block);
     placeByRenewal(block);
     findRenewing(block);
@@ -114,6 +109,36 @@ private:
     auto argument = cast<BlockArgument>(value);
     auto it = stageOfState.find(nameOfArgument(argument));
     return isOwned(argument) && it != stageOfState.end() ? std::optional(it->second) : std::nullopt;
+  }
+
+  /// Places the backward pass: each operation on the stage of its layer, but never later than what it reads from the
+  /// backward pass, whose messages go to earlier stages alone.
+  ///
+  /// What the backward pass makes of forward values alone, such as the mask of a padded batch, may be read by layers of
+  /// later stages than its own: it is computed there, or it would draw their gradients away from their weights.
+  void placeGradients(Block &block) {
+    llvm::MapVector<Operation *, int> wanted;
+    llvm::DenseMap<Operation *, int> latest; // of the stages wanted by what an operation depends on, itself included
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::backward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op)) {
+        std::optional<int> flows, reached;
+        for (Value operand : op.getOperands())
+          if (auto it = wanted.find(operand.getDefiningOp()); it != wanted.end()) {
+            flows = std::min(flows.value_or(it->second), it->second);
+            reached = std::max(reached.value_or(0), latest.lookup(it->first));
+          }
+        auto own = layerStage(&op);
+        wanted[&op] = own ? *own : flows ? *flows : inputsStage(&op).value_or(0);
+        latest[&op] = std::max(reached.value_or(0), wanted[&op]);
+      }
+    for (auto &[op, stage] : llvm::reverse(wanted))
+      for (Operation *user : op->getUsers())
+        if (auto it = wanted.find(user); it != wanted.end() && it->second > latest.lookup(op))
+          stage = std::max(stage, it->second);
+    for (auto [op, stage] : wanted) {
+      auto flows = extreme(op->getOperands(), Part::backward, /*latest=*/false);
+      stages[op] = flows ? std::min(stage, *flows) : stage;
+    }
   }
 
   /// State that only the end of the step reads, such as running statistics over microbatches, is placed where what it is

@@ -113,8 +113,28 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
   Operation *op = value.getDefiningOp();
   TaskWriter &writer = task(key);
   if (cast<RankedTensorType>(value.getType()).getRank() > 0 && !isa<graph::BroadcastOp>(op)) {
-    fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
-         "' of the update of another one: use a synchronous schedule");
+    // Parameters of several stages may have a gradient in common.
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) {
+      Value mine = get(key, reduce.getInputs()[cast<OpResult>(value).getResultNumber()]);
+      OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
+      Value sum = dist::AllReduceOp::create(builder, op->getLoc(), TypeRange{value.getType()}, ValueRange{mine},
+                                            reduce.getKind(), reduce.getAxes())
+                      .getResult(0);
+      writer.mapping.map(value, sum);
+      return sum;
+    }
+    bool isClipped = llvm::any_of(op->getOperands(), [&](Value factor) {
+      auto broadcast = factor.getDefiningOp<graph::BroadcastOp>();
+      return broadcast && parts.at(broadcast) == Part::finish && !parts.isAnywhere(broadcast.getOperand());
+    });
+    if (parts.isCheap(op) && !isClipped)
+      return again(key, value);
+    if (isClipped)
+      fail("parameters of several stages have one gradient in common, which each would clip by its own norm: another "
+           "--cut, or a synchronous schedule");
+    else
+      fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
+           "' of the update of another one: use a synchronous schedule");
     Value nowhere = writer.takeHeld(value.getType(), "", dist::held::step, value.getLoc()); // the program is not compiled
     writer.mapping.map(value, nowhere);
     return nowhere;

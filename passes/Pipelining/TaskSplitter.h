@@ -65,7 +65,8 @@ private:
   /// Whether a value is computed in the update of another device.
   bool isOfOtherUpdate(TaskKey key, mlir::Value value);
   /// In place of a number that is made of the gradients of several stages, as the norm for clipping: that of this
-  /// stage's own gradients. No update of a minibatch has those of all stages at once.
+  /// stage's own gradients. No update of a minibatch has those of all stages at once. What the update makes of a gradient
+  /// that is of parameters of several stages, each of them makes of it.
   mlir::Value ofOwnStage(TaskKey key, mlir::Value value);
   /// What a minibatch leaves for the update of its stage. Replicas that take minibatches in turn update together at the
   /// end of a round, by the mean of what its minibatches left; a round that the end of the pipeline's work cuts short

@@ -49,6 +49,7 @@ class Run:
     flags: str = ""
     replicas: tuple = ()  # of each stage, which take minibatches in turn
     tied: bool = False  # fc2 has the weight of fc1
+    shifted: bool = False  # the stage of fc2 begins with a second bias of fc1, so that two stages have one gradient in common
     lr: float = 0.02
 
     def replicas_of(self, stage):
@@ -68,7 +69,7 @@ class Run:
         schedule = f"pipedream --staleness {self.staleness}" if self.staleness != "2bw" else "pipedream-2bw"
         flags = f"--mesh stage={self.stages}{self.mesh} --schedule {schedule} {self.flags}".split()
         flags += ["--round-robin", ",".join(map(str, self.replicas))] if self.replicas else []
-        return flags + [f"--cut=fc{layer}" for layer in self.cuts]
+        return flags + ["--cut=shift" if self.shifted and layer == 2 else f"--cut=fc{layer}" for layer in self.cuts]
 
     def devices(self):
         count = sum(self.replicas) or max(1, self.stages)
@@ -101,6 +102,9 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
     Run("vertical-sync", 3, cuts=(2, 3), tied=True),
     Run("predicted", 2, cuts=(2,), tied=True),
     Run("stashed", 3, cuts=(2, 3), tied=True, replicas=(2, 3, 1), flags="--clip-norm 0.4"),
+    Run("stashed", 2, cuts=(2,), shifted=True),
+    Run("vertical-sync", 3, ",data=2", cuts=(2, 3), flags="--weight-decay 0.01", shifted=True),
+    Run("2bw", 3, cuts=(2, 3), flags="--microbatches 4 --weight-decay 0.01", shifted=True),
     Run("2bw", 2, cuts=(2,), flags="--microbatches 2"),
     Run("2bw", 4, cuts=(1, 2, 4), flags="--microbatches 4 --weight-decay 0.01 --lr-schedule linear"),
     Run("2bw", 2, ",data=2", cuts=(3,), flags="--microbatches 8 --optimizer adam --weight-decay 0.01", lr=0.005),
@@ -110,14 +114,17 @@ RUNS = [Run(kind, stages, cuts=cuts) for kind in KINDS for stages, cuts in ((2, 
 ]
 
 
-def weights_of(sizes=SIZES, seed=1):
-    """[(weight, bias)] by layer, float32."""
+def weights_of(sizes=SIZES, seed=1, shifted=False):
+    """[(weight, bias)] by layer, float32; the third layer also has the second bias of the one before it if `shifted`."""
     rng = np.random.default_rng(seed)
-    return [(rng.normal(0, (2 / fan) ** 0.5, (out, fan)).astype(np.float32), rng.normal(0, 0.1, out).astype(np.float32))
-            for fan, out in zip(sizes, sizes[1:])]
+    layers = [(rng.normal(0, (2 / fan) ** 0.5, (out, fan)).astype(np.float32), rng.normal(0, 0.1, out).astype(np.float32))
+              for fan, out in zip(sizes, sizes[1:])]
+    if shifted:
+        layers[2] += (rng.normal(0, 0.1, sizes[2]).astype(np.float32),)
+    return layers
 
 
-def write_model(path, dropout=0.0, activation="Tanh", tied=False):
+def write_model(path, dropout=0.0, activation="Tanh", tied=False, shifted=False):
     """A perceptron whose linear layers are the nodes fc0, fc1, ... (With relu, two runs may diverge at a value near its kink.)"""
     nodes, constants, value = [], [], "image"
     for i, (weight, bias) in enumerate(weights_of(TIED_SIZES if tied else SIZES)):
@@ -125,8 +132,13 @@ def write_model(path, dropout=0.0, activation="Tanh", tied=False):
         constants += ([] if tied and i == 2 else [numpy_helper.from_array(weight, name)]) + [numpy_helper.from_array(bias, f"fc{i}.bias")]
         last = i == len(SIZES) - 2
         nodes.append(helper.make_node("Gemm", [value, name, f"fc{i}.bias"], ["logits" if last else f"y{i}"], f"fc{i}", transB=1))
+        value = f"y{i}"
+        if shifted and i == 1:
+            constants.append(numpy_helper.from_array(weights_of(shifted=True)[2][2], "shift.bias"))
+            nodes.append(helper.make_node("Add", [value, "shift.bias"], ["shifted"], "shift"))
+            value = "shifted"
         if not last:
-            nodes.append(helper.make_node(activation, [f"y{i}"], [f"act{i}"], f"act{i}"))
+            nodes.append(helper.make_node(activation, [value], [f"act{i}"], f"act{i}"))
         value = f"act{i}"
         if dropout and not last:
             constants += [numpy_helper.from_array(np.array(x), f"{n}{i}") for n, x in (("ratio", np.float32(dropout)), ("training", True))]
@@ -155,7 +167,7 @@ class Reference:
         factor = re.search(r"--lr-factor fc(\d)\.\*=(\S+)", run.flags)
         self.factors = [float(factor[2]) if factor and layer == int(factor[1]) else 1 for layer in range(len(SIZES) - 1)]
         self.stage_of = [sum(layer >= cut for cut in run.cuts) for layer in range(len(SIZES) - 1)]
-        start = [[x.astype(np.float64) for x in layer] for layer in weights_of(run.sizes)]
+        start = [[x.astype(np.float64) for x in layer] for layer in weights_of(run.sizes, shifted=run.shifted)]
         self.versions = [[layer] for layer in start]  # by layer, by number of updates
         rule = re.search(r"--optimizer (\w+)", run.flags)
         self.rule = rule[1] if rule else "sgd"
@@ -228,8 +240,10 @@ class Reference:
         values = [x]
         last = len(SIZES) - 2
         for layer in range(last + 1):
-            weight, bias = self.weights(layer, minibatch, rate, backward=False)
+            weight, bias = self.weights(layer, minibatch, rate, backward=False)[:2]
             y = self.product(values[-1], weight.T) + bias
+            if self.run.shifted and layer == 1:
+                y += self.weights(2, minibatch, rate, backward=False)[2]
             values.append(y if layer == last else np.tanh(y))
         shifted = values[-1] - values[-1].max(1, keepdims=True)
         logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
@@ -248,6 +262,8 @@ class Reference:
         if self.run.tied:
             gradients[1][0] = gradients[1][0] + gradients[2][0]
             gradients[2][0] = np.zeros_like(gradients[2][0])
+        if self.run.shifted:
+            gradients[2].append(gradients[1][1])
         self.take(gradients)
         for stage in range(max(1, self.run.stages)):
             layers = [layer for layer in range(last + 1) if self.stage_of[layer] == stage]
@@ -304,7 +320,7 @@ class Tester:
             write_data(folder)
         if not model:
             model = folder / "model.onnx"
-            write_model(model, tied=run.tied)
+            write_model(model, tied=run.tied, shifted=run.shifted)
         optimizer = [] if "--optimizer" in run.flags else ["--optimizer", "sgd"]
         optimizer += [] if "adam" in run.flags else ["--momentum", MOMENTUM]
         lines.call(self.divisi, "compile", model, "-o", program, "--loss", "cross_entropy", "--label", "label",
@@ -325,7 +341,7 @@ class Tester:
         if len(losses) != STEPS:
             return False, f"{len(losses)} losses of {STEPS} steps"
         error = np.max(np.abs(losses - expected) / np.abs(expected))
-        synchronous = Reference(Run("latest", 1, tied=run.tied)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
+        synchronous = Reference(Run("latest", 1, tied=run.tied, shifted=run.shifted)).losses(np.load(folder / "x.npy"), np.load(folder / "y.npy"), rates)
         differs = np.max(np.abs(expected - synchronous) / synchronous)
         return bool(error < TOLERANCE < differs / 100), f"loss error {error:.1e} (synchronous training differs by {differs:.1e})"
 
@@ -395,7 +411,7 @@ class Tester:
     def tests(self):
         yield "one device", self.reference_itself
         for run in RUNS:
-            more = f"round-robin {run.replicas} " * bool(run.replicas) + "tied " * run.tied
+            more = f"round-robin {run.replicas} " * bool(run.replicas) + "tied " * run.tied + "common gradient " * run.shifted
             yield f"{run.staleness} stage={run.stages}{run.mesh} {more}{run.flags}".strip(), functools.partial(self.against_reference, run)
         for run in Run("stashed", 4, cuts=(1, 2, 3)), Run("2bw", 3, cuts=(1, 3), flags="--microbatches 4"):
             yield f"dropout {run.staleness}", functools.partial(self.dropout, run)
