@@ -77,7 +77,7 @@ struct MicrobatchOptions {
   int64_t chunks = 1;                // stages of a device
   std::string schedule = "1f1b";     // gpipe, ...
   std::string staleness = "stashed"; // of the weights in an asynchronous pipeline
-  std::vector<std::string> cuts;     // first nodes of stages
+  std::vector<std::string> cuts;     // where stages begin, as pipelining::placeStages takes it
   dist::StageAxes axes;              // axes of the stages' mesh that each stage has
   std::vector<int64_t> replicas;     // of each stage, which take microbatches in turn; empty: one each
   int64_t remat = 0;                 // with stages: segments that are recomputed; allParts: all

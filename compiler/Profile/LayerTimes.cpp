@@ -2,10 +2,13 @@
 
 #include "passes/Planning/Search/Groups.h"
 
+#include "llvm/ADT/SCCIterator.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/LineIterator.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <deque>
 #include <set>
 
 using namespace divisi;
@@ -19,59 +22,161 @@ namespace {
 /// The first of the nodes of an operation or a call.
 std::string firstNode(StringRef names) { return names.split(' ').first.str(); }
 
+/// A node of the model, for llvm::scc_iterator.
+struct Node {
+  std::string name;
+  int layer = -1;
+  llvm::SmallSetVector<Node *, 4> inputs = {};
+};
+} // namespace
+
+template <> struct llvm::GraphTraits<Node *> {
+  using NodeRef = Node *;
+  using ChildIteratorType = llvm::SmallSetVector<Node *, 4>::iterator;
+  static NodeRef getEntryNode(Node *node) { return node; }
+  static ChildIteratorType child_begin(Node *node) { return node->inputs.begin(); }
+  static ChildIteratorType child_end(Node *node) { return node->inputs.end(); }
+};
+
+namespace {
+/// Nodes of the model as layers, in their order, without mere views. What is computed from parameters and constants alone (a slice of a
+/// weight) belongs to the layer that first reads it, and nodes that read each other (a recurrent layer and its steps) are
+/// one layer, named after the first.
 class Layers {
 public:
-  explicit Layers(const Problem &problem) : problem(problem), groups(problem, /*evaluation=*/false) {}
-
-  LayerProfile sizes() {
-    LayerProfile profile;
-    std::vector<int> maker(problem.tensors.size(), -1); // by tensor: the layer that computes it
-    std::set<int> counted;
-    std::set<std::string> states; // operations of an update that need no gradient may come early, and are named after them
+  explicit Layers(const Problem &problem)
+      : problem(problem), groups(problem, /*evaluation=*/false), maker(problem.tensors.size(), -1) {
     for (const Problem::Tensor &tensor : problem.tensors)
       if (tensor.role == Problem::Role::parameter)
         states.insert(tensor.name);
-    for (int i = 0; i <= groups.loss; ++i) {
-      const Problem::Op &op = problem.ops[i];
-      std::string node = firstNode(op.name);
-      if (op.forward || op.seldom || node.empty() || node == "update" || states.count(node))
-        continue;
-      auto [it, fresh] = numbers.try_emplace(node, profile.layers.size());
-      int layer = it->second;
-      if (fresh)
-        profile.layers.emplace_back().name = node;
-      for (int t : op.operands) {
-        const Problem::Tensor &tensor = problem.tensors[t];
-        if (tensor.role == Problem::Role::parameter && counted.insert(t).second)
-          profile.layers[layer].parameterBytes += tensor.bytes();
-        int from = maker[t];
-        if (from < 0 || from == layer)
-          continue;
-        auto &inputs = profile.layers[layer].inputs;
-        if (!llvm::is_contained(inputs, from))
-          inputs.push_back(from);
-        if (sent.insert(t).second)
-          profile.layers[from].activationBytes += tensor.bytes();
-      }
-      for (int t : op.results)
+  }
+
+  LayerProfile sizes() {
+    for (int i = 0; i <= groups.loss; ++i)
+      for (int t : problem.ops[i].results)
         if (!problem.tensors[t].splat)
-          maker[t] = layer;
-    }
+          maker[t] = i;
+    findNodes();
+    LayerProfile profile = joinNodes();
+    for (int i = 0; i <= groups.loss; ++i)
+      if (Node *node = nodeOf(i))
+        addSizes(profile, problem.ops[i], node->layer);
     return profile;
   }
 
   /// The layer of a call's nodes; -1 for those of the update and others.
   int layerOf(StringRef names) const {
-    auto it = numbers.find(firstNode(names));
-    return it == numbers.end() ? -1 : it->second;
+    std::string name = firstNode(names);
+    if (auto it = nodes.find(name); it != nodes.end())
+      return it->second->layer;
+    auto it = ofWeights.find(name);
+    return it == ofWeights.end() ? -1 : it->second;
   }
   std::string lossNode() const { return groups.loss >= 0 ? firstNode(problem.ops[groups.loss].name) : ""; }
 
 private:
+  /// Whether an operation of the step is a part of a layer: none of the update, of the evaluation or of weights, and no
+  /// view, which passes may join with others.
+  bool isOfLayer(const Problem::Op &op) const {
+    std::string node = firstNode(op.name);
+    // Operations of an update that need no gradient may come early, and are named after the parameter.
+    return !op.forward && !op.seldom && op.form != graph::Form::view && !node.empty() && node != "update" &&
+           !states.count(node) &&
+           !llvm::all_of(op.results, [&](int t) { return problem.tensors[t].weight; });
+  }
+  /// The node of an operation; null if it belongs to no layer, or there is none.
+  Node *nodeOf(int op) const {
+    if (op < 0 || !isOfLayer(problem.ops[op]))
+      return nullptr;
+    auto it = nodes.find(firstNode(problem.ops[op].name));
+    return it == nodes.end() ? nullptr : it->second;
+  }
+
+  /// What a tensor is a view of, or itself.
+  int sourceOf(int tensor) const {
+    while (maker[tensor] >= 0 && problem.ops[maker[tensor]].form == graph::Form::view)
+      tensor = problem.ops[maker[tensor]].operands[0];
+    return tensor;
+  }
+
+  void findNodes() {
+    for (int i = 0; i <= groups.loss; ++i)
+      if (const Problem::Op &op = problem.ops[i]; isOfLayer(op)) {
+        Node *&node = nodes[firstNode(op.name)];
+        if (!node)
+          node = &inOrder.emplace_back(Node{firstNode(op.name)});
+      }
+    for (int i = 0; i <= groups.loss; ++i)
+      if (Node *node = nodeOf(i))
+        for (int t : problem.ops[i].operands)
+          if (Node *from = nodeOf(maker[sourceOf(t)]); from && from != node)
+            node->inputs.insert(from);
+  }
+
+  /// A layer without sizes for every set of nodes that read each other.
+  LayerProfile joinNodes() {
+    LayerProfile profile;
+    Node all;
+    for (Node &node : inOrder)
+      all.inputs.insert(&node);
+    std::vector<std::vector<Node *>> sets;
+    for (auto it = llvm::scc_begin(&all); !it.isAtEnd(); ++it)
+      sets.push_back(*it);
+    std::map<Node *, int> setOf;
+    for (auto [i, set] : llvm::enumerate(sets))
+      for (Node *node : set)
+        setOf[node] = i;
+    for (Node &node : inOrder)
+      if (node.layer < 0) {
+        for (Node *other : sets[setOf[&node]])
+          other->layer = profile.layers.size();
+        profile.layers.emplace_back().name = node.name;
+      }
+    return profile;
+  }
+
+  void addSizes(LayerProfile &profile, const Problem::Op &op, int layer) {
+    for (int operand : op.operands) {
+      int t = sourceOf(operand);
+      addWeights(profile, t, layer);
+      Node *node = nodeOf(maker[t]);
+      if (!node || node->layer == layer)
+        continue;
+      auto &inputs = profile.layers[layer].inputs;
+      if (!llvm::is_contained(inputs, node->layer))
+        inputs.push_back(node->layer);
+      if (sent.insert(t).second)
+        profile.layers[node->layer].activationBytes += problem.tensors[t].bytes();
+    }
+  }
+
+  /// Counts parameters that a tensor is computed from, or is, with the layer unless they are counted.
+  void addWeights(LayerProfile &profile, int tensor, int layer) {
+    std::vector<int> open = {tensor};
+    while (!open.empty()) {
+      int t = open.back();
+      open.pop_back();
+      bool made = maker[t] >= 0;
+      if ((made && !problem.tensors[t].weight) || !counted.insert(t).second)
+        continue;
+      if (problem.tensors[t].role == Problem::Role::parameter)
+        profile.layers[layer].parameterBytes += problem.tensors[t].bytes();
+      if (made) {
+        const Problem::Op &op = problem.ops[maker[t]];
+        ofWeights.try_emplace(firstNode(op.name), layer);
+        open.insert(open.end(), op.operands.begin(), op.operands.end());
+      }
+    }
+  }
+
   const Problem &problem;
   Groups groups;
-  std::map<std::string, int> numbers;
-  std::set<int> sent; // tensors that other layers read
+  std::vector<int> maker;        // by tensor: the operation that computes it
+  std::set<std::string> states;  // names of parameters
+  std::deque<Node> inOrder;
+  std::map<std::string, Node *> nodes;
+  std::map<std::string, int> ofWeights; // nodes that compute weights alone: the layer
+  std::set<int> sent, counted;          // tensors that other layers read; weights
 };
 } // namespace
 

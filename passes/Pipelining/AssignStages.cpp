@@ -4,10 +4,12 @@
 #include "passes/Planning/Cost/Nominal.h"
 #include "passes/Planning/ModuleProblem.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Pipeline/StageFile.h"
 #include "passes/Training/LossScaling.h"
 #include "runtime/include/divisi/suggest.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -22,6 +24,7 @@ namespace {
 struct Layers {
   llvm::MapVector<StringAttr, double> seconds; // forward and backward pass
   std::vector<double> cutSeconds;              // of the messages across the cut before each node, in both directions
+  std::vector<llvm::SmallSetVector<int, 4>> readers; // by node: other nodes that read its values
 
   int numberOf(Operation *op) const {
     auto it = seconds.find(nameOf(op));
@@ -37,14 +40,18 @@ struct Layers {
       for (Operation &op : block.without_terminator())
         if (parts.at(&op) == part && !parts.isOfState(&op) && (part == Part::forward || numberOf(&op) >= 0))
           seconds[nameOf(&op)] += weights.seconds(&op);
+    readers.resize(seconds.size());
     std::vector<double> change(seconds.size() + 1, 0);
     for (Operation &op : block.without_terminator())
       if (parts.at(&op) == Part::forward && !parts.isOfState(&op))
         for (Value result : op.getResults()) {
           int first = numberOf(&op), last = first;
           for (Operation *user : result.getUsers())
-            if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward)
-              last = std::max(last, numberOf(user));
+            if (int number = !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward ? numberOf(user) : -1;
+                number >= 0 && number != first) {
+              last = std::max(last, number);
+              readers[first].insert(number);
+            }
           change[first + 1] += 2 * weights.message(result); // and the gradient's message back
           change[last + 1] -= 2 * weights.message(result);
         }
@@ -247,6 +254,37 @@ private:
   int lastStage;
 };
 
+/// The nodes from a cut on: those from a node on in the order of the model, or several nodes ("a + b") and all that
+/// depend on them. Fails if there is no such node.
+FailureOr<std::vector<bool>> nodesFrom(StringRef cut, const Layers &layers, ModuleOp module) {
+  auto find = [&](StringRef name) { return layers.seconds.find(StringAttr::get(module.getContext(), name)); };
+  SmallVector<StringRef> names = {cut};
+  if (find(cut) == layers.seconds.end()) {
+    names.clear();
+    cut.split(names, planning::joinsCuts);
+  }
+  std::vector<bool> behind(layers.seconds.size());
+  SmallVector<int> open;
+  for (StringRef name : names) {
+    auto it = find(name);
+    if (it == layers.seconds.end())
+      return module.emitError("cut: there is no node '")
+             << name << "' in the forward part"
+             << suggestion(name, llvm::map_range(layers.seconds, [](auto &layer) { return layer.first.getValue(); }));
+    open.push_back(it - layers.seconds.begin());
+  }
+  if (names.size() == 1) {
+    std::fill(behind.begin() + open[0], behind.end(), true);
+    return behind;
+  }
+  while (!open.empty())
+    if (int node = open.pop_back_val(); !behind[node]) {
+      behind[node] = true;
+      open.append(layers.readers[node].begin(), layers.readers[node].end());
+    }
+  return behind;
+}
+
 /// Decides the cuts and writes the stage of every layer.
 LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages, const std::vector<double> &devices,
                         StagePlacement &placement) {
@@ -254,29 +292,29 @@ LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages
   auto module = train->getParentOfType<ModuleOp>();
   if (stages > count)
     return module.emitError("a pipeline of ") << stages << " stages needs as many nodes: the model has " << count;
-  std::vector<int> firsts;
-  for (StringRef name : placement.cuts) {
-    auto it = layers.seconds.find(StringAttr::get(module.getContext(), name));
-    if (it == layers.seconds.end())
-      return module.emitError("cut: there is no node '")
-             << name << "' in the forward part"
-             << suggestion(name, llvm::map_range(layers.seconds, [](auto &layer) { return layer.first.getValue(); }));
-    firsts.push_back(it - layers.seconds.begin());
-  }
-  if (firsts.empty()) {
+  if (placement.cuts.empty()) {
     std::vector<double> seconds;
     for (auto &[name, value] : layers.seconds)
       seconds.push_back(value);
-    firsts = cutIntoStages(seconds, layers.cutSeconds, stages, devices);
+    for (int first : cutIntoStages(seconds, layers.cutSeconds, stages, devices))
+      placement.cuts.push_back((layers.seconds.begin() + first)->first.str());
   }
-  if ((int64_t)firsts.size() != stages - 1 || !llvm::is_sorted(firsts) || (!firsts.empty() && firsts[0] == 0) ||
-      std::adjacent_find(firsts.begin(), firsts.end()) != firsts.end())
+  std::vector<int> stageOf(count, 0), nodes(stages, 0);
+  for (auto [i, cut] : llvm::enumerate(placement.cuts)) {
+    auto behind = nodesFrom(cut, layers, module);
+    if (failed(behind))
+      return failure();
+    for (int node = 0; node < count; ++node)
+      if ((*behind)[node])
+        stageOf[node] = i + 1;
+  }
+  if ((int64_t)placement.cuts.size() == stages - 1)
+    for (int stage : stageOf)
+      ++nodes[stage];
+  if (llvm::is_contained(nodes, 0))
     return module.emitError("cut: expected the first nodes of stages 1 to ") << stages - 1 << ", in their order";
-  placement.cuts.clear();
-  for (int first : firsts)
-    placement.cuts.push_back((layers.seconds.begin() + first)->first.str());
   for (auto [i, entry] : llvm::enumerate(layers.seconds))
-    placement.layers[entry.first] = llvm::upper_bound(firsts, (int)i) - firsts.begin();
+    placement.layers[entry.first] = stageOf[i];
   return success();
 }
 

@@ -26,7 +26,7 @@ struct StagePlacement {
   llvm::DenseMap<mlir::Operation *, int> operations;
   llvm::StringMap<int> states;                  // by name
   llvm::DenseMap<mlir::StringAttr, int> layers; // of the forward pass, by the names of nodes
-  std::vector<std::string> cuts;                // the first nodes of stages 1, 2, ...
+  std::vector<std::string> cuts;                // where stages 1, 2, ... begin, as placeStages takes it
 
   int of(mlir::Operation *op) const { return operations.lookup(op); }
   int of(mlir::BlockArgument argument) const { return states.lookup(nameOfArgument(argument)); }
@@ -36,7 +36,9 @@ struct StagePlacement {
 std::vector<std::string> nodesOf(mlir::func::FuncOp train, const StepParts &parts);
 
 /// Assigns stages to @train of a module with microbatches. The nodes of the forward pass are cut before those in
-/// `cuts`; if there are none, so that the slowest stage is as fast as possible. Does not change the module.
+/// `cuts`; if there are none, so that the slowest stage is as fast as possible. A cut is a node, with which a stage begins
+/// in the order of the model, or several ("a + b"), which begin it together with all that depends on them: branches may
+/// then be cut at different depths. Does not change the module.
 mlir::FailureOr<StagePlacement> placeStages(mlir::func::FuncOp train, const StepParts &parts, int64_t stages,
                                             const std::vector<std::string> &cuts, const StageWeights &weights);
 

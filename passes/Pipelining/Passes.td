@@ -60,7 +60,7 @@ def AssignStagesPass : Pass<"assign-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::graph::GraphDialect", "::divisi::dist::DistDialect"];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "number of stages">,
-    ListOption<"cuts", "cuts", "std::string", "the first node of every stage but the first">,
+    ListOption<"cuts", "cuts", "std::string", "the first node of every stage but the first, or several \"a + b\" that begin it with all that depends on them">,
     Option<"mesh", "mesh", "std::string", "\"\"", "of a stage: data=2,model=4">,
     Option<"axes", "axes", "std::string", "\"\"", "of this mesh that stages have, where these differ: data+model,none">
   ];

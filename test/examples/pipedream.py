@@ -4,7 +4,7 @@
     pipedream.py --divisi PATH [--only SUBSTRING] [--jobs N]
 
 Models of test/models go through the script, synchronous and asynchronous: whatever stages the measured times lead to, losses are those of one
-device (asynchronous: with a learning rate of 0; asynchronous.py learns on 9, 5, 1 and 1 replicas in turn). Then stages of 9, 5, 1 and 1 devices, PipeDream's own for VGG-16 on 16 machines. Prints
+device (asynchronous: with a learning rate of 0; asynchronous.py learns on 9, 5, 1 and 1 replicas in turn). Then stages that alternate in the order of the model, and stages of 9, 5, 1 and 1 devices, PipeDream's own for VGG-16 on 16 machines. Prints
 `N passed, N failed`. Needs the package onnx.
 """
 
@@ -31,6 +31,14 @@ FLOWS = [
     ("gpt_tiny", "1f1b", "--lr 0.1 --microbatches 2"),
     ("gpt_tiny", "pipedream", "--lr 0"),
     ("resnet_tiny", "naive", "--lr 0.01 --microbatches 1"),  # with a larger rate batch norm of few samples amplifies rounding
+]
+
+BRANCHES = [
+    ("inception_tiny", "naive", "--lr 0.01 --microbatches 1", 1),
+    ("inception_tiny", "pipedream", "--lr 0", 2),
+    ("unet_tiny", "1f1b", "--lr 0.1 --microbatches 2", 3),
+    ("moe_tiny", "1f1b", "--lr 0.1 --microbatches 2", 4),
+    ("lstm_tiny", "pipedream-2bw", "--lr 0 --microbatches 4", 5),
 ]
 
 
@@ -70,6 +78,27 @@ def flow(divisi, folder, name, schedule, flags):
     return same(divisi, folder, case / "model.onnx", data, flags, folder / "p", sum(stage["replicas"] for stage in stages))
 
 
+def branches(divisi, folder, name, schedule, flags, seed):
+    """Layers in a random order that their inputs allow, cut into three: stages that alternate in the order of the model."""
+    case, rng = ROOT / "test/models" / name, np.random.default_rng(seed)
+    call(divisi, "profile", case / "model.onnx", "--layers", folder / "layers.json", "--steps", 5, DIVISI_PROFILE=str(folder / "profile.json"))
+    layers = json.loads((folder / "layers.json").read_text())["layers"]
+    names, order = [layer["name"] for layer in layers], []
+    while len(order) < len(layers):
+        ready = [i for i, layer in enumerate(layers) if i not in order and all(names.index(x) in order for x in layer["inputs"])]
+        order.append(int(rng.choice(ready)))
+    cuts, stages = [0, len(order) // 3, 2 * len(order) // 3, len(order)], []
+    for first, last in zip(cuts, cuts[1:]):
+        later = {names[i] for i in order[first:]}
+        begins = [names[i] for i in order[first:] if later.isdisjoint(layers[i]["inputs"])]
+        begins += [names[order[-1]]] * (len(begins) == 1)
+        stages.append({"layers": [names[i] for i in order[first:last]], "positions": order[first:last], "begins_at": begins, "replicas": 1})
+    (folder / "stages.json").write_text(json.dumps({"stages": stages}))
+    call(divisi, "compile", case / "model.onnx", "-o", folder / "p", *flags.split(), "--schedule", schedule, "--stages", folder / "stages.json")
+    data = [f"--data={file.stem}={file}" for file in sorted((case / "data").glob("*.npy"))]
+    return same(divisi, folder, case / "model.onnx", data, flags, folder / "p", 3)
+
+
 def nine(divisi, folder, schedule, flags):
     """9-5-1-1 devices: the batch of 90 divides by 9 and by 5, which replicas in turn do not need."""
     asynchronous.BATCH, asynchronous.BATCHES = 90, 6
@@ -95,6 +124,7 @@ def main():
     tests = [(f"{name} {schedule}", flow, (name, schedule, flags)) for name, schedule, flags in FLOWS]
     tests += [("9-5-1-1 1f1b", nine, ("1f1b", "--lr 0.1 --microbatches 2")), ("9-5-1-1 pipedream", nine, ("pipedream", "--lr 0")),
               ("9-5-1-1 1f1b in turn", nine, ("1f1b", "--lr 0.1 --microbatches 10 --round-robin stages"))]
+    tests += [(f"branches of {name} {schedule}", branches, (name, schedule, flags, seed)) for name, schedule, flags, seed in BRANCHES]
     return lines.run([(name, lambda folder, test=test, more=more: [test(o.divisi, folder, *more)]) for name, test, more in tests], o)
 
 

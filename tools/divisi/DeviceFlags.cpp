@@ -105,7 +105,9 @@ std::string DeviceFlags::takeStages(const CLI::App &command) {
   if (!found)
     return "--stages: " + llvm::toString(found.takeError());
   microbatches.cuts.assign(found->first.begin() + 1, found->first.end());
-  if (found->first.size() > 1 && !command.count("--schedule"))
+  if (found->first.size() == 1) // nothing overlaps
+    microbatches.schedule = compiler::MicrobatchOptions().schedule;
+  else if (!command.count("--schedule"))
     microbatches.schedule = "pipedream";
   if (roundRobin == ofStages && found->replicas.size() == 1)
     return "--round-robin stages: " + stages + " has one stage, whose " + numbered(found->replicas[0], "device") +
@@ -437,7 +439,8 @@ void DeviceFlags::addTo(CLI::App &command) {
   time->add_option("--chunks", microbatches.chunks, "stages of a device, for --schedule interleaved (default 2)")
       ->check(CLI::Range(1, 64));
   time->add_option("--cut", microbatches.cuts,
-                   "the node that begins stage 1, 2, ... (repeatable); without it stages take equally long")
+                   "the node that begins stage 1, 2, ... in the order of the model, or several, such as 'a + b', with all that "
+                   "depends on them (repeatable); without it stages take equally long")
       ->delimiter('\0');
   time->add_option(
           "--stages", stages,

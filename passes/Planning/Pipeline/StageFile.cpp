@@ -3,6 +3,7 @@
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Nesting.h"
 #include "passes/Planning/Pipeline/LayerProfile.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
 using namespace divisi::planning;
@@ -47,12 +48,15 @@ llvm::Expected<FoundStages> FoundStages::parse(StringRef text, StringRef file) {
         name = text->str(), first = *at;
       last = std::max(last, *at);
     }
-    if (first <= behind)
-      return llvm::createStringError(file + ": '" + shownName(name) + "' of stage " + llvm::Twine(found.first.size() + 1) +
-                                     " lies between layers of the stage before: a model is cut in the order of its nodes");
+    if (first <= behind) {
+      const llvm::json::Array *begins = stage->getArray("begins_at");
+      if (!begins || begins->size() < 2 || !llvm::all_of(*begins, [](auto &layer) { return layer.getAsString(); }))
+        return fail(which + ": its layers lie between those of the stage before, without begins_at");
+      name = llvm::join(llvm::map_range(*begins, [](auto &layer) { return *layer.getAsString(); }), joinsCuts);
+    }
     if ((devices += *replicas) > Cluster::mostDevices)
       return fail("more than " + llvm::Twine(Cluster::mostDevices) + " devices");
-    behind = last;
+    behind = std::max(behind, last);
     found.first.push_back(std::move(name));
     found.replicas.push_back(*replicas);
   }

@@ -315,8 +315,8 @@ TEST(PipeDream, Report) {
             R"({"bound_ms":2,"cost":"paper","cuts":3,"data_parallel_bytes":1500000000,"data_parallel_ms":751.5,)"
             R"("devices":4,"devices_used":3,"objective":"pipedream","sent_bytes":250000,"slowest_ms":2,"speedup":3,)"
             R"("speedup_over_data_parallel":375.75,)"
-            R"("stages":[{"layers":["a"],"ms":2,"positions":[0],"replicas":2,"replicas_per_level":[2],"transfer_ms":0.25},)"
-            R"({"layers":["b\n"],"ms":2,"positions":[1],"replicas":1,"replicas_per_level":[1],"transfer_ms":0}]})");
+            R"("stages":[{"begins_at":["a","b\n"],"layers":["a"],"ms":2,"positions":[0],"replicas":2,"replicas_per_level":[2],"transfer_ms":0.25},)"
+            R"({"begins_at":["b\n"],"layers":["b\n"],"ms":2,"positions":[1],"replicas":1,"replicas_per_level":[1],"transfer_ms":0}]})");
   std::string text;
   llvm::raw_string_ostream os(text);
   printPipeDream(plan, profile, 4, os);

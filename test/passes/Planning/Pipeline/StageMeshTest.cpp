@@ -53,6 +53,16 @@ TEST(StageFile, Reads) {
   EXPECT_EQ(found->replicas, (std::vector<int64_t>{3, 1}));
 }
 
+/// Two branches that are cut at different depths.
+TEST(StageFile, Branches) {
+  auto found = FoundStages::parse(R"({"stages": [
+      {"layers": ["a", "c"], "positions": [0, 2], "begins_at": ["a", "c"], "replicas": 1},
+      {"layers": ["b", "d"], "positions": [1, 3], "begins_at": ["b", "d"], "replicas": 2},
+      {"layers": ["e"], "positions": [4], "begins_at": ["e"], "replicas": 1}]})", "s.json");
+  ASSERT_TRUE(!!found);
+  EXPECT_EQ(found->first, (std::vector<std::string>{"a", "b + d", "e"}));
+}
+
 TEST(StageFile, Errors) {
   for (const char *text : {"", "[]", "{}", R"({"stages": []})", R"({"stages": [1]})", R"({"stages": [{"layers": []}]})",
                            R"({"stages": [{"layers": ["a"], "replicas": 1}]})",
@@ -65,7 +75,7 @@ TEST(StageFile, Errors) {
   EXPECT_NE(errorOf(std::string(100000, '[').c_str()).find("nested too deep"), std::string::npos);
   EXPECT_NE(errorOf(R"({"stages": [{"layers": ["a", "c"], "positions": [0, 2], "replicas": 1},
                                    {"layers": ["b"], "positions": [1], "replicas": 1}]})")
-                .find("'b' of stage 2 lies between layers of the stage before"),
+                .find("stages[1]: its layers lie between those of the stage before, without begins_at"),
             std::string::npos);
 }
 
