@@ -168,7 +168,8 @@ private:
   }
 
   /// Finds, for each operation of the update, the stage of all the state that it renews, if this is a single stage.
-  /// Otherwise the factor of gradient clipping would move an update to another stage.
+  /// Otherwise the factor of gradient clipping would move an update to another stage. A gradient is that of its parameter,
+  /// though the norm of all gradients renews the state of several stages.
   void findRenewing(Block &block) {
     constexpr int several = -1;
     auto add = [&](Operation *op, int stage) {
@@ -184,9 +185,11 @@ private:
     for (Operation &op : llvm::reverse(block.without_terminator()))
       if (auto it = renewing.find(&op); it != renewing.end() && parts.at(&op) == Part::finish) {
         int stage = it->second;
+        bool isNumber = llvm::all_of(op.getResultTypes(), [](Type type) { return cast<RankedTensorType>(type).getRank() == 0; });
         for (Value operand : op.getOperands())
           if (Operation *producer = operand.getDefiningOp(); producer && parts.at(producer) == Part::finish)
-            add(producer, stage);
+            if (stage != several || !isNumber || cast<RankedTensorType>(operand.getType()).getRank() == 0)
+              add(producer, stage);
       }
   }
 
@@ -269,7 +272,7 @@ FailureOr<std::vector<bool>> nodesFrom(StringRef cut, const Layers &layers, Modu
     auto it = find(name);
     if (it == layers.seconds.end())
       return module.emitError("cut: there is no node '")
-             << name << "' in the forward part"
+             << name << "' in the forward pass"
              << suggestion(name, llvm::map_range(layers.seconds, [](auto &layer) { return layer.first.getValue(); }));
     open.push_back(it - layers.seconds.begin());
   }

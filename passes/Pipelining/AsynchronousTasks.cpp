@@ -1,4 +1,5 @@
 // What tasks of an asynchronous schedule read: the weights of their minibatch, and the gradients of their stage.
+#include "dialects/Dist/StageAxes.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "dialects/Graph/Nodes.h"
 #include "passes/Pipelining/TaskSplitter.h"
@@ -114,7 +115,11 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
   TaskWriter &writer = task(key);
   if (cast<RankedTensorType>(value.getType()).getRank() > 0 && !isa<graph::BroadcastOp>(op)) {
     // Parameters of several stages may have a gradient in common.
-    if (auto reduce = dyn_cast<dist::AllReduceOp>(op)) {
+    auto isOnStage = [&](Attribute axis) {
+      dist::StageAxes axes = dist::StageAxes::of(function);
+      return axes.empty() || axes.has(deviceOf(key), cast<StringAttr>(axis).getValue());
+    };
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && llvm::all_of(reduce.getAxes(), isOnStage)) {
       Value mine = get(key, reduce.getInputs()[cast<OpResult>(value).getResultNumber()]);
       OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
       Value sum = dist::AllReduceOp::create(builder, op->getLoc(), TypeRange{value.getType()}, ValueRange{mine},
@@ -129,12 +134,8 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
     });
     if (parts.isCheap(op) && !isClipped)
       return again(key, value);
-    if (isClipped)
-      fail("parameters of several stages have one gradient in common, which each would clip by its own norm: another "
-           "--cut, or a synchronous schedule");
-    else
-      fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) +
-           "' of the update of another one: use a synchronous schedule");
+    fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) + "' of the update of another one" +
+         (isClipped ? ", clipped by the norm of that one" : "") + ": another --cut, or a synchronous schedule");
     Value nowhere = writer.takeHeld(value.getType(), "", dist::held::step, value.getLoc()); // the program is not compiled
     writer.mapping.map(value, nowhere);
     return nowhere;

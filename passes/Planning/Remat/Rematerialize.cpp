@@ -256,7 +256,7 @@ llvm::Error planning::rematerialize(ModuleOp module, ArrayRef<NamedRemat> segmen
     std::string wrong;
     if (begin < 0 || last < 0)
       wrong = "there is no node '" + (begin < 0 ? segment.first : segment.last) +
-              "' in the forward part that computes anything from the inputs";
+              "' in the forward pass that computes anything from the inputs";
     else if (last < begin)
       wrong = "'" + segment.last + "' comes before '" + segment.first + "'";
     else if (part.stageOfNode(begin) != part.stageOfNode(last))

@@ -1,7 +1,7 @@
 // RUN: divisi-opt %s --split-microbatches=count=4 --canonicalize --cse "--assign-stages=stages=3 cuts={left2 + right2},join" | FileCheck %s
 // RUN: not divisi-opt %s --split-microbatches=count=4 "--assign-stages=stages=2 cuts={left2 + rigth2}" 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not divisi-opt %s --split-microbatches=count=4 "--assign-stages=stages=3 cuts=join,{left2 + right2}" 2>&1 | FileCheck %s --check-prefix=ORDER
-// NAME: error: cut: there is no node 'rigth2' in the forward part; did you mean 'right2'?
+// NAME: error: cut: there is no node 'rigth2' in the forward pass; did you mean 'right2'?
 // ORDER: error: cut: expected the first nodes of stages 1 to 2, in their order
 
 // A cut through two branches that alternate in the order of the model.

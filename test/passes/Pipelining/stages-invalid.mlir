@@ -7,7 +7,7 @@
 // RUN: not divisi-opt %s --split-microbatches=asynchronous --assign-stages="stages=2 cuts=second" --split-tasks="schedule=pipedream staleness=late" 2>&1 | FileCheck %s --check-prefix=LATE
 
 // MANY: a pipeline of 9 stages needs as many nodes: the model has 2
-// NAME: cut: there is no node 'third' in the forward part
+// NAME: cut: there is no node 'third' in the forward pass
 // KIND: schedule: expected naive, gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-2bw, got 'zigzag'
 // CHUNKS: schedule: 2 stages do not divide into 3 chunks a device
 // PARTS: schedule: pipedream, and no other, is for steps of one minibatch, as split-microbatches makes them

@@ -45,7 +45,7 @@
 // RUN: divisi compile %s --plan %t/plan --emit plan | diff - %t/plan
 // RUN: sed 's/to "[ab]3"/to "nobody"/' %t/plan > %t/edited
 // RUN: not divisi compile %s --plan %t/edited --emit planned 2>&1 | FileCheck %s --check-prefix=NOBODY
-// NOBODY: error: {{.*}}edited:2:3: there is no node 'nobody' in the forward part
+// NOBODY: error: {{.*}}edited:2:3: there is no node 'nobody' in the forward pass
 // RUN: sed 's/dist.remat .*/dist.remat "b3" to "b1"/' %t/plan > %t/edited
 // RUN: not divisi compile %s --plan %t/edited --emit planned 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: error: {{.*}}edited:2:3: 'b1' comes before 'b3'
