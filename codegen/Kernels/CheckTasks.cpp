@@ -40,7 +40,7 @@ LogicalResult checkHeld(ArrayRef<func::FuncOp> tasks) {
 }
 
 /// Checks that all tasks have the same mesh, whose first axis is that of stages, and that their arguments are sharded
-/// only along axes that their stage has.
+/// only along axes that their stage has, and collectives over such.
 LogicalResult checkMesh(ModuleOp module, int64_t devices) {
   Attribute mesh, axes;
   for (auto task : module.getOps<func::FuncOp>()) {
@@ -66,6 +66,11 @@ LogicalResult checkMesh(ModuleOp module, int64_t devices) {
               type && dist::shardOf(type) && dist::toSharding(type, grid).splits(axis))
             return task.emitOpError("argument ")
                    << i << " is split over \"" << grid.axes[axis].name << "\", an axis that its stage lacks";
+    for (Operation &op : task.getBody().front())
+      if (auto over = op.getAttrOfType<ArrayAttr>("axes"); over && isa<dist::DistDialect>(op.getDialect()))
+        for (auto name : over.getAsRange<StringAttr>())
+          if (auto axis = grid.find(name.getValue()); axis && llvm::is_contained(lacking, *axis))
+            return op.emitOpError("is over \"") << name.getValue() << "\", an axis that its stage lacks";
   }
   return success();
 }

@@ -36,9 +36,13 @@ struct Layers {
 
   Layers(func::FuncOp function, const StepParts &parts, const StageWeights &weights) {
     Block &block = function.getBody().front();
+    auto hasStage = [](Operation &op) { return op.hasAttr(dist::names::stage); };
+    // Between stages with other axes, what has no stage after the plan is communication, and what reads that.
+    bool again = llvm::any_of(block, hasStage);
     for (Part part : {Part::forward, Part::backward})
       for (Operation &op : block.without_terminator())
-        if (parts.at(&op) == part && !parts.isOfState(&op) && (part == Part::forward || numberOf(&op) >= 0))
+        if (parts.at(&op) == part && !parts.isOfState(&op) &&
+            (part == Part::forward ? !again || hasStage(op) : numberOf(&op) >= 0))
           seconds[nameOf(&op)] += weights.seconds(&op);
     readers.resize(seconds.size());
     std::vector<double> change(seconds.size() + 1, 0);
@@ -78,10 +82,7 @@ public:
       for (BlockArgument argument : block.getArguments())
         if (roleOf(argument) == training::scalingRole)
           stageOfState[nameOfArgument(argument)] = 0;
-    for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op))
-        stages[&op] = std::max(layerStage(&op).value_or(0),
-                               extreme(op.getOperands(), Part::forward, /*latest=*/true).value_or(0));
+    placeForward(block);
     placeByUsers(block);
     placeGradients(block);
     placeByUsers(block);
@@ -116,6 +117,27 @@ private:
     auto argument = cast<BlockArgument>(value);
     auto it = stageOfState.find(nameOfArgument(argument));
     return isOwned(argument) && it != stageOfState.end() ? std::optional(it->second) : std::nullopt;
+  }
+
+  /// Places the forward pass: each operation on the stage of its layer, but not before what it reads. What belongs to no
+  /// layer and reads none, such as labels that are gathered from other devices, is placed with what reads it.
+  void placeForward(Block &block) {
+    SmallVector<Operation *> open;
+    for (Operation &op : block.without_terminator())
+      if (parts.at(&op) == Part::forward && !isSum(&op) && !parts.isOfState(&op) && isFree(&op)) {
+        auto own = layerStage(&op), reads = extreme(op.getOperands(), Part::forward, /*latest=*/true);
+        if (own || reads)
+          stages[&op] = std::max(own.value_or(0), reads.value_or(0));
+        else
+          open.push_back(&op);
+      }
+    for (Operation *op : llvm::reverse(open)) {
+      std::optional<int> stage;
+      for (Operation *user : op->getUsers())
+        if (auto known = stages.contains(user) ? std::optional(stages[user]) : layerStage(user))
+          stage = std::min(stage.value_or(*known), *known);
+      stages[op] = stage.value_or(0);
+    }
   }
 
   /// Places the backward pass: each operation on the stage of its layer, but never later than what it reads from the
