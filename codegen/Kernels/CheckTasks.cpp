@@ -1,6 +1,8 @@
 #include "codegen/Kernels/CheckTasks.h"
 
+#include "dialects/Dist/MessageDims.h"
 #include "dialects/Dist/StageAxes.h"
+#include "dialects/Exec/Exec.h"
 
 #include <set>
 
@@ -72,6 +74,46 @@ LogicalResult checkMesh(ModuleOp module, int64_t devices) {
           if (auto axis = grid.find(name.getValue()); axis && llvm::is_contained(lacking, *axis))
             return op.emitOpError("is over \"") << name.getValue() << "\", an axis that its stage lacks";
   }
+  return success();
+}
+
+/// Checks that both sides of a message mean the same value and shardings, along axes that their stages have.
+LogicalResult checkMessages(ModuleOp module) {
+  struct Known {
+    bool sends;
+    Attribute dims;
+    SmallVector<int64_t> shape;
+    Type element;
+  };
+  std::map<int64_t, Known> known;
+  for (auto task : module.getOps<func::FuncOp>())
+    for (auto call : task.getOps<exec::CallOp>()) {
+      if (!call.isMessage())
+        continue;
+      Operation *op = call.getPayload();
+      bool sends = isa<dist::SendOp>(op);
+      auto type = cast<RankedTensorType>(sends ? op->getOperand(0).getType() : op->getResult(0).getType());
+      auto mine = op->getAttrOfType<ArrayAttr>("dims");
+      Known side{sends, mine, SmallVector<int64_t>(type.getShape()), type.getElementType()};
+      if (mine) {
+        dist::Mesh mesh = dist::toMesh(task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)); // verified
+        dist::StageAxes axes = dist::StageAxes::of(task);
+        dist::MessageDims dims = *dist::MessageDims::parse(mine, mesh);
+        int64_t here = dist::stageOf(task),
+                there = std::max<int64_t>(0, op->getAttrOfType<IntegerAttr>("stage").getInt());
+        for (const dist::Sharding *sharding : {&dims.from, &dims.to})
+          for (int axis : axes.lacking((sharding == &dims.from) == sends ? here : there, mesh))
+            if (sharding->splits(axis))
+              return call.emitOpError("is of a value that is split over \"")
+                     << mesh.axes[axis].name << "\", an axis that its stage lacks";
+        side.shape = dist::MessageDims::global(type, sends ? dims.from : dims.to, mesh);
+      }
+      auto [it, fresh] = known.try_emplace(call.getMessageId().getInt(), side);
+      const Known &other = it->second;
+      if (!fresh && other.sends != sends &&
+          (other.dims != side.dims || other.shape != side.shape || other.element != side.element))
+        return call.emitOpError("and the other side of the message are of different values or shardings");
+    }
   return success();
 }
 
@@ -168,7 +210,7 @@ LogicalResult codegen::checkTasks(ModuleOp module) {
     if (failed(checkHeld(own)))
       return failure();
   int64_t devices = tasks.empty() ? 0 : tasks.rbegin()->first + 1;
-  if (failed(checkMesh(module, devices)))
+  if (failed(checkMesh(module, devices)) || failed(checkMessages(module)))
     return failure();
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     if ((int64_t)schedule.getRows().size() != devices)

@@ -1,4 +1,5 @@
 #include "codegen/Lowering/Families.h"
+#include "dialects/Dist/MessageDims.h"
 #include "divisi/abi.h"
 
 using namespace mlir;
@@ -84,19 +85,53 @@ struct Permute : LibraryInterface::ExternalModel<Permute, PermuteOp> {
   }
 };
 
-template <typename OpT> LibraryCall message(OpT op, StringRef service, RankedTensorType type) {
-  return {service.str(), {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type)}};
+/// The parameter block of a message. Dimensions that neither side shards are joined.
+template <typename OpT> FailureOr<LibraryCall> message(OpT op, StringRef service, RankedTensorType type, bool sends) {
+  LibraryCall call{service.str(), {(int64_t)op.getId(), (int64_t)op.getStage(), graph::bytesOf(type), 0}};
+  if (!op.getDims())
+    return call;
+  auto task = op->template getParentOfType<func::FuncOp>();
+  Mesh mesh = toMesh(task->template getAttrOfType<MeshAttr>(dist::names::partitioned)); // (verified)
+  MessageDims dims = *MessageDims::parse(*op.getDims(), mesh);
+  auto extents = MessageDims::global(type, sends ? dims.from : dims.to, mesh);
+  extents.push_back(graph::bytesOf(RankedTensorType::get({1}, type.getElementType())));
+  struct Dim {
+    int64_t extent;
+    Axes from, to;
+    bool isWhole() const { return from.empty() && to.empty(); }
+  };
+  SmallVector<Dim> joined;
+  for (auto [d, extent] : llvm::enumerate(extents)) {
+    bool isLast = d == dims.from.dims.size(); // the bytes of an element
+    Dim dim = isLast ? Dim{extent, {}, {}} : Dim{extent, dims.from.dims[d], dims.to.dims[d]};
+    if (!joined.empty() && (isLast || (dim.isWhole() && joined.back().isWhole())))
+      joined.back().extent *= extent;
+    else
+      joined.push_back(dim);
+  }
+  call.params.back() = joined.size();
+  for (const Dim &dim : joined) {
+    call.params.push_back(dim.extent);
+    for (const Axes *axes : {&dim.from, &dim.to}) {
+      if (axes->size() > DIVISI_MAX_AXES)
+        return op->emitOpError("has a dimension of more than ") << DIVISI_MAX_AXES << " axes";
+      call.params.push_back(axes->size());
+      call.params.append(axes->begin(), axes->end());
+      call.params.append(DIVISI_MAX_AXES - axes->size(), 0);
+    }
+  }
+  return call;
 }
 
 struct Send : LibraryInterface::ExternalModel<Send, SendOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
-    return message(cast<SendOp>(op), "divisi_send", tensorType(op->getOperand(0)));
+    return message(cast<SendOp>(op), "divisi_send", tensorType(op->getOperand(0)), true);
   }
 };
 
 struct Receive : LibraryInterface::ExternalModel<Receive, ReceiveOp> {
   FailureOr<LibraryCall> getLibraryCall(Operation *op) const {
-    return message(cast<ReceiveOp>(op), "divisi_receive", tensorType(op->getResult(0)));
+    return message(cast<ReceiveOp>(op), "divisi_receive", tensorType(op->getResult(0)), false);
   }
 };
 } // namespace

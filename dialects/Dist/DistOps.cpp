@@ -1,3 +1,4 @@
+#include "dialects/Dist/MessageDims.h"
 #include "dialects/Dist/Plan.h"
 
 #define GET_OP_CLASSES
@@ -70,16 +71,55 @@ LogicalResult ScheduleOp::verify() {
   return success();
 }
 
+/// The mesh of the enclosing partitioned function; null if there is none.
+static MeshAttr partitionedMesh(Operation *op) {
+  for (op = op->getParentOp(); op; op = op->getParentOp())
+    if (auto mesh = op->getAttrOfType<MeshAttr>(names::partitioned))
+      return mesh;
+  return {};
+}
+
+/// Verifies the shardings of a message of a value of this rank.
+static FailureOr<MessageDims> verifyDims(Operation *op, ArrayAttr dims, int64_t rank, StringRef constraints) {
+  MeshAttr mesh = partitionedMesh(op);
+  if (!mesh)
+    return op->emitOpError("constraint ") << constraints << ": is not in a partitioned function ('dist.partitioned')";
+  auto parsed = MessageDims::parse(dims, toMesh(mesh));
+  if (!parsed || (int64_t)parsed->from.dims.size() != rank)
+    return op->emitOpError("constraint ")
+           << constraints << ": expected, for each of " << rank
+           << " dimensions, the axes of senders and of receivers, such as [[\"data\"], []], got " << dims;
+  return *parsed;
+}
+
+LogicalResult TransferOp::verify() {
+  auto from = typeOf(getInput()), to = typeOf(getResult());
+  if (!partitionedMesh(*this))
+    return emitOpError("constraint 1: is not in a partitioned function ('dist.partitioned')");
+  auto dims = verifyDims(*this, getDims(), from.getRank(), "2");
+  if (failed(dims))
+    return failure();
+  Mesh mesh = toMesh(partitionedMesh(*this));
+  if (from.getElementType() != to.getElementType() ||
+      dims->global(from, dims->from, mesh) != dims->global(to, dims->to, mesh))
+    return emitOpError("constraint 3: expected shards of one value, got ") << from << " and " << to;
+  return success();
+}
+LogicalResult SendOp::verify() {
+  return success(!getDims() || succeeded(verifyDims(*this, *getDims(), typeOf(getInput()).getRank(), "2")));
+}
+LogicalResult ReceiveOp::verify() {
+  return success(!getDims() || succeeded(verifyDims(*this, *getDims(), typeOf(getResult()).getRank(), "2")));
+}
+
 //===- collectives --------------------------------------------------------===//
 
 /// The number of devices of the group; fails with an error at the operation.
 static FailureOr<int64_t> groupSize(Operation *op, ArrayAttr axes) {
-  auto function = op->getParentOp();
-  while (function && !function->hasAttr(names::partitioned))
-    function = function->getParentOp();
-  if (!function)
+  MeshAttr attr = partitionedMesh(op);
+  if (!attr)
     return op->emitOpError("constraint 1: is not in a partitioned function ('dist.partitioned')");
-  Mesh mesh = toMesh(function->getAttrOfType<MeshAttr>(names::partitioned));
+  Mesh mesh = toMesh(attr);
   Axes list;
   for (auto axis : axes.getAsRange<StringAttr>()) {
     auto position = mesh.find(axis.getValue());

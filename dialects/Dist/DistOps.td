@@ -133,41 +133,71 @@ def Dist_PermuteOp : Dist_Collective<"permute", "dist.permute %x by 1 over [\"da
 
 // Pipelines.
 
+def Dist_TransferOp : Dist_Op<"transfer"> {
+  let summary = "a value on its way to stages that have other mesh axes than its own, and shard it differently";
+  let semantics = [{
+    `result = input` as a global tensor: what the devices of other stages get of it. Each device gets every element of
+    its shard once, from a device that has it.}];
+  let tensors = [{
+    `input`: the shard of a device of this operation's stage. `result`: that of a device of the stages that use it, and
+    only these do. `dims`: for each dimension the axes along which the senders shard it, and those along which the
+    receivers do, major to minor.}];
+  let constraints = [{
+    1. The operation is in a partitioned function, which has a mesh (`dist.partitioned`).
+    2. `dims` has two lists of axes of that mesh for each dimension of the input; no axis stands twice on one side.
+    3. Input and result have one element type, and are shards of one global shape.}];
+  let example = [{
+    func.func @f(%x: tensor<4x4xf32>) attributes {dist.partitioned = #dist.mesh<"data" = 2>} {
+      %y = dist.transfer %x dims [[["data"], []], [[], []]] : tensor<4x4xf32> -> tensor<8x4xf32>
+      return
+    } }];
+  let insertedBy = "partition";
+  let removedBy = "split-tasks, which writes dist.send and dist.receive";
+  let arguments = (ins AnyRankedTensor:$input, ArrayAttr:$dims);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `dims` $dims attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 class Dist_MessageOp<string mnemonic> : Op<Dist_Dialect, mnemonic>, Documented {
   let description = documentation;
+  string dims = [{ `dims`: as those of dist.transfer, if the stages shard the value differently.}];
   let constraints = [{
-    1. The other stage has the operation of the other direction, of the same `id` and type (not verified: split-tasks
-       makes both).}];
+    1. The other stage has the operation of the other direction, of the same `id`, `dims` and type of the whole value
+       (verified when buffers are assigned: split-tasks makes both).
+    2. `dims` is that of a dist.transfer (constraints 1 and 2 there).}];
+  let hasVerifier = 1;
   let insertedBy = "split-tasks";
   let removedBy = "form-kernels, which makes an exec.call of it";
 }
 
 def Dist_SendOp : Dist_MessageOp<"send"> {
-  let summary = "sends a value to the devices of another stage that have the same place there";
+  let summary = "sends a value to the devices of another stage";
   let semantics = [{
-    `receive = input`: what the dist.receive of the same `id` returns on the devices of `stage`. Messages of one id
-    arrive in the order in which they are sent.}];
+    `receive = input` as a global tensor: what the dist.receive of the same `id` returns on the devices of `stage`.
+    Without `dims` a device sends all that it has to the device that has its place there. Messages of one id arrive in
+    the order in which they are sent.}];
   let tensors = [{
     `input`: any type. `stage`: the receiver's index along the mesh's axis "stage". `id`: the message's number, equal on
-    both sides.}];
+    both sides.}] # dims;
   let example = [{
     dist.send %x to 1 id 0 : tensor<8x4xf32>}];
-  let arguments = (ins AnyRankedTensor:$input, I64Attr:$stage, I64Attr:$id);
-  let assemblyFormat = "$input `to` $stage `id` $id attr-dict `:` type($input)";
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$stage, I64Attr:$id, OptionalAttr<ArrayAttr>:$dims);
+  let assemblyFormat = "$input `to` $stage `id` $id (`dims` $dims^)? attr-dict `:` type($input)";
 }
 def Dist_ReceiveOp : Dist_MessageOp<"receive"> {
   let summary = "receives what dist.send sends";
   let semantics = [{
-    `result = input` of the dist.send of the same `id` on the devices of `stage`, the oldest that has not been received
-    yet.}];
+    `result = input` of the dist.send of the same `id` on the devices of `stage`, as a global tensor; the oldest that has
+    not been received yet.}];
   let tensors = [{
     `result`: the type of what is sent. `stage`: the sender's index along the mesh's axis "stage". `id`: the message's
-    number, equal on both sides.}];
+    number, equal on both sides.}] # dims;
   let example = [{
     %x = dist.receive from 0 id 0 : tensor<8x4xf32>}];
-  let arguments = (ins I64Attr:$stage, I64Attr:$id);
+  let arguments = (ins I64Attr:$stage, I64Attr:$id, OptionalAttr<ArrayAttr>:$dims);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`from` $stage `id` $id attr-dict `:` type($result)";
+  let assemblyFormat = "`from` $stage `id` $id (`dims` $dims^)? attr-dict `:` type($result)";
 }
 
 def Dist_ScheduleOp : Op<Dist_Dialect, "schedule">, Documented {

@@ -1,5 +1,7 @@
 #include "dialects/Dist/Reshard.h"
 
+#include "llvm/ADT/Sequence.h"
+
 using namespace divisi::dist;
 using llvm::ArrayRef;
 using Kind = ReshardStep::Kind;
@@ -83,6 +85,29 @@ private:
 
 std::vector<ReshardStep> divisi::dist::planReshard(const Sharding &from, const Sharding &to) {
   return Resharder(from, to).run();
+}
+
+Sharding divisi::dist::sentSharding(const Sharding &from, const Sharding &to, ArrayRef<int64_t> shape,
+                                    const Mesh &mesh) {
+  Sharding sent = from;
+  sent.pending = to.pending;
+  for (int axis : from.pending) {
+    if (llvm::is_contained(to.pending, axis))
+      continue;
+    auto divides = [&](size_t d) { return shape[d] / mesh.parts(sent.dims[d]) % mesh.axes[axis].size == 0; };
+    auto wanted = [&](size_t d) { // the receivers have this axis next
+      size_t count = sent.dims[d].size();
+      return to.dims[d].size() > count && to.dims[d][count] == axis &&
+             ArrayRef<int>(to.dims[d]).take_front(count) == ArrayRef<int>(sent.dims[d]);
+    };
+    auto numbers = llvm::seq<size_t>(0, sent.dims.size());
+    auto place = llvm::find_if(numbers, [&](size_t d) { return wanted(d) && divides(d); });
+    if (place == numbers.end())
+      place = llvm::find_if(numbers, divides);
+    if (place != numbers.end())
+      sent.dims[*place].push_back(axis);
+  }
+  return sent;
 }
 
 int64_t divisi::dist::bytesOfStep(const Mesh &mesh, const ReshardStep &step, int64_t &local) {

@@ -24,6 +24,11 @@ struct ReshardStep {
 /// pending axes of `from`, but not add any.
 std::vector<ReshardStep> planReshard(const Sharding &from, const Sharding &to);
 
+/// The sharding in which stages with mesh axes of their own send a value of this (global) shape that receivers shard as
+/// `to`: what is pending in `from` and not in `to` is reduced and scattered over a dimension that divides, if there is
+/// one. A message changes the rest.
+Sharding sentSharding(const Sharding &from, const Sharding &to, llvm::ArrayRef<int64_t> shape, const Mesh &mesh);
+
 /// The bytes of a step on one device: of its local operand, for an all_gather of its local result; 0 for a slice.
 /// `local`, the bytes of the value before the step, becomes those after it.
 int64_t bytesOfStep(const Mesh &mesh, const ReshardStep &step, int64_t &local);

@@ -1,10 +1,13 @@
 #include "dialects/Dist/FactorAxes.h"
+#include "dialects/Dist/MessageDims.h"
 #include "dialects/Dist/Plan.h"
 #include "dialects/Dist/Reshard.h"
 #include "dialects/Dist/StageAxes.h"
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Graph/GraphBuilder.h"
 #include "passes/Partitioning/Passes.h"
+
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 
@@ -162,25 +165,32 @@ private:
     return RankedTensorType::get(shape, type.getElementType());
   }
 
-  /// The stages of a reshard's producer and users, where stages have different mesh axes; -1: no stage.
-  struct Way {
-    int64_t from = -1, to = -1;
+  /// A value with its sharding, and the stage that has it; -1: no stage.
+  struct Source {
+    Value value;
+    Sharding sharding;
+    int64_t stage = -1;
   };
-  Way wayOf(ReshardOp reshard) {
-    Way way;
+  Source sourceOf(ReshardOp reshard, const Sharding &from) {
     Value input = reshard.getInput();
+    if (auto crossing = crossings.find(input); crossing != crossings.end())
+      return crossing->second.source;
     auto argument = dyn_cast<BlockArgument>(input);
-    if (auto stage = argument ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage)
-                              : input.getDefiningOp()->getAttrOfType<IntegerAttr>(dist::names::stage))
-      way.from = stage.getInt();
+    auto stage = argument ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), dist::names::stage)
+                          : input.getDefiningOp()->getAttrOfType<IntegerAttr>(dist::names::stage);
+    return {input, from, stage ? stage.getInt() : -1};
+  }
+
+  /// The stage that changes the sharding of a value from `stage` for these uses: the first that receives it, or -1.
+  int64_t stageFor(ArrayRef<OpOperand *> uses, int64_t stage) {
     int64_t least = -1, most = -1;
-    for (OpOperand &use : reshard->getUses())
-      if (auto stage = stageOf(use)) {
-        least = least < 0 ? stage.getInt() : std::min(least, stage.getInt());
-        most = std::max(most, stage.getInt());
+    for (OpOperand *use : uses)
+      if (auto user = stageOf(*use)) {
+        least = least < 0 ? user.getInt() : std::min(least, user.getInt());
+        most = std::max(most, user.getInt());
       }
-    way.to = least >= way.from ? least : most; // the stage that receives first
-    return way;
+    int64_t to = least >= stage ? least : most;
+    return to >= 0 ? to : stage;
   }
 
   /// The stage of a use. A function's result has the stage of the state that it renews.
@@ -195,31 +205,64 @@ private:
     return {};
   }
 
+  /// Replaces a reshard by collectives of the stage that has its value or receives it. To stages that have other axes a
+  /// message brings the shards that they need.
   void communicate(ReshardOp reshard, const Sharding &from, const Sharding &to) {
-    Way way = stageAxes.empty() ? Way() : wayOf(reshard);
     builder.setInsertionPoint(reshard);
-    Value value = reshard.getInput();
-    Sharding between = from;
-    if (way.from >= 0 && way.to >= 0) { // the sending stage gathers along the axes that the receiving stage lacks
-      for (int axis : stageAxes.lacking(way.to, mesh)) {
-        for (Axes &axes : between.dims)
-          llvm::erase(axes, axis);
-        llvm::erase(between.pending, axis);
-      }
-      value = change(reshard, value, from, between, way.from);
+    Source source = stageAxes.empty() ? Source{reshard.getInput(), from} : sourceOf(reshard, from);
+    auto crossing = crossings.find(reshard.getInput());
+    SmallVector<OpOperand *> near, far, reshards;
+    std::map<int64_t, SmallVector<OpOperand *>> there; // uses on stages that have the input by a message
+    for (OpOperand &use : reshard->getUses()) {
+      auto stage = source.stage >= 0 ? stageOf(use) : IntegerAttr();
+      if (isa<ReshardOp>(use.getOwner()))
+        reshards.push_back(&use);
+      else if (stage && crossing != crossings.end() && crossing->second.to.contains(stage.getInt()))
+        there[stage.getInt()].push_back(&use);
+      else if (stage && stageAxes.lacking(stage.getInt(), mesh) != stageAxes.lacking(source.stage, mesh))
+        far.push_back(&use);
+      else
+        near.push_back(&use);
     }
-    value = change(reshard, value, between, to, way.to >= 0 ? way.to : way.from);
-    reshard.getResult().replaceAllUsesWith(value);
+    // What is resharded further comes from the stage that has it, if it is needed there.
+    llvm::append_range(near.empty() && !far.empty() ? far : near, reshards);
+    auto replace = [](ArrayRef<OpOperand *> uses, Value value) {
+      for (OpOperand *use : uses)
+        use->set(value);
+    };
+    for (auto &[stage, uses] : there)
+      replace(uses, change(reshard, {reshard.getInput(), from}, to, stage));
+    if (!near.empty())
+      replace(near, change(reshard, source, to, stageAxes.empty() ? -1 : stageFor(near, source.stage)));
+    if (!far.empty())
+      replace(far, transfer(reshard, source, to, far));
     reshard.erase();
   }
 
-  /// Changes one sharding to another, by operations of `stage` (-1: they get none).
-  Value change(ReshardOp reshard, Value value, const Sharding &from, const Sharding &to, int64_t stage) {
+  /// What stages with other axes receive of a value.
+  Value transfer(ReshardOp reshard, const Source &source, const Sharding &to, ArrayRef<OpOperand *> uses) {
+    auto shape = MessageDims::global(tensorType(source.value), source.sharding, mesh);
+    Sharding sent = sentSharding(source.sharding, to, shape, mesh);
+    Value value = change(reshard, source, sent, source.stage);
+    if (sent.dims == to.dims)
+      return value;
+    auto op = TransferOp::create(builder, reshard.getLoc(), tensorType(reshard.getResult()), value,
+                                 MessageDims{sent, to}.toAttr(mesh, builder.getContext()));
+    Crossing &crossing = crossings[op] = {{value, sent, source.stage}, {}};
+    for (OpOperand *use : uses)
+      if (auto stage = stageOf(*use))
+        crossing.to.insert(stage.getInt());
+    return op;
+  }
+
+  /// Changes the sharding of a value, by operations of `stage` (-1: they get none).
+  Value change(ReshardOp reshard, const Source &source, const Sharding &to, int64_t stage) {
     using Kind = ReshardStep::Kind;
+    Value value = source.value;
     stages.stage = stage >= 0 ? builder.getI64IntegerAttr(stage) : Attribute();
     Location loc = reshard.getLoc();
     MLIRContext *context = builder.getContext();
-    for (const ReshardStep &step : planReshard(from, to)) {
+    for (const ReshardStep &step : planReshard(source.sharding, to)) {
       auto type = tensorType(value);
       int64_t parts = mesh.parts(step.axes);
       ArrayAttr axes = axisNames(step.axes, mesh, context);
@@ -263,6 +306,11 @@ private:
   PieceIndices indices;
   OpBuilder builder;
   StageListener stages; // gives new operations a stage where the plan has stages
+  struct Crossing {
+    Source source;
+    llvm::SmallSet<int64_t, 2> to; // stages that receive it
+  };
+  llvm::DenseMap<Value, Crossing> crossings; // by result of dist.transfer
 };
 
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {

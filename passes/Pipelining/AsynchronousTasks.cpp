@@ -244,7 +244,7 @@ Value TaskSplitter::predict(TaskKey key, BlockArgument argument) {
 }
 
 bool TaskSplitter::isAgain(TaskKey from, TaskKey key, Operation *op) {
-  if (!op)
+  if (!op || isa<dist::TransferOp>(op)) // what crosses to other axes comes from the stage that has it
     return false;
   bool otherWeights = options.staleness == Staleness::latest || options.staleness == Staleness::predicted;
   return from.once() ? deviceOf(from) != deviceOf(key) && parts.isCheap(op)

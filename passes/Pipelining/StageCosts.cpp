@@ -4,6 +4,8 @@
 #include "passes/Planning/Remat/Rematerialize.h"
 #include "step/Liveness.h"
 
+#include "llvm/ADT/SmallSet.h"
+
 #include <map>
 #include <set>
 
@@ -30,13 +32,22 @@ double StageCosts::bytesOf(Value value) const {
                     expansion.versions[expansion.produced[tensor]].sharding);
 }
 
-double StageCosts::bytesFor(int stage, Value value) const {
+double StageCosts::bytesBetween(int from, int to, Value value, llvm::function_ref<int(Operation *)> stageOf) const {
+  if (axes.lacking(from, plan.mesh) == axes.lacking(to, plan.mesh))
+    return bytesOf(value); // and it is resharded where it arrives
   int tensor = problem.tensorOf.lookup(value);
-  dist::Sharding sharding = expansion.versions[expansion.produced[tensor]].sharding;
-  for (int axis : axes.lacking(stage, plan.mesh))
-    for (dist::Axes &list : sharding.dims)
-      llvm::erase(list, axis);
-  return localBytes(problem.problem.tensors[tensor], plan.mesh, sharding);
+  llvm::SmallSet<int, 2> versions; // one message for each
+  for (OpOperand &use : value.getUses())
+    if (auto user = problem.opOf.find(use.getOwner()); user != problem.opOf.end() && stageOf(use.getOwner()) == to)
+      versions.insert(expansion.operands[user->second][use.getOperandNumber()]);
+  double bytes = 0; // that each receiver gets
+  for (int version : versions)
+    bytes += localBytes(problem.problem.tensors[tensor], plan.mesh, expansion.versions[version].sharding);
+  return bytes * axes.devices(to, plan.mesh) / pairsBetween(from, to);
+}
+
+int64_t StageCosts::pairsBetween(int from, int to) const {
+  return std::max(axes.devices(from, plan.mesh), axes.devices(to, plan.mesh));
 }
 
 double StageCosts::seconds(Operation *op) const {
@@ -63,8 +74,8 @@ pipeline::Network StageCosts::network() const {
     int64_t firstSender = axes.devicesBefore(from, plan.mesh), firstReceiver = axes.devicesBefore(to, plan.mesh);
     int64_t senders = axes.devices(from, plan.mesh), receivers = axes.devices(to, plan.mesh);
     SmallVector<Transfer> all;
-    for (int64_t i = 0; i < receivers; ++i) // from the sender at the same relative position
-      all.push_back({firstSender + i * senders / receivers, firstReceiver + i});
+    for (int64_t i = 0, pairs = pairsBetween(from, to); i < pairs; ++i) // of devices at the same relative position
+      all.push_back({firstSender + i * senders / pairs, firstReceiver + i * receivers / pairs});
     return transferSeconds(cluster, all, bytes);
   };
   return network;
@@ -200,7 +211,7 @@ StageCosts::Stages StageCosts::of(const StagePlacement &placement, int64_t stage
       if (kept && !dropped.contains(value))
         keep(stageOf(&op), value);
       for (int stage : elsewhere)
-        messages[{stageOf(&op), stage}] += bytesFor(stage, value);
+        messages[{stageOf(&op), stage}] += bytesBetween(stageOf(&op), stage, value, stageOf);
     }
   }
   for (BlockArgument argument : train.getArguments())

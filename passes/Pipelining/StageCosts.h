@@ -25,7 +25,8 @@ public:
     std::vector<planning::pipeline::Edge> edges;
   };
   Stages of(const StagePlacement &placement, int64_t stages, int64_t remat) const;
-  /// The time of messages between the devices of two stages. Stages follow each other on the devices of the cluster.
+  /// The time of messages between the devices of two stages, by the bytes of each pair of them. Stages follow each
+  /// other on the devices of the cluster.
   planning::pipeline::Network network() const;
 
 private:
@@ -41,8 +42,10 @@ private:
   /// Bytes that the tasks of each stage need while they run, beside what they keep and pass on.
   std::vector<double> transientBytes(llvm::function_ref<int(mlir::Operation *)> stageOf, int64_t stages) const;
   double bytesOf(mlir::Value value) const;
-  /// Bytes of the shards that another stage receives: replicated along axes that it lacks.
-  double bytesFor(int stage, mlir::Value value) const;
+  /// Pairs of devices of two stages that exchange a value and its gradient: as many as the stage with more has.
+  int64_t pairsBetween(int from, int to) const;
+  /// Bytes that each of these pairs exchanges of a value, as the other stage needs it.
+  double bytesBetween(int from, int to, mlir::Value value, llvm::function_ref<int(mlir::Operation *)> stageOf) const;
   double seconds(mlir::Operation *op) const;
   double messageSeconds(double bytes) const;
 

@@ -42,6 +42,8 @@ LogicalResult TaskSplitter::run(int64_t &nextMessage) {
   for (auto &[key, task] : tasks)
     inOrder[{key.number, key.kind}] = &task;
   for (auto &[key, task] : inOrder) {
+    for (auto transfer : llvm::make_early_inc_range(task->block().getOps<dist::TransferOp>()))
+      transfer.erase(); // messages carry what it says
     task->finish();
     task->task->moveBefore(function);
   }
@@ -62,6 +64,8 @@ TaskKey TaskSplitter::keyOf(Operation *op) const {
     Operation *producer = op->getOperand(0).getDefiningOp();
     TaskKey key = producer && parts.isTimed(producer) ? keyOf(producer)
                                                       : TaskKey{piped() ? Kind::forward : Kind::step, stage};
+    if (isa_and_nonnull<dist::TransferOp>(producer)) // added where it arrives
+      key.number = stage;
     // Forward passes of the next batch come before the update, which reads the sums of this one.
     if (doubleBuffered() && key.kind == Kind::forward && options.lagOf(deviceOf(key)) > 0)
       key.kind = Kind::backward;
@@ -264,13 +268,18 @@ Value TaskSplitter::receive(TaskKey from, TaskKey key, Value value) {
   OpBuilder builder(function);
   int64_t id = (*messageId)++;
   builder.setInsertionPointAfterValue(source);
-  dist::SendOp::create(builder, value.getLoc(), source, deviceOf(key), id);
+  ArrayAttr dims;
+  if (auto transfer = source.getDefiningOp<dist::TransferOp>()) {
+    source = transfer.getInput();
+    dims = transfer.getDims();
+  }
+  dist::SendOp::create(builder, value.getLoc(), source, deviceOf(key), id, dims);
   Block &target = task(key).block();
   if (key.once())
     builder.setInsertionPointToEnd(&target);
   else
     builder.setInsertionPointToStart(&target);
-  return dist::ReceiveOp::create(builder, value.getLoc(), value.getType(), deviceOf(from), id);
+  return dist::ReceiveOp::create(builder, value.getLoc(), value.getType(), deviceOf(from), id, dims);
 }
 
 void TaskSplitter::writeResults() {

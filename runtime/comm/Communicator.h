@@ -4,6 +4,7 @@
 
 #include "runtime/comm/Collectives.h"
 #include "runtime/comm/Exchange.h"
+#include "runtime/comm/Pieces.h"
 #include "runtime/core/Recorder.h"
 
 #include <chrono>
@@ -65,7 +66,7 @@ public:
   std::optional<int> peerOf(int64_t stage) const {
     if (turn < 0 && mesh_.isNarrow())
       return std::nullopt;
-    return turn < 0 ? mesh_.inStage(rank(), stage) : mesh_.inTurn(rank(), stage, turn);
+    return plainPeer(stage);
   }
   /// Sets the function that says whether this rank was asked to stop. A wait then fails after half a second, and not
   /// before two steps if there is time for them: the other rank has ended. Only the waiting thread calls the function.
@@ -122,6 +123,11 @@ private:
     std::vector<void *> buffers;
     std::function<void()> call = {}; ///< called instead of running a collective
   };
+  /// What several transfers of one message have in common, for the recorder.
+  struct Whole {
+    size_t open = 0; ///< pieces that are not complete
+    double begin = 0;
+  };
   struct Transfer {
     int64_t id = 0;
     Flow *flow = nullptr;
@@ -130,7 +136,10 @@ private:
     char *data = nullptr;
     size_t bytes = 0;
     double begin = 0;                      ///< for the recorder
-    Scratch copy = {};                     ///< of the sent data
+    Scratch copy = {};                     ///< of the sent data, or of a received piece with gaps
+    const Piece *piece = nullptr; ///< of `target`, into which the copy goes on arrival; null: it is in its place
+    char *target = nullptr;
+    std::shared_ptr<Whole> whole = {};     ///< null: it is the only piece
     std::unique_ptr<Message> message = {}; ///< null: not started
   };
   void work();
@@ -140,8 +149,17 @@ private:
   Result<int64_t> agreeNow(const Status &mine, int64_t flag, bool hurry);
   Status run(const Job &job);
   Status check(const DivisiTransfer &params) const;
-  void sendTo(int peer, const DivisiTransfer &params, const void *data);
-  void begin(const DivisiTransfer &params, Transfer transfer);
+  /// What this rank sends or receives of a message of which it may have several peers.
+  Result<const std::vector<Piece> *> piecesOf(const DivisiTransfer &params, bool sent);
+  /// Whether a message has one peer, which has this rank's place in the other stage.
+  bool isPlain(const DivisiTransfer &params) const { return turn >= 0 || !(mesh_.isNarrow() || params.dim_count > 0); }
+  int plainPeer(int64_t stage) const {
+    return turn >= 0 ? mesh_.inTurn(rank(), stage, turn) : mesh_.inStage(rank(), stage);
+  }
+  template <typename Make> Status inPieces(const DivisiTransfer &params, bool sends, const Make &make);
+  Transfer sendingOf(const DivisiTransfer &params, int peer, int64_t bytes);
+  Scratch takeCopy(size_t bytes);
+  void begin(Transfer transfer);
   void progress();
   void complete(Transfer &transfer);
   void settle(Flow &flow);
@@ -156,7 +174,8 @@ private:
   std::map<int64_t, std::string> names;
   std::optional<Reducers> reducers;
   std::function<Interrupt()> interrupted;
-  std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread
+  std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread, by constant parameters
+  std::map<const DivisiTransfer *, std::vector<Piece>> sentPieces, receivedPieces; ///< likewise
   std::map<int64_t, Flow> flows, sendFlows;             ///< by id; a rank may send to itself under one id
   Flow hosts;                                           ///< of `beside`
   std::atomic<int64_t> step = 0;
@@ -169,7 +188,7 @@ private:
   std::deque<Job> jobs;
   std::vector<Job> spare; ///< finished jobs, whose memory is reused
   std::vector<Transfer> posted;
-  std::vector<Scratch> copies; ///< memory for copies of sent data
+  std::vector<Scratch> copies; ///< memory for copies of data
   bool ends = false;
   int64_t started = 0;
   std::atomic<int64_t> completed = 0;

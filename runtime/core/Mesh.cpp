@@ -4,10 +4,11 @@
 
 using namespace divisi::runtime;
 
-Mesh::Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &lacking) : axes_(std::move(axes)) {
+Mesh::Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &without) : axes_(std::move(axes)) {
   std::optional<int64_t> stage = stageAxis();
-  if (!stage || std::all_of(lacking.begin(), lacking.end(), [](const auto &list) { return list.empty(); }))
+  if (!stage || std::all_of(without.begin(), without.end(), [](const auto &list) { return list.empty(); }))
     return;
+  lacking = without;
   int64_t count = placeCount();
   ranks.resize(static_cast<size_t>(count));
   for (int64_t place = 0; place < count; ++place) {
@@ -78,14 +79,28 @@ std::vector<int> Mesh::group(int64_t rank, std::span<const int64_t> axes) const 
   }
   std::vector<int> result;
   for (int64_t member : members)
-    if (int at = rankAt(member); !isNarrow() || std::find(result.begin(), result.end(), at) == result.end())
+    if (int at = rankAtPlace(member); !isNarrow() || std::find(result.begin(), result.end(), at) == result.end())
       result.push_back(at);
   return result;
 }
 
+bool Mesh::has(int64_t stage, int64_t axis) const {
+  if (lacking.empty())
+    return true;
+  const std::vector<int64_t> &list = lacking[static_cast<size_t>(stage)];
+  return std::find(list.begin(), list.end(), axis) == list.end();
+}
+
+int Mesh::rankAt(std::span<const int64_t> indices) const {
+  int64_t place = 0;
+  for (size_t axis = 0; axis < axes_.size(); ++axis)
+    place = place * axes_[axis].size + indices[axis];
+  return rankAtPlace(place);
+}
+
 int Mesh::inStage(int64_t rank, int64_t stage) const {
   std::optional<int64_t> axis = stageAxis();
-  return axis ? rankAt(placeOf(rank) + (stage - index(rank, *axis)) * stride(*axis)) : static_cast<int>(rank);
+  return axis ? rankAtPlace(placeOf(rank) + (stage - index(rank, *axis)) * stride(*axis)) : static_cast<int>(rank);
 }
 
 int Mesh::inTurn(int64_t rank, int64_t stage, int64_t microbatch) const {
@@ -98,18 +113,5 @@ int Mesh::inTurn(int64_t rank, int64_t stage, int64_t microbatch) const {
       place -= place / stride(*turn) % axes_[static_cast<size_t>(*turn)].size * stride(*turn);
   if (std::optional<int64_t> turn = turnsOf(stage))
     place += microbatch % replicasOf(stage) * stride(*turn);
-  return rankAt(place);
-}
-
-std::vector<int> Mesh::receiversOf(int64_t rank, int64_t stage) const {
-  std::optional<int64_t> axis = stageAxis();
-  if (!axis)
-    return {static_cast<int>(rank)};
-  if (!isNarrow())
-    return {inStage(rank, stage)};
-  std::vector<int> result;
-  for (int64_t other = 0; other < size(); ++other)
-    if (index(other, *axis) == stage && inStage(other, index(rank, *axis)) == rank)
-      result.push_back(static_cast<int>(other));
-  return result;
+  return rankAtPlace(place);
 }

@@ -23,8 +23,8 @@ struct Axis {
 class Mesh {
 public:
   Mesh() = default;
-  /// `lacking`: by stage, the axes that it lacks; empty: none lacks any.
-  explicit Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &lacking = {});
+  /// `without`: by stage, the axes that it lacks; empty: none lacks any.
+  explicit Mesh(std::vector<Axis> axes, const std::vector<std::vector<int64_t>> &without = {});
   /// Sets, by stage, the axis along which its ranks take microbatches in turn; null: each works on all.
   void setTurns(std::vector<std::optional<int64_t>> axesOfStages) { turns = std::move(axesOfStages); }
 
@@ -48,10 +48,12 @@ public:
   std::vector<int> group(int64_t rank, std::span<const int64_t> axes) const;
   /// Whether some stage lacks an axis.
   bool isNarrow() const { return !places.empty(); }
-  /// The rank of a stage with the same indices along the axes of that stage: it sends to `rank`.
+  /// Whether a stage has the axis at position `axis`.
+  bool has(int64_t stage, int64_t axis) const;
+  /// The rank with these indices along all axes; 0 along those that its stage lacks.
+  int rankAt(std::span<const int64_t> indices) const;
+  /// The rank of a stage with the same indices along the axes of that stage.
   int inStage(int64_t rank, int64_t stage) const;
-  /// The ranks of a stage to which `rank` sends.
-  std::vector<int> receiversOf(int64_t rank, int64_t stage) const;
   /// The axis along which the ranks of a stage take microbatches in turn: index r of n has the microbatches r, r + n, ...
   std::optional<int64_t> turnsOf(int64_t stage) const {
     return turns.empty() ? std::nullopt : turns[static_cast<size_t>(stage)];
@@ -70,12 +72,13 @@ private:
   /// The number of positions if no stage lacked an axis.
   int64_t placeCount() const;
   int64_t placeOf(int64_t rank) const { return places.empty() ? rank : places[static_cast<size_t>(rank)]; }
-  int rankAt(int64_t place) const {
+  int rankAtPlace(int64_t place) const {
     return static_cast<int>(ranks.empty() ? place : ranks[static_cast<size_t>(place)]);
   }
 
   std::vector<Axis> axes_;
   std::vector<std::optional<int64_t>> turns; // by stage; empty: none takes microbatches in turn
+  std::vector<std::vector<int64_t>> lacking; // by stage; empty: none lacks an axis
   // If stages lack axes: the position of each rank in the full mesh, and the rank that represents each position.
   std::vector<int64_t> places, ranks;
 };

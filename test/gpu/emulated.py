@@ -48,6 +48,7 @@ WAYS = {
     "stage=2 interleaved": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 4 --schedule interleaved", "--cases", "unet_tiny"],
     "stage=2 gpipe": ["--devices", "2", "--compile-args=--mesh stage=2 --microbatches 4 --schedule gpipe", "--cases", "llama_tiny"],
     "stage=2,data=2": ["--devices", "4", "--compile-args=--mesh stage=2,data=2 --microbatches 2", "--cases", "gpt_tiny"],
+    "stage axes data,none": ["--devices", "3", "--compile-args=--mesh stage=2,data=2 --stage-axes data,none --microbatches 2", "--cases", "lenet"],
     "in turn 2-1": ["--devices", "3", "--compile-args=--mesh stage=2 --round-robin 2,1 --microbatches 4", "--cases", "mlp,lenet,gpt_tiny"],
     "in turn 1-3 gpipe": ["--devices", "4", "--compile-args=--mesh stage=2 --round-robin 1,3 --schedule gpipe --microbatches 4", "--cases", "mlp,lenet,gpt_tiny"],
     "in turn 3-2-1 naive": ["--devices", "6", "--compile-args=--mesh stage=3 --round-robin 3,2,1 --schedule naive --microbatches 4",

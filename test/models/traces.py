@@ -34,6 +34,8 @@ WAYS = [("mlp", f"stage=4 --schedule {schedule}", 4) for schedule in SCHEDULES i
     ("lenet", "stage=3 --schedule 1f1b --round-robin 1,2,1", 4),
     ("gpt_tiny", "stage=2 --schedule gpipe --round-robin 1,3", 4),
     ("llama_tiny", "stage=2,data=2 --schedule 1f1b --round-robin 2,1", 2),
+    ("mlp", "stage=2,data=2 --schedule 1f1b --stage-axes data,none", 2),
+    ("lenet", "stage=3,data=2 --schedule gpipe --stage-axes none,data,none", 2),
 ]
 ONCE = ("start", "finish")  # kinds of tasks that every replica of a stage runs
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -42,16 +44,20 @@ COMPUTE = 1  # the thread of a rank with its calls
 
 
 class Dump:
-    """A module at the level exec: (peer, bytes) of the messages and the number of collectives of each task, and the rows of @train."""
+    """A module at the level exec: (peer, bytes) of the messages of each task as one device has them, the number of collectives, and the
+    rows of @train."""
 
     def __init__(self, text):
-        self.sends, self.collectives, self.summed = collections.defaultdict(list), collections.Counter(), collections.Counter()
+        self.sends, self.receives = collections.defaultdict(list), collections.defaultdict(list)
+        self.collectives, self.summed = collections.Counter(), collections.Counter()
         task = None
         for line in text.splitlines():
             if found := re.match(r"\s*func\.func @(\S+?)\(", line):
                 task = found[1]
             elif found := re.search(r"exec\.call dist\.send {.*stage = (\d+) .* : \(tensor<([^>]*)>\)", line):
                 self.sends[task].append((int(found[1]), bytes_of(found[2])))
+            elif found := re.search(r"exec\.call dist\.receive {.*stage = (\d+) .* : \(\) -> tensor<([^>]*)>", line):
+                self.receives[task].append((int(found[1]), bytes_of(found[2])))
             elif re.search(r"exec\.call dist\.(?!send|receive)", line) and "when = " not in line:  # others only for reports
                 self.collectives[task] += 1
                 if "dist.all_reduce" in line:
@@ -77,9 +83,10 @@ class Tester:
     def run(self, name, way, microbatches, folder):
         flags = ["--mesh", *way.split(), "--microbatches", microbatches, "--momentum", "0.9"]
         sizes = [int(size) for size in re.findall(r"=(\d+)", way.split()[0])]
-        inside, turns = math.prod(sizes[1:]), re.search(r"--round-robin (\S+)", way)
+        turns, narrow = re.search(r"--round-robin (\S+)", way), re.search(r"--stage-axes (\S+)", way)
         replicas = [int(count) for count in turns[1].split(",")] if turns else [1] * sizes[0]
-        places = [(stage, replica) for stage, count in enumerate(replicas) for replica in range(count) for _ in range(inside)]
+        devices = [1 if axes == "none" else sizes[1] for axes in narrow[1].split(",")] if narrow else [math.prod(sizes[1:])] * sizes[0]
+        places = [(stage, replica) for stage, count in enumerate(replicas) for replica in range(count) for _ in range(devices[stage])]
         ranks = len(places)
         dump = Dump(self.compile(name, flags, "--emit", "exec"))
         program, trace, log = folder / "prog", folder / "trace.json", folder / "log.jsonl"
@@ -102,31 +109,37 @@ class Tester:
             collectives = sum(event["cat"] in COLLECTIVES for event in mine)
             both = sum(dump.collectives[task] for task, _ in row)
             yield (sends, collectives) == (planned, both), f"rank {rank}: messages and collectives: {sends} and {collectives}"
-        if inside == 1:
-            yield from self.bytes(name, flags, dump, replicas, log, folder)
+        if narrow or devices[0] == 1:
+            yield from self.bytes(name, flags, dump, replicas, devices, log, folder)
         described = json.loads(lines.call(program, "--describe", "json"))["arena_bytes"]
         yield described == max(dump.arenas), f"memory: {described} bytes of the largest stage"
 
-    def bytes(self, name, flags, dump, replicas, log, folder):
+    def bytes(self, name, flags, dump, replicas, devices, log, folder):
+        """A device of a receiving stage gets what its task receives, each byte once; as many pairs as the larger of two stages has
+        devices share that evenly."""
         between = collections.defaultdict(lambda: [0, 0])
         for stage, row in enumerate(dump.rows):
             for task, _ in row:
-                for peer, size in dump.sends[task]:
+                for peer, size in dump.receives[task]:
                     if peer != stage:
-                        between[stage, peer][0] += 1
-                        between[stage, peer][1] += size
+                        between[peer, stage][0] += 1
+                        between[peer, stage][1] += size * devices[stage] / max(devices[peer], devices[stage])
         sent = {row["comm_bytes"] for row in map(json.loads, log.read_text().splitlines()) if "step" in row}
         row = dump.row_of(0, 0, replicas[0])
         copies = {peer: math.ceil(count / replicas[0]) for peer, count in enumerate(replicas)}  # of what all replicas need
         planned = sum(size * (copies[peer] if task.split(".")[-1] in ONCE else 1) for task, _ in row for peer, size in dump.sends[task])
-        ring = 2 * (1 - 1 / replicas[0]) * sum(dump.summed[task] for task, _ in row)
-        near = 8 * replicas[0] * (replicas[0] > 1)  # shares of a sum are whole elements
+        if len(set(devices)) > 1:  # every sender has the same share
+            planned = sum(size * devices[stage] / devices[0] for stage, tasks in enumerate(dump.rows) if stage
+                          for task, _ in tasks for peer, size in dump.receives[task] if peer == 0)  # fmt: skip
+        members = devices[0] * replicas[0]
+        ring = 2 * (1 - 1 / members) * sum(dump.summed[task] for task, _ in row)
+        near = 8 * members * (members > 1)  # shares of a sum are whole elements
         yield all(abs(size - planned - ring) <= near for size in sent), f"bytes that rank 0 sends in a step: {planned + ring:.0f}; run {sent}"
         if name not in CHAINS:
             return
         plan = folder / "plan.mlir"
         self.compile(name, flags, "--emit", "plan", "-o", plan)
-        simulated = json.loads(lines.call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{sum(replicas)}",
+        simulated = json.loads(lines.call(self.divisi, "plan", HERE / name / "model.onnx", "--momentum", "0.9", "--cluster", f"cpu:{sum(map(math.prod, zip(replicas, devices)))}",
                                     "--plan", plan, "--json", codes=(0, 3)))["pipelines"][0]  # fmt: skip
         links = {(link["from"], link["to"]): [link["messages"], link["bytes"]] for link in simulated["links"]}
         yield links == dict(between), f"messages and bytes of the simulator: {sum(n for n, _ in links.values())}, " \

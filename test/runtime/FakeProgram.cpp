@@ -5,7 +5,7 @@
 
 namespace divisi::test {
 
-const char *const fakeManifest = R"({"abi": 6, "model": "line", "batch": 4,
+const char *const fakeManifest = R"({"abi": 7, "model": "line", "batch": 4,
  "weights": {"file": "line.safetensors", "hashes": ""},
  "inputs": [
   {"name": "x", "dtype": "F32", "shape": [4, 3], "offset": 0, "bytes": 48},

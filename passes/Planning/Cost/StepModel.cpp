@@ -41,6 +41,7 @@ public:
   Prediction run() {
     result.operations.assign(problem.ops.size(), 0);
     findNeeded();
+    findCrossing();
     written.resize(all.versions.size());
     for (auto [v, version] : llvm::enumerate(all.versions))
       if (version.source >= 0 && needed[v])
@@ -83,6 +84,25 @@ private:
     for (size_t v = all.versions.size(); v-- > 0;)
       if (needed[v] && all.versions[v].source >= 0)
         needed[all.versions[v].source] = true;
+  }
+
+  /// The versions that a message brings to stages with other axes than those of the operation that makes the value:
+  /// only such stages use them.
+  void findCrossing() {
+    crosses.assign(all.versions.size(), false);
+    if (plan.lacking.empty())
+      return;
+    std::vector<bool> near(all.versions.size());
+    for (size_t i = 0; i < problem.ops.size(); ++i)
+      for (int v : all.operands[i]) {
+        int maker = groups.maker[all.versions[v].tensor];
+        bool far = maker >= 0 && plan.lacking[maker] != plan.lacking[i];
+        (far ? crosses : near)[v] = true;
+      }
+    for (int v : all.outputs)
+      near[v] = true;
+    for (size_t v = 0; v < near.size(); ++v)
+      crosses[v] = crosses[v] && !near[v];
   }
 
   double bytesOf(int version) const {
@@ -224,7 +244,10 @@ private:
     int done = ready[entry.source];
     int64_t local = localBytes(problem.tensors[entry.tensor], mesh, before);
     const double times = repeatsOf(version);
-    for (const ReshardStep &step : planReshard(before, entry.sharding)) {
+    const Sharding &after = entry.sharding;
+    const Sharding collected =
+        crosses[version] ? sentSharding(before, after, problem.tensors[entry.tensor].shape, mesh) : after;
+    for (const ReshardStep &step : planReshard(before, collected)) {
       int64_t bytes = bytesOfStep(mesh, step, local);
       if (step.kind == ReshardStep::Kind::slice)
         continue;
@@ -415,6 +438,7 @@ private:
   const Plan &plan;
   const Expansion &all;
   std::vector<bool> needed;                    // by version
+  std::vector<bool> crosses;                   // by version
   std::vector<bool> written;                   // by version: in the middle of an item, to be resharded
   std::vector<int> ready;                      // by version: the item that makes it; -1: it is there
   std::vector<llvm::SmallVector<int, 2>> from; // by version: its collectives

@@ -166,7 +166,7 @@ Status Messages::send(const DivisiTransfer &params, const void *data) {
   Link &link = to.at(peer);
   Slot *slot = params.bytes <= link.bytes ? freeSlot(link) : nullptr;
   Header header{params.id, params.bytes, slot ? 0 : 1};
-  if (Status status = ranks.send({freeId + mine, params.stage, sizeof header}, &header); !status.ok())
+  if (Status status = ranks.send({freeId + mine, params.stage, sizeof header, 0}, &header); !status.ok())
     return status;
   if (!slot)
     return byHost.send(params, data);
@@ -254,7 +254,7 @@ void Messages::take(Link &link, const Header &header, void *data) {
 /// Receives the next message of a rank, whatever its id.
 Status Messages::next(int peer, Link &link) {
   Header header;
-  if (Status status = ranks.receive({freeId + link.stage, link.stage, sizeof header}, &header); !status.ok())
+  if (Status status = ranks.receive({freeId + link.stage, link.stage, sizeof header, 0}, &header); !status.ok())
     return status;
   if (Status status = ranks.await(freeId + link.stage); !status.ok())
     return status;
@@ -277,7 +277,7 @@ Status Messages::next(int peer, Link &link) {
     return failure(ranks.nameOf(header.id), ": the sides disagree on its size");
   if (header.byHost) {
     flow.onHost = true;
-    return byHost.receive({header.id, link.stage, header.bytes}, posted.data);
+    return byHost.receive({header.id, link.stage, header.bytes, 0}, posted.data);
   }
   driver.check(driver.waitEvent(link.stream, posted.free, 0), "wait for an event");
   take(link, header, posted.data);

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define DIVISI_ABI_VERSION 6
+#define DIVISI_ABI_VERSION 7
 /* Every buffer starts at a multiple of this many bytes in the arena. */
 #define DIVISI_ALIGNMENT 64
 /* Alignment of the workspaces of GPUs' libraries. */
@@ -228,13 +228,25 @@ typedef struct DivisiCollective {
 void divisi_collective(DivisiContext *context, const DivisiCollective *params, void *const *buffers);
 
 /* One message between two stages of a pipeline: to or from the rank that differs from this one only in its index along
- * the mesh's axis "stage". If one of the stages lacks an axis, the rank with index 0 along it sends to all ranks along
- * it. Messages of one id arrive in the order in which they are sent; those of different ids are independent. Buffers:
- * the sent data, or its destination. */
+ * the mesh's axis "stage". If a stage lacks an axis that the other one has, a rank may have several peers: each rank of
+ * the receiving stage gets its shard, every byte of it once, from ranks with the same indices along the axes that both
+ * stages have, where nothing is sharded along them. Where several senders have what it needs, receivers take it from
+ * different ones. Messages of one id arrive in the order in which they are sent; those of different ids are
+ * independent. Buffers: the sent data, or its destination.
+ *
+ * With `dims` the stages shard the tensor differently: along the axes `from` (major to minor) on the sending stage,
+ * along `to` on the receiving one. Without, both have it alike. */
+typedef struct DivisiTransferDim {
+  int64_t extent; /* of the whole tensor in elements, of its last dimension in bytes */
+  int64_t from_count, from[DIVISI_MAX_AXES];
+  int64_t to_count, to[DIVISI_MAX_AXES];
+} DivisiTransferDim;
 typedef struct DivisiTransfer {
   int64_t id;    /* equal on both sides, unique among transfers and collectives */
   int64_t stage; /* index of the other side along the axis "stage"; may be this rank's own */
-  int64_t bytes;
+  int64_t bytes; /* of this rank's buffer */
+  int64_t dim_count;
+  DivisiTransferDim dims[]; /* dim_count of them */
 } DivisiTransfer;
 /* Returns when the buffer may be changed, because the message was copied. */
 void divisi_send(DivisiContext *context, const DivisiTransfer *params, void *const *buffers);

@@ -186,4 +186,29 @@ TEST(ReshardTest, TakesTheCheapestCollective) {
   EXPECT_EQ(kinds(two, whole), std::vector{Kind::allReduce});
   EXPECT_TRUE(kinds(two, two).empty()); // pending axes may stay pending
 }
+
+/// Reductions alone lead to what is sent, which has nothing pending that the receivers do not keep so.
+TEST(ReshardTest, WhatIsSentIsReducedAlone) {
+  using Kind = ReshardStep::Kind;
+  for (const Sharding &from : all(true))
+    for (const Sharding &to : all(false)) {
+      Sharding sent = sentSharding(from, to, {size, size}, mesh);
+      EXPECT_TRUE(sent.pending.empty());
+      Devices devices = place(from);
+      for (const ReshardStep &step : planReshard(from, sent)) {
+        EXPECT_EQ(step.kind, Kind::reduceScatter); // every dimension divides
+        devices = carryOut(step, devices);
+      }
+      Devices expected = place(sent);
+      for (int device = 0; device < 8; ++device)
+        ASSERT_EQ(devices.local[device].values, expected.local[device].values);
+    }
+  Sharding sum(2), columns(2);
+  sum.pending = {0};
+  columns.dims[1] = {0};
+  EXPECT_EQ(sentSharding(sum, columns, {8, 8}, mesh), columns); // as the receivers have it
+  EXPECT_EQ(sentSharding(sum, columns, {8, 3}, mesh).dims[0], Axes{0});
+  EXPECT_EQ(sentSharding(sum, Sharding(2), {3, 3}, mesh), Sharding(2)); // nothing divides
+  EXPECT_EQ(sentSharding(sum, sum, {8, 8}, mesh), sum);
+}
 } // namespace

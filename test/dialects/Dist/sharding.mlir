@@ -168,5 +168,11 @@ func.func @collectives(%x: tensor<8x4xf32>, %y: tensor<4xf32>) attributes {dist.
   %4 = dist.all_to_all %x dim 0 to 1 over ["data"] : tensor<8x4xf32> -> tensor<16x2xf32>
   // CHECK: dist.permute %arg1 by -1 over ["model"] : tensor<4xf32> -> tensor<4xf32>
   %5 = dist.permute %y by -1 over ["model"] : tensor<4xf32> -> tensor<4xf32>
+  // CHECK: dist.transfer %arg0 dims {{\[\[\["data"\], \[\]\], \[\[\], \["model"\]\]\]}} : tensor<8x4xf32> -> tensor<16x1xf32>
+  %6 = dist.transfer %x dims [[["data"], []], [[], ["model"]]] : tensor<8x4xf32> -> tensor<16x1xf32>
+  // CHECK: dist.send %arg1 to 1 id 2 dims {{\[\[\["data", "model"\], \["model"\]\]\]}} : tensor<4xf32>
+  dist.send %y to 1 id 2 dims [[["data", "model"], ["model"]]] : tensor<4xf32>
+  // CHECK: dist.receive from 1 id 3 dims {{\[\[\[\], \["model"\]\]\]}} : tensor<4xf32>
+  %7 = dist.receive from 1 id 3 dims [[[], ["model"]]] : tensor<4xf32>
   return
 }

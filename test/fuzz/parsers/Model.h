@@ -8,7 +8,7 @@
 namespace divisi::fuzz {
 
 constexpr uint64_t modelArena = 1024;
-constexpr std::string_view model = R"({"abi": 6, "model": "line", "batch": 4, "weights": {"file": "", "hashes": ""},
+constexpr std::string_view model = R"({"abi": 7, "model": "line", "batch": 4, "weights": {"file": "", "hashes": ""},
  "inputs": [{"name": "x", "dtype": "F32", "shape": [4, 3], "offset": 0, "bytes": 48},
             {"name": "y", "dtype": "I64", "shape": [4], "offset": 64, "bytes": 32, "range": [0, 9], "padding": -100}],
  "state": [{"name": "w", "role": "parameter", "dtype": "F32", "shape": [4], "offset": 128, "bytes": 16},

@@ -21,24 +21,24 @@
 // PLANNED: %[[WHOLE:.*]] = dist.reshard %[[H]] {{.*}}: tensor<2x4xf32, #data-_> -> tensor<2x4xf32>
 // PLANNED: graph.matmul %[[WHOLE]], %{{.*}} {dist.stage = 1 : i64, graph.node = "second:0"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
 
-// The first stage gathers the rows before it sends them, and slices its own rows of the gradient.
+// The first stage sends its rows, and the second all of them; each device of the first gets its own rows of the gradient.
 // CHECK-LABEL: func.func @train.0.forward
 // CHECK-SAME: tensor<4x1x3xf32> {dist.global = tensor<4x2x3xf32, #dist.shard<_, "data", _>>
 // CHECK: %[[H:.*]] = graph.tanh {{.*}} : tensor<1x4xf32>
-// CHECK: %[[WHOLE:.*]] = dist.all_gather %[[H]] dim 0 over ["data"] : tensor<1x4xf32> -> tensor<2x4xf32>
-// CHECK: dist.send %[[WHOLE]] to 1 id [[THERE:[0-9]]] : tensor<2x4xf32>
+// CHECK: dist.send %[[H]] to 1 id [[THERE:[0-9]]] dims {{\[\[\["data"\], \[\]\], \[\[\], \[\]\]\]}} : tensor<1x4xf32>
 // CHECK-LABEL: func.func @train.0.backward
-// CHECK: %[[ALL:.*]] = dist.receive from 1 id [[BACK:[0-9]]] : tensor<2x4xf32>
-// CHECK: graph.gather %[[ALL]], %{{.*}} {dim = 0 : i64} : (tensor<2x4xf32>, tensor<1xi64>) -> tensor<1x4xf32>
+// CHECK: %[[MINE:.*]] = dist.receive from 1 id [[BACK:[0-9]]] dims {{\[\[\[\], \["data"\]\], \[\[\], \[\]\]\]}} : tensor<1x4xf32>
+// CHECK: graph.mul %[[MINE]]
 // CHECK-LABEL: func.func @train.0.finish
 // CHECK: dist.all_reduce sum over ["data"]
 // CHECK-LABEL: func.func @train.1.forward
 // CHECK-NOT: axis_index
-// CHECK: dist.receive from 0 id [[THERE]] : tensor<2x4xf32>
+// CHECK: dist.receive from 0 id [[THERE]] dims {{\[\[\["data"\], \[\]\], \[\[\], \[\]\]\]}} : tensor<2x4xf32>
 // CHECK-LABEL: func.func @train.1.backward
 // CHECK-NOT: over ["data"]
-// CHECK: dist.send %{{.*}} to 0 id [[BACK]] : tensor<2x4xf32>
+// CHECK: dist.send %{{.*}} to 0 id [[BACK]] dims {{\[\[\[\], \["data"\]\], \[\[\], \[\]\]\]}} : tensor<2x4xf32>
 // CHECK-NOT: over ["data"]
+// CHECK-NOT: dist.transfer
 // CHECK: dist.schedule "train"
 func.func @train(%a: tensor<3x4xf32> {graph.state = {name = "a", role = "parameter"}},
                  %b: tensor<4x5xf32> {graph.state = {name = "b", role = "parameter"}}, %x: tensor<8x3xf32> {graph.input = "x"})

@@ -8,7 +8,7 @@ std::string divisi::test::fakeRanksManifest(int data, int model) {
                   R"(], "global_shape": [4], "split": [[1]], "offset": )", offset, rest, "},\n");
   };
   return concat(
-      R"({"abi": 6, "model": "line", "batch": 4, "mesh": [{"name": "data", "size": )", data,
+      R"({"abi": 7, "model": "line", "batch": 4, "mesh": [{"name": "data", "size": )", data,
       R"(}, {"name": "model", "size": )", model, R"(}], "weights": {"file": "", "hashes": ""},
  "inputs": [{"name": "x", "dtype": "F32", "shape": [)",
       rows, ", ", features, R"(], "global_shape": [4, 4], "split": [[0], [1]], "offset": 0},

@@ -88,7 +88,7 @@ std::string fakeStagesManifest(int stages, int data) {
     train += "[4, 0, 0]]";
     evaluate += second + "[6, 0, 0]]";
   }
-  return concat(R"({"abi": 6, "model": "line", "batch": 8, "weights": {"file": "", "hashes": ""},
+  return concat(R"({"abi": 7, "model": "line", "batch": 8, "weights": {"file": "", "hashes": ""},
  "mesh": [{"name": "stage", "size": )",
                 stages, R"(}, {"name": "data", "size": )", data, R"(}],
  "stages": [{"arena": )",

@@ -261,7 +261,7 @@ TEST(BatchSourceRanksTest, EachRankLoadsItsPiece) {
   writeNpy(folder / "tokens.npy", "<f4", {12, 1}, count(12));
   writeNpy(folder / "x.npy", "<f4", {6, 6}, count(36));
   writeNpy(folder / "table.npy", "<f4", {3, 4}, count(12));
-  Result<Manifest> manifest = parseManifest(R"({"abi": 6, "batch": 4,
+  Result<Manifest> manifest = parseManifest(R"({"abi": 7, "batch": 4,
     "mesh": [{"name": "data", "size": 2}, {"name": "model", "size": 2}], "inputs": [
     {"name": "tokens", "dtype": "F32", "shape": [2, 1], "global_shape": [8, 1], "split": [[0, 1], []], "offset": 0,
      "padding": -7},
@@ -311,7 +311,7 @@ TEST(BatchSourceRanksTest, EachStageLoadsItsMicrobatches) {
   writeNpy(folder / "x.npy", "<f4", {10, 4}, values);
   values.resize(10);
   writeNpy(folder / "y.npy", "<f4", {10}, values);
-  Result<Manifest> manifest = parseManifest(R"({"abi": 6, "batch": 6,
+  Result<Manifest> manifest = parseManifest(R"({"abi": 7, "batch": 6,
     "mesh": [{"name": "stage", "size": 2}, {"name": "data", "size": 2}], "inputs": [
     {"name": "tokens", "dtype": "F32", "shape": [2, 4], "global_shape": [2, 6], "padded_shape": [2, 8], "split": [[], [1]],
      "offset": 0, "microbatches": 2, "stage": 0, "padding": -7},

@@ -16,7 +16,7 @@ protected:
   TokenFilesTest() { use("I64", 50); }
   void use(const std::string &type, int64_t vocabulary, const std::string &more = "") {
     std::string shape = concat("\"dtype\": \"", type, "\", \"shape\": [2, 4], \"range\": [0, ", vocabulary, "]");
-    manifest = *parseManifest(concat(R"({"abi": 6, "batch": 2, "inputs": [{"name": "tokens", "offset": 0, )", shape,
+    manifest = *parseManifest(concat(R"({"abi": 7, "batch": 2, "inputs": [{"name": "tokens", "offset": 0, )", shape,
                                      R"(}, {"name": "next", "offset": 64, "label": true, "padding": -100, )", shape,
                                      "}", more, R"(], "state": [], "scalars": [], "results": []})"),
                               256);
@@ -169,7 +169,7 @@ TEST(TokenFilesRanksTest, EachRankLoadsItsShard) {
   const char *sharded = R"("dtype": "I64", "shape": [1, 2], "global_shape": [2, 4], "split": [[0], [1]])";
   Result<Manifest> manifest = parseManifest(
       concat(
-          R"({"abi": 6, "batch": 2, "mesh": [{"name": "data", "size": 2}, {"name": "sequence", "size": 2}], "inputs": [
+          R"({"abi": 7, "batch": 2, "mesh": [{"name": "data", "size": 2}, {"name": "sequence", "size": 2}], "inputs": [
     {"name": "tokens", "offset": 0, )",
           sharded, R"(}, {"name": "next", "offset": 64, "label": true, )", sharded,
           R"(}], "state": [], "scalars": [], "results": []})"),
