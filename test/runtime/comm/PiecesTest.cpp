@@ -125,7 +125,7 @@ std::vector<Sharding> shardings(const Axes &axes) {
 
 /// Both stages of a mesh with two axes, each with any of them; all pairs of shardings.
 TEST(PiecesTest, EveryByteThatARankNeedsArrivesOnce) {
-  const std::vector<int64_t> extents = {12, 6};
+  const std::vector<int64_t> extents = {12, 12};
   for (const std::vector<Axis> &axes :
        {std::vector<Axis>{{"stage", 2}, {"a", 2}, {"b", 3}}, std::vector<Axis>{{"stage", 2}, {"a", 2}, {"b", 2}}}) {
     for (int64_t had : {0, 1, 2, 3})
@@ -171,11 +171,14 @@ TEST(PiecesTest, AValueThatBothHaveAlikeIsSentWhole) {
   Mesh mesh({{"stage", 2}, {"a", 2}, {"b", 2}}, {{}, {2}});
   Block block(1, 5, {}, {}, {});
   std::map<int, int> peers;
-  for (int rank = 0; rank < 4; ++rank)
-    for (const Piece &piece : *Piece::sentBy(rank, block.params(), mesh)) {
+  for (int rank = 0; rank < 4; ++rank) {
+    auto pieces = Piece::sentBy(rank, block.params(), mesh);
+    ASSERT_TRUE(pieces.ok());
+    for (const Piece &piece : *pieces) {
       EXPECT_EQ(piece.bytes, 5);
       peers[rank] = piece.peer;
     }
+  }
   EXPECT_EQ(peers, (std::map<int, int>{{0, 4}, {2, 5}}));
 }
 
