@@ -232,7 +232,7 @@ private:
     };
     for (auto &[stage, uses] : there)
       replace(uses, change(reshard, {reshard.getInput(), from}, to, stage));
-    if (!near.empty())
+    if (!near.empty() || (far.empty() && there.empty()))
       replace(near, change(reshard, source, to, stageAxes.empty() ? -1 : stageFor(near, source.stage)));
     if (!far.empty())
       replace(far, transfer(reshard, source, to, far));
