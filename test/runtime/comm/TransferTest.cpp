@@ -5,6 +5,8 @@
 #include "test/runtime/comm/Ranks.h"
 #include "test/runtime/comm/TransferChecks.h"
 
+#include <deque>
+
 using namespace divisi::runtime;
 using namespace divisi::test;
 
@@ -64,13 +66,15 @@ TEST(TransferTest, StagesMayHaveFewerDevices) {
     DivisiContext context(1);
     context.exchange = &ranks;
     int64_t number = 0, sent = 0;
+    std::deque<DivisiTransfer> blocks; // as in a program, each message has its own
     for (int64_t from = 0; from < 3; ++from)
       for (int64_t to = 0; to < 3; ++to) {
         if (from == to)
           continue;
         int64_t mine = rank, got = -1, id = ++number;
         void *value[] = {&mine}, *place[] = {&got};
-        DivisiTransfer in{id, from, 8}, out{id, to, 8};
+        DivisiTransfer &in = blocks.emplace_back(DivisiTransfer{id, from, 8, 0});
+        DivisiTransfer &out = blocks.emplace_back(DivisiTransfer{id, to, 8, 0});
         DivisiAwait await{id};
         if (stages[rank] == to)
           divisi_receive(&context, &in, place);

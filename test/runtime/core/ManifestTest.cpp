@@ -53,7 +53,7 @@ void expectRefusals(const Json &manifest, std::initializer_list<Refusal> cases) 
 }
 
 TEST(ManifestTest, RefusesWhatItCannotTrust) {
-  expectRefusals(fake(), {{"/abi", "1", "not of version 6"},
+  expectRefusals(fake(), {{"/abi", "1", "not of version 7"},
                           {"/batch", "0", "batch"},
                           {"/batch", "\"4\"", "no integer 'batch'"},
                           {"/inputs/0/offset", "-64", "outside of the arena"},
@@ -83,8 +83,8 @@ TEST(ManifestTest, RefusesWhatItCannotTrust) {
   EXPECT_TRUE(failsWith(parseManifest("{", 100), "not valid JSON"));
   EXPECT_TRUE(failsWith(parseManifest("[1]", 100), "not an object"));
   DivisiProgram program = fakeProgram();
-  program.abi_version = 7;
-  EXPECT_TRUE(failsWith(parseManifest(program), "version 7"));
+  program.abi_version = 8;
+  EXPECT_TRUE(failsWith(parseManifest(program), "version 8"));
 }
 
 /// Replicas that update apart have parameters and moments of their own in checkpoints; the state of an outer optimizer lies behind the arena.
