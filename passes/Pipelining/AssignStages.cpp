@@ -47,9 +47,9 @@ struct Layers {
     readers.resize(seconds.size());
     std::vector<double> change(seconds.size() + 1, 0);
     for (Operation &op : block.without_terminator())
-      if (parts.at(&op) == Part::forward && !parts.isOfState(&op))
+      if (int first = parts.at(&op) == Part::forward && !parts.isOfState(&op) ? numberOf(&op) : -1; first >= 0)
         for (Value result : op.getResults()) {
-          int first = numberOf(&op), last = first;
+          int last = first;
           for (Operation *user : result.getUsers())
             if (int number = !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward ? numberOf(user) : -1;
                 number >= 0 && number != first) {
