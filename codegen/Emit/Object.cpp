@@ -85,7 +85,7 @@ static std::unique_ptr<llvm::MemoryBuffer> compile(llvm::Module &module, llvm::T
 }
 
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
-divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target, unsigned threads) {
+divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target, unsigned threads, StringRef suffix) {
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
   auto machine = createTargetMachine(target);
@@ -95,6 +95,10 @@ divisi::codegen::emitObjects(ModuleOp module, const CpuTarget &target, unsigned 
   auto whole = translateModuleToLLVMIR(module, context, "divisi");
   if (!whole)
     return llvm::createStringError("translation to LLVM IR failed");
+  if (!suffix.empty()) // internal names, too: a module that is split exports them to its other part
+    for (llvm::GlobalValue &value : whole->global_values())
+      if (!value.isDeclaration())
+        value.setName((value.getName() + suffix).str());
   whole->setTargetTriple((*machine)->getTargetTriple());
   whole->setDataLayout((*machine)->createDataLayout());
   // LLVM contexts are not shared between threads: each part of the module goes to its own context as bitcode.

@@ -325,16 +325,20 @@ private:
       for (auto [i, text] : llvm::enumerate(texts))
         fields.push_back(structure(codeType, {word(targets.cuda[i]), address(text), word(deviceCode[i].size())}));
     });
-    auto type = LLVM::LLVMStructType::getLiteral(
-        builder.getContext(), {i64, i64, pointer, i64, pointer, i64, i64, pointer, pointer, i64, i64, i64, pointer});
+    auto type =
+        LLVM::LLVMStructType::getLiteral(builder.getContext(), {i64, i64, pointer, i64, pointer, i64, i64, pointer,
+                                                                pointer, i64, i64, i64, pointer, pointer});
     builder.setInsertionPointToEnd(module.getBody());
     auto program = LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::External, "divisi_program", {});
+    if (!data.next.empty())
+      LLVM::GlobalOp::create(builder, loc, type, true, LLVM::Linkage::External, data.next, {});
     int64_t bytes = module->getAttrOfType<IntegerAttr>(exec::names::arena).getInt();
     initialize(program, [&](SmallVectorImpl<Value> &fields) {
       fields.append({word(DIVISI_ABI_VERSION), word(bytes), address(manifest), word(data.manifest.size()),
                      address(skeleton), word(data.skeleton.size()), word(taskNames.size()), address("tasks"),
                      address(constantBytes), word(places.constants().size()), word(targets.cpu), word(texts.size()),
-                     address("device_code")});
+                     address("device_code"),
+                     data.next.empty() ? (Value)LLVM::ZeroOp::create(builder, loc, pointer) : address(data.next)});
     });
   }
 

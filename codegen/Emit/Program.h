@@ -27,6 +27,7 @@ bool isKnownCpu(llvm::StringRef cpu);
 struct ProgramData {
   std::string manifest; // JSON, see runtime/README.md
   std::string skeleton; // ONNX model without weights
+  std::string next;     // symbol of the executable's program for another number of ranks; empty after the last
 };
 
 /// The kinds of devices for which a program has kernels.
@@ -58,8 +59,9 @@ struct CudaKernels {
 mlir::FailureOr<CudaKernels> lowerToCuda(mlir::ModuleOp module);
 
 /// Optimizes and compiles the LLVM dialect to object files, on at most `threads` threads: one file for each part of the
-/// module. How the module is split depends on `threads` only.
+/// module. How the module is split depends on `threads` only. `suffix` is added to the names of all that they define,
+/// so that the objects of several programs can be linked together.
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
-emitObjects(mlir::ModuleOp module, const CpuTarget &target, unsigned threads);
+emitObjects(mlir::ModuleOp module, const CpuTarget &target, unsigned threads, llvm::StringRef suffix = "");
 
 } // namespace divisi::codegen

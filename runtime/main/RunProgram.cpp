@@ -1,11 +1,12 @@
 #include "runtime/main/RunProgram.h"
 #include "runtime/comm/Heartbeat.h"
 #include "runtime/comm/LocalTransport.h"
-#include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/core/StandardStreams.h"
 #include "runtime/devices/cuda/Device.h"
 #include "runtime/main/Describe.h"
+#include "runtime/main/ExitCodes.h"
+#include "runtime/main/JoinRanks.h"
 #include "runtime/main/OneLine.h"
 #include "runtime/main/Trainer.h"
 
@@ -39,32 +40,6 @@ struct Training {
   }
 };
 
-/// Checks that a program for one device was started alone: launchers tell how many processes they started.
-Status checkAlone(const std::optional<Rendezvous> &where) {
-  int64_t started = where ? where->size : 1, number = where ? where->rank : 0;
-  if (const char *launched = std::getenv("OMPI_COMM_WORLD_SIZE")) {
-    const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    started = std::atoll(launched);
-    number = rank ? std::atoll(rank) : 0;
-  }
-  if (started <= 1)
-    return {};
-  if (number > 0) // only one process reports it
-    return Status::usage("");
-  return Status::usage(concat("this program is for one device, but was started as ", started,
-                              " processes: compile it with --devices ", started,
-                              " (and --strategy data, if the search found that one device is faster), or "
-                              "start it alone"));
-}
-
-Status checkRanks(int64_t devices, int64_t started, const char *program) {
-  if (devices == started)
-    return {};
-  return Status::usage(concat("this program is for ", devices, " devices, but was started as ", started,
-                              started == 1 ? " process" : " processes", ": start it with 'divisi run --devices ",
-                              devices, " ", program, " ...' or 'mpirun -n ", devices, " ", program, " ...'"));
-}
-
 /// The versions of the libraries for GPUs; empty without code for them.
 std::string librariesText(const DivisiProgram &program) {
   std::string text;
@@ -93,13 +68,17 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
   if (!*options)
     return {};
   if ((*options)->info || (*options)->describe) {
+    if (first && !(*options)->describe && program.next)
+      std::cout << concat("one of several programs: for ", manifest->mesh.size(),
+                          manifest->mesh.size() == 1 ? " device\n" : " devices\n");
     if (first && (*options)->describe)
       std::cout << describeJson(*manifest) << std::endl;
     else if (first)
       std::cout << describeText(*manifest) << librariesText(program) << std::flush;
     return {};
   }
-  if (Status status = checkRanks(manifest->mesh.size(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");
+  if (Status status =
+          checkRanks(program, manifest->mesh.size(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");
       !status.ok())
     return {status};
   if (!ranks && !manifest->mesh.axes().empty())
@@ -129,40 +108,6 @@ Ending runSafely(const DivisiProgram &program, int argc, const char *const *argv
     return {Status::failure(e.what()), 0, false};
   }
 }
-
-/// The ranks of the program, if it is for several: by the environment's rendezvous, or by MPI if the library with it is
-/// linked.
-Result<std::unique_ptr<Transport>> joinRanks(const DivisiProgram &program, int argc, const char *const *argv) {
-  Result<Manifest> manifest = parseManifest(program);
-  if (!manifest.ok())
-    return manifest.status();
-  int64_t devices = manifest->mesh.size();
-  Result<std::optional<Rendezvous>> where = Rendezvous::fromEnvironment();
-  if (!where.ok())
-    return where.status();
-  if (devices == 1) {
-    if (Status status = checkAlone(*where); !status.ok())
-      return status;
-    return std::unique_ptr<Transport>();
-  }
-  if (*where && (*where)->size != devices)
-    return Status::usage(concat("rank ", (*where)->rank, ": this program is for ", devices,
-                                " devices, but was started as ", (*where)->size, " processes (WORLD_SIZE)"));
-  if (*where) {
-    Result<std::optional<Options>> options = parseOptions(*manifest, argc, argv, false);
-    if (options.ok() && *options) // a rank with wrong flags reports it when all have met
-      (*where)->patience = (*options)->timeout;
-    return joinByTcp(**where);
-  }
-  if (!divisi_transport_create)
-    return failure("this program is for ", devices,
-                   " devices, but was linked without the library for communication (libdivisi_mpi.a)");
-  Status error;
-  std::unique_ptr<Transport> ranks(divisi_transport_create(&error));
-  if (!ranks)
-    return error;
-  return ranks;
-}
 } // namespace
 
 int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const char *const *argv, Transport *ranks) {
@@ -182,12 +127,15 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
     std::cerr << concat("error: ", oneLine(message), "\n") << std::flush;
   }
   if (many && !ending.common) {
+    const bool alone = !ranks->failed();
     ranks->fail(Status::failure(message));
     training.abandon();
     // A rank that mpirun ends because another one was lost is not at fault.
     ending.code = StopSignals::isUrgent() ? 128 + SIGTERM : ending.status.exitCode();
     bool lost = ending.heartbeat && ending.heartbeat->hasLost();
     ending.heartbeat.reset();
+    if ((lost || alone) && !StopSignals::isUrgent() && std::getenv(tellsFailures))
+      ending.code = lost ? gaveUp : failedAlone;
     if (lost)
       std::this_thread::sleep_for(std::chrono::seconds(1));
     ranks->terminate(ending.code);
@@ -204,17 +152,17 @@ int divisi::runtime::runProgram(const DivisiProgram &program, int argc, const ch
   if (std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; }))
     return runProgram(program, argc, argv, nullptr);
   StopSignals signals(true);
-  Result<std::unique_ptr<Transport>> ranks = joinRanks(program, argc, argv);
-  if (ranks.ok()) {
-    int code = runProgram(program, argc, argv, ranks->get());
+  Result<Joined> joined = joinRanks(program, argc, argv);
+  if (joined.ok()) {
+    int code = runProgram(*joined->program, argc, argv, joined->ranks.get());
     // What is left of a GPU's libraries after a failure may wait for work that never ends.
     if (code != 0 && program.device_code_count > 0) {
-      ranks->reset();
+      joined->ranks.reset();
       std::_Exit(code);
     }
     return code;
   }
-  if (!ranks.status().message().empty())
-    std::cerr << concat("error: ", oneLine(ranks.status().message()), "\n") << std::flush;
-  return ranks.status().exitCode();
+  if (!joined.status().message().empty())
+    std::cerr << concat("error: ", oneLine(joined.status().message()), "\n") << std::flush;
+  return joined.status().exitCode();
 }

@@ -126,6 +126,7 @@ DivisiProgram fakeProgram() {
           0,
           1,
           0,
+          nullptr,
           nullptr};
 }
 

@@ -2,6 +2,7 @@
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
 #include "divisi/DeviceFlags.h"
+#include "divisi/Executable.h"
 #include "divisi/ListParameters.h"
 #include "divisi/ModelFlags.h"
 #include "divisi/Output.h"
@@ -14,7 +15,6 @@
 #include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Kernels/CheckTasks.h"
 #include "compiler/Import/Import.h"
-#include "compiler/Link.h"
 #include "compiler/Manifest.h"
 #include "compiler/MicrobatchSearch.h"
 #include "compiler/Pipeline.h"
@@ -23,7 +23,6 @@
 #include "compiler/ProgramMeaning.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
-#include "compiler/WeightsFile.h"
 #include "dialects/Dist/Plan.h"
 #include "dialects/Graph/Arguments.h"
 #include "passes/Planning/FollowPlan.h"
@@ -33,10 +32,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 
@@ -74,9 +71,6 @@ struct CompileFlags {
   bool hasTarget(llvm::StringRef name) const { return llvm::is_contained(targets, name); }
 };
 
-/// Fixed, so that the program does not depend on the machine on which it is compiled.
-constexpr unsigned compileThreads = 2;
-
 /// An error text if replicas cannot be kept in step so on the targets; else "".
 std::string whyNot(const dist::Sync &sync, const CompileFlags &flags) {
   if (sync.mode == dist::Sync::Mode::allReduce || sync.isApart() || !flags.hasTarget("cuda"))
@@ -87,8 +81,9 @@ std::string whyNot(const dist::Sync &sync, const CompileFlags &flags) {
 
 class Compilation {
 public:
-  Compilation(const CompileFlags &flags, const tools::Installation &installation)
-      : flags(flags), plan(flags.devices.plan), microbatches(flags.devices.microbatches), sync(flags.devices.sync.sync), installation(installation) {}
+  Compilation(const CompileFlags &flags, tools::Executable &executable)
+      : flags(flags), plan(flags.devices.plan), microbatches(flags.devices.microbatches), sync(flags.devices.sync.sync),
+        executable(executable), session(executable.about(), executable.isFirst()) {}
 
   int run() {
     if (failed(session.read(flags.model.input, flags.model.import)) || failed(checkNames(*session.model.module)))
@@ -182,14 +177,11 @@ public:
       return dump();
     if (level < Level::llvm && failed(lower()))
       return 1;
-    return flags.emit.empty() ? writeProgram() : dump();
+    return flags.emit.empty() ? addProgram() : dump();
   }
 
 private:
-  int fail(const llvm::Twine &message) {
-    llvm::errs() << "error: " << message << "\n";
-    return 1;
-  }
+  int fail(const llvm::Twine &message) { return tools::fail(executable.about() + message); }
 
   /// Sets the options of the training step that depend on the mesh of the flags or of the plan file.
   LogicalResult applyMesh(TrainOptions &train) {
@@ -234,7 +226,7 @@ private:
   LogicalResult lower() {
     WeightsReference weights;
     if (!model.weights.empty() && flags.emit.empty()) {
-      auto written = writeWeights(flags.output + ".safetensors", model.weights);
+      auto written = executable.weights(model.weights);
       if (!written) {
         fail(llvm::toString(written.takeError()));
         return failure();
@@ -244,6 +236,8 @@ private:
     for (auto task : model.module->getOps<func::FuncOp>())
       manyRanks |= task->hasAttr(dist::names::partitioned);
     StringRef name = llvm::sys::path::filename(flags.output);
+    if (llvm::Error wrong = executable.check(*model.module, ranks()))
+      return failure(fail(llvm::toString(std::move(wrong))));
     auto expectation = expect();
     if (failed(expectation))
       return failure();
@@ -253,7 +247,7 @@ private:
       return failure();
     }
     codegen::ProgramData data{writeManifest(*model.module, name, flags.model.defaults, weights, &*expectation),
-                              model.skeleton};
+                              model.skeleton, executable.next()};
     codegen::Targets targets{flags.hasTarget("cpu"), {}};
     if (flags.hasTarget("cuda"))
       targets.cuda = flags.architectures;
@@ -271,10 +265,10 @@ private:
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     planning::PlannerOptions options;
     options.pins = llvm::cantFail(planning::parsePins(plan.pins));
-    options.alone = plan.mesh.empty();
+    options.alone = plan.mesh.empty() && !executable.hasSeveral(); // each of several programs uses all of its devices
     options.remat = plan.remat;
     options.wider = options.alone && plan.devices > 1;
-    if (options.wider)
+    if (plan.mesh.empty() && plan.devices > 1)
       options.meshes = planning::enumerateMeshes(cluster, plan.devices);
     else if (!options.alone)
       options.meshes = {llvm::cantFail(planning::parseMesh(plan.mesh))};
@@ -442,23 +436,27 @@ private:
     return success();
   }
 
+  /// The number of the program's ranks.
+  int64_t ranks() {
+    for (auto task : model.module->getOps<func::FuncOp>()) // all have the same mesh
+      if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
+        dist::Mesh mesh = dist::toMesh(attr);
+        auto stages = mesh.find(dist::stageAxis);
+        return dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh);
+      }
+    return 1;
+  }
+
   /// The expected time of a step on this machine, as far as profiles have measurements.
   FailureOr<Expectation> expect() {
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     if (!database)
       return failure(fail(llvm::toString(database.takeError())));
-    int64_t ranks = 1;
-    for (auto task : model.module->getOps<func::FuncOp>())
-      if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
-        dist::Mesh mesh = dist::toMesh(attr);
-        auto stages = mesh.find(dist::stageAxis);
-        ranks = dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh);
-      }
-    RunSetting setting = settingFor(ranks);
+    RunSetting setting = settingFor(ranks());
     auto machine = tools::calibratedMachine(flags.devices.noCalibration ? tools::Calibrating::off : tools::Calibrating::known);
     if (!machine)
       return failure(fail(llvm::toString(machine.takeError())));
-    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks), *machine));
+    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks()), *machine));
     return expectStep(*model.module, cluster, setting, *database);
   }
 
@@ -493,17 +491,9 @@ private:
     });
   }
 
-  int writeProgram() {
-    auto code = model.module->lookupSymbol<LLVM::GlobalOp>("device_code");
-    LinkOptions libraries{manyRanks, code && cast<LLVM::LLVMArrayType>(code.getType()).getNumElements() > 0};
-    for (StringRef service : {"divisi_collective", "divisi_send", "divisi_receive"}) // also for a dump
-      libraries.mpi |= model.module->lookupSymbol(service) != nullptr;
-    auto objects = codegen::emitObjects(*model.module, {flags.cpu}, compileThreads);
-    if (!objects)
-      return fail(llvm::toString(objects.takeError()));
-    if (auto problem = linkProgram(*objects, flags.output, installation.libraryFolder, libraries))
-      return fail(llvm::toString(std::move(problem)));
-    return 0;
+  int addProgram() {
+    llvm::Error wrong = executable.add(*model.module, {flags.cpu}, manyRanks);
+    return wrong ? fail(llvm::toString(std::move(wrong))) : 0;
   }
 
   const CompileFlags &flags;
@@ -511,7 +501,7 @@ private:
   MicrobatchOptions microbatches; // from the flags or from a search
   dist::Sync sync;                // from the flags or the plan file
   int64_t replicas = 1;
-  const tools::Installation &installation;
+  tools::Executable &executable;
   tools::Session session;
   ImportedModel &model = session.model;
   std::string meshOfStage; // from the flags or the plan file
@@ -523,14 +513,32 @@ private:
 
 } // namespace
 
-/// An error text if a program and its file of weights cannot be written to this path; else "".
-static std::string checkProgram(const std::string &path) {
-  llvm::sys::fs::file_status status;
-  if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file &&
-      status.type() != llvm::sys::fs::file_type::directory_file)
-    return "-o " + path + ": this is not a file";
-  std::string wrong = tools::checkOutput(path);
-  return wrong.empty() ? tools::checkOutput(path + ".safetensors") : wrong;
+/// Compiles a program for each number of devices and links them; returns the exit code.
+static int compileAll(const CompileFlags &flags, const CLI::App &command, const tools::Installation &installation) {
+  auto numbers = flags.devices.numbers();
+  if (numbers.size() > 1 && !flags.emit.empty())
+    return tools::fail("--emit writes the module of one program: name one number of --devices, such as --devices " +
+                           llvm::Twine(numbers.back()),
+                       2);
+  tools::Executable executable(flags.output, numbers);
+  size_t programs = std::max<size_t>(1, numbers.size());
+  std::vector<CompileFlags> each(programs, flags);
+  for (auto [i, own] : llvm::enumerate(each)) { // all are checked before the first is compiled
+    own.devices.devices = numbers.empty() ? 0 : numbers[i];
+    std::string wrong = own.devices.finish(command);
+    if (wrong.empty())
+      wrong = whyNot(own.devices.sync.sync, own);
+    if (!wrong.empty())
+      return tools::fail((programs > 1 ? "with --devices " + llvm::Twine(numbers[i]) + ": " : llvm::Twine()) + wrong,
+                         2);
+    own.model.import.accumulate = own.devices.accumulate;
+    own.model.import.weightsOptional = !flags.emit.empty(); // a dump contains no weights
+  }
+  for (const CompileFlags &own : each)
+    if (int code = Compilation(own, executable).run())
+      return code;
+  llvm::Error wrong = flags.emit.empty() ? executable.link(installation.libraryFolder) : llvm::Error::success();
+  return wrong ? tools::fail(llvm::toString(std::move(wrong))) : 0;
 }
 
 void tools::addCompile(CLI::App &app, const Installation &installation, int &exitCode) {
@@ -560,6 +568,7 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
                   "  divisi compile logits.onnx -o model --loss cross_entropy --label label\n"
                   "  divisi compile model.onnx --list-parameters --freeze 'encoder.*' --train encoder.norm.weight\n"
                   "  divisi compile model.onnx -o model --devices 4 --strategy data\n"
+                  "  divisi compile model.onnx -o model --devices 2,3,4 --strategy data\n"
                   "  divisi compile model.onnx -o model --mesh data=2,model=2\n"
                   "  divisi compile model.onnx -o model --mesh stage=2,data=2 --microbatches 8\n"
                   "  divisi compile model.onnx -o model --target cpu,cuda\n"
@@ -578,12 +587,6 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       wrong = "-o OUTPUT is missing (or --emit LEVEL)";
     if (wrong.empty())
       wrong = flags->emit.empty() ? checkProgram(flags->output) : checkOutput(flags->output);
-    if (wrong.empty())
-      wrong = flags->devices.finish(*command);
-    if (wrong.empty())
-      wrong = whyNot(flags->devices.sync.sync, *flags);
-    flags->model.import.accumulate = flags->devices.accumulate;
-    flags->model.import.weightsOptional = !flags->emit.empty(); // a dump contains no weights
     if (wrong.empty() && !codegen::isKnownCpu(flags->cpu))
       wrong = "--cpu " + flags->cpu + ": unknown processor (try native, x86-64-v3 or x86-64-v4)";
     if (!wrong.empty()) {
@@ -591,6 +594,6 @@ void tools::addCompile(CLI::App &app, const Installation &installation, int &exi
       exitCode = 2;
       return;
     }
-    exitCode = Compilation(*flags, installation).run();
+    exitCode = compileAll(*flags, *command, installation);
   });
 }

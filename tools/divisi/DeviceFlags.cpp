@@ -11,6 +11,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <set>
+
 using namespace divisi;
 using namespace divisi::tools;
 
@@ -303,6 +305,11 @@ std::string DeviceFlags::checkSync() {
   return "";
 }
 
+std::vector<int64_t> DeviceFlags::numbers() const {
+  std::set<int64_t> once(counts.begin(), counts.end());
+  return {once.begin(), once.end()};
+}
+
 std::string DeviceFlags::finish(const CLI::App &command) {
   if (std::string wrong = sync.finish(command); !wrong.empty())
     return wrong;
@@ -389,7 +396,13 @@ void tools::addRemat(CLI::App &group, std::optional<int64_t> &remat) {
 void DeviceFlags::addTo(CLI::App &command) {
   sync.addTo(command);
   auto *group = command.add_option_group("Devices");
-  group->add_option("--devices", devices, "number of devices: one process each")->check(CLI::Range(1, 4096));
+  group
+      ->add_option("--devices", counts,
+                   "number of devices: one process each; several (2,3,4): the executable has a program for each number "
+                   "of processes that it may be started as")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 4096));
   group
       ->add_option(
           "--strategy", strategy,

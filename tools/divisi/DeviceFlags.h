@@ -9,6 +9,7 @@ namespace divisi::tools {
 /// The flags of `divisi compile` for the number of devices, the strategy, the pipeline and the microbatches.
 struct DeviceFlags {
   std::string batchNormStats = "global", strategy, cluster, stageAxes, stages, roundRobin, allowed;
+  std::vector<int64_t> counts; // as --devices names them
   int64_t devices = 0, accumulate = 1;
   compiler::PlanOptions plan;
   compiler::MicrobatchOptions microbatches;
@@ -19,6 +20,8 @@ struct DeviceFlags {
   SyncFlags sync;
 
   void addTo(CLI::App &command);
+  /// The numbers of --devices, each once and ascending; `devices` is to be one of them before `finish`.
+  std::vector<int64_t> numbers() const;
   /// Chooses a mesh or a search from the given flags. Returns an error text, or "". Afterwards `plan.mesh` is the mesh
   /// of one stage.
   std::string finish(const CLI::App &command);

@@ -27,7 +27,7 @@ static void printLocation(llvm::raw_ostream &out, Location loc) {
   }
 }
 
-std::string divisi::tools::describe(const Diagnostic &diagnostic) {
+std::string divisi::tools::describe(const Diagnostic &diagnostic, llvm::StringRef about) {
   std::string text;
   llvm::raw_string_ostream out(text);
   switch (diagnostic.getSeverity()) {
@@ -40,6 +40,7 @@ std::string divisi::tools::describe(const Diagnostic &diagnostic) {
   default:
     out << "note: ";
   }
+  out << about;
   std::string place, message = diagnostic.str();
   llvm::raw_string_ostream where(place);
   printLocation(where, diagnostic.getLocation());
@@ -49,11 +50,11 @@ std::string divisi::tools::describe(const Diagnostic &diagnostic) {
   return text;
 }
 
-divisi::tools::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context)
-    : ScopedDiagnosticHandler(context, [](Diagnostic &diagnostic) {
-        llvm::errs() << describe(diagnostic) << "\n";
+divisi::tools::DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, const std::string &about)
+    : ScopedDiagnosticHandler(context, [about](Diagnostic &diagnostic) {
+        llvm::errs() << describe(diagnostic, about) << "\n";
         for (Diagnostic &note : diagnostic.getNotes())
-          llvm::errs() << describe(note) << "\n";
+          llvm::errs() << describe(note, about) << "\n";
         return success();
       }) {}
 

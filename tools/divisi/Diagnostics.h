@@ -5,14 +5,14 @@
 
 namespace divisi::tools {
 
-/// Prints diagnostics for users: one line each, which begins with the node's name or the file and line.
+/// Prints diagnostics for users: one line each, which begins with `about` and the node's name or the file and line.
 class DiagnosticPrinter : public mlir::ScopedDiagnosticHandler {
 public:
-  explicit DiagnosticPrinter(mlir::MLIRContext *context);
+  explicit DiagnosticPrinter(mlir::MLIRContext *context, const std::string &about = "");
 };
 
 /// A diagnostic as one line: "error: node '/fc1/Gemm': ...".
-std::string describe(const mlir::Diagnostic &diagnostic);
+std::string describe(const mlir::Diagnostic &diagnostic, llvm::StringRef about = "");
 
 /// Prints "error: MESSAGE" and returns the exit code: 2 for a wrong command line, 1 for the rest.
 int fail(const llvm::Twine &message, int code = 1);

@@ -26,6 +26,15 @@ std::string tools::checkOutput(const std::string &file) {
   return sys::fs::can_write(folder) ? "" : cannotWrite(file, "permission denied");
 }
 
+std::string tools::checkProgram(const std::string &path) {
+  sys::fs::file_status status;
+  if (!sys::fs::status(path, status) && status.type() != sys::fs::file_type::regular_file &&
+      status.type() != sys::fs::file_type::directory_file)
+    return "-o " + path + ": this is not a file";
+  std::string wrong = checkOutput(path);
+  return wrong.empty() ? checkOutput(path + ".safetensors") : wrong;
+}
+
 std::string tools::writeOutput(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print) {
   std::error_code code;
   llvm::ToolOutputFile output(file, code, sys::fs::OF_Text);

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace divisi;
 using namespace divisi::tools;
 
-Session::Session() : diagnostics(&context) {
+Session::Session(const std::string &about, bool warns) : warns(warns), diagnostics(&context, about) {
   DialectRegistry registry;
   compiler::registerAll(registry);
   context.appendDialectRegistry(registry);
@@ -24,6 +24,8 @@ LogicalResult Session::read(const std::string &input, const compiler::ImportOpti
   if (failed(imported))
     return failure();
   model = std::move(*imported);
+  if (!warns)
+    return success();
   for (const std::string &warning : model.warnings)
     llvm::errs() << "warning: " << warning << "\n";
   for (const std::string &note : model.notes)

@@ -10,7 +10,9 @@ namespace divisi::tools {
 /// A model in the compiler: an ONNX file, or a dump (.mlir) of some level. Errors are printed to stderr.
 class Session {
 public:
-  Session();
+  Session() : Session("", true) {}
+  /// `about` begins each diagnostic's message; `warns`: what the import warns of and notes is printed, too.
+  Session(const std::string &about, bool warns);
   mlir::LogicalResult read(const std::string &input, const compiler::ImportOptions &options);
   mlir::LogicalResult run(llvm::function_ref<void(mlir::OpPassManager &)> addPasses);
 
@@ -18,6 +20,7 @@ public:
   compiler::ImportedModel model;
 
 private:
+  bool warns;
   DiagnosticPrinter diagnostics;
 };
 

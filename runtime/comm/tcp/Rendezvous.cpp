@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
 #include <iostream>
 #include <net/if.h>
@@ -174,8 +175,18 @@ private:
     return {};
   }
 
+  /// The socket that the launcher has opened.
+  Result<Socket> inherited() const {
+    int waits = 0;
+    socklen_t length = sizeof waits;
+    if (::getsockopt(where.listener, SOL_SOCKET, SO_ACCEPTCONN, &waits, &length) != 0 || !waits)
+      return Status::usage("DIVISI_LISTENER is not the descriptor of a socket that waits for connections");
+    ::fcntl(where.listener, F_SETFD, FD_CLOEXEC);
+    return Socket(where.listener);
+  }
+
   Status lead() {
-    Result<Socket> listener = listen(resolve(where.address, where.port));
+    Result<Socket> listener = where.listener >= 0 ? inherited() : listen(resolve(where.address, where.port));
     if (!listener.ok())
       return listener.status();
     std::memcpy(places[0].host, mine.host, sizeof mine.host);
@@ -260,14 +271,18 @@ private:
 };
 } // namespace
 
+bool Rendezvous::isOverMpi() {
+  auto isSet = [](const char *name) { return std::getenv(name) != nullptr; };
+  return !isSet("TORCHELASTIC_RUN_ID") && (isSet("OMPI_COMM_WORLD_RANK") || isSet("PMI_RANK") || isSet("PMIX_RANK"));
+}
+
 Result<std::optional<Rendezvous>> Rendezvous::fromEnvironment() {
   const char *address = std::getenv("MASTER_ADDR");
   for (const char *name : {"RANK", "WORLD_SIZE", "MASTER_PORT"})
     if (!address || !std::getenv(name))
       return std::optional<Rendezvous>();
-  for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
-    if (std::getenv(name) && !std::getenv("TORCHELASTIC_RUN_ID"))
-      return std::optional<Rendezvous>();
+  if (isOverMpi())
+    return std::optional<Rendezvous>();
   auto size = numberIn("WORLD_SIZE", 1, 1 << 20), port = numberIn("MASTER_PORT", 1, 65534);
   auto rank = numberIn("RANK", 0, size.value_or(1) - 1);
   if (!size || !port || !rank)
@@ -276,6 +291,12 @@ Result<std::optional<Rendezvous>> Rendezvous::fromEnvironment() {
                                  : "RANK is not a number below WORLD_SIZE");
   const char *kept = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   Rendezvous where{*rank, *size, address, *port + (kept && std::strcmp(kept, "True") == 0)};
+  if (where.rank == 0 && std::getenv("DIVISI_LISTENER")) {
+    auto listener = numberIn("DIVISI_LISTENER", 3, 1 << 20);
+    if (!listener)
+      return Status::usage("DIVISI_LISTENER is not a descriptor");
+    where.listener = *listener;
+  }
   where.severalHosts = numberIn("LOCAL_WORLD_SIZE", 1, *size).value_or(*size) < *size;
   return std::optional(where);
 }

@@ -17,11 +17,15 @@ struct Rendezvous {
   int port = 0;
   double patience = 300;     ///< seconds until the others must have come
   bool severalHosts = false; ///< as the launcher says
+  int listener = -1;         ///< of rank 0: a descriptor that waits at the port already; -1: it opens one
 
   /// Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Null if one of them is not set or if an MPI launcher started
   /// this process (unless it started torchrun, which sets TORCHELASTIC_RUN_ID). If the launcher uses MASTER_PORT itself
   /// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. LOCAL_WORLD_SIZE tells whether all ranks are on one host.
+  /// DIVISI_LISTENER is the descriptor of rank 0 if the launcher has chosen a free port by waiting at it.
   static Result<std::optional<Rendezvous>> fromEnvironment();
+  /// Whether an MPI launcher started this process, and ranks meet over MPI.
+  static bool isOverMpi();
 };
 
 /// Connections to all other ranks.

@@ -1,6 +1,7 @@
 /* The C ABI between generated programs and the runtime, and the only header that both sides share.
  *
- * A generated object defines `divisi_program`; the runtime's main() reads it, owns the arena and calls the tasks.
+ * A generated object defines `divisi_program`; the runtime's main() reads it, chooses the program for the number of
+ * ranks, owns the arena and calls the tasks.
  * Generated tasks call back the services below. Every service call carries a constant parameter block (its address is a
  * stable key for caches) and an array of buffer addresses. Services do not return errors: a failure is recorded in the
  * context (first one wins), later services become no-ops, and the caller of the task reports it.
@@ -47,7 +48,7 @@ typedef struct DivisiDeviceCode {
  * read. All addresses are those of the computing device; tasks only pass them on. */
 typedef void (*DivisiTask)(DivisiContext *context, char *arena, char *slot, const char *constants);
 
-/* What one executable does. `manifest` is JSON (schema: runtime/README.md). */
+/* What an executable does on one number of ranks. `manifest` is JSON (schema: runtime/README.md). */
 typedef struct DivisiProgram {
   uint64_t abi_version;
   uint64_t arena_bytes; /* of the stage with the largest arena */
@@ -62,9 +63,10 @@ typedef struct DivisiProgram {
   uint64_t has_cpu; /* whether kernels have loops */
   uint64_t device_code_count;
   const DivisiDeviceCode *device_code;
+  const struct DivisiProgram *next; /* of the same executable, for another number of ranks; null after the last */
 } DivisiProgram;
 
-extern const DivisiProgram divisi_program;
+extern const DivisiProgram divisi_program; /* the first one */
 
 /* Element types as they appear in parameter blocks. Libraries compute in the first four. */
 enum DivisiType {

@@ -29,6 +29,7 @@ public:
             0,
             1,
             0,
+            nullptr,
             nullptr};
   }
 

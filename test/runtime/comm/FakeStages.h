@@ -43,6 +43,7 @@ public:
             0,
             1,
             0,
+            nullptr,
             nullptr};
   }
 
