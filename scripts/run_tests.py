@@ -84,6 +84,7 @@ def suites(build):
             Suite("ranks", [python, str(SOURCE / "test/execute/ranks.py"), "--divisi", divisi]),
             Suite("launchers", [python, str(SOURCE / "test/execute/launchers.py"), "--divisi", divisi]),
             Suite("resume", [python, str(SOURCE / "test/execute/resume.py"), "--divisi", divisi]),
+            Suite("elastic", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi]),
             Suite("tokens", [python, str(SOURCE / "test/execute/tokens.py"), "--divisi", divisi]),
             Suite("columns", [python, str(SOURCE / "test/execute/columns.py"), "--divisi", divisi]),
             Suite("images", [python, str(SOURCE / "test/execute/images.py"), "--divisi", divisi]),
@@ -115,6 +116,7 @@ def suites(build):
         ],
         "nightly": [
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
+            Suite("elastic-all", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi, "--all"], alone=True),
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("replicas-all", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),

@@ -1,11 +1,13 @@
 // divisi run: runs a program on several devices, one process for each.
 #include "tools/divisi/Run.h"
+#include "compiler/Elastic.h"
 #include "divisi/suggest.h"
-#include "runtime/comm/tcp/Secret.h"
+#include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/core/Cores.h"
 #include "runtime/core/Manifest.h"
 #include "runtime/core/MappedFile.h"
 #include "runtime/main/FlagErrors.h"
+#include "tools/divisi/Elastic.h"
 #include "tools/divisi/Processes.h"
 
 #include <CLI/CLI.hpp>
@@ -28,8 +30,11 @@ namespace {
 using Words = std::vector<std::string>;
 
 struct Request {
-  int devices = 0, restarts = 0; // 0: as many as the program is for
+  int devices = 0; // 0: as many as the program is for
+  std::optional<int64_t> restarts;
   std::string launcher = "mpirun";
+  bool launcherGiven = false;
+  divisi::tools::ElasticRequest elastic;
   Words program; // with its arguments
 };
 
@@ -76,21 +81,23 @@ std::string find(const std::string &name) {
   return "";
 }
 
-/// The number of devices for which divisi compile has written a program, by the manifest in the file; nothing if it is no such
-/// program. Does not run it.
-std::optional<int64_t> devicesOf(const std::string &path) {
+/// The numbers of devices, ascending, for which divisi compile has written a program, by the manifests in the file;
+/// none if it is no such program. Does not run it.
+std::vector<int64_t> devicesOf(const std::string &path) {
   constexpr std::string_view begin = "{\"abi\":";
   auto file = divisi::runtime::MappedFile::open(path);
   if (!file.ok() || !file->text().starts_with("\x7f" "ELF"))
-    return std::nullopt;
+    return {};
+  std::vector<int64_t> found;
   std::string_view text = file->text();
   for (size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
     std::string_view rest = text.substr(at);
     auto manifest = divisi::runtime::parseManifest(rest.substr(0, rest.find('\0')), std::numeric_limits<uint64_t>::max());
     if (manifest.ok())
-      return manifest->mesh.size();
+      found.push_back(manifest->mesh.size());
   }
-  return std::nullopt;
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 /// A secret by which ranks that do not use MPI's rendezvous prove that they belong to this job, also after a restart.
@@ -233,15 +240,32 @@ Ending execute(const Words &words) {
 }
 
 void declare(CLI::App &app, Request &request) {
-  app.footer("Examples:\n"
-             "  divisi run ./model --data image=x.npy --data label=y.npy --epochs 20\n"
-             "  divisi run --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
-             "  divisi run --devices 64 --launcher srun ./model --data image=x.npy --data label=y.npy\n");
-  app.add_option("--devices", request.devices, "number of processes (default: the devices that the program was compiled for)")
+  app.footer(
+      "Examples:\n"
+      "  divisi run ./model --data image=x.npy --data label=y.npy --epochs 20\n"
+      "  divisi run --restarts 3 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
+      "  divisi run --min-devices 2 --max-devices 4 ./model --data image=x.npy --data label=y.npy --checkpoint ckpt\n"
+      "  divisi run --devices 64 --launcher srun ./model --data image=x.npy --data label=y.npy\n");
+  app.add_option("--devices", request.devices,
+                 "number of processes (default: the most devices that the program was compiled for)")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--restarts", request.restarts,
-                 "how often to go on from the last checkpoint when a rank is lost (needs the program's --checkpoint)")
+  app.add_option(
+         "--restarts", request.restarts,
+         "how often to go on from the last checkpoint when a rank is lost (needs the program's --checkpoint); with "
+         "--min-devices without limit by default")
       ->check(CLI::Range(0, 1000000));
+  app.add_option(
+         "--min-devices", request.elastic.least,
+         "start the processes on this host, over TCP, and when ranks are lost go on from the last checkpoint "
+         "with the most of the program's numbers of devices (divisi compile --devices 2,3,4) that are left, down "
+         "to this one")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--max-devices", request.elastic.most, "the same, with at most N processes")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--grow-after", request.elastic.growAfter,
+                 "seconds with fewer processes after which the job stops with a checkpoint and goes on with all again "
+                 "(default: it does not)")
+      ->check(CLI::Range(1, 100000000));
   app.add_option("--launcher", request.launcher, "what starts the processes")
       ->check(CLI::IsMember({"mpirun", "srun"}))
       ->capture_default_str();
@@ -262,13 +286,14 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
       ++first;
       break;
     }
-    if (word == "--devices" || word == "--restarts" || word == "--launcher")
-      ++first;
+    for (const char *flag : {"--devices", "--restarts", "--launcher", "--min-devices", "--max-devices", "--grow-after"})
+      first += word == flag;
   }
   first = std::min(first, argc);
   try {
     bool separated = first > 1 && std::string(argv[first - 1]) == "--";
     app.parse(first - (separated ? 1 : 0), argv);
+    request.launcherGiven = app.count("--launcher") > 0;
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     stop = true;
@@ -290,6 +315,25 @@ int parse(int argc, const char *const *argv, Request &request, bool &stop) {
     return usage("name the program to run: divisi run PROGRAM [ARGUMENTS...]");
   return 0;
 }
+
+/// Why the request for a changing number of ranks cannot be met; else "".
+std::string whyNotElastic(const Request &request, const std::vector<int64_t> &compiled) {
+  if (request.launcherGiven || divisi::runtime::Rendezvous::isOverMpi())
+    return "--min-devices, --max-devices and --grow-after are for processes that divisi run starts itself, on this "
+           "host: " +
+           std::string(request.launcherGiven ? "leave out --launcher" : "start it without mpirun or srun") +
+           ", whose jobs end when they lose a rank";
+  if (request.devices != 0)
+    return "--devices is a fixed number: leave it out, or --min-devices, --max-devices and --grow-after";
+  if (request.elastic.least && request.elastic.most && *request.elastic.least > *request.elastic.most)
+    return "--min-devices " + std::to_string(*request.elastic.least) + " is more than --max-devices " +
+           std::to_string(*request.elastic.most);
+  if (!has(request.program, "--checkpoint"))
+    return "--min-devices, --max-devices and --grow-after need the program's --checkpoint DIR to go on from";
+  if (compiled.empty())
+    return "'" + request.program[0] + "' is no program that divisi compile has written";
+  return "";
+}
 } // namespace
 
 void divisi::tools::addRun(CLI::App &app) {
@@ -302,7 +346,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   bool stop = false;
   if (int code = parse(argc, argv, request, stop); stop)
     return code;
-  if (request.restarts > 0 && !has(request.program, "--checkpoint"))
+  if (request.restarts.value_or(0) > 0 && !has(request.program, "--checkpoint"))
     return usage("--restarts needs the program's --checkpoint DIR to go on from");
   std::string &program = request.program[0];
   std::error_code error;
@@ -313,12 +357,23 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
     std::string reason = std::strerror(errno);
     return usage("cannot run '" + program + "': " + reason + divisi::didYouMeanFile(program));
   }
-  const std::optional<int64_t> compiled = devicesOf(file);
-  if (request.devices == 0 && !compiled)
+  const std::vector<int64_t> compiled = devicesOf(file);
+  if (request.elastic.isGiven()) {
+    if (std::string wrong = whyNotElastic(request, compiled); !wrong.empty())
+      return usage(wrong);
+    if (std::string problem = makeSecret(); !problem.empty())
+      return usage(problem);
+    request.elastic.restarts = request.restarts;
+    return runElastic(request.elastic, request.program, compiled);
+  }
+  if (request.devices == 0 && compiled.empty())
     return usage("--devices is missing, and '" + program + "' is no program that divisi compile has written");
   if (request.devices == 0)
-    request.devices = (int)*compiled;
-  if (request.devices > 1 && compiled == 1) {
+    request.devices = (int)compiled.back();
+  if (compiled.size() > 1 && !std::binary_search(compiled.begin(), compiled.end(), request.devices))
+    return usage("'" + program + "' is for " + compiler::anyOf(compiled) + " devices, not for " +
+                 std::to_string(request.devices) + ": compile it with this number, too");
+  if (request.devices > 1 && compiled == std::vector<int64_t>{1}) {
     std::cerr << "divisi run: " << program << " is for one device: one process is started, not " << request.devices
               << " (divisi compile --devices " << request.devices << " --strategy data makes one for all)" << std::endl;
     request.devices = 1;
@@ -340,7 +395,8 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
     std::cerr << "divisi run: " << note << program << " ..." << std::endl;
   }
   words.insert(words.end(), request.program.begin(), request.program.end());
-  if (direct && request.restarts == 0) {
+  const int64_t restarts = request.restarts.value_or(0);
+  if (direct && restarts == 0) {
     std::vector<char *> arguments;
     for (const std::string &word : words)
       arguments.push_back(const_cast<char *>(word.c_str()));
@@ -365,12 +421,12 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   for (int restart = 1; ending.lost; ++restart) {
     std::cerr << "error: a rank was lost: signal " << ending.code - 128 << " (" << strsignal(ending.code - 128)
               << ") ended it";
-    if (restart > request.restarts) {
-      std::cerr << (request.restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
+    if (restart > restarts) {
+      std::cerr << (restarts > 0 ? "; no restarts are left" : "; --restarts K goes on from the last checkpoint")
                 << std::endl;
       break;
     }
-    std::cerr << "; restart " << restart << " of " << request.restarts << " with --resume" << std::endl;
+    std::cerr << "; restart " << restart << " of " << restarts << " with --resume" << std::endl;
     if (!has(words, "--resume"))
       words.push_back("--resume");
     ending = execute(words);

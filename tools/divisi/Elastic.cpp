@@ -1,0 +1,95 @@
+#include "tools/divisi/Elastic.h"
+#include "compiler/Elastic.h"
+#include "runtime/checkpoint/Checkpoint.h"
+#include "tools/divisi/LocalRanks.h"
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+
+using namespace divisi;
+using namespace divisi::tools;
+using compiler::anyOf;
+using compiler::ElasticJob;
+using compiler::RankEnd;
+
+namespace {
+/// The value of the last flag of this name, as "--flag VALUE" or "--flag=VALUE".
+std::string valueOf(const std::vector<std::string> &words, const std::string &flag) {
+  std::string value;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == flag && i + 1 < words.size())
+      value = words[i + 1];
+    else if (words[i].starts_with(flag + "="))
+      value = words[i].substr(flag.size() + 1);
+  return value;
+}
+
+/// "goes on from step 120 with 3", by the newest checkpoint in the folder.
+std::string continuation(const std::string &folder, int64_t ranks) {
+  // Not the file `latest`: the program may have ended before it named the newest one.
+  auto opened = runtime::CheckpointFolder::open(folder);
+  auto names = opened.ok() ? opened->list() : opened.status();
+  std::string from = names.ok() && !names->empty()
+                         ? "goes on from step " + names->front().substr(std::string("step-").size())
+                         : "begins again, without a checkpoint,";
+  return from + " with " + std::to_string(ranks);
+}
+
+/// "rank 1 and rank 3".
+std::string lostText(const std::vector<RankEnd> &ends) {
+  bool any = std::count(ends.begin(), ends.end(), RankEnd::lost) > 0;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < ends.size(); ++i)
+    if (ends[i] == (any ? RankEnd::lost : RankEnd::killed))
+      names.push_back("rank " + std::to_string(i));
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  return text;
+}
+} // namespace
+
+int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::string> words,
+                              const std::vector<int64_t> &sizes) {
+  const int64_t least = request.least.value_or(1), most = request.most.value_or(std::numeric_limits<int64_t>::max());
+  ElasticJob job(sizes, least, most);
+  if (job.size() == 0) {
+    std::cerr << "error: '" << words[0] << "' is for " << anyOf(sizes) << (sizes.back() == 1 ? " device" : " devices")
+              << ", of which --min-devices and --max-devices leave none: compile it with others (--devices 2,3,4)"
+              << std::endl;
+    return 2;
+  }
+  const std::string folder = valueOf(words, "--checkpoint");
+  std::cerr << "divisi run: " << job.size() << (job.size() == 1 ? " rank of " : " ranks of ") << words[0] << std::endl;
+  LocalRanks ranks;
+  for (int64_t losses = 0;;) {
+    auto outcome = ranks.run(words, job.size(), job.mayGrow() ? request.growAfter : std::nullopt);
+    const int64_t lost = compiler::lostRanks(outcome.ends);
+    const bool grows = lost == 0 && outcome.wasStopped && outcome.code >= 128;
+    if (outcome.wasAsked || (lost == 0 && !grows))
+      return outcome.code;
+    if (grows) {
+      job.grow();
+      std::cerr << "divisi run: " << job.all() << " ranks again: ";
+    } else {
+      ++losses;
+      job.lose(lost);
+      std::string left = std::to_string(job.alive()) + " of " + std::to_string(job.all()) + " ranks left";
+      bool over = request.restarts && losses > *request.restarts;
+      if (over || job.size() == 0) {
+        std::cerr << "error: " << lostText(outcome.ends) << " lost: " << left;
+        if (over)
+          std::cerr << ", but no restarts";
+        else
+          std::cerr << ", too few for --min-devices " << least << " of a program for " << anyOf(sizes) << " devices";
+        std::cerr << std::endl;
+        return outcome.code;
+      }
+      std::cerr << "divisi run: " << lostText(outcome.ends) << " lost; " << left << ": ";
+    }
+    std::cerr << continuation(folder, job.size()) << std::endl;
+    if (std::find(words.begin(), words.end(), "--resume") == words.end())
+      words.push_back("--resume");
+  }
+}
