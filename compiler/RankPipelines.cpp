@@ -456,11 +456,25 @@ std::string compiler::whyNoPipeline(ModuleOp module, const Cluster &cluster, con
       reason = (node.empty() ? "" : "node '" + node + "' ") + diagnostic.str();
     return success();
   });
-  MicrobatchOptions options{count, stages, 1, count == 1 ? "naive" : "1f1b"};
+  MicrobatchOptions options{count, stages, 1, count == 1 ? "naive" : request.schedule.empty() ? "1f1b" : request.schedule};
+  if (options.schedule == "interleaved")
+    options.stages *= options.chunks = chunksOfDevice;
+  planning::pipeline::ScheduleOptions schedule;
+  schedule.kind = *planning::pipeline::parseScheduleKind(options.schedule);
+  schedule.devices = stages;
+  schedule.microbatches = count;
+  schedule.chunks = options.chunks;
+  schedule.batch = schedule.doubleBuffered() ? count : 1;
+  if (std::string wrong = schedule.invalid(); !wrong.empty())
+    return "no pipeline of " + std::to_string(stages) + " stages: " + wrong;
   auto step = StepInParts::make(module, options, cluster);
   if (succeeded(step))
     (void)step->simulate(*step->priceAlone(cluster), options, cluster);
-  return reason.empty() ? text + "no number of stages and microbatches fits the model" : "no pipeline: " + reason;
+  if (reason.empty())
+    return text + "no number of stages and microbatches that was tried fits the model; " + std::to_string(stages) +
+           " stages and " + std::to_string(count) + " microbatches can be asked for with --mesh stage=" +
+           std::to_string(stages) + " --microbatches " + std::to_string(count);
+  return "no pipeline: " + reason;
 }
 
 bool compiler::mayPipelinesWin(const Cluster &cluster, const ModuleCandidate &best, int64_t devices) {

@@ -128,6 +128,10 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
       writer.mapping.map(value, sum);
       return sum;
     }
+    auto over = op->getAttrOfType<ArrayAttr>("axes");
+    bool isCollective = over && isa<dist::DistDialect>(op->getDialect()) && op->getNumOperands() == 1;
+    if (isCollective && llvm::all_of(over, isOnStage))
+      return again(key, value);
     bool isClipped = llvm::any_of(op->getOperands(), [&](Value factor) {
       auto broadcast = factor.getDefiningOp<graph::BroadcastOp>();
       return broadcast && parts.at(broadcast) == Part::finish && !parts.isAnywhere(broadcast.getOperand());

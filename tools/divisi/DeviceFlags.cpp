@@ -103,6 +103,9 @@ std::string DeviceFlags::takeStages(const CLI::App &command) {
        {"--devices", "--strategy", "--cluster", "--mesh", "--stage-axes", "--cut", "--chunks", "--plan"})
     if (command.count(flag))
       return std::string("--stages FILE says which stages there are, and their devices: leave out ") + flag;
+  if (!roundRobin.empty() && roundRobin != ofStages)
+    return std::string("--stages FILE says how many devices each stage has: --round-robin ") + ofStages +
+           " has them take minibatches in turn";
   auto found = planning::FoundStages::read(stages);
   if (!found)
     return "--stages: " + llvm::toString(found.takeError());
@@ -258,8 +261,9 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
     return "--cut names the first node of every stage but the first: " + numbered(microbatches.stages - 1, "cut") +
            " for " + std::to_string(microbatches.stages) + " stages, got " + std::to_string(microbatches.cuts.size());
   if (piped && !microbatches.unsplit() && microbatches.microbatches == 1 && !command.count("--microbatches"))
-    return "a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
-           "through the stages one after the other; with --microbatches 1 stages wait for each other";
+    return std::string("a pipeline needs --microbatches N (or --accumulate N): the batch is split into N microbatches that pass "
+                       "through the stages one after the other") +
+           (microbatches.doubleBuffered() ? "" : "; with --microbatches 1 stages wait for each other");
   if (microbatches.microbatches > 0) // else they are chosen later
     if (std::string wrong = microbatches.wrongReplicas(meshOfStage()); !wrong.empty())
       return "--round-robin " + roundRobin + ": " + wrong;
