@@ -212,6 +212,8 @@ void compiler::addTaskPipeline(OpPassManager &pm, const MicrobatchOptions &optio
 void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, const MicrobatchOptions &microbatches) {
   pm.addPass(partitioning::createPartitionPass());
   pm.addPass(partitioning::createSeparateReplicasPass());
+  if (!microbatches.axes.empty() && !microbatches.asynchronous())
+    pm.nest<func::FuncOp>().addPass(partitioning::createAccumulateFirstPass());
   OpPassManager &simplify = pm.nest<func::FuncOp>();
   simplify.addPass(createCanonicalizerPass());
   simplify.addPass(identity::createCseAcrossNodesPass());

@@ -445,18 +445,26 @@ std::string compiler::whyNoPipeline(ModuleOp module, const Cluster &cluster, con
   if (!stages || stages > mostStages || request.devices % stages)
     return text + std::to_string(request.devices) + " devices have no number of stages from 2 to " +
            std::to_string(mostStages) + (request.stages ? " such as " + std::to_string(request.stages) : "");
-  int64_t count = request.microbatches ? request.microbatches : microbatchesNear(batch, usualMicrobatchesPerStage * stages);
-  if (batch % count || (count == 1 && request.microbatches != 1))
+  const bool unsplit = request.schedule == asynchronousSchedule;
+  int64_t count = unsplit                ? 1
+                  : request.microbatches ? request.microbatches
+                                         : microbatchesNear(batch, usualMicrobatchesPerStage * stages);
+  if (!unsplit && (batch % count || (count == 1 && request.microbatches != 1)))
     return text + "the batch of " + std::to_string(batch) + " is no multiple of " +
            (count > 1 ? std::to_string(count) + " microbatches" : "a number of microbatches for " + std::to_string(stages) + " stages") +
            "; --microbatches 1 has stages work on the whole batch";
+  if (count == 1 && !unsplit && !request.schedule.empty() && request.schedule != "naive")
+    return "no pipeline: --schedule " + request.schedule + " is for several microbatches, and the batch stays whole: "
+           "--microbatches N splits it (batch norm then uses the statistics of each microbatch)";
   std::string reason;
   ScopedDiagnosticHandler take(module.getContext(), [&](Diagnostic &diagnostic) {
     if (std::string node = graph::pathOf(diagnostic.getLocation()); reason.empty())
       reason = (node.empty() ? "" : "node '" + node + "' ") + diagnostic.str();
     return success();
   });
-  MicrobatchOptions options{count, stages, 1, count == 1 ? "naive" : request.schedule.empty() ? "1f1b" : request.schedule};
+  MicrobatchOptions options{count, stages, 1, unsplit || count > 1 ? request.schedule : "naive"};
+  if (options.schedule.empty())
+    options.schedule = "1f1b";
   if (options.schedule == "interleaved")
     options.stages *= options.chunks = chunksOfDevice;
   planning::pipeline::ScheduleOptions schedule;
@@ -473,7 +481,8 @@ std::string compiler::whyNoPipeline(ModuleOp module, const Cluster &cluster, con
   if (reason.empty())
     return text + "no number of stages and microbatches that was tried fits the model; " + std::to_string(stages) +
            " stages and " + std::to_string(count) + " microbatches can be asked for with --mesh stage=" +
-           std::to_string(stages) + " --microbatches " + std::to_string(count);
+           std::to_string(stages) + " --schedule " + options.schedule +
+           (unsplit ? "" : " --microbatches " + std::to_string(count));
   return "no pipeline: " + reason;
 }
 

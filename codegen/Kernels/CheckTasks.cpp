@@ -68,11 +68,11 @@ LogicalResult checkMesh(ModuleOp module, int64_t devices) {
               type && dist::shardOf(type) && dist::toSharding(type, grid).splits(axis))
             return task.emitOpError("argument ")
                    << i << " is split over \"" << grid.axes[axis].name << "\", an axis that its stage lacks";
-    for (Operation &op : task.getBody().front())
-      if (auto over = op.getAttrOfType<ArrayAttr>("axes"); over && isa<dist::DistDialect>(op.getDialect()))
+    for (auto call : task.getOps<exec::CallOp>())
+      if (ArrayAttr over = call.getAxes())
         for (auto name : over.getAsRange<StringAttr>())
           if (auto axis = grid.find(name.getValue()); axis && llvm::is_contained(lacking, *axis))
-            return op.emitOpError("is over \"") << name.getValue() << "\", an axis that its stage lacks";
+            return call.emitOpError("is over \"") << name.getValue() << "\", an axis that its stage lacks";
   }
   return success();
 }
@@ -80,6 +80,7 @@ LogicalResult checkMesh(ModuleOp module, int64_t devices) {
 /// Checks that both sides of a message mean the same value and shardings, along axes that their stages have.
 LogicalResult checkMessages(ModuleOp module) {
   struct Known {
+    int64_t here, there;
     bool sends;
     Attribute dims;
     SmallVector<int64_t> shape;
@@ -94,15 +95,18 @@ LogicalResult checkMessages(ModuleOp module) {
       bool sends = isa<dist::SendOp>(op);
       auto type = cast<RankedTensorType>(sends ? op->getOperand(0).getType() : op->getResult(0).getType());
       auto mine = op->getAttrOfType<ArrayAttr>("dims");
-      Known side{sends, mine, SmallVector<int64_t>(type.getShape()), type.getElementType()};
+      int64_t here = dist::stageOf(task), there = op->getAttrOfType<IntegerAttr>("stage").getInt();
+      if (here == there)
+        return call.emitOpError("is a message between a stage and itself");
+      Known side{here, there, sends, mine, SmallVector<int64_t>(type.getShape()), type.getElementType()};
       if (mine) {
         dist::Mesh mesh = dist::toMesh(task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)); // verified
         dist::StageAxes axes = dist::StageAxes::of(task);
         dist::MessageDims dims = *dist::MessageDims::parse(mine, mesh);
-        int64_t here = dist::stageOf(task),
-                there = std::max<int64_t>(0, op->getAttrOfType<IntegerAttr>("stage").getInt());
+        if (axes.lacking(here, mesh) == axes.lacking(std::max<int64_t>(0, there), mesh))
+          return call.emitOpError("has 'dims', which are for messages between stages of different axes");
         for (const dist::Sharding *sharding : {&dims.from, &dims.to})
-          for (int axis : axes.lacking((sharding == &dims.from) == sends ? here : there, mesh))
+          for (int axis : axes.lacking((sharding == &dims.from) == sends ? here : std::max<int64_t>(0, there), mesh))
             if (sharding->splits(axis))
               return call.emitOpError("is of a value that is split over \"")
                      << mesh.axes[axis].name << "\", an axis that its stage lacks";
@@ -111,8 +115,8 @@ LogicalResult checkMessages(ModuleOp module) {
       auto [it, fresh] = known.try_emplace(call.getMessageId().getInt(), side);
       const Known &other = it->second;
       if (!fresh && other.sends != sends &&
-          (other.dims != side.dims || other.shape != side.shape || other.element != side.element))
-        return call.emitOpError("and the other side of the message are of different values or shardings");
+          (other.here != there || other.there != here || other.dims != side.dims || other.shape != side.shape || other.element != side.element))
+        return call.emitOpError("and the other side of the message are of different stages, values or shardings");
     }
   return success();
 }

@@ -1,6 +1,10 @@
 #include "dialects/Dist/MessageDims.h"
 #include "dialects/Dist/Plan.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+#include "llvm/Support/MathExtras.h"
+
 #define GET_OP_CLASSES
 #include "dialects/Dist/DistOps.cpp.inc"
 #define GET_OP_CLASSES
@@ -73,18 +77,23 @@ LogicalResult ScheduleOp::verify() {
 
 /// The mesh of the enclosing partitioned function; null if there is none.
 static MeshAttr partitionedMesh(Operation *op) {
-  for (op = op->getParentOp(); op; op = op->getParentOp())
-    if (auto mesh = op->getAttrOfType<MeshAttr>(names::partitioned))
-      return mesh;
-  return {};
+  auto function = op->getParentOfType<FunctionOpInterface>();
+  return function ? function->getAttrOfType<MeshAttr>(names::partitioned) : MeshAttr();
 }
 
 /// Verifies the shardings of a message of a value of this rank.
-static FailureOr<MessageDims> verifyDims(Operation *op, ArrayAttr dims, int64_t rank, StringRef constraints) {
+static FailureOr<MessageDims> verifyDims(Operation *op, ArrayAttr dims, RankedTensorType type, StringRef constraints) {
   MeshAttr mesh = partitionedMesh(op);
+  int64_t rank = type.getRank();
   if (!mesh)
     return op->emitOpError("constraint ") << constraints << ": is not in a partitioned function ('dist.partitioned')";
   auto parsed = MessageDims::parse(dims, toMesh(mesh));
+  int64_t bytes = 16; // of an element, at most
+  for (int64_t size : type.getShape())
+    if (ShapedType::isDynamic(size) || llvm::MulOverflow(bytes, std::max<int64_t>(1, size), bytes) ||
+        llvm::MulOverflow(bytes, std::max<int64_t>(1, toMesh(mesh).devices()), bytes))
+      return op->emitOpError("constraint ") << constraints << ": expected sizes that are known, and not as large as those of "
+                                            << type;
   if (!parsed || (int64_t)parsed->from.dims.size() != rank)
     return op->emitOpError("constraint ")
            << constraints << ": expected, for each of " << rank
@@ -96,7 +105,7 @@ LogicalResult TransferOp::verify() {
   auto from = typeOf(getInput()), to = typeOf(getResult());
   if (!partitionedMesh(*this))
     return emitOpError("constraint 1: is not in a partitioned function ('dist.partitioned')");
-  auto dims = verifyDims(*this, getDims(), from.getRank(), "2");
+  auto dims = verifyDims(*this, getDims(), from, "2");
   if (failed(dims))
     return failure();
   Mesh mesh = toMesh(partitionedMesh(*this));
@@ -106,10 +115,10 @@ LogicalResult TransferOp::verify() {
   return success();
 }
 LogicalResult SendOp::verify() {
-  return success(!getDims() || succeeded(verifyDims(*this, *getDims(), typeOf(getInput()).getRank(), "2")));
+  return success(!getDims() || succeeded(verifyDims(*this, *getDims(), typeOf(getInput()), "2")));
 }
 LogicalResult ReceiveOp::verify() {
-  return success(!getDims() || succeeded(verifyDims(*this, *getDims(), typeOf(getResult()).getRank(), "2")));
+  return success(!getDims() || succeeded(verifyDims(*this, *getDims(), typeOf(getResult()), "2")));
 }
 
 //===- collectives --------------------------------------------------------===//

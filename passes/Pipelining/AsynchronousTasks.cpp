@@ -139,7 +139,7 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
     if (parts.isCheap(op) && !isClipped)
       return again(key, value);
     fail("the update of one stage needs '" + graph::pathOf(value.getLoc()) + "' of the update of another one" +
-         (isClipped ? ", clipped by the norm of that one" : "") + ": another --cut, or a synchronous schedule");
+         (isClipped ? ", scaled by a number of that one" : "") + ": another --cut, or a synchronous schedule");
     Value nowhere = writer.takeHeld(value.getType(), "", dist::held::step, value.getLoc()); // the program is not compiled
     writer.mapping.map(value, nowhere);
     return nowhere;

@@ -1,6 +1,7 @@
 #include "passes/Pipelining/TaskSplitter.h"
 #include "dialects/Dist/StageAxes.h"
 #include "dialects/Graph/GraphBuilder.h"
+#include "dialects/Graph/Nodes.h"
 #include "dialects/Graph/WhenNeeded.h"
 
 using namespace mlir;
@@ -43,7 +44,10 @@ LogicalResult TaskSplitter::run(int64_t &nextMessage) {
     inOrder[{key.number, key.kind}] = &task;
   for (auto &[key, task] : inOrder) {
     for (auto transfer : llvm::make_early_inc_range(task->block().getOps<dist::TransferOp>()))
-      transfer.erase(); // messages carry what it says
+      if (transfer->use_empty())
+        transfer.erase(); // messages carry what it says
+      else
+        fail("'" + graph::pathOf(transfer) + "' is for other stages, but read on the one that sends it");
     task->finish();
     task->task->moveBefore(function);
   }

@@ -276,7 +276,7 @@ def ends_with_the_launcher(o, work):
         job.trains(50)
         job.stop()
         step = int((job.folder / "latest").read_text().removeprefix("step-"))
-        assert step >= 50 and step % 20 != 0 or step > 50, f"SIGTERM left step {step}"
+        assert step == job.last(), f"SIGTERM after step {job.last()} left step {step}"
     with Job(o, work, "--resume", before=("--min-devices", "2")) as job:
         job.trains(step + 50)
         job.process.kill()
@@ -286,7 +286,7 @@ def ends_with_the_launcher(o, work):
             time.sleep(0.05)
         seconds = time.monotonic() - begin
         latest = int((job.folder / "latest").read_text().removeprefix("step-"))
-        assert latest >= step, f"the checkpoint of step {latest} is older than {step}"
+        assert latest == job.last() > step + 50, f"the checkpoint is of step {latest}, the last step was {job.last()}"
     return f"kill -9 of the launcher: the ranks ended after {seconds:.1f} s"
 
 

@@ -265,7 +265,8 @@ private:
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     planning::PlannerOptions options;
     options.pins = llvm::cantFail(planning::parsePins(plan.pins));
-    options.alone = plan.mesh.empty() && !executable.hasSeveral(); // each of several programs uses all of its devices
+    // Each of several programs uses all of its devices.
+    options.alone = plan.mesh.empty() && (!executable.hasSeveral() || plan.devices <= 1);
     options.remat = plan.remat;
     options.wider = options.alone && plan.devices > 1;
     if (plan.mesh.empty() && plan.devices > 1)

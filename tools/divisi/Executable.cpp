@@ -5,6 +5,9 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
@@ -21,10 +24,11 @@ std::string Executable::next() const { return added + 1 < numbers.size() ? "divi
 
 llvm::Expected<WeightsReference> Executable::weights(ArrayRef<Weight> values) {
   if (!written) {
-    auto reference = writeWeights(output + ".safetensors", values);
+    auto reference = writeWeights(partial(), values);
     if (!reference)
       return reference.takeError();
     written = std::move(*reference);
+    written->file = llvm::sys::path::filename(weightsFile()).str();
   }
   return *written;
 }
@@ -63,5 +67,14 @@ llvm::Error Executable::add(ModuleOp module, const codegen::CpuTarget &target, b
 }
 
 llvm::Error Executable::link(const std::string &libraryFolder) const {
-  return linkProgram(objects, output, libraryFolder, libraries);
+  if (llvm::Error wrong = linkProgram(objects, output, libraryFolder, libraries))
+    return wrong;
+  if (auto code = written ? llvm::sys::fs::rename(partial(), weightsFile()) : std::error_code())
+    return llvm::createStringError("cannot write '" + weightsFile() + "': " + code.message());
+  return llvm::Error::success();
+}
+
+Executable::~Executable() {
+  if (written)
+    llvm::sys::fs::remove(partial());
 }

@@ -15,14 +15,15 @@ public:
   /// `numbers` of devices, ascending; at most one: a single program for what the other flags say.
   Executable(std::string output, std::vector<int64_t> numbers)
       : output(std::move(output)), numbers(std::move(numbers)) {}
+  ~Executable();
 
   bool hasSeveral() const { return numbers.size() > 1; }
   bool isFirst() const { return added == 0; }
-  /// The beginning of messages about the program that is compiled now: "with 3 devices: ", or "".
+  /// The beginning of messages about the program that is compiled now: "with --devices 3: ", or "".
   std::string about() const;
   /// The name of the symbol of the program after the one that is compiled now; empty for the last.
   std::string next() const;
-  /// The file of weights, which all programs share: written for the first.
+  /// The file of weights, which all programs share: written for the first. It takes its place when the executable is linked.
   llvm::Expected<compiler::WeightsReference> weights(llvm::ArrayRef<compiler::Weight> values);
   /// Checks that the program in the module uses all of its devices and computes what the first one does.
   llvm::Error check(mlir::ModuleOp module, int64_t devices);
@@ -35,6 +36,8 @@ private:
   static constexpr unsigned threads = 2;
 
   std::string suffix(size_t number) const;
+  std::string weightsFile() const { return output + ".safetensors"; }
+  std::string partial() const { return weightsFile() + ".partial"; }
 
   std::string output;
   std::vector<int64_t> numbers;

@@ -28,6 +28,15 @@ bool isStopSignal(int signal) {
   return std::find(std::begin(stopSignals), std::end(stopSignals), signal) != std::end(stopSignals);
 }
 
+/// What ranks are sent in place of a signal. SIGTERM itself ends them before a step is complete: a launcher sends it when
+/// another rank is lost. A program alone knows the signals as they are.
+int toRanks(int signal, int64_t count) {
+  return count == 1 ? signal : signal == SIGTERM ? SIGUSR1 : signal == SIGINT ? SIGUSR2 : signal;
+}
+
+/// The signal that a rank was to understand.
+int meaningOf(int signal) { return signal == SIGUSR1 ? SIGTERM : signal == SIGUSR2 ? SIGINT : signal; }
+
 /// A socket that waits at a free port of this host.
 runtime::Socket listenAnywhere() {
   runtime::Address address;
@@ -42,9 +51,11 @@ runtime::Socket listenAnywhere() {
 void execute(const std::vector<std::string> &words, int64_t rank, int64_t ranks, const runtime::Socket &listener) {
   auto set = [](const char *name, const std::string &value) { setenv(name, value.c_str(), 1); };
   for (const char *name :
-       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "LOCAL_WORLD_SIZE", "DIVISI_LISTENER"})
+       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "LOCAL_WORLD_SIZE", "DIVISI_LISTENER", "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK"})
     unsetenv(name); // of a launcher that has started this process
   set("RANK", std::to_string(rank));
+  set("LOCAL_RANK", std::to_string(rank));
   set("WORLD_SIZE", std::to_string(ranks));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(runtime::Address::ofThisEnd(listener).port()));
@@ -73,7 +84,7 @@ struct LocalRanks::Rank {
     if (killed)
       return RankEnd::killed;
     if (WIFSIGNALED(status))
-      return isStopSignal(WTERMSIG(status)) ? RankEnd::stopped : RankEnd::lost;
+      return isStopSignal(meaningOf(WTERMSIG(status))) ? RankEnd::stopped : RankEnd::lost;
     int code = WEXITSTATUS(status);
     return code == 0                      ? RankEnd::finished
            : code == runtime::failedAlone ? RankEnd::lost
@@ -85,7 +96,7 @@ struct LocalRanks::Rank {
   /// The exit code that says the same to those who know nothing of ranks.
   int code() const {
     if (WIFSIGNALED(status))
-      return 128 + WTERMSIG(status);
+      return 128 + meaningOf(WTERMSIG(status));
     int code = WEXITSTATUS(status);
     return code == runtime::failedAlone || code == runtime::gaveUp ? 1 : code;
   }
@@ -120,7 +131,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
       if (pid == 0) {
         sigprocmask(SIG_SETMASK, &before, nullptr);
         setpgid(0, 0); // a terminal's Ctrl-C reaches it only through this process
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        prctl(PR_SET_PDEATHSIG, toRanks(SIGTERM, count));
         if (getppid() != parent)
           _exit(128 + SIGTERM);
         int none = open("/dev/null", O_RDONLY);
@@ -155,8 +166,8 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     if (signal > 0 && isStopSignal(signal)) {
       if (outcome.wasAsked) // a second time: it is urgent
         until = std::min(until.value_or(Clock::time_point::max()), Clock::now() + grace);
+      tell(outcome.wasAsked ? signal : toRanks(signal, count));
       outcome.wasAsked = true;
-      tell(signal);
     }
     for (Rank &rank : ranks)
       if (rank.lives && waitpid(rank.pid, &rank.status, WNOHANG) == rank.pid) {
@@ -172,7 +183,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
         }
     if (stopAt && !until && !outcome.wasAsked && !outcome.wasStopped && Clock::now() >= *stopAt) {
       outcome.wasStopped = true;
-      tell(SIGTERM);
+      tell(toRanks(SIGTERM, count));
     }
   }
   for (const Rank &rank : ranks)

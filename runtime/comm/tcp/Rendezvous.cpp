@@ -182,6 +182,7 @@ private:
     if (::getsockopt(where.listener, SOL_SOCKET, SO_ACCEPTCONN, &waits, &length) != 0 || !waits)
       return Status::usage("DIVISI_LISTENER is not the descriptor of a socket that waits for connections");
     ::fcntl(where.listener, F_SETFD, FD_CLOEXEC);
+    ::fcntl(where.listener, F_SETFL, ::fcntl(where.listener, F_GETFL) | O_NONBLOCK); // visitors are taken until none is left
     return Socket(where.listener);
   }
 

@@ -1,0 +1,33 @@
+// RUN: divisi-opt %s --accumulate-first | FileCheck %s
+
+// Stage 1 has two devices, stage 0 one. What each stage contributes to the gradient of a parameter of both is summed over the
+// microbatches there; the sum of stage 1 is then reduced, sent and added, once in a step.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[MINE:.*]] = graph.tanh {{.*}} {dist.stage = 0 : i64}
+// CHECK: %[[OTHERS:.*]] = graph.exp {{.*}} {dist.stage = 1 : i64}
+// CHECK-NOT: dist.all_reduce
+// CHECK-DAG: %[[SUM0:.*]] = graph.accumulate %[[MINE]] {dist.stage = 0 : i64}
+// CHECK-DAG: %[[SUM1:.*]] = graph.accumulate %[[OTHERS]] {dist.stage = 1 : i64}
+// CHECK: %[[ALL:.*]] = dist.all_reduce sum over ["data"] %[[SUM1]] {dist.stage = 1 : i64}
+// CHECK: %[[SENT:.*]] = dist.transfer %[[ALL]]
+// CHECK: graph.add %[[SUM0]], %[[SENT]]
+// CHECK-NOT: graph.accumulate {{.*}}tensor<4xf32>
+func.func @train(%a: tensor<4xf32> {dist.stage = 0 : i64, graph.state = {name = "a", role = "parameter"}}, %x: tensor<4xf32>, %y: tensor<4xf32>)
+    -> (tensor<4xf32> {graph.renews = "a"}, tensor<f32> {graph.result = {kind = "loss"}})
+    attributes {dist.partitioned = #dist.mesh<"data"=2>, dist.stage_axes = [[], ["data"]], graph.microbatches = 4 : i64} {
+  %0 = graph.tanh %x {dist.stage = 0 : i64} : tensor<4xf32>
+  %1 = graph.exp %y {dist.stage = 1 : i64} : tensor<4xf32>
+  %2 = dist.all_reduce sum over ["data"] %1 {dist.stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = dist.transfer %2 dims [[[], []]] {dist.stage = 1 : i64} : tensor<4xf32> -> tensor<4xf32>
+  %4 = graph.add %0, %3 {dist.stage = 0 : i64} : tensor<4xf32>
+  %5 = graph.accumulate %4 {dist.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  // A loss that is reduced for each microbatch and read by another operation of it stays.
+  // CHECK: dist.all_reduce sum over ["data"] %{{.*}} : (tensor<f32>) -> tensor<f32>
+  // CHECK: graph.accumulate
+  %6 = graph.reduce_sum %1 {dims = array<i64: 0>, dist.stage = 1 : i64} : (tensor<4xf32>) -> tensor<f32>
+  %7 = dist.all_reduce sum over ["data"] %6 {dist.stage = 1 : i64} : (tensor<f32>) -> tensor<f32>
+  %8 = graph.mul %7, %7 {dist.stage = 1 : i64} : tensor<f32>
+  %9 = graph.accumulate %8 {dist.stage = 1 : i64} : (tensor<f32>) -> tensor<f32>
+  %10 = graph.sub %a, %5 {dist.stage = 0 : i64} : tensor<4xf32>
+  return %10, %9 : tensor<4xf32>, tensor<f32>
+}
