@@ -145,6 +145,7 @@ def same_as_fresh(o, job, step, ranks, work):
 
 
 def kill(job, count, draw):
+    job.wait_for("ranks to kill", lambda: len(ranks_of(job.program)) >= count)  # they may only just be starting
     for pid in draw.sample(ranks_of(job.program), count):
         os.kill(pid, signal.SIGKILL)
 

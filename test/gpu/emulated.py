@@ -60,8 +60,9 @@ WAYS = {
 
 
 # Of asynchronous.py: a sequential reference in float64.
-ASYNCHRONOUS = ("round-robin", "evaluated with replicas", "2bw stage=2 ")
-LONG = ("in turn 1-3 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
+ASYNCHRONOUS = ("round-robin (2, 1)", "2bw stage=2 ")
+ALL_ASYNCHRONOUS = ("round-robin", "evaluated with replicas", "2bw stage=2 ")
+LONG = ("in turn 1-3 gpipe", "in turn 3-2-1 naive", "in turn 2-1 on one GPU", "stage=2 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
 class Tests:
@@ -348,7 +349,7 @@ def main():
             lines = list(tests.losses(words, 1 if "one GPU" in way else 8))
             for name, wrong in lines or [("", "check.py said nothing")]:
                 tests.check(f"{way}: {name}", wrong)
-    for only in ASYNCHRONOUS:
+    for only in ALL_ASYNCHRONOUS if options.all or options.only else ASYNCHRONOUS:
         if options.only in f"asynchronous: {only}":
             lines = list(tests.asynchronous(only))
             for name, wrong in lines or [("", "asynchronous.py said nothing")]:
