@@ -25,8 +25,8 @@ except ImportError:
 
 REPLICAS = (9, 5, 1, 1)  # arXiv 1806.03377, table 1, for 16 machines
 CUTS = ("features.14", "classifier.0", "classifier.3")  # the first layers of the stages from 1 on
-BATCH, STEPS, RATE, MOMENTUM = 4, 48, 0.01, 0.9
-TOLERANCE = 1e-4
+BATCH, STEPS, RATE, MOMENTUM = 4, 48, 0.003, 0.9  # at larger rates the rounding of a value near a kink of relu grows
+TOLERANCE = 1e-5
 
 
 def make_model():
