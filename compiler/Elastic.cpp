@@ -28,10 +28,3 @@ int64_t ElasticJob::size() const { return sizeOf(left); }
 bool ElasticJob::mayGrow() const { return size() < whole; }
 
 void ElasticJob::lose(int64_t ranks) { left = std::max<int64_t>(0, left - ranks); }
-
-std::string divisi::compiler::anyOf(const std::vector<int64_t> &numbers) {
-  std::string text;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < numbers.size() ? ", " : " or ") + std::to_string(numbers[i]);
-  return text;
-}

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace divisi::compiler {
@@ -43,8 +42,5 @@ private:
   std::vector<int64_t> sizes; // within the bounds
   int64_t whole, left;
 };
-
-/// "2", "2, 3 or 4".
-std::string anyOf(const std::vector<int64_t> &numbers);
 
 } // namespace divisi::compiler

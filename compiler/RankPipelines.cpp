@@ -467,14 +467,6 @@ std::string compiler::whyNoPipeline(ModuleOp module, const Cluster &cluster, con
     options.schedule = "1f1b";
   if (options.schedule == "interleaved")
     options.stages *= options.chunks = chunksOfDevice;
-  planning::pipeline::ScheduleOptions schedule;
-  schedule.kind = *planning::pipeline::parseScheduleKind(options.schedule);
-  schedule.devices = stages;
-  schedule.microbatches = count;
-  schedule.chunks = options.chunks;
-  schedule.batch = schedule.doubleBuffered() ? count : 1;
-  if (std::string wrong = schedule.invalid(); !wrong.empty())
-    return "no pipeline of " + std::to_string(stages) + " stages: " + wrong;
   auto step = StepInParts::make(module, options, cluster);
   if (succeeded(step))
     (void)step->simulate(*step->priceAlone(cluster), options, cluster);

@@ -39,13 +39,14 @@ template <> struct llvm::GraphTraits<Node *> {
 };
 
 namespace {
-/// Nodes of the model as layers, in their order, without mere views. What is computed from parameters and constants alone (a slice of a
-/// weight) belongs to the layer that first reads it, and nodes that read each other (a recurrent layer and its steps) are
-/// one layer, named after the first.
+/// Nodes of the model as layers, in their order, without mere views. What is computed from parameters and constants
+/// alone (a slice of a weight) belongs to the layer that first reads it, and nodes that read each other (a recurrent
+/// layer and its steps) are one layer, named after the first.
 class Layers {
 public:
   explicit Layers(const Problem &problem)
-      : problem(problem), groups(problem, /*evaluation=*/false), maker(problem.tensors.size(), -1) {
+      : problem(problem), groups(problem, /*evaluation=*/false), maker(problem.tensors.size(), -1),
+        nodeOf(problem.ops.size()) {
     for (const Problem::Tensor &tensor : problem.tensors)
       if (tensor.role == Problem::Role::parameter)
         states.insert(tensor.name);
@@ -59,7 +60,7 @@ public:
     findNodes();
     LayerProfile profile = joinNodes();
     for (int i = 0; i <= groups.loss; ++i)
-      if (Node *node = nodeOf(i))
+      if (Node *node = nodeOf[i])
         addSizes(profile, problem.ops[i], node->layer);
     return profile;
   }
@@ -84,13 +85,8 @@ private:
            !states.count(node) &&
            !llvm::all_of(op.results, [&](int t) { return problem.tensors[t].weight; });
   }
-  /// The node of an operation; null if it belongs to no layer, or there is none.
-  Node *nodeOf(int op) const {
-    if (op < 0 || !isOfLayer(problem.ops[op]))
-      return nullptr;
-    auto it = nodes.find(firstNode(problem.ops[op].name));
-    return it == nodes.end() ? nullptr : it->second;
-  }
+  /// The node that computes a tensor; null if it belongs to no layer.
+  Node *makerOf(int tensor) const { return maker[tensor] < 0 ? nullptr : nodeOf[maker[tensor]]; }
 
   /// What a tensor is a view of, or itself.
   int sourceOf(int tensor) const {
@@ -105,11 +101,12 @@ private:
         Node *&node = nodes[firstNode(op.name)];
         if (!node)
           node = &inOrder.emplace_back(Node{firstNode(op.name)});
+        nodeOf[i] = node;
       }
     for (int i = 0; i <= groups.loss; ++i)
-      if (Node *node = nodeOf(i))
+      if (Node *node = nodeOf[i])
         for (int t : problem.ops[i].operands)
-          if (Node *from = nodeOf(maker[sourceOf(t)]); from && from != node)
+          if (Node *from = makerOf(sourceOf(t)); from && from != node)
             node->inputs.insert(from);
   }
 
@@ -139,7 +136,7 @@ private:
     for (int operand : op.operands) {
       int t = sourceOf(operand);
       addWeights(profile, t, layer);
-      Node *node = nodeOf(maker[t]);
+      Node *node = makerOf(t);
       if (!node || node->layer == layer)
         continue;
       auto &inputs = profile.layers[layer].inputs;
@@ -173,6 +170,7 @@ private:
   Groups groups;
   std::vector<int> maker;        // by tensor: the operation that computes it
   std::set<std::string> states;  // names of parameters
+  std::vector<Node *> nodeOf;    // by operation; null: it belongs to no layer
   std::deque<Node> inOrder;
   std::map<std::string, Node *> nodes;
   std::map<std::string, int> ofWeights; // nodes that compute weights alone: the layer

@@ -69,8 +69,6 @@ private:
     }
     stages.stage = isa<graph::AddOp>(producer) ? sum->getAttr(dist::names::stage) : producer->getAttr(dist::names::stage);
     Operation *moved = builder.clone(*producer, mapping);
-    if (stages.stage)
-      moved->setAttr(dist::names::stage, stages.stage);
     auto type = graph::tensorType(moved->getResult(0));
     moved->getResult(0).setType(RankedTensorType::get(type.getShape(), graph::tensorType(sum.getX()).getElementType()));
     sum.getResult().replaceAllUsesWith(moved->getResult(0));

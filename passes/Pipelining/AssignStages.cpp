@@ -24,7 +24,6 @@ namespace {
 struct Layers {
   llvm::MapVector<StringAttr, double> seconds; // forward and backward pass
   std::vector<double> cutSeconds;              // of the messages across the cut before each node, in both directions
-  std::vector<llvm::SmallSetVector<int, 4>> readers; // by node: other nodes that read its values
 
   int numberOf(Operation *op) const {
     auto it = seconds.find(nameOf(op));
@@ -44,18 +43,14 @@ struct Layers {
         if (parts.at(&op) == part && !parts.isOfState(&op) &&
             (part == Part::forward ? !again || hasStage(op) : numberOf(&op) >= 0))
           seconds[nameOf(&op)] += weights.seconds(&op);
-    readers.resize(seconds.size());
     std::vector<double> change(seconds.size() + 1, 0);
     for (Operation &op : block.without_terminator())
       if (int first = parts.at(&op) == Part::forward && !parts.isOfState(&op) ? numberOf(&op) : -1; first >= 0)
         for (Value result : op.getResults()) {
           int last = first;
           for (Operation *user : result.getUsers())
-            if (int number = !user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward ? numberOf(user) : -1;
-                number >= 0 && number != first) {
-              last = std::max(last, number);
-              readers[first].insert(number);
-            }
+            if (!user->hasTrait<OpTrait::IsTerminator>() && parts.at(user) == Part::forward)
+              last = std::max(last, numberOf(user));
           change[first + 1] += 2 * weights.message(result); // and the gradient's message back
           change[last + 1] -= 2 * weights.message(result);
         }
@@ -279,9 +274,26 @@ private:
   int lastStage;
 };
 
+/// Of each node of the forward pass the other nodes that read its values.
+std::vector<llvm::SmallSetVector<int, 4>> readersOf(func::FuncOp train, const StepParts &parts, const Layers &layers) {
+  std::vector<llvm::SmallSetVector<int, 4>> readers(layers.seconds.size());
+  auto nodeOf = [&](Operation *op) {
+    bool isForward = !op->hasTrait<OpTrait::IsTerminator>() && parts.at(op) == Part::forward && !parts.isOfState(op);
+    return isForward ? layers.numberOf(op) : -1;
+  };
+  for (Operation &op : train.getBody().front().without_terminator())
+    if (int node = nodeOf(&op); node >= 0)
+      for (Operation *user : op.getUsers())
+        if (int reader = nodeOf(user); reader >= 0 && reader != node)
+          readers[node].insert(reader);
+  return readers;
+}
+
 /// The nodes from a cut on: those from a node on in the order of the model, or several nodes ("a + b") and all that
 /// depend on them. Fails if there is no such node.
-FailureOr<std::vector<bool>> nodesFrom(StringRef cut, const Layers &layers, ModuleOp module) {
+FailureOr<std::vector<bool>> nodesFrom(StringRef cut, func::FuncOp train, const StepParts &parts,
+                                       const Layers &layers) {
+  auto module = train->getParentOfType<ModuleOp>();
   auto find = [&](StringRef name) { return layers.seconds.find(StringAttr::get(module.getContext(), name)); };
   SmallVector<StringRef> names = {cut};
   if (find(cut) == layers.seconds.end()) {
@@ -302,17 +314,18 @@ FailureOr<std::vector<bool>> nodesFrom(StringRef cut, const Layers &layers, Modu
     std::fill(behind.begin() + open[0], behind.end(), true);
     return behind;
   }
+  const auto readers = readersOf(train, parts, layers);
   while (!open.empty())
     if (int node = open.pop_back_val(); !behind[node]) {
       behind[node] = true;
-      open.append(layers.readers[node].begin(), layers.readers[node].end());
+      open.append(readers[node].begin(), readers[node].end());
     }
   return behind;
 }
 
 /// Decides the cuts and writes the stage of every layer.
-LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages, const std::vector<double> &devices,
-                        StagePlacement &placement) {
+LogicalResult cutLayers(func::FuncOp train, const StepParts &parts, const Layers &layers, int64_t stages,
+                        const std::vector<double> &devices, StagePlacement &placement) {
   int64_t count = layers.seconds.size();
   auto module = train->getParentOfType<ModuleOp>();
   if (stages > count)
@@ -326,7 +339,7 @@ LogicalResult cutLayers(func::FuncOp train, const Layers &layers, int64_t stages
   }
   std::vector<int> stageOf(count, 0), nodes(stages, 0);
   for (auto [i, cut] : llvm::enumerate(placement.cuts)) {
-    auto behind = nodesFrom(cut, layers, module);
+    auto behind = nodesFrom(cut, train, parts, layers);
     if (failed(behind))
       return failure();
     for (int node = 0; node < count; ++node)
@@ -408,7 +421,7 @@ FailureOr<StagePlacement> placeStages(func::FuncOp train, const StepParts &parts
                                       const std::vector<std::string> &cuts, const StageWeights &weights) {
   StagePlacement placement;
   placement.cuts = cuts;
-  if (failed(cutLayers(train, Layers(train, parts, weights), stages, weights.devices, placement)))
+  if (failed(cutLayers(train, parts, Layers(train, parts, weights), stages, weights.devices, placement)))
     return failure();
   Assignment(train, parts, placement, stages - 1).run();
   return placement;

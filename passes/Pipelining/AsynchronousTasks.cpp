@@ -119,15 +119,6 @@ Value TaskSplitter::ofOwnStage(TaskKey key, Value value) {
       dist::StageAxes axes = dist::StageAxes::of(function);
       return axes.empty() || axes.has(deviceOf(key), cast<StringAttr>(axis).getValue());
     };
-    if (auto reduce = dyn_cast<dist::AllReduceOp>(op); reduce && llvm::all_of(reduce.getAxes(), isOnStage)) {
-      Value mine = get(key, reduce.getInputs()[cast<OpResult>(value).getResultNumber()]);
-      OpBuilder builder = OpBuilder::atBlockEnd(&writer.block());
-      Value sum = dist::AllReduceOp::create(builder, op->getLoc(), TypeRange{value.getType()}, ValueRange{mine},
-                                            reduce.getKind(), reduce.getAxes())
-                      .getResult(0);
-      writer.mapping.map(value, sum);
-      return sum;
-    }
     auto over = op->getAttrOfType<ArrayAttr>("axes");
     bool isCollective = over && isa<dist::DistDialect>(op->getDialect()) && op->getNumOperands() == 1;
     if (isCollective && llvm::all_of(over, isOnStage))

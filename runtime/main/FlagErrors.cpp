@@ -86,10 +86,7 @@ std::string describeChoice(const std::string &flag, const std::string &what) {
     return flag + ": " + what;
   std::string value = what.substr(0, at), list = what.substr(at + 9, what.size() - at - 10);
   std::vector<std::string> choices = CLI::detail::split(list, ',');
-  std::string text;
-  for (size_t i = 0; i < choices.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < choices.size() ? ", " : " or ") + choices[i];
-  return concat(flag, " expects ", text, ", got '", value, "'",
+  return concat(flag, " expects ", listed(choices), ", got '", value, "'",
                 choices.size() > 2 ? didYouMean(value, choices) : "");
 }
 

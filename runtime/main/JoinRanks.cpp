@@ -1,4 +1,5 @@
 #include "runtime/main/JoinRanks.h"
+#include "divisi/suggest.h"
 #include "runtime/comm/tcp/TcpTransport.h"
 #include "runtime/core/Manifest.h"
 #include "runtime/main/Options.h"
@@ -23,10 +24,7 @@ Result<std::vector<int64_t>> numbersOf(const DivisiProgram &first) {
 
 /// "1 device", "2, 3 or 4 devices".
 std::string devicesText(const std::vector<int64_t> &numbers) {
-  std::string text;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    text += concat(i == 0 ? "" : i + 1 < numbers.size() ? ", " : " or ", numbers[i]);
-  return text + (numbers.back() == 1 ? " device" : " devices");
+  return divisi::listed(numbers) + (numbers.back() == 1 ? " device" : " devices");
 }
 
 /// Checks that a program for one device was started alone: launchers tell how many processes they started.

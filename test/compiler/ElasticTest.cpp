@@ -53,9 +53,3 @@ TEST(ElasticTest, WhatCountsAsALoss) {
   EXPECT_EQ(lostRanks({gaveUp, killed, gaveUp}), 1) << "a silent rank";
   EXPECT_EQ(lostRanks({stopped, failed, killed}), 0);
 }
-
-TEST(ElasticTest, NumbersInWords) {
-  EXPECT_EQ(anyOf({4}), "4");
-  EXPECT_EQ(anyOf({2, 3}), "2 or 3");
-  EXPECT_EQ(anyOf({2, 3, 4}), "2, 3 or 4");
-}

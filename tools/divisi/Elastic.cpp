@@ -1,5 +1,6 @@
 #include "tools/divisi/Elastic.h"
 #include "compiler/Elastic.h"
+#include "divisi/suggest.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "tools/divisi/LocalRanks.h"
 
@@ -9,7 +10,6 @@
 
 using namespace divisi;
 using namespace divisi::tools;
-using compiler::anyOf;
 using compiler::ElasticJob;
 using compiler::RankEnd;
 
@@ -43,10 +43,7 @@ std::string lostText(const std::vector<RankEnd> &ends) {
   for (size_t i = 0; i < ends.size(); ++i)
     if (ends[i] == (any ? RankEnd::lost : RankEnd::killed))
       names.push_back("rank " + std::to_string(i));
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
-  return text;
+  return listed(names, "and");
 }
 } // namespace
 
@@ -55,7 +52,7 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
   const int64_t least = request.least.value_or(1), most = request.most.value_or(std::numeric_limits<int64_t>::max());
   ElasticJob job(sizes, least, most);
   if (job.size() == 0) {
-    std::cerr << "error: '" << words[0] << "' is for " << anyOf(sizes) << (sizes.back() == 1 ? " device" : " devices")
+    std::cerr << "error: '" << words[0] << "' is for " << listed(sizes) << (sizes.back() == 1 ? " device" : " devices")
               << ", of which --min-devices and --max-devices leave none: compile it with others (--devices 2,3,4)"
               << std::endl;
     return 2;
@@ -82,7 +79,7 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
         if (over)
           std::cerr << ", but no restarts";
         else
-          std::cerr << ", too few for --min-devices " << least << " of a program for " << anyOf(sizes) << " devices";
+          std::cerr << ", too few for --min-devices " << least << " of a program for " << listed(sizes) << " devices";
         std::cerr << std::endl;
         return outcome.code;
       }

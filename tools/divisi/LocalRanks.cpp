@@ -1,6 +1,7 @@
 #include "tools/divisi/LocalRanks.h"
 #include "runtime/comm/tcp/Socket.h"
 #include "runtime/main/ExitCodes.h"
+#include "tools/divisi/Processes.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <iostream>
 #include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,11 +64,7 @@ void execute(const std::vector<std::string> &words, int64_t rank, int64_t ranks,
     set("DIVISI_LISTENER", std::to_string(listener.get()));
     fcntl(listener.get(), F_SETFD, 0);
   }
-  std::vector<char *> argv;
-  for (const std::string &word : words)
-    argv.push_back(const_cast<char *>(word.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
+  replaceBy(words);
 }
 } // namespace
 
@@ -129,13 +125,7 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     for (int64_t rank = 0; rank < count && problem.empty(); ++rank) {
       pid_t pid = fork();
       if (pid == 0) {
-        sigprocmask(SIG_SETMASK, &before, nullptr);
-        setpgid(0, 0); // a terminal's Ctrl-C reaches it only through this process
-        prctl(PR_SET_PDEATHSIG, toRanks(SIGTERM, count));
-        if (getppid() != parent)
-          _exit(128 + SIGTERM);
-        int none = open("/dev/null", O_RDONLY);
-        dup2(none, STDIN_FILENO);
+        becomeChild(parent, before, toRanks(SIGTERM, count));
         execute(words, rank, count, listener);
         if (rank == 0)
           std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;

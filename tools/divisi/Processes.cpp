@@ -1,9 +1,29 @@
 #include "tools/divisi/Processes.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <string>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+void divisi::tools::becomeChild(pid_t parent, const sigset_t &blocked, int deathSignal) {
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, deathSignal);
+  if (getppid() != parent) // it ended before
+    _exit(128 + SIGTERM);
+  int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(none, STDIN_FILENO);
+}
+
+void divisi::tools::replaceBy(const std::vector<std::string> &words) {
+  std::vector<char *> argv;
+  for (const std::string &word : words)
+    argv.push_back(const_cast<char *>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+}
 
 bool divisi::tools::hasLivingChildren(pid_t parent) {
   std::error_code error;

@@ -1,10 +1,21 @@
-//===- Processes.h - what processes the system has --------------*- C++ -*-===//
+//===- Processes.h - processes of a job, and those of the system --------------*- C++ -*-===//
 #ifndef DIVISI_TOOLS_DIVISI_PROCESSES_H
 #define DIVISI_TOOLS_DIVISI_PROCESSES_H
 
+#include <csignal>
+#include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace divisi::tools {
+
+/// Makes a forked process one of a job of `parent`: in a process group of its own, so that a terminal's Ctrl-C reaches
+/// it only through the parent, without input, with these signals blocked, and told by `deathSignal` when the parent
+/// ends.
+void becomeChild(pid_t parent, const sigset_t &blocked, int deathSignal);
+
+/// Replaces the process by a command; returns if it cannot be started, with the reason in errno.
+void replaceBy(const std::vector<std::string> &words);
 
 /// Whether the process has children that have not ended; true if the system does not provide this.
 bool hasLivingChildren(pid_t parent);

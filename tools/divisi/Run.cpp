@@ -21,7 +21,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -190,10 +189,6 @@ int waitFor(pid_t launcher, bool isMpirun) {
 
 /// Starts a command, forwards signals to it and waits for it to end.
 Ending execute(const Words &words) {
-  std::vector<char *> argv;
-  for (const std::string &word : words)
-    argv.push_back(const_cast<char *>(word.c_str()));
-  argv.push_back(nullptr);
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0)
     return {1, false};
@@ -202,17 +197,13 @@ Ending execute(const Words &words) {
   sigemptyset(&ended);
   sigaddset(&ended, SIGCHLD);
   sigprocmask(SIG_BLOCK, &ended, &before);
+  const pid_t parent = getpid();
   pid_t pid = fork();
   if (pid == 0) {
-    sigprocmask(SIG_SETMASK, &before, nullptr);
-    // In its own process group, so that a terminal's Ctrl-C reaches it only through this process.
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); // the job ends with this process
-    int none = open("/dev/null", O_RDONLY);
-    dup2(none, STDIN_FILENO);
+    divisi::tools::becomeChild(parent, before, SIGTERM);
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
-    execvp(argv[0], argv.data());
+    divisi::tools::replaceBy(words);
     int error = errno;
     (void)!write(report[1], &error, sizeof(error));
     _exit(127);
@@ -371,7 +362,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
   if (request.devices == 0)
     request.devices = (int)compiled.back();
   if (compiled.size() > 1 && !std::binary_search(compiled.begin(), compiled.end(), request.devices))
-    return usage("'" + program + "' is for " + compiler::anyOf(compiled) + " devices, not for " +
+    return usage("'" + program + "' is for " + listed(compiled) + " devices, not for " +
                  std::to_string(request.devices) + ": compile it with this number, too");
   if (request.devices > 1 && compiled == std::vector<int64_t>{1}) {
     std::cerr << "divisi run: " << program << " is for one device: one process is started, not " << request.devices

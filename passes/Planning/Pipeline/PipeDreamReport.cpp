@@ -9,37 +9,41 @@ static double overDataParallel(const PipeDreamPlan &plan) {
   return plan.slowestMs > 0 ? plan.dataParallelMs / plan.slowestMs : 1;
 }
 
-/// The layers with which a stage begins, if it is what depends on them, and is not in a later stage: those that read no
-/// layer of this or a later stage. Together with the last layer of all, so that they are several.
-static std::vector<int> beginningOf(size_t stage, const PipeDreamPlan &plan, const LayerProfile &profile) {
-  std::vector<bool> behind(profile.layers.size());
-  for (size_t i = stage; i < plan.stages.size(); ++i)
-    for (int layer : plan.stages[i].layers)
-      behind[layer] = true;
-  std::vector<int> first;
-  int last = 0;
-  for (int layer = 0; layer < (int)profile.layers.size(); ++layer)
-    if (behind[layer]) {
-      last = layer;
-      if (llvm::none_of(profile.layers[layer].inputs, [&](int input) { return behind[input]; }))
-        first.push_back(layer);
-    }
-  if (first.size() == 1 && first[0] != last)
-    first.push_back(last);
+/// The layers with which each stage begins, if it is what depends on them, and is not in a later stage: those that read
+/// no layer of this or a later stage. Together with the last of these layers, so that they are several.
+static std::vector<std::vector<int>> beginningsOf(const PipeDreamPlan &plan, const LayerProfile &profile) {
+  std::vector<int> stageOf(profile.layers.size());
+  for (auto [number, stage] : llvm::enumerate(plan.stages))
+    for (int layer : stage.layers)
+      stageOf[layer] = number;
+  std::vector<std::vector<int>> first(plan.stages.size());
+  for (auto [number, layer] : llvm::enumerate(profile.layers)) {
+    int stage = 0; // the first of those that it begins
+    for (int input : layer.inputs)
+      stage = std::max(stage, stageOf[input] + 1);
+    for (; stage <= stageOf[number]; ++stage)
+      first[stage].push_back((int)number);
+  }
+  int last = 0; // of this and later stages
+  for (size_t stage = first.size(); stage-- > 0;) {
+    last = std::max(last, plan.stages[stage].layers.back());
+    if (first[stage].size() == 1 && first[stage][0] != last)
+      first[stage].push_back(last);
+  }
   return first;
 }
 
 llvm::json::Object planning::pipeDreamJson(const PipeDreamPlan &plan, const LayerProfile &profile, int64_t devices) {
   llvm::json::Array stages;
-  for (auto [number, stage] : llvm::enumerate(plan.stages)) {
-    auto namesOf = [&](const std::vector<int> &numbers) {
-      llvm::json::Array names;
-      for (int layer : numbers)
-        names.push_back(llvm::json::fixUTF8(profile.layers[layer].name));
-      return names;
-    };
+  auto namesOf = [&](const std::vector<int> &numbers) {
+    llvm::json::Array names;
+    for (int layer : numbers)
+      names.push_back(llvm::json::fixUTF8(profile.layers[layer].name));
+    return names;
+  };
+  for (auto [stage, first] : llvm::zip(plan.stages, beginningsOf(plan, profile))) {
     stages.push_back(llvm::json::Object{{"layers", namesOf(stage.layers)},
-                                        {"begins_at", namesOf(beginningOf(number, plan, profile))},
+                                        {"begins_at", namesOf(first)},
                                         {"positions", llvm::json::Array(stage.layers)},
                                         {"replicas", stage.replicas},
                                         {"replicas_per_level", llvm::json::Array(stage.perLevel)},

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace divisi {
@@ -81,12 +82,26 @@ template <typename Names> std::vector<std::string> namesNear(std::string_view na
   return near.empty() ? namesContaining(name, candidates) : near;
 }
 
-/// "'a', 'b' or 'c'"
-inline std::string alternatives(const std::vector<std::string> &names) {
+/// "a, b or c", of numbers or names.
+template <typename List> std::string listed(const List &list, const std::string &conjunction = "or") {
   std::string text;
-  for (size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "'" : i + 1 < names.size() ? ", '" : " or '") + names[i] + "'";
+  size_t i = 0;
+  for (const auto &entry : list) {
+    text += i == 0 ? "" : i + 1 < list.size() ? ", " : " " + conjunction + " ";
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(entry)>>)
+      text += std::to_string(entry);
+    else
+      text += entry;
+    ++i;
+  }
   return text;
+}
+
+/// "'a', 'b' or 'c'"
+inline std::string alternatives(std::vector<std::string> names) {
+  for (std::string &name : names)
+    name = "'" + name + "'";
+  return listed(names);
 }
 
 /// "; did you mean 'x'?" if a candidate is near, else "".

@@ -20,6 +20,14 @@ size_t bruteForce(std::string_view a, std::string_view b) {
   return best;
 }
 
+TEST(Suggest, ListsInWords) {
+  using Numbers = std::vector<int64_t>;
+  EXPECT_EQ(listed(Numbers{4}), "4");
+  EXPECT_EQ(listed(Numbers{2, 3}), "2 or 3");
+  EXPECT_EQ(listed(Numbers{2, 3, 4}), "2, 3 or 4");
+  EXPECT_EQ(listed(Names{"rank 1", "rank 3"}, "and"), "rank 1 and rank 3");
+}
+
 TEST(EditDistance, KnownPairs) {
   EXPECT_EQ(editDistance("kitten", "sitting"), 3u); // the textbooks' examples
   EXPECT_EQ(editDistance("saturday", "sunday"), 3u);
