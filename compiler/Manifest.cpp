@@ -201,13 +201,38 @@ static json::Object collective(exec::CallOp call, const dist::Mesh &mesh) {
   return entry;
 }
 
+/// The updates of dedicated servers: the task of each, what workers send for it, and the names of the state that it renews.
+static json::Array updatesOf(ModuleOp module) {
+  json::Array updates;
+  for (auto [number, task] : llvm::enumerate(module.getOps<func::FuncOp>())) {
+    json::Array pushed, renewed;
+    for (unsigned i = 0; i < task.getNumArguments(); ++i)
+      if (auto how = task.getArgAttrOfType<StringAttr>(i, dist::names::pushed)) {
+        json::Object entry = describe(task.getArgumentTypes()[i], task.getArgAttrOfType<IntegerAttr>(i, exec::names::offset));
+        entry["combine"] = how.getValue();
+        pushed.push_back(std::move(entry));
+      }
+    if (dist::functionOf(task.getName()) != "train" || dist::kindOf(task.getName()) != dist::TaskKind::finish)
+      continue;
+    for (unsigned i = 0; i < task.getNumResults(); ++i)
+      if (auto name = task.getResultAttrOfType<StringAttr>(i, names::renews))
+        renewed.push_back(name.getValue());
+    updates.push_back(json::Object{{"task", (int64_t)number}, {"pushed", std::move(pushed)}, {"renews", std::move(renewed)}});
+  }
+  return updates;
+}
+
 /// How replicas are kept in step (Sync).
-static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &mesh) {
+static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &mesh, json::Array updates) {
   json::Object entry{{"mode", dist::Sync::nameOf(sync.mode)}, {"axis", *mesh.find(dist::replicaAxis)}};
   if (sync.mode == dist::Sync::Mode::gossip)
     entry["topology"] = dist::Sync::nameOf(sync.topology);
   if (sync.mode == dist::Sync::Mode::local)
     entry["every"] = sync.every;
+  if (sync.servers > 0)
+    entry["updates"] = std::move(updates);
+  if (sync.maxStaleness)
+    entry["max_staleness"] = *sync.maxStaleness;
   if (sync.averageState)
     entry["average_state"] = true;
   if (sync.outer != dist::Sync::Outer::mean)
@@ -345,7 +370,7 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
       pairs.push_back(json::Object{{"from", stages.first}, {"to", stages.second}, {"bytes", bytes}});
     manifest["messages"] = std::move(pairs);
     if (auto sync = dist::Sync::of(module); succeeded(sync) && sync->mode != dist::Sync::Mode::allReduce)
-      manifest["sync"] = synchronisation(*sync, meshOf(*module.getOps<func::FuncOp>().begin()));
+      manifest["sync"] = synchronisation(*sync, meshOf(*module.getOps<func::FuncOp>().begin()), updatesOf(module));
   }
   if (expectation) {
     json::Array calls;

@@ -218,6 +218,7 @@ void compiler::addDistPipeline(OpPassManager &pm, const PlanOptions &options, co
   simplify.addPass(createCanonicalizerPass());
   simplify.addPass(identity::createCseAcrossNodesPass());
   addTaskPipeline(pm, microbatches);
+  pm.addPass(pipelining::createServeUpdatesPass());
   OpPassManager &function = pm.nest<func::FuncOp>();
   partitioning::BucketGradientsPassOptions bucket;
   bucket.bucketBytes = options.bucketBytes;

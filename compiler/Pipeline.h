@@ -84,15 +84,17 @@ struct MicrobatchOptions {
 
   static constexpr int64_t allParts = 65536;
 
+  bool servedUpdate = false; // dedicated servers update the parameters: a task of its own
+
   /// Whether steps overlap, without a pipeline flush in between.
   bool asynchronous() const { return unsplit() || doubleBuffered(); }
   /// Whether a step is one minibatch whose tasks run in several steps.
   bool unsplit() const { return schedule == asynchronousSchedule && stages > 1; }
   /// Whether batches of several microbatches overlap, with two versions of the weights (PipeDream-2BW).
   bool doubleBuffered() const { return schedule == doubleBufferedSchedule && stages > 1; }
-  /// Whether stages work one after the other on the whole batch.
-  bool whole() const { return microbatches == 1 && stages > 1 && !asynchronous(); }
-  bool any() const { return microbatches > 1 || stages > 1; }
+  /// Whether stages, or a device and the servers of its parameters, work one after the other on the whole batch.
+  bool whole() const { return microbatches == 1 && (stages > 1 || servedUpdate) && !asynchronous(); }
+  bool any() const { return microbatches > 1 || stages > 1 || servedUpdate; }
   /// What is wrong with `replicas` for the mesh of a stage; else "".
   std::string wrongReplicas(const dist::Mesh &mesh) const;
   /// `replicas` as text: "2,1".

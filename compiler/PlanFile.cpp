@@ -7,6 +7,8 @@ using namespace divisi;
 using namespace divisi::compiler;
 
 void compiler::writePipeline(ModuleOp module, const MicrobatchOptions &options, const planning::PlanSubject &subject) {
+  if (options.stages == 1 && options.microbatches == 1)
+    return; // `sync` says it
   MLIRContext *context = module.getContext();
   if (module.getOps<dist::PlanOp>().empty()) {
     auto builder = OpBuilder::atBlockBegin(module.getBody());
@@ -138,6 +140,8 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
   if (sync->isApart() && (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
     return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes or "
                           "with replicas that take microbatches in turn");
+  if (sync->servers > 0 && pipeline->stages > 1)
+    return plan.emitError("'sync': dedicated servers are for replicas without stages");
   return sync;
 }
 
@@ -149,8 +153,10 @@ void compiler::follow(const MicrobatchOptions &microbatches, TrainOptions &train
 
 FailureOr<MicrobatchOptions> compiler::follow(dist::PlanOp plan, TrainOptions &train) {
   auto microbatches = readPipeline(plan);
-  if (failed(microbatches))
+  auto sync = readSync(plan);
+  if (failed(microbatches) || failed(sync))
     return failure();
+  microbatches->servedUpdate = sync->servers > 0;
   follow(*microbatches, train);
   train.splitProjections = plan->hasAttr(splitProjections) || dist::toMesh(plan.getMesh()).find("model");
   return microbatches;

@@ -15,8 +15,10 @@ static constexpr int64_t averages[] = {8, 64};
 /// The flags of --sync; those that have their default values are left out.
 static std::string flagsOf(const dist::Sync &sync) {
   std::string flags = dist::Sync::nameOf(sync.mode).str();
-  if (sync.mode == dist::Sync::Mode::server)
-    flags += " --servers colocated";
+  if (sync.mode == dist::Sync::Mode::server || sync.servers > 0)
+    flags += " --servers " + (sync.servers > 0 ? std::to_string(sync.servers) : "colocated");
+  if (sync.maxStaleness)
+    flags += " --max-staleness " + std::to_string(*sync.maxStaleness);
   if (sync.mode == dist::Sync::Mode::local)
     flags += " --average-every " + std::to_string(sync.every) + (sync.averageState ? " --average-state" : "");
   if (sync.mode == dist::Sync::Mode::gossip)
@@ -50,6 +52,22 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
     stride *= mesh.axes[inner].size;
+  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by computation; under
+  // asynchronous servers workers come one after the other, and a step takes as long as a worker's cycle, or as the servers' links are
+  // busy with all workers.
+  auto served = [&] {
+    std::vector<Transfer> one, all;
+    for (int64_t worker = 0; worker < replicas; ++worker)
+      for (int64_t server = 0; server < sync.servers; ++server) {
+        all.push_back({worker * stride, mesh.devices() + server});
+        if (worker == 0)
+          one.push_back(all.back());
+      }
+    const double share = parameters / (double)sync.servers;
+    double cycle = 2 * transferSeconds(cluster, one, share), busy = 2 * transferSeconds(cluster, all, share);
+    double computed = step.seconds - waited;
+    return priced(parameters, sync.mode == Mode::server ? busy : std::max(cycle, busy - computed));
+  };
   switch (sync.mode) {
   case Mode::driver: { // all others send to the first replica, which sends back: as many seconds overlap as of all_reduces
     std::vector<Transfer> in, out;
@@ -60,7 +78,11 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
     double there = transferSeconds(cluster, in, parameters) + transferSeconds(cluster, out, parameters);
     return priced((double)(replicas - 1) * parameters, std::max(0.0, there - (seconds - waited)));
   }
+  case Mode::asyncServer:
+    return served();
   case Mode::server: { // everybody sends each other one its share of the gradients, and after the update of the parameters
+    if (sync.servers > 0)
+      return served();
     std::vector<Transfer> all;
     for (int64_t from = 0; from < replicas; ++from)
       for (int64_t to = 0; to < replicas; ++to)
@@ -84,6 +106,13 @@ std::vector<SyncPrice> compiler::priceSync(const Candidate &plan, const Cluster 
   std::vector<dist::Sync> ways;
   for (auto mode : {dist::Sync::Mode::allReduce, dist::Sync::Mode::driver, dist::Sync::Mode::server})
     ways.emplace_back().mode = mode;
+  for (int64_t servers : {1, 2, 4}) {
+    dist::Sync &way = ways.emplace_back();
+    way.mode = dist::Sync::Mode::server;
+    way.servers = servers;
+  }
+  ways.emplace_back().mode = dist::Sync::Mode::asyncServer;
+  ways.back().servers = 1;
   for (int64_t every : averages) {
     dist::Sync &way = ways.emplace_back();
     way.mode = dist::Sync::Mode::local;

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace divisi::dist;
 
-static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local", "gossip", "driver", "server"};
+static constexpr llvm::StringLiteral modes[] = {"all-reduce", "local", "gossip", "driver", "server", "async-server"};
 static constexpr llvm::StringLiteral outers[] = {"mean", "sgd", "nesterov"};
 static constexpr llvm::StringLiteral topologies[] = {"ring", "exponential", "pairs"};
 
@@ -32,7 +32,17 @@ std::string Sync::invalid() const {
     return "the outer learning rate must be above 0, and at most 10";
   if (!(outerMomentum >= 0 && outerMomentum < 1))
     return "the outer momentum must be at least 0, and below 1";
+  if (servers < 0 || servers > 1024 || (mode == Mode::asyncServer && servers == 0))
+    return "there are 1 to 1024 servers, not " + std::to_string(servers);
+  if (maxStaleness && *maxStaleness < 1)
+    return "a replica may be 1 or more batches ahead of the slowest one, or any number (none); with 0 all would wait for each other in "
+           "every step: that is --sync server";
   return "";
+}
+
+int64_t Sync::serverRanks(const Mesh &mesh) const {
+  auto replicas = mesh.find(replicaAxis);
+  return replicas ? servers * (mesh.devices() / mesh.axes[*replicas].size) : 0;
 }
 
 DictionaryAttr Sync::toAttr(MLIRContext *context) const {
@@ -45,6 +55,10 @@ DictionaryAttr Sync::toAttr(MLIRContext *context) const {
     list.set("topology", b.getStringAttr(nameOf(topology)));
   if (mode == Mode::local)
     list.set("every", b.getI64IntegerAttr(every));
+  if (servers > 0)
+    list.set("servers", b.getI64IntegerAttr(servers));
+  if (maxStaleness)
+    list.set("max_staleness", b.getI64IntegerAttr(*maxStaleness));
   if (averageState)
     list.set("average_state", b.getUnitAttr());
   if (outer != Outer::mean) {
@@ -65,7 +79,8 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
   auto mode = name ? parseMode(name.getValue()) : std::nullopt;
   if (!mode)
     return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}, or "
-                "{mode = \"gossip\", topology = \"ring\"}, or {mode = \"driver\"}, or {mode = \"server\"}");
+                "{mode = \"gossip\", topology = \"ring\"}, or {mode = \"driver\"}, or {mode = \"server\"} and perhaps {servers}, or "
+                "{mode = \"async-server\", servers = 1 : i64} and perhaps {max_staleness}");
   sync.mode = *mode;
   for (NamedAttribute entry : dictionary) {
     StringRef key = entry.getName();
@@ -74,9 +89,16 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
     bool known = key == "mode";
     if (auto text = dyn_cast<StringAttr>(value); sync.mode == Mode::gossip && key == "topology" && text && parseTopology(text.getValue()))
       sync.topology = *parseTopology(text.getValue()), known = true;
+    auto count = dyn_cast<IntegerAttr>(value);
+    if (count && !count.getType().isInteger(64))
+      count = {};
+    if (key == "servers" && count && (sync.mode == Mode::server || sync.mode == Mode::asyncServer))
+      sync.servers = count.getInt(), known = true;
+    if (key == "max_staleness" && count && sync.mode == Mode::asyncServer)
+      sync.maxStaleness = count.getInt(), known = true;
     if (!known && sync.mode != Mode::local)
       return fail("there is no '" + key + "' with such a value");
-    if (auto count = dyn_cast<IntegerAttr>(value); key == "every" && count && count.getType().isInteger(64))
+    if (key == "every" && count)
       sync.every = count.getInt(), known = true;
     if (key == "average_state" && isa<UnitAttr>(value))
       sync.averageState = known = true;
@@ -108,6 +130,8 @@ std::string Sync::text(int64_t replicas) const {
   if (!isApart())
     return text;
   text += " of " + std::to_string(replicas) + " replicas";
+  if (mode == Mode::asyncServer)
+    return text + ", an update by the gradient of each";
   if (mode == Mode::gossip)
     return text + ", " + nameOf(topology).str();
   text += ", averaged every " + std::to_string(every) + " steps";

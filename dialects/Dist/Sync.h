@@ -1,4 +1,6 @@
 #pragma once
+#include "dialects/Dist/Sharding.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -8,6 +10,8 @@ namespace divisi::dist {
 namespace names {
 /// Attribute of a module and of a plan: how replicas are kept in step, if not by reducing gradients everywhere (Sync).
 inline constexpr llvm::StringLiteral sync = "dist.sync";
+/// Attribute of an argument of a server's task: workers send its value (serve-updates).
+inline constexpr llvm::StringLiteral pushed = "dist.pushed";
 } // namespace names
 
 /// The axis of a mesh along which replicas share the batch.
@@ -15,7 +19,7 @@ inline constexpr llvm::StringLiteral replicaAxis = "data";
 
 /// How the replicas along the axis "data" are kept in step.
 struct Sync {
-  enum class Mode { allReduce, local, gossip, driver, server };
+  enum class Mode { allReduce, local, gossip, driver, server, asyncServer };
   /// What makes new parameters of the replicas' mean: the mean itself, or an update of the previous mean.
   enum class Outer { mean, sgd, nesterov };
   /// With whom a replica averages in a step of gossip.
@@ -27,9 +31,15 @@ struct Sync {
   double outerRate = 1, outerMomentum = 0;
   bool averageState = false; // local: the optimizer's state is averaged, too
   Topology topology = Topology::ring;
+  /// server, asyncServer: ranks that compute no batch, but update the parameters; 0: every replica serves a shard.
+  int64_t servers = 0;
+  /// asyncServer: the number of batches by which a replica may be ahead of the slowest one.
+  std::optional<int64_t> maxStaleness;
 
-  /// Whether replicas update their parameters by their own share of the batch.
-  bool isApart() const { return mode == Mode::local || mode == Mode::gossip; }
+  /// Whether parameters are updated by the gradient of a replica's own share of the batch.
+  bool isApart() const { return mode == Mode::local || mode == Mode::gossip || mode == Mode::asyncServer; }
+  /// The number of ranks of dedicated servers, beside a mesh; each server has one for each place inside a replica.
+  int64_t serverRanks(const Mesh &mesh) const;
 
   static std::optional<Mode> parseMode(llvm::StringRef text);
   static std::optional<Outer> parseOuter(llvm::StringRef text);

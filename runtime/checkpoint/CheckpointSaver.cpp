@@ -72,7 +72,7 @@ Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
 void CheckpointSaver::copyState() {
   tensors.clear();
   size_t end = 0;
-  std::vector<Shard> shards = shardsOf(manifest, manifest.rank);
+  std::vector<Shard> shards = shardsOf(manifest, manifest.processRank);
   for (const Shard &shard : shards) {
     Shape shape = shard.shape();
     auto bytes = static_cast<size_t>(byteCount(shape, widthOf(shard.state->dtype)).value_or(0));

@@ -13,6 +13,8 @@ Shape Shard::shape() const {
 
 bool divisi::runtime::isFirstOwner(const Manifest &manifest, const Tensor &owner, int64_t rank) {
   const Mesh &mesh = manifest.mesh;
+  if (rank >= mesh.size()) // a server's state is that of the workers
+    return false;
   int64_t stageAxis = owner.stage < 0 ? -1 : mesh.stageAxis().value_or(-1);
   if (owner.stage >= 0 && manifest.stageOf(rank) != owner.stage)
     return false;

@@ -55,6 +55,33 @@ Status Communicator::watch(Patience &patience) const {
   return exhausted(patience) ? failure("waited in vain: another rank has ended or hangs") : Status();
 }
 
+std::unique_ptr<Message> Communicator::post(int to, int tag, const void *data, size_t bytes) {
+  {
+    std::lock_guard lock(mutex);
+    usage.bytes += static_cast<int64_t>(bytes);
+  }
+  return transport.send(to, static_cast<int>(transport.largestTag()) - tag, data, bytes);
+}
+
+std::unique_ptr<Message> Communicator::expect(int from, int tag, void *data, size_t bytes) {
+  return transport.receive(from, static_cast<int>(transport.largestTag()) - tag, data, bytes);
+}
+
+Status Communicator::waitUntil(const std::function<bool()> &isDone) const {
+  constexpr int yields = 200;
+  Patience patience;
+  for (int tries = 0; !isDone(); ++tries) {
+    if (tries < yields) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (Status status = watch(patience); !status.ok())
+      return status;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return {};
+}
+
 bool Communicator::exhausted(Patience &patience) const {
   Interrupt asked = interrupted ? interrupted() : Interrupt::None;
   if (asked == Interrupt::None)
@@ -69,7 +96,7 @@ bool Communicator::exhausted(Patience &patience) const {
 Result<const Collective *> Communicator::planOf(const DivisiCollective *params) {
   auto plan = plans.find(params);
   if (plan == plans.end()) {
-    if (mesh_.size() != size())
+    if (mesh_.size() > size())
       return failure(place(), "the mesh has ", mesh_.size(), " ranks, but there are ", size());
     Result<Collective> made = Collective::create(*params, mesh_, rank(), reducers);
     if (!made.ok())

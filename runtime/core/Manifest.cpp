@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 using namespace divisi::runtime;
 
@@ -18,7 +19,41 @@ const char *divisi::runtime::nameOf(Role role) {
   return names[static_cast<size_t>(role)];
 }
 
+int64_t Servers::Update::pushedBytes() const {
+  return std::accumulate(pushed.begin(), pushed.end(), int64_t(0), [](int64_t sum, const Pushed &p) { return sum + p.bytes; });
+}
+
+/// The rank of the first replica at the place inside a replica whose number this is.
+static int64_t rankOfPlace(const Mesh &mesh, int64_t axis, int64_t place) {
+  for (int64_t rank = 0;; ++rank)
+    if (mesh.index(rank, axis) == 0 && place-- == 0)
+      return rank;
+}
+
+int Manifest::serverRank(int64_t number) const {
+  int64_t place = 0;
+  for (int64_t other = 0; other < workerRank(0); ++other)
+    place += mesh.index(other, servers->axis) == 0;
+  return static_cast<int>(mesh.size() + number * placesInReplica() + place);
+}
+
+Mesh Manifest::ownMesh() const {
+  if (!server)
+    return mesh;
+  std::vector<Axis> axes = mesh.axes();
+  axes[static_cast<size_t>(servers->axis)].size = 1;
+  Mesh own(axes);
+  own.startAt(mesh.size() + *server * placesInReplica());
+  return own;
+}
+
 void Manifest::localize(int64_t of) {
+  processRank = of;
+  server.reset();
+  if (servers && of >= mesh.size()) {
+    server = (of - mesh.size()) / placesInReplica();
+    of = rankOfPlace(mesh, servers->axis, (of - mesh.size()) % placesInReplica());
+  }
   rank = of;
   int64_t stage = stageOf(rank);
   auto choose = [&](Tensor &tensor) {

@@ -155,12 +155,27 @@ struct Manifest {
   double learningRate = 0.01;
   std::optional<Sync> sync; ///< null: all replicas have the same state
   std::optional<Reducers> reducers; ///< null: collectives go around rings
+  std::optional<Servers> servers;   ///< null: the ranks of the mesh update the parameters
+  /// The server that this rank is one of; null: it is a worker, whose place in the mesh is `rank`. A rank of a server has
+  /// the state of the worker `rank`, the first replica's rank at the same place inside a replica.
+  std::optional<int64_t> server;
+  int64_t processRank = 0; ///< among all ranks
   std::string schedule = "constant";
   int64_t warmupSteps = 0, stepSize = 0;
   double gamma = 0.1;
 
   /// Makes this the manifest of one rank: marks the tensors that are not in its arena.
   void localize(int64_t rank);
+
+  /// The number of ranks: those of the mesh, and those of servers.
+  int64_t ranks() const { return mesh.size() + (servers ? static_cast<int64_t>(servers->updates.size()) * placesInReplica() : 0); }
+  /// With servers: the number of ranks of a replica, and of a server.
+  int64_t placesInReplica() const { return mesh.size() / mesh.axes()[static_cast<size_t>(servers->axis)].size; }
+  /// With servers: the rank of a worker, and of a server, at this rank's place inside a replica.
+  int workerRank(int64_t replica) const { return static_cast<int>(mesh.withIndex(rank, servers->axis, replica)); }
+  int serverRank(int64_t number) const;
+  /// The mesh of this rank's collectives: that of all workers, or of this server.
+  Mesh ownMesh() const;
 
   /// The number of stages: ranks of one stage run the same tasks on the same arena. Without an axis "stage" there is
   /// one.

@@ -5,6 +5,60 @@
 
 using namespace divisi::runtime;
 
+namespace {
+/// Parses the updates of dedicated servers.
+Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
+  Servers servers;
+  servers.axis = reader.integer("axis");
+  servers.asynchronous = asynchronous;
+  if (asynchronous && reader.has("max_staleness"))
+    servers.maxStaleness = reader.integer("max_staleness");
+  const Mesh &mesh = manifest.mesh;
+  if (servers.axis < 0 || servers.axis >= static_cast<int64_t>(mesh.axes().size()) || mesh.stageAxis() || manifest.asynchronous ||
+      servers.maxStaleness.value_or(1) < 1)
+    reader.fail("is over an axis that has no replicas, or has a bound that is none");
+  std::set<std::string> names;
+  for (const State &state : manifest.state)
+    names.insert(state.name);
+  for (const Json &item : reader.array("updates")) {
+    JsonReader update(item, "an update of the manifest's servers");
+    Servers::Update &made = servers.updates.emplace_back();
+    made.task = update.integer("task");
+    if (made.task < 0 || made.task >= static_cast<int64_t>(manifest.tasks.size()))
+      update.fail("is a task that does not exist");
+    for (const Json &place : update.array("pushed")) {
+      JsonReader tensor(place, "what is sent to the manifest's servers");
+      Servers::Pushed pushed{tensor.integer("offset"), 0, tensor.dataType("dtype")};
+      std::optional<int64_t> bytes = byteCount(tensor.shape("shape"), widthOf(pushed.dtype));
+      std::string how = tensor.text("combine");
+      const std::pair<const char *, Servers::Combine> ways[] = {{"copy", Servers::Combine::Copy}, {"sum", Servers::Combine::Sum},
+                                                                {"max", Servers::Combine::Max}, {"min", Servers::Combine::Min}};
+      auto way = std::find_if(std::begin(ways), std::end(ways), [&](const auto &w) { return how == w.first; });
+      pushed.bytes = bytes.value_or(-1);
+      if (pushed.offset < 0 || pushed.bytes < 0 || uint64_t(pushed.offset) > manifest.arenas.front() ||
+          uint64_t(pushed.bytes) > manifest.arenas.front() - uint64_t(pushed.offset) || way == std::end(ways))
+        tensor.fail("is no place in the arena, or is combined in no known way");
+      else
+        pushed.combine = way->second;
+      if (!tensor.status().ok())
+        return tensor.status();
+      made.pushed.push_back(pushed);
+    }
+    for (const Json &name : update.array("renews"))
+      if (name.is_string() && names.contains(name.get<std::string>()))
+        made.renews.push_back(name.get<std::string>());
+      else
+        update.fail("renews a state that does not exist");
+    if (!update.status().ok())
+      return update.status();
+  }
+  if (servers.updates.empty() || servers.updates.size() > 1024)
+    reader.fail("has no servers, or more than 1024");
+  manifest.servers = std::move(servers);
+  return reader.status();
+}
+} // namespace
+
 Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
   JsonReader reader(json, "the manifest's synchronisation");
   Sync sync;
@@ -18,6 +72,8 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
         sync.gossip = topology;
     if (!sync.gossip)
       reader.fail("has an unknown topology");
+  } else if (mode == "async-server" || (mode == "server" && reader.has("updates"))) {
+    return parseServers(reader, manifest, mode == "async-server");
   } else if (mode == "driver" || mode == "server") {
     manifest.reducers = {reader.integer("axis"), mode == "server"};
     if (manifest.reducers->axis < 0 || manifest.reducers->axis >= static_cast<int64_t>(manifest.mesh.axes().size()))

@@ -28,6 +28,9 @@ public:
   /// Sets, by stage, the axis along which its ranks take microbatches in turn; null: each works on all.
   void setTurns(std::vector<std::optional<int64_t>> axesOfStages) { turns = std::move(axesOfStages); }
 
+  /// Numbers the ranks from `rank` on. No stage may lack an axis.
+  void startAt(int64_t rank) { first = rank; }
+
   const std::vector<Axis> &axes() const { return axes_; }
   /// The position of the axis of this name.
   std::optional<int64_t> find(std::string_view name) const;
@@ -71,12 +74,13 @@ private:
   int64_t stride(int64_t axis) const;
   /// The number of positions if no stage lacked an axis.
   int64_t placeCount() const;
-  int64_t placeOf(int64_t rank) const { return places.empty() ? rank : places[static_cast<size_t>(rank)]; }
+  int64_t placeOf(int64_t rank) const { return places.empty() ? rank - first : places[static_cast<size_t>(rank)]; }
   int rankAtPlace(int64_t place) const {
-    return static_cast<int>(ranks.empty() ? place : ranks[static_cast<size_t>(place)]);
+    return static_cast<int>(ranks.empty() ? place + first : ranks[static_cast<size_t>(place)]);
   }
 
   std::vector<Axis> axes_;
+  int64_t first = 0; // rank
   std::vector<std::optional<int64_t>> turns; // by stage; empty: none takes microbatches in turn
   std::vector<std::vector<int64_t>> lacking; // by stage; empty: none lacks an axis
   // If stages lack axes: the position of each rank in the full mesh, and the rank that represents each position.

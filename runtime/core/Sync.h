@@ -2,9 +2,12 @@
 #ifndef DIVISI_RUNTIME_CORE_SYNC_H
 #define DIVISI_RUNTIME_CORE_SYNC_H
 
+#include "runtime/core/DataType.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace divisi::runtime {
 
@@ -36,6 +39,31 @@ struct Sync {
 struct Reducers {
   int64_t axis = 0; ///< position in the mesh
   bool all = false;
+};
+
+/// Dedicated parameter servers: ranks behind those of the mesh, for which the parameters and the optimizer's state are
+/// shared out. The ranks of the mesh, the workers, run all tasks of a step of training but the updates.
+struct Servers {
+  /// What an update has of the values of all workers.
+  enum class Combine { Copy, Sum, Max, Min };
+  /// A place in the arena whose value a worker sends.
+  struct Pushed {
+    int64_t offset = 0, bytes = 0;
+    DataType dtype = DataType::F32;
+    Combine combine = Combine::Copy; ///< Copy: they are equal, or there is one
+  };
+  /// What one server does.
+  struct Update {
+    int64_t task = 0;
+    std::vector<Pushed> pushed;
+    std::vector<std::string> renews; ///< names of state
+    int64_t pushedBytes() const;
+  };
+
+  int64_t axis = 0;                  ///< position in the mesh of the axis along which the workers are replicas
+  bool asynchronous = false;         ///< each worker's share of a batch makes an update of its own
+  std::optional<int64_t> maxStaleness = {}; ///< batches by which a worker may be ahead of the slowest; null: any number
+  std::vector<Update> updates = {};  ///< of each server
 };
 
 /// Names of the state of the outer optimizer: that of the parameter with one of these behind it.

@@ -40,7 +40,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
           concat(flag, " ", name, "=", path, ": the model has no input '", name, "'", suggestion(name, names)));
   for (const Input &input : manifest.inputs) {
     if (needed && !needed->contains(input.name) && !files.contains(input.name)) {
-      source.feeds.push_back(placeOf(manifest, input));
+      source.feeds.push_back(placeOf(manifest, input, manifest.rank));
       source.feeds.back().blank = true;
       continue;
     }
@@ -78,7 +78,7 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
 Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const Files &files,
                                                 const std::string &flag, const Note &note,
                                                 std::optional<DataType> tokenType) {
-  Feed feed = placeOf(manifest, input);
+  Feed feed = placeOf(manifest, input, manifest.rank);
   auto [begin, end] = files.equal_range(input.name);
   // A label without a file is the class of an input's images.
   auto images = std::find_if(files.begin(), files.end(), [](const auto &file) { return isImagePath(file.second); });
@@ -101,11 +101,21 @@ Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const 
   return feed;
 }
 
-BatchSource::Feed BatchSource::placeOf(const Manifest &manifest, const Input &input) {
+void BatchSource::loadFor(const Manifest &manifest, int64_t rank) {
+  for (Feed &feed : feeds) {
+    Feed place = placeOf(manifest, feed.input, rank);
+    feed.piece = place.piece;
+    feed.row = place.row;
+    feed.first = place.first;
+    feed.firstRow = place.firstRow;
+  }
+}
+
+BatchSource::Feed BatchSource::placeOf(const Manifest &manifest, const Input &input, int64_t rank) {
   Feed feed{input};
   const Shape &whole = input.wholeShape();
   feed.constant = whole.empty() || whole[0] == 0 || whole[0] % manifest.batch != 0;
-  feed.piece = manifest.sliceOf(input);
+  feed.piece = manifest.sliceOf(input, rank);
   feed.row = feed.piece;
   const Slice &piece = feed.piece;
   size_t rowsAt = input.microbatches > 0 ? 1 : 0; // the dimension of the rows

@@ -61,6 +61,8 @@ public:
   Status prepareImages(const ImageOptions &options, const Note &note);
   /// Draws the augmentation of images by (seed, epoch).
   void augment(uint64_t seed, uint64_t epoch);
+  /// Loads the shard of another rank of the mesh from now on.
+  void loadFor(const Manifest &manifest, int64_t rank);
   /// Copies batch `index` to the inputs' places in the arena; missing rows are filled with padding. Returns the number
   /// of valid rows in `rows`.
   Status load(int64_t index, char *arena, int64_t &rows);
@@ -86,7 +88,7 @@ private:
   Result<Feed> openFeed(const Manifest &manifest, const Input &input, const Files &files, const std::string &flag,
                         const Note &note, std::optional<DataType> tokenType);
   /// An input without its file: what of a batch this rank has.
-  static Feed placeOf(const Manifest &manifest, const Input &input);
+  static Feed placeOf(const Manifest &manifest, const Input &input, int64_t rank);
   static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
   static Status openTokens(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
                            std::optional<DataType> type);

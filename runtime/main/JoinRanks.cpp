@@ -17,7 +17,7 @@ Result<std::vector<int64_t>> numbersOf(const DivisiProgram &first) {
     Result<Manifest> manifest = parseManifest(*program);
     if (!manifest.ok())
       return manifest.status();
-    numbers.push_back(manifest->mesh.size());
+    numbers.push_back(manifest->ranks());
   }
   return numbers;
 }

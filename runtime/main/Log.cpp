@@ -140,6 +140,11 @@ Status Log::step(const Step &s) {
                norms);
 }
 
+Status Log::update(const Update &u) {
+  return write(nullptr, u.step, concat("\"update\":", u.number, ",\"step\":", u.step, ",\"share\":", u.share, ",\"worker\":", u.worker,
+                                       ",\"pulled\":", u.pulled, ",\"staleness\":", u.number - 1 - u.pulled), {});
+}
+
 Status Log::evaluation(const Evaluation &e) {
   if (!file && !evaluations)
     return {};

@@ -51,7 +51,13 @@ public:
     double samplesPerSecond;
     std::optional<double> tokensPerSecond;
   };
+  /// An update by an asynchronous parameter server: its number and that of the last update that its worker had seen, both from 1
+  /// (0: none), the batch's step, the share of the batch, and the worker.
+  struct Update {
+    int64_t number, pulled, step, share, worker;
+  };
   Status step(const Step &step);
+  Status update(const Update &update);
   Status evaluation(const Evaluation &evaluation);
 
 private:

@@ -1,6 +1,7 @@
 #include "runtime/main/Program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -25,6 +26,8 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
   const Manifest &m = program->description;
   if (m.sync && ranks)
     program->replicas = std::make_unique<Replicas>(m, program->memory, *ranks);
+  if (m.servers)
+    program->served = std::make_unique<ServedStep>(m, program->memory, *ranks);
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
                         m.mesh.index(m.rank, static_cast<int64_t>(axis)));
@@ -317,12 +320,18 @@ Status Program::tell(int64_t stage, std::vector<double> &values, const std::stri
   return {};
 }
 
-Status Program::collectResults(const std::string &function) {
+std::vector<double> Program::ownResults(const std::string &function) const {
   const std::vector<Output> &all = description.results;
   std::vector<double> found(all.size());
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].function == function && all[i].here && isWanted(all[i]))
       found[i] = memory.number(all[i]);
+  return found;
+}
+
+Status Program::collectResults(const std::string &function) {
+  const std::vector<Output> &all = description.results;
+  std::vector<double> found = ownResults(function);
   if (replicas && function == "train")
     if (Status status = replicas->combine(found); !status.ok())
       return ranks->located(status);
@@ -445,14 +454,90 @@ Status Program::train(double learningRate, int64_t rows, uint32_t wanted, const 
   return run("train", rows, wanted, meanwhile);
 }
 
-Status Program::evaluate(int64_t rows, uint32_t wanted) { return run("evaluate", rows, wanted, {}); }
+Status Program::evaluate(int64_t rows, uint32_t wants) {
+  if (!description.servers)
+    return run("evaluate", rows, wants, {});
+  // Servers compute no batch, but know the results, on which it depends whether training goes on.
+  if (Status status = description.server ? Status() : run("evaluate", rows, wants, {}); !status.ok())
+    return status;
+  wanted = wants;
+  std::string bytes(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(double));
+  if (Status status = ranks->broadcast(bytes, 0, true); !status.ok())
+    return ranks->located(status);
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return {};
+}
+
+Status Program::runServed(bool updates) {
+  const Table *table = description.table("train");
+  if (!table)
+    return failure("the program has no function 'train'");
+  for (const Row &row : *table) {
+    const std::vector<Servers::Update> &all = description.servers->updates;
+    auto of = std::find_if(all.begin(), all.end(), [&](const Servers::Update &update) { return update.task == row.task; });
+    if (updates ? of - all.begin() != description.server.value_or(-1) : of != all.end())
+      continue;
+    setInteger(description.scalar("microbatch"), row.microbatch);
+    runTask(row, row.slot, row.microbatch);
+    if (context.failed())
+      return context.error;
+  }
+  return ranks->finish();
+}
+
+bool Program::isUnsound(const std::vector<double> &results) const {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Output &output = description.results[i];
+    if (output.function == "train" &&
+        ((output.kind == "loss" && !std::isfinite(results[i])) ||
+         (output.kind == "index" && results[i] >= static_cast<double>(output.range->second - output.range->first))))
+      return true;
+  }
+  return false;
+}
+
+Result<Served> Program::trainServed(int64_t begin, int64_t end, const Feed &feed) {
+  const Servers &servers = *description.servers;
+  const Tensor *replica = description.scalar("axis_index." + description.mesh.axes()[static_cast<size_t>(servers.axis)].name);
+  ServedStep::Work work;
+  work.compute = [&](const Share &share) {
+    if (Status status = feed.load(share); !status.ok())
+      return status;
+    context.wants = wanted = feed.wants(share.batch);
+    setInteger(description.scalar("rows"), description.batch);
+    if (servers.asynchronous) { // whoever computes a share: its random numbers are those of its rows in the batch
+      setInteger(replica, share.index);
+      setInteger(description.stateOf(Role::Step), share.batch);
+    }
+    return runServed(false);
+  };
+  work.update = [&](int64_t batch) {
+    context.wants = wanted = feed.wants(batch);
+    setInteger(description.scalar("rows"), description.batch);
+    setLearningRate(feed.rate(batch));
+    return runServed(true);
+  };
+  work.results = [&] { return ownResults("train"); };
+  work.isEnough = [&](const std::vector<double> &results) { return isUnsound(results) || feed.isEnough(); };
+  Result<Served> all = served->run(begin, end, work);
+  if (!all.ok())
+    return all;
+  setInteger(replica, description.mesh.index(description.rank, servers.axis));
+  for (int64_t batch = 0; batch < all->batches; ++batch) {
+    auto from = all->results.begin() + batch * static_cast<int64_t>(numbers.size());
+    ours.emplace_back(from, from + static_cast<int64_t>(numbers.size()));
+    wants.push_back(feed.wants(begin + batch));
+  }
+  return all;
+}
 
 Result<std::string> Program::prediction(const Prediction &of) {
   int from = ranks ? static_cast<int>(description.firstOf(std::max<int64_t>(of.stage, 0))) : 0;
   std::string bytes;
-  if (description.rank == 0 || description.rank == from)
+  const int64_t own = description.processRank;
+  if (own == 0 || own == from)
     bytes.resize(static_cast<size_t>(of.bytes));
-  if (of.here && description.rank == from)
+  if (of.here && own == from)
     std::memcpy(bytes.data(), memory.at(of), bytes.size());
   if (ranks)
     if (Status status = ranks->toFirst(bytes.data(), bytes.size(), from, true); !status.ok())

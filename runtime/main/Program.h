@@ -7,6 +7,7 @@
 #include "runtime/core/Context.h"
 #include "runtime/main/Minibatches.h"
 #include "runtime/main/Replicas.h"
+#include "runtime/main/ServedStep.h"
 
 namespace divisi::runtime {
 
@@ -82,6 +83,18 @@ public:
   /// The same: the replicas meet, if they do after this step. All ranks call it together. `last`: after it there is none.
   Status meetReplicas(int64_t step, bool last);
 
+  /// With dedicated servers (Manifest::servers): runs batches `begin` up to `end` of a training, or fewer. All ranks call it together.
+  /// `load` puts a worker's share of a batch into the arena, `rate` is the learning rate of a batch, `wants` has bits of DivisiWhen;
+  /// `isEnough` is asked after each batch whether the run should end with it. The results of the batches are then those of
+  /// `nextResults`.
+  struct Feed {
+    std::function<Status(const Share &)> load;
+    std::function<double(int64_t batch)> rate;
+    std::function<uint32_t(int64_t batch)> wants;
+    std::function<bool()> isEnough;
+  };
+  Result<Served> trainServed(int64_t begin, int64_t end, const Feed &feed);
+
   /// `evaluate` takes the moving averages of parameters for them.
   void useAverages() { setInteger(description.scalar("averaged"), 1); }
   void setSeed(uint64_t seed) { setInteger(description.stateOf(Role::Seed), static_cast<int64_t>(seed)); }
@@ -119,6 +132,12 @@ private:
   void setLearningRate(double rate);
   bool isWanted(const Output &output) const { return output.when == 0 || (output.when & wanted) != 0; }
   Status collectResults(const std::string &function);
+  /// What this rank has computed: a number for each result, 0 for those of other functions and stages.
+  std::vector<double> ownResults(const std::string &function) const;
+  /// Runs those rows of `train` that update, or the others.
+  Status runServed(bool updates);
+  /// Whether a result says that training must end: a loss that is no number, an index out of its range.
+  bool isUnsound(const std::vector<double> &results) const;
   /// Sends `values` of a stage (one for each result) to all ranks.
   Status tell(int64_t stage, std::vector<double> &values, const std::string &function);
   bool isOf(const Output &output, const std::string &function, int64_t stage) const {
@@ -132,6 +151,7 @@ private:
   Communicator *ranks;                      ///< null: one device
   std::unique_ptr<Staging> staging;         ///< for an accelerator, if there are several ranks
   std::unique_ptr<Replicas> replicas;       ///< null: all have the same parameters
+  std::unique_ptr<ServedStep> served;       ///< null: there are no dedicated servers
   DivisiContext context;
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result

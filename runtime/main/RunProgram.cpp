@@ -69,8 +69,8 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
     return {};
   if ((*options)->info || (*options)->describe) {
     if (first && !(*options)->describe && program.next)
-      std::cout << concat("one of several programs: for ", manifest->mesh.size(),
-                          manifest->mesh.size() == 1 ? " device\n" : " devices\n");
+      std::cout << concat("one of several programs: for ", manifest->ranks(),
+                          manifest->ranks() == 1 ? " device\n" : " devices\n");
     if (first && (*options)->describe)
       std::cout << describeJson(*manifest) << std::endl;
     else if (first)
@@ -78,7 +78,7 @@ Ending run(const DivisiProgram &program, int argc, const char *const *argv, Tran
     return {};
   }
   if (Status status =
-          checkRanks(program, manifest->mesh.size(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");
+          checkRanks(program, manifest->ranks(), ranks ? ranks->size() : 1, argc > 0 ? argv[0] : "program");
       !status.ok())
     return {status};
   if (!ranks && !manifest->mesh.axes().empty())

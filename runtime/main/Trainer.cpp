@@ -18,7 +18,7 @@ constexpr int64_t agreementPeriod = 16;
 Result<int> Trainer::run() {
   StopSignals signals(transport != nullptr);
   if (transport) {
-    ranks = std::make_unique<Communicator>(*transport, manifest.mesh, manifest.collectives);
+    ranks = std::make_unique<Communicator>(*transport, manifest.ownMesh(), manifest.collectives);
     ranks->reduceBy(manifest.reducers);
     ranks->setInterrupt([] {
       bool asked = StopSignals::received() != 0;
@@ -181,7 +181,8 @@ Status Trainer::prepare() {
     rows = loaded->rows;
     return loaded->status;
   }
-  return data->load(point.cursor.batch, program->arena().data(), rows);
+  rows = manifest.batch;
+  return manifest.servers ? Status() : data->load(point.cursor.batch, program->arena().data(), rows); // workers load shares
 }
 
 void Trainer::loadAhead() {
@@ -192,16 +193,23 @@ void Trainer::loadAhead() {
   ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
 }
 
-Status Trainer::step() {
-  int64_t number = point.step + 1, epoch = point.cursor.epoch + 1;
-  bool lastOfEpoch = point.cursor.batch + 1 == data->fullBatches();
+uint32_t Trainer::wantsOf(int64_t number) const {
   uint32_t wants = 0;
   if (options.logGradNorms && number == 1)
     wants |= DIVISI_WHEN_GRAD_NORMS;
   // Equal on all ranks, although only one of them prints it.
-  if (!options.quiet && (number % metricsPeriod == 0 || lastOfEpoch || number == total))
+  if (!options.quiet && (number % metricsPeriod == 0 || number % data->fullBatches() == 0 || number == total))
     wants |= DIVISI_WHEN_METRICS;
-  double rate = finder ? RateFinder::rateAt(point.step, planned) : options.schedule.at(point.step, total);
+  return wants;
+}
+
+Status Trainer::step() {
+  if (manifest.servers)
+    return servedSteps();
+  int64_t number = point.step + 1, epoch = point.cursor.epoch + 1;
+  bool lastOfEpoch = point.cursor.batch + 1 == data->fullBatches();
+  uint32_t wants = wantsOf(number);
+  double rate = rateOf(number);
   if (ranks)
     ranks->takeUsage();
   common = false;
@@ -234,7 +242,7 @@ Status Trainer::report() {
   if (program->isAsynchronous())
     if (Status status = program->exchangeResults(); !status.ok())
       return status;
-  while (!unreported.empty() && (!program->isAsynchronous() || program->nextResults())) {
+  while (!unreported.empty() && (!resultsComeLater() || program->nextResults())) {
     Log::Step line = std::move(unreported.front());
     unreported.pop_front();
     double loss = program->result("train", "loss").value_or(NAN), batch = static_cast<double>(manifest.batch);

@@ -64,6 +64,13 @@ private:
   Status resume();
   Status trainSteps();
   Status step();
+  /// Under dedicated servers: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.
+  Status servedSteps();
+  /// What is computed on demand in a step.
+  uint32_t wantsOf(int64_t number) const;
+  double rateOf(int64_t number) const { return finder ? RateFinder::rateAt(number - 1, planned) : options.schedule.at(number - 1, total); }
+  /// Whether the results of a step come after it (Program::nextResults).
+  bool resultsComeLater() const { return program->isAsynchronous() || manifest.servers; }
   /// Loads the next batch of the epoch while an accelerator computes.
   void loadAhead();
   Status report();

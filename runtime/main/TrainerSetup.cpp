@@ -342,7 +342,8 @@ Status Trainer::resume() {
   if (options.seedGiven && found->seed != options.seed)
     return Status::usage(
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
-  if (program->step().value_or(found->step) != found->step)
+  // Asynchronous servers count updates, several in a step.
+  if (bool counts = !manifest.servers || !manifest.servers->asynchronous; counts && program->step().value_or(found->step) != found->step)
     return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
                    *program->step());
   Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);

@@ -150,11 +150,15 @@ std::string DeviceFlags::takeReplicas() {
 
 /// Sets the mesh from --devices, --strategy and --mesh.
 std::string DeviceFlags::chooseMesh() {
+  const int64_t servers = sync.sync.servers;
+  if (servers > 0 && plan.mesh.empty() && devices < servers + 2)
+    return "--devices " + std::to_string(devices) + ": with " + numbered(servers, "server") + ", at least " + std::to_string(servers + 2) +
+           ", of which two compute";
   if (plan.mesh.empty() && devices > 1)
     plan.mesh = (strategy == "operator"   ? "model="
                  : strategy == "pipeline" ? "stage="
                                           : "data=") +
-                std::to_string(devices);
+                std::to_string(devices - servers);
   else if (!plan.mesh.empty() && !strategy.empty())
     return "--strategy " + strategy +
            " and --mesh exclude each other: the axis data splits the batch, the axis model the weights, the axis stage "
@@ -189,6 +193,8 @@ std::string DeviceFlags::chooseMesh() {
     return wrong;
   if ((int64_t)microbatches.replicas.size() == microbatches.stages || !microbatches.axes.empty())
     all = microbatches.devices(*mesh);
+  all += sync.sync.serverRanks(*mesh);
+  microbatches.servedUpdate = servers > 0;
   if (std::string wrong = checkDevices(given, all, devices); !wrong.empty())
     return wrong;
   if (mesh->devices() == 1)
@@ -200,11 +206,15 @@ dist::Mesh DeviceFlags::meshOfStage() const {
   return plan.mesh.empty() ? dist::Mesh() : llvm::cantFail(planning::parseMesh(plan.mesh));
 }
 
+/// Whether --precision fp16 is given.
+static bool isHalf(const CLI::App &command) {
+  const CLI::Option *precision = command.get_option_no_throw("--precision");
+  return precision && precision->count() && precision->as<std::string>() == "fp16";
+}
 
 /// What is wrong with a pipeline of double-buffered weights under these flags; else "".
 static std::string whyNotDoubleBuffered(const CLI::App &command) {
-  const CLI::Option *precision = command.get_option_no_throw("--precision");
-  if (precision && precision->count() && precision->as<std::string>() == "fp16")
+  if (isHalf(command))
     return "--precision fp16 skips a step whose gradients overflow, and with --schedule pipedream-2bw no step has all "
            "gradients at once: take --precision bf16, or another schedule";
   return "";
@@ -284,14 +294,21 @@ std::string DeviceFlags::choosePipeline(const CLI::App &command) {
 }
 
 /// Checks that replicas may be kept in step so under the other flags; servers split the update as ZeRO does.
-std::string DeviceFlags::checkSync() {
+std::string DeviceFlags::checkSync(const CLI::App &command) {
   if (!sync.given())
     return "";
   dist::Mesh mesh = meshOfStage();
   auto data = mesh.find(dist::replicaAxis);
   if (!data || mesh.axes[*data].size < 2)
     return sync.text() + " needs replicas: an axis data of at least 2 in --mesh, or --strategy data --devices N";
-  if (sync.sync.mode == dist::Sync::Mode::server) {
+  if (sync.sync.servers > 0) {
+    if (microbatches.stages > 1)
+      return "--mesh with an axis stage: dedicated servers are for replicas without stages; leave out the axis, or take --servers "
+             "colocated";
+    if (isHalf(command))
+      return "--precision fp16: servers do not know which steps overflow; take --precision bf16, or --servers colocated";
+  }
+  if (sync.sync.mode == dist::Sync::Mode::server && sync.sync.servers == 0) {
     if (plan.zero)
       return "--zero: with --sync server the update is split over data already: leave out --zero, or --sync";
     plan.zero = 1;
@@ -346,11 +363,10 @@ std::string DeviceFlags::finish(const CLI::App &command) {
       return wrong;
   if (std::string wrong = choosePipeline(command); !wrong.empty())
     return wrong;
-  if (const CLI::Option *precision = command.get_option_no_throw("--precision");
-      sync.sync.isApart() && precision && precision->count() && precision->as<std::string>() == "fp16")
+  if (sync.sync.isApart() && isHalf(command))
     return "--precision fp16 skips steps in which gradients overflow, and with " + sync.text() +
            " replicas would skip different ones: take --precision bf16";
-  return checkSync();
+  return checkSync(command);
 }
 
 /// Whether the text is a number of at most five digits.

@@ -40,7 +40,7 @@ private:
   std::string chooseMesh();
   std::string choosePipeline(const CLI::App &command);
   std::string checkPins() const;
-  std::string checkSync();
+  std::string checkSync(const CLI::App &command);
 };
 
 /// Adds the flag --no-calibration.

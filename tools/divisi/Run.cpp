@@ -93,7 +93,7 @@ std::vector<int64_t> devicesOf(const std::string &path) {
     std::string_view rest = text.substr(at);
     auto manifest = divisi::runtime::parseManifest(rest.substr(0, rest.find('\0')), std::numeric_limits<uint64_t>::max());
     if (manifest.ok())
-      found.push_back(manifest->mesh.size());
+      found.push_back(manifest->ranks());
   }
   std::sort(found.begin(), found.end());
   return found;

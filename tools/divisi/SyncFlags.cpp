@@ -6,7 +6,7 @@ using dist::Sync;
 
 static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
                             *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology",
-                            *serversFlag = "--servers";
+                            *serversFlag = "--servers", *stalenessFlag = "--max-staleness";
 
 void SyncFlags::addTo(CLI::App &command) {
   auto *group = command.add_option_group("Synchronisation of replicas");
@@ -14,9 +14,10 @@ void SyncFlags::addTo(CLI::App &command) {
       ->add_option("--sync", mode,
                    "how the replicas along the axis data are kept in step: all-reduce (default) of the gradients in every step, local "
                    "steps after which parameters are averaged, gossip: parameters are averaged with neighbours in every step (both: other "
-                   "numbers, docs/synchronisation.md), driver: as all-reduce, by messages to and from the first replica, or server: as "
-                   "all-reduce, by parameter servers that have a shard of the update each")
-      ->check(CLI::IsMember({"all-reduce", "local", "gossip", "driver", "server"}));
+                   "numbers, docs/synchronisation.md), driver: as all-reduce, by messages to and from the first replica, server: as "
+                   "all-reduce, by parameter servers that have a shard of the update each, or async-server: servers update by the "
+                   "gradient of each replica as it comes (other numbers)")
+      ->check(CLI::IsMember({"all-reduce", "local", "gossip", "driver", "server", "async-server"}));
   group->add_option(everyFlag, sync.every, "for --sync local: the number of steps from one average to the next")
       ->check(CLI::Range(1, 1'000'000));
   group->add_flag(stateFlag, sync.averageState, "for --sync local: the optimizer's state is averaged, too");
@@ -32,12 +33,20 @@ void SyncFlags::addTo(CLI::App &command) {
                    "for --sync gossip: a replica's neighbours: both on a ring (default), one at distances 1, 2, 4, ... in turn "
                    "(exponential), or the one before and the one after it in turn (pairs)")
       ->check(CLI::IsMember({"ring", "exponential", "pairs"}));
-  group->add_option(serversFlag, servers, "for --sync server: every replica is a server, too (colocated, default)")
-      ->check(CLI::IsMember({"colocated"}));
+  group
+      ->add_option(serversFlag, servers,
+                   "for --sync server: every replica is a server, too (colocated, default); for it and async-server (default: 1): N "
+                   "devices that are servers and compute no batch; --devices counts them, --mesh does not")
+      ->type_name("N|colocated");
+  group
+      ->add_option(stalenessFlag, staleness,
+                   "for --sync async-server: the number of batches by which a replica may be ahead of the slowest one (default: none, "
+                   "which is any number)")
+      ->type_name("S|none");
 }
 
 std::string SyncFlags::first(const CLI::App &command) {
-  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag})
+  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag, stalenessFlag})
     if (command.count(flag))
       return flag;
   return "";
@@ -49,8 +58,22 @@ std::string SyncFlags::finish(const CLI::App &command) {
   sync.topology = *Sync::parseTopology(topology);
   if (sync.mode != Sync::Mode::gossip && command.count(topologyFlag))
     return std::string(topologyFlag) + " is for --sync gossip";
-  if (sync.mode != Sync::Mode::server && command.count(serversFlag))
-    return std::string(serversFlag) + " is for --sync server";
+  const bool asynchronous = sync.mode == Sync::Mode::asyncServer;
+  if (sync.mode != Sync::Mode::server && !asynchronous && command.count(serversFlag))
+    return std::string(serversFlag) + " is for --sync server and async-server";
+  if (!asynchronous && command.count(stalenessFlag))
+    return std::string(stalenessFlag) + " is for --sync async-server";
+  if (asynchronous && servers == "colocated")
+    return "--sync async-server has servers of its own: --servers N";
+  sync.servers = asynchronous ? 1 : 0;
+  if (!servers.empty() && servers != "colocated" && (llvm::StringRef(servers).getAsInteger(10, sync.servers) || sync.servers < 1))
+    return std::string(serversFlag) + ": expected colocated or a number, got '" + servers + "'";
+  int64_t most = 0;
+  if (!staleness.empty() && staleness != "none") {
+    if (llvm::StringRef(staleness).getAsInteger(10, most))
+      return std::string(stalenessFlag) + ": expected none or a number, got '" + staleness + "'";
+    sync.maxStaleness = most;
+  }
   if (sync.mode != Sync::Mode::local)
     for (const char *flag : {everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag})
       if (command.count(flag))

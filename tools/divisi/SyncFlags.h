@@ -19,7 +19,7 @@ struct SyncFlags {
   std::string text() const { return "--sync " + dist::Sync::nameOf(sync.mode).str(); }
 
 private:
-  std::string mode = "all-reduce", outer = "mean", topology = "ring", servers = "colocated";
+  std::string mode = "all-reduce", outer = "mean", topology = "ring", servers, staleness;
 };
 
 } // namespace divisi::tools

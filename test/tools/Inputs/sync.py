@@ -11,6 +11,9 @@ ring = 2 * (replicas - 1) / replicas * parameters
 for name, wanted in {
     "driver": (replicas - 1) * parameters,
     "server --servers colocated": ring,
+    "server --servers 1": parameters,
+    "server --servers 4": parameters,
+    "async-server --servers 1": parameters,
     "local --average-every 8": ring / 8,
     "local --average-every 64": ring / 64,
     "gossip --topology ring": 2 * parameters,
@@ -19,7 +22,13 @@ for name, wanted in {
 }.items():
     assert abs(sent[name] - wanted) <= 1e-6 * wanted, (name, sent[name], wanted)
 assert 0 <= sent["all-reduce"] - ring <= 64, (sent["all-reduce"], ring)  # beside gradients, the loss
-assert [name for name, entry in prices.items() if entry["same_numbers"]] == ["all-reduce", "driver", "server --servers colocated"]
+assert [name for name, entry in prices.items() if entry["same_numbers"]] == [
+    "all-reduce", "driver", "server --servers colocated", "server --servers 1", "server --servers 2", "server --servers 4"]
+# One server's link carries the gradients of all workers, and their parameters; K servers have K links.
+exposed = {name: prices[name]["exposed_ms"] for name in prices}
+assert exposed["server --servers 1"] > exposed["server --servers 2"] > exposed["server --servers 4"]
+# An asynchronous worker sees its own messages alone, unless the server's link is busy with the others' for longer.
+assert exposed["async-server --servers 1"] <= exposed["server --servers 1"]
 for entry in prices.values():  # the computation is the same
     assert abs(entry["step_ms"] - entry["exposed_ms"] - (prices["driver"]["step_ms"] - prices["driver"]["exposed_ms"])) < 1e-9
 if len(sys.argv) > 2:

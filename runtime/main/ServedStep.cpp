@@ -1,0 +1,341 @@
+#include "runtime/main/ServedStep.h"
+#include "runtime/comm/Reduce.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace divisi::runtime;
+
+namespace {
+int64_t typeOf(DataType type) {
+  switch (type) {
+  case DataType::F64:
+    return DIVISI_F64;
+  case DataType::BF16:
+    return DIVISI_BF16;
+  case DataType::F16:
+    return DIVISI_F16;
+  case DataType::I64:
+    return DIVISI_I64;
+  case DataType::I32:
+    return DIVISI_I32;
+  default:
+    return DIVISI_F32;
+  }
+}
+
+int64_t reductionOf(Servers::Combine how) {
+  return how == Servers::Combine::Max ? DIVISI_MAX : how == Servers::Combine::Min ? DIVISI_MIN : DIVISI_SUM;
+}
+
+template <typename Number> void append(std::string &bytes, const Number *numbers, size_t count) {
+  bytes.append(reinterpret_cast<const char *>(numbers), count * sizeof(Number));
+}
+template <typename Number> void takeFrom(std::string_view &bytes, std::vector<Number> &numbers, size_t count) {
+  numbers.resize(count);
+  std::memcpy(numbers.data(), bytes.data(), count * sizeof(Number));
+  bytes.remove_prefix(count * sizeof(Number));
+}
+} // namespace
+
+ServedStep::ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks)
+    : manifest(manifest), servers(*manifest.servers), arena(arena), ranks(ranks) {
+  if (!manifest.server)
+    return;
+  peers.resize(static_cast<size_t>(workers()));
+  for (Peer &peer : peers)
+    peer.pushed.resize(static_cast<size_t>(servers.updates[static_cast<size_t>(*manifest.server)].pushedBytes()));
+}
+
+std::vector<ServedStep::Piece> ServedStep::renewedBy(int64_t number, int64_t worker, bool last) const {
+  const std::vector<std::string> &names = servers.updates[static_cast<size_t>(number)].renews;
+  std::vector<Piece> pieces;
+  for (const State &state : manifest.state) {
+    bool read = state.role == Role::Parameter || state.role == Role::Buffer || (last && state.average);
+    bool saved = last && worker == 0 && (state.role == Role::Moment || (state.role == Role::Step && number == 0));
+    if ((read || saved) && state.here && state.bytes > 0 && std::find(names.begin(), names.end(), state.name) != names.end())
+      pieces.push_back({state.offset, state.bytes});
+  }
+  return pieces;
+}
+
+void ServedStep::gather(const std::vector<Piece> &pieces, std::vector<char> &to) const {
+  to.clear();
+  for (const Piece &piece : pieces)
+    to.insert(to.end(), arena.data() + piece.offset, arena.data() + piece.offset + piece.bytes);
+}
+
+Status ServedStep::receivePieces(int from, int tag, const std::vector<Piece> &pieces) {
+  std::vector<char> bytes(sizeOf(pieces));
+  if (bytes.empty())
+    return {};
+  std::unique_ptr<Message> message = ranks.expect(from, tag, bytes.data(), bytes.size());
+  if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
+    return status;
+  const char *next = bytes.data();
+  for (const Piece &piece : pieces) {
+    std::memcpy(arena.data() + piece.offset, next, static_cast<size_t>(piece.bytes));
+    next += piece.bytes;
+  }
+  return {};
+}
+
+size_t ServedStep::sizeOf(const std::vector<Piece> &pieces) {
+  size_t bytes = 0;
+  for (const Piece &piece : pieces)
+    bytes += static_cast<size_t>(piece.bytes);
+  return bytes;
+}
+
+std::vector<ServedStep::Piece> ServedStep::pushedTo(int64_t number) const {
+  std::vector<Piece> pieces;
+  for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(number)].pushed)
+    if (pushed.bytes > 0)
+      pieces.push_back({pushed.offset, pushed.bytes});
+  return pieces;
+}
+
+//===- workers ------------------------------------------------------------===//
+
+Status ServedStep::work(const Work &work) {
+  auto count = static_cast<int64_t>(servers.updates.size());
+  for (;;) {
+    Order order{};
+    std::unique_ptr<Message> message = ranks.expect(leader(), orderTag, &order, sizeof(order));
+    if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
+      return status;
+    const bool last = order.kind == Order::End;
+    for (int64_t number = 0; number < count; ++number)
+      if (Status status = receivePieces(manifest.serverRank(number), pullTag, renewedBy(number, own(), last)); !status.ok())
+        return status;
+    if (last)
+      return {};
+    if (Status status = work.compute({order.batch, order.share}); !status.ok())
+      return status;
+    std::vector<std::unique_ptr<Message>> sent;
+    std::vector<std::vector<char>> pushes(static_cast<size_t>(count));
+    Hello hello{order.batch, order.share, order.version};
+    if (manifest.serverRank(0) == leader())
+      sent.push_back(ranks.post(leader(), helloTag, &hello, sizeof(hello)));
+    for (int64_t number = 0; number < count; ++number) {
+      std::vector<char> &bytes = pushes[static_cast<size_t>(number)];
+      gather(pushedTo(number), bytes);
+      if (!bytes.empty())
+        sent.push_back(ranks.post(manifest.serverRank(number), pushTag, bytes.data(), bytes.size()));
+    }
+    if (Status status = ranks.waitUntil([&] {
+          std::erase_if(sent, [](const auto &one) { return one->poll(); });
+          return sent.empty();
+        });
+        !status.ok())
+      return status;
+  }
+}
+
+//===- servers ------------------------------------------------------------===//
+
+Status ServedStep::hand(int64_t worker, bool last) {
+  Peer &peer = peers[static_cast<size_t>(worker)];
+  if (Status status = ranks.waitUntil([&] { return !peer.pull || peer.pull->poll(); }); !status.ok())
+    return status;
+  int to = manifest.workerRank(worker);
+  gather(renewedBy(*manifest.server, worker, last), peer.sent);
+  peer.pull = peer.sent.empty() ? nullptr : ranks.post(to, pullTag, peer.sent.data(), peer.sent.size());
+  peer.push.reset();
+  peer.greeting.reset();
+  peer.isBusy = !last;
+  if (last)
+    return {};
+  if (manifest.processRank == leader())
+    peer.greeting = ranks.expect(to, helloTag, &peer.hello, sizeof(peer.hello));
+  if (!peer.pushed.empty())
+    peer.push = ranks.expect(to, pushTag, peer.pushed.data(), peer.pushed.size());
+  return {};
+}
+
+void ServedStep::take(int64_t worker) const {
+  const char *from = peers[static_cast<size_t>(worker)].pushed.data();
+  for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(*manifest.server)].pushed) {
+    std::memcpy(arena.data() + pushed.offset, from, static_cast<size_t>(pushed.bytes));
+    from += pushed.bytes;
+  }
+}
+
+void ServedStep::add(int64_t worker) const {
+  const char *from = peers[static_cast<size_t>(worker)].pushed.data();
+  for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(*manifest.server)].pushed) {
+    char *to = arena.data() + pushed.offset;
+    if (pushed.combine != Servers::Combine::Copy)
+      combine(to, to, from, pushed.bytes / widthOf(pushed.dtype), typeOf(pushed.dtype), reductionOf(pushed.combine));
+    from += pushed.bytes;
+  }
+}
+
+Status ServedStep::update(int64_t worker, int64_t batch, const Work &work) {
+  for (int64_t one = 0; one < workers(); ++one) {
+    if (worker >= 0 && one != worker)
+      continue;
+    const Peer &peer = peers[static_cast<size_t>(one)];
+    if (Status status = ranks.waitUntil([&] { return peer.isHere(); }); !status.ok())
+      return status;
+    one == 0 || worker >= 0 ? take(one) : add(one);
+  }
+  return work.update(batch);
+}
+
+Status ServedStep::command(int to, const Order &order) {
+  std::unique_ptr<Message> message = ranks.post(to, orderTag, &order, sizeof(order));
+  return ranks.waitUntil([&] { return message->poll(); });
+}
+
+Status ServedStep::tellServers(const Order &order) {
+  for (int rank = leader() + 1; rank < ranks.size(); ++rank)
+    if (Status status = command(rank, order); !status.ok())
+      return status;
+  return {};
+}
+
+Status ServedStep::tellWorker(const Order &order) {
+  for (int64_t rank = 0; rank < manifest.mesh.size(); ++rank)
+    if (manifest.mesh.index(rank, servers.axis) == order.worker)
+      if (Status status = command(static_cast<int>(rank), order); !status.ok())
+        return status;
+  if (Status status = tellServers(order); !status.ok())
+    return status;
+  return hand(order.worker, order.kind == Order::End);
+}
+
+Status ServedStep::follow(const Work &work) {
+  for (int64_t ended = 0; ended < workers();) {
+    Order order{};
+    std::unique_ptr<Message> message = ranks.expect(leader(), orderTag, &order, sizeof(order));
+    if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
+      return status;
+    bool updates = order.kind == Order::Update, last = order.kind == Order::End;
+    if (Status status = updates ? update(order.worker, order.batch, work) : hand(order.worker, last); !status.ok())
+      return status;
+    ended += last;
+  }
+  return {};
+}
+
+Status ServedStep::lead(int64_t begin, int64_t end, const Work &work, Served &served) {
+  const auto began = std::chrono::steady_clock::now();
+  ShareDealer dealer(begin, end, workers(), servers.asynchronous ? servers.maxStaleness : 0);
+  std::deque<int64_t> idle;
+  for (int64_t worker = 0; worker < workers(); ++worker)
+    idle.push_back(worker);
+  int64_t version = 0, from = 0;
+  std::map<int64_t, std::pair<int64_t, std::vector<double>>> open; // batches: updates, and what their results add up to
+  auto finishBatch = [&](std::vector<double> results) {
+    bool enough = work.isEnough(results);
+    served.results.insert(served.results.end(), results.begin(), results.end());
+    served.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    if (enough)
+      dealer.stop();
+  };
+  while (!dealer.isDone()) {
+    while (!idle.empty()) {
+      std::optional<Share> share = dealer.deal();
+      if (!share)
+        break;
+      auto worker = servers.asynchronous ? idle.begin() : std::find(idle.begin(), idle.end(), share->index);
+      Order order{Order::Compute, *worker, share->batch, share->index, version};
+      idle.erase(worker);
+      if (Status status = tellWorker(order); !status.ok())
+        return status;
+    }
+    if (!servers.asynchronous) {
+      if (!idle.empty())
+        break; // no batch is left
+      int64_t batch = begin + static_cast<int64_t>(served.seconds.size());
+      if (Status status = tellServers({Order::Update, -1, batch, 0, 0}); !status.ok())
+        return status;
+      if (Status status = update(-1, batch, work); !status.ok())
+        return status;
+      for (int64_t worker = 0; worker < workers(); ++worker) {
+        dealer.finish({batch, worker});
+        idle.push_back(worker);
+      }
+      ++version;
+      finishBatch(work.results());
+      continue;
+    }
+    int64_t worker = -1;
+    if (Status status = ranks.waitUntil([&] {
+          for (int64_t i = 0; i < workers() && worker < 0; ++i)
+            if (int64_t next = (from + i) % workers(); peers[static_cast<size_t>(next)].isBusy && peers[static_cast<size_t>(next)].isHere())
+              worker = next;
+          return worker >= 0;
+        });
+        !status.ok())
+      return status;
+    from = worker + 1; // the others come first next time
+    const Hello hello = peers[static_cast<size_t>(worker)].hello;
+    if (Status status = tellServers({Order::Update, worker, hello.batch, hello.share, 0}); !status.ok())
+      return status;
+    if (Status status = update(worker, hello.batch, work); !status.ok())
+      return status;
+    peers[static_cast<size_t>(worker)].isBusy = false;
+    idle.push_back(worker);
+    dealer.finish({hello.batch, hello.share});
+    served.pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
+    ++version;
+    auto &[updates, sums] = open[hello.batch];
+    std::vector<double> results = work.results();
+    sums.resize(results.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      sums[i] = manifest.results[i].kind == "index" ? std::max(sums[i], results[i]) : sums[i] + results[i] / static_cast<double>(workers());
+    ++updates;
+    // Batches are reported in order, although a later one may be complete before.
+    for (auto first = open.begin(); first != open.end() && first->second.first == workers() &&
+                                    first->first == begin + static_cast<int64_t>(served.seconds.size());
+         first = open.erase(first))
+      finishBatch(std::move(first->second.second));
+  }
+  for (int64_t worker = 0; worker < workers(); ++worker)
+    if (Status status = tellWorker({Order::End, worker, 0, 0, version}); !status.ok())
+      return status;
+  served.batches = static_cast<int64_t>(served.seconds.size());
+  return {};
+}
+
+Result<Served> ServedStep::run(int64_t begin, int64_t end, const Work &work) {
+  Served mine;
+  Status status = !manifest.server                      ? this->work(work)
+                  : manifest.processRank == leader() ? lead(begin, end, work, mine)
+                                                     : follow(work);
+  // Messages to workers are on their way.
+  for (Peer &peer : peers)
+    if (status.ok() && peer.pull)
+      status = ranks.waitUntil([&] { return peer.pull->poll(); });
+  for (Peer &peer : peers)
+    peer.pull.reset();
+  if (!status.ok()) {
+    ranks.fail(ranks.located(status));
+    return ranks.located(status);
+  }
+  return share(mine);
+}
+
+Result<Served> ServedStep::share(const Served &mine) {
+  std::string bytes;
+  if (manifest.processRank == leader()) {
+    const int64_t sizes[] = {mine.batches, static_cast<int64_t>(mine.results.size()), static_cast<int64_t>(mine.pushes.size())};
+    append(bytes, sizes, std::size(sizes));
+    append(bytes, mine.results.data(), mine.results.size());
+    append(bytes, mine.seconds.data(), mine.seconds.size());
+    append(bytes, mine.pushes.data(), mine.pushes.size());
+  }
+  if (Status status = ranks.broadcast(bytes, leader(), true); !status.ok())
+    return ranks.located(status);
+  std::string_view rest = bytes;
+  Served all;
+  std::vector<int64_t> sizes;
+  takeFrom(rest, sizes, 3);
+  all.batches = sizes[0];
+  takeFrom(rest, all.results, static_cast<size_t>(sizes[1]));
+  takeFrom(rest, all.seconds, static_cast<size_t>(sizes[0]));
+  takeFrom(rest, all.pushes, static_cast<size_t>(sizes[2]));
+  return all;
+}

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Dedicated parameter servers, synchronous and asynchronous.
+
+    servers.py --divisi PATH [--only 'async'] [--jobs N]
+
+Synchronous servers: the losses and weights of --sync all-reduce, for five models, 1 to 3 servers, alone and with model=2 inside; what a worker sends is the gradients, once.
+Asynchronous servers: the log has the order of the updates and what each worker had pulled before; NumPy makes the same updates in float64, in that order,
+each by the gradient of a share of a batch at the weights of that time. Losses and weights must agree, and with a bound no
+share may begin while one of a batch that is more than the bound older is not finished. Tolerances: 1e-5 of a loss, 1e-5 of the norm of a tensor. Without learning, losses (with dropout, too) are those of one device.
+Killed jobs resume, servers included. Needs numpy and onnx; ends with `N passed, N failed`.
+"""
+
+import json
+import sys
+
+import numpy as np
+
+import lines
+from optimizer_rules import RULES
+from optimizers import BATCH, CASE, STEPS, compare, differentiate, flags_of, read_weights
+from replicas import ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, data_flags, run_program, write_dropout
+
+INPUTS = {"mlp": ("x", "label"), **OTHERS, "resnet_tiny": ("image", "label"), "lstm_tiny": ("idx", "targets")}
+
+
+def inner(mesh):
+    """(workers, ranks of a replica)"""
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return int(sizes["data"]), int(np.prod([int(n) for a, n in sizes.items() if a != "data"]))
+
+
+def check_synchronous(divisi, model, mesh, servers, flags="--optimizer adamw"):
+    workers, places = inner(mesh)
+
+    def test(work):
+        losses, after, devices = [], [], [workers * places, (workers + servers) * places]
+        for ranks, sync in zip(devices, ["--sync all-reduce", f"--sync server --servers {servers}"]):
+            lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", *flags.split(), "--lr", "0.01",
+                       "--mesh", mesh, *sync.split())
+            rows = run_program(divisi, work / "p", ranks, STEPS, work / "log", "--save-weights", work / "after.safetensors",
+                               model=model, names=INPUTS[model])
+            losses.append([row["loss"] for row in rows if "update" not in row])
+            after.append(read_weights(work / "after.safetensors"))
+        error = max(abs(a - b) / max(abs(a), 0.1) for a, b in zip(*losses))
+        weights = max(np.linalg.norm(after[1][n] - w) / np.linalg.norm(w) for n, w in after[0].items())
+        results = [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}"),
+                   (len(after[0]) > 0 and weights <= 1e-4, f"weights error {weights:.1e}")]
+        if places == 1 and model not in ("gpt_tiny", "lstm_tiny"):  # weights of several uses are pushed once for each
+            sent = rows[0]["comm_bytes"] - 4 * sum(w.size for w in after[0].values())
+            results.append((0 < sent <= 4096, f"a worker sends its gradients and {sent} bytes in a step"))
+        return results
+
+    return test
+
+
+def replay(log, weights, data, run, workers):
+    """(losses of steps, weights after) of the updates that the log lists."""
+    optimizer, constants, _, _ = run
+    constants = dict(constants)
+    lr, decay = constants.pop("lr"), constants.pop("weight_decay", 0.0)
+    versions, state, losses = [{n: w.astype(np.float64) for n, w in weights.items()}], {n: {} for n in weights}, {}
+    for number, update in enumerate(log, 1):
+        assert update["update"] == number and update["staleness"] == number - 1 - update["pulled"] >= 0
+        each, first = BATCH // workers, (update["step"] - 1) % 6 * BATCH
+        rows = np.arange(each) + first + update["share"] * each
+        loss, gradients = differentiate(versions[update["pulled"]], data["x"][rows].astype(np.float64), data["label"][rows])
+        losses.setdefault(update["step"], []).append(loss)
+        versions.append({n: RULES[optimizer](w.copy(), gradients[n], state[n], lr, number, weight_decay=decay, adapts=True, **constants)
+                         for n, w in versions[-1].items()})
+    return [np.mean(losses[step]) for step in sorted(losses)], versions[-1]
+
+
+def begins_in_time(log, bound):
+    """Whether no share had begun while one of a batch more than `bound` older was not finished. A share begins when its worker has pulled."""
+    for i, update in enumerate(log):
+        if any(other["step"] < update["step"] - bound and other["update"] > update["pulled"] for other in log):
+            return False
+    return True
+
+
+def check_asynchronous(divisi, data, mesh, servers, run, staleness):
+    workers, places = inner(mesh)
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(run), "--mesh", mesh, "--sync", "async-server",
+                   "--servers", servers, "--max-staleness", staleness)
+        run_program(divisi, work / "p", (workers + servers) * places, STEPS, work / "log", "--save-weights", work / "after.safetensors")
+        rows = [json.loads(line) for line in (work / "log").read_text().splitlines()]
+        log = [row for row in rows if "update" in row]
+        losses, weights = replay(log, read_weights(work / "p.safetensors"), data, run, workers)
+        stale = [update["staleness"] for update in log]
+        results = compare(losses, weights, [row["loss"] for row in rows if "loss" in row and "step" in row], read_weights(work / "after.safetensors"))
+        results.append((len(log) == STEPS * workers and {(u["step"], u["share"]) for u in log} == {(s + 1, r) for s in range(STEPS) for r in range(workers)},
+                        f"{len(log)} updates, each share once; staleness up to {max(stale)}, {np.mean(stale):.2f} on average"))
+        if staleness != "none":
+            results.append((begins_in_time(log, int(staleness)), f"no share is more than {staleness} batches ahead"))
+        return results
+
+    return test
+
+
+def check_still(divisi, model, mesh, servers):
+    """Without learning, losses are those of one device, with dropout, too: who computes a share does not matter."""
+    workers, places = inner(mesh)
+
+    def test(work):
+        path = CASE.parent / model / "model.onnx"
+        if model == "dropout":
+            path = work / "dropout.onnx"
+            write_dropout(path)
+        losses = []
+        names = INPUTS.get(model, INPUTS["mlp"])
+        for ranks, flags in [(1, []), ((workers + servers) * places, ["--mesh", mesh, "--sync", "async-server", "--servers", servers])]:
+            lines.call(divisi, "compile", path, "-o", work / "p", "--lr", 0, *flags)
+            rows = run_program(divisi, work / "p", ranks, STEPS, work / "log", model=model if model in INPUTS else "mlp", names=names)
+            losses.append([row["loss"] for row in rows])
+        error = max(abs(a - b) / abs(a) for a, b in zip(*losses))
+        return [(len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}")]
+
+    return test
+
+
+def check_resume(divisi, mesh, servers, sync):
+    """A job goes on from a checkpoint; a synchronous one bit by bit."""
+    workers, places = inner(mesh)
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), "--mesh", mesh, "--sync", sync, "--servers", servers)
+        kept = ["--checkpoint", work / "c", "--every", 3, "--keep-checkpoints", 10]
+        ranks = (workers + servers) * places
+        whole = run_program(divisi, work / "p", ranks, STEPS, work / "whole", *kept, "--save-weights", work / "a.safetensors")
+        for step in (9, 12):  # as if it had been killed after step 6
+            lines.call("rm", "-r", work / "c" / f"step-{step}")
+        (work / "c/latest").write_text("step-6\n")
+        again = run_program(divisi, work / "p", ranks, STEPS, work / "again", *kept, "--resume", "--save-weights", work / "b.safetensors")
+        steps = [a["step"] for a in again]
+        if sync == "async-server":
+            return [(steps == list(range(7, STEPS + 1)) and all(np.isfinite(a["loss"]) for a in again), f"goes on with steps {steps[0]} to {steps[-1]}")]
+        same = [(w["step"], w["loss"]) for w in whole][6:] == [(a["step"], a["loss"]) for a in again]
+        a, b = read_weights(work / "a.safetensors"), read_weights(work / "b.safetensors")
+        return [(same and all((a[n] == b[n]).all() for n in a), "goes on bit by bit after step 6")]
+
+    return test
+
+
+REFUSALS = {  # flags: part of the one line
+    "--mesh data=2 --sync async-server --max-staleness 0": "that is --sync server",
+    "--mesh data=2 --sync async-server --servers colocated": "has servers of its own",
+    "--mesh data=2 --sync async-server --servers 0": "expected colocated or a number",
+    "--mesh data=2 --sync server --servers 1 --max-staleness 2": "is for --sync async-server",
+    "--mesh data=2 --sync local --average-every 2 --servers 1": "is for --sync server and async-server",
+    "--mesh stage=2,data=2 --microbatches 2 --sync async-server": "replicas without stages",
+    "--mesh data=2 --sync async-server --zero 1": "leave out --zero",
+    "--mesh data=2 --sync async-server --precision fp16": "take --precision bf16",
+    "--mesh data=2 --sync async-server --target cpu,cuda": "is for CPUs",
+    "--devices 2 --strategy data --sync async-server": "at least 3",
+    "--devices 4 --mesh data=4 --sync async-server": "has 5 devices",
+}
+
+
+def main():
+    options = lines.parser(__doc__.splitlines()[0]).parse_args()
+    divisi = options.divisi
+    data = {n: np.load(CASE / "data" / f"{n}.npy") for n in ("x", "label")}
+    tests = []
+    for mesh, servers in [("data=2", 1), ("data=4", 2), ("data=2,model=2", 1), ("data=2", 3)]:
+        for model in INPUTS if servers == 1 else ["mlp", "gpt_tiny"]:
+            tests.append((f"sync {model} {mesh} servers {servers}", check_synchronous(divisi, model, mesh, servers)))
+    tests.append(("sync mlp data=2 clip", check_synchronous(divisi, "mlp", "data=2", 1, "--clip-norm 0.5")))
+    tests.append(("sync mlp data=2 clip servers 2", check_synchronous(divisi, "mlp", "data=2", 2, "--clip-norm 0.5")))
+    for mesh, servers, run, staleness in [("data=2", 1, SGD, "none"), ("data=2", 1, ADAMW, 1), ("data=4", 1, MOMENTUM, "none"), ("data=4", 2, ADAMW, "none"),
+                                          ("data=4", 1, SGD, 1), ("data=4", 3, MOMENTUM, 2), ("data=2,model=2", 1, ADAMW, "none"),
+                                          ("data=2,model=2", 2, SGD, 1)]:
+        tests.append((f"async {mesh} servers {servers} {run[0]} staleness {staleness}",
+                      check_asynchronous(divisi, data, mesh, servers, run, staleness)))
+    tests += [(f"async still {model} {mesh}", check_still(divisi, model, mesh, 1))
+              for model in [*INPUTS, "dropout"] for mesh in ["data=2", "data=2,model=2"] if model != "resnet_tiny"]
+    tests += [(f"resume {sync} {mesh} servers {servers}", check_resume(divisi, mesh, servers, sync))
+              for sync, mesh, servers in [("server", "data=2", 2), ("async-server", "data=3", 1)]]
+    tests += [(f"refused {flags}", check_refusal(divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
+    return lines.run(tests, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
