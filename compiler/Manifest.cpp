@@ -227,6 +227,8 @@ static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &me
   json::Object entry{{"mode", dist::Sync::nameOf(sync.mode)}, {"axis", *mesh.find(dist::replicaAxis)}};
   if (sync.mode == dist::Sync::Mode::gossip)
     entry["topology"] = dist::Sync::nameOf(sync.topology);
+  if (sync.asynchronous)
+    entry["asynchronous"] = true;
   if (sync.mode == dist::Sync::Mode::local)
     entry["every"] = sync.every;
   if (sync.servers > 0)

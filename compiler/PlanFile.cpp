@@ -140,6 +140,8 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
   if (sync->isApart() && (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
     return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes or "
                           "with replicas that take microbatches in turn");
+  if (sync->asynchronous && (pipeline->stages > 1 || mesh.axes.size() > 1))
+    return plan.emitError("'sync': replicas that gossip asynchronously have one device each");
   if (sync->servers > 0 && pipeline->stages > 1)
     return plan.emitError("'sync': dedicated servers are for replicas without stages");
   return sync;

@@ -67,6 +67,7 @@ def suites(build):
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
             Suite("replicas", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi, "--only", "mlp"]),
+            Suite("servers", [python, str(SOURCE / "test/models/servers.py"), "--divisi", divisi, "--quick"]),
             Suite("optimizers", [python, str(SOURCE / "test/models/optimizers.py"), "--divisi", divisi]),
             Suite("noise", [python, str(SOURCE / "test/models/noise.py"), "--divisi", divisi]),
             Suite("losses", [python, str(SOURCE / "test/models/losses.py"), "--divisi", divisi]),
@@ -117,6 +118,7 @@ def suites(build):
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
             Suite("elastic-all", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi, "--all"], alone=True),
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
+            Suite("servers-all", [python, str(SOURCE / "test/models/servers.py"), "--divisi", divisi]),
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("replicas-all", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),
             Suite(

@@ -22,7 +22,7 @@ static std::string flagsOf(const dist::Sync &sync) {
   if (sync.mode == dist::Sync::Mode::local)
     flags += " --average-every " + std::to_string(sync.every) + (sync.averageState ? " --average-state" : "");
   if (sync.mode == dist::Sync::Mode::gossip)
-    flags += " --topology " + dist::Sync::nameOf(sync.topology).str();
+    flags += sync.asynchronous ? " --asynchronous" : " --topology " + dist::Sync::nameOf(sync.topology).str();
   return flags;
 }
 

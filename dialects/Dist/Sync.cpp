@@ -32,6 +32,8 @@ std::string Sync::invalid() const {
     return "the outer learning rate must be above 0, and at most 10";
   if (!(outerMomentum >= 0 && outerMomentum < 1))
     return "the outer momentum must be at least 0, and below 1";
+  if (asynchronous && topology != Topology::ring)
+    return "asynchronous gossip is on a ring, whose replicas ask and answer by turns";
   if (servers < 0 || servers > 1024 || (mode == Mode::asyncServer && servers == 0))
     return "there are 1 to 1024 servers, not " + std::to_string(servers);
   if (maxStaleness && *maxStaleness < 1)
@@ -53,6 +55,8 @@ DictionaryAttr Sync::toAttr(MLIRContext *context) const {
   list.set("mode", b.getStringAttr(nameOf(mode)));
   if (mode == Mode::gossip)
     list.set("topology", b.getStringAttr(nameOf(topology)));
+  if (asynchronous)
+    list.set("asynchronous", b.getUnitAttr());
   if (mode == Mode::local)
     list.set("every", b.getI64IntegerAttr(every));
   if (servers > 0)
@@ -79,7 +83,7 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
   auto mode = name ? parseMode(name.getValue()) : std::nullopt;
   if (!mode)
     return fail("expected {mode = \"local\", every = 8 : i64} and perhaps {average_state, outer, outer_lr, outer_momentum}, or "
-                "{mode = \"gossip\", topology = \"ring\"}, or {mode = \"driver\"}, or {mode = \"server\"} and perhaps {servers}, or "
+                "{mode = \"gossip\", topology = \"ring\"} and perhaps {asynchronous}, or {mode = \"driver\"}, or {mode = \"server\"} and perhaps {servers}, or "
                 "{mode = \"async-server\", servers = 1 : i64} and perhaps {max_staleness}");
   sync.mode = *mode;
   for (NamedAttribute entry : dictionary) {
@@ -89,6 +93,8 @@ FailureOr<Sync> Sync::parse(Attribute attr, llvm::function_ref<InFlightDiagnosti
     bool known = key == "mode";
     if (auto text = dyn_cast<StringAttr>(value); sync.mode == Mode::gossip && key == "topology" && text && parseTopology(text.getValue()))
       sync.topology = *parseTopology(text.getValue()), known = true;
+    if (sync.mode == Mode::gossip && key == "asynchronous" && isa<UnitAttr>(value))
+      sync.asynchronous = known = true;
     auto count = dyn_cast<IntegerAttr>(value);
     if (count && !count.getType().isInteger(64))
       count = {};
@@ -129,11 +135,11 @@ std::string Sync::text(int64_t replicas) const {
   std::string text = nameOf(mode).str();
   if (!isApart())
     return text;
-  text += " of " + std::to_string(replicas) + " replicas";
   if (mode == Mode::asyncServer)
-    return text + ", an update by the gradient of each";
+    return text + ", an update by the gradient of each replica"; // of which a resumed job may have another number
+  text += " of " + std::to_string(replicas) + " replicas";
   if (mode == Mode::gossip)
-    return text + ", " + nameOf(topology).str();
+    return text + ", " + nameOf(topology).str() + (asynchronous ? ", asynchronous" : "");
   text += ", averaged every " + std::to_string(every) + " steps";
   if (averageState)
     text += " with the optimizer's state";

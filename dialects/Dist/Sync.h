@@ -31,6 +31,7 @@ struct Sync {
   double outerRate = 1, outerMomentum = 0;
   bool averageState = false; // local: the optimizer's state is averaged, too
   Topology topology = Topology::ring;
+  bool asynchronous = false; // gossip: replicas average with one neighbour at a time, and wait for no other
   /// server, asyncServer: ranks that compute no batch, but update the parameters; 0: every replica serves a shard.
   int64_t servers = 0;
   /// asyncServer: the number of batches by which a replica may be ahead of the slowest one.

@@ -59,6 +59,7 @@ public:
 
   void write() {
     assign();
+    separateSums();
     std::string name = task.getName().str();
     for (int64_t server = servers - 1; server >= 0; --server) { // the first is the task itself
       func::FuncOp share = server == 0 ? task : task.clone();
@@ -97,13 +98,28 @@ private:
     }
   }
 
+  /// Gradients that are reduced together may be of several servers.
+  void separateSums() {
+    for (auto reduce : llvm::make_early_inc_range(task.getOps<AllReduceOp>())) {
+      if (reduce.getInputs().size() == 1)
+        continue;
+      OpBuilder builder(reduce);
+      for (auto [input, result] : llvm::zip(reduce.getInputs(), reduce.getResults()))
+        result.replaceAllUsesWith(
+            AllReduceOp::create(builder, reduce.getLoc(), input.getType(), input, reduce.getKind(), reduce.getAxes()).getResult(0));
+      reduce.erase();
+    }
+  }
+
   /// Leaves the results of a server, and what they need. All count their steps; the first one reports.
   void keep(func::FuncOp share, int64_t server) {
     Operation *end = share.getBody().front().getTerminator();
     llvm::BitVector others(share.getNumResults());
     for (unsigned i = 0; i < share.getNumResults(); ++i) {
       auto renews = share.getResultAttrOfType<StringAttr>(i, graph::names::renews);
-      bool own = !renews ? server == 0 : counters.contains(renews.getValue()) || serverOf[owners[renews.getValue()]] == server;
+      auto report = share.getResultAttrOfType<DictionaryAttr>(i, graph::names::result);
+      bool ofAllServers = report && report.getAs<StringAttr>("kind") == "grad_norm"; // no server has all gradients
+      bool own = !renews ? server == 0 && !ofAllServers : counters.contains(renews.getValue()) || serverOf[owners[renews.getValue()]] == server;
       others[i] = !own;
     }
     end->eraseOperands(others);

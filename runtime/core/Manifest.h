@@ -169,10 +169,13 @@ struct Manifest {
 
   /// The number of ranks: those of the mesh, and those of servers.
   int64_t ranks() const { return mesh.size() + (servers ? static_cast<int64_t>(servers->updates.size()) * placesInReplica() : 0); }
+  /// Whether shares of batches are dealt to whoever is free, and steps are run by the dozen (FreeRun); the axis of the shares.
+  bool dealsShares() const { return servers || (sync && sync->asynchronous); }
+  int64_t shareAxis() const { return servers ? servers->axis : sync->axis; }
   /// With servers: the number of ranks of a replica, and of a server.
   int64_t placesInReplica() const { return mesh.size() / mesh.axes()[static_cast<size_t>(servers->axis)].size; }
   /// With servers: the rank of a worker, and of a server, at this rank's place inside a replica.
-  int workerRank(int64_t replica) const { return static_cast<int>(mesh.withIndex(rank, servers->axis, replica)); }
+  int workerRank(int64_t replica) const { return static_cast<int>(mesh.withIndex(rank, shareAxis(), replica)); }
   int serverRank(int64_t number) const;
   /// The mesh of this rank's collectives: that of all workers, or of this server.
   Mesh ownMesh() const;

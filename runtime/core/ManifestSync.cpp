@@ -72,6 +72,9 @@ Status divisi::runtime::parseSync(const Json &json, Manifest &manifest) {
         sync.gossip = topology;
     if (!sync.gossip)
       reader.fail("has an unknown topology");
+    sync.asynchronous = reader.boolean("asynchronous", false);
+    if (sync.asynchronous && (sync.gossip != Sync::Topology::Ring || manifest.mesh.axes().size() != 1))
+      reader.fail("gossips asynchronously, but not on a ring of single ranks");
   } else if (mode == "async-server" || (mode == "server" && reader.has("updates"))) {
     return parseServers(reader, manifest, mode == "async-server");
   } else if (mode == "driver" || mode == "server") {

@@ -23,6 +23,7 @@ struct Sync {
   enum class Topology { Ring, Exponential, Pairs };
 
   std::optional<Topology> gossip = {}; ///< null: all replicas average after every `every`-th step
+  bool asynchronous = false; ///< of gossip: replicas average with one neighbour at a time, and do not wait for others
   int64_t axis = 0;          ///< position in the mesh
   int64_t every = 1;         ///< steps from one average to the next
   bool averageState = false; ///< the optimizer's state is averaged, too

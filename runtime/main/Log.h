@@ -5,6 +5,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/NoiseScale.h"
 #include "runtime/core/Tally.h"
+#include "runtime/main/AsynchronousGossip.h"
 #include "runtime/main/EventFile.h"
 
 #include <cstdint>
@@ -58,6 +59,8 @@ public:
   };
   Status step(const Step &step);
   Status update(const Update &update);
+  /// What a replica has done in asynchronous gossip.
+  Status gossip(int64_t replica, const AsynchronousGossip::Event &event);
   Status evaluation(const Evaluation &evaluation);
 
 private:

@@ -28,6 +28,8 @@ Result<std::unique_ptr<Program>> Program::create(const DivisiProgram &code, Mani
     program->replicas = std::make_unique<Replicas>(m, program->memory, *ranks);
   if (m.servers)
     program->served = std::make_unique<ServedStep>(m, program->memory, *ranks);
+  if (m.sync && m.sync->asynchronous)
+    program->gossip = std::make_unique<AsynchronousGossip>(m, program->memory, *ranks, program->replicas->tensors());
   for (size_t axis = 0; axis < m.mesh.axes().size(); ++axis)
     program->setInteger(m.scalar("axis_index." + m.mesh.axes()[axis].name),
                         m.mesh.index(m.rank, static_cast<int64_t>(axis)));
@@ -468,14 +470,18 @@ Status Program::evaluate(int64_t rows, uint32_t wants) {
   return {};
 }
 
-Status Program::runServed(bool updates) {
+std::optional<int64_t> Program::serverOf(const Row &row) const {
+  const std::vector<Servers::Update> &all = description.servers->updates;
+  auto of = std::find_if(all.begin(), all.end(), [&](const Servers::Update &update) { return update.task == row.task; });
+  return of == all.end() ? std::nullopt : std::optional(of - all.begin());
+}
+
+Status Program::runTasks(const std::function<bool(const Row &)> &chosen) {
   const Table *table = description.table("train");
   if (!table)
     return failure("the program has no function 'train'");
   for (const Row &row : *table) {
-    const std::vector<Servers::Update> &all = description.servers->updates;
-    auto of = std::find_if(all.begin(), all.end(), [&](const Servers::Update &update) { return update.task == row.task; });
-    if (updates ? of - all.begin() != description.server.value_or(-1) : of != all.end())
+    if (!chosen(row))
       continue;
     setInteger(description.scalar("microbatch"), row.microbatch);
     runTask(row, row.slot, row.microbatch);
@@ -496,33 +502,40 @@ bool Program::isUnsound(const std::vector<double> &results) const {
   return false;
 }
 
-Result<Served> Program::trainServed(int64_t begin, int64_t end, const Feed &feed) {
-  const Servers &servers = *description.servers;
-  const Tensor *replica = description.scalar("axis_index." + description.mesh.axes()[static_cast<size_t>(servers.axis)].name);
-  ServedStep::Work work;
+Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &feed) {
+  const int64_t axis = description.shareAxis();
+  const Tensor *replica = description.scalar("axis_index." + description.mesh.axes()[static_cast<size_t>(axis)].name);
+  const State *step = description.stateOf(Role::Step);
+  auto prepare = [&](int64_t batch) {
+    context.wants = wanted = feed.wants(batch);
+    setInteger(description.scalar("rows"), description.batch);
+  };
+  FreeWork work;
   work.compute = [&](const Share &share) {
     if (Status status = feed.load(share); !status.ok())
       return status;
-    context.wants = wanted = feed.wants(share.batch);
-    setInteger(description.scalar("rows"), description.batch);
-    if (servers.asynchronous) { // whoever computes a share: its random numbers are those of its rows in the batch
+    prepare(share.batch);
+    if (gossip || description.servers->asynchronous) { // whoever computes a share: its random numbers are those of its rows in the batch
       setInteger(replica, share.index);
-      setInteger(description.stateOf(Role::Step), share.batch);
+      setInteger(step, share.batch);
     }
-    return runServed(false);
+    if (gossip)
+      setLearningRate(feed.rate(share.batch));
+    return runTasks([&](const Row &row) { return gossip || !serverOf(row); });
   };
   work.update = [&](int64_t batch) {
-    context.wants = wanted = feed.wants(batch);
-    setInteger(description.scalar("rows"), description.batch);
+    prepare(batch);
     setLearningRate(feed.rate(batch));
-    return runServed(true);
+    return runTasks([&](const Row &row) { return serverOf(row) == description.server; });
   };
   work.results = [&] { return ownResults("train"); };
   work.isEnough = [&](const std::vector<double> &results) { return isUnsound(results) || feed.isEnough(); };
-  Result<Served> all = served->run(begin, end, work);
+  Result<FreeRun> all = gossip ? gossip->run(begin, end, work) : served->run(begin, end, work);
   if (!all.ok())
     return all;
-  setInteger(replica, description.mesh.index(description.rank, servers.axis));
+  setInteger(replica, description.mesh.index(description.rank, axis));
+  if (gossip)
+    setInteger(step, begin + all->batches);
   for (int64_t batch = 0; batch < all->batches; ++batch) {
     auto from = all->results.begin() + batch * static_cast<int64_t>(numbers.size());
     ours.emplace_back(from, from + static_cast<int64_t>(numbers.size()));

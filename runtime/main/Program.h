@@ -7,6 +7,7 @@
 #include "runtime/core/Context.h"
 #include "runtime/main/Minibatches.h"
 #include "runtime/main/Replicas.h"
+#include "runtime/main/AsynchronousGossip.h"
 #include "runtime/main/ServedStep.h"
 
 namespace divisi::runtime {
@@ -83,7 +84,7 @@ public:
   /// The same: the replicas meet, if they do after this step. All ranks call it together. `last`: after it there is none.
   Status meetReplicas(int64_t step, bool last);
 
-  /// With dedicated servers (Manifest::servers): runs batches `begin` up to `end` of a training, or fewer. All ranks call it together.
+  /// With dedicated servers, or asynchronous gossip (Manifest::dealsShares): runs batches `begin` up to `end` of a training, or fewer. All ranks call it together.
   /// `load` puts a worker's share of a batch into the arena, `rate` is the learning rate of a batch, `wants` has bits of DivisiWhen;
   /// `isEnough` is asked after each batch whether the run should end with it. The results of the batches are then those of
   /// `nextResults`.
@@ -93,7 +94,9 @@ public:
     std::function<uint32_t(int64_t batch)> wants;
     std::function<bool()> isEnough;
   };
-  Result<Served> trainServed(int64_t begin, int64_t end, const Feed &feed);
+  Result<FreeRun> trainFreely(int64_t begin, int64_t end, const Feed &feed);
+  /// What replicas have done in it (rank 0); null if they do not gossip.
+  const std::vector<std::vector<AsynchronousGossip::Event>> *gossipEvents() const { return gossip ? &gossip->eventsOfAll() : nullptr; }
 
   /// `evaluate` takes the moving averages of parameters for them.
   void useAverages() { setInteger(description.scalar("averaged"), 1); }
@@ -134,8 +137,10 @@ private:
   Status collectResults(const std::string &function);
   /// What this rank has computed: a number for each result, 0 for those of other functions and stages.
   std::vector<double> ownResults(const std::string &function) const;
-  /// Runs those rows of `train` that update, or the others.
-  Status runServed(bool updates);
+  /// Runs rows of `train`.
+  Status runTasks(const std::function<bool(const Row &)> &chosen);
+  /// The server that runs a row; null: workers do.
+  std::optional<int64_t> serverOf(const Row &row) const;
   /// Whether a result says that training must end: a loss that is no number, an index out of its range.
   bool isUnsound(const std::vector<double> &results) const;
   /// Sends `values` of a stage (one for each result) to all ranks.
@@ -152,6 +157,7 @@ private:
   std::unique_ptr<Staging> staging;         ///< for an accelerator, if there are several ranks
   std::unique_ptr<Replicas> replicas;       ///< null: all have the same parameters
   std::unique_ptr<ServedStep> served;       ///< null: there are no dedicated servers
+  std::unique_ptr<AsynchronousGossip> gossip; ///< null: replicas do not gossip asynchronously
   DivisiContext context;
   std::unique_ptr<Ranges> ranges; ///< null: no tool
   std::vector<double> numbers;    ///< by result

@@ -17,12 +17,14 @@ public:
   /// The state of the outer optimizer before the first step: the parameters are in the arena.
   void begin();
   /// Whether replicas meet after a step; `last`: it is the last one, after which all have the same parameters.
-  bool meetAfter(int64_t step, bool last) const { return last || sync.gossip || step % sync.every == 0; }
+  bool meetAfter(int64_t step, bool last) const { return last || (sync.gossip ? !sync.asynchronous : step % sync.every == 0); }
   /// Makes the parameters of all replicas those that follow from their mean, or (gossip, but for the last step) from the
   /// mean with their neighbours.
   Status meet(int64_t step, bool last);
   /// The results of a step, one for each of the manifest, for all replicas: means, and of indices the worst.
   Status combine(std::vector<double> &values);
+  /// What is averaged on this rank.
+  const std::vector<const State *> &tensors() const { return averaged; }
 
 private:
   /// One all_reduce over the replicas, in place.

@@ -27,15 +27,6 @@ int64_t typeOf(DataType type) {
 int64_t reductionOf(Servers::Combine how) {
   return how == Servers::Combine::Max ? DIVISI_MAX : how == Servers::Combine::Min ? DIVISI_MIN : DIVISI_SUM;
 }
-
-template <typename Number> void append(std::string &bytes, const Number *numbers, size_t count) {
-  bytes.append(reinterpret_cast<const char *>(numbers), count * sizeof(Number));
-}
-template <typename Number> void takeFrom(std::string_view &bytes, std::vector<Number> &numbers, size_t count) {
-  numbers.resize(count);
-  std::memcpy(numbers.data(), bytes.data(), count * sizeof(Number));
-  bytes.remove_prefix(count * sizeof(Number));
-}
 } // namespace
 
 ServedStep::ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks)
@@ -97,7 +88,7 @@ std::vector<ServedStep::Piece> ServedStep::pushedTo(int64_t number) const {
 
 //===- workers ------------------------------------------------------------===//
 
-Status ServedStep::work(const Work &work) {
+Status ServedStep::work(const FreeWork &work) {
   auto count = static_cast<int64_t>(servers.updates.size());
   for (;;) {
     Order order{};
@@ -171,7 +162,7 @@ void ServedStep::add(int64_t worker) const {
   }
 }
 
-Status ServedStep::update(int64_t worker, int64_t batch, const Work &work) {
+Status ServedStep::update(int64_t worker, int64_t batch, const FreeWork &work) {
   for (int64_t one = 0; one < workers(); ++one) {
     if (worker >= 0 && one != worker)
       continue;
@@ -205,7 +196,7 @@ Status ServedStep::tellWorker(const Order &order) {
   return hand(order.worker, order.kind == Order::End);
 }
 
-Status ServedStep::follow(const Work &work) {
+Status ServedStep::follow(const FreeWork &work) {
   for (int64_t ended = 0; ended < workers();) {
     Order order{};
     std::unique_ptr<Message> message = ranks.expect(leader(), orderTag, &order, sizeof(order));
@@ -219,21 +210,14 @@ Status ServedStep::follow(const Work &work) {
   return {};
 }
 
-Status ServedStep::lead(int64_t begin, int64_t end, const Work &work, Served &served) {
-  const auto began = std::chrono::steady_clock::now();
+Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRun &done) {
   ShareDealer dealer(begin, end, workers(), servers.asynchronous ? servers.maxStaleness : 0);
+  // Servers that wait for all workers have the results of whole batches.
+  BatchResults results(manifest, begin, servers.asynchronous ? workers() : 1, work);
   std::deque<int64_t> idle;
   for (int64_t worker = 0; worker < workers(); ++worker)
     idle.push_back(worker);
   int64_t version = 0, from = 0;
-  std::map<int64_t, std::pair<int64_t, std::vector<double>>> open; // batches: updates, and what their results add up to
-  auto finishBatch = [&](std::vector<double> results) {
-    bool enough = work.isEnough(results);
-    served.results.insert(served.results.end(), results.begin(), results.end());
-    served.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-    if (enough)
-      dealer.stop();
-  };
   while (!dealer.isDone()) {
     while (!idle.empty()) {
       std::optional<Share> share = dealer.deal();
@@ -248,7 +232,7 @@ Status ServedStep::lead(int64_t begin, int64_t end, const Work &work, Served &se
     if (!servers.asynchronous) {
       if (!idle.empty())
         break; // no batch is left
-      int64_t batch = begin + static_cast<int64_t>(served.seconds.size());
+      const int64_t batch = begin + version;
       if (Status status = tellServers({Order::Update, -1, batch, 0, 0}); !status.ok())
         return status;
       if (Status status = update(-1, batch, work); !status.ok())
@@ -258,7 +242,8 @@ Status ServedStep::lead(int64_t begin, int64_t end, const Work &work, Served &se
         idle.push_back(worker);
       }
       ++version;
-      finishBatch(work.results());
+      if (results.add(batch, work.results()))
+        dealer.stop();
       continue;
     }
     int64_t worker = -1;
@@ -279,31 +264,24 @@ Status ServedStep::lead(int64_t begin, int64_t end, const Work &work, Served &se
     peers[static_cast<size_t>(worker)].isBusy = false;
     idle.push_back(worker);
     dealer.finish({hello.batch, hello.share});
-    served.pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
+    done.pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
     ++version;
-    auto &[updates, sums] = open[hello.batch];
-    std::vector<double> results = work.results();
-    sums.resize(results.size());
-    for (size_t i = 0; i < results.size(); ++i)
-      sums[i] = manifest.results[i].kind == "index" ? std::max(sums[i], results[i]) : sums[i] + results[i] / static_cast<double>(workers());
-    ++updates;
-    // Batches are reported in order, although a later one may be complete before.
-    for (auto first = open.begin(); first != open.end() && first->second.first == workers() &&
-                                    first->first == begin + static_cast<int64_t>(served.seconds.size());
-         first = open.erase(first))
-      finishBatch(std::move(first->second.second));
+    if (results.add(hello.batch, work.results()))
+      dealer.stop();
   }
   for (int64_t worker = 0; worker < workers(); ++worker)
     if (Status status = tellWorker({Order::End, worker, 0, 0, version}); !status.ok())
       return status;
-  served.batches = static_cast<int64_t>(served.seconds.size());
+  std::vector<FreeRun::Push> pushes = std::move(done.pushes);
+  done = results.take();
+  done.pushes = std::move(pushes);
   return {};
 }
 
-Result<Served> ServedStep::run(int64_t begin, int64_t end, const Work &work) {
-  Served mine;
+Result<FreeRun> ServedStep::run(int64_t begin, int64_t end, const FreeWork &work) {
+  FreeRun done;
   Status status = !manifest.server                      ? this->work(work)
-                  : manifest.processRank == leader() ? lead(begin, end, work, mine)
+                  : manifest.processRank == leader() ? lead(begin, end, work, done)
                                                      : follow(work);
   // Messages to workers are on their way.
   for (Peer &peer : peers)
@@ -315,27 +293,6 @@ Result<Served> ServedStep::run(int64_t begin, int64_t end, const Work &work) {
     ranks.fail(ranks.located(status));
     return ranks.located(status);
   }
-  return share(mine);
-}
-
-Result<Served> ServedStep::share(const Served &mine) {
-  std::string bytes;
-  if (manifest.processRank == leader()) {
-    const int64_t sizes[] = {mine.batches, static_cast<int64_t>(mine.results.size()), static_cast<int64_t>(mine.pushes.size())};
-    append(bytes, sizes, std::size(sizes));
-    append(bytes, mine.results.data(), mine.results.size());
-    append(bytes, mine.seconds.data(), mine.seconds.size());
-    append(bytes, mine.pushes.data(), mine.pushes.size());
-  }
-  if (Status status = ranks.broadcast(bytes, leader(), true); !status.ok())
-    return ranks.located(status);
-  std::string_view rest = bytes;
-  Served all;
-  std::vector<int64_t> sizes;
-  takeFrom(rest, sizes, 3);
-  all.batches = sizes[0];
-  takeFrom(rest, all.results, static_cast<size_t>(sizes[1]));
-  takeFrom(rest, all.seconds, static_cast<size_t>(sizes[0]));
-  takeFrom(rest, all.pushes, static_cast<size_t>(sizes[2]));
-  return all;
+  status = done.share(ranks, leader());
+  return status.ok() ? Result<FreeRun>(std::move(done)) : status;
 }

@@ -2,48 +2,22 @@
 #ifndef DIVISI_RUNTIME_MAIN_SERVEDSTEP_H
 #define DIVISI_RUNTIME_MAIN_SERVEDSTEP_H
 
-#include "runtime/comm/Communicator.h"
-#include "runtime/core/Arena.h"
-#include "runtime/main/ShareDealer.h"
+#include "runtime/main/FreeRun.h"
 
 namespace divisi::runtime {
-
-/// What a run of batches under servers has left: the same on all ranks.
-struct Served {
-  /// An update by the gradient of a worker's share, which the worker has computed from the parameters after `pulled` updates of
-  /// this run. Its staleness is the number of updates between them and it.
-  struct Push {
-    int64_t worker = 0, batch = 0, share = 0, pulled = 0;
-  };
-  int64_t batches = 0;          ///< that are finished
-  std::vector<double> results;  ///< of each batch, in order, one for each result of the manifest
-  std::vector<double> seconds;  ///< from the beginning of the run to the end of each batch
-  std::vector<Push> pushes;     ///< in the order of updates; asynchronous servers alone
-};
 
 /// Runs the batches of a training with dedicated servers (Manifest::servers): workers compute the gradients of shares of
 /// batches and send them to the servers (push), which update the parameters and send these back (pull). The first server
 /// deals the shares and decides on the order of updates, which the other servers follow.
 class ServedStep {
 public:
-  /// What this rank computes, in its arena.
-  struct Work {
-    /// Of a worker: loads its share of a batch and computes its gradients.
-    std::function<Status(const Share &)> compute;
-    /// Of a server: updates its part of the state by what was pushed, for a batch; leaves the results of the step.
-    std::function<Status(int64_t batch)> update;
-    /// Of the first server: the results of the last update, one for each of the manifest.
-    std::function<std::vector<double>()> results;
-    /// Of the first server: whether no further batch should begin, asked after each update.
-    std::function<bool(const std::vector<double> &results)> isEnough;
-  };
   /// All must outlive the object. All ranks create it, once.
   ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks);
 
   /// Runs batches `begin` up to `end`, or fewer if the first server says that it is enough, at least one. All ranks call it together, while no other
   /// communication is in progress. Before the first run all ranks have the same state; after each one all have the same parameters,
   /// and the workers that save checkpoints the optimizer's state.
-  Result<Served> run(int64_t begin, int64_t end, const Work &work);
+  Result<FreeRun> run(int64_t begin, int64_t end, const FreeWork &work);
 
 private:
   /// What the first server tells workers and the other servers.
@@ -64,13 +38,13 @@ private:
   int64_t workers() const { return manifest.mesh.axes()[static_cast<size_t>(servers.axis)].size; }
   int64_t own() const { return manifest.mesh.index(manifest.rank, servers.axis); }
 
-  Status work(const Work &work);
-  Status lead(int64_t begin, int64_t end, const Work &work, Served &served);
-  Status follow(const Work &work);
+  Status work(const FreeWork &work);
+  Status lead(int64_t begin, int64_t end, const FreeWork &work, FreeRun &done);
+  Status follow(const FreeWork &work);
   /// Sends this server's part of the parameters to a worker, and expects its next push; `last`: there is none.
   Status hand(int64_t worker, bool last);
   /// Updates by what a worker has pushed; -1: what all have.
-  Status update(int64_t worker, int64_t batch, const Work &work);
+  Status update(int64_t worker, int64_t batch, const FreeWork &work);
   /// Puts what a worker has pushed into the arena, and adds it to what is there.
   void take(int64_t worker) const;
   void add(int64_t worker) const;
@@ -78,7 +52,6 @@ private:
   Status tellServers(const Order &order);
   /// Tells all ranks of a worker and of the other servers, and does what it says.
   Status tellWorker(const Order &order);
-  Result<Served> share(const Served &mine);
 
   /// What a server has for a worker after an update: parameters and buffers; `last`: also what evaluations and checkpoints need.
   std::vector<Piece> renewedBy(int64_t number, int64_t worker, bool last) const;

@@ -182,7 +182,7 @@ Status Trainer::prepare() {
     return loaded->status;
   }
   rows = manifest.batch;
-  return manifest.servers ? Status() : data->load(point.cursor.batch, program->arena().data(), rows); // workers load shares
+  return manifest.dealsShares() ? Status() : data->load(point.cursor.batch, program->arena().data(), rows); // workers load shares
 }
 
 void Trainer::loadAhead() {
@@ -204,8 +204,8 @@ uint32_t Trainer::wantsOf(int64_t number) const {
 }
 
 Status Trainer::step() {
-  if (manifest.servers)
-    return servedSteps();
+  if (manifest.dealsShares())
+    return freeSteps();
   int64_t number = point.step + 1, epoch = point.cursor.epoch + 1;
   bool lastOfEpoch = point.cursor.batch + 1 == data->fullBatches();
   uint32_t wants = wantsOf(number);
@@ -219,6 +219,7 @@ Status Trainer::step() {
   std::function<void()> meanwhile;
   if (!profile) // a profile separates the time for data from that for computing
     meanwhile = [this] { loadAhead(); };
+  delay();
   if (Status status = program->train(rate, rows, wants, meanwhile); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
   if (Status status = program->meetReplicas(number, number == total); !status.ok())

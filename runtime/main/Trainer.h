@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_MAIN_TRAINER_H
 
 #include "runtime/checkpoint/CheckpointSaver.h"
+#include "runtime/main/Delay.h"
 #include "runtime/main/Log.h"
 #include "runtime/main/Options.h"
 #include "runtime/main/Profile.h"
@@ -64,13 +65,15 @@ private:
   Status resume();
   Status trainSteps();
   Status step();
-  /// Under dedicated servers: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.
-  Status servedSteps();
+  /// Where shares are dealt to whoever is free: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.
+  Status freeSteps();
+  /// Of asynchronous servers: the updates so far.
+  int64_t updatesBefore() const;
   /// What is computed on demand in a step.
   uint32_t wantsOf(int64_t number) const;
   double rateOf(int64_t number) const { return finder ? RateFinder::rateAt(number - 1, planned) : options.schedule.at(number - 1, total); }
   /// Whether the results of a step come after it (Program::nextResults).
-  bool resultsComeLater() const { return program->isAsynchronous() || manifest.servers; }
+  bool resultsComeLater() const { return program->isAsynchronous() || manifest.dealsShares(); }
   /// Loads the next batch of the epoch while an accelerator computes.
   void loadAhead();
   Status report();
@@ -133,6 +136,7 @@ private:
   std::unique_ptr<CheckpointSaver> saver; ///< null: no checkpoints
   std::optional<Log> log;
   std::optional<Progress> progress;
+  Delay delay; ///< before each computation of a step
   std::optional<RateFinder> finder; ///< null: no learning rate is looked for
   std::unique_ptr<Profile> profile; ///< null: no profile is written
   TrainingPoint point;              ///< the progress of training

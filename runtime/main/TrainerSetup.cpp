@@ -200,6 +200,10 @@ Status Trainer::createProgram() {
   if (!device.ok())
     return device.status();
   bool onDevice = *device != nullptr;
+  Result<Delay> slowed = Delay::ofRank(ranks ? ranks->rank() : 0);
+  if (!slowed.ok())
+    return slowed.status();
+  delay = *slowed;
   if (onDevice && !options.quiet)
     std::cout << "note: computing on " << (*device)->name() << std::endl;
   Result<std::unique_ptr<Program>> created =

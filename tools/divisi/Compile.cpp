@@ -73,7 +73,7 @@ struct CompileFlags {
 
 /// An error text if replicas cannot be kept in step so on the targets; else "".
 std::string whyNot(const dist::Sync &sync, const CompileFlags &flags) {
-  if (sync.mode == dist::Sync::Mode::allReduce || (sync.isApart() && sync.servers == 0) || !flags.hasTarget("cuda"))
+  if (sync.mode == dist::Sync::Mode::allReduce || (sync.isApart() && sync.servers == 0 && !sync.asynchronous) || !flags.hasTarget("cuda"))
     return "";
   return "--sync " + dist::Sync::nameOf(sync.mode).str() +
          " is for CPUs: NCCL has no such collectives; leave out --target, or take --sync all-reduce";

@@ -6,7 +6,8 @@ using dist::Sync;
 
 static constexpr const char *everyFlag = "--average-every", *stateFlag = "--average-state", *outerFlag = "--outer-optimizer",
                             *rateFlag = "--outer-lr", *momentumFlag = "--outer-momentum", *topologyFlag = "--topology",
-                            *serversFlag = "--servers", *stalenessFlag = "--max-staleness";
+                            *serversFlag = "--servers", *stalenessFlag = "--max-staleness",
+                            *asynchronousFlag = "--asynchronous";
 
 void SyncFlags::addTo(CLI::App &command) {
   auto *group = command.add_option_group("Synchronisation of replicas");
@@ -33,6 +34,8 @@ void SyncFlags::addTo(CLI::App &command) {
                    "for --sync gossip: a replica's neighbours: both on a ring (default), one at distances 1, 2, 4, ... in turn "
                    "(exponential), or the one before and the one after it in turn (pairs)")
       ->check(CLI::IsMember({"ring", "exponential", "pairs"}));
+  group->add_flag(asynchronousFlag, sync.asynchronous,
+                  "for --sync gossip: on a ring, each averages with one neighbour at a time and does not wait for the others (AD-PSGD)");
   group
       ->add_option(serversFlag, servers,
                    "for --sync server: every replica is a server, too (colocated, default); for it and async-server (default: 1): N "
@@ -46,7 +49,7 @@ void SyncFlags::addTo(CLI::App &command) {
 }
 
 std::string SyncFlags::first(const CLI::App &command) {
-  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag, stalenessFlag})
+  for (const char *flag : {"--sync", everyFlag, stateFlag, outerFlag, rateFlag, momentumFlag, topologyFlag, serversFlag, stalenessFlag, asynchronousFlag})
     if (command.count(flag))
       return flag;
   return "";
@@ -58,6 +61,8 @@ std::string SyncFlags::finish(const CLI::App &command) {
   sync.topology = *Sync::parseTopology(topology);
   if (sync.mode != Sync::Mode::gossip && command.count(topologyFlag))
     return std::string(topologyFlag) + " is for --sync gossip";
+  if (sync.mode != Sync::Mode::gossip && command.count(asynchronousFlag))
+    return std::string(asynchronousFlag) + " is for --sync gossip" + (sync.mode == Sync::Mode::server ? ": servers that do not wait are --sync async-server" : "");
   const bool asynchronous = sync.mode == Sync::Mode::asyncServer;
   if (sync.mode != Sync::Mode::server && !asynchronous && command.count(serversFlag))
     return std::string(serversFlag) + " is for --sync server and async-server";

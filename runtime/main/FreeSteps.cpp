@@ -1,4 +1,4 @@
-//===- ServedTraining.cpp - training steps under parameter servers --------===//
+//===- FreeSteps.cpp - training steps whose shares are dealt --------------===//
 #include "runtime/main/Trainer.h"
 
 #include <algorithm>
@@ -11,7 +11,13 @@ constexpr double longestRun = 2;
 constexpr int64_t leastBatches = 16;
 } // namespace
 
-Status Trainer::servedSteps() {
+int64_t Trainer::updatesBefore() const {
+  // A program that counts its updates also counts those of other numbers of workers, before the job was resumed.
+  const int64_t workers = manifest.mesh.axes()[static_cast<size_t>(manifest.shareAxis())].size;
+  return program->step().value_or(point.step * workers);
+}
+
+Status Trainer::freeSteps() {
   int64_t begin = point.step, first = begin - point.cursor.batch, epoch = point.cursor.epoch + 1; // first: of the epoch
   auto nextMultiple = [&](int64_t of) { return (begin / of + 1) * of; };
   int64_t end = std::min(total, first + data->fullBatches());
@@ -19,12 +25,14 @@ Status Trainer::servedSteps() {
     end = std::min(end, nextMultiple(options.evalEvery));
   if (checkpoints && options.every > 0)
     end = std::min(end, nextMultiple(options.every));
+  const int64_t before = updatesBefore();
   ranks->takeUsage();
   common = false;
   int64_t finished = 0;
   Program::Feed feed;
   feed.load = [&](const Share &share) {
-    if (manifest.servers->asynchronous)
+    delay();
+    if (!manifest.servers || manifest.servers->asynchronous)
       data->loadFor(manifest, manifest.workerRank(share.index));
     return data->load(share.batch - first, program->arena().data(), rows);
   };
@@ -34,26 +42,32 @@ Status Trainer::servedSteps() {
     bool late = std::chrono::duration<double>(Clock::now() - stepBegan).count() > longestRun;
     return StopSignals::received() != 0 || (++finished >= leastBatches && late);
   };
-  Result<Served> served = program->trainServed(begin, end, feed);
-  if (!served.ok())
-    return served.status();
+  Result<FreeRun> run = program->trainFreely(begin, end, feed);
+  if (!run.ok())
+    return run.status();
   CommUsage usage = ranks->takeUsage();
-  usage.bytes /= std::max<int64_t>(1, served->batches);
-  for (int64_t i = 0; i < served->batches; ++i) {
+  usage.bytes /= std::max<int64_t>(1, run->batches);
+  for (int64_t i = 0; i < run->batches; ++i) {
     auto at = static_cast<size_t>(i);
-    double seconds = std::max(1e-9, served->seconds[at] - (i > 0 ? served->seconds[at - 1] : 0));
+    double seconds = std::max(1e-9, run->seconds[at] - (i > 0 ? run->seconds[at - 1] : 0));
     double speed = static_cast<double>(manifest.batch) / seconds;
     Log::Step &line = unreported.emplace_back(Log::Step{begin + i + 1, epoch, {}, rateOf(begin + i + 1), speed, seconds, {}, {}, {}, {}, {}});
     if (sequence > 0)
       line.tokensPerSecond = speed * static_cast<double>(sequence);
     line.comm = usage;
   }
-  // In all batches before, each worker's share has made an update.
-  int64_t before = begin * manifest.mesh.axes()[static_cast<size_t>(manifest.servers->axis)].size, number = before;
-  for (const Served::Push &push : served->pushes)
+  int64_t number = before;
+  for (const FreeRun::Push &push : run->pushes)
     if (Status status = log->update({++number, before + push.pulled, push.batch + 1, push.share, push.worker}); !status.ok())
       return status;
-  point.step = begin + served->batches;
+  if (const auto *events = program->gossipEvents())
+    for (size_t replica = 0; replica < events->size(); ++replica)
+      for (const AsynchronousGossip::Event &event : (*events)[replica])
+        if (Status status = log->gossip(static_cast<int64_t>(replica), event); !status.ok())
+          return status;
+  point.step = begin + run->batches;
+  if (Status status = program->meetReplicas(point.step, point.step == total); !status.ok())
+    return status;
   int64_t batch = point.step - first;
   point.cursor = batch == data->fullBatches() ? Cursor{epoch, 0} : Cursor{epoch - 1, batch};
   return {};

@@ -1,0 +1,266 @@
+#include "runtime/main/AsynchronousGossip.h"
+
+#include <cstring>
+#include <random>
+
+using namespace divisi::runtime;
+
+AsynchronousGossip::AsynchronousGossip(const Manifest &manifest, const Arena &arena, Communicator &ranks, std::vector<const State *> averaged)
+    : manifest(manifest), arena(arena), ranks(ranks), averaged(std::move(averaged)) {
+  size_t bytes = 0;
+  for (const State *state : this->averaged)
+    bytes += static_cast<size_t>(state->bytes);
+  live.resize(bytes);
+  before.resize(bytes);
+  if (isActive())
+    return;
+  for (int neighbour : neighbours())
+    askers.push_back({neighbour, std::vector<char>(bytes), std::vector<char>(bytes + sizeof(int64_t)), nullptr, nullptr});
+}
+
+std::vector<int> AsynchronousGossip::neighbours() const {
+  int me = ranks.rank(), count = ranks.size();
+  std::vector<int> found;
+  for (int other : {(me + count - 1) % count, (me + 1) % count})
+    if (other % 2 != me % 2 && (found.empty() || found.front() != other)) // on an odd ring, the last and the first are of one kind
+      found.push_back(other);
+  return found;
+}
+
+template <typename Body> void AsynchronousGossip::forEachTensor(const Body &body) const {
+  size_t offset = 0;
+  for (const State *state : averaged) {
+    if (state->dtype == DataType::F64)
+      body(state->elements(), reinterpret_cast<double *>(arena.at(*state)), offset);
+    else
+      body(state->elements(), reinterpret_cast<float *>(arena.at(*state)), offset);
+    offset += static_cast<size_t>(state->bytes);
+  }
+}
+
+void AsynchronousGossip::begin() {
+  forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(live.data() + at, x, static_cast<size_t>(count) * sizeof(*x)); });
+}
+
+void AsynchronousGossip::copyOut(const Share &share) {
+  std::lock_guard lock(mutex);
+  before = live;
+  forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(x, before.data() + at, static_cast<size_t>(count) * sizeof(*x)); });
+  events.push_back({Event::Compute, share.batch, share.index, 0, 0});
+}
+
+namespace {
+template <typename Number> Number numberAt(const char *place) {
+  Number value;
+  std::memcpy(&value, place, sizeof(Number));
+  return value;
+}
+} // namespace
+
+void AsynchronousGossip::apply(const Share &share) {
+  std::lock_guard lock(mutex);
+  forEachTensor([&](int64_t count, auto *x, size_t at) {
+    using Number = std::decay_t<decltype(*x)>;
+    for (int64_t i = 0; i < count; ++i, at += sizeof(Number)) {
+      Number sum = numberAt<Number>(live.data() + at) + (x[i] - numberAt<Number>(before.data() + at));
+      std::memcpy(live.data() + at, &sum, sizeof(Number));
+    }
+  });
+  events.push_back({Event::Apply, share.batch, share.index, 0, 0});
+}
+
+Status AsynchronousGossip::average(const Share &share) {
+  std::vector<int> all = neighbours();
+  if (!isActive() || all.empty())
+    return {};
+  // Drawn by replica and share, so that no state is to be kept.
+  std::seed_seq seed{static_cast<uint64_t>(share.batch), static_cast<uint64_t>(share.index), static_cast<uint64_t>(ranks.rank())};
+  std::mt19937_64 random(seed);
+  int with = all[random() % all.size()];
+  std::vector<char> reply(live.size() + sizeof(int64_t));
+  std::unique_ptr<Message> asked = ranks.post(with, askTag, live.data(), live.size()), answered = ranks.expect(with, answerTag, reply.data(), reply.size());
+  if (Status status = ranks.waitUntil([&] { return asked->poll() && answered->poll(); }); !status.ok())
+    return status;
+  std::memcpy(live.data(), reply.data() + sizeof(int64_t), live.size());
+  events.push_back({Event::Average, share.batch, share.index, with, numberAt<int64_t>(reply.data())});
+  return {};
+}
+
+void AsynchronousGossip::answer() {
+  for (Asker &asker : askers)
+    if (!asker.asked)
+      asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
+  bool ended = false;
+  Status status = ranks.waitUntil([&] {
+    for (Asker &asker : askers) {
+      if (asker.answered && !asker.answered->poll())
+        continue; // the reply is on its way
+      asker.answered.reset();
+      if (!asker.asked->poll())
+        continue;
+      std::lock_guard lock(mutex);
+      forEachTensor([&](int64_t count, auto *x, size_t at) {
+        using Number = std::decay_t<decltype(*x)>;
+        for (int64_t i = 0; i < count; ++i, at += sizeof(Number)) {
+          Number mean = (numberAt<Number>(live.data() + at) + numberAt<Number>(asker.theirs.data() + at)) / 2;
+          std::memcpy(live.data() + at, &mean, sizeof(Number));
+        }
+      });
+      int64_t number = earlier + static_cast<int64_t>(events.size());
+      events.push_back({Event::Average, 0, 0, asker.rank, -1});
+      std::memcpy(asker.reply.data(), &number, sizeof(number));
+      std::memcpy(asker.reply.data() + sizeof(number), live.data(), live.size());
+      asker.answered = ranks.post(asker.rank, answerTag, asker.reply.data(), asker.reply.size());
+      asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
+    }
+    ended = ends;
+    return ended && std::none_of(askers.begin(), askers.end(), [](const Asker &asker) { return asker.answered && !asker.answered->poll(); });
+  });
+  for (Asker &asker : askers)
+    asker.answered.reset();
+  (void)status; // the thread that computes has it, too
+}
+
+std::optional<AsynchronousGossip::Order> AsynchronousGossip::next(const Hello &hello, const double *results) {
+  std::lock_guard lock(mutex);
+  if (hello.batch >= 0) {
+    deals->dealer.finish({hello.batch, hello.share});
+    if (deals->results.add(hello.batch, {results, results + manifest.results.size()}))
+      deals->dealer.stop();
+  }
+  if (std::optional<Share> share = deals->dealer.deal())
+    return Order{share->batch, share->index};
+  return std::nullopt;
+}
+
+Status AsynchronousGossip::dealToOthers() {
+  struct Peer {
+    std::vector<char> said;
+    std::unique_ptr<Message> hello, order;
+    Order told{};
+    bool waits = false, ended = false;
+  };
+  std::vector<Peer> peers(static_cast<size_t>(ranks.size()));
+  auto listen = [&](int rank) {
+    Peer &peer = peers[static_cast<size_t>(rank)];
+    peer.said.resize(sizeof(Hello) + manifest.results.size() * sizeof(double));
+    peer.hello = ranks.expect(rank, helloTag, peer.said.data(), peer.said.size());
+  };
+  auto tell = [&](int rank, const Order &order) {
+    Peer &peer = peers[static_cast<size_t>(rank)];
+    peer.told = order;
+    peer.order = ranks.post(rank, orderTag, &peer.told, sizeof(Order));
+    peer.waits = false;
+    peer.ended = order.batch < 0;
+    if (!peer.ended)
+      listen(rank);
+  };
+  for (int rank = 1; rank < ranks.size(); ++rank)
+    listen(rank);
+  return ranks.waitUntil([&] {
+    bool all = true;
+    for (int rank = 1; rank < ranks.size(); ++rank) {
+      Peer &peer = peers[static_cast<size_t>(rank)];
+      if (peer.order && !peer.order->poll()) {
+        all = false;
+        continue;
+      }
+      if (peer.ended)
+        continue;
+      all = false;
+      if (!peer.waits && peer.hello->poll()) {
+        Hello hello = numberAt<Hello>(peer.said.data());
+        std::vector<double> results(manifest.results.size());
+        std::memcpy(results.data(), peer.said.data() + sizeof(Hello), results.size() * sizeof(double));
+        if (std::optional<Order> order = next(hello, results.data()))
+          tell(rank, *order);
+        else
+          peer.waits = true;
+      }
+      std::unique_lock lock(mutex);
+      bool done = deals->dealer.isDone();
+      lock.unlock();
+      if (peer.waits && done) // nobody asks for an average any more
+        tell(rank, {-1, 0});
+    }
+    return all;
+  });
+}
+
+Status AsynchronousGossip::work(const FreeWork &work) {
+  Hello hello{-1, 0};
+  std::vector<char> said(sizeof(Hello) + manifest.results.size() * sizeof(double));
+  for (;;) {
+    std::vector<double> results(manifest.results.size());
+    if (hello.batch >= 0)
+      results = work.results();
+    Order order{-1, 0};
+    if (ranks.rank() == 0) {
+      std::optional<Order> dealt = next(hello, results.data());
+      if (!dealt) // the end, when the others have finished, too
+        return ranks.waitUntil([&] {
+          std::lock_guard lock(mutex);
+          return deals->dealer.isDone();
+        });
+      order = *dealt;
+    } else {
+      std::memcpy(said.data(), &hello, sizeof(hello));
+      std::memcpy(said.data() + sizeof(hello), results.data(), results.size() * sizeof(double));
+      std::unique_ptr<Message> told = ranks.expect(0, orderTag, &order, sizeof(order)), asks = ranks.post(0, helloTag, said.data(), said.size());
+      if (Status status = ranks.waitUntil([&] { return told->poll() && asks->poll(); }); !status.ok())
+        return status;
+      if (order.batch < 0)
+        return {};
+    }
+    Share share{order.batch, order.share};
+    copyOut(share);
+    if (Status status = work.compute(share); !status.ok())
+      return status;
+    if (Status status = average(share); !status.ok())
+      return status;
+    apply(share);
+    hello = {share.batch, share.index};
+  }
+}
+
+Status AsynchronousGossip::gatherEvents() {
+  std::string bytes(reinterpret_cast<const char *>(events.data()), events.size() * sizeof(Event));
+  Result<std::vector<std::string>> all = ranks.gather(bytes);
+  if (!all.ok())
+    return all.status();
+  allEvents.clear();
+  for (const std::string &ofRank : *all) {
+    std::vector<Event> &list = allEvents.emplace_back(ofRank.size() / sizeof(Event));
+    std::memcpy(list.data(), ofRank.data(), ofRank.size());
+  }
+  return {};
+}
+
+Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWork &work) {
+  earlier += static_cast<int64_t>(events.size());
+  events.clear();
+  begin();
+  ends = false;
+  if (ranks.rank() == 0)
+    deals.emplace(ShareDealer(from, end, ranks.size(), {}), BatchResults(manifest, from, ranks.size(), work));
+  Status others;
+  std::thread helper([&] { ranks.rank() == 0 ? void(others = dealToOthers()) : answer(); });
+  Status status = this->work(work);
+  if (!status.ok())
+    ranks.fail(ranks.located(status));
+  ends = true;
+  helper.join();
+  if (status.ok())
+    status = others;
+  // All have computed, and averaged, their last share.
+  forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(x, live.data() + at, static_cast<size_t>(count) * sizeof(*x)); });
+  FreeRun done;
+  if (deals)
+    done = deals->results.take();
+  deals.reset();
+  if (status.ok())
+    status = done.share(ranks, 0);
+  if (status.ok())
+    status = gatherEvents();
+  return status.ok() ? Result<FreeRun>(std::move(done)) : ranks.located(status);
+}

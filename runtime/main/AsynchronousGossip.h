@@ -1,0 +1,94 @@
+//===- AsynchronousGossip.h - replicas without a centre ---------*- C++ -*-===//
+#ifndef DIVISI_RUNTIME_MAIN_ASYNCHRONOUSGOSSIP_H
+#define DIVISI_RUNTIME_MAIN_ASYNCHRONOUSGOSSIP_H
+
+#include "runtime/main/FreeRun.h"
+
+#include <mutex>
+#include <thread>
+
+namespace divisi::runtime {
+
+/// Asynchronous decentralised SGD (AD-PSGD, Lian et al., arXiv 1710.06952): each replica computes an update from a copy of its parameters,
+/// averages its parameters with a neighbour's meanwhile or then, and adds the update. Replicas stand on a ring: those with even
+/// indices ask one of their neighbours, drawn at random, for an average; those with odd indices answer, on a thread of their own, while they compute. So none
+/// waits for a third one. Rank 0 deals the shares of batches to whoever is free.
+class AsynchronousGossip {
+public:
+  /// What a replica does, in its own order. An average is the event `their` of the replica `with`, too.
+  struct Event {
+    enum Kind : int64_t { Compute, Average, Apply } kind;
+    int64_t batch, share, with, their;
+  };
+  /// `averaged` are the tensors of which each replica has its own. All must outlive the object. All ranks create it, once.
+  AsynchronousGossip(const Manifest &manifest, const Arena &arena, Communicator &ranks, std::vector<const State *> averaged);
+
+  /// Runs batches `begin` up to `end`, or fewer, at least one: `compute` makes a whole step of the replica's optimizer on its share, and
+  /// `results` are that step's. All ranks call it together, while no other communication is in progress. Afterwards each replica's parameters are in its
+  /// arena, and `eventsOfAll` on rank 0 has what all have done.
+  Result<FreeRun> run(int64_t begin, int64_t end, const FreeWork &work);
+  /// The events of the last run by replica.
+  const std::vector<std::vector<Event>> &eventsOfAll() const { return allEvents; }
+
+private:
+  /// A replica tells rank 0 what it has finished (batch < 0: nothing yet); its results follow.
+  struct Hello {
+    int64_t batch, share;
+  };
+  struct Order {
+    int64_t batch, share; ///< batch < 0: the run has ended
+  };
+  static constexpr int helloTag = 5, orderTag = 6, askTag = 7, answerTag = 8;
+
+  bool isActive() const { return ranks.rank() % 2 == 0; }
+  /// The neighbours on the ring that are of the other kind.
+  std::vector<int> neighbours() const;
+  Status work(const FreeWork &work);
+  /// The replica's parameters are those in the arena.
+  void begin();
+  /// Takes the parameters to compute with.
+  void copyOut(const Share &share);
+  /// Averages with a neighbour, after which both have the mean.
+  Status average(const Share &share);
+  /// Adds what was computed to the parameters.
+  void apply(const Share &share);
+  /// Answers neighbours, until the run ends.
+  void answer();
+  /// Deals to the other replicas, until all have been told that the run ends. Rank 0.
+  Status dealToOthers();
+  /// Takes what a replica has finished, and returns what it does next; null: it has to wait. Rank 0.
+  std::optional<Order> next(const Hello &hello, const double *results);
+  Status gatherEvents();
+  /// Calls body(number of elements, their place in the arena, offset in `live`) with the element type.
+  template <typename Body> void forEachTensor(const Body &body) const;
+
+  const Manifest &manifest;
+  const Arena &arena;
+  Communicator &ranks;
+  const std::vector<const State *> averaged;
+  std::vector<char> live, before; ///< parameters, and those from which an update is computed
+  std::vector<Event> events; ///< of this run
+  int64_t earlier = 0;       ///< events of earlier runs of this process
+  std::vector<std::vector<Event>> allEvents;
+  std::mutex mutex; ///< of `live`, `events` and `deals`
+  std::atomic<bool> ends = false;
+
+  /// What an answering replica has for a neighbour that may ask at any time, also in the next run.
+  struct Asker {
+    int rank = 0;
+    std::vector<char> theirs, reply; ///< parameters; the reply begins with the number of the event
+    std::unique_ptr<Message> asked, answered;
+  };
+  std::vector<Asker> askers;
+
+  /// Of rank 0, during a run.
+  struct Deals {
+    ShareDealer dealer;
+    BatchResults results;
+  };
+  std::optional<Deals> deals;
+};
+
+} // namespace divisi::runtime
+
+#endif // DIVISI_RUNTIME_MAIN_ASYNCHRONOUSGOSSIP_H
