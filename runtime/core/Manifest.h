@@ -169,7 +169,7 @@ struct Manifest {
 
   /// The number of ranks: those of the mesh, and those of servers.
   int64_t ranks() const { return mesh.size() + (servers ? static_cast<int64_t>(servers->updates.size()) * placesInReplica() : 0); }
-  /// Whether shares of batches are dealt to whoever is free, and steps are run by the dozen (FreeRun); the axis of the shares.
+  /// Whether shares of batches are dealt to free workers, and steps are run by the dozen (FreeRun); the axis of the shares.
   bool dealsShares() const { return servers || (sync && sync->asynchronous); }
   int64_t shareAxis() const { return servers ? servers->axis : sync->axis; }
   /// With servers: the number of ranks of a replica, and of a server.

@@ -12,7 +12,7 @@ namespace divisi::runtime {
 /// Asynchronous decentralised SGD (AD-PSGD, Lian et al., arXiv 1710.06952): each replica computes an update from a copy of its parameters,
 /// averages its parameters with a neighbour's meanwhile or then, and adds the update. Replicas stand on a ring: those with even
 /// indices ask one of their neighbours, drawn at random, for an average; those with odd indices answer, on a thread of their own, while they compute. So none
-/// waits for a third one. Rank 0 deals the shares of batches to whoever is free.
+/// waits for a third one. Rank 0 deals the shares of batches to free replicas.
 class AsynchronousGossip {
 public:
   /// What a replica does, in its own order. An average is the event `their` of the replica `with`, too.

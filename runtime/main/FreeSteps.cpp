@@ -6,7 +6,7 @@
 using namespace divisi::runtime;
 
 namespace {
-/// After so many seconds, and after so many batches, the ranks meet, report, and look at signals.
+/// After this number of seconds, and of batches, the ranks meet, report, and look at signals.
 constexpr double longestRun = 2;
 constexpr int64_t leastBatches = 16;
 } // namespace

@@ -300,7 +300,7 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
   // A step of servers is not one of this rank's, and none of several has all gradients.
   for (auto [given, flag] : {std::pair(!o.profile.empty(), "--profile"), {!o.trace.empty(), "--trace"}, {o.findRate, "--find-lr"}})
     if (manifest.dealsShares() && given)
-      return Status::usage(concat(flag, " is for programs whose ranks all make the same steps: compile it with another --sync"));
+      return Status::usage(concat(flag, " is for plans whose ranks all make the same steps: compile it with another --sync"));
   if (o.logGradNorms && manifest.servers && manifest.servers->updates.size() > 1)
     return Status::usage("--log-grad-norms: no server has all gradients: compile the program with --servers 1");
   if (o.ema && std::none_of(manifest.state.begin(), manifest.state.end(), [](const State &s) { return s.average; }))

@@ -515,7 +515,7 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
     if (Status status = feed.load(share); !status.ok())
       return status;
     prepare(share.batch);
-    if (gossip || description.servers->asynchronous) { // whoever computes a share: its random numbers are those of its rows in the batch
+    if (gossip || description.servers->asynchronous) { // on any worker, its random numbers are those of its rows in the batch
       setInteger(replica, share.index);
       setInteger(step, share.batch);
     }

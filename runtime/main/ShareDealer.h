@@ -14,7 +14,7 @@ struct Share {
   auto operator<=>(const Share &) const = default;
 };
 
-/// Deals the shares of a run of batches to workers, in order: whoever is free takes the next one, so that a slow worker takes
+/// Deals the shares of a run of batches to workers, in order: a free worker takes the next one, so that a slow worker takes
 /// fewer. With a bound (stale synchronous parallelism, Ho et al., NIPS 2013) no share of a batch begins while one of a batch
 /// that is more than `bound` batches older is not finished.
 class ShareDealer {

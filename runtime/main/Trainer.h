@@ -65,7 +65,7 @@ private:
   Status resume();
   Status trainSteps();
   Status step();
-  /// Where shares are dealt to whoever is free: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.
+  /// Where shares are dealt to free workers: the steps up to the next evaluation, checkpoint or end of an epoch, or fewer.
   Status freeSteps();
   /// Of asynchronous servers: the updates so far.
   int64_t updatesBefore() const;
