@@ -22,6 +22,10 @@ struct PipelineCandidate {
   bool isBetterThan(const PipelineCandidate &other) const {
     return fits != other.fits ? fits : fits ? seconds < other.seconds : memory < other.memory;
   }
+  /// The number of steps that `run` has: a simulation of an asynchronous pipeline has several.
+  double simulatedSteps() const {
+    return options.asynchronous() ? (double)run.options.microbatches / (double)run.options.batch : 1;
+  }
   /// "stage=2,data=2 1f1b microbatches=8".
   std::string name() const;
 };

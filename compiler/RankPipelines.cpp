@@ -500,8 +500,8 @@ std::optional<PipelineCandidate> compiler::betterPipeline(ModuleOp module, const
 llvm::json::Array compiler::describePipelines(const std::vector<PipelineCandidate> &candidates) {
   llvm::json::Array result;
   for (const PipelineCandidate &candidate : candidates) {
-    llvm::json::Array links; // for a step: a simulation of an asynchronous one has several
-    double steps = candidate.options.asynchronous() ? candidate.run.options.microbatches / candidate.run.options.batch : 1;
+    llvm::json::Array links; // for a step
+    const double steps = candidate.simulatedSteps();
     for (const auto &[pair, traffic] : candidate.run.links)
       links.push_back(llvm::json::Object{{"from", pair.first},
                                          {"to", pair.second},

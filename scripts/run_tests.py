@@ -110,6 +110,7 @@ def suites(build):
             Suite("digits", [python, str(SOURCE / "test/examples/digits.py"), "--divisi", divisi]),
             Suite("slow-network", [python, str(SOURCE / "test/examples/slow_network.py"), "--divisi", divisi], alone=True),
             Suite("commands", [python, str(SOURCE / "test/docs/commands.py"), "--divisi", divisi]),
+            Suite("pages", [python, str(SOURCE / "test/tools/pages.py"), "--divisi", divisi]),
             Suite("language-server", [python, str(SOURCE / "test/tools/language_server.py"), "--build", str(build)]),
             Suite("pipedream", [python, str(SOURCE / "test/examples/pipedream.py"), "--divisi", divisi]),
             Suite("large-graphs", [python, str(SOURCE / "test/examples/large_graphs_test.py"), "--divisi", divisi]),

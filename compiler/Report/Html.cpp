@@ -8,7 +8,7 @@ using llvm::StringRef;
 
 /// page.html, as CMake embeds it.
 static constexpr char page[] =
-#include "compiler/Report/Page.inc"
+#include "compiler/Report/page.inc"
     ;
 
 void compiler::printHtml(const llvm::json::Object &report, llvm::raw_ostream &out) {

@@ -31,7 +31,8 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
     double has = cluster.used(candidate.mesh.devices()).device.memory;
     return "needs " + scaled(candidate.prediction.memory.total(), "B") + ", a device has " + scaled(has, "B");
   }
-  constexpr double noise = 1e-9; // seconds: what sums leave of nothing
+  constexpr double least = 1e-4; // share of a step: less is not worth a word
+  const double noise = least * best.prediction.seconds;
   std::pair<double, const char *> differences[] = {
       {candidate.prediction.compute - best.prediction.compute, "computation"},
       {candidate.prediction.waited - best.prediction.waited, "exposed communication"}};
@@ -41,12 +42,10 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
   for (auto [seconds, what] : differences)
     if (std::abs(seconds) > noise)
       text += (text.empty() ? "" : ", ") + inMilliseconds(std::abs(seconds)) + (seconds > 0 ? " more " : " less ") + what;
-  if (candidate.prediction.seconds > best.prediction.seconds + noise)
+  if (candidate.prediction.seconds > best.prediction.seconds + noise && !text.empty())
     return text;
   std::string more = candidate.mesh.devices() > best.mesh.devices() ? " on more devices" : "";
-  return candidate.prediction.seconds < best.prediction.seconds - noise && !text.empty()
-             ? "the same time but for what no prediction can tell" + more + ": " + text
-             : "the same time" + more;
+  return "about the same time" + more + (text.empty() ? "" : ": " + text);
 }
 
 /// Text that is valid in JSON: names come from files.
@@ -77,8 +76,8 @@ json::Array describeLayers(const Problem &problem, const Candidate &candidate) {
       collectives.push_back(json::Object{{"kind", collectiveName(collective.step.kind)},
                                          {"axes", std::move(axes)},
                                          {"bytes", collective.bytes},
-                                         {"ms", collective.seconds * 1e3},
-                                         {"exposed_ms", collective.waited * 1e3},
+                                         {"ms", collective.seconds * collective.times * 1e3},
+                                         {"exposed_ms", collective.waited * collective.times * 1e3},
                                          {"reason", utf8(reasonOf(problem, candidate, collective))}});
     }
     layers.push_back(json::Object{{"name", utf8(layer.name)},
@@ -133,7 +132,7 @@ json::Array describeParameters(const ModuleCandidate &candidate) {
       for (const dist::Sharding &sharding : shardingsOf(tensor, candidate.mesh)) {
         if (sharding == candidate.plan.tensors[t])
           continue;
-        Candidate other = candidate.planner->search(candidate.mesh, {{t, sharding}});
+        Candidate other = candidate.planner->searchNear(candidate, t, sharding);
         alternatives.push_back(json::Object{{"sharding", describe(sharding, candidate.mesh)},
                                             {"step_ms", other.prediction.seconds * 1e3},
                                             {"fits", other.fits},

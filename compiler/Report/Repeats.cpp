@@ -18,8 +18,10 @@ namespace {
 
 /// Layers that take less than this share of a step are counted in one line.
 constexpr double leastShare = 0.001;
+/// The number of lines for layers and for parameters: the slowest and the largest ones. The others are counted in one line.
+constexpr size_t mostLayers = 12, mostParameters = 12;
 /// The number of collectives of a layer that are listed, and of other shardings of a parameter, the best ones.
-constexpr size_t mostCollectives = 3, mostShardings = 2;
+constexpr size_t mostCollectives = 2, mostShardings = 2;
 
 using Members = std::vector<const json::Object *>;
 
@@ -121,7 +123,24 @@ void compiler::printParameters(const json::Array &parameters, llvm::raw_ostream 
     return planning::layerPattern(text(parameter, "name")) + " " + shapeOf(parameter) + ": " +
            text(parameter, "sharding") + ", " + scaled(number(parameter, "local_bytes"), "B");
   });
-  for (const auto &[line, members] : groups) {
+  std::vector<double> sizes;
+  for (const auto &group : groups)
+    sizes.push_back(sum(group.second, "local_bytes"));
+  double least = 0; // what has fewer bytes is not listed
+  if (groups.size() > mostParameters + 1) {
+    std::vector<double> largest = sizes;
+    llvm::sort(largest, std::greater<>());
+    least = largest[mostParameters - 1];
+  }
+  Members rest;
+  size_t shown = 0;
+  for (auto [group, size] : llvm::zip(groups, sizes)) {
+    const auto &[line, members] = group;
+    if (size < least || (least > 0 && shown == mostParameters)) {
+      llvm::append_range(rest, members);
+      continue;
+    }
+    ++shown;
     if (members.size() > 1)
       out << "  " << times(members.size()) << line << " each on a device\n";
     else
@@ -129,10 +148,12 @@ void compiler::printParameters(const json::Array &parameters, llvm::raw_ostream 
           << ", " << scaled(number(*members[0], "local_bytes"), "B") << " on a device\n";
     printOtherShardings(members, out);
   }
+  if (!rest.empty())
+    out << "  " << rest.size() << " smaller ones, " << scaled(sum(rest, "local_bytes"), "B") << " on a device\n";
 }
 
 void compiler::printLayers(const json::Array &layers, double step, llvm::raw_ostream &out) {
-  out << "\nLayers, the slowest first (ms; all of those in a line together)\n";
+  out << "\nLayers, the slowest first (ms; a line is the sum of its layers)\n";
   auto groups = grouped(layers, [](const json::Object &layer) {
     return planning::layerPattern(text(layer, "name") + "/");
   });
@@ -148,15 +169,17 @@ void compiler::printLayers(const json::Array &layers, double step, llvm::raw_ost
   };
   row(out, {{"layer", widest}, {"forward", -9}, {"backward", -9}, {"exposed", -9}, {"overlapped", -10}, {"weights", -9}});
   Members rest;
+  size_t shown = 0;
   for (auto &[pattern, members] : groups) {
     std::string name = members.size() > 1 ? StringRef(pattern).drop_back().str() : text(*members[0], "name");
-    if (timeOf(members) < leastShare * step && groups.size() > mostCollectives) {
+    if (shown == mostLayers || (timeOf(members) < leastShare * step && groups.size() > mostCollectives)) {
       llvm::append_range(rest, members);
       continue;
     }
-    print(times(members.size()) + (name.empty() ? "(losses and update)" : name), members);
+    ++shown;
+    print(times(members.size()) + (name.empty() ? "(update and operations without a node)" : name), members);
     printCollectives(members, out);
   }
   if (!rest.empty())
-    print(std::to_string(rest.size()) + " that take little", rest);
+    print(std::to_string(rest.size()) + " other layers", rest);
 }

@@ -55,14 +55,14 @@ static void printPipelines(const json::Array &pipelines, size_t most, bool hasTo
 static void printGap(const json::Object &search, llvm::raw_ostream &out) {
   constexpr double noise = 1e-5; // what the costs' rounding leaves
   double gap = number(search, "gap");
-  out << "\n" << (gap < noise ? "optimal on the mesh " : "no plan on the mesh ") << text(search, "mesh")
-      << (gap < noise ? ": no plan costs less" : " costs more than " + percent(gap) + " less") << " (pairwise cost "
-      << digits(number(search, "cost_ms")) << " ms, bound " << digits(number(search, "bound_ms")) << " ms)\n";
+  out << "\noptimality gap on the mesh " << text(search, "mesh") << ": "
+      << (gap < noise ? "none, no plan costs less" : "at most " + percent(gap)) << " (pairwise cost "
+      << digits(number(search, "cost_ms")) << " ms, lower bound " << digits(number(search, "bound_ms")) << " ms)\n";
 }
 
 /// Prints a table of the plans, suggestions if nothing fits, and the optimality gap of the best plan.
 static void printRanking(const json::Object &report, size_t most, bool hasTop, llvm::raw_ostream &out) {
-  out << "\nof a step, and of one device of the mesh:\n";
+  out << "\nper step and device of the mesh:\n";
   const json::Object &cluster = *report.getObject("cluster");
   const json::Array &plans = list(report, "plans");
   const bool priced = !costOf(*plans[0].getAsObject()).empty();

@@ -41,6 +41,29 @@ ONCE = ("start", "finish")  # kinds of tasks that every replica of a stage runs
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CHAINS = ("mlp", "lenet")
 COMPUTE = 1  # the thread of a rank with its calls
+NANOSECOND = 1e-3  # of a timeline's unit: what its text loses
+
+
+def wrong_timeline(events, ranks):
+    """What a viewer of timelines would object to (Trace Event Format): rows without a name, negative times, slices that overlap on a row."""
+    names = collections.defaultdict(dict)
+    rows = collections.defaultdict(list)
+    for event in events:
+        if event["ph"] == "M" and event["name"] in ("process_name", "thread_name"):
+            names[event["name"]][event["pid"], event.get("tid") if event["name"] == "thread_name" else None] = event["args"]["name"]
+        elif event["ph"] == "X":
+            rows[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"], event["name"]))
+    for rank in range(ranks):
+        if not names["process_name"].get((rank, None), "").startswith(f"rank {rank}"):
+            yield f"rank {rank} is called {names['process_name'].get((rank, None))}"
+        if not any(pid == rank for pid, _ in rows):
+            yield f"rank {rank} has no slices"
+    for row, slices in rows.items():
+        if not names["thread_name"].get(row):
+            yield f"row {row} has no name"
+        slices.sort()
+        yield from (f"row {row}: {b[2]} begins before {a[2]} ends" for a, b in zip(slices, slices[1:]) if b[0] < a[1] - NANOSECOND)
+        yield from (f"row {row}: {name} has no name, or ends before it begins" for begin, end, name in slices if end < begin or not name)
 
 
 class Dump:
@@ -94,6 +117,8 @@ class Tester:
         data = [f"--data={file.stem}={file}" for file in sorted((HERE / name / "data").glob("*.npy"))]
         lines.call(self.divisi, "run", "--devices", ranks, program, *data, "--no-shuffle", "--quiet", "--steps", 5, "--trace", trace, "--log", log)
         events = json.loads(trace.read_text())["traceEvents"]
+        wrong = list(wrong_timeline(events, ranks))
+        yield not wrong, f"the timeline names {ranks} ranks and their rows, nothing overlaps on a row {'; '.join(wrong[:3])}"
         for rank, (stage, replica) in enumerate(places):
             row = dump.row_of(stage, replica, replicas[stage])
             mine = [event for event in events if event["pid"] == rank and event["ph"] == "X" and event["tid"] == COMPUTE]

@@ -101,7 +101,9 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
   return llvm::Error::success();
 }
 
-llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int zero) {
+llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int zero, compiler::MicrobatchOptions options) {
+  if (options.any())
+    return priceInParts(cluster, mesh, zero, std::move(options));
   if (failed(session.read(flags.input, flags.import)))
     return told();
   ModuleOp module = *session.model.module;
@@ -111,20 +113,52 @@ llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int z
   if (llvm::Error error = toTrain(train))
     return error;
   separateScalars(module);
-  StrategyOptions options;
-  options.zero = zero;
-  auto pads = padForStrategy(module, mesh, options);
+  StrategyOptions strategyOptions;
+  strategyOptions.zero = zero;
+  auto pads = padForStrategy(module, mesh, strategyOptions);
   if (!pads)
     return pads.takeError();
   auto problem = ModuleProblem::build(module);
   if (failed(problem))
     return told();
-  auto strategy = planByStrategy(problem->problem, mesh, options);
+  auto strategy = planByStrategy(problem->problem, mesh, strategyOptions);
   if (!strategy)
     return strategy.takeError();
   auto planner = std::make_shared<const Planner>(std::move(problem->problem), cluster);
   std::string name = nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : "");
   candidates = {{planner->price(cluster, mesh, std::move(*strategy->plan), name), {{}, *pads}, planner}};
+  return llvm::Error::success();
+}
+
+llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh, int zero,
+                                  compiler::MicrobatchOptions options) {
+  if (failed(session.read(flags.input, flags.import)))
+    return told();
+  compiler::TrainOptions train = flags.train;
+  train.splitProjections = mesh.find("model").has_value();
+  train.forGpu = cluster.device.kind == "cuda";
+  compiler::follow(options, train);
+  if (llvm::Error error = toTrain(train))
+    return error;
+  ModuleOp module = *session.model.module;
+  if (options.microbatches == 0)
+    options.microbatches = options.unsplit() ? 1
+                                             : compiler::microbatchesNear(compiler::batchOf(module),
+                                                                          compiler::usualMicrobatchesPerStage * options.stages);
+  const Cluster used = cluster.used(options.devices(mesh));
+  auto step = compiler::StepInParts::make(module, options, used);
+  if (failed(step))
+    return told();
+  StrategyOptions strategyOptions;
+  strategyOptions.zero = zero;
+  auto strategy = planByStrategy(step->problem.problem, mesh, strategyOptions);
+  if (!strategy)
+    return strategy.takeError();
+  auto priced = step->price(used, mesh, *strategy->plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
+  auto pipeline = step->simulate(*priced, options, used);
+  if (failed(pipeline))
+    return told();
+  pipelines.push_back(std::move(*pipeline));
   return llvm::Error::success();
 }
 

@@ -5,10 +5,12 @@
 #include "divisi/Commands.h"
 #include "divisi/Diagnostics.h"
 #include "divisi/DeviceFlags.h"
+#include "divisi/Output.h"
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/ModulePlanner.h"
 #include "passes/Planning/Passes.h"
+#include "passes/Planning/Simulator/Schedule.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -23,7 +25,7 @@ namespace {
 
 struct DiffFlags {
   ModelFlags model;
-  std::string first, second, cluster, other;
+  std::string first, second, cluster, other, html;
   bool noCalibration = false;
 };
 
@@ -46,11 +48,18 @@ public:
     if (int code = price(second, flags.second))
       return code;
     auto shown = [](const Side &side) {
-      return compiler::DifferenceSide{llvm::sys::path::filename(side.attempt.flags.input).str(), *side.cluster,
-                                      side.attempt.candidates[0]};
+      const Attempt &attempt = side.attempt;
+      const compiler::PipelineCandidate *pipeline = attempt.pipelines.empty() ? nullptr : &attempt.pipelines[0];
+      return compiler::DifferenceSide{llvm::sys::path::filename(attempt.flags.input).str(), *side.cluster,
+                                      pipeline ? pipeline->plan : attempt.candidates[0], pipeline};
     };
-    compiler::printDifference(shown(first), shown(second), llvm::outs());
-    return 0;
+    auto difference = compiler::Difference::between(shown(first), shown(second));
+    if (flags.html.empty()) {
+      difference.print(llvm::outs());
+      return 0;
+    }
+    std::string wrong = writeOutput(flags.html, [&](llvm::raw_ostream &out) { difference.printPage(out); });
+    return wrong.empty() ? 0 : fail(wrong, 1);
   }
 
 private:
@@ -60,7 +69,52 @@ private:
     std::optional<Cluster> cluster;
   };
 
-  /// Prices PLAN or PLAN@CLUSTER: a file; a mesh, with "zero=N" perhaps; or "auto". Returns an exit code.
+  /// A mesh and what may follow it: "stage=2,data=4 zero=1 schedule=1f1b microbatches=8".
+  struct MeshPlan {
+    dist::Mesh mesh; // of a stage
+    int zero = 0;
+    compiler::MicrobatchOptions options;
+  };
+  static llvm::Expected<MeshPlan> parseMeshPlan(llvm::StringRef text) {
+    auto [axes, rest] = text.split(' ');
+    MeshPlan plan;
+    bool good = axes.contains('='), counted = false, scheduled = false;
+    while (good && !rest.empty()) {
+      auto [word, more] = rest.split(' ');
+      auto [key, value] = word.split('=');
+      rest = more;
+      if (key == "zero")
+        good = !value.getAsInteger(10, plan.zero) && plan.zero >= 1 && plan.zero <= 3;
+      else if (key == "microbatches")
+        counted = good = !value.getAsInteger(10, plan.options.microbatches) && plan.options.microbatches >= 1;
+      else if (key == "schedule")
+        scheduled = good = pipeline::parseScheduleKind(value).has_value();
+      else
+        good = false;
+      if (key == "schedule")
+        plan.options.schedule = value.str();
+    }
+    if (!good)
+      return llvm::createStringError("expected a plan file, auto, or a mesh such as data=4,model=2, 'data=8 zero=1' or "
+                                     "'stage=2,data=4 schedule=1f1b microbatches=8', got '" + text.str() + "'");
+    auto mesh = parseMesh(axes);
+    if (!mesh)
+      return mesh.takeError();
+    plan.mesh = *mesh;
+    if (auto stage = mesh->find(dist::stageAxis)) {
+      plan.options.stages = mesh->axes[*stage].size;
+      plan.options.chunks = plan.options.schedule == "interleaved" ? 2 : 1;
+      plan.options.stages *= plan.options.chunks;
+      plan.mesh.axes.erase(plan.mesh.axes.begin() + *stage);
+      if (!counted)
+        plan.options.microbatches = 0; // a usual number
+    } else if (scheduled) {
+      return llvm::createStringError("'" + text.str() + "': a schedule is for an axis stage");
+    }
+    return plan;
+  }
+
+  /// Prices PLAN or PLAN@CLUSTER: a file; a mesh, with what may follow it; or "auto". Returns an exit code.
   int price(Side &side, const std::string &text) {
     std::string plan = text, where = flags.cluster;
     if (size_t at = text.rfind('@'); at != std::string::npos && !llvm::sys::fs::is_regular_file(text))
@@ -78,8 +132,7 @@ private:
     if (llvm::sys::fs::is_regular_file(plan)) {
       if (llvm::Error error = attempt.price(*cluster, plan))
         return fail(std::move(error));
-      return attempt.candidates.empty() ? fail(plan + " is the plan of a pipeline: diff compares plans without stages", 1)
-                                        : 0;
+      return 0;
     }
     if (plan == "auto") {
       PlannerOptions options;
@@ -90,20 +143,14 @@ private:
       llvm::Error error = attempt.plan(*cluster, options);
       return error ? fail(std::move(error)) : 0;
     }
-    auto [axes, zero] = llvm::StringRef(plan).split(" zero=");
-    int level = 0;
-    if (!axes.contains('=') || (!zero.empty() && (zero.getAsInteger(10, level) || level < 1 || level > 3)))
-      return fail("expected a plan file, auto, or a mesh such as data=4,model=2 or 'data=8 zero=1', got '" + plan + "'", 2);
-    auto mesh = parseMesh(axes);
-    if (!mesh)
-      return fail(llvm::toString(mesh.takeError()), 2);
-    if (mesh->find(dist::stageAxis))
-      return fail("'" + plan + "' is a pipeline: diff compares plans without stages", 2);
-    if (mesh->devices() > cluster->devices())
-      return fail("the mesh " + axes.str() + " has " + std::to_string(mesh->devices()) + " devices, --cluster " + where +
+    auto parsed = parseMeshPlan(plan);
+    if (!parsed)
+      return fail(llvm::toString(parsed.takeError()), 2);
+    if (int64_t devices = parsed->options.devices(parsed->mesh); devices > cluster->devices())
+      return fail("the mesh " + plan.substr(0, plan.find(' ')) + " has " + std::to_string(devices) + " devices, --cluster " + where +
                       " has " + std::to_string(cluster->devices()),
                   2);
-    if (llvm::Error error = attempt.price(*cluster, *mesh, level))
+    if (llvm::Error error = attempt.price(*cluster, parsed->mesh, parsed->zero, parsed->options))
       return fail(std::move(error));
     return 0;
   }
@@ -115,8 +162,8 @@ private:
 void tools::addDiff(CLI::App &app, int &exitCode) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App *command = app.add_subcommand("diff", "compare two plans: what changes, in which layers, and what it costs");
-  command->add_option("first", flags->first, "PLAN or PLAN@CLUSTER: a plan file; a mesh, such as data=8 or 'data=8 zero=1'; or auto: the best that a "
-                                             "search finds")->required();
+  command->add_option("first", flags->first, "PLAN or PLAN@CLUSTER: a plan file; a mesh, such as data=8, 'data=8 zero=1' or 'stage=2,data=4 schedule=1f1b "
+                                             "microbatches=8'; or auto: the best without stages that a search finds")->required();
   command->add_option("second", flags->second, "the plan that it is compared with")->required();
   flags->model.addTo(*command);
   auto *where = command->add_option_group("Devices");
@@ -124,9 +171,11 @@ void tools::addDiff(CLI::App &app, int &exitCode) {
   command->add_option("--to", flags->other, "the second side's model, if it is another one (with the same flags)")
       ->type_name("MODEL");
   addNoCalibration(*where, flags->noCalibration);
+  command->add_option("--html", flags->html, "write a page instead of text")->type_name("FILE");
   command->footer("Examples:\n"
                   "  divisi diff data=8 data=4,model=2 model.onnx --cluster 8xh100 --dim batch=64\n"
                   "  divisi diff before.plan after.plan model.onnx --cluster 8xh100 --dim batch=64\n"
+                  "  divisi diff data=8 'stage=2,data=4 microbatches=16' model.onnx --cluster 8xh100 --dim batch=64\n"
                   "  divisi diff auto@8xh100 auto@8xb200 model.onnx --dim batch=64\n"
                   "  divisi diff auto auto narrow.onnx --to wide.onnx --cluster 8xh100 --dim batch=64\n"
                   "External data may be missing.");
@@ -134,6 +183,8 @@ void tools::addDiff(CLI::App &app, int &exitCode) {
     std::string wrong = flags->model.finish();
     if (wrong.empty() && command->get_option("--cluster")->count() && flags->cluster.empty())
       wrong = "--cluster is empty";
+    if (wrong.empty() && command->get_option("--html")->count())
+      wrong = flags->html.empty() ? "--html is empty" : checkOutput(flags->html);
     if (!wrong.empty()) {
       llvm::errs() << "error: " << wrong << "\n";
       exitCode = 2;

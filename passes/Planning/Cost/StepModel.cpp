@@ -35,7 +35,7 @@ public:
   Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
        const Plan &plan, const Expansion &expansion)
       : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
-        ready(all.versions.size(), -1), from(all.versions.size()), onDemand(problem.ops.size()),
+        ready(all.versions.size(), -1), onDemand(problem.ops.size()),
         follows(all.versions.size()), made(problem.ops.size()), sent(all.versions.size()) {}
 
   Prediction run() {
@@ -59,12 +59,12 @@ public:
     double now = 0; // of the stream of computation
     for (const Piece &piece : pieces) {
       for (int version : piece.reads)
-        await(version, now);
+        await(version, timeline.start(piece.item), now);
       now = timeline.end(piece.item);
     }
     for (auto [output, version] : llvm::zip(problem.outputs, all.outputs))
       if (groups.maker[output.tensor] >= 0 && !output.seldom)
-        await(version, now);
+        await(version, timeline.end(), now);
     result.seconds = timeline.end() + repeated;
     measureMemory();
     return std::move(result);
@@ -259,8 +259,8 @@ private:
       done = item;
       result.communication += seconds * times;
       result.bytesSent += bytesSent(step.kind, mesh.parts(step.axes), bytes) * times;
-      from[version].push_back(result.collectives.size());
-      result.collectives.push_back({version, step, bytes, seconds, 0, operation});
+      items.push_back(item);
+      result.collectives.push_back({version, step, bytes, seconds, 0, operation, times});
     }
     ready[version] = done;
   }
@@ -271,21 +271,21 @@ private:
     return entry.user >= 0 ? problem.ops[entry.user].repeats : problem.tensors[entry.tensor].repeats;
   }
 
-  /// The computation that has ended `now` waits for a version.
-  void await(int version, double &now) {
-    double wait = timeline.end(ready[version]) - now;
-    if (wait <= 0)
+  /// The computation that has ended `now` waits for a version, until `start` at most. What communicates meanwhile is
+  /// exposed: the collective that makes the version, and those before it on its stream.
+  void await(int version, double start, double &now) {
+    const double begin = now, end = std::min(timeline.end(ready[version]), start);
+    if (end <= begin)
       return;
-    now += wait;
-    result.waited += wait;
-    // The wait belongs to the last collectives on the way here.
-    for (int v = version; v >= 0 && wait > 0; v = all.versions[v].source)
-      for (int c : llvm::reverse(from[v])) {
-        double part = std::min(wait, result.collectives[c].seconds - result.collectives[c].waited);
-        result.collectives[c].waited += part;
-        wait -= part;
-        repeated += part * (repeatsOf(v) - 1);
-      }
+    now = end;
+    const double times = (double)repeatsOf(version);
+    result.waited += (end - begin) * times;
+    repeated += (end - begin) * (times - 1);
+    for (size_t c = llvm::upper_bound(items, ready[version]) - items.begin(); c-- > 0 && timeline.end(items[c]) > begin;) {
+      Prediction::Collective &collective = result.collectives[c];
+      collective.waited +=
+          (std::min(timeline.end(items[c]), end) - std::max(timeline.start(items[c]), begin)) * times / collective.times;
+    }
   }
 
   void execute(Piece &piece) {
@@ -441,7 +441,7 @@ private:
   std::vector<bool> crosses;                   // by version
   std::vector<bool> written;                   // by version: in the middle of an item, to be resharded
   std::vector<int> ready;                      // by version: the item that makes it; -1: it is there
-  std::vector<llvm::SmallVector<int, 2>> from; // by version: its collectives
+  std::vector<int> items;                      // by collective: that of the timeline, ascending
   std::vector<llvm::SmallVector<int, 2>> onDemand, follows;
   std::vector<bool> made; // by operation
   std::vector<bool> sent; // by version: made for its user

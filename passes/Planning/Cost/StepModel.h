@@ -13,8 +13,9 @@ struct Prediction {
     dist::ReshardStep step;
     int64_t bytes;      // as dist::bytesOfStep counts them
     double seconds = 0; // while it runs
-    double waited = 0;  // of these, what somebody waits for: the rest is hidden behind computation
+    double waited = 0;  // of these, exposed: what computation waits for; the rest overlaps with it
     int operation = -1; // that made the value (-1: an argument)
+    double times = 1;   // in a step: once for each microbatch, perhaps
   };
   double seconds = 0, compute = 0, communication = 0, waited = 0;
   double bytesSent = 0;

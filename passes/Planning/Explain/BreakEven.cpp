@@ -26,7 +26,7 @@ std::vector<Figure> figuresOf(const Cluster &cluster) {
                        [i = i](Cluster &c, double by) { c.levels[i].latency *= by; }});
   }
   figures.push_back(
-      {"arithmetic per " + device, "flop/s", cluster.device.flops[Cluster::Device::fp32], [](Cluster &c, double by) {
+      {"peak FLOP/s per " + device, "FLOP/s", cluster.device.flops[Cluster::Device::fp32], [](Cluster &c, double by) {
          for (double &flops : c.device.flops)
            flops *= by;
        }});

@@ -46,8 +46,8 @@ public:
     for (auto [c, collective] : llvm::enumerate(candidate.prediction.collectives)) {
       int op = collective.operation;
       LayerCost &cost = result[op >= 0 && place[op] >= 0 ? place[op] : layer("")];
-      cost.shown += collective.waited;
-      cost.hidden += collective.seconds - collective.waited;
+      cost.shown += collective.waited * collective.times;
+      cost.hidden += (collective.seconds - collective.waited) * collective.times;
       cost.collectives.push_back(c);
     }
     return std::move(result);
@@ -72,31 +72,44 @@ std::vector<LayerCost> planning::layerCosts(const Problem &problem, const Candid
   return Layers(problem, candidate).run();
 }
 
-std::string planning::reasonOf(const Problem &problem, const Candidate &candidate,
-                               const Prediction::Collective &collective) {
+static std::string reasonOnce(const Problem &problem, const Candidate &candidate, const Prediction::Collective &collective) {
   std::string axes;
   for (int axis : collective.step.axes)
     axes += (axes.empty() ? "" : "+") + candidate.mesh.axes[axis].name;
   std::string of = "an argument";
+  const std::string kept = collective.step.kind == Kind::reduceScatter ? ", each device keeps its shard" : "";
   if (collective.operation >= 0) {
     const Problem::Op &op = problem.ops[collective.operation];
-    of = op.kind + (op.name.empty() ? "" : " " + op.name);
+    const bool ofParameter = llvm::any_of(problem.tensors, [&](const Problem::Tensor &tensor) {
+      return tensor.role == Problem::Role::parameter && tensor.name == op.name;
+    });
+    of = op.kind + (op.name.empty() ? "" : (ofParameter ? " of the parameter " : " ") + op.name);
     if (collective.step.kind == Kind::allReduce || collective.step.kind == Kind::reduceScatter)
       for (auto [factor, list] : llvm::zip(op.rule.factors, candidate.plan.ops[collective.operation]))
-        if (factor.reduction && llvm::any_of(list, [&](int a) { return llvm::is_contained(collective.step.axes, a); }))
-          return of + " is split along " + factor.name + ", which it sums over: partial sums are added over " + axes;
+        if (factor.reduction && llvm::any_of(list, [&](int a) { return llvm::is_contained(collective.step.axes, a); })) {
+          const char *partials = *factor.reduction == Reduction::sum   ? "partial sums are added over "
+                                 : *factor.reduction == Reduction::max ? "of partial maxima the largest is taken over "
+                                                                       : "of partial minima the smallest is taken over ";
+          of += " is sharded along " + factor.name + ", which it reduces: ";
+          return of + partials + axes + kept;
+        }
   }
   switch (collective.step.kind) {
   case Kind::allReduce:
-    return "partial sums of " + of + " are added over " + axes;
   case Kind::reduceScatter:
-    return "partial sums of " + of + " are added over " + axes + ", each device keeps its part";
+    return "partial sums of " + of + " are added over " + axes + kept;
   case Kind::allGather:
-    return of + " is split over " + axes + ", its reader needs all of it";
+    return of + " is sharded over " + axes + ", its use needs all of it";
   case Kind::allToAll:
-    return of + " is split along another dimension than its reader needs";
+    return of + " is sharded along another dimension than its use needs";
   case Kind::slice:
     break;
   }
   return "";
+}
+
+std::string planning::reasonOf(const Problem &problem, const Candidate &candidate,
+                               const Prediction::Collective &collective) {
+  const std::string reason = reasonOnce(problem, candidate, collective);
+  return collective.times > 1 ? reason + "; in each of " + std::to_string((int64_t)collective.times) + " microbatches" : reason;
 }

@@ -2,18 +2,45 @@
 
 #include "passes/Planning/Expansion.h"
 
+#include <set>
+
 using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-/// Whether the axis shards the batch of an operation's operand.
-static bool splitsBatch(const Problem &problem, const Mesh &mesh, const Plan &plan, int axis) {
-  for (auto [op, factors] : llvm::zip(problem.ops, plan.ops))
-    for (auto [i, t] : llvm::enumerate(op.operands))
-      for (auto [tensor, dim] : problem.batchDims)
-        if (tensor == t && !op.forward && llvm::is_contained(operandSharding(op, mesh, factors, i).dims[dim], axis))
-          return true;
-  return false;
+/// By operation: its factors that run through the samples of the batch. The batch of an input goes on to the values that
+/// are computed from it; where a dimension has several factors, the batch is the outermost one.
+static std::vector<llvm::SmallVector<int, 1>> batchFactors(const Problem &problem) {
+  std::set<std::pair<int, int>> batched(problem.batchDims.begin(), problem.batchDims.end()); // tensor, dimension
+  std::vector<llvm::SmallVector<int, 1>> result(problem.ops.size());
+  for (auto [op, found] : llvm::zip(problem.ops, result)) {
+    for (auto [t, dims] : llvm::zip(op.operands, op.rule.operands))
+      for (auto [d, factors] : llvm::enumerate(dims))
+        if (!factors.empty() && batched.count({t, (int)d}) && !llvm::is_contained(found, factors.front()))
+          found.push_back(factors.front());
+    for (auto [t, dims] : llvm::zip(op.results, op.rule.results))
+      for (auto [d, factors] : llvm::enumerate(dims))
+        if (!factors.empty() && llvm::is_contained(found, factors.front()))
+          batched.insert({t, (int)d});
+  }
+  return result;
+}
+
+/// The share of the step's FLOPs in operations that shard the batch over the axis; without FLOPs, of its operations.
+static double splitsBatch(const Problem &problem, const Plan &plan,
+                          const std::vector<llvm::SmallVector<int, 1>> &batch, int axis) {
+  double all[2] = {}, split[2] = {}; // by FLOPs, by number
+  for (auto [op, factors, own] : llvm::zip(problem.ops, plan.ops, batch)) {
+    if (op.forward || op.seldom)
+      continue;
+    const bool splits = llvm::any_of(own, [&, &factors = factors](int f) { return llvm::is_contained(factors[f], axis); });
+    const double weights[2] = {(double)op.flops, 1};
+    for (int by : {0, 1}) {
+      all[by] += weights[by];
+      split[by] += splits ? weights[by] : 0;
+    }
+  }
+  return all[0] > 0 ? split[0] / all[0] : all[1] > 0 ? split[1] / all[1] : 0;
 }
 
 /// Bytes of parameters that contractions of the backward pass and the update read sharded along the axis without a
@@ -42,29 +69,29 @@ static std::pair<double, bool> usedInPlace(const Problem &problem, const Mesh &m
 }
 
 std::vector<std::string> planning::recognize(const Problem &problem, const Mesh &mesh, const Plan &plan) {
-  std::vector<std::string> result;
-  auto add = [&](const std::string &name) {
-    if (!llvm::is_contained(result, name))
-      result.push_back(name);
-  };
+  static const std::string all[] = {"data", "ZeRO-1", "ZeRO-3", "tensor", "expert", "sequence"};
+  std::set<std::string> found;
+  auto add = [&](const std::string &name) { found.insert(name); };
   using Role = Problem::Role;
+  constexpr double much = 0.25;
+  const auto batches = batchFactors(problem);
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     if (mesh.axes[a].size == 1)
       continue;
-    double split[2] = {}, all[2] = {}; // of parameters and of optimizer state
+    double split[2] = {}, bytes[2] = {}; // of parameters and of optimizer state
     for (auto [t, tensor] : llvm::enumerate(problem.tensors))
       if (tensor.role == Role::parameter || tensor.role == Role::moment) {
         int kind = tensor.role == Role::moment;
-        all[kind] += tensor.bytes();
+        bytes[kind] += tensor.bytes();
         split[kind] += plan.tensors[t].splits(a) ? tensor.bytes() : 0;
       }
     auto [inPlace, experts] = usedInPlace(problem, mesh, plan, a);
-    bool tensor = inPlace > 0.25 * all[0], batch = splitsBatch(problem, mesh, plan, a);
+    bool tensor = inPlace > much * bytes[0], batch = splitsBatch(problem, plan, batches, a) > much;
     if (tensor)
       add(experts ? "expert" : "tensor");
-    if (!tensor && split[0] > 0.5 * all[0])
+    if (!tensor && split[0] > 0.5 * bytes[0])
       add("ZeRO-3");
-    else if (!tensor && split[1] > 0.5 * all[1])
+    else if (!tensor && split[1] > 0.5 * bytes[1])
       add("ZeRO-1");
     else if (batch)
       add("data");
@@ -73,5 +100,7 @@ std::vector<std::string> planning::recognize(const Problem &problem, const Mesh 
              }))
       add("sequence");
   }
+  std::vector<std::string> result;
+  llvm::copy_if(all, std::back_inserter(result), [&](const std::string &name) { return found.count(name); });
   return result;
 }

@@ -265,6 +265,16 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
   return search(mesh, places, firstShare, firstEffort());
 }
 
+Candidate Planner::searchNear(const Candidate &candidate, int parameter, const Sharding &sharding) const {
+  std::map<int, Sharding> places;
+  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+    if (tensor.role == Problem::Role::parameter)
+      places[t] = tensor.name == problem.tensors[parameter].name ? sharding : candidate.plan.tensors[t];
+  Candidate far = search(candidate.mesh, {{parameter, sharding}}),
+            near = search(candidate.mesh, places, candidate.hidden, firstEffort());
+  return isBetter(near, far) ? near : far;
+}
+
 SolveOptions Planner::firstEffort() const {
   SolveOptions effort = uncertified();
   if (problem.ops.size() > mostThorough) {

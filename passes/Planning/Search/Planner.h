@@ -57,6 +57,9 @@ public:
   llvm::Expected<std::vector<Candidate>> candidates(const PlannerOptions &options) const;
   /// The best plan on a mesh with these arguments (by tensor) laid so.
   Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places) const;
+  /// The best plan on a candidate's mesh with one parameter laid so, by two searches: from the beginning, and with the
+  /// candidate's other parameters as they lie.
+  Candidate searchNear(const Candidate &candidate, int parameter, const dist::Sharding &sharding) const;
   /// Searches a candidate's mesh again, now with a bound for the whole problem; keeps the better plan.
   void certify(const std::vector<Pin> &pins, Candidate &candidate) const;
   /// Decides what not every step does, the evaluation: a search leaves it unsplit.

@@ -112,7 +112,7 @@ void pipeline::printPage(const Simulation &simulation, const Names &names, llvm:
     out << "</tr>\n";
     cell = "td";
   }
-  out << "</table></div>\n<p>held: microbatches whose activations a device keeps at the worst moment.";
+  out << "</table></div>\n<p>live: microbatches whose activations a device keeps at the worst moment.";
   if (simulation.options.asynchronous())
     out << " versions: of the weights, kept at the worst moment.";
   out << " Times are a simulation, not measurements.</p>\n</body>\n</html>\n";

@@ -20,7 +20,7 @@ double Simulation::busy() const {
   return sum;
 }
 
-double Simulation::utilisation() const { return seconds > 0 ? busy() / (seconds * devices.size()) : 0; }
+double Simulation::utilization() const { return seconds > 0 ? busy() / (seconds * devices.size()) : 0; }
 
 double Simulation::bubble() const { return busy() > 0 ? (seconds * devices.size() - busy()) / busy() : 0; }
 

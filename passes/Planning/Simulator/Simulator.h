@@ -71,7 +71,7 @@ struct Simulation {
   double steadySeconds = 0;
 
   /// The share of device time in which tasks run.
-  double utilisation() const;
+  double utilization() const;
   /// The step's device time without tasks, divided by that with tasks.
   double bubble() const;
   /// Seconds of tasks on all devices.

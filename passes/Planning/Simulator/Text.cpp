@@ -72,13 +72,13 @@ std::string Names::device(size_t number) const {
 std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
   const ScheduleOptions &o = simulation.options;
   double idle = 0, communicating = 0, sent = 0, peak = 0;
-  int held = 0;
+  int live = 0;
   for (const Simulation::Device &device : simulation.devices) {
     idle += simulation.seconds - device.busy;
     communicating += device.communicating;
     sent += device.bytesSent;
     peak = std::max(peak, device.peakBytes);
-    held = std::max(held, device.peakMicrobatches);
+    live = std::max(live, device.peakMicrobatches);
   }
   std::vector<KeyFigure> figures;
   std::string count = "for " + std::to_string(o.microbatches) + (o.unsplit() ? " minibatch" : " microbatch") +
@@ -86,10 +86,10 @@ std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
   if (o.asynchronous())
     figures.push_back({o.doubleBuffered() ? "time per batch" : "time per minibatch", secondsText(simulation.steadySeconds), "once the pipeline is full"});
   figures.push_back({o.asynchronous() ? "time in all" : "step time", secondsText(simulation.seconds), count});
-  figures.push_back({"utilisation", percentText(simulation.utilisation()), "share of device time"});
+  figures.push_back({"utilization", percentText(simulation.utilization()), "share of device time"});
   figures.push_back({"bubble", percentText(simulation.bubble()),
                      "idle over busy time; " + secondsText(idle / o.devices) + " idle on each"});
-  figures.push_back({"activations held", std::to_string(held),
+  figures.push_back({"live activations", std::to_string(live),
                      o.chunks > 1 ? "microbatch chunks on the fullest device" : "microbatches on the fullest device"});
   if (peak > 0)
     figures.push_back({"memory", bytesText(peak), "at most, on one device"});
@@ -101,8 +101,8 @@ std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
 
 std::vector<std::vector<std::string>> pipeline::deviceTable(const Simulation &simulation, const Names &names) {
   const ScheduleOptions &o = simulation.options;
-  std::vector<std::vector<std::string>> rows = {{"device", o.chunks > 1 ? "stages" : "stage", "busy", "utilisation",
-                                                 "communicating", "held", "versions", "peak memory", "sent"}};
+  std::vector<std::vector<std::string>> rows = {{"device", o.chunks > 1 ? "stages" : "stage", "busy", "utilization",
+                                                 "communicating", "live", "versions", "peak memory", "sent"}};
   for (auto [d, device] : llvm::enumerate(simulation.devices)) {
     std::string stages, versions;
     for (int chunk = 0; chunk < o.chunks; ++chunk) {

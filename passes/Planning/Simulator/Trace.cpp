@@ -40,7 +40,7 @@ Object pipeline::toJson(const Simulation &simulation, const Names &names) {
                 {"microbatches", o.microbatches},
                 {"chunks", o.chunks},
                 {"step_ms", simulation.seconds * 1e3},
-                {"utilisation", simulation.utilisation()},
+                {"utilization", simulation.utilization()},
                 {"bubble", simulation.bubble()},
                 {"devices", std::move(devices)},
                 {"links", std::move(links)}};

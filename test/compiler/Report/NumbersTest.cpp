@@ -31,7 +31,7 @@ TEST(NumbersTest, unitsAndShares) {
   EXPECT_EQ(scaled(1.9e-6, "s"), "1.9 us");
   EXPECT_EQ(scaled(1.34e-7, "s"), "134 ns");
   EXPECT_EQ(scaled(0, "s"), "0 s");
-  EXPECT_EQ(scaled(6.64e12, "flop/s"), "6.64 Tflop/s");
+  EXPECT_EQ(scaled(6.64e12, "FLOP/s"), "6.64 TFLOP/s");
   EXPECT_EQ(percent(0.00068), "0.068 %");
   EXPECT_EQ(percent(4.2e-15), "0 %");
   EXPECT_EQ(percent(-0.5), "-50 %");

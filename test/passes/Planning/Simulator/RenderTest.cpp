@@ -90,7 +90,7 @@ TEST(Render, Json) {
 
 TEST(Render, Table) {
   std::string table = text(printTable, run({ScheduleKind::gpipe, 4, 8}, std::vector<StageCost>(4, {1, 1, 1})));
-  EXPECT_EQ(count(table, "utilisation            72.7 %"), 1u) << table; // 96/132, less 0.7 ms of transfers in 33 s
+  EXPECT_EQ(count(table, "utilization            72.7 %"), 1u) << table; // 96/132, less 0.7 ms of transfers in 33 s
   EXPECT_EQ(count(table, "\ndevice 3 "), 1u);
   EXPECT_EQ(count(table, "versions"), 0u);
   EXPECT_EQ(count(table, "memory"), 0u);

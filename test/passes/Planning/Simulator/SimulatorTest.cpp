@@ -35,14 +35,14 @@ TEST(Simulator, Cells) {
     double busy = 0;
     for (const auto &device : simulation.devices)
       busy += device.busy;
-    EXPECT_EQ(simulation.utilisation(), busy / (4 * simulation.seconds));
+    EXPECT_EQ(simulation.utilization(), busy / (4 * simulation.seconds));
     return std::pair(busy, 4 * simulation.seconds);
   };
   EXPECT_EQ(cells(ScheduleKind::naive, 1), std::pair(12., 48.)); // 25 %
   EXPECT_EQ(cells(ScheduleKind::naive, 8), std::pair(96., 384.));
   EXPECT_EQ(cells(ScheduleKind::gpipe, 4), std::pair(48., 84.));
   EXPECT_EQ(cells(ScheduleKind::gpipe, 8), std::pair(96., 132.));
-  EXPECT_EQ(run({ScheduleKind::naive, 4, 1}, uniform(4)).utilisation(), 0.25);
+  EXPECT_EQ(run({ScheduleKind::naive, 4, 1}, uniform(4)).utilization(), 0.25);
 }
 
 TEST(Simulator, PeakActivations) {
