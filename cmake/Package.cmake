@@ -1,4 +1,4 @@
-# The Debian package: `ninja -C build package-deb` writes build/divisi_VERSION_ARCHITECTURE.deb. It has what `cmake --install` has. What
+# The Debian package: `ninja -C build package-deb` writes build/package/divisi_VERSION_ARCHITECTURE.deb. It has what `cmake --install` has. What
 # the executables load, dpkg-shlibdeps finds; what links the programs that they write is named here.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME divisi)

@@ -133,6 +133,7 @@ def suites(build):
             Suite("vgg-pipedream", [torch, str(SOURCE / "test/zoo/vgg_pipedream.py"), "--divisi", divisi], alone=True),  # 16 ranks
             Suite("zoo", [torch, str(SOURCE / "test/zoo/zoo.py"), "--divisi", divisi]),
             Suite("site", ["bash", str(SOURCE / "scripts/site.sh")]),
+            Suite("package", ["bash", str(SOURCE / "test/install/bare.sh"), str(build)]),  # as root
             Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),

@@ -23,10 +23,10 @@ const json::Array &compiler::list(const json::Object &object, StringRef key) {
   return found ? *found : none;
 }
 
-std::string compiler::joined(const json::Array &array) {
+std::string compiler::joined(const json::Array &array, StringRef separator) {
   std::string result;
   for (const json::Value &value : array)
-    result += (result.empty() ? "" : " ") + value.getAsString().value_or("").str();
+    result += (result.empty() ? "" : separator.str()) + value.getAsString().value_or("").str();
   return result;
 }
 

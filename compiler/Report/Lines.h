@@ -14,8 +14,8 @@ double number(const llvm::json::Object &object, llvm::StringRef key);
 std::string text(const llvm::json::Object &object, llvm::StringRef key);
 /// A list; empty if it is not there.
 const llvm::json::Array &list(const llvm::json::Object &object, llvm::StringRef key);
-/// Words with spaces between them.
-std::string joined(const llvm::json::Array &array);
+/// Words with separators between them.
+std::string joined(const llvm::json::Array &array, llvm::StringRef separator = " ");
 
 /// Prints cells with their widths, to the right where a width is negative.
 void row(llvm::raw_ostream &out, const std::vector<std::pair<std::string, int>> &cells);

@@ -18,8 +18,9 @@ namespace {
 
 /// Layers that take less than this share of a step are counted in one line.
 constexpr double leastShare = 0.001;
-/// The number of lines for layers and for parameters: the slowest and the largest ones. The others are counted in one line.
-constexpr size_t mostLayers = 12, mostParameters = 12;
+/// The number of layers that are listed, the slowest ones, of those with their collectives, and of parameters, the largest
+/// ones. The others are counted in one line.
+constexpr size_t mostLayers = 20, mostExplained = 12, mostParameters = 12;
 /// The number of collectives of a layer that are listed, and of other shardings of a parameter, the best ones.
 constexpr size_t mostCollectives = 2, mostShardings = 2;
 
@@ -89,7 +90,7 @@ void printCollectives(const Members &layers, llvm::raw_ostream &out) {
     for (const json::Value &value : list(*layer, "collectives"))
       all.push_back(value);
   auto groups = grouped(all, [&](const json::Object &collective) {
-    return text(collective, "kind") + " over " + joined(list(collective, "axes")) + ", " +
+    return text(collective, "kind") + " over " + joined(list(collective, "axes"), "+") + ", " +
            scaled(number(collective, "bytes"), "B") + "\n" + patternOf(text(collective, "reason"), layers.size() > 1);
   });
   llvm::stable_sort(groups, [](const auto &a, const auto &b) {
@@ -178,7 +179,8 @@ void compiler::printLayers(const json::Array &layers, double step, llvm::raw_ost
     }
     ++shown;
     print(times(members.size()) + (name.empty() ? "(update and operations without a node)" : name), members);
-    printCollectives(members, out);
+    if (shown <= mostExplained)
+      printCollectives(members, out);
   }
   if (!rest.empty())
     print(std::to_string(rest.size()) + " other layers", rest);

@@ -23,7 +23,7 @@ import cases  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *(str(p.relative_to(ROOT)) for folder in ("docs", "examples") for p in sorted((ROOT / folder).rglob("*.md")))]
-COMMANDS = {"divisi", "bash", "cmake", "ninja", "python3", "mkdir", "export", "torchrun", "mpirun", "srun", "sbatch", "pip"}
+COMMANDS = {"divisi", "bash", "cmake", "ninja", "python", "python3", "mkdir", "export", "torchrun", "mpirun", "srun", "sbatch", "pip"}
 
 # (pattern of a line, reason): not run here.
 LEFT_OUT = [
@@ -33,6 +33,7 @@ LEFT_OUT = [
     (r"^cmake --install", "an installation: test/install/package.sh"),
     (r"^ninja -C build package-deb", "an installation: test/install/package.sh"),
     (r"^python3 -m venv|^pip install|^export DIVISI=", "an installation: python/tests"),
+    (r"^python test/zoo/zoo\.py", "needs PyTorch and half an hour: the nightly suite `zoo`"),
     (r"slow-network/compare\.py", "a network namespace: test/examples/slow_network.py"),
     (r"^mpirun -n 2 --host", "two machines: test/execute/launchers.py, in two network namespaces"),
     (r"^(torchrun|RANK=0)", "a launcher: test/execute/launchers.py"),

@@ -154,6 +154,9 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
   auto strategy = planByStrategy(step->problem.problem, mesh, strategyOptions);
   if (!strategy)
     return strategy.takeError();
+  if (!strategy->plan)
+    return llvm::createStringError("the mesh " + nameOf(mesh) + " of a stage does not divide all sizes, and pipelines that pad "
+                                   "sizes cannot be priced: choose another mesh");
   auto priced = step->price(used, mesh, *strategy->plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
   auto pipeline = step->simulate(*priced, options, used);
   if (failed(pipeline))

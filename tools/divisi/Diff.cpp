@@ -106,6 +106,9 @@ private:
       plan.options.chunks = plan.options.schedule == "interleaved" ? 2 : 1;
       plan.options.stages *= plan.options.chunks;
       plan.mesh.axes.erase(plan.mesh.axes.begin() + *stage);
+      if (counted && plan.options.unsplit())
+        return llvm::createStringError("'" + text.str() + "': schedule pipedream updates the weights with every batch: leave out "
+                                       "microbatches");
       if (!counted)
         plan.options.microbatches = 0; // a usual number
     } else if (scheduled) {

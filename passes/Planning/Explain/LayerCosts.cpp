@@ -24,6 +24,7 @@ public:
     Groups groups(problem, /*evaluation=*/false);
     std::vector<int> place(problem.ops.size(), -1);
     std::map<int, bool> seen;
+    std::map<int, std::vector<int>> from; // by tensor that is made of parameters alone: which ones
     llvm::StringSet<> parameters;
     for (const auto &tensor : problem.tensors)
       if (tensor.role == Problem::Role::parameter)
@@ -36,12 +37,19 @@ public:
       place[i] = layer(isUpdate ? "" : layerOf(op.name));
       LayerCost &cost = result[place[i]];
       ((int)i <= groups.loss ? cost.forward : cost.backward) += candidate.prediction.operations[i] * op.repeats;
-      for (int t : op.operands)
-        if (problem.tensors[t].role == Problem::Role::parameter && (int)i <= groups.loss && !seen[t]) {
-          seen[t] = true;
-          cost.weights.push_back(t);
-          cost.parameters += localBytes(problem.tensors[t], candidate.mesh, candidate.plan.tensors[t]);
+      for (int operand : op.operands) {
+        const bool direct = problem.tensors[operand].role == Problem::Role::parameter;
+        for (int t : direct ? std::vector<int>{operand} : from[operand]) {
+          if (parameters.contains(op.name)) { // a parameter is cut or laid out for its layer
+            for (int result : op.results)
+              from[result].push_back(t);
+          } else if ((int)i <= groups.loss && !seen[t]) {
+            seen[t] = true;
+            cost.weights.push_back(t);
+            cost.parameters += localBytes(problem.tensors[t], candidate.mesh, candidate.plan.tensors[t]);
+          }
         }
+      }
     }
     for (auto [c, collective] : llvm::enumerate(candidate.prediction.collectives)) {
       int op = collective.operation;
