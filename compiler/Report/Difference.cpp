@@ -51,7 +51,7 @@ public:
       return name.size() > widestHeading ? number : name;
     };
     const bool stages = first.hasStages() || second.hasStages();
-    result.heading = {stages ? "per step" : "per step and device", heading(first, "the first"), heading(second, "the second"), "difference"};
+    result.heading = {"per step and device", heading(first, "the first"), heading(second, "the second"), "difference"};
     if (stages) {
       compareStepsOfPipelines();
       compareSchedules();
@@ -132,10 +132,10 @@ private:
   void compareStepsOfPipelines() {
     const Occupation p(first), q(second);
     addTime("step", p.seconds, q.seconds);
-    addTime("  tasks of the busiest device", p.busy, q.busy);
+    addTime("  tasks of the busiest", p.busy, q.busy);
     addTime("  its idle time", p.seconds - p.busy, q.seconds - q.busy);
     addBytes("messages between stages", p.messages, q.messages);
-    addBytes("memory of the fullest device", p.memory, q.memory);
+    addBytes("memory of the fullest", p.memory, q.memory);
     if (p.devices != q.devices)
       add("devices", {p.devices, q.devices}, digits, 0);
   }

@@ -8,6 +8,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
+#include <numeric>
+#include <set>
 
 using namespace divisi;
 using namespace divisi::compiler;
@@ -124,24 +126,19 @@ void compiler::printParameters(const json::Array &parameters, llvm::raw_ostream 
     return planning::layerPattern(text(parameter, "name")) + " " + shapeOf(parameter) + ": " +
            text(parameter, "sharding") + ", " + scaled(number(parameter, "local_bytes"), "B");
   });
-  std::vector<double> sizes;
-  for (const auto &group : groups)
-    sizes.push_back(sum(group.second, "local_bytes"));
-  double least = 0; // what has fewer bytes is not listed
-  if (groups.size() > mostParameters + 1) {
-    std::vector<double> largest = sizes;
-    llvm::sort(largest, std::greater<>());
-    least = largest[mostParameters - 1];
-  }
+  std::vector<size_t> largest(groups.size());
+  std::iota(largest.begin(), largest.end(), 0);
+  llvm::stable_sort(largest, [&](size_t a, size_t b) {
+    return sum(groups[a].second, "local_bytes") > sum(groups[b].second, "local_bytes");
+  });
+  std::set<size_t> listed(largest.begin(), largest.begin() + std::min(largest.size(), mostParameters));
   Members rest;
-  size_t shown = 0;
-  for (auto [group, size] : llvm::zip(groups, sizes)) {
+  for (const auto &[number, group] : llvm::enumerate(groups)) {
     const auto &[line, members] = group;
-    if (size < least || (least > 0 && shown == mostParameters)) {
+    if (!listed.count(number)) {
       llvm::append_range(rest, members);
       continue;
     }
-    ++shown;
     if (members.size() > 1)
       out << "  " << times(members.size()) << line << " each on a device\n";
     else

@@ -159,6 +159,12 @@ def main():
         lines = text.splitlines()
         assert len(lines) <= EXPLAINED, f"{len(lines)} lines"
         assert not ODD.search(text), f"the text says {ODD.search(text)[0]!r}"
+        listed = re.findall(r"^  (?:(\d+) x )?(\S+) (?:[0-9x]+)?: \[", text, re.MULTILINE)
+        smaller = re.search(r"^  (\d+) smaller ones", text, re.MULTILINE)
+        count = sum(int(times or 1) for times, _ in listed) + int(smaller[1] if smaller else 0)
+        assert count == len(report["parameters"]), f"{count} of {len(report['parameters'])} parameters are listed or counted"
+        largest = re.sub(r"(?<![^./_])\d+(?![^./_])", "*", max(report["parameters"], key=lambda one: one["local_bytes"])["name"])
+        assert any(re.sub(r"(?<![^./_])\d+(?![^./_])", "*", name) == largest for _, name in listed), f"the largest, {largest}, is not listed"
         yield f"{len(lines)} lines of text"
 
     def compared(folder):
