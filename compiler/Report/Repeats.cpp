@@ -5,6 +5,7 @@
 #include "passes/Planning/NamePatterns.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
@@ -121,7 +122,10 @@ double timeOf(const Members &layers) {
 } // namespace
 
 void compiler::printParameters(const json::Array &parameters, llvm::raw_ostream &out) {
-  out << "\nParameters\n";
+  const size_t sharded = llvm::count_if(parameters, [](const json::Value &value) {
+    return llvm::any_of(text(*value.getAsObject(), "sharding"), [](char c) { return llvm::isAlpha(c); });
+  });
+  out << "\nParameters (" << sharded << " of " << parameters.size() << " sharded)\n";
   auto groups = grouped(parameters, [](const json::Object &parameter) {
     return planning::layerPattern(text(parameter, "name")) + " " + shapeOf(parameter) + ": " +
            text(parameter, "sharding") + ", " + scaled(number(parameter, "local_bytes"), "B");
@@ -133,9 +137,9 @@ void compiler::printParameters(const json::Array &parameters, llvm::raw_ostream 
   });
   std::set<size_t> listed(largest.begin(), largest.begin() + std::min(largest.size(), mostParameters));
   Members rest;
-  for (const auto &[number, group] : llvm::enumerate(groups)) {
+  for (const auto &[place, group] : llvm::enumerate(groups)) {
     const auto &[line, members] = group;
-    if (!listed.count(number)) {
+    if (!listed.count(place)) {
       llvm::append_range(rest, members);
       continue;
     }

@@ -24,5 +24,5 @@ for mount in "${mounts[@]}"; do mount --bind "/$mount" "$root/$mount"; done
 mkdir "$root/story"
 cp "$source/test/install/package.sh" "$build"/package/divisi_*.deb "$root/story/"
 cp -r "$source/examples/digits" "$root/story/digits"
-chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+chroot "$root" env -i HOME=/tmp PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
   bash -c 'bash /story/package.sh /story/divisi_*.deb /story/digits'
