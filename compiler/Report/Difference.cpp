@@ -44,10 +44,14 @@ public:
     auto whole = [&](const DifferenceSide &side) {
       return side.name() + (models ? " of " + side.model : "") + (clusters ? " on " + side.cluster.name : "");
     };
-    result.title = (models ? "" : first.model + (clusters ? ": " : " ")) + (clusters ? "" : "on " + first.cluster.name + ": ") +
-                   whole(first) + " compared with " + whole(second);
+    result.title = (models ? "" : first.model + (clusters ? ": " : " ")) +
+                   (clusters ? "" : "on " + first.cluster.name + ": ") + whole(first) + " compared with " +
+                   whole(second);
     auto heading = [&](const DifferenceSide &side, const char *number) {
-      std::string name = first.name() != second.name() ? side.name() : clusters ? side.cluster.name : models ? side.model : side.name();
+      std::string name = first.name() != second.name() ? side.name()
+                         : clusters                    ? side.cluster.name
+                         : models                      ? side.model
+                                                       : side.name();
       return name.size() > widestHeading ? number : name;
     };
     const bool stages = first.hasStages() || second.hasStages();
@@ -152,7 +156,7 @@ private:
             {"axes of the stages", options.axes.empty() ? "all" : options.axes.text()},
             {"replicas in turn", options.replicas.empty() ? "none" : options.replicasText()},
             {"weights", stages && options.asynchronous() ? options.staleness : "synchronous"},
-            {"rematerialization", options.remat == 0                       ? "none"
+            {"rematerialization", options.remat == 0                  ? "none"
                                   : options.remat == options.allParts ? "all segments"
                                                                       : std::to_string(options.remat) + " segments"}};
   }
@@ -224,8 +228,8 @@ private:
       if (tensor.named()) {
         dist::Sharding sharding = plan.plan.tensors[t];
         // Inputs have a dimension for their microbatches in front, which no plan without them has.
-        if (tensor.role == Problem::Role::input && microbatches > 1 && !tensor.shape.empty() && tensor.shape[0] == microbatches &&
-            sharding.dims[0].empty())
+        if (tensor.role == Problem::Role::input && microbatches > 1 && !tensor.shape.empty() &&
+            tensor.shape[0] == microbatches && sharding.dims[0].empty())
           sharding.dims.erase(sharding.dims.begin());
         places.try_emplace(tensor.name, describe(sharding, plan.mesh), tensor.bytes());
       }
@@ -257,7 +261,8 @@ private:
     std::vector<Line> list;
     for (auto &entry : lines)
       list.push_back(std::move(entry.second));
-    addSection("Shardings of inputs and states that change, the largest first (" + std::to_string(same) + " stay)", list);
+    addSection("Shardings of inputs and states that change, the largest first (" + std::to_string(same) + " stay)",
+               list);
   }
 
   static ByName<std::pair<int64_t, double>> layersOf(const ModuleCandidate &plan) {
@@ -281,9 +286,9 @@ private:
       Both times{known == before.end() ? 0 : known->second.second, layer.second};
       if (std::abs(times.change()) * 1e3 < leastChange * a.prediction.seconds * 1e3)
         continue;
-      lines.push_back({(name.empty() ? "(update and operations without a node)" : name) + ": " + digits(times.first * 1e3) + " -> " +
-                           digits(times.second * 1e3) + " ms (" + (times.change() > 0 ? "+" : "") +
-                           digits(times.change() * 1e3) + ")",
+      lines.push_back({(name.empty() ? "(update and operations without a node)" : name) + ": " +
+                           digits(times.first * 1e3) + " -> " + digits(times.second * 1e3) + " ms (" +
+                           (times.change() > 0 ? "+" : "") + digits(times.change() * 1e3) + ")",
                        layer.first, std::abs(times.change())});
     }
     addSection("Layers whose time changes most (computation and exposed communication, together)", lines);

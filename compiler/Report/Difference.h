@@ -7,16 +7,16 @@ namespace divisi::compiler {
 struct DifferenceSide {
   std::string model; // for the heading
   const planning::Cluster &cluster;
-  const planning::ModuleCandidate &plan;        // of a pipeline: for the devices of one stage
-  const PipelineCandidate *pipeline = nullptr;  // null: all devices compute the whole step
+  const planning::ModuleCandidate &plan;       // of a pipeline: for the devices of one stage
+  const PipelineCandidate *pipeline = nullptr; // null: all devices compute the whole step
 
   std::string name() const { return pipeline ? pipeline->name() : plan.name; }
   bool hasStages() const { return pipeline && pipeline->options.stages > 1; }
 };
 
 /// What a second plan changes, on one screen: times, bytes and memory; the schedule and the stages of pipelines; the
-/// shardings of states and inputs; the layers whose times differ most; and the collectives. What has the same name in two
-/// models is compared.
+/// shardings of states and inputs; the layers whose times differ most; and the collectives. What has the same name in
+/// two models is compared.
 struct Difference {
   struct Row {
     std::string what, first, second, change;

@@ -21,8 +21,8 @@ namespace {
 
 /// Layers that take less than this share of a step are counted in one line.
 constexpr double leastShare = 0.001;
-/// The number of layers that are listed, the slowest ones, of those with their collectives, and of parameters, the largest
-/// ones. The others are counted in one line.
+/// The number of layers that are listed, the slowest ones, of those with their collectives, and of parameters, the
+/// largest ones. The others are counted in one line.
 constexpr size_t mostLayers = 20, mostExplained = 12, mostParameters = 12;
 /// The number of collectives of a layer that are listed, and of other shardings of a parameter, the best ones.
 constexpr size_t mostCollectives = 2, mostShardings = 2;

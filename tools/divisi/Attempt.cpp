@@ -101,7 +101,8 @@ llvm::Error Attempt::price(const Cluster &cluster, const std::string &path) {
   return llvm::Error::success();
 }
 
-llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int zero, compiler::MicrobatchOptions options) {
+llvm::Error Attempt::price(const Cluster &cluster, const dist::Mesh &mesh, int zero,
+                           compiler::MicrobatchOptions options) {
   if (options.any())
     return priceInParts(cluster, mesh, zero, std::move(options));
   if (failed(session.read(flags.input, flags.import)))
@@ -142,9 +143,10 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
     return error;
   ModuleOp module = *session.model.module;
   if (options.microbatches == 0)
-    options.microbatches = options.unsplit() ? 1
-                                             : compiler::microbatchesNear(compiler::batchOf(module),
-                                                                          compiler::usualMicrobatchesPerStage * options.stages);
+    options.microbatches = options.unsplit()
+                               ? 1
+                               : compiler::microbatchesNear(compiler::batchOf(module),
+                                                            compiler::usualMicrobatchesPerStage * options.stages);
   const Cluster used = cluster.used(options.devices(mesh));
   auto step = compiler::StepInParts::make(module, options, used);
   if (failed(step))
@@ -155,7 +157,8 @@ llvm::Error Attempt::priceInParts(const Cluster &cluster, const dist::Mesh &mesh
   if (!strategy)
     return strategy.takeError();
   if (!strategy->plan)
-    return llvm::createStringError("the mesh " + nameOf(mesh) + " of a stage does not divide all sizes, and pipelines that pad "
+    return llvm::createStringError("the mesh " + nameOf(mesh) +
+                                   " of a stage does not divide all sizes, and pipelines that pad "
                                    "sizes cannot be priced: choose another mesh");
   auto priced = step->price(used, mesh, *strategy->plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""));
   auto pipeline = step->simulate(*priced, options, used);

@@ -19,9 +19,10 @@ public:
   llvm::Error plan(const planning::Cluster &cluster, const planning::PlannerOptions &options, int64_t microbatches = 0);
   /// Predicts the cost of the plan in a file.
   llvm::Error price(const planning::Cluster &cluster, const std::string &path);
-  /// Predicts the cost of the strategies' plan on a mesh, that of a stage if there are several, with a level of ZeRO. No
-  /// microbatches: a usual number for the stages.
-  llvm::Error price(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero, compiler::MicrobatchOptions options);
+  /// Predicts the cost of the strategies' plan on a mesh, that of a stage if there are several, with a level of ZeRO.
+  /// No microbatches: a usual number for the stages.
+  llvm::Error price(const planning::Cluster &cluster, const dist::Mesh &mesh, int zero,
+                    compiler::MicrobatchOptions options);
 
   bool asynchronous = false; // `marked` is wanted
   bool hasBatchNorm = false;

@@ -3,8 +3,8 @@
 #include "divisi/Attempt.h"
 #include "divisi/Calibrate.h"
 #include "divisi/Commands.h"
-#include "divisi/Diagnostics.h"
 #include "divisi/DeviceFlags.h"
+#include "divisi/Diagnostics.h"
 #include "divisi/Output.h"
 #include "passes/Planning/Cost/Cluster.h"
 #include "passes/Planning/Cost/Collectives.h"
@@ -96,7 +96,8 @@ private:
     }
     if (!good)
       return llvm::createStringError("expected a plan file, auto, or a mesh such as data=4,model=2, 'data=8 zero=1' or "
-                                     "'stage=2,data=4 schedule=1f1b microbatches=8', got '" + text.str() + "'");
+                                     "'stage=2,data=4 schedule=1f1b microbatches=8', got '" +
+                                     text.str() + "'");
     auto mesh = parseMesh(axes);
     if (!mesh)
       return mesh.takeError();
@@ -107,7 +108,8 @@ private:
       plan.options.stages *= plan.options.chunks;
       plan.mesh.axes.erase(plan.mesh.axes.begin() + *stage);
       if (counted && plan.options.unsplit())
-        return llvm::createStringError("'" + text.str() + "': schedule pipedream updates the weights with every batch: leave out "
+        return llvm::createStringError("'" + text.str() +
+                                       "': schedule pipedream updates the weights with every batch: leave out "
                                        "microbatches");
       if (!counted)
         plan.options.microbatches = 0; // a usual number
@@ -150,8 +152,8 @@ private:
     if (!parsed)
       return fail(llvm::toString(parsed.takeError()), 2);
     if (int64_t devices = parsed->options.devices(parsed->mesh); devices > cluster->devices())
-      return fail("the mesh " + plan.substr(0, plan.find(' ')) + " has " + std::to_string(devices) + " devices, --cluster " + where +
-                      " has " + std::to_string(cluster->devices()),
+      return fail("the mesh " + plan.substr(0, plan.find(' ')) + " has " + std::to_string(devices) +
+                      " devices, --cluster " + where + " has " + std::to_string(cluster->devices()),
                   2);
     if (llvm::Error error = attempt.price(*cluster, parsed->mesh, parsed->zero, parsed->options))
       return fail(std::move(error));
@@ -165,8 +167,12 @@ private:
 void tools::addDiff(CLI::App &app, int &exitCode) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App *command = app.add_subcommand("diff", "compare two plans: what changes, in which layers, and what it costs");
-  command->add_option("first", flags->first, "PLAN or PLAN@CLUSTER: a plan file; a mesh, such as data=8, 'data=8 zero=1' or 'stage=2,data=4 schedule=1f1b "
-                                             "microbatches=8'; or auto: the best without stages that a search finds")->required();
+  command
+      ->add_option(
+          "first", flags->first,
+          "PLAN or PLAN@CLUSTER: a plan file; a mesh, such as data=8, 'data=8 zero=1' or 'stage=2,data=4 schedule=1f1b "
+          "microbatches=8'; or auto: the best without stages that a search finds")
+      ->required();
   command->add_option("second", flags->second, "the plan that it is compared with")->required();
   flags->model.addTo(*command);
   auto *where = command->add_option_group("Devices");

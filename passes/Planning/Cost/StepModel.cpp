@@ -35,8 +35,8 @@ public:
   Step(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
        const Plan &plan, const Expansion &expansion)
       : problem(problem), groups(groups), fused(fused), costs(costs), mesh(costs.mesh), plan(plan), all(expansion),
-        ready(all.versions.size(), -1), onDemand(problem.ops.size()),
-        follows(all.versions.size()), made(problem.ops.size()), sent(all.versions.size()) {}
+        ready(all.versions.size(), -1), onDemand(problem.ops.size()), follows(all.versions.size()),
+        made(problem.ops.size()), sent(all.versions.size()) {}
 
   Prediction run() {
     result.operations.assign(problem.ops.size(), 0);
@@ -281,10 +281,11 @@ private:
     const double times = (double)repeatsOf(version);
     result.waited += (end - begin) * times;
     repeated += (end - begin) * (times - 1);
-    for (size_t c = llvm::upper_bound(items, ready[version]) - items.begin(); c-- > 0 && timeline.end(items[c]) > begin;) {
+    for (size_t c = llvm::upper_bound(items, ready[version]) - items.begin();
+         c-- > 0 && timeline.end(items[c]) > begin;) {
       Prediction::Collective &collective = result.collectives[c];
-      collective.waited +=
-          (std::min(timeline.end(items[c]), end) - std::max(timeline.start(items[c]), begin)) * times / collective.times;
+      collective.waited += (std::min(timeline.end(items[c]), end) - std::max(timeline.start(items[c]), begin)) * times /
+                           collective.times;
     }
   }
 

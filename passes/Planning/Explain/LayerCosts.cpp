@@ -80,7 +80,8 @@ std::vector<LayerCost> planning::layerCosts(const Problem &problem, const Candid
   return Layers(problem, candidate).run();
 }
 
-static std::string reasonOnce(const Problem &problem, const Candidate &candidate, const Prediction::Collective &collective) {
+static std::string reasonOnce(const Problem &problem, const Candidate &candidate,
+                              const Prediction::Collective &collective) {
   std::string axes;
   for (int axis : collective.step.axes)
     axes += (axes.empty() ? "" : "+") + candidate.mesh.axes[axis].name;
@@ -94,10 +95,12 @@ static std::string reasonOnce(const Problem &problem, const Candidate &candidate
     of = op.kind + (op.name.empty() ? "" : (ofParameter ? " of the parameter " : " ") + op.name);
     if (collective.step.kind == Kind::allReduce || collective.step.kind == Kind::reduceScatter)
       for (auto [factor, list] : llvm::zip(op.rule.factors, candidate.plan.ops[collective.operation]))
-        if (factor.reduction && llvm::any_of(list, [&](int a) { return llvm::is_contained(collective.step.axes, a); })) {
-          const char *partials = *factor.reduction == Reduction::sum   ? "partial sums are added over "
-                                 : *factor.reduction == Reduction::max ? "of partial maxima the largest is taken over "
-                                                                       : "of partial minima the smallest is taken over ";
+        if (factor.reduction &&
+            llvm::any_of(list, [&](int a) { return llvm::is_contained(collective.step.axes, a); })) {
+          const char *partials = *factor.reduction == Reduction::sum ? "partial sums are added over "
+                                 : *factor.reduction == Reduction::max
+                                     ? "of partial maxima the largest is taken over "
+                                     : "of partial minima the smallest is taken over ";
           of += " is sharded along " + factor.name + ", which it reduces: ";
           return of + partials + axes + kept;
         }
@@ -119,5 +122,6 @@ static std::string reasonOnce(const Problem &problem, const Candidate &candidate
 std::string planning::reasonOf(const Problem &problem, const Candidate &candidate,
                                const Prediction::Collective &collective) {
   const std::string reason = reasonOnce(problem, candidate, collective);
-  return collective.times > 1 ? reason + "; in each of " + std::to_string((int64_t)collective.times) + " microbatches" : reason;
+  return collective.times > 1 ? reason + "; in each of " + std::to_string((int64_t)collective.times) + " microbatches"
+                              : reason;
 }

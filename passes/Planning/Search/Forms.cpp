@@ -8,8 +8,8 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 
-/// By operation: its factors that run through the samples of the batch. The batch of an input goes on to the values that
-/// are computed from it; where a dimension has several factors, the batch is the outermost one.
+/// By operation: its factors that run through the samples of the batch. The batch of an input goes on to the values
+/// that are computed from it; where a dimension has several factors, the batch is the outermost one.
 static std::vector<llvm::SmallVector<int, 1>> batchFactors(const Problem &problem) {
   std::set<std::pair<int, int>> batched(problem.batchDims.begin(), problem.batchDims.end()); // tensor, dimension
   std::vector<llvm::SmallVector<int, 1>> result(problem.ops.size());
@@ -27,13 +27,14 @@ static std::vector<llvm::SmallVector<int, 1>> batchFactors(const Problem &proble
 }
 
 /// The share of the step's FLOPs in operations that shard the batch over the axis; without FLOPs, of its operations.
-static double splitsBatch(const Problem &problem, const Plan &plan,
-                          const std::vector<llvm::SmallVector<int, 1>> &batch, int axis) {
+static double splitsBatch(const Problem &problem, const Plan &plan, const std::vector<llvm::SmallVector<int, 1>> &batch,
+                          int axis) {
   double all[2] = {}, split[2] = {}; // by FLOPs, by number
   for (auto [op, factors, own] : llvm::zip(problem.ops, plan.ops, batch)) {
     if (op.forward || op.seldom)
       continue;
-    const bool splits = llvm::any_of(own, [&, &factors = factors](int f) { return llvm::is_contained(factors[f], axis); });
+    const bool splits =
+        llvm::any_of(own, [&, &factors = factors](int f) { return llvm::is_contained(factors[f], axis); });
     const double weights[2] = {(double)op.flops, 1};
     for (int by : {0, 1}) {
       all[by] += weights[by];
