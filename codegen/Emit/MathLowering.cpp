@@ -1,5 +1,7 @@
 #include "codegen/Emit/MathLowering.h"
 
+#include "codegen/Kernels/Passes.h"
+
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -64,6 +66,8 @@ private:
 void divisi::codegen::addKernelLowering(OpPassManager &pm, std::unique_ptr<Pass> functions) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  if (!functions) // a GPU's loops are few: threads run over the elements
+    pm.addPass(createCollapseLoopsPass());
   pm.addPass(std::make_unique<ExpandMath>(/*approximatesAll=*/functions != nullptr));
   pm.addPass(memref::createExpandStridedMetadataPass());
   if (functions)

@@ -1,10 +1,42 @@
 #include "codegen/Emit/Optimize.h"
 
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
-void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+namespace {
+
+/// Unrolls nothing but sums over few points (windows), so that the loop around them vectorizes. Copies of other loops
+/// take most of the time of compilation, and gain nothing: loops that vectorize are interleaved anyway.
+struct KeepLoops : llvm::PassInfoMixin<KeepLoops> {
+  static constexpr unsigned fewest = 16; // points that are not unrolled
+
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
+    auto &evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+    for (llvm::Loop *loop : analyses.getResult<llvm::LoopAnalysis>(function))
+      points(*loop, evolution);
+    return llvm::PreservedAnalyses::all();
+  }
+
+private:
+  /// The points of a loop and those in it; `fewest` also where their number is not known.
+  static unsigned points(llvm::Loop &loop, llvm::ScalarEvolution &evolution) {
+    unsigned inner = 1;
+    for (llvm::Loop *nested : loop)
+      inner = std::max(inner, points(*nested, evolution));
+    bool carries = std::next(loop.getHeader()->phis().begin()) != loop.getHeader()->phis().end();
+    if (!carries || inner >= fewest)
+      llvm::addStringMetadataToLoop(&loop, "llvm.loop.unroll.disable", 1);
+    unsigned count = evolution.getSmallConstantTripCount(&loop);
+    return count == 0 ? fewest : std::min(fewest, count) * inner;
+  }
+};
+} // namespace
+
+void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine, bool keepLoops) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = false;
@@ -14,6 +46,10 @@ void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machin
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
+  if (keepLoops)
+    passes.registerPipelineStartEPCallback([](llvm::ModulePassManager &manager, llvm::OptimizationLevel) {
+      manager.addPass(llvm::createModuleToFunctionPassAdaptor(KeepLoops()));
+    });
   passes.registerModuleAnalyses(modules);
   passes.registerCGSCCAnalyses(sccs);
   passes.registerFunctionAnalyses(functions);

@@ -7,7 +7,7 @@ class TargetMachine;
 
 namespace divisi::codegen {
 
-/// Runs LLVM's own passes, for kernels of any target.
-void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+/// Runs LLVM's own passes, for kernels of any target. `keepLoops`: only sums over few points are unrolled.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, bool keepLoops);
 
 } // namespace divisi::codegen

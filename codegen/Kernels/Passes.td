@@ -111,4 +111,20 @@ def AssignBuffersPass : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::divisi::exec::ExecDialect"];
 }
 
+def CollapseLoopsPass : Pass<"collapse-loops"> {
+  let summary = "Makes one loop of nested ones whose indices run on";
+  let description = [{
+    Input: a kernel's loops, after canonicalize. A loop and the only one in it become one if every index that is computed from
+    their counters depends on outer * extent of inner + inner alone: long loops vectorize better, and LLVM needs less time for
+    fewer of them. Loops with carried values stay, since the innermost decides in which order they are added.
+
+    ```mlir
+    scf.for %i = %c0 to %c8 step %c1 { scf.for %j = %c0 to %c16 step %c1 { .. %x[%i * 16 + %j] .. } }
+    // becomes
+    scf.for %j = %c0 to %c128 step %c1 { .. %x[%j] .. }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 #endif
