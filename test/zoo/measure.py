@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Step time and memory of a model of the zoo beside PyTorch eager, one thread each.
 
-    measure.py MODEL        (started by `compare`: the process of PyTorch, told on standard input how many steps to do)
+    measure.py SIZE MODEL        (started by `compare`: the process of PyTorch, told on standard input how many steps to do)
 """
 
 import json
@@ -19,7 +19,7 @@ import common  # noqa: E402
 ROUNDS, SECONDS, MOST_STEPS, WARM = 3, 0.7, 60, 2  # of both in turn; of each round
 
 
-def peer(name):
+def peer(size, name):
     """PyTorch: for each number on standard input, the milliseconds of as many steps."""
     import torch
     import train
@@ -28,7 +28,7 @@ def peer(name):
     torch.set_num_threads(1)
     build = cases.load()[name]
     base = common.memory("VmRSS")
-    case = build()
+    case = build(size == "published")
     optimizer, step = train.make_optimizer(case, case.module.train()), 0
     for line in sys.stdin:
         times = []
@@ -58,7 +58,7 @@ def compare(zoo):
     import divisi
     import numpy as np
 
-    row = {"model": zoo.name, "way": "speed"}
+    row = {"model": zoo.name, "size": zoo.size, "way": "speed"}
     if not zoo.files:
         return row | {"refused": "no exporter writes it"}
     program = divisi.compile(next(iter(zoo.files.values())), zoo.work / "timed", divisi=zoo.tool, **zoo.case.optimizer)
@@ -73,7 +73,7 @@ def compare(zoo):
         peak = watched([str(program.path), *words, "--no-shuffle", "--steps", str(steps), "--log", str(log)])
         return [json.loads(line)["step_ms"] for line in log.read_text().splitlines()], peak
 
-    command = [sys.executable, __file__, zoo.name]
+    command = [sys.executable, __file__, zoo.size, zoo.name]
     torch_process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def theirs(steps):
@@ -105,4 +105,4 @@ def compare(zoo):
 
 if __name__ == "__main__":
     os.environ["OMP_NUM_THREADS"] = "1"
-    peer(sys.argv[1])
+    peer(*sys.argv[1:])

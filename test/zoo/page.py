@@ -5,7 +5,7 @@ import statistics
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/zoo.md"
 WAYS = ("one device", "other exporter", "data=2", "data=4", "zero=3", "model=2", "auto", "microbatches=2", "stage=2", "stage=2, microbatches=2")
-MEASURED = ("speed",)
+MEASURED = ("speed", "plan")
 
 HEAD = """# Model zoo
 Well-known models in reduced sizes (few layers or narrow ones, small images, short sequences, random weights), exported from PyTorch's own libraries or written from
@@ -15,8 +15,8 @@ their papers ([test/zoo](../test/zoo/README.md)), trained by Divisi and by PyTor
 
 {summary}
 
-| model | parameters | exporters | loss error | weights' norm error | change error | ways | step time | memory | compile, s |
-|---|---|---|---|---|---|---|---|---|---|
+| model | parameters | exporters | loss error | weights' norm error | change error | ways | step time | memory | compile, s | plan, s |
+|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 TAIL = """
@@ -28,7 +28,7 @@ TAIL = """
   the same with two microbatches. Batch norm's statistics are those of a microbatch, and PyTorch is told to do the same there.
 - *step time*, *memory*: Divisi's divided by PyTorch eager's, one thread each, on a machine with two cores that did other work, too; one run, both in turn three times, the median of all
   steps. Memory is the highest resident size above that of the process without a model. The models are so small that much of PyTorch's time is its dispatching of operations; [numbers.md](numbers.md) has larger ones.
-- *compile*: processor seconds of `divisi compile` for one device, with the linker.
+- *compile*: processor seconds of `divisi compile` for one device, with the linker; *plan*: of `divisi plan --cluster 2x8xh100`.
 
 ## How these figures came about
 - **Six networks do not begin as usual.** ResNet-50, Inception-v3, GoogLeNet, MNASNet, FCN and DeepLab-v3 got other numbers in their batch norms (`conditioned` in `test/zoo/models/case.py`)
@@ -46,8 +46,34 @@ def small(error):
     return "no number" if error is None else "0" if error == 0 else f"{error:.0e}"
 
 
-def text(names, rows):
-    """The page; rows are by model and way."""
+PUBLISHED = """
+## At published size
+The models that a machine of 24 GB trains as they were published, two samples a batch (the recurrent language model: 20), three steps. Made by
+
+    python test/zoo/zoo.py --divisi build/bin/divisi --size published --ways 'one device;speed;plan' --results rows.jsonl --write-page
+
+| model | parameters | loss error | weights' norm error | change error | step, ms | PyTorch's | memory, MB | PyTorch's | compile, s | plan, s |
+|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def published(names, rows):
+    lines = []
+    for name in names:
+        one, speed, plan = (rows.get(("published", name, way), {}) for way in ("one device", "speed", "plan"))
+        if not one:
+            continue
+        errors = [small(one[key]) for key in ("loss_error", "norm_error", "change_error")] if one.get("ok") else ["**fails**", "", ""]
+        times = [f"{speed[key]:.0f}" for key in ("ms", "torch_ms", "memory_mb", "torch_memory_mb")] if "ms" in speed else [""] * 4
+        seconds = [f"{row[key]:.1f}" if key in row else "" for row, key in ((one, "compile_s"), (plan, "plan_s"))]
+        cells = [name, f"{one.get('parameters', 0):,}", *errors, *times, *seconds]
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return PUBLISHED + "".join(lines) if lines else ""
+
+
+def text(names, published_names, every):
+    """The page; rows are by size, model and way."""
+    rows = {(model, way): row for (size, model, way), row in every.items() if size == "reduced"}
     lines, refused, rounded, ratios, trained = [], [], [], [], 0
     for name in names:
         of = {way: row for (model, way), row in rows.items() if model == name}
@@ -64,6 +90,7 @@ def text(names, rows):
         else:
             cells += ["", ""]
         cells.append(f"{one['compile_s']:.1f}" if "compile_s" in one else "")
+        cells.append(f"{plan['plan_s']:.1f}" if (plan := of.get("plan", {})).get("plan_s") else "")
         lines.append(f"| {' | '.join(cells)} |\n")
         for way in WAYS:
             row = of.get(way, {})
@@ -76,7 +103,7 @@ def text(names, rows):
     ran = sum((name, way) in rows for name in names for way in WAYS)
     summary = f"{trained} of {len(names)} models train as in PyTorch, {ran} of {len(names) * len(WAYS)} combinations of a model and a way ran, of which {sum('refused' in row for row in rows.values())} are refused (below)." + (
         f" Median of the step times beside PyTorch eager's: {statistics.median(ratios):.2f}." if ratios else "")
-    page = HEAD.format(summary=summary) + "".join(lines) + TAIL
+    page = HEAD.format(summary=summary) + "".join(lines) + published(published_names, every) + TAIL
     if rounded:
         page += ("\n## Rounding\nWhere both sides differ by more than that, PyTorch in float32 is as far from itself in float64, within a factor of two.\n\n"
                  "| model | way | change error | distances |\n|---|---|---|---|\n" + "".join(rounded))

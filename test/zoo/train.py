@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports one model of the zoo, trains it in PyTorch and by Divisi in several ways, and compares.
 
-    train.py DIVISI MODEL WAY ...
+    train.py DIVISI SIZE MODEL WAY ...       (SIZE: reduced or published)
 
 A JSON object for each way on standard output. zoo.py starts one process for each model.
 """
@@ -12,6 +12,7 @@ import logging
 import math
 import pathlib
 import resource
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -101,9 +102,9 @@ def is_rounding(case, parts, losses, after):
 
 
 class Zoo:
-    def __init__(self, tool, name, work):
-        self.tool, self.name, self.work = tool, name, work
-        self.case = cases.load()[name]()
+    def __init__(self, tool, size, name, work):
+        self.tool, self.size, self.name, self.work = tool, size, name, work
+        self.case = cases.load()[name](size == "published")
         self.files, self.refusals, self.references = {}, {}, {}
         for exporter, dynamo in (("dynamo", True), ("TorchScript", False)):
             path = work / f"{exporter}.onnx"
@@ -122,7 +123,7 @@ class Zoo:
     def train(self, way):
         """The row of a way."""
         exporters = list(self.files)
-        row = {"model": self.name, "way": way}
+        row = {"model": self.name, "size": self.size, "way": way}
         if not exporters or (way == "other exporter" and len(exporters) < 2):
             return row | {"refused": "; ".join(f"{key}: {text}" for key, text in self.refusals.items())}
         exporter = exporters[way == "other exporter"]
@@ -153,6 +154,15 @@ class Zoo:
         return row
 
 
+    def plan(self):
+        """The row of a plan on 16 H100: the processor seconds of `divisi plan`."""
+        row = {"model": self.name, "size": self.size, "way": "plan"}
+        flags = [word for name, value in self.case.optimizer.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        start = child_seconds()
+        done = subprocess.run([self.tool, "plan", next(iter(self.files.values())), "--cluster", "2x8xh100", *flags], capture_output=True, text=True)
+        return row | ({"failed": one_line(done.stderr)} if done.returncode else {"plan_s": round(child_seconds() - start, 2)})
+
+
 def one_line(error):
     return " ".join(f"{error}".split())[:400] or type(error).__name__
 
@@ -164,12 +174,12 @@ def child_seconds():
 
 
 def main():
-    tool, name, *ways = sys.argv[1:]
+    tool, size, name, *ways = sys.argv[1:]
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="divisi-zoo-") as work:
-        zoo = Zoo(tool, name, pathlib.Path(work))
+        zoo = Zoo(tool, size, name, pathlib.Path(work))
         for way in ways:
-            row = measure.compare(zoo) if way == "speed" else zoo.train(way)
+            row = measure.compare(zoo) if way == "speed" else zoo.plan() if way == "plan" else zoo.train(way)
             row = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
             print(json.dumps(row), flush=True)
 

@@ -59,6 +59,25 @@ def gnmt16():
     return gnmt(16)
 
 
+class LanguageModel(nn.Module):
+    """Recurrent neural network regularization (arXiv 1409.2329), without its dropout: published is the medium size."""
+
+    def __init__(self, vocab, width):
+        super().__init__()
+        self.embedding, self.lstm = nn.Embedding(vocab, width), nn.LSTM(width, width, num_layers=2, batch_first=True)
+        self.out = nn.Linear(width, vocab)
+
+    def forward(self, tokens, label):
+        return token_loss(self.out(self.lstm(self.embedding(tokens))[0]), label)
+
+
+@model("LSTM language model")
+def lstm_language_model(published=False):
+    vocab, width, length, batch = (10000, 650, 35, 20) if published else (60, 24, 9, BATCH)
+    data = {"tokens": classes(vocab, length, batch=batch), "label": classes(vocab, length, batch=batch)}
+    return Case(LanguageModel(vocab, width), data, "cross-entropy of the next word", batch=batch)
+
+
 class S2vt(nn.Module):
     """Sequence to sequence, video to text (arXiv 1505.00487): one LSTM reads the frames and then nothing, the second, above it, first nothing and
     then the words."""

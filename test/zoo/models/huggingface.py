@@ -4,7 +4,7 @@ import torch
 import transformers as tf
 from torch import nn
 
-from .case import ADAMW, BATCH, STEPS, Case, classes, images, model
+from .case import ADAMW, BATCH, FEW, STEPS, Case, classes, images, model
 
 VOCAB, LENGTH = 96, 16
 SPECIAL = 3  # padding and the like come first, and are not in the data: ONNX has no `padding_idx`, whose row has no gradient in PyTorch
@@ -12,8 +12,14 @@ SMALL = {"vocab_size": VOCAB, "hidden_size": 32, "num_hidden_layers": 2, "num_at
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-def tokens(length=LENGTH):
-    return SPECIAL + classes(VOCAB - SPECIAL, length)
+def tokens(length=LENGTH, batch=BATCH):
+    return SPECIAL + classes(VOCAB - SPECIAL, length, batch=batch)
+
+
+def sentences(published):
+    """Inputs and labels of a language model."""
+    length, batch = (128, FEW) if published else (LENGTH, BATCH)
+    return {"data": {"input_ids": tokens(length, batch), "labels": tokens(length, batch)}, "batch": batch}
 
 
 class Loss(nn.Module):
@@ -34,19 +40,18 @@ class CausalLoss(Loss):
     options = {"return_dict": True, "use_cache": False}
 
 
-def causal(network):
-    data = {"input_ids": tokens(), "labels": tokens()}
-    return Case(CausalLoss(network), data, "cross-entropy of the next token", dict(ADAMW))
+def causal(network, published=False):
+    return Case(CausalLoss(network), loss="cross-entropy of the next token", optimizer=dict(ADAMW), **sentences(published))
 
 
-def masked(network):
-    data = {"input_ids": tokens(), "labels": tokens()}
-    return Case(Loss(network), data, "cross-entropy of masked tokens", dict(ADAMW))
+def masked(network, published=False):
+    return Case(Loss(network), loss="cross-entropy of masked tokens", optimizer=dict(ADAMW), **sentences(published))
 
 
 @model("BERT")
-def bert():
-    return masked(tf.BertForMaskedLM(tf.BertConfig(**SMALL, **NO_DROPOUT, max_position_embeddings=32)))
+def bert(published=False):
+    size = {} if published else {**SMALL, "max_position_embeddings": 32}
+    return masked(tf.BertForMaskedLM(tf.BertConfig(**size, **NO_DROPOUT)), published)
 
 
 @model("RoBERTa")
@@ -69,9 +74,9 @@ def distilbert():
 
 
 @model("GPT-2")
-def gpt2():
-    return causal(tf.GPT2LMHeadModel(tf.GPT2Config(
-        vocab_size=VOCAB, n_positions=32, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)))
+def gpt2(published=False):
+    size = {} if published else {"vocab_size": VOCAB, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    return causal(tf.GPT2LMHeadModel(tf.GPT2Config(**size, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)), published)
 
 
 @model("Llama")

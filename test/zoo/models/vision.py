@@ -6,19 +6,21 @@ from torch import nn
 from torch.nn import functional as F
 from torchvision.models import convnext, efficientnet, swin_transformer
 
-from .case import ADAMW, SLOW, Case, classes, classifier, conditioned, images, model, narrowed
+from .case import ADAMW, BATCH, FEW, SLOW, Case, classes, classifier, conditioned, images, model, narrowed
 
 
 @model("DenseNet")
-def densenet():
+def densenet(published=False):
+    if published:
+        return classifier(torchvision.models.densenet121(num_classes=10), size=224, batch=FEW)
     return classifier(torchvision.models.DenseNet(growth_rate=4, block_config=(3, 4, 4, 3), num_init_features=8, num_classes=10))
 
 
 @model("GoogLeNet")
-def googlenet():
-    with narrowed(8):
+def googlenet(published=False):
+    with narrowed(1 if published else 8):
         network = torchvision.models.googlenet(num_classes=10, aux_logits=False, transform_input=False, init_weights=False, dropout=0.0)
-    return classifier(conditioned(network, shift=2.0), optimizer=SLOW)
+    return classifier(conditioned(network, shift=2.0), size=224 if published else 64, batch=FEW if published else BATCH, optimizer=SLOW)
 
 
 @model("SqueezeNet")
@@ -71,10 +73,10 @@ def swin():
 
 
 @model("ViT")
-def vit():
-    network = torchvision.models.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=10)
+def vit(published=False):
+    network = torchvision.models.vit_b_16(num_classes=10) if published else torchvision.models.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=10)
     nn.init.normal_(network.heads.head.weight, std=0.1)  # zero at first, as published: then nothing else had a gradient in the first step
-    return classifier(network, size=32, optimizer=ADAMW)
+    return classifier(network, size=224 if published else 32, batch=FEW if published else BATCH, optimizer=ADAMW)
 
 
 class PixelLoss(nn.Module):
