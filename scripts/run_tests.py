@@ -88,6 +88,7 @@ def suites(build):
             Suite("elastic", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi]),
             Suite("tokens", [python, str(SOURCE / "test/execute/tokens.py"), "--divisi", divisi]),
             Suite("columns", [python, str(SOURCE / "test/execute/columns.py"), "--divisi", divisi]),
+            Suite("feed", [python, str(SOURCE / "test/execute/feed.py"), "--divisi", divisi]),
             Suite("images", [python, str(SOURCE / "test/execute/images.py"), "--divisi", divisi]),
             Suite("rate-finder", [python, str(SOURCE / "test/execute/rate_finder.py"), "--divisi", divisi]),
             Suite("curves", [python, str(SOURCE / "test/execute/curves.py"), "--divisi", divisi]),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import itertools
-import math
 import os
 import pathlib
 import tempfile
@@ -115,7 +113,6 @@ class Files:
 
     paths: dict[str, list[pathlib.Path]]
     folder: pathlib.Path | None = None  # of the files that were written for it
-    passes: list[int] | None = None  # of a loader: the samples after each pass
 
     def words(self, flag: str) -> list[str]:
         """The words of a command line that name the files."""
@@ -135,43 +132,28 @@ class Files:
                 raise
             raise Error(text, error.code) from None
 
-    def epoch_of(self, step: int, batch: int) -> int | None:
-        """In which pass over a loader a step is, from 1."""
-        if self.passes is None:
-            return None
-        return 1 + sum(samples < step * batch for samples in self.passes[:-1])
 
-
-def write_files(
-    data: Data, inputs: Sequence[Input], folder: pathlib.Path, *, epochs: int, steps: int | None, whole: bool, most_bytes: int
-) -> Files:
-    """Files for `data`, in `folder` unless they are files already.
-
-    `whole` keeps what does not fill a batch, as an evaluation can use it; otherwise it is left out of each pass.
-    `most_bytes` limits what a loader may write.
-    """
-    if isinstance(data, Mapping):
-        return _files_of_arrays(data, inputs, folder)
+def check_kind(data: Data, inputs: Sequence[Input]) -> None:
+    """Raises Error for what is neither a dict nor an iterable of batches."""
     if isinstance(data, (str, bytes, os.PathLike)) or not isinstance(data, Iterable):
         raise Error(
             "data: expected a dict of arrays or .npy files by the names of the inputs "
-            f"({_names(inputs)}), or batches of them, got {type(data).__name__}"
+            f"({names_of(inputs)}), or batches of them, got {type(data).__name__}"
         )
-    with Loader(inputs, folder, most_bytes) as loader:
-        return loader.write(data, epochs, steps, whole)
 
 
-def _names(inputs: Iterable[Input]) -> str:
+def names_of(inputs: Iterable[Input]) -> str:
     return ", ".join(each.name for each in inputs)
 
 
-def _files_of_arrays(data: Mapping[str, Any], inputs: Sequence[Input], folder: pathlib.Path) -> Files:
+def files_of_arrays(data: Mapping[str, Any], inputs: Sequence[Input], folder: pathlib.Path) -> Files:
+    """Files for `data`, in `folder` unless they are files already."""
     known = {each.name: each for each in inputs}
     paths: dict[str, list[pathlib.Path]] = {}
     for name, value in data.items():
         each = known.get(name)
         if each is None:
-            raise Error(f"data: there is no input '{name}'; the inputs are: {_names(inputs)}")
+            raise Error(f"data: there is no input '{name}'; the inputs are: {names_of(inputs)}")
         if isinstance(value, (str, os.PathLike)):
             paths[name] = [pathlib.Path(value)]
         elif isinstance(value, (list, tuple)) and value and all(isinstance(part, (str, os.PathLike)) for part in value):
@@ -203,130 +185,3 @@ def header_of(dtype: np.dtype[Any], shape: Sequence[int]) -> bytes:
     if len(text) > HEADER_BYTES - 11:
         raise Error(f"data: a shape of {len(shape)} dimensions is too long")
     return b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little") + f"{text:<{HEADER_BYTES - 11}}\n".encode()
-
-
-class Loader:
-    """Writes batches to one file for each input, with one batch in memory."""
-
-    def __init__(self, inputs: Sequence[Input], folder: pathlib.Path, most_bytes: int) -> None:
-        self._inputs = list(inputs)
-        self._batch = inputs[0].batch
-        self._most_bytes = most_bytes
-        self._paths = {each.name: folder / f"{i}.npy" for i, each in enumerate(inputs)}
-        self._files: dict[str, io.RawIOBase] = {}
-        self._folder = folder
-        self._types: dict[str, np.dtype[Any]] = {}
-        self._constants: dict[str, Array] = {}
-        self._samples = 0
-        self._bytes = 0
-
-    def __enter__(self) -> Loader:
-        for name, path in self._paths.items():
-            with writing(path):
-                self._files[name] = open(path, "w+b", buffering=0)
-                self._files[name].seek(HEADER_BYTES)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def write(self, data: Iterable[Any], epochs: int, steps: int | None, whole: bool) -> Files:
-        """Passes over `data` until there are enough samples: those of `epochs`, and at most those of `steps`."""
-        most = steps * self._batch if steps is not None else None
-        passes: list[int] = []
-        for number in itertools.count(1):
-            before = self._samples
-            self._pass(data, most)
-            if not whole:
-                self._keep(self._samples - (self._samples - before) % self._batch)
-            if self._samples == before:
-                self._explain_nothing(number, epochs, steps, whole)
-            passes.append(self._samples)
-            if number == epochs or (most is not None and self._samples >= most):
-                break
-        for each in self._inputs:
-            file = self._files[each.name]
-            shape = (self._samples * each.rows_each, *each.shape[1:]) if each.rows_each else each.shape
-            with writing(self._paths[each.name]):
-                file.seek(0)
-                write_all(file, header_of(self._types[each.name], shape))
-        return Files({name: [path] for name, path in self._paths.items()}, self._folder, passes)
-
-    def _explain_nothing(self, number: int, epochs: int, steps: int | None, whole: bool) -> None:
-        if number == 1 and whole:
-            raise Error("data: it has no samples")
-        if number == 1:
-            raise Error(f"data: it has fewer samples than one batch of {self._batch}")
-        wanted = f"{epochs} epochs" if steps is None else f"{steps} steps"
-        raise Error(
-            f"data: nothing came in pass {number}, but {wanted} were asked for: a generator ends after one pass, "
-            "give a list, a DataLoader or a dict of arrays"
-        )
-
-    def _pass(self, data: Iterable[Any], most: int | None) -> None:
-        for number, batch in enumerate(data, 1):
-            where = f"data: batch {number}"
-            arrays = dict(self._arrays(batch, where))
-            counts = {each.name: len(arrays[each.name]) // each.rows_each for each in self._inputs if each.rows_each}
-            if len(set(counts.values())) > 1:
-                raise Error(f"{where}: the inputs have different numbers of samples: {counts}")
-            for name in counts:
-                self._write(name, arrays[name])
-            if self._bytes > self._most_bytes:
-                raise Error(
-                    f"data: the batches take more than {self._most_bytes} bytes in a temporary folder: raise most_bytes, "
-                    "or give .npy files, which are mapped"
-                )
-            self._samples += max(counts.values(), default=0)
-            if most is not None and self._samples >= most:
-                return
-
-    def _write(self, name: str, array: Array) -> None:
-        self._bytes += array.nbytes
-        with writing(self._paths[name]):
-            write_all(self._files[name], array)
-
-    def _keep(self, samples: int) -> None:
-        """Drops what was written after the first `samples`."""
-        for each in self._inputs:
-            if each.rows_each and each.name in self._types:
-                row = math.prod(each.shape[1:]) * self._types[each.name].itemsize
-                end = HEADER_BYTES + samples * each.rows_each * row
-                with writing(self._paths[each.name]):
-                    self._files[each.name].seek(end)
-                    self._files[each.name].truncate(end)
-        self._samples = samples
-
-    def _arrays(self, batch: Any, where: str) -> Iterator[tuple[str, Array]]:
-        """The array of each input in a batch; a single sample becomes a batch of one."""
-        for each, value in self._values(batch, where):
-            array = each.array(value, where)
-            if each.rows_each == 1 and array.shape == each.shape[1:] and array.ndim == len(each.shape) - 1:
-                array = array[np.newaxis]
-            fits = array.shape[1:] == each.shape[1:] and array.ndim > 0 if each.rows_each else array.shape == each.shape
-            if not fits or (each.rows_each and len(array) % each.rows_each):
-                raise Error(f"{where}: expected {each.expected} for '{each.name}', got shape {list(array.shape)}")
-            if self._types.setdefault(each.name, array.dtype) != array.dtype:
-                raise Error(f"{where}: '{each.name}' has type {array.dtype}, and {self._types[each.name]} before")
-            if not each.rows_each:
-                self._check_constant(each, array, where)
-            yield each.name, array
-
-    def _check_constant(self, each: Input, array: Array, where: str) -> None:
-        if each.name not in self._constants:
-            self._constants[each.name] = array
-            self._write(each.name, array)
-        elif not np.array_equal(self._constants[each.name], array):
-            raise Error(f"{where}: '{each.name}' has other values than before, but the program takes it as the same for all")
-
-    def _values(self, batch: Any, where: str) -> Iterator[tuple[Input, Any]]:
-        if isinstance(batch, Mapping):
-            missing = [each.name for each in self._inputs if each.name not in batch]
-            if missing:
-                raise Error(f"{where} has no '{missing[0]}'; the inputs are: {_names(self._inputs)}")
-            return ((each, batch[each.name]) for each in self._inputs)
-        parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
-        if len(parts) != len(self._inputs):
-            raise Error(f"{where} has {len(parts)} parts, but the program {len(self._inputs)} inputs: {_names(self._inputs)}")
-        return zip(self._inputs, parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -10,6 +11,7 @@ import pathlib
 import shutil
 import tempfile
 import weakref
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ._command import Error, Flag, Path, Process, call, find_program, print_line, words_of
-from ._data import Data, Files, Input, temporary_folder, write_files, writing
+from ._data import Data, Files, Input, check_kind, files_of_arrays, temporary_folder, writing
+from ._feed import Feeder, steps_of_pass
 from ._log import Evaluation, Follower, Line, Step
 from ._modules import load_into
 from ._safetensors import Array, read_safetensors
+from ._spool import write_files
 
 if TYPE_CHECKING:
     import torch
@@ -128,15 +132,14 @@ class Program:
         - a dict by the names of the inputs, of arrays with a row for each sample, or of paths (or lists of them) of `.npy`, `.csv` or token
           files, or of folders or tar files of images, as `--data` takes them. Files are mapped by the program and may be larger than memory; arrays are first written to a temporary folder. Both are
           shuffled in each epoch, unless `shuffle=False`.
-        - an iterable, such as a DataLoader of PyTorch, of batches (or single samples): dicts, or tuples in the order of
-          `inputs`. The program cannot take batches from Python's memory yet, so all batches that are to be trained on
-          are written to a temporary folder first, one pass for each epoch. This needs the memory of one batch, and on the disk
-          of TMPDIR samples x epochs x bytes of a sample; Error if that is more than `most_bytes`. The order is the
-          iterable's, rows are regrouped to the program's batch, and what does not fill a batch at the end of a pass is
-          left out.
+        - an iterable, such as a DataLoader of PyTorch or a dataset of HuggingFace, of batches (or single samples): dicts, or tuples
+          in the order of `inputs`. Its batches go to the program through shared memory while it trains, some ahead of it
+          (64 MiB of them, 3 to 32). The order is the iterable's, rows are regrouped to the program's batch, and what does not fill a
+          batch at the end of a pass is left out. With `resume=True` it goes on from its own position: by `load_state_dict` if it has
+          that and `state_dict`, else by reading again, and leaving out, what was trained on.
 
-        Without `epochs` and `steps`, one epoch; `steps` counts batches. `eval` is evaluated after each epoch of arrays
-        and files, and at the end. `flags` are those of the program's `--help`, with underscores: lr, lr_schedule,
+        Without `epochs` and `steps`, one epoch; `steps` counts batches. `eval` is evaluated after each epoch, and at the end; an iterable
+        is written to a temporary folder for that (Error if it takes more than `most_bytes`). `flags` are those of the program's `--help`, with underscores: lr, lr_schedule,
         warmup_steps, seed, save, save_weights, checkpoint, every, resume, log_grad_norms, ...
 
         Each of `callbacks` is called with every line of the log, a `Step` or an `Evaluation`, soon after it was written.
@@ -146,7 +149,7 @@ class Program:
         A second `fit` goes on from the weights of the first with a new optimizer state and step 1; to go on exactly, give both
         the same `checkpoint` folder, and the second `resume=True`. Raises Error with the program's message.
         """
-        own = [name for name in ("data", "log", "no_shuffle", "describe", "info") if name in flags]
+        own = [name for name in ("data", "feed", "log", "no_shuffle", "describe", "info") if name in flags]
         if own:
             raise TypeError(f"fit() gives the flag '{own[0]}' to the program itself")
         for name, instead in OTHER_CALLS.items():
@@ -154,8 +157,10 @@ class Program:
                 raise TypeError(f"fit() trains, and takes no '{name}': {instead}")
         epochs, steps = _count(epochs, "epochs"), _count(steps, "steps")
         is_loader = not isinstance(data, Mapping)
-        if is_loader and shuffle:
-            raise Error("shuffle=True is for arrays and files: the order of an iterable is its own")
+        if is_loader:
+            check_kind(data, self.inputs)
+            if shuffle:
+                raise Error("shuffle=True is for arrays and files: the order of an iterable is its own")
         run = self._new_run()
         given = flags | {"save_weights": flags.get("save_weights") or str(run / "weights.safetensors")}
         if not flags.get("checkpoint"):
@@ -166,18 +171,29 @@ class Program:
                 start = run / "start.safetensors"
                 call([find_program(self._divisi), "checkpoint", "export", str(self._checkpoint), "-o", start])
             given["weights"] = str(start)
-        with temporary_folder("divisi-data-") as place:
-            passes = epochs or (1 if steps is None else 0)
-            train = self._files(data, place / "data", passes, steps, False, most_bytes)
-            tests = Files({})
-            words = train.words("--data")
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(temporary_folder("divisi-data-"))
+            feeder = None
+            if is_loader:
+                passes = epochs or (1 if steps is None else None)
+                keeps, resumes = bool(flags.get("checkpoint")), bool(flags.get("resume"))
+                feeder = stack.enter_context(
+                    Feeder(data, self.inputs, self.devices, passes=passes, steps=steps, resume=resumes, keeps=keeps)
+                )
+                words = ["--feed", feeder.path]
+                each = steps_of_pass(data, self.batch)
+                given["steps"] = min(steps or NEVER, passes * each) if passes and each else steps
+            else:
+                train = self._files(data, place / "data", most_bytes)
+                stack.enter_context(train.named())
+                words = train.words("--data")
+                given |= {"epochs": epochs, "steps": steps, "no_shuffle": shuffle is False}
             if eval is not None:
-                tests = self._files(eval, place / "eval", 1, None, True, most_bytes)
+                tests = self._files(eval, place / "eval", most_bytes)
+                stack.enter_context(tests.named())
                 words += tests.words("--eval")
-            given |= {"epochs": 1 if is_loader else epochs, "steps": steps, "quiet": quiet}
-            given["no_shuffle"] = is_loader or shuffle is False
-            with train.named(), tests.named():
-                history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), train)
+            given["quiet"] = quiet
+            history = self._train([*words, *words_of(given)], run / "log.jsonl", list(callbacks), feeder)
         self._checkpoint = pathlib.Path(str(given["checkpoint"])).absolute()
         self._weights = pathlib.Path(str(given["save_weights"])).absolute()
         self._averaged = bool(given.get("ema"))
@@ -194,10 +210,10 @@ class Program:
         """
         run = self._new_run()
         with temporary_folder("divisi-data-") as place:
-            files = self._files(data, place / "eval", 1, None, True, most_bytes)
+            files = self._files(data, place / "eval", most_bytes)
             words = [*files.words("--eval"), *self._state_for("evaluate"), *words_of({"ema": ema})]
             with files.named():
-                history = self._train([*words, "--eval-only", "--quiet"], run / "log.jsonl", [], files)
+                history = self._train([*words, "--eval-only", "--quiet"], run / "log.jsonl", [])
         found = history.evaluations[-1]
         return found if self._checkpoint else dataclasses.replace(found, step=0, epoch=0)
 
@@ -224,7 +240,7 @@ class Program:
             with writing(folder):
                 folder.mkdir()
             rows = _with_inputs(data, self.inputs, needed)
-            files = write_files(rows, inputs, folder, epochs=1, steps=None, whole=True, most_bytes=most_bytes)
+            files = write_files(rows, inputs, folder, most_bytes)
             words = [*files.words("--data"), *self._state_for("predict"), *words_of({"ema": ema, "quiet": True})]
             paths = {name: place / f"{i}.npy" for i, name in enumerate(names)}
             for name, path in paths.items():
@@ -252,12 +268,10 @@ class Program:
             folder.mkdir()
         return folder
 
-    def _files(
-        self, data: Data, folder: pathlib.Path, epochs: int, steps: int | None, whole: bool, most_bytes: int
-    ) -> Files:
+    def _files(self, data: Data, folder: pathlib.Path, most_bytes: int) -> Files:
         with writing(folder):
             folder.mkdir()
-        return write_files(data, self.inputs, folder, epochs=epochs, steps=steps, whole=whole, most_bytes=most_bytes)
+        return write_files(data, self.inputs, folder, most_bytes)
 
     def _state_for(self, what: str) -> list[str]:
         """Flags with which a program takes the newest checkpoint, once there was a `fit`."""
@@ -269,36 +283,38 @@ class Program:
             raise Error(f"{what}: there is no checkpoint in '{self._checkpoint}' any more: call fit again")
         return words_of({"checkpoint": str(self._checkpoint), "resume": True})
 
-    def _train(self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], files: Files) -> History:
+    def _train(
+        self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], feeder: Feeder | None = None
+    ) -> History:
         start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
         command = [*start, str(self.path), *words, "--log", str(log)]
         process = Process(command, None if "--quiet" in words else print_line)
         history, follower = History(), Follower(log)
-        pause = SHORTEST_PAUSE
+        pause, deadline = SHORTEST_PAUSE, math.inf
         try:
             running = True
             while running:
-                if history.stopped:
-                    process.stop(SECONDS_TO_STOP)
-                else:
-                    process.wait(pause)
+                fed = feeder is not None and feeder.advance()
+                process.wait(0 if fed else pause)
                 running = process.is_running()
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = SHORTEST_PAUSE if fed else min(2 * pause, LONGEST_PAUSE)
                 for line in follower.lines():
                     pause = SHORTEST_PAUSE
-                    self._note(line, history, callbacks, files)
-                    if history.stopped:
-                        process.ask_to_stop()
+                    self._note(line, history, callbacks)
+                if history.stopped and deadline == math.inf:
+                    process.ask_to_stop()
+                    deadline = time.monotonic() + SECONDS_TO_STOP  # a feeder goes on until then: steps that have begun may need batches
+                if time.monotonic() > deadline:
+                    process.stop(0)
         except BaseException:
+            if feeder is not None:
+                feeder.close()
             process.stop()
             raise
         process.finish(stopped=history.stopped)
         return history
 
-    def _note(self, line: Line, history: History, callbacks: Sequence[Callback], files: Files) -> None:
-        epoch = files.epoch_of(line.step, self.batch)
-        if epoch is not None:
-            line = dataclasses.replace(line, epoch=epoch)
+    def _note(self, line: Line, history: History, callbacks: Sequence[Callback]) -> None:
         if isinstance(line, Step):
             history.steps.append(line)
         else:

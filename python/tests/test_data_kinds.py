@@ -108,9 +108,12 @@ def small_files():
 
 def test_a_full_disk(linear, small_files):
     x, y = np.zeros((4000, 3), np.float32), np.zeros((4000, 1), np.float32)
-    for given in ({"x": x, "y": y}, batches({"x": x, "y": y}), batches({"x": x, "y": y}, 4000)):
+    loaders = batches({"x": x, "y": y}), batches({"x": x, "y": y}, 4000)
+    for use, given in ((linear.fit, {"x": x, "y": y}), *((linear.evaluate, loader) for loader in loaders)):
         with pytest.raises(divisi.Error, match=r"cannot write data to '.*/\d\.npy': File too large; the environment variable TMPDIR"):
-            linear.fit(given, quiet=True)
+            use(given)
+    with pytest.raises(divisi.Error, match=r"data: cannot share \d+ bytes of memory with the program: .*File too large"):
+        linear.fit(loaders[0], quiet=True)
 
 
 def test_a_temporary_folder_that_is_gone(linear, data, monkeypatch, tmp_path):

@@ -50,8 +50,8 @@ def test_the_room_for_a_loader_is_limited(linear):
             yield X, Y
 
     with pytest.raises(divisi.Error, match="more than 100000 bytes"):
-        linear.fit(endless(), quiet=True, most_bytes=100_000)
-    assert len(linear.fit(endless(), steps=5, quiet=True, most_bytes=100_000).steps) == 5
+        linear.evaluate(endless(), most_bytes=100_000)
+    assert len(linear.fit(endless(), steps=5, quiet=True).steps) == 5
 
 
 def test_an_exception_of_the_data_is_passed_on(linear):

@@ -166,6 +166,8 @@ Status CheckpointManifest::write(const std::string &path) const {
                {"tensors", Json::array()}};
   if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
     json["eval_loss"] = *point.evalLoss;
+  if (!point.position.empty())
+    json["position"] = point.position;
   if (!point.classes.empty())
     json["classes"] = point.classes;
   if (point.epoch.lossWeight > 0)
@@ -226,6 +228,7 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
     point.seed = json->at("seed").get<uint64_t>();
   point.shuffle = reader.boolean("shuffle", true);
   point.samples = reader.integer("samples");
+  point.position = reader.text("position", "");
   point.flags = texts(reader, "flags");
   for (const Json &name : reader.has("classes") ? reader.array("classes") : Json::array()) {
     if (!name.is_string())

@@ -15,7 +15,8 @@ struct TrainingPoint {
   Cursor cursor;
   uint64_t seed = 0;
   bool shuffle = true;
-  int64_t samples = 0; ///< of the training data
+  int64_t samples = 0; ///< of the training data; 0: it was fed by another process
+  std::string position = {}; ///< of that process's data, as it says (BatchRing)
   /// The flags that belong to the training, as texts by name.
   std::map<std::string, std::string> flags = {};
   std::optional<double> evalLoss = {}; ///< if an evaluation followed this step

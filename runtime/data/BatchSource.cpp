@@ -2,6 +2,7 @@
 #include "divisi/suggest.h"
 #include "runtime/data/CsvFile.h"
 #include "runtime/data/NpySamples.h"
+#include "runtime/data/RingInput.h"
 #include "runtime/data/TokenFiles.h"
 #include "runtime/data/images/ImageSamples.h"
 
@@ -73,6 +74,41 @@ Result<BatchSource> BatchSource::open(const Manifest &manifest, const Files &fil
       if (feed.input.here && !feed.blank)
         feed.file->willNeedAll();
   return source;
+}
+
+Result<BatchSource> BatchSource::openRing(const Manifest &manifest, const std::string &path) {
+  BatchSource source;
+  source.batch = manifest.batch;
+  std::vector<int64_t> bytes;
+  for (const Input &input : manifest.inputs)
+    bytes.push_back(byteCount(input.wholeShape(), widthOf(input.dtype)).value_or(0));
+  auto ring = BatchRing::open(path, bytes, manifest.mesh.size(), manifest.rank);
+  if (!ring.ok())
+    return failure("--feed: ", ring.status().message());
+  source.ring = std::move(*ring);
+  for (const Input &input : manifest.inputs) {
+    source.feeds.push_back(placeOf(manifest, input));
+    Feed &feed = source.feeds.back();
+    feed.file = std::make_shared<RingInput>(source.ring, source.feeds.size() - 1, std::max<int64_t>(feed.rowElements, 1));
+  }
+  return source;
+}
+
+bool BatchSource::endsEpoch(int64_t index) const { return ring ? ring->endsPass() : index + 1 == fullBatches(); }
+
+Status BatchSource::loadFed(char *arena, int64_t &rows) {
+  Result<bool> found = ring->next();
+  rows = found.ok() && *found ? batch : 0;
+  if (rows == 0)
+    return found.status();
+  Status status;
+  for (const Feed &feed : feeds)
+    if (feed.input.here && status.ok()) {
+      char *to = arena + feed.input.offset;
+      status = feed.constant ? copy(feed, feed.piece, 0, to) : loadRows(feed, 0, rows, to);
+    }
+  ring->release();
+  return status;
 }
 
 Result<BatchSource::Feed> BatchSource::openFeed(const Manifest &manifest, const Input &input, const Files &files,
@@ -328,6 +364,8 @@ Status BatchSource::loadRows(const Feed &feed, int64_t begin, int64_t rows, char
 }
 
 Status BatchSource::load(int64_t index, char *arena, int64_t &rows) {
+  if (ring)
+    return loadFed(arena, rows);
   int64_t begin = index * batch;
   rows = std::min(batch, sampleCount - begin);
   expectImages(index);

@@ -20,6 +20,7 @@ struct Cursor {
   int64_t batch = 0; ///< finished batches of this epoch
 };
 
+class BatchRing;
 class CsvFile;
 struct CsvPath;
 class ImageList;
@@ -43,14 +44,22 @@ public:
                                   const Note &note, std::optional<DataType> tokenType = {},
                                   const std::set<std::string> *needed = nullptr);
 
+  /// The batches that another process feeds (BatchRing), in its order; every rank takes them.
+  static Result<BatchSource> openRing(const Manifest &manifest, const std::string &path);
+
+  /// 0 if they are fed by another process, which alone knows their number.
   int64_t samples() const { return sampleCount; }
+  /// Null if the data are files.
+  const std::shared_ptr<BatchRing> &fed() const { return ring; }
   /// The names of the folders whose positions are the labels, as `printable` texts; none if labels are from elsewhere.
   std::vector<std::string> classes() const;
   /// Numbers labels from folders of classes as training does, whose names these are. Fails if there are others; `flag`
   /// is for the message.
   Status numberClassesAs(const std::vector<std::string> &trained, const std::string &flag);
   /// The number of full batches of an epoch.
-  int64_t fullBatches() const { return sampleCount / batch; }
+  int64_t fullBatches() const { return ring ? INT64_MAX : sampleCount / batch; }
+  /// Whether batch `index`, the last that was loaded, ends an epoch.
+  bool endsEpoch(int64_t index) const;
   /// The number of batches of an epoch, including an incomplete last one.
   int64_t allBatches() const { return (sampleCount + batch - 1) / batch; }
 
@@ -64,7 +73,7 @@ public:
   /// Loads the shard of another rank of the mesh from now on.
   void loadFor(const Manifest &manifest, int64_t rank);
   /// Copies batch `index` to the inputs' places in the arena; missing rows are filled with padding. Returns the number
-  /// of valid rows in `rows`.
+  /// of valid rows in `rows`: 0 if another process feeds and there is no further batch, or a stop was asked for.
   Status load(int64_t index, char *arena, int64_t &rows);
 
 private:
@@ -92,6 +101,7 @@ private:
   static Status openArray(Feed &feed, const std::string &path, const std::string &flag, const Note &note);
   static Status openTokens(Feed &feed, const FileRange &paths, const std::string &flag, const Note &note,
                            std::optional<DataType> type);
+  Status loadFed(char *arena, int64_t &rows);
   Status openCsv(Feed &feed, const CsvPath &path, const Manifest &manifest, const std::string &flag);
   /// Feeds a label without a file with next tokens.
   Status followTokens(Feed &feed, const std::string &flag, const Note &note) const;
@@ -123,6 +133,7 @@ private:
   void limitResidence(int64_t rows);
 
   std::vector<Feed> feeds;
+  std::shared_ptr<BatchRing> ring; ///< null: the data are files
   std::map<std::string, std::shared_ptr<const CsvFile>> csvFiles; ///< by path: inputs may share one
   std::map<std::string, std::shared_ptr<ImageList>> imageLists; ///< by paths
   std::shared_ptr<ImageList> labelled; ///< whose classes are the labels; null: none

@@ -31,7 +31,8 @@ void Trainer::endEpoch() {
   int64_t epoch = point.cursor.batch == 0 ? point.cursor.epoch : point.cursor.epoch + 1;
   progress->epoch(point.step, epoch, measuresOf(point.epoch),
                   evaluatedStep == point.step ? std::optional(lastEval) : std::nullopt);
-  point.epoch = {};
+  if (point.cursor.batch == 0) // one that is cut short may be resumed
+    point.epoch = {};
 }
 
 Status Trainer::evaluate() {

@@ -37,7 +37,7 @@ Status Trainer::freeSteps() {
     return data->load(share.batch - first, program->arena().data(), rows);
   };
   feed.rate = [&](int64_t batch) { return rateOf(batch + 1); };
-  feed.wants = [&](int64_t batch) { return wantsOf(batch + 1); };
+  feed.wants = [&](int64_t batch) { return wantsOf(batch + 1, data->endsEpoch(batch - first)); };
   feed.isEnough = [&] {
     bool late = std::chrono::duration<double>(Clock::now() - stepBegan).count() > longestRun;
     return StopSignals::received() != 0 || (++finished >= leastBatches && late);
@@ -51,7 +51,7 @@ Status Trainer::freeSteps() {
     auto at = static_cast<size_t>(i);
     double seconds = std::max(1e-9, run->seconds[at] - (i > 0 ? run->seconds[at - 1] : 0));
     double speed = static_cast<double>(manifest.batch) / seconds;
-    Log::Step &line = unreported.emplace_back(Log::Step{begin + i + 1, epoch, {}, rateOf(begin + i + 1), speed, seconds, {}, {}, {}, {}, {}});
+    Log::Step &line = unreported.emplace_back(Log::Step{begin + i + 1, epoch, {}, rateOf(begin + i + 1), speed, seconds, {}, {}, {}, {}, {}, data->endsEpoch(begin + i - first), {}});
     if (sequence > 0)
       line.tokensPerSecond = speed * static_cast<double>(sequence);
     line.comm = usage;

@@ -44,6 +44,8 @@ public:
     std::optional<CommUsage> comm;         ///< in a program for several ranks
     std::optional<double> tokensPerSecond; ///< of a model of sequences
     std::optional<Measures> epochMeasures; ///< the means of the epoch, in its last step
+    bool endsEpoch = false;
+    std::optional<double> feedWaited; ///< seconds waited for the batch, if another process feeds
   };
   struct Evaluation {
     int64_t step, epoch;

@@ -53,6 +53,11 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
                     "tokens in FILE.bin (also several times, or 'part*.bin'), whose next tokens are then the label, or "
                     "images in FOLDER/CLASS/ or in FILE.tar ('part-{000..123}.tar'), whose classes are then the label");
   auto *eval = list("--eval", raw.eval, "evaluation data of an input, in the same way");
+  auto *feed = app.add_option("--feed", o.feed,
+                              "batches that another process writes to memory that it shares, instead of --data "
+                              "(docs/data.md); training ends with them")
+                   ->type_name("RING")
+                   ->excludes(data);
   app.add_option("--token-type", raw.tokenType,
                  "tokens in files without llm.c's header [uint16; uint32 for more than 65536 tokens]")
       ->check(CLI::IsMember({"uint16", "uint32"}));
@@ -72,7 +77,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   numbers("--mean", o.images.mean, "images: what is subtracted from values from 0 to 1, once or for each channel [ImageNet's; gray: 0]");
   numbers("--std", o.images.deviation, "images: by what they are then divided [ImageNet's; gray: 1]");
   app.add_option("--workers", o.images.workers, "threads of a rank that prepare images [the cores allowed]")->check(CLI::Range(1, 4096));
-  auto *epochs = app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1));
+  auto *epochs = app.add_option("--epochs", o.epochs, "passes over the training data [1]")->check(whole(1))->excludes(feed);
   auto *steps = app.add_option("--steps", o.steps, "stop after this many steps of training")->check(whole(1));
   auto *evalEvery = app.add_option("--eval-every", o.evalEvery,
                                    "steps between evaluations [one epoch]; the last step is followed by one, too")
@@ -83,6 +88,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
   auto *evalOnly =
       app.add_flag("--eval-only", o.evalOnly, "evaluate the weights, or with --resume the newest checkpoint, and exit")
           ->excludes(data)
+          ->excludes(feed)
           ->excludes(epochs)
           ->excludes(steps)
           ->excludes(evalEvery)
@@ -95,6 +101,7 @@ void declare(CLI::App &app, Options &o, Raw &raw) {
           ->type_name("[NAME=]FILE.npy")
           ->allow_extra_args(false)
           ->excludes(evalOnly)
+          ->excludes(feed)
           ->excludes(eval)
           ->excludes(epochs)
           ->excludes(steps)
@@ -259,7 +266,7 @@ Status sortPredictions(const Manifest &manifest, const std::vector<std::string> 
 }
 
 Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
-  o.shuffle = !raw.noShuffle;
+  o.shuffle = !raw.noShuffle && o.feed.empty(); // its order is the other process's
   o.describe = !raw.describe.empty();
   if (!raw.tokenType.empty())
     o.tokenType = raw.tokenType == "uint16" ? DataType::U16 : DataType::U32;
@@ -298,7 +305,7 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
     if (!status.ok())
       return status;
   // A step of servers is not one of this rank's, and none of several has all gradients.
-  for (auto [given, flag] : {std::pair(!o.profile.empty(), "--profile"), {!o.trace.empty(), "--trace"}, {o.findRate, "--find-lr"}})
+  for (auto [given, flag] : {std::pair(!o.profile.empty(), "--profile"), {!o.trace.empty(), "--trace"}, {o.findRate, "--find-lr"}, {!o.feed.empty(), "--feed"}})
     if (manifest.dealsShares() && given)
       return Status::usage(concat(flag, " is for plans whose ranks all make the same steps: compile it with another --sync"));
   if (o.logGradNorms && manifest.servers && manifest.servers->updates.size() > 1)
@@ -427,7 +434,8 @@ std::map<std::string, std::string> Options::training() const {
 Result<Options> divisi::runtime::withKept(const Manifest &manifest, const Options &options,
                                           const std::map<std::string, std::string> &kept, std::string &taken) {
   std::vector<std::string> words = options.words;
-  bool ends = gives(words, "--epochs") || gives(words, "--steps"); // both together determine when training ends
+  // Both together determine when training ends, or the process that feeds it.
+  bool ends = gives(words, "--epochs") || gives(words, "--steps") || !options.feed.empty();
   std::map<std::string, std::string> before = options.training();
   for (const auto &[flag, text] : kept) {
     bool evaluates = flag == "--eval-every" || flag == "--early-stop";
@@ -467,6 +475,7 @@ std::string Options::common() const {
     text << " --init " << *init;
   if (tokenType)
     text << " --token-type " << nameOf(*tokenType);
+  given("--feed", !feed.empty());
   given("--no-shuffle", !shuffle);
   given("--eval", !eval.empty());
   given("--eval-only", evalOnly);

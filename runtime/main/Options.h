@@ -11,6 +11,7 @@ namespace divisi::runtime {
 
 struct Options {
   BatchSource::Files data, eval;
+  std::string feed; ///< a ring of batches (BatchRing) instead of `data`
   std::optional<DataType> tokenType; ///< of token files without a header; null: the usual one
   ImageOptions images;
   std::optional<int64_t> epochs, steps;

@@ -67,7 +67,11 @@ std::string Progress::epochOf(int64_t epoch) const {
 }
 
 std::string Progress::status(int64_t step, int64_t epoch, const Measures &measures) const {
-  std::string text = epochOf(epoch) + format("  step %ld/%ld  ", step, total) + describe("", measures) + speedOf(rate);
+  bool endless = total == INT64_MAX; // another process knows the end
+  std::string text = epochOf(epoch) + (endless ? format("  step %ld  ", step) : format("  step %ld/%ld  ", step, total)) +
+                     describe("", measures) + speedOf(rate);
+  if (endless)
+    return text;
   double each = step > first ? secondsSince(started) / static_cast<double>(step - first) : 0;
   return text + "  ETA " + formatDuration(each * static_cast<double>(total - step));
 }

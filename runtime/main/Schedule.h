@@ -17,6 +17,8 @@ struct Schedule {
   static const char *nameOf(Kind kind);
   /// The names of all kinds.
   static std::vector<std::string> names();
+  /// Whether the rate depends on the number of steps.
+  bool needsTotal() const { return kind != Kind::Constant && kind != Kind::Step; }
 
   Kind kind = Kind::Constant;
   double rate = 0.01;

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/OnnxExport.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/core/Hash.h"
+#include "runtime/data/BatchRing.h"
 
 #include <cmath>
 #include <iostream>
@@ -129,6 +130,10 @@ Status Trainer::trainSteps() {
       ranks->fail(ranks->located(ready));
       return ready;
     }
+    if (data->fed() && data->fed()->isClosed()) { // on all ranks after the same batch
+      total = point.step;
+      break;
+    }
     if (Status status = step(); !status.ok())
       return status;
     bool epochEnds = point.cursor.batch == 0;
@@ -186,19 +191,19 @@ Status Trainer::prepare() {
 }
 
 void Trainer::loadAhead() {
-  if (point.cursor.batch + 1 == data->fullBatches() || point.step + 1 >= total || evaluatesAfter(point.step + 1, false))
+  if (data->endsEpoch(point.cursor.batch) || point.step + 1 >= total || evaluatesAfter(point.step + 1, false))
     return; // another epoch has another order, and an evaluation has other data
   ahead.emplace();
   ahead->batch = point.cursor.batch + 1;
   ahead->status = data->load(ahead->batch, program->arena().data(), ahead->rows);
 }
 
-uint32_t Trainer::wantsOf(int64_t number) const {
+uint32_t Trainer::wantsOf(int64_t number, bool lastOfEpoch) const {
   uint32_t wants = 0;
   if (options.logGradNorms && number == 1)
     wants |= DIVISI_WHEN_GRAD_NORMS;
   // Equal on all ranks, although only one of them prints it.
-  if (!options.quiet && (number % metricsPeriod == 0 || number % data->fullBatches() == 0 || number == total))
+  if (!options.quiet && (number % metricsPeriod == 0 || lastOfEpoch || number == total))
     wants |= DIVISI_WHEN_METRICS;
   return wants;
 }
@@ -207,8 +212,12 @@ Status Trainer::step() {
   if (manifest.dealsShares())
     return freeSteps();
   int64_t number = point.step + 1, epoch = point.cursor.epoch + 1;
-  bool lastOfEpoch = point.cursor.batch + 1 == data->fullBatches();
-  uint32_t wants = wantsOf(number);
+  bool lastOfEpoch = data->endsEpoch(point.cursor.batch);
+  const BatchRing *fed = data->fed().get();
+  std::string position = fed ? fed->position() : ""; // of this batch: the next one may be loaded meanwhile
+  if (fed && fed->isLast())
+    total = std::min(total, number);
+  uint32_t wants = wantsOf(number, lastOfEpoch);
   double rate = rateOf(number);
   if (ranks)
     ranks->takeUsage();
@@ -229,12 +238,15 @@ Status Trainer::step() {
   if (profile && wants == 0)
     profile->add(task, seconds);
   double speed = static_cast<double>(rows) / seconds;
-  unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}, {}});
+  unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}, {}, lastOfEpoch, {}});
+  if (fed)
+    unreported.back().feedWaited = data->fed()->takeWaited();
   if (sequence > 0)
     unreported.back().tokensPerSecond = speed * static_cast<double>(sequence);
   if (ranks)
     unreported.back().comm = ranks->takeUsage();
   point.step = number;
+  point.position = std::move(position);
   point.cursor = lastOfEpoch ? Cursor{epoch, 0} : Cursor{epoch - 1, point.cursor.batch + 1};
   return {};
 }
@@ -258,7 +270,7 @@ Status Trainer::report() {
       point.epoch.addAccuracy(*correct, count);
     }
     line.measures = measuresOf(now);
-    if (line.step % data->fullBatches() == 0 || line.step == total)
+    if (line.endsEpoch || line.step == total)
       line.epochMeasures = measuresOf(point.epoch);
     if (Status status = log->step(line); !status.ok())
       return status;

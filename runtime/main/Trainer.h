@@ -70,7 +70,7 @@ private:
   /// Of asynchronous servers: the updates so far.
   int64_t updatesBefore() const;
   /// What is computed on demand in a step.
-  uint32_t wantsOf(int64_t number) const;
+  uint32_t wantsOf(int64_t number, bool lastOfEpoch) const;
   double rateOf(int64_t number) const { return finder ? RateFinder::rateAt(number - 1, planned) : options.schedule.at(number - 1, total); }
   /// Whether the results of a step come after it (Program::nextResults).
   bool resultsComeLater() const { return program->isAsynchronous() || manifest.dealsShares(); }

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/LocalRank.h"
 #include "runtime/core/Cores.h"
+#include "runtime/data/BatchRing.h"
 #include "runtime/data/images/ImageList.h"
 #include "runtime/devices/cpu/MatmulPlan.h"
 #include "runtime/devices/cuda/Device.h"
@@ -65,12 +66,16 @@ Status Trainer::openData() {
   auto note = [this](const std::string &line) { printNote(line); };
   sequence = sequenceOf(manifest);
   if (!options.evalOnly) {
-    Result<BatchSource> training = BatchSource::open(manifest, options.data, "--data", note, options.tokenType);
+    Result<BatchSource> training = options.feed.empty()
+                                       ? BatchSource::open(manifest, options.data, "--data", note, options.tokenType)
+                                       : BatchSource::openRing(manifest, options.feed);
     if (!training.ok())
       return training.status();
     data.emplace(std::move(*training));
     if (data->fullBatches() == 0)
       return failure("--data: ", data->samples(), " samples are fewer than one batch of ", manifest.batch);
+    if (data->fed()) // a step of an asynchronous program cannot be left out where ranks do not agree on it
+      data->fed()->interruptBy([this] { return StopSignals::received() != 0 && mustAgree(); });
   }
   if (!options.eval.empty() || !options.predict.empty()) {
     std::set<std::string> needed;
@@ -113,6 +118,9 @@ Status Trainer::planSteps() {
     return {};
   }
   int64_t samples = data->samples(), each = data->fullBatches();
+  if (data->fed() && !options.steps && options.schedule.needsTotal())
+    return Status::usage(concat("--lr-schedule ", Schedule::nameOf(options.schedule.kind),
+                                ": the rate depends on the number of steps, which --feed does not say: give --steps"));
   if (int64_t dropped = samples % manifest.batch; dropped > 0 && !options.quiet && isFirst())
     std::cout << "note: " << each << " batches of " << manifest.batch << " in an epoch; the last " << dropped << " of "
               << samples << (point.shuffle ? " samples (others in each epoch)" : " samples") << " are dropped"
@@ -237,6 +245,8 @@ Status Trainer::createProgram() {
 Status Trainer::setUp() {
   Status status = planSteps();
   point.flags = options.training();
+  if (status.ok() && data && data->fed() && isFirst())
+    data->fed()->begin({point.step, point.cursor.epoch, point.cursor.batch, point.position});
   if (status.ok() && !resumedFrom) {
     status = startWeights();
     program->beginReplicas();
@@ -334,6 +344,9 @@ Status Trainer::resume() {
     resumedAt = point.step;
     return {};
   }
+  if ((found->samples == 0) != (data->samples() == 0))
+    return Status::usage(concat("--resume: ", name, " was made ", found->samples == 0 ? "with" : "without",
+                                " --feed; do the same to go on"));
   if (found->samples != data->samples() || found->cursor.batch >= data->fullBatches())
     return failure("--resume: ", name, " was made with ", found->samples, " training samples, but --data has ",
                    data->samples());
