@@ -15,6 +15,8 @@ from ._data import Input
 from ._plan import Explanation, Plan, Plans, explain, plan
 from ._program import History, Output, Parameter, Program
 from ._safetensors import read_safetensors
+from ._tables import Table
+from ._trackers import mlflow_callback, wandb_callback
 
 __all__ = [
     "Error",
@@ -29,11 +31,14 @@ __all__ = [
     "Plans",
     "Program",
     "Step",
+    "Table",
     "Warning",
     "compile",
     "explain",
     "export",
     "find_program",
+    "mlflow_callback",
     "plan",
     "read_safetensors",
+    "wandb_callback",
 ]

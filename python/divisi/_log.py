@@ -24,7 +24,7 @@ class Step:
     perplexity: float | None = None  # of sequences of tokens
     tokens_per_s: float | None = None  # of sequences of tokens
     wall_time: float | None = dataclasses.field(default=None, compare=False)  # when the line was written: seconds since 1970
-    feed_wait_ms: float | None = None  # for the batch, of data that are no dict
+    feed_ms: float | None = None  # to wait for the batch and copy it, of data that are no dict
     epoch_loss: float | None = None  # means of the epoch, in its last step
     epoch_accuracy: float | None = None
     epoch_perplexity: float | None = None

@@ -25,6 +25,7 @@ from ._log import Evaluation, Follower, Line, Step
 from ._modules import load_into
 from ._safetensors import Array, read_safetensors
 from ._spool import write_files
+from ._tables import Table
 
 if TYPE_CHECKING:
     import torch
@@ -340,6 +341,9 @@ def _with_inputs(data: Data, inputs: Sequence[Input], needed: set[str]) -> Data:
         return {name: value for name, value in data.items() if name not in left_out}
     if not isinstance(data, Iterable) or isinstance(data, (str, bytes, os.PathLike)):
         return data
+
+    if isinstance(data, Table):
+        data = data.in_order()
 
     def parts(batch: Any) -> Any:
         if isinstance(batch, (tuple, list)) and len(batch) == len(inputs):

@@ -10,6 +10,7 @@ from typing import Any
 from ._batches import Batches
 from ._command import Error
 from ._data import HEADER_BYTES, Array, Data, Files, Input, check_kind, files_of_arrays, header_of, write_all, writing
+from ._tables import Table
 
 
 def write_files(data: Data, inputs: Sequence[Input], folder: pathlib.Path, most_bytes: int) -> Files:
@@ -17,6 +18,8 @@ def write_files(data: Data, inputs: Sequence[Input], folder: pathlib.Path, most_
     if isinstance(data, Mapping):
         return files_of_arrays(data, inputs, folder)
     check_kind(data, inputs)
+    if isinstance(data, Table):
+        data = data.in_order()
     with Spool(inputs, folder, most_bytes) as spool:
         return spool.write(data)
 

@@ -134,7 +134,7 @@ def test_batches_come_while_the_program_trains(linear, data):
 
     history = linear.fit(live(), quiet=True, callbacks=[lambda line: seen.append(line)])
     assert len(history.steps) == 400 and known[-1] > 200
-    assert all(line.feed_wait_ms >= 0 for line in history.steps)
+    assert all(line.feed_ms >= 0 for line in history.steps)
 
 
 def test_evaluations_after_each_epoch_of_an_iterable(linear, data):

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -115,7 +114,8 @@ void BatchRing::begin(const Start &start) {
 Result<bool> BatchRing::next() {
   using namespace std::chrono;
   auto wanted = static_cast<uint64_t>(count) + 1;
-  auto began = steady_clock::now(), looked = began;
+  began = steady_clock::now();
+  auto looked = began;
   auto pause = microseconds(20);
   for (bool first = true; load(producedAt) < wanted; first = false) {
     // What was produced before the ring was closed counts.
@@ -134,7 +134,6 @@ Result<bool> BatchRing::next() {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, microseconds(500));
   }
-  waited += duration<double>(steady_clock::now() - began).count();
   count = static_cast<int64_t>(wanted);
   if (Status status = readFacts(); !status.ok())
     return status;
@@ -153,6 +152,9 @@ Status BatchRing::readFacts() {
   return {};
 }
 
-void BatchRing::release() { store(mine, static_cast<uint64_t>(count)); }
+void BatchRing::release() {
+  store(mine, static_cast<uint64_t>(count));
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
 
-double BatchRing::takeWaited() { return std::exchange(waited, 0.0); }
+double BatchRing::takeSeconds() { return std::exchange(seconds, 0.0); }

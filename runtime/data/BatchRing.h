@@ -4,6 +4,7 @@
 
 #include "runtime/core/Status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,8 +52,8 @@ public:
   /// The number of batches taken.
   int64_t taken() const { return count; }
   bool isClosed() const { return closed; }
-  /// Seconds waited since the last call.
-  double takeWaited();
+  /// Seconds from `next` to `release`, since the last call.
+  double takeSeconds();
 
 private:
   BatchRing() = default;
@@ -74,7 +75,8 @@ private:
   uint64_t flags = 0;
   std::string positionText;
   bool closed = false;
-  double waited = 0;
+  std::chrono::steady_clock::time_point began; ///< the last `next`
+  double seconds = 0;
 };
 
 } // namespace divisi::runtime

@@ -119,8 +119,8 @@ Status Log::step(const Step &s) {
   if (s.tokensPerSecond)
     fields.push_back({"tokens_per_s", *s.tokensPerSecond});
   fields.push_back({"step_ms", s.seconds * 1e3});
-  if (s.feedWaited)
-    fields.push_back({"feed_wait_ms", *s.feedWaited * 1e3});
+  if (s.feedSeconds)
+    fields.push_back({"feed_ms", *s.feedSeconds * 1e3});
   if (s.comm) {
     fields.push_back({"comm_ms", s.comm->seconds * 1e3});
     fields.push_back({"comm_wait_ms", s.comm->waited * 1e3});

@@ -45,7 +45,7 @@ public:
     std::optional<double> tokensPerSecond; ///< of a model of sequences
     std::optional<Measures> epochMeasures; ///< the means of the epoch, in its last step
     bool endsEpoch = false;
-    std::optional<double> feedWaited; ///< seconds waited for the batch, if another process feeds
+    std::optional<double> feedSeconds; ///< seconds to get the batch, if another process feeds
   };
   struct Evaluation {
     int64_t step, epoch;

@@ -240,7 +240,7 @@ Status Trainer::step() {
   double speed = static_cast<double>(rows) / seconds;
   unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}, {}, lastOfEpoch, {}});
   if (fed)
-    unreported.back().feedWaited = data->fed()->takeWaited();
+    unreported.back().feedSeconds = data->fed()->takeSeconds();
   if (sequence > 0)
     unreported.back().tokensPerSecond = speed * static_cast<double>(sequence);
   if (ranks)
