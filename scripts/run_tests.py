@@ -121,6 +121,7 @@ def suites(build):
             Suite("elastic-all", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi, "--all"], alone=True),
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
             Suite("servers-all", [python, str(SOURCE / "test/models/servers.py"), "--divisi", divisi]),
+            Suite("large-data", [python, str(SOURCE / "test/execute/large_data.py"), "--divisi", divisi]),
             Suite("network", [python, str(SOURCE / "test/execute/network.py"), "--divisi", divisi]),
             Suite("replicas-all", [python, str(SOURCE / "test/models/replicas.py"), "--divisi", divisi]),
             Suite(

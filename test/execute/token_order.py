@@ -15,8 +15,8 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-def order(seed, epoch, count):
-    """The permutation of range(count): a Feistel network on a table, of which positions behind the last are passed over."""
+def order(seed, epoch, count, first=None):
+    """The permutation of range(count), or its beginning: a Feistel network on a table, of which positions behind the last are passed over."""
     rows = 2 * math.ceil(math.sqrt(count) / 2)
     columns = -(-count // rows)
     start = mix(seed) ^ mix(~epoch & WORD)
@@ -32,7 +32,7 @@ def order(seed, epoch, count):
             if position < count:
                 return position
 
-    return [at(position) for position in range(count)]
+    return [at(position) for position in range(count if first is None else first)]
 
 
 def windows(files, length):
