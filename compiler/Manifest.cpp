@@ -141,13 +141,15 @@ static json::Object input(func::FuncOp task, unsigned i, IntegerAttr offset) {
   return entry;
 }
 
-/// An output of @evaluate that is computed on demand, with the names of the inputs that it depends on.
+/// An output of @evaluate that is computed on demand, with the names of the inputs that it depends on, or of the metrics for which it is.
 static json::Object prediction(json::Object entry, DictionaryAttr report) {
-  json::Array inputs;
-  if (auto list = report.getAs<ArrayAttr>("inputs"))
-    for (auto name : list.getAsRange<StringAttr>())
-      inputs.push_back(name.getValue());
-  entry["inputs"] = std::move(inputs);
+  for (const char *key : {"inputs", "metrics"})
+    if (auto list = report.getAs<ArrayAttr>(key)) {
+      json::Array names;
+      for (auto name : list.getAsRange<StringAttr>())
+        names.push_back(name.getValue());
+      entry[key] = std::move(names);
+    }
   return entry;
 }
 

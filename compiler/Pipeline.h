@@ -38,7 +38,7 @@ struct TrainOptions : training::OptimizerSettings {
   double ema = 0; // share of the average of the weights that stays in each step; 0: there is none
   double clipNorm = 0;
   bool noiseScale = false; // the program logs the noise scale of the gradients
-  std::vector<std::string> metrics; // of evaluations: topK, perplexity, mae
+  std::vector<std::string> metrics; // of evaluations: topK, perplexity, f1, iou, auc, mae
   std::string output, label;        // of mae
   std::vector<std::string> predictions; // outputs that the program can write
   bool splitProjections = false; // for plans that shard weights

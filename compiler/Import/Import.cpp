@@ -1,7 +1,7 @@
 #include "compiler/Import/Import.h"
 #include "codegen/Lowering/ScalarBuilder.h"
 #include "compiler/Import/ModelImporter.h"
-
+#include "divisi/suggest.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -21,13 +21,6 @@ struct LastError {
   ScopedDiagnosticHandler handler;
 };
 } // namespace
-
-static std::string oneLine(std::string text) {
-  for (char &c : text)
-    if (static_cast<unsigned char>(c) < 0x20)
-      c = ' ';
-  return text;
-}
 
 /// The result of a method of the importer of a file; failure, with a diagnostic, after an ImportError.
 template <typename Result>
@@ -51,7 +44,7 @@ static FailureOr<Result> import(MLIRContext &context, llvm::StringRef path, cons
     }
   }
   Location loc = failure.loc.value_or(FileLineColLoc::get(&context, path, 1, 1));
-  return emitError(loc, oneLine(failure.message));
+  return emitError(loc, divisi::plainName(failure.message, false));
 }
 
 FailureOr<ImportedModel> divisi::compiler::importOnnx(MLIRContext &context, llvm::StringRef path,

@@ -25,30 +25,30 @@ struct StepNoise {
 };
 } // namespace
 
+/// Why a file has no line of a log, or a first one of another schema.
+static std::string noLog(std::string_view kind) {
+  return "is not the first line of a log of schema " + std::to_string(schema) +
+         (kind.empty() ? "" : ", and the file looks like " + std::string(kind)) + ": --log takes what a program writes by --log";
+}
+
 llvm::Expected<MeasuredNoise> MeasuredNoise::parse(llvm::StringRef name, llvm::StringRef text) {
   std::vector<StepNoise> steps;
   const llvm::StringRef whole = text;
   int64_t number = 0;
+  bool begun = false;
   while (!text.empty()) {
     auto [line, rest] = text.split('\n');
-    const bool isWhole = line.size() < text.size();
     text = rest;
     const std::string where = name.str() + ":" + std::to_string(++number) + ": ";
     auto parsed = json::parse(line);
     const json::Object *object = parsed ? parsed->getAsObject() : nullptr;
-    if (!parsed) {
+    if (!parsed)
       llvm::consumeError(parsed.takeError());
-      if (!isWhole && number > 1)
-        break; // the program is still writing it
-    }
-    if (number == 1 && (!object || object->getInteger("schema") != schema)) {
-      const std::string_view kind = object ? "" : nameOf(kindOfFile(std::string_view(whole)));
-      return llvm::createStringError(where + "is not the first line of a log of schema " + std::to_string(schema) +
-                                     (kind.empty() ? "" : ", and the file looks like " + std::string(kind)) +
-                                     ": --log takes what a program writes by --log");
-    }
-    if (!object)
-      return llvm::createStringError(where + "is no line of a log (docs/log.md)");
+    if (!object || !object->get("step"))
+      continue; // of others, which may write to the file, too; or the program is still writing it
+    if (!begun && object->getInteger("schema") != schema)
+      return llvm::createStringError(where + noLog(""));
+    begun = true;
     if (!object->get("grad_sq"))
       continue;
     std::string wrong; // the last field that is neither a number nor the null of a step that was skipped
@@ -64,6 +64,8 @@ llvm::Expected<MeasuredNoise> MeasuredNoise::parse(llvm::StringRef name, llvm::S
     if (step && gradient && variance && *step >= 1 && *step < 1e15)
       steps.push_back({static_cast<int64_t>(*step), *gradient, *variance});
   }
+  if (!begun && !whole.trim().empty())
+    return llvm::createStringError(name.str() + ": " + noLog(nameOf(kindOfFile(std::string_view(whole)))));
   if (steps.empty())
     return llvm::createStringError("'" + name.str() + "' has no estimates of the noise: compile the program with --log-noise-scale");
   llvm::ArrayRef<StepNoise> half = llvm::ArrayRef(steps).drop_front(steps.size() / 2);

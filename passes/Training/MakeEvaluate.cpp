@@ -6,6 +6,8 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include <array>
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::graph;
@@ -188,6 +190,8 @@ private:
       if (!classification)
         return loss.emitError("--metric ") << metric << " needs a loss over classes: a cross entropy";
       GraphBuilder b(builder, classification.getLoc());
+      if (isOfSet(metric)) // of all of them together, below
+        continue;
       if (metric == "perplexity") // the first result of a classification is the loss of each label
         step.addReport(b.sumAll(classification->getResult(0)), "surprise");
       else if (metric.consume_front("top") && !metric.getAsInteger(10, k)) { // its operands are scores and labels
@@ -198,7 +202,29 @@ private:
       } else
         return loss.emitError("there is no metric '") << metric << "'";
     }
+    addScores(step, builder, classification);
     return success();
+  }
+
+  static bool isOfSet(StringRef metric) { return metric == "f1" || metric == "iou" || metric == "auc"; }
+
+  /// Reports scores and labels on demand, of which the runtime makes the metrics that are no sums.
+  void addScores(StepFunction &step, OpBuilder &builder, AccuracyInterface classification) {
+    SmallVector<Attribute> names;
+    for (StringRef metric : metrics)
+      if (isOfSet(metric))
+        names.push_back(builder.getStringAttr(metric));
+    if (names.empty())
+      return;
+    GraphBuilder b(builder, classification.getLoc());
+    constexpr std::array reports = {"divisi.scores", "divisi.labels"};
+    for (auto [i, name] : llvm::enumerate(reports)) {
+      Value value = b.cast(classification->getOperand(i), builder.getF32Type());
+      step.addReport(value, "prediction",
+                     {builder.getNamedAttr("name", builder.getStringAttr(name)),
+                      builder.getNamedAttr("when", builder.getI64IntegerAttr(graph::whenPredictions)),
+                      builder.getNamedAttr("metrics", builder.getArrayAttr(names))});
+    }
   }
 
   /// The mean over all elements of the rows; null unless label, output and rows are known.

@@ -13,7 +13,7 @@ def MakeEvaluatePass : Pass<"make-evaluate", "::mlir::ModuleOp"> {
     of the inputs that they depend on). Fails when there is no @loss, or without what a metric is made of.
   }];
   let options = [
-    ListOption<"metrics", "metrics", "std::string", "topK (the class is among the K first) and perplexity of classes; mae, the mean of |output - label|">,
+    ListOption<"metrics", "metrics", "std::string", "topK (the class is among the K first), perplexity, f1, iou and auc of classes; mae, the mean of |output - label|">,
     Option<"output", "output", "std::string", "", "for mae: the output's name, if several have the label's shape">,
     Option<"label", "label", "std::string", "", "for mae: the label's name">,
     ListOption<"predictions", "predictions", "std::string", "names of outputs with a row for each of the batch">,

@@ -13,7 +13,7 @@ from ._export import Exported, export
 from ._log import Evaluation, Step
 from ._data import Input
 from ._plan import Explanation, Plan, Plans, explain, plan
-from ._program import History, Output, Parameter, Program
+from ._program import History, Output, Parameter, Program, RateTest
 from ._safetensors import read_safetensors
 from ._tables import Table
 from ._trackers import mlflow_callback, wandb_callback
@@ -30,6 +30,7 @@ __all__ = [
     "Plan",
     "Plans",
     "Program",
+    "RateTest",
     "Step",
     "Table",
     "Warning",

@@ -21,6 +21,9 @@ Scalar = Union[str, int, float, "os.PathLike[str]"]
 Flag = Union[None, bool, Scalar, Sequence[Scalar], Mapping[str, Scalar]]
 
 
+LONGEST_WAIT, SECONDS_TO_END = 0.05, 10.0  # between looks at a command; for it to end by itself
+
+
 class Error(Exception):
     """What went wrong, in the one line that the program prints: it names the node, file or flag and what to do.
 
@@ -90,16 +93,20 @@ def _text(value: Scalar) -> str:
 
 
 def call(command: Iterable[Path], expected: Iterable[int] = (0,)) -> str:
-    """Runs a command to its end and returns its standard output; its warnings become Python's, its failure an Error."""
-    words = [os.fspath(word) for word in command]
+    """Runs a command to its end and returns its standard output; its warnings become Python's, its failure an Error.
+
+    An exception meanwhile, such as KeyboardInterrupt, ends the command and all ranks that it has started.
+    """
+    said: list[str] = []
+    process = Process([os.fspath(word) for word in command], said.append)
     try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-    except (OSError, ValueError) as error:
-        raise Error(f"cannot start '{words[0]}': {error}") from None
-    warn_of(done.stderr)
-    if done.returncode not in expected:
-        raise failure(words, done.returncode, done.stderr)
-    return done.stdout
+        while process.is_running():
+            process.wait(LONGEST_WAIT)
+    except BaseException:
+        process.stop(SECONDS_TO_END)
+        raise
+    process.finish(expected=expected)
+    return "".join(line + "\n" for line in said)
 
 
 def warn_of(said: str) -> None:
@@ -175,8 +182,8 @@ class Process:
         except subprocess.TimeoutExpired:
             pass
 
-    def finish(self, stopped: bool = False) -> None:
-        """Waits for the end; raises Error unless the command succeeded, or was `stopped` and ended by that."""
+    def finish(self, stopped: bool = False, expected: Iterable[int] = (0,)) -> None:
+        """Waits for the end; raises Error unless the code is one that was expected, or the command was `stopped` and ended by that."""
         code = self._process.wait()
         for reader in self._readers:
             reader.join()
@@ -185,7 +192,7 @@ class Process:
         if self._unprinted is not None:
             what = f"{type(self._unprinted).__name__}: {self._unprinted}"
             warnings.warn(f"the program's output could not be printed to its end: {what}; quiet=True prints none", Warning, stacklevel=4)
-        if code != 0 and not (stopped and code == 128 + signal.SIGTERM):
+        if code not in expected and not (stopped and code == 128 + signal.SIGTERM):
             raise failure(self.words, code, said)
 
     def ask_to_stop(self) -> None:

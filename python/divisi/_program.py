@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import weakref
@@ -36,7 +37,7 @@ Callback = Callable[[Line], Any]
 OTHER_CALLS = {
     "eval_only": "evaluate() does that",
     "predict": "predict() does that",
-    "find_lr": "start the program itself, ./PROGRAM --data ... --find-lr",
+    "find_lr": "find_lr() does that",
 }
 
 NEVER = 2**62  # steps between two checkpoints: only the last one is kept
@@ -75,6 +76,16 @@ class History:
     def losses(self) -> list[float]:
         """The loss of each step."""
         return [line.loss for line in self.steps]
+
+
+@dataclasses.dataclass
+class RateTest:
+    """What a learning rate range test found."""
+
+    steps: list[Step]  # their rates and losses
+    fastest: float | None  # the rate at which the smoothed loss falls fastest; None if it does not fall
+    least: float | None  # at which it is least
+    advice: str  # the program's
 
 
 class Program:
@@ -203,6 +214,41 @@ class Program:
                   *(["--ema"] if given.get("ema") else [])])
         return history
 
+    def find_lr(self, data: Data, *, steps: int = 100, quiet: bool = False, **flags: Flag) -> RateTest:
+        """The learning rate range test: steps whose rate grows from 1e-7 to 10, until the loss diverges; nothing is saved.
+
+        `data` and `flags` are as for `fit`; it begins with the weights of the last `fit`.
+        """
+        for name in ("checkpoint", "resume", "eval", "epochs", "save", "save_weights"):
+            if flags.get(name):
+                raise TypeError(f"find_lr() saves and evaluates nothing, and takes no '{name}'")
+        run, said = self._new_run(), []
+        given = dict(flags)
+        if self._weights and not any(flags.get(name) for name in ("weights", "init")):
+            given["weights"] = str(self._weights)
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(temporary_folder("divisi-data-"))
+            feeder = None
+            steps = _count(steps, "steps") or 100
+            if isinstance(data, Mapping):
+                files = self._files(data, place / "data", 64 << 30)
+                stack.enter_context(files.named())
+                words = files.words("--data")
+            else:
+                check_kind(data, self.inputs)
+                feeder = stack.enter_context(Feeder(data, self.inputs, self.devices, passes=None, steps=steps, resume=False, keeps=False))
+                words = ["--feed", feeder.path]
+
+            def output(line: str) -> None:
+                said.append(line)
+                if not quiet:
+                    print_line(line)
+
+            history = self._train([*words, "--find-lr", *words_of({**given, "steps": steps})], run / "log.jsonl", [], feeder, output)
+        advice = said[-1] if said else ""
+        fastest, least = (re.search(pattern, advice) for pattern in (r"falls fastest at --lr (\S+) and", r"is least, \S+, at (\S+):"))
+        return RateTest(history.steps, float(fastest[1]) if fastest else None, float(least[1]) if least else None, advice)
+
     def evaluate(self, data: Data, *, ema: bool = False, most_bytes: int = 64 << 30) -> Evaluation:
         """The loss, and the accuracy where there are classes, over all samples of `data`, which is as for `fit`.
 
@@ -285,11 +331,12 @@ class Program:
         return words_of({"checkpoint": str(self._checkpoint), "resume": True})
 
     def _train(
-        self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], feeder: Feeder | None = None
+        self, words: Sequence[str], log: pathlib.Path, callbacks: Sequence[Callback], feeder: Feeder | None = None,
+        output: Callable[[str], None] = print_line,
     ) -> History:
         start = [find_program(self._divisi), "run", "--devices", str(self.devices)] if self.devices > 1 else []
         command = [*start, str(self.path), *words, "--log", str(log)]
-        process = Process(command, None if "--quiet" in words else print_line)
+        process = Process(command, None if "--quiet" in words else output)
         history, follower = History(), Follower(log)
         pause, deadline = SHORTEST_PAUSE, math.inf
         try:

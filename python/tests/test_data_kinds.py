@@ -37,7 +37,7 @@ def test_numbers_of_numpy(linear, data):
     assert len(linear.fit(batches(data), epochs=np.int32(2), quiet=True).steps) == 12
 
 
-@pytest.mark.parametrize(("flag", "instead"), [("eval_only", "evaluate"), ("predict", "predict"), ("find_lr", "--find-lr")])
+@pytest.mark.parametrize(("flag", "instead"), [("eval_only", "evaluate"), ("predict", "predict"), ("find_lr", "find_lr")])
 def test_other_work_than_training(linear, data, flag, instead):
     with pytest.raises(TypeError, match=instead):
         linear.fit(data, quiet=True, **{flag: True})

@@ -32,6 +32,21 @@ std::map<std::string, std::string> texts(JsonReader &reader, const char *key) {
   return found;
 }
 
+/// By input; in older checkpoints one list for all of them, whose name is then empty.
+void readClasses(const Json &json, JsonReader &reader, ClassNames &classes) {
+  if (!reader.has("classes"))
+    return;
+  const Json &found = json.at("classes");
+  const Json byInput = found.is_object() ? found : Json{{"", found}};
+  for (const auto &[input, names] : byInput.items())
+    for (const Json &name : names.is_array() ? names : Json::array({0})) {
+      if (name.is_string())
+        classes[input].push_back(name.get<std::string>());
+      else
+        reader.fail("has classes whose names are no texts");
+    }
+}
+
 /// The sums of the unfinished epoch, the history of evaluations and the averages of the noise scale; checkpoints of older
 /// programs have none.
 void readHistory(JsonReader &manifest, TrainingPoint &point) {
@@ -230,12 +245,7 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
   point.samples = reader.integer("samples");
   point.position = reader.text("position", "");
   point.flags = texts(reader, "flags");
-  for (const Json &name : reader.has("classes") ? reader.array("classes") : Json::array()) {
-    if (!name.is_string())
-      reader.fail("has a class whose name is no text");
-    else
-      point.classes.push_back(name.get<std::string>());
-  }
+  readClasses(*json, reader, point.classes);
   for (const Json &file : reader.array("files"))
     manifest.files.push_back(readFile(file, reader));
   std::set<std::string> names;

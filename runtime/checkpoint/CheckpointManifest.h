@@ -16,15 +16,14 @@ struct TrainingPoint {
   uint64_t seed = 0;
   bool shuffle = true;
   int64_t samples = 0; ///< of the training data; 0: it was fed by another process
-  std::string position = {}; ///< of that process's data, as it says (BatchRing)
   /// The flags that belong to the training, as texts by name.
   std::map<std::string, std::string> flags = {};
   std::optional<double> evalLoss = {}; ///< if an evaluation followed this step
   Tally epoch = {};                    ///< of the steps of the unfinished epoch
   EvaluationHistory evaluations = {};
   NoiseScale noise = {}; ///< its averages, if the program measures it
-  /// The folders of classes whose positions were the labels, as `printable` texts; empty: labels came from elsewhere.
-  std::vector<std::string> classes = {};
+  ClassNames classes = {}; ///< the folders whose positions were the labels
+  std::string position = {}; ///< of the data of the process that feeds it, as it says (BatchRing)
 };
 
 /// A file of a checkpoint, written by one rank.

@@ -47,6 +47,16 @@ Mesh Manifest::ownMesh() const {
   return own;
 }
 
+std::pair<const Prediction *, const Prediction *> Manifest::scored() const {
+  auto find = [&](std::string_view name) -> const Prediction * {
+    for (const Prediction &prediction : predictions)
+      if (!prediction.metrics.empty() && prediction.name == name)
+        return &prediction;
+    return nullptr;
+  };
+  return {find("divisi.scores"), find("divisi.labels")};
+}
+
 void Manifest::localize(int64_t of) {
   processRank = of;
   server.reset();

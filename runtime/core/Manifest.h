@@ -98,6 +98,8 @@ struct Output : Tensor {
 /// An output of the model that `evaluate` computes on demand: rows for each row of the batch.
 struct Prediction : Tensor {
   std::vector<std::string> inputs; ///< that it depends on
+  /// Not empty: the program makes these metrics of it (ScoredSet), and users cannot ask for it.
+  std::vector<std::string> metrics;
 };
 
 /// A call of a task, or of a rank in every step of training.
@@ -142,6 +144,8 @@ struct Manifest {
   std::vector<Tensor> scalars;
   std::vector<Output> results;
   std::vector<Prediction> predictions;
+  /// The scores and the labels of which metrics are made; null: there are none.
+  std::pair<const Prediction *, const Prediction *> scored() const;
   Mesh mesh;                                               ///< without axes: one device
   int64_t rank = 0;                                        ///< whose shards the arena has; known at run time
   std::map<int64_t, std::string> collectives;              ///< names by id, also of transfers

@@ -458,11 +458,14 @@ private:
     else if (prediction.shape.empty() || prediction.shape[0] < 1 ||
              prediction.shape[0] % std::max<int64_t>(manifest.batch, 1) != 0)
       reader.fail(concat("has the shape ", toString(prediction.shape), ", which has no rows for each of the batch"));
-    for (const Json &input : reader.array("inputs"))
-      if (input.is_string())
-        prediction.inputs.push_back(input.get<std::string>());
-      else
-        reader.fail("depends on an input whose name is no text");
+    for (auto [key, names] : {std::pair("inputs", &prediction.inputs), {"metrics", &prediction.metrics}})
+      for (const Json &name : reader.has(key) ? reader.array(key) : Json::array())
+        if (name.is_string())
+          names->push_back(name.get<std::string>());
+        else
+          reader.fail(concat("has a name that is no text among its ", key));
+    if (!prediction.metrics.empty() && (prediction.dtype != DataType::F32 || prediction.shape.size() > 2))
+      reader.fail("is for metrics, but no list of numbers or rows of F32");
     keep(reader.status());
     manifest.predictions.push_back(std::move(prediction));
   }

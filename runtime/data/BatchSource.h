@@ -20,6 +20,9 @@ struct Cursor {
   int64_t batch = 0; ///< finished batches of this epoch
 };
 
+/// Names of classes as `printable` texts, in the order of their numbers, by the input whose labels they are. Inputs whose labels are from elsewhere have none.
+using ClassNames = std::map<std::string, std::vector<std::string>>;
+
 class BatchRing;
 class CsvFile;
 struct CsvPath;
@@ -51,11 +54,11 @@ public:
   int64_t samples() const { return sampleCount; }
   /// Null if the data are files.
   const std::shared_ptr<BatchRing> &fed() const { return ring; }
-  /// The names of the folders whose positions are the labels, as `printable` texts; none if labels are from elsewhere.
-  std::vector<std::string> classes() const;
+  /// The names of the folders whose positions are the labels of an input.
+  ClassNames classes() const;
   /// Numbers labels from folders of classes as training does, whose names these are. Fails if there are others; `flag`
   /// is for the message.
-  Status numberClassesAs(const std::vector<std::string> &trained, const std::string &flag);
+  Status numberClassesAs(const ClassNames &trained, const std::string &flag);
   /// The number of full batches of an epoch.
   int64_t fullBatches() const { return ring ? INT64_MAX : sampleCount / batch; }
   /// Whether batch `index`, the last that was loaded, ends an epoch.
@@ -136,7 +139,7 @@ private:
   std::shared_ptr<BatchRing> ring; ///< null: the data are files
   std::map<std::string, std::shared_ptr<const CsvFile>> csvFiles; ///< by path: inputs may share one
   std::map<std::string, std::shared_ptr<ImageList>> imageLists; ///< by paths
-  std::shared_ptr<ImageList> labelled; ///< whose classes are the labels; null: none
+  std::map<std::string, std::shared_ptr<ImageList>> labelled; ///< whose classes are the labels of an input
   std::vector<uint32_t> order;                                    ///< empty: not shuffled, or computed
   std::optional<Permutation> computed;                            ///< of more samples than an order is kept for
   int64_t batch = 1, sampleCount = 0;

@@ -58,10 +58,14 @@ std::string divisi::runtime::describeText(const Manifest &manifest) {
   for (const Input &input : manifest.inputs)
     out << "  " << input.name << "  " << nameOf(input.dtype) << " " << toString(input.wholeShape())
         << (input.label ? "  (label)" : "") << "\n";
-  if (!manifest.predictions.empty())
-    out << "\noutputs for --predict\n";
-  for (const Prediction &output : manifest.predictions)
+  bool titled = false;
+  for (const Prediction &output : manifest.predictions) {
+    if (!output.metrics.empty())
+      continue;
+    out << (titled ? "" : "\noutputs for --predict\n");
+    titled = true;
     out << "  " << output.name << "  " << nameOf(output.dtype) << " " << toString(output.shape) << "\n";
+  }
   Total parameters = totalOf(manifest, Role::Parameter);
   out << "\nparameters: " << parameters.elements << ", of which " << parameters.trainable << " train\n";
   for (const State &state : manifest.state)
@@ -101,6 +105,8 @@ std::string divisi::runtime::describeJson(const Manifest &manifest) {
   }
   json["outputs"] = OrderedJson::array();
   for (const Prediction &output : manifest.predictions) {
+    if (!output.metrics.empty())
+      continue;
     json["outputs"].push_back(tensor(output));
     json["outputs"].back()["inputs"] = output.inputs;
   }

@@ -1,6 +1,8 @@
 //===- Evaluation.cpp - evaluations, and when they end training -----------===//
+#include "runtime/core/ScoredSet.h"
 #include "runtime/main/Trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace divisi::runtime;
@@ -39,11 +41,13 @@ Status Trainer::evaluate() {
   if (!evalData || evaluatedStep == point.step)
     return {};
   Tally sums;
+  std::map<std::string, double> ofSet;
   auto began = Clock::now();
-  if (Status status = evaluateAll(sums); !status.ok() || stopped)
+  if (Status status = evaluateAll(sums, ofSet); !status.ok() || stopped)
     return status;
   double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   lastEval = measuresOf(sums);
+  lastEval.metrics.merge(ofSet);
   evaluatedStep = point.step;
   point.evaluations.add(point.step, lastEval.loss);
   evalSpeed = static_cast<double>(evalData->samples()) / std::max(seconds, 1e-9);
@@ -80,17 +84,34 @@ Status Trainer::evaluateBatches(uint32_t wants, const std::string &failing, cons
   return {};
 }
 
-Status Trainer::evaluateAll(Tally &sums) {
+Status Trainer::evaluateAll(Tally &sums, std::map<std::string, double> &ofSet) {
+  auto [scores, labels] = program->manifest().scored();
+  std::optional<ScoredSet> set;
+  if (scores && labels && scores->shape.size() == 2 && labels->shape == Shape{scores->shape[0]})
+    set.emplace(scores->shape[1], std::find(scores->metrics.begin(), scores->metrics.end(), "auc") != scores->metrics.end());
   const std::string when = concat("evaluation after step ", point.step);
-  return evaluateBatches(0, ranks ? "" : when + ": ", [&](int64_t) { return "in the " + when; }, [&](int64_t rows) {
+  auto addScores = [&](int64_t rows) -> Status {
+    Result<std::string> row = program->prediction(*scores);
+    if (!row.ok())
+      return row.status();
+    Result<std::string> label = program->prediction(*labels);
+    if (label.ok() && isFirst())
+      set->add(row->data(), label->data(), scores->shape[0] / manifest.batch * rows);
+    return label.status();
+  };
+  Status status = evaluateBatches(set ? DIVISI_WHEN_PREDICTIONS : 0, ranks ? "" : when + ": ", [&](int64_t) { return "in the " + when; }, [&](int64_t rows) {
     double count = program->result("evaluate", "count").value_or(static_cast<double>(rows));
     if (count > 0)
       sums.addLoss(program->result("evaluate", "loss").value_or(NAN), count);
     if (auto correct = program->result("evaluate", "correct"))
       sums.addAccuracy(*correct, count);
     addMetrics(sums, count, static_cast<double>(rows));
-    return Status();
+    return set ? addScores(rows) : Status();
   });
+  if (set && isFirst())
+    for (const std::string &name : scores->metrics)
+      ofSet[name] = set->named(name);
+  return status;
 }
 
 void Trainer::addMetrics(Tally &sums, double labels, double rows) const {

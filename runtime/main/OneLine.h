@@ -4,16 +4,14 @@
 
 #include "runtime/core/Status.h"
 
+#include <string>
+#include <string_view>
+
 namespace divisi::runtime {
 
-/// A message, of which parts may be from files: control characters, which could command a terminal or begin another
-/// line, become \xNN.
-inline std::string oneLine(std::string_view message) {
-  std::string text;
-  for (char c : message)
-    text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? printable({&c, 1}) : std::string(1, c);
-  return text;
-}
+/// A message, of which parts may be from files: what could command a terminal, begin another line or reverse the order of
+/// its characters becomes \xNN, and so do bytes that are no UTF-8.
+std::string oneLine(std::string_view message);
 
 } // namespace divisi::runtime
 

@@ -243,6 +243,8 @@ Status sortPredictions(const Manifest &manifest, const std::vector<std::string> 
   std::vector<std::string> names;
   std::string list;
   for (const Prediction &prediction : manifest.predictions) {
+    if (!prediction.metrics.empty())
+      continue;
     names.push_back(prediction.name);
     list += (list.empty() ? "" : ", ") + prediction.name;
   }

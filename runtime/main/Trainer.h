@@ -88,8 +88,8 @@ private:
   /// each. `failing` begins the message of a failed evaluation, `where` says of which batch an index is invalid.
   Status evaluateBatches(uint32_t wants, const std::string &failing, const std::function<std::string(int64_t)> &where,
                          const std::function<Status(int64_t)> &then);
-  /// The sums over all batches of the evaluation data.
-  Status evaluateAll(Tally &sums);
+  /// The sums over all batches of the evaluation data, and on the first rank the metrics that are no sums.
+  Status evaluateAll(Tally &sums, std::map<std::string, double> &ofSet);
   /// Writes outputs of the model for all batches of the evaluation data.
   Status predict();
   /// Adds the metrics of one batch, with the numbers of its labels that count and of its rows.

@@ -42,6 +42,16 @@ std::string differenceOf(const std::vector<std::string> &before, const std::vect
                 missing.empty() || added.empty() ? "" : ", ", added.empty() ? "" : concat("with ", namesOf(added)));
 }
 
+/// The list of an older checkpoint is that of each input that has one now.
+void takeForAll(ClassNames &kept, const ClassNames &now) {
+  auto all = kept.find("");
+  if (all == kept.end())
+    return;
+  for (const auto &[input, names] : now)
+    kept.emplace(input, all->second);
+  kept.erase("");
+}
+
 /// A file that the compiler wrote beside the program.
 std::string besideProgram(const std::string &name) {
   std::error_code error;
@@ -109,7 +119,10 @@ Status Trainer::prepareImages() {
 
 Status Trainer::numberClasses() {
   // Without a checkpoint, an evaluation alone knows no names but its own.
-  return evalData && !point.classes.empty() ? evalData->numberClassesAs(point.classes, "--eval") : Status();
+  if (!evalData)
+    return {};
+  takeForAll(point.classes, evalData->classes());
+  return evalData->numberClassesAs(point.classes, "--eval");
 }
 
 Status Trainer::planSteps() {
@@ -350,10 +363,12 @@ Status Trainer::resume() {
   if (found->samples != data->samples() || found->cursor.batch >= data->fullBatches())
     return failure("--resume: ", name, " was made with ", found->samples, " training samples, but --data has ",
                    data->samples());
-  if (!found->classes.empty() && !point.classes.empty() && found->classes != point.classes)
-    return failure("--resume: ", name, " was trained on other classes than --data has: ",
-                   differenceOf(found->classes, point.classes),
-                   "; the labels are their numbers: make the folders equal, or give the labels as a file");
+  takeForAll(found->classes, point.classes);
+  for (const auto &[input, names] : point.classes)
+    if (auto before = found->classes.find(input); before != found->classes.end() && before->second != names)
+      return failure("--resume: ", name, " was trained on other classes than --data has", point.classes.size() > 1 ? concat(" of '", input, "'") : "",
+                     ": ", differenceOf(before->second, names),
+                     "; the labels are their numbers: make the folders equal, or give the labels as a file");
   if (found->shuffle && !options.shuffle)
     return Status::usage(concat("--resume: ", name, " was made without --no-shuffle; do the same to go on"));
   if (options.seedGiven && found->seed != options.seed)
@@ -371,7 +386,7 @@ Status Trainer::resume() {
   if (!found->shuffle && options.shuffle)
     resumedFlags += " --no-shuffle";
   options = std::move(*merged);
-  std::vector<std::string> classes = std::move(point.classes); // an older checkpoint has none
+  ClassNames classes = std::move(point.classes); // an older checkpoint has none
   point = *found;
   if (point.classes.empty())
     point.classes = std::move(classes);

@@ -432,6 +432,43 @@ def classes(divisi, work):
     yield "labels of a file have no names of classes"
 
 
+def two_labels(divisi, work):
+    """Two inputs of labels from different folders: the classes of each are kept, and evaluations number each as training did."""
+    draw, hidden, names = np.random.default_rng(0), 3 * HEIGHT * WIDTH, ("first", "second")
+    weights = {name: draw.normal(0, 0.02, (hidden, CLASSES)).astype("float32") for name in names}
+    nodes = [helper.make_node("Flatten", ["image"], ["flat"])]
+    for name in names:
+        nodes += [helper.make_node("MatMul", ["flat", name], [f"{name}_logits"]), helper.make_node("SoftmaxCrossEntropyLoss", [f"{name}_logits", f"{name}_label"], [f"{name}_loss"])]
+    nodes.append(helper.make_node("Add", [f"{name}_loss" for name in names], ["loss"]))
+    inputs = [helper.make_tensor_value_info("image", TensorProto.FLOAT, [BATCH, 3, HEIGHT, WIDTH])]
+    inputs += [helper.make_tensor_value_info(f"{name}_label", TensorProto.INT64, [BATCH]) for name in names]
+    graph = helper.make_graph(nodes, "two", inputs, [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], [onnx.numpy_helper.from_array(v, n) for n, v in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), work / "two.onnx")
+    run([divisi, "compile", work / "two.onnx", "-o", work / "two", "--optimizer", "sgd", "--lr", "0.01"])
+    for folder, classes in ("first", "abc"), ("second", "xyz"):
+        for i in range(12):
+            place = work / folder / classes[i % 3]
+            place.mkdir(parents=True, exist_ok=True)
+            picture(draw, WIDTH, HEIGHT).save(place / f"{i}.png")
+        shutil.copytree(work / folder, work / f"{folder}-renamed")
+        (work / f"{folder}-renamed" / classes[1]).rename(work / f"{folder}-renamed" / f"{classes[1]}2")
+
+    def data(flag, first="first", second="second"):
+        return [w for pair in (f"image={work}/first", f"first_label={work}/{first}", f"second_label={work}/{second}") for w in (flag, pair)]
+
+    keep, program = ["--checkpoint", work / "kept"], [work / "two", "--quiet", "--threads", 1]
+    run([*program, *data("--data"), "--steps", 2, *keep])
+    for given in ({"first": "first-renamed"}, {"second": "second-renamed"}):
+        which, old = next(iter(given)), {"first": "b", "second": "y"}[next(iter(given))]
+        done = run([*program, *data("--data", **given), "--steps", 4, *keep, "--resume"], 1)
+        assert f"of '{which}_label': without '{old}', with '{old}2'" in done.stderr, done.stderr
+        done = run([*program, *data("--eval", **given), *keep, "--resume", "--eval-only"], 1)
+        assert f"'{work}/{which}-renamed' has folders of classes that training did not have: '{old}2'" in done.stderr, done.stderr
+        yield f"{which}: {done.stderr.strip()}"
+    run([*program, *data("--data"), "--steps", 4, *keep, "--resume"])
+    yield "the same folders are resumed"
+
+
 def texts(side):
     """A PNG file with 60 compressed texts of 7 MiB."""
     image = png(side, side, 8, 2, lambda line: bytes(3 * len(line)))
@@ -472,7 +509,7 @@ def main():
     p.add_argument("--divisi", required=True)
     p.add_argument("--only", default="")
     o = p.parse_args()
-    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, tars, classes, memory) if o.only in case.__name__]
+    chosen = [case for case in (pixels, kinds, order, shards, own_rows, resumed, refused, tars, classes, two_labels, memory) if o.only in case.__name__]
     return cases.run(chosen, lambda case, work: case(o.divisi, work))
 
 

@@ -4,7 +4,7 @@
     optimizers.py --divisi PATH [--only lamb] [--jobs N] [--torch]
 
 Trains the model of mlp, whose forward and backward pass stand below. Tolerances: 1e-5 of a loss, 1e-5 of the norm of a tensor.
---torch compares the rules in optimizer_rules.py with torch.optim instead, where PyTorch has the optimizer. Needs numpy; ends with
+--torch compares the rules in optimizer_rules.py with torch.optim instead, and those that PyTorch lacks with timm.optim, if it is installed. Needs numpy; ends with
 `N passed, N failed`.
 """
 
@@ -155,6 +155,12 @@ def beside_torch(data, run):
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
              "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop, "adafactor": torch.optim.Adafactor,
              "muon": torch.optim.Muon}
+    try:
+        import timm.optim
+
+        kinds |= {"lamb": timm.optim.Lamb, "lars": timm.optim.Lars, "lion": timm.optim.Lion}
+    except ImportError:
+        pass
     optimizer, constants, no_decay, factors = run
 
     def test(work):
@@ -172,8 +178,12 @@ def beside_torch(data, run):
         if optimizer == "adafactor":
             own["least"] = float(np.finfo(np.float64).eps)
             args = {"beta2_decay": -args.get("beta2_decay", 0.8), "eps": (None, args.get("eps", 1e-3))}
-        if "adam" in optimizer:
-            args["betas"] = args.pop("beta1", 0.9), args.pop("beta2", 0.999)
+        if optimizer == "lamb":  # timm also clips, unless it is told not to
+            args |= {"max_grad_norm": None, "always_adapt": True}
+        if optimizer == "lars":
+            args = {"momentum": args.get("momentum", 0.0), "trust_coeff": args.get("trust_coefficient", 1e-3), "always_adapt": True}
+        if "adam" in optimizer or optimizer in ("lamb", "lion"):
+            args["betas"] = args.pop("beta1", 0.9), args.pop("beta2", 0.99 if optimizer == "lion" else 0.999)
         decays = {n: not any(matches(pattern, n) for pattern in no_decay) for n in weights}
         rate = {n: lr * next((f for pattern, f in factors.items() if matches(pattern, n)), 1.0) for n in weights}
         theirs = kinds[optimizer]([{"params": [t], "lr": rate[n], "weight_decay": decay * decays[n]} for n, t in tensors.items()], **args)
@@ -198,6 +208,7 @@ def main():
     o = p.parse_args()
     data = {name: np.load(CASE / "data" / f"{name}.npy") for name in ("x", "label")}
     if o.torch:
+        o.jobs = 1  # PyTorch is patched
         tests = [(" ".join(flags_of(run)), beside_torch(data, run)) for run in RUNS]
         return lines.run([line for line in tests if line[1]], o)
     return lines.run([(f"{' '.join(flags_of(run))}, {name}", check(o.divisi, data, run, way))

@@ -13,6 +13,7 @@ struct Installation {
 // One function for each subcommand: adds it with its flags. Its callback sets `exitCode`.
 void addCheckpoint(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, const Installation &installation, int &exitCode);
+void addData(CLI::App &app, int &exitCode);
 void addDoctor(CLI::App &app, int &exitCode);
 void addPlan(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);

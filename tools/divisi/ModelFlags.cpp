@@ -43,7 +43,7 @@ void ModelFlags::addTo(CLI::App &command) {
   model->add_option("--z-loss", import.zLoss,
                     "factor of the squared logarithm of the softmax's denominator, added to the loss: cross_entropy (0)");
   model->add_option("--metric", metrics,
-                    "also measured in evaluations: topK (such as top5) or perplexity of classes, mae (repeatable)");
+                    "also measured in evaluations: topK (such as top5), perplexity, f1, iou or auc of classes, mae (repeatable)");
   model->add_option("--predict", train.predictions,
                     "an output of the model that the program's --predict writes for data (repeatable)");
   model->add_option("--dim", dims, "size of a symbolic dimension: NAME=N (repeatable)");
@@ -172,9 +172,9 @@ std::string ModelFlags::finishMetrics() {
     if (name == "mae") {
       if (loss != "mse" && loss != "huber" && loss != "l1")
         return "--metric mae needs --loss mse, huber or l1";
-    } else if (llvm::StringRef digits = name; name != "perplexity" && (!digits.consume_front("top") || digits.starts_with("0") ||
+    } else if (llvm::StringRef digits = name; !llvm::is_contained({"perplexity", "f1", "iou", "auc"}, name) && (!digits.consume_front("top") || digits.starts_with("0") ||
                                                                         digits.getAsInteger(10, k) || k < 1)) {
-      return "--metric expects topK (such as top5), perplexity or mae, got '" + name.str() + "'";
+      return "--metric expects topK (such as top5), perplexity, f1, iou, auc or mae, got '" + name.str() + "'";
     }
     if (!llvm::is_contained(train.metrics, name))
       train.metrics.push_back(name.str());

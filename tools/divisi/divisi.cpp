@@ -61,6 +61,7 @@ int main(int argc, char **argv) {
   addSimulate(app, exitCode);
   addRunGraph(app, exitCode);
   addCheckpoint(app, exitCode);
+  addData(app, exitCode);
   addDoctor(app, exitCode);
   addRun(app);
   app.add_subcommand("version", "the same as --version")->callback([] { llvm::outs() << describeVersion() << "\n"; });

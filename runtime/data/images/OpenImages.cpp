@@ -88,7 +88,7 @@ Status BatchSource::openLabels(Feed &feed, const FileRange &paths, const std::st
     return failure(flag, " ", input.name, ": '", list.path(), "' has ", classes,
                    " folders of classes, but the input takes ", input.range->first, " to ", input.range->second - 1);
   feed.file = std::make_shared<ImageLabels>(*found);
-  labelled = *found;
+  labelled[input.name] = *found;
   return {};
 }
 
@@ -143,18 +143,21 @@ void BatchSource::augment(uint64_t seed, uint64_t epoch) {
       feed.images->draw(seed, epoch);
 }
 
-std::vector<std::string> BatchSource::classes() const {
-  std::vector<std::string> names;
-  if (labelled)
-    for (const std::string &name : labelled->classes())
-      names.push_back(printable(name));
+ClassNames BatchSource::classes() const {
+  ClassNames names;
+  for (const auto &[input, list] : labelled)
+    for (const std::string &name : list->classes())
+      names[input].push_back(printable(name));
   return names;
 }
 
-Status BatchSource::numberClassesAs(const std::vector<std::string> &trained, const std::string &flag) {
-  std::vector<std::string> strange = labelled ? labelled->numberAs(trained) : std::vector<std::string>();
-  if (strange.empty())
-    return {};
-  return failure(flag, ": '", labelled->path(), "' has folders of classes that training did not have: ",
-                 namesOf(strange), "; rename or remove them, or give the labels as a file");
+Status BatchSource::numberClassesAs(const ClassNames &trained, const std::string &flag) {
+  for (const auto &[input, list] : labelled) {
+    auto known = trained.find(input);
+    std::vector<std::string> strange = known == trained.end() ? std::vector<std::string>() : list->numberAs(known->second);
+    if (!strange.empty())
+      return failure(flag, ": '", list->path(), "' has folders of classes that training did not have: ", namesOf(strange),
+                     "; rename or remove them, or give the labels as a file");
+  }
+  return {};
 }

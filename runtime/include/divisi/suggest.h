@@ -15,8 +15,15 @@ namespace divisi {
 /// The text in lower case, with control characters replaced: names of a file may hold anything, and a message is a line.
 inline std::string plainName(std::string_view name, bool lower) {
   std::string text(name);
-  for (char &c : text)
-    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : lower ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : c;
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0) // C1 in UTF-8
+      text[i] = text[i + 1] = ' ';
+    else if (byte(i) < 0x20 || byte(i) == 0x7f)
+      text[i] = ' ';
+    else if (lower)
+      text[i] = static_cast<char>(std::tolower(byte(i)));
+  }
   return text;
 }
 
