@@ -12,6 +12,7 @@ from ._compile import compile
 from ._export import Exported, export
 from ._log import Evaluation, Step
 from ._data import Input
+from ._packing import Packed
 from ._plan import Explanation, Plan, Plans, explain, plan
 from ._program import History, Output, Parameter, Program, RateTest
 from ._safetensors import read_safetensors
@@ -26,6 +27,7 @@ __all__ = [
     "History",
     "Input",
     "Output",
+    "Packed",
     "Parameter",
     "Plan",
     "Plans",
