@@ -66,7 +66,7 @@ class Packed:
             yield self._window(window)
 
     def _parts(self) -> Iterator[Array]:
-        """The documents, long ones in pieces that have one token in common: the label of one is the first of the next."""
+        """The documents, long ones in parts that have one token in common: the label of one is the first of the next."""
         for number, document in enumerate(self._documents):
             tokens = np.asarray(document)
             if tokens.ndim != 1 or (tokens.size and tokens.dtype.kind not in "iu"):
