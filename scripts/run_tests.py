@@ -78,7 +78,6 @@ def suites(build):
             Suite("exporters", [python, str(SOURCE / "test/exporters/exports.py"), "--divisi", divisi]),
             Suite("traces", [python, str(SOURCE / "test/models/traces.py"), "--divisi", divisi]),
             Suite("asynchronous", [python, str(SOURCE / "test/models/asynchronous.py"), "--divisi", divisi]),
-            Suite("asynchronous-half", [python, str(SOURCE / "test/models/asynchronous_half.py"), "--divisi", divisi]),
             Suite("ptx", [python, str(SOURCE / "test/gpu/ptx.py"), "--build", str(build)]),
             Suite("cudnn", [python, str(SOURCE / "test/gpu/attention_plans.py"), "--build", str(build)]),
             Suite("ranges", [python, str(SOURCE / "test/gpu/ranges.py"), "--build", str(build)]),
@@ -119,6 +118,8 @@ def suites(build):
         "nightly": [
             Suite("stopped", [python, str(SOURCE / "test/execute/stopped.py"), "--divisi", divisi], alone=True),  # 24 ranks, named within seconds
             Suite("elastic-all", [python, str(SOURCE / "test/execute/elastic.py"), "--divisi", divisi, "--all"], alone=True),
+            Suite("asynchronous-half", [python, str(SOURCE / "test/models/asynchronous_half.py"), "--divisi", divisi]),
+            Suite("remat-all", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi, "--all"]),
             Suite("loss-scaling", [python, str(SOURCE / "test/models/loss_scaling.py"), "--divisi", divisi]),
             Suite("servers-all", [python, str(SOURCE / "test/models/servers.py"), "--divisi", divisi]),
             Suite("large-data", [python, str(SOURCE / "test/execute/large_data.py"), "--divisi", divisi]),

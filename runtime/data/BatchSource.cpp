@@ -87,7 +87,7 @@ Result<BatchSource> BatchSource::openRing(const Manifest &manifest, const std::s
     return failure("--feed: ", ring.status().message());
   source.ring = std::move(*ring);
   for (const Input &input : manifest.inputs) {
-    source.feeds.push_back(placeOf(manifest, input));
+    source.feeds.push_back(placeOf(manifest, input, manifest.rank));
     Feed &feed = source.feeds.back();
     feed.file = std::make_shared<RingInput>(source.ring, source.feeds.size() - 1, std::max<int64_t>(feed.rowElements, 1));
   }

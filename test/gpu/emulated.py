@@ -62,7 +62,7 @@ WAYS = {
 # Of asynchronous.py: a sequential reference in float64.
 ASYNCHRONOUS = ("round-robin (2, 1)", "2bw stage=2 ")
 ALL_ASYNCHRONOUS = ("round-robin", "evaluated with replicas", "2bw stage=2 ")
-LONG = ("in turn 1-3 gpipe", "in turn 3-2-1 naive", "in turn 2-1 on one GPU", "stage=2 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
+LONG = ("in turn 7-1", "in turn 2-1, data=2", "stage=2 interleaved", "model=2", "tf32", "in turn 1-3 gpipe", "in turn 3-2-1 naive", "in turn 2-1 on one GPU", "stage=2 gpipe", "fp16", "bf16, more", "bf16 on data=2,model=2", "one GPU, more", "data=2, more", "data=2,model=2", "stage=2,data=2")
 
 
 class Tests:
