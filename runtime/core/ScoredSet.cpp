@@ -43,7 +43,7 @@ void ScoredSet::add(const char *scores, const char *labels, int64_t rows) {
     for (float score : row)
       sum += std::exp(static_cast<double>(score) - most);
     for (size_t c = classes == 2 ? 1 : 0; c < classes; ++c)
-      kept.push_back(oddsOf(row, c, most, sum));
+      kept.push_back(static_cast<float>(oddsOf(row, c, most, sum)));
   }
 }
 
@@ -67,7 +67,7 @@ double ScoredSet::iou() const {
 
 double ScoredSet::areaOf(int64_t positive) const {
   size_t width = counts.size() == 2 ? 1 : counts.size(), at = width == 1 ? 0 : static_cast<size_t>(positive);
-  std::vector<std::pair<double, bool>> ordered;
+  std::vector<std::pair<float, bool>> ordered;
   for (size_t i = 0; i < keptLabels.size(); ++i)
     ordered.emplace_back(kept[i * width + at], keptLabels[i] == positive);
   if (std::any_of(ordered.begin(), ordered.end(), [](const auto &pair) { return std::isnan(pair.first); }))
@@ -76,7 +76,7 @@ double ScoredSet::areaOf(int64_t positive) const {
   double below = 0, right = 0, positives = 0; // of equal scores, half of the pairs are right
   for (size_t i = 0; i < ordered.size();) {
     double others = 0, own = 0;
-    for (double score = ordered[i].first; i < ordered.size() && ordered[i].first == score; ++i)
+    for (float score = ordered[i].first; i < ordered.size() && ordered[i].first == score; ++i)
       (ordered[i].second ? own : others) += 1;
     right += own * (below + others / 2);
     below += others;

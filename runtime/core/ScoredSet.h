@@ -36,7 +36,7 @@ private:
 
   std::vector<Counts> counts; ///< by class
   bool keepsScores;
-  std::vector<double> kept; ///< the odds of each class; of two classes, of the second
+  std::vector<float> kept; ///< the odds of each class; of two classes, of the second. Rounded, so that equal ones are equal
   std::vector<int32_t> keptLabels;
 };
 

@@ -178,7 +178,8 @@ TEST(ManifestTest, ReadsPredictionsAndAverages) {
                         {"/predictions/0/shape", "[]", "has no rows for each of the batch"},
                         {"/predictions/0/offset", "1000000", "outside of the arena"},
                         {"/predictions/0/name", "\"\"", "no name of its own"},
-                        {"/predictions/0/inputs", "[3]", "whose name is no text"},
+                        {"/predictions/0/inputs", "[3]", "a name that is no text among its inputs"},
+                        {"/predictions/0/metrics", "[3]", "a name that is no text among its metrics"},
                         {"/state/2/of", "\"nothing\"", "is not like its parameter"},
                         {"/state/2/role", "\"parameter\"", "is an average of no parameter"}});
   checkMutations(json.dump(), 3, [](const Manifest &damaged) {
