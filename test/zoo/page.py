@@ -36,7 +36,7 @@ TAIL = """
   then 5e-3 to 5e-2 from float64 (six runs), PyTorch's own 3.3e-2, Divisi's 1.9e-2. So these six rows show less than the others.
 - The limit of the change (5e-3), and the allowance for rounding (twice PyTorch's distance from float64), were set while the first results were known. AdamW with `beta2` 0.99 for 0.999 still passes in ViT.
 - The rows are of several runs, on a compiler before replicas in turn; a whole run in one go was not made. The figures of *compile* are of before kernels' loops were
-  collapsed (GoogLeNet takes 0.6 of that since); those of *plan* were measured once beside builds that kept both cores busy, which makes them some 1.4 times as long. `z3` and `op2`, and microbatches of ConvNeXt, Swin, CLIP and
+  collapsed (GoogLeNet takes 0.6 of that since); those of *plan* were measured once beside builds that kept both cores busy, which makes compilations here 1.2 to 1.5 times as long. `z3` and `op2`, and microbatches of ConvNeXt, Swin, CLIP and
   MoE, were added later; where a model lacks `z3` or `op2` and no refusal is listed, they have not run.
 """
 
