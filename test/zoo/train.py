@@ -46,6 +46,7 @@ WAYS = {
     "microbatches=2": {"microbatches": 2},
     "stage=2": {"mesh": {"stage": 2}, "microbatches": 1},
     "stage=2, microbatches=2": {"mesh": {"stage": 2}, "microbatches": 2},
+    "stage=2, data=2": {"mesh": {"stage": 2, "data": 2}, "microbatches": 2},  # four ranks; not on the page
 }
 
 
