@@ -177,7 +177,7 @@ private:
       facts["batch_advice"] = advice->describe();
     if (!flags.swimlane.empty() && !pipelines.empty())
       if (int code = write(flags.swimlane, [&](llvm::raw_ostream &out) {
-            printPage(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}, out);
+            printPage(pipeline::report(pipelines[0].run, {report.model + ": " + pipelines[0].name(), {}}), out);
           }))
         return code;
     if (!flags.html.empty())

@@ -1,7 +1,8 @@
-// divisi simulate: runs a pipeline schedule with given times of its stages.
+// divisi simulate: runs a pipeline schedule with given times of its stages, or replicas that are kept in step.
 #include "divisi/Commands.h"
 #include "divisi/Diagnostics.h"
 #include "divisi/Output.h"
+#include "divisi/ReplicaFlags.h"
 #include "divisi/suggest.h"
 #include "passes/Planning/Simulator/Render.h"
 
@@ -25,7 +26,15 @@ struct SimulateFlags {
   std::vector<std::string> skips;
   double transfer = 0, message = 0, bandwidth = 0; // ms, MB, GB/s
   bool noOverlap = false, json = false;
+  ReplicaFlags replicas;
 };
+
+constexpr const char *needed[] = {"--schedule", "--stages"};
+/// Flags for pipelines that mean nothing for replicas.
+constexpr const char *ofPipelines[] = {
+    "--schedule",           "--stages",        "--microbatches", "--chunks",
+    "--staleness",          "--skip",          "--forward-ms",   "--input-gradient-ms",
+    "--weight-gradient-ms", "--activation-mb", "--state-mb",     "--message-mb"};
 
 /// Sets a figure of all stages: one number for every device, one for each device, divided equally among its chunks, or
 /// one for each stage. Returns an error text, or "".
@@ -47,9 +56,12 @@ std::string spread(const ScheduleOptions &options, std::vector<StageCost> &stage
 
 class Simulating {
 public:
-  explicit Simulating(const SimulateFlags &flags) : flags(flags) {}
+  Simulating(SimulateFlags &flags, const CLI::App &command) : flags(flags), command(command) {}
 
-  int run() {
+  int run() { return ReplicaFlags::given(command) ? runReplicas() : runPipeline(); }
+
+private:
+  int runPipeline() {
     if (std::string wrong = read(); !wrong.empty())
       return fail(wrong, 2);
     auto simulation = simulate(options, edges, stages, network);
@@ -60,24 +72,62 @@ public:
       names.title = llvm::formatv("{0}: {1} stages, {2} {3}batches", nameOf(options.kind), options.stages(),
                                   options.microbatches, options.unsplit() ? "mini" : "micro")
                         .str();
+    return show(report(*simulation, names), toJson(*simulation, names));
+  }
+
+  int runReplicas() {
+    ReplicaOptions replicas;
+    if (std::string wrong = read(replicas); !wrong.empty())
+      return fail(wrong, 2);
+    auto simulation = simulate(replicas);
+    if (!simulation)
+      return fail(llvm::toString(simulation.takeError()), 2);
+    return show(report(*simulation, flags.title), toJson(*simulation));
+  }
+
+  int show(const Report &report, llvm::json::Object json) {
     for (auto [file, print] :
          {std::pair(&flags.svg, &printSwimlane), {&flags.html, &printPage}, {&flags.trace, &printTrace}}) {
       if (file->empty())
         continue;
-      std::string wrong =
-          tools::writeOutput(*file, [&](llvm::raw_ostream &out) { print(*simulation, names, out); });
+      std::string wrong = tools::writeOutput(*file, [&](llvm::raw_ostream &out) { print(report, out); });
       if (!wrong.empty())
         return fail(wrong, 2);
     }
     if (flags.json)
-      llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(toJson(*simulation, names))) << "\n";
+      llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(json))) << "\n";
     else
-      printTable(*simulation, names, llvm::outs());
+      printTable(report, llvm::outs());
     return 0;
   }
 
-private:
+  std::string read(ReplicaOptions &replicas) {
+    for (const char *flag : ofPipelines)
+      if (command.count(flag))
+        return std::string(flag) + " is for pipelines, and --sync for replicas: leave out one of them";
+    if (std::string wrong = flags.replicas.read(command, replicas); !wrong.empty())
+      return wrong;
+    for (auto [flag, values, unit, figure] : {std::tuple("--update-ms", &flags.update, 1e-3, &replicas.update),
+                                              {"--allreduce-ms", &flags.allReduce, 1e-3, &replicas.allReduce},
+                                              {"--parameter-mb", &flags.parameters, 1e6, &replicas.bytes}}) {
+      if (values->size() != 1)
+        return std::string(flag) + ": expects one number with --sync, since replicas are equal";
+      *figure = values->front() * unit;
+    }
+    replicas.latency = flags.transfer * 1e-3;
+    if (flags.bandwidth > 0)
+      replicas.bandwidth = flags.bandwidth * 1e9;
+    replicas.overlap = !flags.noOverlap;
+    return "";
+  }
+
   std::string read() {
+    if (std::string flag = ReplicaFlags::first(command); !flag.empty())
+      return flag + " is for replicas: give --sync, too";
+    for (const char *flag : needed)
+      if (!command.count(flag))
+        return std::string(flag) +
+               " is missing: a pipeline needs --schedule and --stages; replicas need --sync and --workers";
     auto kind = parseScheduleKind(flags.schedule);
     if (!kind) {
       std::vector<std::string> list = scheduleKinds();
@@ -129,7 +179,8 @@ private:
     return true;
   }
 
-  const SimulateFlags &flags;
+  SimulateFlags &flags;
+  const CLI::App &command;
   ScheduleOptions options;
   std::vector<StageCost> stages;
   std::vector<Edge> edges;
@@ -139,11 +190,11 @@ private:
 
 void tools::addSimulate(CLI::App &app, int &exitCode) {
   auto flags = std::make_shared<SimulateFlags>();
-  CLI::App *command =
-      app.add_subcommand("simulate", "what a pipeline schedule would do: time, bubble, memory, a picture");
+  CLI::App *command = app.add_subcommand(
+      "simulate", "what a pipeline schedule, or replicas with a straggler, would do: time, a picture");
   auto *what = command->add_option_group("Schedule");
-  what->add_option("--schedule", flags->schedule, scheduleKindNames())->required();
-  what->add_option("--stages", flags->stages, "devices in a row")->required()->check(CLI::Range(1, 65536));
+  what->add_option("--schedule", flags->schedule, scheduleKindNames());
+  what->add_option("--stages", flags->stages, "devices in a row")->check(CLI::Range(1, 65536));
   what->add_option("--microbatches", flags->microbatches, "of a step; for pipedream, minibatches")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
@@ -164,11 +215,13 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
   list(costs, "--forward-ms", flags->forward, "of a microbatch");
   list(costs, "--input-gradient-ms", flags->inputGradient, "of a microbatch");
   list(costs, "--weight-gradient-ms", flags->weightGradient, "of a microbatch");
-  list(costs, "--update-ms", flags->update, "of the optimizer");
-  list(costs, "--allreduce-ms", flags->allReduce, "of the gradients over a stage's replicas");
+  list(costs, "--update-ms", flags->update, "of the optimizer (--sync: of all parameters)");
+  list(costs, "--allreduce-ms", flags->allReduce,
+       "of the gradients over a stage's replicas (--sync: what computation waits for)");
   list(costs, "--activation-mb", flags->activations, "kept from a microbatch's forward to its backward");
-  list(costs, "--parameter-mb", flags->parameters, "of one version of the weights");
+  list(costs, "--parameter-mb", flags->parameters, "of one version of the weights (--sync: of a message)");
   list(costs, "--state-mb", flags->state, "gradients and optimizer state");
+  flags->replicas.addTo(*command);
   auto *network = command->add_option_group("Network");
   auto range = CLI::Range(0.0, 1e12);
   network->add_option("--transfer-ms", flags->transfer, "of a message, whatever its size")
@@ -177,9 +230,12 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
   network->add_option("--message-mb", flags->message, "between stages, of a microbatch")
       ->capture_default_str()
       ->check(range);
-  network->add_option("--bandwidth-gbs", flags->bandwidth, "GB/s of a link (default: no limit)")
+  network
+      ->add_option("--bandwidth-gbs", flags->bandwidth,
+                   "GB/s of a link (default: no limit); a server's is shared by the workers")
       ->check(CLI::Range(1e-9, 1e12));
-  network->add_flag("--no-overlap", flags->noOverlap, "a device that sends computes nothing");
+  network->add_flag("--no-overlap", flags->noOverlap,
+                    "a device that sends computes nothing (--sync: nor one that receives)");
   auto *output = command->add_option_group("Output", "A table, unless --json");
   output->add_option("--svg", flags->svg, "write a picture");
   output->add_option("--html", flags->html, "write a page for a browser");
@@ -191,6 +247,9 @@ void tools::addSimulate(CLI::App &app, int &exitCode) {
       "  divisi simulate --schedule 1f1b --stages 4 --microbatches 8 --html pipeline.html\n"
       "  divisi simulate --schedule interleaved --stages 4 --chunks 2 --microbatches 8 --transfer-ms 0.1\n"
       "  divisi simulate --schedule zb-h1 --stages 4 --microbatches 12 --forward-ms 1,1,1,1.5 --trace t.json\n"
-      "  divisi simulate --schedule pipedream --stages 4 --microbatches 32 --staleness vertical-sync");
-  command->callback([flags, &exitCode] { exitCode = Simulating(*flags).run(); });
+      "  divisi simulate --schedule pipedream --stages 4 --microbatches 32 --staleness vertical-sync\n"
+      "  divisi simulate --sync async-server --max-staleness 4 --workers 4 --steps 64 --straggler 3=1.5 --html "
+      "replicas.html\n"
+      "  divisi simulate --sync local --average-every 8 --workers 4 --compute-ms 20 --allreduce-ms 5 --jitter 0.3");
+  command->callback([flags, command, &exitCode] { exitCode = Simulating(*flags, *command).run(); });
 }

@@ -37,83 +37,28 @@ th:first-child, td:first-child { text-align: left; }
 </style>
 )";
 
-namespace {
-
-/// The kinds of boxes in the picture: the class, and its text.
-std::vector<std::pair<const char *, const char *>> legend(const Simulation &simulation) {
-  bool split = false, whole = false, update = false, transfer = false, reduce = false, later = false, memory = false;
-  for (const Event &event : simulation.events) {
-    if (event.end <= event.start)
-      continue;
-    bool compute = event.kind == Event::compute;
-    split = split || (compute && event.task.kind == Task::inputGradient);
-    whole = whole || (compute && event.task.kind == Task::backward);
-    update = update || (compute && event.task.kind == Task::update);
-    later = later || (compute && event.task.chunk > 0);
-    transfer = transfer || event.kind == Event::transfer;
-    reduce = reduce || event.kind == Event::allReduce;
-  }
-  for (const Simulation::Device &device : simulation.devices)
-    memory = memory || device.peakBytes > 0;
-  std::vector<std::pair<const char *, const char *>> entries = {{"forward", "forward"}};
-  if (whole)
-    entries.push_back({"backward", "backward"});
-  if (split) {
-    entries.push_back({"input", "input gradient"});
-    entries.push_back({"weight", "weight gradient"});
-  }
-  if (update)
-    entries.push_back({"update", "update"});
-  if (transfer)
-    entries.push_back({"transfer", "sending"});
-  if (reduce)
-    entries.push_back({"all", "all_reduce"});
-  entries.push_back({"idle", "idle"});
-  if (memory)
-    entries.push_back({"memory", "memory (one scale for all devices)"});
-  if (later)
-    entries.push_back({"later", "pale: chunks after the first"});
-  return entries;
-}
-
-std::string subtitle(const ScheduleOptions &o) {
-  std::string text = "Schedule " + nameOf(o.kind).str() + ", " + std::to_string(o.stages()) + " stages on " +
-                     std::to_string(o.devices) + " devices";
-  if (o.doubleBuffered())
-    text += ", an update after every " + std::to_string(o.batch) + " microbatches, two versions of the weights";
-  else if (o.unsplit())
-    text += ", an update after every minibatch, weights: " + nameOf(o.staleness).str();
-  return text + ". Numbers in the boxes are " + (o.unsplit() ? "minibatches." : "microbatches.");
-}
-} // namespace
-
-void pipeline::printPage(const Simulation &simulation, const Names &names, llvm::raw_ostream &out) {
-  std::string title = escaped(names.title);
-  out << head << "<title>" << title << "</title>\n</head>\n<body>\n<h1>" << title << "</h1>\n<p>"
-      << subtitle(simulation.options) << "</p>\n<div class=\"facts\">\n";
-  for (const KeyFigure &figure : keyFigures(simulation))
+void pipeline::printPage(const Report &report, llvm::raw_ostream &out) {
+  std::string title = escaped(report.title);
+  out << head << "<title>" << title << "</title>\n</head>\n<body>\n<h1>" << title << "</h1>\n<p>" << report.subtitle
+      << "</p>\n<div class=\"facts\">\n";
+  for (const Report::Figure &figure : report.figures)
     out << "<div><span>" << figure.name << "</span><b>" << figure.value << "</b><span>" << figure.note
         << "</span></div>\n";
   out << "</div>\n<div class=\"key\">\n";
-  for (auto [kind, text] : legend(simulation)) {
-    bool later = llvm::StringRef(kind) == "later";
-    out << "<span><svg class=\"swimlane\" width=\"12\" height=\"12\"><g" << (later ? " class=\"later\"" : "")
-        << "><rect class=\"" << (later ? "forward" : kind) << "\" width=\"12\" height=\"12\" rx=\"2\"/></g></svg>"
-        << text << "</span>\n";
-  }
+  for (const Report::Legend &entry : report.legend)
+    out << "<span><svg class=\"swimlane\" width=\"12\" height=\"12\"><g" << (entry.pale ? " class=\"later\"" : "")
+        << "><rect class=\"" << entry.kind.split(' ').first << "\" width=\"12\" height=\"12\" rx=\"2\"/></g></svg>"
+        << entry.text << "</span>\n";
   out << "</div>\n<div class=\"picture\">\n";
-  printSwimlane(simulation, names, out);
+  printSwimlane(report, out);
   out << "</div>\n<div class=\"wide\"><table>\n";
   const char *cell = "th";
-  for (const auto &row : deviceTable(simulation, names)) {
+  for (const auto &row : report.table) {
     out << "<tr>";
     for (const std::string &text : row)
       out << "<" << cell << ">" << escaped(text) << "</" << cell << ">";
     out << "</tr>\n";
     cell = "td";
   }
-  out << "</table></div>\n<p>live: microbatches whose activations a device keeps at the worst moment.";
-  if (simulation.options.asynchronous())
-    out << " versions: of the weights, kept at the worst moment.";
-  out << " Times are a simulation, not measurements.</p>\n</body>\n</html>\n";
+  out << "</table></div>\n<p>" << report.note << " Times are a simulation, not measurements.</p>\n</body>\n</html>\n";
 }

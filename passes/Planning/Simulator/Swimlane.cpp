@@ -18,45 +18,31 @@ constexpr char style[] = R"(<style>
   --memory: #7b828e; } }
 .swimlane text { fill: var(--ink); } .swimlane .soft { fill: var(--soft); font-size: 11px; }
 .swimlane .number { fill: var(--on); text-anchor: middle; font-size: 11px; } .swimlane .later .number { fill: var(--ink); }
-.swimlane .idle { fill: var(--idle); } .swimlane .forward { fill: var(--forward); }
+.swimlane .idle { fill: var(--idle); } .swimlane .forward, .swimlane .share { fill: var(--forward); }
 .swimlane .backward, .swimlane .input { fill: var(--backward); } .swimlane .weight { fill: var(--weights); }
-.swimlane .update { fill: var(--update); } .swimlane .transfer, .swimlane .all { fill: var(--communication); }
-.swimlane .all { fill-opacity: .6; } .swimlane .later rect { fill-opacity: .42; }
+.swimlane .update { fill: var(--update); } .swimlane .transfer, .swimlane .push, .swimlane .pull, .swimlane .average,
+.swimlane .all_reduce { fill: var(--communication); } .swimlane .all_reduce, .swimlane .pull { fill-opacity: .6; } .swimlane .later rect { fill-opacity: .42; }
 .swimlane .memory { fill: var(--memory); fill-opacity: .5; stroke: var(--memory); }
 .swimlane line { stroke: var(--line); }
 </style>
 )";
 
-/// The class of an event: the first word of its name.
-llvm::StringRef classOf(const Event &event) {
-  switch (event.kind) {
-  case Event::compute:
-    return nameOf(event.task.kind).split(' ').first;
-  case Event::transfer:
-    return "transfer";
-  case Event::allReduce:
-    return "all";
-  }
-  return "";
-}
-
 class Swimlane {
 public:
-  Swimlane(const Simulation &simulation, const Names &names, llvm::raw_ostream &out)
-      : simulation(simulation), names(names), out(out), lanes(simulation.devices.size()) {
-    double shortest = simulation.seconds;
-    for (const Event &event : simulation.events) {
-      double seconds = event.end - event.start;
-      lanes[event.device].push_back(&event);
-      communicates = communicates || (event.kind != Event::compute && seconds > 0);
-      if (event.kind == Event::compute && event.task.kind != Task::update && seconds > 0)
+  Swimlane(const Report &report, llvm::raw_ostream &out) : report(report), out(out), lanes(report.devices.size()) {
+    double shortest = report.seconds;
+    for (auto [number, box] : llvm::enumerate(report.boxes)) {
+      double seconds = box.end - box.start;
+      lanes[box.device].push_back(number);
+      communicates = communicates || (!box.computes && seconds > 0);
+      if (box.computes && box.number >= 0 && seconds > 0)
         shortest = std::min(shortest, seconds);
     }
-    for (const Simulation::Device &device : simulation.devices)
+    for (const Report::Device &device : report.devices)
       most = std::max(most, device.peakBytes);
-    bool runs = simulation.seconds > 0;
-    width = runs ? std::clamp(simulation.seconds / shortest * box, narrowest, widest) : narrowest;
-    scale = runs ? width / simulation.seconds : 0;
+    bool runs = report.seconds > 0;
+    width = runs ? std::clamp(report.seconds / shortest * box, narrowest, widest) : narrowest;
+    scale = runs ? width / report.seconds : 0;
     row = lane + (communicates ? communication + 2 : 0) + (most > 0 ? memory + 3 : 0);
   }
 
@@ -64,7 +50,7 @@ public:
     double bottom = top + lanes.size() * (row + gap);
     out << "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"swimlane\" role=\"img\" width=\""
         << number(left + width + right) << "\" height=\"" << number(bottom + 22) << "\">\n<title>"
-        << escaped(names.title) << "</title>\n"
+        << escaped(report.title) << "</title>\n"
         << style;
     printAxis(bottom);
     for (size_t device = 0; device < lanes.size(); ++device)
@@ -75,7 +61,7 @@ public:
 private:
   static constexpr double left = 116, right = 28, top = 8, lane = 30, communication = 8, memory = 18, gap = 11;
   static constexpr double box = 18, narrowest = 1148, widest = 12000; // pixels
-  static constexpr size_t mostHints = 20000;                          // with more events, boxes have no texts on hover
+  static constexpr size_t mostHints = 20000;                          // with more boxes, they have no texts on hover
 
   /// A coordinate: two decimals at most.
   static std::string number(double value) {
@@ -96,13 +82,13 @@ private:
 
   /// Ticks at 1, 2 or 5 times a power of ten, about one in 90 pixels.
   void printAxis(double bottom) {
-    if (!(simulation.seconds > 0))
+    if (!(report.seconds > 0))
       return;
-    double least = simulation.seconds * 90 / width, step = std::pow(10, std::floor(std::log10(least)));
+    double least = report.seconds * 90 / width, step = std::pow(10, std::floor(std::log10(least)));
     for (double factor : {2.0, 2.5, 2.0})
       if (step < least)
         step *= factor;
-    for (int tick = 0; tick * step <= simulation.seconds * (1 + 1e-9); ++tick) {
+    for (int tick = 0; tick * step <= report.seconds * (1 + 1e-9); ++tick) {
       std::string x = number(left + tick * step * scale);
       out << "<line x1=\"" << x << "\" x2=\"" << x << "\" y1=\"0\" y2=\"" << number(bottom) << "\"/>"
           << "<text class=\"soft\" text-anchor=\"middle\" x=\"" << x << "\" y=\"" << number(bottom + 14) << "\">"
@@ -111,43 +97,43 @@ private:
   }
 
   void printDevice(size_t number, double y) {
-    const Simulation::Device &device = simulation.devices[number];
-    std::string name = names.device(number);
+    const Report::Device &device = report.devices[number];
+    std::string name = device.name;
     if (name.size() > 17)
       name.replace(15, std::string::npos, "...");
     out << "<text x=\"4\" y=\"" << y + 13 << "\">" << escaped(name) << "</text><text class=\"soft\" x=\"4\" y=\""
-        << y + 27 << "\">" << percentText(simulation.seconds > 0 ? device.busy / simulation.seconds : 0)
-        << " busy</text>\n";
+        << y + 27 << "\">" << percentText(report.seconds > 0 ? device.busy / report.seconds : 0) << " busy</text>\n";
     rect("idle", left, y, width, lane);
-    for (const Event *event : lanes[number])
-      printEvent(*event, event->kind == Event::compute ? y : y + lane + 2);
+    for (size_t box : lanes[number])
+      printBox(box, report.boxes[box].computes ? y : y + lane + 2);
     if (most > 0)
       printMemory(device, y + row);
   }
 
-  void printEvent(const Event &event, double y) {
-    double seconds = event.end - event.start, w = seconds * scale, x = left + event.start * scale;
+  void printBox(size_t index, double y) {
+    const Report::Box &box = report.boxes[index];
+    double seconds = box.end - box.start, w = seconds * scale, x = left + box.start * scale;
     if (seconds <= 0)
       return;
     std::string hint;
-    if (simulation.events.size() <= mostHints)
-      hint = describe(event, simulation.edges) + ", " + secondsText(event.start) + " to " + secondsText(event.end);
-    if (event.kind != Event::compute)
-      return rect(classOf(event), x, y, std::max(w, .75), communication, hint);
-    bool later = event.task.chunk > 0;
-    if (later)
+    if (report.boxes.size() <= mostHints)
+      hint = report.describe(index) + ", " + secondsText(box.start) + " to " + secondsText(box.end);
+    llvm::StringRef kind = box.kind.split(' ').first;
+    if (!box.computes)
+      return rect(kind, x, y, std::max(w, .75), communication, hint);
+    if (box.pale)
       out << "<g class=\"later\">";
-    rect(classOf(event), x + .5, y, std::max(w - 1, .5), lane, hint);
-    std::string label = std::to_string(event.task.microbatch);
-    if (event.task.kind != Task::update && w >= 7.0 * label.size() + 4)
+    rect(kind, x + .5, y, std::max(w - 1, .5), lane, hint);
+    std::string label = std::to_string(box.number);
+    if (box.number >= 0 && w >= 7.0 * label.size() + 4)
       out << "<text class=\"number\" x=\"" << number(x + w / 2) << "\" y=\"" << number(y + lane / 2 + 4) << "\">"
           << label << "</text>\n";
-    if (later)
+    if (box.pale)
       out << "</g>\n";
   }
 
   /// All devices have one scale: the height is the largest memory of any.
-  void printMemory(const Simulation::Device &device, double bottom) {
+  void printMemory(const Report::Device &device, double bottom) {
     auto height = [&](double bytes) { return number(bottom - bytes / most * memory); };
     out << "<path class=\"memory\" d=\"M" << number(left) << " " << number(bottom);
     for (const Simulation::Sample &sample : device.memory)
@@ -156,16 +142,13 @@ private:
         << bytesText(device.peakBytes) << "</title></path>\n";
   }
 
-  const Simulation &simulation;
-  const Names &names;
+  const Report &report;
   llvm::raw_ostream &out;
-  std::vector<std::vector<const Event *>> lanes; // by device
+  std::vector<std::vector<size_t>> lanes; // boxes by device
   bool communicates = false;
   double most = 0; // bytes
   double width, scale, row;
 };
 } // namespace
 
-void pipeline::printSwimlane(const Simulation &simulation, const Names &names, llvm::raw_ostream &out) {
-  Swimlane(simulation, names, out).print();
-}
+void pipeline::printSwimlane(const Report &report, llvm::raw_ostream &out) { Swimlane(report, out).print(); }

@@ -25,6 +25,7 @@ static std::string scaled(double value, llvm::ArrayRef<const char *> units) {
 
 std::string pipeline::secondsText(double seconds) { return scaled(seconds * 1e9, {"ns", "us", "ms", "s"}); }
 std::string pipeline::bytesText(double bytes) { return scaled(bytes, {"B", "kB", "MB", "GB", "TB", "PB"}); }
+std::string pipeline::numberText(double number) { return formatted("%.3g", number); }
 std::string pipeline::percentText(double share) { return formatted("%.1f %%", 100 * share); }
 
 std::string pipeline::escaped(llvm::StringRef text) {
@@ -52,87 +53,26 @@ std::string pipeline::escaped(llvm::StringRef text) {
   return result;
 }
 
-std::string pipeline::describe(const Event &event, const std::vector<Edge> &edges) {
-  if (event.kind == Event::compute)
-    return describe(event.task);
-  if (event.kind == Event::allReduce)
-    return "all_reduce of gradients" + (event.task.chunk ? " (chunk " + std::to_string(event.task.chunk) + ")" : "");
-  const Message &m = event.message;
-  auto [from, to, bytes] = edges[m.edge];
-  if (m.gradient)
-    std::swap(from, to);
-  return (m.gradient ? "gradient " : "activation ") + std::to_string(from) + " -> " + std::to_string(to) +
-         ", microbatch " + std::to_string(m.microbatch);
+std::string pipeline::validUtf8(llvm::StringRef text) {
+  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }
 
-std::string Names::device(size_t number) const {
-  return number < devices.size() ? devices[number] : "device " + std::to_string(number);
-}
-
-std::vector<KeyFigure> pipeline::keyFigures(const Simulation &simulation) {
-  const ScheduleOptions &o = simulation.options;
-  double idle = 0, communicating = 0, sent = 0, peak = 0;
-  int live = 0;
-  for (const Simulation::Device &device : simulation.devices) {
-    idle += simulation.seconds - device.busy;
-    communicating += device.communicating;
-    sent += device.bytesSent;
-    peak = std::max(peak, device.peakBytes);
-    live = std::max(live, device.peakMicrobatches);
-  }
-  std::vector<KeyFigure> figures;
-  std::string count = "for " + std::to_string(o.microbatches) + (o.unsplit() ? " minibatch" : " microbatch") +
-                      (o.microbatches == 1 ? "" : "es");
-  if (o.asynchronous())
-    figures.push_back({o.doubleBuffered() ? "time per batch" : "time per minibatch", secondsText(simulation.steadySeconds), "once the pipeline is full"});
-  figures.push_back({o.asynchronous() ? "time in all" : "step time", secondsText(simulation.seconds), count});
-  figures.push_back({"utilization", percentText(simulation.utilization()), "share of device time"});
-  figures.push_back({"bubble", percentText(simulation.bubble()),
-                     "idle over busy time; " + secondsText(idle / o.devices) + " idle on each"});
-  figures.push_back({"live activations", std::to_string(live),
-                     o.chunks > 1 ? "microbatch chunks on the fullest device" : "microbatches on the fullest device"});
-  if (peak > 0)
-    figures.push_back({"memory", bytesText(peak), "at most, on one device"});
-  if (communicating > 0 || sent > 0)
-    figures.push_back({"communication", secondsText(communicating),
-                       (sent > 0 ? bytesText(sent) + " sent, " : "") + "all devices together"});
-  return figures;
-}
-
-std::vector<std::vector<std::string>> pipeline::deviceTable(const Simulation &simulation, const Names &names) {
-  const ScheduleOptions &o = simulation.options;
-  std::vector<std::vector<std::string>> rows = {{"device", o.chunks > 1 ? "stages" : "stage", "busy", "utilization",
-                                                 "communicating", "live", "versions", "peak memory", "sent"}};
-  for (auto [d, device] : llvm::enumerate(simulation.devices)) {
-    std::string stages, versions;
-    for (int chunk = 0; chunk < o.chunks; ++chunk) {
-      stages += (chunk ? ", " : "") + std::to_string(o.stageOf(d, chunk));
-      versions += (chunk ? ", " : "") + std::to_string(simulation.weightVersions[o.stageOf(d, chunk)]);
-    }
-    rows.push_back({names.device(d), stages, secondsText(device.busy),
-                    percentText(simulation.seconds > 0 ? device.busy / simulation.seconds : 0),
-                    secondsText(device.communicating), std::to_string(device.peakMicrobatches), versions,
-                    bytesText(device.peakBytes), bytesText(device.bytesSent)});
-  }
-  // Columns without information are left out.
-  for (size_t column = rows[0].size(); column-- > 2;)
-    if (llvm::all_of(llvm::drop_begin(rows), [&](const auto &row) { return row[column] == "0"; }) ||
-        (rows[0][column] == "versions" && !o.asynchronous()))
-      for (auto &row : rows)
+void pipeline::leaveOutZeros(std::vector<std::vector<std::string>> &table, size_t first) {
+  for (size_t column = table[0].size(); column-- > first;)
+    if (llvm::all_of(llvm::drop_begin(table), [&](const auto &row) { return row[column] == "0"; }))
+      for (auto &row : table)
         row.erase(row.begin() + column);
-  return rows;
 }
 
-void pipeline::printTable(const Simulation &simulation, const Names &names, llvm::raw_ostream &out) {
-  for (const KeyFigure &figure : keyFigures(simulation))
+void pipeline::printTable(const Report &report, llvm::raw_ostream &out) {
+  for (const Report::Figure &figure : report.figures)
     out << llvm::formatv("{0,-18} {1,10}  {2}\n", figure.name, figure.value, figure.note);
   out << "\n";
-  auto rows = deviceTable(simulation, names);
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto &row : rows)
+  std::vector<size_t> widths(report.table[0].size());
+  for (const auto &row : report.table)
     for (auto [width, cell] : llvm::zip(widths, row))
       width = std::max(width, cell.size());
-  for (const auto &row : rows) {
+  for (const auto &row : report.table) {
     out << row[0] << std::string(widths[0] - row[0].size(), ' ');
     for (size_t i = 1; i < row.size(); ++i)
       out << "  " << std::string(widths[i] - row[i].size(), ' ') << row[i];

@@ -18,11 +18,11 @@ Simulation run(const ScheduleOptions &options, std::vector<StageCost> stages) {
 
 Simulation small() { return run({ScheduleKind::f1b1, 2, 3}, std::vector<StageCost>(2, {1e-3, 1e-3, 1e-3, 1e-3})); }
 
-std::string text(void (*print)(const Simulation &, const Names &, llvm::raw_ostream &), const Simulation &simulation,
+std::string text(void (*print)(const Report &, llvm::raw_ostream &), const Simulation &simulation,
                  const Names &names = {"title", {}}) {
   std::string result;
   llvm::raw_string_ostream stream(result);
-  print(simulation, names, stream);
+  print(report(simulation, names), stream);
   return result;
 }
 
@@ -106,6 +106,57 @@ TEST(Render, Empty) {
     EXPECT_EQ(count(result, "nan"), 0u) << result;
     EXPECT_EQ(count(result, "inf"), 0u) << result;
   }
+}
+
+/// Two workers and a server, three batches: each share is dealt, pushed and updated by once.
+TEST(Render, Replicas) {
+  ReplicaOptions options;
+  options.sync.mode = divisi::dist::Sync::Mode::asyncServer;
+  options.sync.servers = 1;
+  options.workers = 2, options.steps = 3;
+  options.compute = {1e-3}, options.update = 1e-4, options.latency = 1e-4;
+  options.stragglers = {{1, {2, 2}}};
+  std::string error;
+  auto simulation = unwrap(simulate(options), error);
+  ASSERT_TRUE(simulation) << error;
+  Report shown = report(*simulation, "<b>");
+  std::string svg, page, trace, table;
+  for (auto [to, print] :
+       {std::pair(&svg, &printSwimlane), {&page, &printPage}, {&trace, &printTrace}, {&table, &printTable}}) {
+    llvm::raw_string_ostream stream(*to);
+    print(shown, stream);
+  }
+  for (const char *kind : {"share", "update", "push", "pull"})
+    EXPECT_EQ(count(svg, "class=\"" + std::string(kind) + "\""), 6u) << kind;
+  EXPECT_EQ(count(svg, "class=\"idle\""), 3u);
+  EXPECT_EQ(count(svg, ">server 0</text>"), 1u);
+  EXPECT_EQ(count(page, "<h1>&lt;b&gt;</h1>"), 1u);
+  EXPECT_EQ(count(page, "worker 1 slowed by a factor of 2"), 2u);
+  EXPECT_EQ(count(table, "\nserver 0 "), 1u) << table;
+  auto parsed = llvm::json::parse(trace);
+  ASSERT_TRUE((bool)parsed) << llvm::toString(parsed.takeError());
+  double end = 0;
+  for (const llvm::json::Value &value : *parsed->getAsObject()->getArray("traceEvents"))
+    if (const llvm::json::Object &event = *value.getAsObject(); event.getString("ph") == "X")
+      end = std::max(end, *event.getNumber("ts") + *event.getNumber("dur"));
+  EXPECT_NEAR(end, simulation->seconds * 1e6, 1e-6);
+  llvm::json::Object json = toJson(*simulation);
+  EXPECT_EQ(json.getString("sync"), "async-server");
+  EXPECT_EQ(json.getString("max_staleness"), "none");
+  EXPECT_EQ(json.getArray("devices")->size(), 3u);
+  EXPECT_EQ(json.getNumber("time_ms"), simulation->seconds * 1e3);
+}
+
+TEST(Render, ReplicasThatTakeNoTime) {
+  std::string error, all;
+  auto simulation = unwrap(simulate(ReplicaOptions()), error);
+  ASSERT_TRUE(simulation) << error;
+  llvm::raw_string_ostream stream(all);
+  for (auto print : {printTable, printSwimlane, printPage, printTrace})
+    print(report(*simulation, ""), stream);
+  stream << llvm::json::Value(toJson(*simulation));
+  EXPECT_EQ(count(all, "nan"), 0u) << all;
+  EXPECT_EQ(count(all, "inf"), 0u) << all;
 }
 
 } // namespace
