@@ -119,6 +119,24 @@ FailureOr<MicrobatchOptions> compiler::readPipeline(dist::PlanOp plan) {
   return options;
 }
 
+bool compiler::isInMicrobatches(ModuleOp module) {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(graph::names::microbatches); });
+}
+
+LogicalResult compiler::readSplit(ModuleOp module, MicrobatchOptions &microbatches, dist::Sync &sync) {
+  auto synchronisation = dist::Sync::of(module);
+  auto plans = module.getOps<dist::PlanOp>();
+  auto read = plans.empty() ? FailureOr<MicrobatchOptions>(MicrobatchOptions()) : readPipeline(*plans.begin());
+  if (failed(synchronisation) || failed(read))
+    return failure();
+  sync = *synchronisation;
+  microbatches = *read;
+  microbatches.servedUpdate = sync.servers > 0;
+  if (!microbatches.any())
+    return (*module.getOps<func::FuncOp>().begin()).emitError("is split into microbatches, but no dist.plan of the module says how they run: write the dump again");
+  return success();
+}
+
 static constexpr llvm::StringLiteral syncAttribute = "sync";
 
 void compiler::writeSync(ModuleOp module, const dist::Sync &sync) {

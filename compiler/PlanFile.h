@@ -15,6 +15,13 @@ void writePipeline(mlir::ModuleOp module, const MicrobatchOptions &options, cons
 /// Reads the attribute `pipeline`; one microbatch on one stage if there is none. Fails with an error at the plan.
 mlir::FailureOr<MicrobatchOptions> readPipeline(dist::PlanOp plan);
 
+/// Whether the step of a module is split into microbatches already: it is read from a dump.
+bool isInMicrobatches(mlir::ModuleOp module);
+
+/// Reads how the microbatches of such a module run, from its plan, and how its replicas are kept in step. Fails with an error at a function if
+/// there is no plan that says it.
+llvm::LogicalResult readSplit(mlir::ModuleOp module, MicrobatchOptions &microbatches, dist::Sync &sync);
+
 /// Writes how replicas are kept in step as the attribute `sync` of the module's plan, if it has one.
 void writeSync(mlir::ModuleOp module, const dist::Sync &sync);
 

@@ -62,11 +62,17 @@ template <typename Op> void dispatch(void *out, const void *a, const void *b, in
     return loop<Plain<int64_t>>(out, a, b, count, op);
   case DIVISI_I32:
     return loop<Plain<int32_t>>(out, a, b, count, op);
+  case DIVISI_I16:
+    return loop<Plain<int16_t>>(out, a, b, count, op);
+  case DIVISI_I8:
+    return loop<Plain<int8_t>>(out, a, b, count, op);
+  case DIVISI_U8:
+    return loop<Plain<uint8_t>>(out, a, b, count, op);
   }
 }
 } // namespace
 
-bool divisi::runtime::canCombine(int64_t type) { return type >= DIVISI_F32 && type <= DIVISI_I32; }
+bool divisi::runtime::canCombine(int64_t type) { return type >= DIVISI_F32 && type <= DIVISI_U8; }
 
 void divisi::runtime::combine(void *out, const void *a, const void *b, int64_t count, int64_t type, int64_t reduction) {
   if (reduction == DIVISI_MAX)

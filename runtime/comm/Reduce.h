@@ -6,7 +6,7 @@
 
 namespace divisi::runtime {
 
-/// Whether `combine` supports this DivisiType: the four floating-point types, I64 and I32.
+/// Whether `combine` supports this DivisiType: all do.
 bool canCombine(int64_t type);
 
 /// out[i] = a[i] (op) b[i] for i < count; `out` may be one of the operands. 16-bit floats are combined as fp32 and

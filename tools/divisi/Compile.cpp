@@ -100,6 +100,9 @@ public:
                   "--microbatches");
     if (level >= Level::train && level <= Level::exec) // a dump
       checkSeal(*model.module);
+    const bool isSplit = isInMicrobatches(*model.module); // a dump
+    if (isSplit && failed(readSplit(*model.module, microbatches, sync)))
+      return 1;
     bool placed = level == Level::exec; // a dump with places: passes that create this level check their input
     if (placed && (failed(codegen::checkTasks(*model.module)) || failed(codegen::checkPlaces(*model.module)) ||
                    failed(codegen::checkBatches(*model.module)) || failed(codegen::checkServices(*model.module))))
@@ -132,7 +135,7 @@ public:
       level = Level::train;
     }
     bool search = !plan.cluster.empty();
-    if (level < Level::planned && target >= Level::planned && microbatches.any() && !flags.devices.pipelines) {
+    if (level < Level::planned && target >= Level::planned && microbatches.any() && !isSplit && !flags.devices.pipelines) {
       if (failed(session.run([&](OpPassManager &pm) { addMicrobatchPipeline(pm, microbatches); })))
         return 1;
       plan.model = planning::hashOfModel(*model.module);
@@ -153,7 +156,7 @@ public:
     if (!plan.model.empty()) { // before shapes are local, so that a plan file names the cuts of the program
       if (failed(chooseCuts()))
         return 1;
-      if (flags.emit == "plan")
+      if (flags.emit == "plan" || flags.emit == "planned")
         writePipeline(*model.module, microbatches, subjectOf(plan.model));
     }
     writeSync(*model.module, sync);
@@ -437,13 +440,13 @@ private:
     return success();
   }
 
-  /// The number of the program's ranks.
+  /// The number of the program's ranks, with those of servers.
   int64_t ranks() {
     for (auto task : model.module->getOps<func::FuncOp>()) // all have the same mesh
       if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
         dist::Mesh mesh = dist::toMesh(attr);
         auto stages = mesh.find(dist::stageAxis);
-        return dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh);
+        return dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh) + sync.serverRanks(mesh);
       }
     return 1;
   }

@@ -40,7 +40,7 @@ MISTAKES = [
     (f"divisi plan {MLP} --clutser 8xh100", 2, "unknown flag --clutser of divisi plan; did you mean '--cluster'?"),
     (f"divisi compile {MLP} q", 2, "unexpected argument 'q' of divisi compile: -o q writes it"),
     ("divisi compile -o q", 2, "the argument model is missing: divisi compile --help"),
-    ("divisi simulate --schedule 1f1b", 2, "--stages is missing: divisi simulate --help"),
+    ("divisi simulate --schedule 1f1b", 2, "--stages is missing: a pipeline needs --schedule and --stages"),
     # values
     (f"{COMPILE} --lr fast", 2, "--lr expects a number, got 'fast'"),
     (f"{COMPILE} --devices two", 2, "--devices expects a number from 1 to 4096, got 'two'"),
