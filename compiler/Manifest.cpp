@@ -245,6 +245,16 @@ static json::Object synchronisation(const dist::Sync &sync, const dist::Mesh &me
   return entry;
 }
 
+int64_t compiler::ranksOf(ModuleOp module, const dist::Sync &sync) {
+  for (auto task : module.getOps<func::FuncOp>()) // all have the same mesh
+    if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
+      dist::Mesh mesh = dist::toMesh(attr);
+      auto stages = mesh.find(dist::stageAxis);
+      return dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh) + sync.serverRanks(mesh);
+    }
+  return 1;
+}
+
 std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunDefaults &defaults,
                                     const WeightsReference &weights, const Expectation *expectation) {
   json::Array inputs, states, scalars, results, predictions, mesh, collectives, tasks;

@@ -1,4 +1,6 @@
 #pragma once
+#include "dialects/Dist/Sync.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -24,6 +26,9 @@ struct Expectation;
 /// includes the calls of a step and their expected times.
 std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
                           const WeightsReference &weights, const Expectation *expectation = nullptr);
+
+/// The number of ranks of a program of these tasks, with those of servers.
+int64_t ranksOf(mlir::ModuleOp module, const dist::Sync &sync);
 
 /// The name of an element type in safetensors and in the manifest, such as "F32".
 llvm::StringRef typeName(mlir::Type element);

@@ -239,7 +239,7 @@ private:
     for (auto task : model.module->getOps<func::FuncOp>())
       manyRanks |= task->hasAttr(dist::names::partitioned);
     StringRef name = llvm::sys::path::filename(flags.output);
-    if (llvm::Error wrong = executable.check(*model.module, ranks()))
+    if (llvm::Error wrong = executable.check(*model.module, ranksOf(*model.module, sync)))
       return failure(fail(llvm::toString(std::move(wrong))));
     auto expectation = expect();
     if (failed(expectation))
@@ -440,27 +440,16 @@ private:
     return success();
   }
 
-  /// The number of the program's ranks, with those of servers.
-  int64_t ranks() {
-    for (auto task : model.module->getOps<func::FuncOp>()) // all have the same mesh
-      if (auto attr = task->getAttrOfType<dist::MeshAttr>(dist::names::partitioned)) {
-        dist::Mesh mesh = dist::toMesh(attr);
-        auto stages = mesh.find(dist::stageAxis);
-        return dist::StageAxes::of(task).devicesBefore(stages ? mesh.axes[*stages].size : 1, mesh) + sync.serverRanks(mesh);
-      }
-    return 1;
-  }
-
   /// The expected time of a step on this machine, as far as profiles have measurements.
   FailureOr<Expectation> expect() {
     auto database = ProfileDatabase::read(ProfileDatabase::defaultFile());
     if (!database)
       return failure(fail(llvm::toString(database.takeError())));
-    RunSetting setting = settingFor(ranks());
+    RunSetting setting = settingFor(ranksOf(*model.module, sync));
     auto machine = tools::calibratedMachine(flags.devices.noCalibration ? tools::Calibrating::off : tools::Calibrating::known);
     if (!machine)
       return failure(fail(llvm::toString(machine.takeError())));
-    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranks()), *machine));
+    auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
     return expectStep(*model.module, cluster, setting, *database);
   }
 
