@@ -57,16 +57,18 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   // busy with all workers.
   auto served = [&] {
     std::vector<Transfer> one, all;
-    for (int64_t worker = 0; worker < replicas; ++worker)
+    const int64_t places = mesh.devices() / replicas; // of a replica, and of a server
+    for (int64_t device = 0; device < mesh.devices(); ++device)
       for (int64_t server = 0; server < sync.servers; ++server) {
-        all.push_back({worker * stride, mesh.devices() + server});
+        int64_t worker = device / stride % replicas, place = device / (stride * replicas) * stride + device % stride;
+        all.push_back({device, mesh.devices() + server * places + place});
         if (worker == 0)
           one.push_back(all.back());
       }
     const double share = parameters / (double)sync.servers;
     double cycle = 2 * transferSeconds(cluster, one, share), busy = 2 * transferSeconds(cluster, all, share);
     double computed = step.seconds - waited;
-    return priced(parameters, sync.mode == Mode::server ? busy : std::max(cycle, busy - computed));
+    return priced(std::max(1.0, (double)replicas / (double)sync.servers) * parameters, sync.mode == Mode::server ? busy : std::max(cycle, busy - computed));
   };
   switch (sync.mode) {
   case Mode::driver: { // all others send to the first replica, which sends back: as many seconds overlap as of all_reduces

@@ -68,9 +68,11 @@ def _number(value: Any) -> Any:
     return math.nan if value is None else value
 
 
-def line_of(text: str) -> Line:
-    """The record of one line of JSON; fields of steps that are not known are left out."""
+def line_of(text: str) -> Line | None:
+    """The record of one line of JSON; fields of steps that are not known are left out. None: it is neither of a step nor of an evaluation."""
     found = json.loads(text)
+    if "update" in found or "event" in found:  # of asynchronous servers and gossip: docs/synchronisation.md
+        return None
     kind = Evaluation if found.get("eval") else Step
     values = {name: _number(value) for name, value in found.items() if name in FIELDS[kind]}
     if kind is Evaluation:
@@ -100,4 +102,5 @@ class Follower:
         self._read += len(added)
         *whole, self._rest = (self._rest + added).split(b"\n")
         for line in whole:
-            yield line_of(line.decode())
+            if record := line_of(line.decode()):
+                yield record

@@ -102,6 +102,7 @@ class Program:
         self.model: str = facts["model"]
         self.batch: int = facts["batch"]
         self.mesh: dict[str, int] = facts.get("mesh", {})
+        self._devices: int = facts["devices"]
         self.inputs = [Input(x["name"], x["dtype"], tuple(x["shape"]), x["label"], self.batch) for x in facts["inputs"]]
         self.parameters = [
             Parameter(x["name"], x["dtype"], tuple(x["shape"]), x["trainable"]) for x in facts["parameters"]
@@ -122,7 +123,7 @@ class Program:
     @property
     def devices(self) -> int:
         """The number of devices that the program is for."""
-        return math.prod(self.mesh.values())
+        return self._devices
 
     def fit(
         self,

@@ -75,7 +75,9 @@ Status Communicator::waitUntil(const std::function<bool()> &isDone) const {
       std::this_thread::yield();
       continue;
     }
-    if (Status status = watch(patience); !status.ok())
+    // A rank that is asked to stop does so when the run of steps ends, which may take long.
+    bool urgent = interrupted && interrupted() == Interrupt::Urgent;
+    if (Status status = urgent ? watch(patience) : transport.lookAround(); !status.ok())
       return status;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }

@@ -2,6 +2,8 @@
 #include "runtime/core/ManifestSync.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 using namespace divisi::runtime;
 
@@ -51,6 +53,25 @@ Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
         update.fail("renews a state that does not exist");
     if (!update.status().ok())
       return update.status();
+  }
+  std::set<int64_t> tasks, scheduled;
+  std::map<std::string, int64_t> renewals;
+  if (auto train = manifest.tables.find("train"); train != manifest.tables.end())
+    for (const Row &row : train->second.front())
+      scheduled.insert(row.task);
+  for (const Servers::Update &update : servers.updates) {
+    if (!tasks.insert(update.task).second || !scheduled.contains(update.task))
+      reader.fail("has two servers with one task, or one that training does not run");
+    for (const std::string &name : update.renews)
+      ++renewals[name];
+    for (const Servers::Pushed &pushed : update.pushed)
+      if (bool sums = pushed.combine != Servers::Combine::Copy; sums && (pushed.dtype == DataType::U16 || pushed.dtype == DataType::U32 || pushed.dtype == DataType::U64))
+        reader.fail("combines elements of a type that no server adds up");
+  }
+  for (const State &state : manifest.state) {
+    int64_t count = renewals.contains(state.name) ? renewals[state.name] : 0;
+    if (state.role == Role::Parameter && state.trainable ? count != 1 : state.role != Role::Step && count > 1)
+      reader.fail(concat("has ", count, " servers that renew '", state.name, "'"));
   }
   if (servers.updates.empty() || servers.updates.size() > 1024)
     reader.fail("has no servers, or more than 1024");

@@ -1,5 +1,6 @@
 #include "runtime/main/AsynchronousGossip.h"
 
+#include <csignal>
 #include <cstring>
 #include <random>
 
@@ -86,7 +87,7 @@ Status AsynchronousGossip::average(const Share &share) {
   return {};
 }
 
-void AsynchronousGossip::answer() {
+Status AsynchronousGossip::answer() {
   for (Asker &asker : askers)
     if (!asker.asked)
       asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
@@ -107,7 +108,7 @@ void AsynchronousGossip::answer() {
         }
       });
       int64_t number = earlier + static_cast<int64_t>(events.size());
-      events.push_back({Event::Average, 0, 0, asker.rank, -1});
+      events.push_back({Event::Average, events.empty() ? first : events.back().batch, 0, asker.rank, -1});
       std::memcpy(asker.reply.data(), &number, sizeof(number));
       std::memcpy(asker.reply.data() + sizeof(number), live.data(), live.size());
       asker.answered = ranks.post(asker.rank, answerTag, asker.reply.data(), asker.reply.size());
@@ -118,7 +119,7 @@ void AsynchronousGossip::answer() {
   });
   for (Asker &asker : askers)
     asker.answered.reset();
-  (void)status; // the thread that computes has it, too
+  return status;
 }
 
 std::optional<AsynchronousGossip::Order> AsynchronousGossip::next(const Hello &hello, const double *results) {
@@ -239,13 +240,31 @@ Status AsynchronousGossip::gatherEvents() {
 Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWork &work) {
   earlier += static_cast<int64_t>(events.size());
   events.clear();
+  first = from;
   begin();
   ends = false;
   if (ranks.rank() == 0)
     deals.emplace(ShareDealer(from, end, ranks.size(), {}), BatchResults(manifest, from, ranks.size(), work));
   Status others;
-  std::thread helper([&] { ranks.rank() == 0 ? void(others = dealToOthers()) : answer(); });
-  Status status = this->work(work);
+  // What is thrown becomes a failure, so that both threads end.
+  auto safely = [](const auto &body) -> Status {
+    try {
+      return body();
+    } catch (const std::bad_alloc &) {
+      return failure("out of memory");
+    } catch (const std::exception &error) {
+      return failure(error.what());
+    }
+  };
+  std::thread helper([&] {
+    sigset_t all; // signals are for the thread that computes
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    others = safely([&] { return ranks.rank() == 0 ? dealToOthers() : answer(); });
+    if (!others.ok())
+      ranks.fail(ranks.located(others));
+  });
+  Status status = safely([&] { return this->work(work); });
   if (!status.ok())
     ranks.fail(ranks.located(status));
   ends = true;

@@ -53,7 +53,7 @@ private:
   /// Adds what was computed to the parameters.
   void apply(const Share &share);
   /// Answers neighbours, until the run ends.
-  void answer();
+  Status answer();
   /// Deals to the other replicas, until all have been told that the run ends. Rank 0.
   Status dealToOthers();
   /// Takes what a replica has finished, and returns what it does next; null: it has to wait. Rank 0.
@@ -69,6 +69,7 @@ private:
   std::vector<char> live, before; ///< parameters, and those from which an update is computed
   std::vector<Event> events; ///< of this run
   int64_t earlier = 0;       ///< events of earlier runs of this process
+  int64_t first = 0;         ///< batch of this run
   std::vector<std::vector<Event>> allEvents;
   std::mutex mutex; ///< of `live`, `events` and `deals`
   std::atomic<bool> ends = false;

@@ -48,10 +48,12 @@ std::string divisi::runtime::formatBytes(uint64_t bytes) {
 std::string divisi::runtime::describeText(const Manifest &manifest) {
   std::ostringstream out;
   out << "model " << manifest.model << ", batch " << manifest.batch << "\n";
-  if (manifest.mesh.size() > 1) {
-    out << "devices: " << manifest.mesh.size() << ", as";
+  if (manifest.ranks() > 1) {
+    out << "devices: " << manifest.ranks() << ", as";
     for (const Axis &axis : manifest.mesh.axes())
       out << " " << axis.name << " " << axis.size;
+    if (int64_t servers = manifest.ranks() - manifest.mesh.size(); servers > 0)
+      out << " and " << servers << (servers == 1 ? " server" : " servers");
     out << "\n";
   }
   out << "\ninputs\n";
@@ -98,6 +100,7 @@ std::string divisi::runtime::describeJson(const Manifest &manifest) {
   };
   for (const Axis &axis : manifest.mesh.axes())
     json["mesh"][axis.name] = axis.size;
+  json["devices"] = manifest.ranks();
   json["inputs"] = OrderedJson::array();
   for (const Input &input : manifest.inputs) {
     json["inputs"].push_back(tensor(input));

@@ -21,7 +21,6 @@ Status FreeRun::share(Communicator &ranks, int from) {
   if (ranks.rank() == from) {
     append(bytes, std::vector<int64_t>{batches, static_cast<int64_t>(results.size()), static_cast<int64_t>(pushes.size())});
     append(bytes, results);
-    append(bytes, seconds);
     append(bytes, pushes);
   }
   if (Status status = ranks.broadcast(bytes, from, true); !status.ok())
@@ -31,7 +30,6 @@ Status FreeRun::share(Communicator &ranks, int from) {
   takeFrom(rest, sizes, 3);
   batches = sizes[0];
   takeFrom(rest, results, sizes[1]);
-  takeFrom(rest, seconds, sizes[0]);
   takeFrom(rest, pushes, sizes[2]);
   return {};
 }
@@ -47,7 +45,6 @@ bool BatchResults::add(int64_t batch, const std::vector<double> &results) {
     const std::vector<double> &ofBatch = first->second.second;
     enough |= work.isEnough(ofBatch);
     run.results.insert(run.results.end(), ofBatch.begin(), ofBatch.end());
-    run.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     ++run.batches;
   }
   return enough;

@@ -17,7 +17,6 @@ struct FreeRun {
   };
   int64_t batches = 0;         ///< that are finished
   std::vector<double> results; ///< of each batch, in order, one for each result of the manifest
-  std::vector<double> seconds; ///< from the beginning of the run to the end of each batch
   std::vector<Push> pushes;    ///< in the order of updates; of asynchronous servers alone
 
   /// Sends rank `from`'s to all ranks.
@@ -50,7 +49,6 @@ private:
   const Manifest &manifest;
   const int64_t begin, shares;
   const FreeWork &work;
-  const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   std::map<int64_t, std::pair<int64_t, std::vector<double>>> open; ///< batches: shares so far, and their sums
   FreeRun run;
 };

@@ -32,6 +32,7 @@ Status Trainer::freeSteps() {
   Program::Feed feed;
   feed.load = [&](const Share &share) {
     delay();
+    ranks->setStep(share.batch + 1);
     if (!manifest.servers || manifest.servers->asynchronous)
       data->loadFor(manifest, manifest.workerRank(share.index));
     return data->load(share.batch - first, program->arena().data(), rows);
@@ -46,10 +47,11 @@ Status Trainer::freeSteps() {
   if (!run.ok())
     return run.status();
   CommUsage usage = ranks->takeUsage();
-  usage.bytes /= std::max<int64_t>(1, run->batches);
+  // Shares of several batches are in progress at once: each step of the run has the mean.
+  const auto count = static_cast<double>(std::max<int64_t>(1, run->batches));
+  usage = {usage.bytes / std::max<int64_t>(1, run->batches), usage.seconds / count, usage.waited / count};
+  const double seconds = std::max(1e-9, std::chrono::duration<double>(Clock::now() - stepBegan).count() / count);
   for (int64_t i = 0; i < run->batches; ++i) {
-    auto at = static_cast<size_t>(i);
-    double seconds = std::max(1e-9, run->seconds[at] - (i > 0 ? run->seconds[at - 1] : 0));
     double speed = static_cast<double>(manifest.batch) / seconds;
     Log::Step &line = unreported.emplace_back(Log::Step{begin + i + 1, epoch, {}, rateOf(begin + i + 1), speed, seconds, {}, {}, {}, {}, {}, data->endsEpoch(begin + i - first), {}});
     if (sequence > 0)

@@ -150,10 +150,10 @@ Status Log::update(const Update &u) {
 Status Log::gossip(int64_t replica, const AsynchronousGossip::Event &e) {
   using Event = AsynchronousGossip::Event;
   const char *kind = e.kind == Event::Compute ? "compute" : e.kind == Event::Apply ? "apply" : "average";
-  std::string of = e.kind != Event::Average ? concat(",\"step\":", e.batch + 1, ",\"share\":", e.share)
+  std::string of = e.kind != Event::Average ? concat(",\"share\":", e.share)
                    : e.their < 0            ? concat(",\"with\":", e.with)
                                             : concat(",\"with\":", e.with, ",\"their\":", e.their);
-  return write(nullptr, e.batch + 1, concat("\"event\":\"", kind, "\",\"worker\":", replica, of), {});
+  return write(nullptr, e.batch + 1, concat("\"event\":\"", kind, "\",\"step\":", e.batch + 1, ",\"worker\":", replica, of), {});
 }
 
 Status Log::evaluation(const Evaluation &e) {

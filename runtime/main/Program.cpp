@@ -515,10 +515,9 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
     if (Status status = feed.load(share); !status.ok())
       return status;
     prepare(share.batch);
-    if (gossip || description.servers->asynchronous) { // on any worker, its random numbers are those of its rows in the batch
+    setInteger(step, share.batch); // for random numbers: a worker counts no updates
+    if (gossip || description.servers->asynchronous) // on any worker, they are those of the share's rows in the batch
       setInteger(replica, share.index);
-      setInteger(step, share.batch);
-    }
     if (gossip)
       setLearningRate(feed.rate(share.batch));
     return runTasks([&](const Row &row) { return gossip || !serverOf(row); });

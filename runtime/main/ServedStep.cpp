@@ -19,6 +19,13 @@ int64_t typeOf(DataType type) {
     return DIVISI_I64;
   case DataType::I32:
     return DIVISI_I32;
+  case DataType::I16:
+    return DIVISI_I16;
+  case DataType::I8:
+    return DIVISI_I8;
+  case DataType::U8:
+  case DataType::BOOL:
+    return DIVISI_U8;
   default:
     return DIVISI_F32;
   }
@@ -103,9 +110,9 @@ Status ServedStep::work(const FreeWork &work) {
       return {};
     if (Status status = work.compute({order.batch, order.share}); !status.ok())
       return status;
-    std::vector<std::unique_ptr<Message>> sent;
     std::vector<std::vector<char>> pushes(static_cast<size_t>(count));
     Hello hello{order.batch, order.share, order.version};
+    std::vector<std::unique_ptr<Message>> sent; // of both: destroyed before them
     if (manifest.serverRank(0) == leader())
       sent.push_back(ranks.post(leader(), helloTag, &hello, sizeof(hello)));
     for (int64_t number = 0; number < count; ++number) {

@@ -375,7 +375,7 @@ Status Trainer::resume() {
     return Status::usage(
         concat("--resume: ", name, " was made with --seed ", found->seed, "; leave --seed out to go on"));
   // Asynchronous servers count updates, several in a step.
-  if (bool counts = !manifest.servers || !manifest.servers->asynchronous; counts && program->step().value_or(found->step) != found->step)
+  if (bool counts = !options.resumeAnyway && !(manifest.servers && manifest.servers->asynchronous); counts && program->step().value_or(found->step) != found->step)
     return failure("--resume: ", name, " is damaged: it is of step ", found->step, ", but its state of step ",
                    *program->step());
   Result<Options> merged = withKept(manifest, options, found->flags, resumedFlags);

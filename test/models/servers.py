@@ -11,14 +11,18 @@ Killed jobs resume, servers included. Needs numpy and onnx; ends with `N passed,
 """
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 
 import numpy as np
 
 import lines
 from optimizer_rules import RULES
 from optimizers import BATCH, CASE, STEPS, compare, differentiate, flags_of, read_weights
-from replicas import ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, mean_of, run_program, write_dropout
+from replicas import ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, data_flags, mean_of, run_program, write_dropout
 
 INPUTS = {"mlp": ("x", "label"), **OTHERS, "resnet_tiny": ("image", "label"), "lstm_tiny": ("idx", "targets")}
 
@@ -199,6 +203,24 @@ def check_resume(divisi, mesh, servers, sync, *flags):
     return test
 
 
+def check_stopped(divisi, ranks, sync):
+    """A signal in the first steps, which take long, ends the job with a checkpoint, from which it goes on."""
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", "data=2", "--sync", *sync.split())
+        command = [divisi, "run", "--devices", str(ranks), work / "p", "--steps", "40", "--checkpoint", work / "c", *data_flags("mlp", ("x", "label"))]
+        job = subprocess.Popen(command, env={**os.environ, "DIVISI_DELAYS": "0=600,1=600"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        time.sleep(4)
+        job.send_signal(signal.SIGTERM)
+        said = job.communicate(timeout=60)[0]
+        saved = [int(path.name[5:]) for path in (work / "c").glob("step-*")]
+        again = lines.call(*command, "--resume")
+        return [(job.returncode == 143 and len(saved) == 1 and 0 < saved[0] < 40, f"exit {job.returncode}, checkpoints after {saved}: {said.strip()[-80:]!r}"),
+                (f"(step {saved[0]}," in again and "step 40" in again, "goes on")]
+
+    return test
+
+
 REFUSALS = {  # flags: part of the one line
     "--mesh data=2 --sync async-server --max-staleness 0": "that is --sync server",
     "--mesh data=2 --sync async-server --servers colocated": "has servers of its own",
@@ -227,6 +249,8 @@ def main():
     for mesh, servers in [("data=2", 1), ("data=4", 2), ("data=2,model=2", 1), ("data=2", 3)]:
         for model in INPUTS if servers == 1 else ["mlp", "gpt_tiny"]:
             tests.append((f"sync {model} {mesh} servers {servers}", check_synchronous(divisi, model, mesh, servers)))
+    tests.append(("sync dropout", check_still(divisi, "dropout", "data=2", 2, "server --servers 2")))
+    tests += [(f"stopped {sync}", check_stopped(divisi, ranks, sync)) for ranks, sync in [(3, "server --servers 1"), (3, "async-server"), (2, "gossip --asynchronous")]]
     tests.append(("sync mlp data=2 clip", check_synchronous(divisi, "mlp", "data=2", 1, "--clip-norm 0.5")))
     tests.append(("sync mlp data=2 clip servers 2", check_synchronous(divisi, "mlp", "data=2", 2, "--clip-norm 0.5")))
     for mesh, servers, run, staleness in [("data=2", 1, SGD, "none"), ("data=2", 1, ADAMW, 1), ("data=4", 1, MOMENTUM, "none"), ("data=4", 2, ADAMW, "none"),
@@ -244,7 +268,7 @@ def main():
     tests += [(f"refused {flags}", check_refusal(divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     if options.quick:
         kept = ("sync mlp", "sync gpt_tiny data=4", "async data=4 servers 3", "async data=2,model=2 servers 2", "async data=2 servers 1 adamw", "async still dropout",
-                "gossip data", "gossip still dropout", "resume", "refused")
+                "gossip data", "gossip still dropout", "sync dropout", "stopped async", "resume", "refused")
         tests = [line for line in tests if line[0].startswith(kept)]
     return lines.run(tests, options)
 

@@ -151,6 +151,8 @@ std::string DeviceFlags::takeReplicas() {
 /// Sets the mesh from --devices, --strategy and --mesh.
 std::string DeviceFlags::chooseMesh() {
   const int64_t servers = sync.sync.servers;
+  if (servers > 0 && plan.mesh.empty() && devices == 0)
+    return sync.text() + " needs --devices N, which counts servers, or --mesh data=N";
   if (servers > 0 && plan.mesh.empty() && devices < servers + 2)
     return "--devices " + std::to_string(devices) + ": with " + numbered(servers, "server") + ", at least " + std::to_string(servers + 2) +
            ", of which two compute";

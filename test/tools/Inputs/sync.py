@@ -11,9 +11,10 @@ ring = 2 * (replicas - 1) / replicas * parameters
 for name, wanted in {
     "driver": (replicas - 1) * parameters,
     "server --servers colocated": ring,
-    "server --servers 1": parameters,
+    "server --servers 1": replicas * parameters,  # of the busiest: the server
+    "server --servers 2": replicas / 2 * parameters,
     "server --servers 4": parameters,
-    "async-server --servers 1": parameters,
+    "async-server --servers 1": replicas * parameters,
     "local --average-every 8": ring / 8,
     "local --average-every 64": ring / 64,
     "gossip --topology ring": 2 * parameters,
