@@ -1,5 +1,6 @@
 #include "compiler/PlanFile.h"
 
+#include "dialects/Dist/Tasks.h"
 #include "passes/Planning/Simulator/Schedule.h"
 
 using namespace mlir;
@@ -135,6 +136,25 @@ LogicalResult compiler::readSplit(ModuleOp module, MicrobatchOptions &microbatch
   if (!microbatches.any())
     return (*module.getOps<func::FuncOp>().begin()).emitError("is split into microbatches, but no dist.plan of the module says how they run: write the dump again");
   return success();
+}
+
+LogicalResult compiler::checkServers(ModuleOp module) {
+  auto sync = dist::Sync::of(module);
+  if (failed(sync))
+    return failure();
+  int64_t updates = 0;
+  bool pushes = false, combines = false;
+  for (auto task : module.getOps<func::FuncOp>()) {
+    updates += dist::functionOf(task.getName()) == "train" && dist::kindOf(task.getName()) == dist::TaskKind::finish;
+    for (unsigned i = 0; i < task.getNumArguments(); ++i)
+      if (auto how = task.getArgAttrOfType<StringAttr>(i, dist::names::pushed)) {
+        pushes = true;
+        combines |= how.getValue() != "copy";
+      }
+  }
+  const bool fits = sync->servers == 0 ? !pushes : updates == sync->servers && pushes && combines == !sync->isApart();
+  return fits ? success() : module.emitError("the tasks are not those of --sync ") << dist::Sync::nameOf(sync->mode) << " with "
+                                << sync->servers << " servers, as 'dist.sync' says: write the dump again";
 }
 
 static constexpr llvm::StringLiteral syncAttribute = "sync";

@@ -22,6 +22,9 @@ bool isInMicrobatches(mlir::ModuleOp module);
 /// there is no plan that says it.
 llvm::LogicalResult readSplit(mlir::ModuleOp module, MicrobatchOptions &microbatches, dist::Sync &sync);
 
+/// Checks that the tasks of a dump are those of its way to keep replicas in step: dedicated servers have updates of their own. Fails with an error at the module.
+llvm::LogicalResult checkServers(mlir::ModuleOp module);
+
 /// Writes how replicas are kept in step as the attribute `sync` of the module's plan, if it has one.
 void writeSync(mlir::ModuleOp module, const dist::Sync &sync);
 

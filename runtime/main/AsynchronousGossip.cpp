@@ -16,7 +16,7 @@ AsynchronousGossip::AsynchronousGossip(const Manifest &manifest, const Arena &ar
   if (isActive())
     return;
   for (int neighbour : neighbours())
-    askers.push_back({neighbour, std::vector<char>(bytes), std::vector<char>(bytes + sizeof(int64_t)), nullptr, nullptr});
+    askers.push_back({neighbour, std::vector<char>(bytes + sizeof(int64_t)), std::vector<char>(bytes + sizeof(int64_t)), false, nullptr, nullptr});
 }
 
 std::vector<int> AsynchronousGossip::neighbours() const {
@@ -58,6 +58,17 @@ template <typename Number> Number numberAt(const char *place) {
 }
 } // namespace
 
+Status AsynchronousGossip::sayEnd() {
+  if (!isActive())
+    return {};
+  std::vector<char> last(live.size() + sizeof(int64_t));
+  last[0] = 1;
+  std::vector<std::unique_ptr<Message>> sent;
+  for (int neighbour : neighbours())
+    sent.push_back(ranks.post(neighbour, askTag, last.data(), last.size()));
+  return ranks.waitUntil([&] { return std::all_of(sent.begin(), sent.end(), [](const auto &one) { return one->poll(); }); });
+}
+
 void AsynchronousGossip::apply(const Share &share) {
   std::lock_guard lock(mutex);
   forEachTensor([&](int64_t count, auto *x, size_t at) {
@@ -78,8 +89,9 @@ Status AsynchronousGossip::average(const Share &share) {
   std::seed_seq seed{static_cast<uint64_t>(share.batch), static_cast<uint64_t>(share.index), static_cast<uint64_t>(ranks.rank())};
   std::mt19937_64 random(seed);
   int with = all[random() % all.size()];
-  std::vector<char> reply(live.size() + sizeof(int64_t));
-  std::unique_ptr<Message> asked = ranks.post(with, askTag, live.data(), live.size()), answered = ranks.expect(with, answerTag, reply.data(), reply.size());
+  std::vector<char> reply(live.size() + sizeof(int64_t)), question(sizeof(int64_t)); // zeros: not the end
+  question.insert(question.end(), live.begin(), live.end());
+  std::unique_ptr<Message> asked = ranks.post(with, askTag, question.data(), question.size()), answered = ranks.expect(with, answerTag, reply.data(), reply.size());
   if (Status status = ranks.waitUntil([&] { return asked->poll() && answered->poll(); }); !status.ok())
     return status;
   std::memcpy(live.data(), reply.data() + sizeof(int64_t), live.size());
@@ -88,22 +100,24 @@ Status AsynchronousGossip::average(const Share &share) {
 }
 
 Status AsynchronousGossip::answer() {
-  for (Asker &asker : askers)
-    if (!asker.asked)
-      asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
-  bool ended = false;
-  Status status = ranks.waitUntil([&] {
+  for (Asker &asker : askers) {
+    asker.ended = false;
+    asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
+  }
+  return ranks.waitUntil([&] {
     for (Asker &asker : askers) {
       if (asker.answered && !asker.answered->poll())
         continue; // the reply is on its way
       asker.answered.reset();
-      if (!asker.asked->poll())
+      if (asker.ended || !asker.asked->poll())
+        continue;
+      if ((asker.ended = asker.theirs[0] != 0))
         continue;
       std::lock_guard lock(mutex);
       forEachTensor([&](int64_t count, auto *x, size_t at) {
         using Number = std::decay_t<decltype(*x)>;
         for (int64_t i = 0; i < count; ++i, at += sizeof(Number)) {
-          Number mean = (numberAt<Number>(live.data() + at) + numberAt<Number>(asker.theirs.data() + at)) / 2;
+          Number mean = (numberAt<Number>(live.data() + at) + numberAt<Number>(asker.theirs.data() + sizeof(int64_t) + at)) / 2;
           std::memcpy(live.data() + at, &mean, sizeof(Number));
         }
       });
@@ -114,16 +128,14 @@ Status AsynchronousGossip::answer() {
       asker.answered = ranks.post(asker.rank, answerTag, asker.reply.data(), asker.reply.size());
       asker.asked = ranks.expect(asker.rank, askTag, asker.theirs.data(), asker.theirs.size());
     }
-    ended = ends;
-    return ended && std::none_of(askers.begin(), askers.end(), [](const Asker &asker) { return asker.answered && !asker.answered->poll(); });
+    return std::all_of(askers.begin(), askers.end(), [](const Asker &asker) { return asker.ended && !asker.answered; });
   });
-  for (Asker &asker : askers)
-    asker.answered.reset();
-  return status;
 }
 
 std::optional<AsynchronousGossip::Order> AsynchronousGossip::next(const Hello &hello, const double *results) {
   std::lock_guard lock(mutex);
+  if (hello.stops)
+    deals->dealer.stop();
   if (hello.batch >= 0) {
     deals->dealer.finish({hello.batch, hello.share});
     if (deals->results.add(hello.batch, {results, results + manifest.results.size()}))
@@ -189,7 +201,7 @@ Status AsynchronousGossip::dealToOthers() {
 }
 
 Status AsynchronousGossip::work(const FreeWork &work) {
-  Hello hello{-1, 0};
+  Hello hello{-1, 0, 0};
   std::vector<char> said(sizeof(Hello) + manifest.results.size() * sizeof(double));
   for (;;) {
     std::vector<double> results(manifest.results.size());
@@ -220,7 +232,7 @@ Status AsynchronousGossip::work(const FreeWork &work) {
     if (Status status = average(share); !status.ok())
       return status;
     apply(share);
-    hello = {share.batch, share.index};
+    hello = {share.batch, share.index, work.isAskedToStop()};
   }
 }
 
@@ -242,7 +254,6 @@ Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWor
   events.clear();
   first = from;
   begin();
-  ends = false;
   if (ranks.rank() == 0)
     deals.emplace(ShareDealer(from, end, ranks.size(), {}), BatchResults(manifest, from, ranks.size(), work));
   Status others;
@@ -264,10 +275,12 @@ Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWor
     if (!others.ok())
       ranks.fail(ranks.located(others));
   });
-  Status status = safely([&] { return this->work(work); });
+  Status status = safely([&] {
+    Status done = this->work(work);
+    return done.ok() ? sayEnd() : done;
+  });
   if (!status.ok())
     ranks.fail(ranks.located(status));
-  ends = true;
   helper.join();
   if (status.ok())
     status = others;

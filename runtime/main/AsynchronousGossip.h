@@ -31,9 +31,9 @@ public:
   const std::vector<std::vector<Event>> &eventsOfAll() const { return allEvents; }
 
 private:
-  /// A replica tells rank 0 what it has finished (batch < 0: nothing yet); its results follow.
+  /// A replica tells rank 0 what it has finished (batch < 0: nothing yet), and whether it was asked to stop; its results follow.
   struct Hello {
-    int64_t batch, share;
+    int64_t batch, share, stops;
   };
   struct Order {
     int64_t batch, share; ///< batch < 0: the run has ended
@@ -50,6 +50,8 @@ private:
   void copyOut(const Share &share);
   /// Averages with a neighbour, after which both have the mean.
   Status average(const Share &share);
+  /// Tells the neighbours that none is asked in this run any more.
+  Status sayEnd();
   /// Adds what was computed to the parameters.
   void apply(const Share &share);
   /// Answers neighbours, until the run ends.
@@ -72,12 +74,12 @@ private:
   int64_t first = 0;         ///< batch of this run
   std::vector<std::vector<Event>> allEvents;
   std::mutex mutex; ///< of `live`, `events` and `deals`
-  std::atomic<bool> ends = false;
 
-  /// What an answering replica has for a neighbour that may ask at any time, also in the next run.
+  /// What an answering replica has for a neighbour that may ask at any time in a run.
   struct Asker {
     int rank = 0;
-    std::vector<char> theirs, reply; ///< parameters; the reply begins with the number of the event
+    std::vector<char> theirs, reply; ///< parameters, behind whether this is the end, and behind the number of the event
+    bool ended = false;
     std::unique_ptr<Message> asked, answered;
   };
   std::vector<Asker> askers;

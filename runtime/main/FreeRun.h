@@ -33,6 +33,8 @@ struct FreeWork {
   std::function<std::vector<double>()> results;
   /// Whether no further batch should begin, asked after each one.
   std::function<bool(const std::vector<double> &results)> isEnough;
+  /// Whether this rank was asked to stop: no further batch begins then.
+  std::function<bool()> isAskedToStop;
 };
 
 /// The results of batches from those of their shares: means, and of indices the worst. Batches are reported in order, although a

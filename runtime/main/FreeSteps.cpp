@@ -41,8 +41,9 @@ Status Trainer::freeSteps() {
   feed.wants = [&](int64_t batch) { return wantsOf(batch + 1, data->endsEpoch(batch - first)); };
   feed.isEnough = [&] {
     bool late = std::chrono::duration<double>(Clock::now() - stepBegan).count() > longestRun;
-    return StopSignals::received() != 0 || (++finished >= leastBatches && late);
+    return ++finished >= leastBatches && late;
   };
+  feed.isAskedToStop = [] { return StopSignals::received() != 0; };
   Result<FreeRun> run = program->trainFreely(begin, end, feed);
   if (!run.ok())
     return run.status();

@@ -528,6 +528,7 @@ Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &fee
     return runTasks([&](const Row &row) { return serverOf(row) == description.server; });
   };
   work.results = [&] { return ownResults("train"); };
+  work.isAskedToStop = feed.isAskedToStop;
   work.isEnough = [&](const std::vector<double> &results) { return isUnsound(results) || feed.isEnough(); };
   Result<FreeRun> all = gossip ? gossip->run(begin, end, work) : served->run(begin, end, work);
   if (!all.ok())

@@ -92,7 +92,7 @@ public:
     std::function<Status(const Share &)> load;
     std::function<double(int64_t batch)> rate;
     std::function<uint32_t(int64_t batch)> wants;
-    std::function<bool()> isEnough;
+    std::function<bool()> isEnough, isAskedToStop;
   };
   Result<FreeRun> trainFreely(int64_t begin, int64_t end, const Feed &feed);
   /// What replicas have done in it (rank 0); null if they do not gossip.

@@ -111,7 +111,7 @@ Status ServedStep::work(const FreeWork &work) {
     if (Status status = work.compute({order.batch, order.share}); !status.ok())
       return status;
     std::vector<std::vector<char>> pushes(static_cast<size_t>(count));
-    Hello hello{order.batch, order.share, order.version};
+    Hello hello{order.batch, order.share, order.version, work.isAskedToStop()};
     std::vector<std::unique_ptr<Message>> sent; // of both: destroyed before them
     if (manifest.serverRank(0) == leader())
       sent.push_back(ranks.post(leader(), helloTag, &hello, sizeof(hello)));
@@ -249,7 +249,8 @@ Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRu
         idle.push_back(worker);
       }
       ++version;
-      if (results.add(batch, work.results()))
+      bool stops = std::any_of(peers.begin(), peers.end(), [](const Peer &peer) { return peer.hello.stops != 0; });
+      if (results.add(batch, work.results()) || stops || work.isAskedToStop())
         dealer.stop();
       continue;
     }
@@ -273,7 +274,7 @@ Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRu
     dealer.finish({hello.batch, hello.share});
     done.pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
     ++version;
-    if (results.add(hello.batch, work.results()))
+    if (results.add(hello.batch, work.results()) || hello.stops || work.isAskedToStop())
       dealer.stop();
   }
   for (int64_t worker = 0; worker < workers(); ++worker)

@@ -25,9 +25,9 @@ private:
     enum Kind : int64_t { Compute, Update, End } kind;
     int64_t worker, batch, share, version;
   };
-  /// A worker's message to the first server: its gradients follow.
+  /// A worker's message to the first server, also whether it was asked to stop: its gradients follow.
   struct Hello {
-    int64_t batch, share, pulled;
+    int64_t batch, share, pulled, stops;
   };
   struct Piece {
     int64_t offset, bytes;

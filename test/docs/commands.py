@@ -28,6 +28,7 @@ COMMANDS = {"divisi", "bash", "cmake", "ninja", "python", "python3", "mkdir", "e
 # (pattern of a line, reason): not run here.
 LEFT_OUT = [
     (r"^\./model --data '(tokens|x)=", "test/execute/tokens.py and columns.py train on such files"),
+    (r"^\./model --feed ", "needs a process that feeds: python/tests/test_feed.py"),
     (r"^\./model --data (image=train/|'image=shards/)", "test/execute/images.py trains on such files"),
     (r"^bash scripts/(demo|test|install)\.sh", "from nothing on a bare system: .ci/run, and scripts/demo.sh by hand"),
     (r"^cmake --install", "an installation: test/install/package.sh"),

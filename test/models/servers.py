@@ -224,11 +224,11 @@ def check_stopped(divisi, ranks, sync):
 REFUSALS = {  # flags: part of the one line
     "--mesh data=2 --sync async-server --max-staleness 0": "that is --sync server",
     "--mesh data=2 --sync async-server --servers colocated": "has servers of its own",
-    "--mesh data=2 --sync async-server --servers 0": "expected colocated or a number",
+    "--mesh data=2 --sync async-server --servers 0": "a number from 1 to 1024",
     "--mesh data=2 --sync server --servers 1 --max-staleness 2": "is for --sync async-server",
     "--mesh data=2 --sync local --average-every 2 --servers 1": "is for --sync server and async-server",
     "--mesh stage=2,data=2 --microbatches 2 --sync async-server": "replicas without stages",
-    "--mesh data=2 --sync async-server --zero 1": "leave out --zero",
+    "--mesh data=2 --sync async-server --zero 1": "servers make it",
     "--mesh data=2 --sync async-server --precision fp16": "take --precision bf16",
     "--mesh data=2 --sync async-server --target cpu,cuda": "is for CPUs",
     "--devices 2 --strategy data --sync async-server": "at least 3",

@@ -174,6 +174,8 @@ public:
         return 1;
       level = Level::exec;
     }
+    if (level == Level::exec && failed(checkServers(*model.module)))
+      return 1;
     if (ptx)
       return dumpPtx();
     if (target < Level::llvm)

@@ -304,9 +304,6 @@ std::string DeviceFlags::checkSync(const CLI::App &command) {
   if (!data || mesh.axes[*data].size < 2)
     return sync.text() + " needs replicas: an axis data of at least 2 in --mesh, or --strategy data --devices N";
   if (sync.sync.servers > 0) {
-    if (microbatches.stages > 1)
-      return "--mesh with an axis stage: dedicated servers are for replicas without stages; leave out the axis, or take --servers "
-             "colocated";
     if (isHalf(command))
       return "--precision fp16: servers do not know which steps overflow; take --precision bf16, or --servers colocated";
   }
@@ -316,7 +313,7 @@ std::string DeviceFlags::checkSync(const CLI::App &command) {
     plan.zero = 1;
   } else if (plan.zero)
     return "--zero splits the update over data, and with " + sync.text() +
-           " every replica makes a whole one: leave out --zero, or take --sync all-reduce";
+           (sync.sync.servers > 0 ? " servers make it" : " every replica makes a whole one") + ": leave out --zero, or take --sync all-reduce";
   if (sync.sync.asynchronous && (microbatches.stages > 1 || mesh.axes.size() > 1))
     return "--asynchronous: replicas that gossip so have one device each: --mesh data=N alone, or leave out --asynchronous";
   if (!sync.sync.isApart())
@@ -336,6 +333,8 @@ std::vector<int64_t> DeviceFlags::numbers() const {
 }
 
 std::string DeviceFlags::finish(const CLI::App &command) {
+  if (std::string flag = SyncFlags::first(command); !plan.file.empty() && !flag.empty())
+    return "--plan FILE has all decisions: leave out " + flag;
   if (std::string wrong = sync.finish(command); !wrong.empty())
     return wrong;
   if (command.count("--mesh") && plan.mesh.empty())
@@ -353,8 +352,6 @@ std::string DeviceFlags::finish(const CLI::App &command) {
                              "--cut", "--stage-axes", "--round-robin"})
       if (command.count(flag))
         return "--plan FILE has all decisions: leave out " + std::string(flag);
-    if (std::string flag = SyncFlags::first(command); !flag.empty())
-      return "--plan FILE has all decisions: leave out " + flag;
     return "";
   }
   if (command.count("--stages"))
@@ -365,6 +362,9 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (plan.cluster.empty())
     if (std::string wrong = chooseMesh(); !wrong.empty())
       return wrong;
+  if (sync.sync.servers > 0 && microbatches.stages > 1)
+    return "--mesh with an axis stage: dedicated servers are for replicas without stages; leave out the axis" +
+           std::string(sync.sync.isApart() ? "" : ", or take --servers colocated");
   if (std::string wrong = choosePipeline(command); !wrong.empty())
     return wrong;
   if (sync.sync.isApart() && isHalf(command))

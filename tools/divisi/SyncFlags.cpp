@@ -71,8 +71,8 @@ std::string SyncFlags::finish(const CLI::App &command) {
   if (asynchronous && servers == "colocated")
     return "--sync async-server has servers of its own: --servers N";
   sync.servers = asynchronous ? 1 : 0;
-  if (!servers.empty() && servers != "colocated" && (llvm::StringRef(servers).getAsInteger(10, sync.servers) || sync.servers < 1))
-    return std::string(serversFlag) + ": expected colocated or a number, got '" + servers + "'";
+  if (!servers.empty() && servers != "colocated" && (llvm::StringRef(servers).getAsInteger(10, sync.servers) || sync.servers < 1 || sync.servers > 1024))
+    return std::string(serversFlag) + ": expected colocated or a number from 1 to 1024, got '" + servers + "'";
   int64_t most = 0;
   if (!staleness.empty() && staleness != "none") {
     if (llvm::StringRef(staleness).getAsInteger(10, most))
