@@ -13,6 +13,7 @@ Killed jobs resume, servers included. Needs numpy and onnx; ends with `N passed,
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -203,6 +204,39 @@ def check_resume(divisi, mesh, servers, sync, *flags):
     return test
 
 
+def check_tcp(divisi, ranks, sync):
+    """Ranks that meet over TCP all end well: none closes before the others need it no more."""
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", "data=4", "--sync", *sync.split())
+        codes = []
+        for _ in range(5):
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", 0))
+                port = s.getsockname()[1]
+            where = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1, "DIVISI_SECRET": "of-this-test-alone"}
+            jobs = [subprocess.Popen([work / "p", "--steps", "5", "--quiet", *data_flags("mlp", ("x", "label"))], stdout=subprocess.DEVNULL,
+                                     env={**os.environ, **{k: str(v) for k, v in where.items()}, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]
+            codes += [job.wait(timeout=60) for job in jobs]
+        return [(codes == [0] * 5 * ranks, f"{sum(map(bool, codes))} of {len(codes)} ranks end with an error")]
+
+    return test
+
+
+def check_edited(divisi, before, after):
+    """A dump whose tasks are not those of its 'dist.sync' is refused."""
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "d.mlir", "--emit", "dist", "--mesh", "data=2", "--sync", "server", "--servers", 2)
+        text = (work / "d.mlir").read_text()
+        assert before in text
+        (work / "d.mlir").write_text(text.replace(before, after))
+        code, said = lines.refusal(divisi, "compile", work / "d.mlir", "-o", work / "p")
+        return [(code == 1 and "the tasks are not those of --sync" in said, said.splitlines()[-1][-120:] if said else "was compiled")]
+
+    return test
+
+
 def check_stopped(divisi, ranks, sync):
     """A signal in the first steps, which take long, ends the job with a checkpoint, from which it goes on."""
 
@@ -251,6 +285,10 @@ def main():
             tests.append((f"sync {model} {mesh} servers {servers}", check_synchronous(divisi, model, mesh, servers)))
     tests.append(("sync dropout", check_still(divisi, "dropout", "data=2", 2, "server --servers 2")))
     tests += [(f"stopped {sync}", check_stopped(divisi, ranks, sync)) for ranks, sync in [(3, "server --servers 1"), (3, "async-server"), (2, "gossip --asynchronous")]]
+    tests += [(f"tcp {sync}", check_tcp(divisi, ranks, sync)) for ranks, sync in [(4, "gossip --asynchronous"), (6, "async-server --servers 2")]]
+    way = 'mode = "server", servers = 2 : i64'
+    tests += [(f"edited {after}", check_edited(divisi, way, after)) for after in
+              ['mode = "server", servers = 3 : i64', 'mode = "driver"', 'mode = "async-server", servers = 2 : i64']]
     tests.append(("sync mlp data=2 clip", check_synchronous(divisi, "mlp", "data=2", 1, "--clip-norm 0.5")))
     tests.append(("sync mlp data=2 clip servers 2", check_synchronous(divisi, "mlp", "data=2", 2, "--clip-norm 0.5")))
     for mesh, servers, run, staleness in [("data=2", 1, SGD, "none"), ("data=2", 1, ADAMW, 1), ("data=4", 1, MOMENTUM, "none"), ("data=4", 2, ADAMW, "none"),
@@ -268,7 +306,7 @@ def main():
     tests += [(f"refused {flags}", check_refusal(divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     if options.quick:
         kept = ("sync mlp", "sync gpt_tiny data=4", "async data=4 servers 3", "async data=2,model=2 servers 2", "async data=2 servers 1 adamw", "async still dropout",
-                "gossip data", "gossip still dropout", "sync dropout", "stopped async", "resume", "refused")
+                "gossip data", "gossip still dropout", "sync dropout", "tcp gossip", "edited", "stopped async", "resume", "refused")
         tests = [line for line in tests if line[0].startswith(kept)]
     return lines.run(tests, options)
 
