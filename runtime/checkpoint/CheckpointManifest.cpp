@@ -295,7 +295,7 @@ Status CheckpointManifest::fits(const Manifest &now, const std::string &what, bo
   for (const auto &[part, ignored] : parts) {
     auto textOf = [&part = part](const std::map<std::string, std::string> &all) {
       auto it = all.find(part);
-      return it == all.end() ? std::string("unknown") : it->second;
+      return it == all.end() ? std::string(part == "synchronisation" ? "that of one device" : "unknown") : it->second;
     };
     if (std::string before = textOf(program), after = textOf(now.program); before != after)
       difference += concat(difference.empty() ? "" : "; ", "its ", part, " is ", before, ", this program's ", after);

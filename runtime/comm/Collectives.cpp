@@ -77,8 +77,8 @@ std::vector<size_t> Collective::sizes() const {
 
 Status Collective::layOut(const DivisiCollective &params) {
   bool reduces = kind == DIVISI_ALL_REDUCE || kind == DIVISI_REDUCE_SCATTER;
-  if (reduces && (!canCombine(type) || reduction < DIVISI_SUM || reduction > DIVISI_MIN))
-    return failure("collective ", params.id, " combines elements of a type that no reduction takes");
+  if (reduces && (reduction < DIVISI_SUM || reduction > DIVISI_MIN))
+    return failure("collective ", params.id, " combines elements in no known way");
   for (int64_t i = 0; i < params.part_count; ++i) {
     const DivisiPart &p = params.parts[i];
     std::optional<int64_t> total = byteCount({p.outer, p.first, p.middle, p.second, p.inner, n}, width);

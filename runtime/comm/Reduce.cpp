@@ -72,8 +72,6 @@ template <typename Op> void dispatch(void *out, const void *a, const void *b, in
 }
 } // namespace
 
-bool divisi::runtime::canCombine(int64_t type) { return type >= DIVISI_F32 && type <= DIVISI_U8; }
-
 void divisi::runtime::combine(void *out, const void *a, const void *b, int64_t count, int64_t type, int64_t reduction) {
   if (reduction == DIVISI_MAX)
     dispatch(out, a, b, count, type, Max());

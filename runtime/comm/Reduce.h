@@ -6,9 +6,6 @@
 
 namespace divisi::runtime {
 
-/// Whether `combine` supports this DivisiType: all do.
-bool canCombine(int64_t type);
-
 /// out[i] = a[i] (op) b[i] for i < count; `out` may be one of the operands. 16-bit floats are combined as fp32 and
 /// rounded. A NaN operand gives NaN; integers wrap around.
 void combine(void *out, const void *a, const void *b, int64_t count, int64_t type, int64_t reduction);

@@ -57,11 +57,23 @@ TEST(CollectivesTest, RefusesNonsense) {
   refuse("ranges", [](DivisiCollective &c) { c.type = 9; });
   refuse("ranges", [](DivisiCollective &c) { c.part_count = 0; });
   refuse("unknown kind", [](DivisiCollective &c) { c.kind = 5; });
-  refuse("no reduction takes", [](DivisiCollective &c) { c.type = DIVISI_U8; });
-  refuse("no reduction takes", [](DivisiCollective &c) { c.reduction = 3; });
+  refuse("no known way", [](DivisiCollective &c) { c.reduction = 3; });
   refuse("scatters 3 over 2", nothing, {1, 3, 1, 1, 1});
   refuse("impossible size", nothing, {-1, 4, 1, 1, 1});
   refuse("impossible size", nothing, {int64_t(1) << 40, int64_t(1) << 40, 1, 1, 1});
+}
+
+TEST(CollectivesTest, SmallIntegersAddUp) {
+  auto combined = [](auto a, auto b, int64_t type, int64_t reduction) {
+    combine(&a, &a, &b, 1, type, reduction);
+    return int(a);
+  };
+  EXPECT_EQ(combined(uint8_t(250), uint8_t(10), DIVISI_U8, DIVISI_SUM), 4); // wraps around
+  EXPECT_EQ(combined(uint8_t(1), uint8_t(0), DIVISI_U8, DIVISI_SUM), 1);   // a boolean that one rank has
+  EXPECT_EQ(combined(int8_t(-100), int8_t(-100), DIVISI_I8, DIVISI_SUM), 56);
+  EXPECT_EQ(combined(int8_t(-100), int8_t(3), DIVISI_I8, DIVISI_MAX), 3);
+  EXPECT_EQ(combined(uint8_t(200), uint8_t(3), DIVISI_U8, DIVISI_MAX), 200);
+  EXPECT_EQ(combined(int16_t(-300), int16_t(20), DIVISI_I16, DIVISI_MIN), -300);
 }
 
 /// Through a driver, an all_reduce over its axis has the sums of a ring; the first member sends to all others, and each of them once.
