@@ -253,7 +253,7 @@ std::vector<std::string> divisi::test::checkCollectives(Transport &transport, co
                                                  {{1, 8 * size, 1, 1, 1}},
                                                  {{1, 5, 1, 1, 1}, {1, 0, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 17, 1, 1, 1}},
                                                  {{1, 0, 1, 1, 1}}};
-    for (int64_t type = DIVISI_F32; type <= DIVISI_I32; ++type)
+    for (int64_t type = DIVISI_F32; type <= DIVISI_U8; ++type)
       for (int64_t reduction = DIVISI_SUM; reduction <= DIVISI_MIN; ++reduction) {
         for (const auto &parts : flat) {
           blocks.emplace_back(DIVISI_ALL_REDUCE, type, axes, parts);
