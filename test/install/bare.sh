@@ -12,7 +12,8 @@ cleanup() {
   rm -rf --one-file-system "$root"
 }
 trap cleanup EXIT
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -v security | grep -oE 'https?://[^ ]*debian[^ ]*' | head -n 1 || true)
+# The first source that is no comment and not that of security updates.
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -E '^(URIs:|deb )' | grep -v security | grep -oE 'https?://[^ ]+' | head -n 1 || true)
 debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "${mirror:-http://deb.debian.org/debian}" >/dev/null
 rm -rf "$root/etc/apt" "$root/etc/ssl/certs"
 cp -a /etc/apt "$root/etc/apt"
