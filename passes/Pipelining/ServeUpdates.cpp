@@ -130,10 +130,8 @@ private:
         op->erase();
     llvm::BitVector unread(share.getNumArguments());
     for (BlockArgument argument : share.getArguments())
-      unread[argument.getArgNumber()] = server > 0 && argument.use_empty(); // each is in the first one's task at least
-    if (server == 0)
-      for (BlockArgument argument : share.getArguments())
-        unread[argument.getArgNumber()] = argument.use_empty() && share.getArgAttr(argument.getArgNumber(), names::held);
+      unread[argument.getArgNumber()] = // state is in the first one's task at least
+          argument.use_empty() && (server > 0 || share.getArgAttr(argument.getArgNumber(), names::held));
     (void)share.eraseArguments(unread);
   }
 

@@ -67,6 +67,35 @@ template <typename T> T load(const void *address) {
 } // namespace
 
 const char *divisi::runtime::nameOf(DataType type) { return rowOf(type).name; }
+std::optional<int64_t> divisi::runtime::abiType(DataType type) {
+  switch (type) {
+  case DataType::F32:
+    return DIVISI_F32;
+  case DataType::F64:
+    return DIVISI_F64;
+  case DataType::BF16:
+    return DIVISI_BF16;
+  case DataType::F16:
+    return DIVISI_F16;
+  case DataType::I64:
+    return DIVISI_I64;
+  case DataType::I32:
+    return DIVISI_I32;
+  case DataType::I16:
+    return DIVISI_I16;
+  case DataType::I8:
+    return DIVISI_I8;
+  case DataType::U8:
+  case DataType::BOOL:
+    return DIVISI_U8;
+  case DataType::U16:
+  case DataType::U32:
+  case DataType::U64:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 int64_t divisi::runtime::widthOf(DataType type) { return rowOf(type).width; }
 int divisi::runtime::onnxCodeOf(DataType type) { return rowOf(type).onnx; }
 bool divisi::runtime::isFloat(DataType type) { return type <= DataType::BF16; }

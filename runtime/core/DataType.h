@@ -18,6 +18,8 @@ enum class DataType { F32, F64, F16, BF16, I64, I32, I16, I8, U8, U16, U32, U64,
 const char *nameOf(DataType type);
 std::optional<DataType> parseDataType(std::string_view name);
 int64_t widthOf(DataType type);
+/// The DivisiType of elements; booleans are bytes. Null for unsigned integers of 16 bits and more, which parameter blocks do not have.
+std::optional<int64_t> abiType(DataType type);
 bool isFloat(DataType type);
 /// The code of ONNX's TensorProto.DataType.
 int onnxCodeOf(DataType type);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 using namespace divisi::runtime;
 
@@ -17,10 +16,6 @@ template <typename Items, typename Match> auto findIn(const Items &items, Match 
 const char *divisi::runtime::nameOf(Role role) {
   constexpr std::array names = {"parameter", "buffer", "constant", "moment", "step", "seed", "scaling"};
   return names[static_cast<size_t>(role)];
-}
-
-int64_t Servers::Update::pushedBytes() const {
-  return std::accumulate(pushed.begin(), pushed.end(), int64_t(0), [](int64_t sum, const Pushed &p) { return sum + p.bytes; });
 }
 
 /// The rank of the first replica at the place inside a replica whose number this is.

@@ -93,6 +93,10 @@ struct Output : Tensor {
   /// For an index: the valid range of its node, [range->first, range->second).
   std::optional<std::pair<int64_t, int64_t>> range;
   int64_t shares = 0; ///< of grad_sq_small: of the batch
+
+  /// Of an index: whether a result says that it is in its range. It is twice the distance from the range's middle, or that minus one for
+  /// negative distances: 0, -1, 1, -2, ...
+  bool isInRange(double code) const { return code < static_cast<double>(range->second - range->first); }
 };
 
 /// An output of the model that `evaluate` computes on demand: rows for each row of the batch.

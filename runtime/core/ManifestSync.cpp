@@ -65,7 +65,7 @@ Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
     for (const std::string &name : update.renews)
       ++renewals[name];
     for (const Servers::Pushed &pushed : update.pushed)
-      if (bool sums = pushed.combine != Servers::Combine::Copy; sums && (pushed.dtype == DataType::U16 || pushed.dtype == DataType::U32 || pushed.dtype == DataType::U64))
+      if (pushed.combine != Servers::Combine::Copy && !abiType(pushed.dtype))
         reader.fail("combines elements of a type that no server adds up");
   }
   for (const State &state : manifest.state) {

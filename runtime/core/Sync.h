@@ -58,7 +58,6 @@ struct Servers {
     int64_t task = 0;
     std::vector<Pushed> pushed;
     std::vector<std::string> renews; ///< names of state
-    int64_t pushedBytes() const;
   };
 
   int64_t axis = 0;                  ///< position in the mesh of the axis along which the workers are replicas

@@ -43,10 +43,14 @@ void AsynchronousGossip::begin() {
   forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(live.data() + at, x, static_cast<size_t>(count) * sizeof(*x)); });
 }
 
+void AsynchronousGossip::toArena() const {
+  forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(x, live.data() + at, static_cast<size_t>(count) * sizeof(*x)); });
+}
+
 void AsynchronousGossip::copyOut(const Share &share) {
   std::lock_guard lock(mutex);
   before = live;
-  forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(x, before.data() + at, static_cast<size_t>(count) * sizeof(*x)); });
+  toArena();
   events.push_back({Event::Compute, share.batch, share.index, 0, 0});
 }
 
@@ -285,7 +289,7 @@ Result<FreeRun> AsynchronousGossip::run(int64_t from, int64_t end, const FreeWor
   if (status.ok())
     status = others;
   // All have computed, and averaged, their last share.
-  forEachTensor([&](int64_t count, auto *x, size_t at) { std::memcpy(x, live.data() + at, static_cast<size_t>(count) * sizeof(*x)); });
+  toArena();
   FreeRun done;
   if (deals)
     done = deals->results.take();

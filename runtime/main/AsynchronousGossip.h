@@ -46,6 +46,8 @@ private:
   Status work(const FreeWork &work);
   /// The replica's parameters are those in the arena.
   void begin();
+  /// Puts the replica's parameters into the arena.
+  void toArena() const;
   /// Takes the parameters to compute with.
   void copyOut(const Share &share);
   /// Averages with a neighbour, after which both have the mean.

@@ -52,13 +52,8 @@ Status Trainer::freeSteps() {
   const auto count = static_cast<double>(std::max<int64_t>(1, run->batches));
   usage = {usage.bytes / std::max<int64_t>(1, run->batches), usage.seconds / count, usage.waited / count};
   const double seconds = std::max(1e-9, std::chrono::duration<double>(Clock::now() - stepBegan).count() / count);
-  for (int64_t i = 0; i < run->batches; ++i) {
-    double speed = static_cast<double>(manifest.batch) / seconds;
-    Log::Step &line = unreported.emplace_back(Log::Step{begin + i + 1, epoch, {}, rateOf(begin + i + 1), speed, seconds, {}, {}, {}, {}, {}, data->endsEpoch(begin + i - first), {}});
-    if (sequence > 0)
-      line.tokensPerSecond = speed * static_cast<double>(sequence);
-    line.comm = usage;
-  }
+  for (int64_t step = begin; step < begin + run->batches; ++step)
+    addLine(step + 1, seconds, data->endsEpoch(step - first)).comm = usage;
   int64_t number = before;
   for (const FreeRun::Push &push : run->pushes)
     if (Status status = log->update({++number, before + push.pulled, push.batch + 1, push.share, push.worker}); !status.ok())

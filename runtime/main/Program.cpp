@@ -274,21 +274,27 @@ bool Program::resultsOverlapInputs() const {
   });
 }
 
+void Program::runRows(const Table &table, const std::function<bool(const Row &)> &chosen) {
+  const Tensor *microbatch = description.scalar("microbatch");
+  for (const Row &row : table) {
+    if (context.failed())
+      return;
+    if (!chosen(row))
+      continue;
+    setInteger(microbatch, row.microbatch);
+    runTask(row, row.slot, row.microbatch);
+  }
+}
+
 Status Program::run(const char *function, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile) {
   const Table *table = description.table(function);
   if (!table)
     return failure("the program has no function '", function, "'");
   setInteger(description.scalar("rows"), rows);
   context.wants = wanted = wants;
-  const Tensor *microbatch = description.scalar("microbatch");
   if (Status status = pushInputs(); !status.ok())
     return status;
-  for (const Row &row : *table) {
-    setInteger(microbatch, row.microbatch);
-    runTask(row, row.slot, row.microbatch);
-    if (context.failed())
-      break;
-  }
+  runRows(*table, [](const Row &) { return true; });
   if (ranks) {
     // A rank that has failed starts no more collectives; the others must not wait for it.
     if (context.failed())
@@ -309,12 +315,17 @@ Status Program::run(const char *function, int64_t rows, uint32_t wants, const st
 }
 
 Status Program::tell(int64_t stage, std::vector<double> &values, const std::string &function) {
+  if (description.stages() == 1 || !ranks)
+    return {};
+  return tellFrom(static_cast<int>(description.firstOf(stage)), values, function);
+}
+
+Status Program::tellFrom(int rank, std::vector<double> &values, const std::string &function) {
   size_t size = values.size() * sizeof(double);
-  if (size == 0 || description.stages() == 1 || !ranks)
+  if (size == 0)
     return {};
   std::string bytes(reinterpret_cast<const char *>(values.data()), size);
-  Status status = ranks->broadcast(bytes, static_cast<int>(description.firstOf(stage)), true);
-  if (!status.ok())
+  if (Status status = ranks->broadcast(bytes, rank, true); !status.ok())
     return ranks->located(status);
   if (bytes.size() != size)
     return failure("the ranks do not agree on the results of '", function, "'");
@@ -463,11 +474,7 @@ Status Program::evaluate(int64_t rows, uint32_t wants) {
   if (Status status = description.server ? Status() : run("evaluate", rows, wants, {}); !status.ok())
     return status;
   wanted = wants;
-  std::string bytes(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(double));
-  if (Status status = ranks->broadcast(bytes, 0, true); !status.ok())
-    return ranks->located(status);
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return {};
+  return tellFrom(0, numbers, "evaluate");
 }
 
 std::optional<int64_t> Program::serverOf(const Row &row) const {
@@ -480,15 +487,8 @@ Status Program::runTasks(const std::function<bool(const Row &)> &chosen) {
   const Table *table = description.table("train");
   if (!table)
     return failure("the program has no function 'train'");
-  for (const Row &row : *table) {
-    if (!chosen(row))
-      continue;
-    setInteger(description.scalar("microbatch"), row.microbatch);
-    runTask(row, row.slot, row.microbatch);
-    if (context.failed())
-      return context.error;
-  }
-  return ranks->finish();
+  runRows(*table, chosen);
+  return context.failed() ? context.error : ranks->finish();
 }
 
 bool Program::isUnsound(const std::vector<double> &results) const {
@@ -496,7 +496,7 @@ bool Program::isUnsound(const std::vector<double> &results) const {
     const Output &output = description.results[i];
     if (output.function == "train" &&
         ((output.kind == "loss" && !std::isfinite(results[i])) ||
-         (output.kind == "index" && results[i] >= static_cast<double>(output.range->second - output.range->first))))
+         (output.kind == "index" && !output.isInRange(results[i]))))
       return true;
   }
   return false;

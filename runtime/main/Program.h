@@ -137,6 +137,8 @@ private:
   Status collectResults(const std::string &function);
   /// What this rank has computed: a number for each result, 0 for those of other functions and stages.
   std::vector<double> ownResults(const std::string &function) const;
+  /// Runs rows of a table one after the other, until one fails.
+  void runRows(const Table &table, const std::function<bool(const Row &)> &chosen);
   /// Runs rows of `train`.
   Status runTasks(const std::function<bool(const Row &)> &chosen);
   /// The server that runs a row; null: workers do.
@@ -145,6 +147,8 @@ private:
   bool isUnsound(const std::vector<double> &results) const;
   /// Sends `values` of a stage (one for each result) to all ranks.
   Status tell(int64_t stage, std::vector<double> &values, const std::string &function);
+  /// Sends `values` of a rank to all ranks.
+  Status tellFrom(int rank, std::vector<double> &values, const std::string &function);
   bool isOf(const Output &output, const std::string &function, int64_t stage) const {
     return output.function == function && std::max<int64_t>(output.stage, 0) == stage;
   }

@@ -9,8 +9,6 @@ namespace {
 /// Small tensors travel together up to this size.
 constexpr size_t bucketBytes = size_t(4) << 20;
 
-int64_t typeOf(DataType type) { return type == DataType::F64 ? DIVISI_F64 : DIVISI_F32; }
-
 template <typename Number> Number *as(char *place) { return reinterpret_cast<Number *>(place); }
 template <typename Number> const char *as(const char *place) { return place; } // may not be aligned
 
@@ -39,7 +37,7 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
     if (!state.apart || !state.here || (state.role == Role::Moment && !sync.averageState && !state.average))
       continue;
     averaged.push_back(&state);
-    int64_t type = typeOf(state.dtype);
+    int64_t type = *abiType(state.dtype); // F32 or F64
     open[type].push_back({arena.at(state), state.elements()});
     if ((bytes[type] += static_cast<size_t>(state.bytes)) >= bucketBytes)
       close(type);

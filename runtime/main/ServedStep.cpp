@@ -7,30 +7,6 @@
 using namespace divisi::runtime;
 
 namespace {
-int64_t typeOf(DataType type) {
-  switch (type) {
-  case DataType::F64:
-    return DIVISI_F64;
-  case DataType::BF16:
-    return DIVISI_BF16;
-  case DataType::F16:
-    return DIVISI_F16;
-  case DataType::I64:
-    return DIVISI_I64;
-  case DataType::I32:
-    return DIVISI_I32;
-  case DataType::I16:
-    return DIVISI_I16;
-  case DataType::I8:
-    return DIVISI_I8;
-  case DataType::U8:
-  case DataType::BOOL:
-    return DIVISI_U8;
-  default:
-    return DIVISI_F32;
-  }
-}
-
 int64_t reductionOf(Servers::Combine how) {
   return how == Servers::Combine::Max ? DIVISI_MAX : how == Servers::Combine::Min ? DIVISI_MIN : DIVISI_SUM;
 }
@@ -38,22 +14,37 @@ int64_t reductionOf(Servers::Combine how) {
 
 ServedStep::ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks)
     : manifest(manifest), servers(*manifest.servers), arena(arena), ranks(ranks) {
+  for (size_t number = 0; number < servers.updates.size(); ++number) {
+    const Servers::Update &update = servers.updates[number];
+    Places &places = ofServers.emplace_back();
+    for (const Servers::Pushed &pushed : update.pushed)
+      places.pushed.push_back({pushed.offset, pushed.bytes});
+    for (const State &state : manifest.state) {
+      if (!state.here || std::find(update.renews.begin(), update.renews.end(), state.name) == update.renews.end())
+        continue;
+      Piece piece{state.offset, state.bytes};
+      if (state.role == Role::Parameter || state.role == Role::Buffer)
+        places.read.push_back(piece);
+      else if (state.average)
+        places.averages.push_back(piece);
+      else if (state.role == Role::Moment || (state.role == Role::Step && number == 0))
+        places.saved.push_back(piece);
+    }
+  }
   if (!manifest.server)
     return;
   peers.resize(static_cast<size_t>(workers()));
   for (Peer &peer : peers)
-    peer.pushed.resize(static_cast<size_t>(servers.updates[static_cast<size_t>(*manifest.server)].pushedBytes()));
+    peer.pushed.resize(sizeOf(ofServer(*manifest.server).pushed));
 }
 
 std::vector<ServedStep::Piece> ServedStep::renewedBy(int64_t number, int64_t worker, bool last) const {
-  const std::vector<std::string> &names = servers.updates[static_cast<size_t>(number)].renews;
-  std::vector<Piece> pieces;
-  for (const State &state : manifest.state) {
-    bool read = state.role == Role::Parameter || state.role == Role::Buffer || (last && state.average);
-    bool saved = last && worker == 0 && (state.role == Role::Moment || (state.role == Role::Step && number == 0));
-    if ((read || saved) && state.here && state.bytes > 0 && std::find(names.begin(), names.end(), state.name) != names.end())
-      pieces.push_back({state.offset, state.bytes});
-  }
+  const Places &places = ofServer(number);
+  std::vector<Piece> pieces = places.read;
+  if (last)
+    pieces.insert(pieces.end(), places.averages.begin(), places.averages.end());
+  if (last && worker == 0)
+    pieces.insert(pieces.end(), places.saved.begin(), places.saved.end());
   return pieces;
 }
 
@@ -63,19 +54,11 @@ void ServedStep::gather(const std::vector<Piece> &pieces, std::vector<char> &to)
     to.insert(to.end(), arena.data() + piece.offset, arena.data() + piece.offset + piece.bytes);
 }
 
-Status ServedStep::receivePieces(int from, int tag, const std::vector<Piece> &pieces) {
-  std::vector<char> bytes(sizeOf(pieces));
-  if (bytes.empty())
-    return {};
-  std::unique_ptr<Message> message = ranks.expect(from, tag, bytes.data(), bytes.size());
-  if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
-    return status;
-  const char *next = bytes.data();
+void ServedStep::scatter(const std::vector<Piece> &pieces, const char *from) const {
   for (const Piece &piece : pieces) {
-    std::memcpy(arena.data() + piece.offset, next, static_cast<size_t>(piece.bytes));
-    next += piece.bytes;
+    std::memcpy(arena.data() + piece.offset, from, static_cast<size_t>(piece.bytes));
+    from += piece.bytes;
   }
-  return {};
 }
 
 size_t ServedStep::sizeOf(const std::vector<Piece> &pieces) {
@@ -85,27 +68,30 @@ size_t ServedStep::sizeOf(const std::vector<Piece> &pieces) {
   return bytes;
 }
 
-std::vector<ServedStep::Piece> ServedStep::pushedTo(int64_t number) const {
-  std::vector<Piece> pieces;
-  for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(number)].pushed)
-    if (pushed.bytes > 0)
-      pieces.push_back({pushed.offset, pushed.bytes});
-  return pieces;
+Status ServedStep::receive(int from, int tag, void *data, size_t bytes) {
+  if (bytes == 0)
+    return {};
+  std::unique_ptr<Message> message = ranks.expect(from, tag, data, bytes);
+  return ranks.waitUntil([&] { return message->poll(); });
 }
 
 //===- workers ------------------------------------------------------------===//
 
 Status ServedStep::work(const FreeWork &work) {
   auto count = static_cast<int64_t>(servers.updates.size());
+  std::vector<char> pulled;
   for (;;) {
     Order order{};
-    std::unique_ptr<Message> message = ranks.expect(leader(), orderTag, &order, sizeof(order));
-    if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
+    if (Status status = receive(leader(), orderTag, &order, sizeof(order)); !status.ok())
       return status;
     const bool last = order.kind == Order::End;
-    for (int64_t number = 0; number < count; ++number)
-      if (Status status = receivePieces(manifest.serverRank(number), pullTag, renewedBy(number, own(), last)); !status.ok())
+    for (int64_t number = 0; number < count; ++number) {
+      std::vector<Piece> pieces = renewedBy(number, own(), last);
+      pulled.resize(sizeOf(pieces));
+      if (Status status = receive(manifest.serverRank(number), pullTag, pulled.data(), pulled.size()); !status.ok())
         return status;
+      scatter(pieces, pulled.data());
+    }
     if (last)
       return {};
     if (Status status = work.compute({order.batch, order.share}); !status.ok())
@@ -117,7 +103,7 @@ Status ServedStep::work(const FreeWork &work) {
       sent.push_back(ranks.post(leader(), helloTag, &hello, sizeof(hello)));
     for (int64_t number = 0; number < count; ++number) {
       std::vector<char> &bytes = pushes[static_cast<size_t>(number)];
-      gather(pushedTo(number), bytes);
+      gather(ofServer(number).pushed, bytes);
       if (!bytes.empty())
         sent.push_back(ranks.post(manifest.serverRank(number), pushTag, bytes.data(), bytes.size()));
     }
@@ -151,20 +137,12 @@ Status ServedStep::hand(int64_t worker, bool last) {
   return {};
 }
 
-void ServedStep::take(int64_t worker) const {
-  const char *from = peers[static_cast<size_t>(worker)].pushed.data();
-  for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(*manifest.server)].pushed) {
-    std::memcpy(arena.data() + pushed.offset, from, static_cast<size_t>(pushed.bytes));
-    from += pushed.bytes;
-  }
-}
-
 void ServedStep::add(int64_t worker) const {
   const char *from = peers[static_cast<size_t>(worker)].pushed.data();
   for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(*manifest.server)].pushed) {
     char *to = arena.data() + pushed.offset;
     if (pushed.combine != Servers::Combine::Copy)
-      combine(to, to, from, pushed.bytes / widthOf(pushed.dtype), typeOf(pushed.dtype), reductionOf(pushed.combine));
+      combine(to, to, from, pushed.bytes / widthOf(pushed.dtype), *abiType(pushed.dtype), reductionOf(pushed.combine));
     from += pushed.bytes;
   }
 }
@@ -176,7 +154,10 @@ Status ServedStep::update(int64_t worker, int64_t batch, const FreeWork &work) {
     const Peer &peer = peers[static_cast<size_t>(one)];
     if (Status status = ranks.waitUntil([&] { return peer.isHere(); }); !status.ok())
       return status;
-    one == 0 || worker >= 0 ? take(one) : add(one);
+    if (one == 0 || worker >= 0)
+      scatter(ofServer(*manifest.server).pushed, peer.pushed.data());
+    else
+      add(one);
   }
   return work.update(batch);
 }
@@ -206,8 +187,7 @@ Status ServedStep::tellWorker(const Order &order) {
 Status ServedStep::follow(const FreeWork &work) {
   for (int64_t ended = 0; ended < workers();) {
     Order order{};
-    std::unique_ptr<Message> message = ranks.expect(leader(), orderTag, &order, sizeof(order));
-    if (Status status = ranks.waitUntil([&] { return message->poll(); }); !status.ok())
+    if (Status status = receive(leader(), orderTag, &order, sizeof(order)); !status.ok())
       return status;
     bool updates = order.kind == Order::Update, last = order.kind == Order::End;
     if (Status status = updates ? update(order.worker, order.batch, work) : hand(order.worker, last); !status.ok())
@@ -217,7 +197,7 @@ Status ServedStep::follow(const FreeWork &work) {
   return {};
 }
 
-Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRun &done) {
+Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work) {
   ShareDealer dealer(begin, end, workers(), servers.asynchronous ? servers.maxStaleness : 0);
   // Servers that wait for all workers have the results of whole batches.
   BatchResults results(manifest, begin, servers.asynchronous ? workers() : 1, work);
@@ -225,6 +205,7 @@ Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRu
   for (int64_t worker = 0; worker < workers(); ++worker)
     idle.push_back(worker);
   int64_t version = 0, from = 0;
+  std::vector<FreeRun::Push> pushes;
   while (!dealer.isDone()) {
     while (!idle.empty()) {
       std::optional<Share> share = dealer.deal();
@@ -272,7 +253,7 @@ Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRu
     peers[static_cast<size_t>(worker)].isBusy = false;
     idle.push_back(worker);
     dealer.finish({hello.batch, hello.share});
-    done.pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
+    pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
     ++version;
     if (results.add(hello.batch, work.results()) || hello.stops || work.isAskedToStop())
       dealer.stop();
@@ -280,17 +261,24 @@ Status ServedStep::lead(int64_t begin, int64_t end, const FreeWork &work, FreeRu
   for (int64_t worker = 0; worker < workers(); ++worker)
     if (Status status = tellWorker({Order::End, worker, 0, 0, version}); !status.ok())
       return status;
-  std::vector<FreeRun::Push> pushes = std::move(done.pushes);
-  done = results.take();
+  FreeRun done = results.take();
   done.pushes = std::move(pushes);
-  return {};
+  return done;
 }
 
 Result<FreeRun> ServedStep::run(int64_t begin, int64_t end, const FreeWork &work) {
   FreeRun done;
-  Status status = !manifest.server                      ? this->work(work)
-                  : manifest.processRank == leader() ? lead(begin, end, work, done)
-                                                     : follow(work);
+  Status status;
+  if (!manifest.server) {
+    status = this->work(work);
+  } else if (manifest.processRank != leader()) {
+    status = follow(work);
+  } else {
+    Result<FreeRun> led = lead(begin, end, work);
+    status = led.status();
+    if (led.ok())
+      done = std::move(*led);
+  }
   // Messages to workers are on their way.
   for (Peer &peer : peers)
     if (status.ok() && peer.pull)

@@ -39,31 +39,37 @@ private:
   int64_t own() const { return manifest.mesh.index(manifest.rank, servers.axis); }
 
   Status work(const FreeWork &work);
-  Status lead(int64_t begin, int64_t end, const FreeWork &work, FreeRun &done);
+  Result<FreeRun> lead(int64_t begin, int64_t end, const FreeWork &work);
   Status follow(const FreeWork &work);
   /// Sends this server's part of the parameters to a worker, and expects its next push; `last`: there is none.
   Status hand(int64_t worker, bool last);
   /// Updates by what a worker has pushed; -1: what all have.
   Status update(int64_t worker, int64_t batch, const FreeWork &work);
-  /// Puts what a worker has pushed into the arena, and adds it to what is there.
-  void take(int64_t worker) const;
+  /// Adds what a worker has pushed to what is in the arena.
   void add(int64_t worker) const;
   Status command(int to, const Order &order);
   Status tellServers(const Order &order);
   /// Tells all ranks of a worker and of the other servers, and does what it says.
   Status tellWorker(const Order &order);
 
-  /// What a server has for a worker after an update: parameters and buffers; `last`: also what evaluations and checkpoints need.
+  /// The places of a server: what is pushed to it, and of what it renews the parameters and buffers, the moving averages, which evaluations
+  /// may read, and the rest, which is saved.
+  struct Places {
+    std::vector<Piece> pushed, read, averages, saved;
+  };
+  const Places &ofServer(int64_t number) const { return ofServers[static_cast<size_t>(number)]; }
+  /// What a server has for a worker after an update; `last`: also what evaluations and checkpoints need.
   std::vector<Piece> renewedBy(int64_t number, int64_t worker, bool last) const;
-  std::vector<Piece> pushedTo(int64_t number) const;
   static size_t sizeOf(const std::vector<Piece> &pieces);
   void gather(const std::vector<Piece> &pieces, std::vector<char> &to) const;
-  Status receivePieces(int from, int tag, const std::vector<Piece> &pieces);
+  void scatter(const std::vector<Piece> &pieces, const char *from) const;
+  Status receive(int from, int tag, void *data, size_t bytes);
 
   const Manifest &manifest;
   const Servers &servers;
   const Arena &arena;
   Communicator &ranks;
+  std::vector<Places> ofServers;
   /// What a server has for each worker.
   struct Peer {
     Hello hello;

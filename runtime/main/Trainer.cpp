@@ -208,6 +208,14 @@ uint32_t Trainer::wantsOf(int64_t number, bool lastOfEpoch) const {
   return wants;
 }
 
+Log::Step &Trainer::addLine(int64_t number, double seconds, bool endsEpoch) {
+  double speed = static_cast<double>(manifest.batch) / seconds;
+  Log::Step &line = unreported.emplace_back(Log::Step{number, point.cursor.epoch + 1, {}, rateOf(number), speed, seconds, {}, {}, {}, {}, {}, endsEpoch, {}});
+  if (sequence > 0)
+    line.tokensPerSecond = speed * static_cast<double>(sequence);
+  return line;
+}
+
 Status Trainer::step() {
   if (manifest.dealsShares())
     return freeSteps();
@@ -218,7 +226,6 @@ Status Trainer::step() {
   if (fed && fed->isLast())
     total = std::min(total, number);
   uint32_t wants = wantsOf(number, lastOfEpoch);
-  double rate = rateOf(number);
   if (ranks)
     ranks->takeUsage();
   common = false;
@@ -229,7 +236,7 @@ Status Trainer::step() {
   if (!profile) // a profile separates the time for data from that for computing
     meanwhile = [this] { loadAhead(); };
   delay();
-  if (Status status = program->train(rate, rows, wants, meanwhile); !status.ok())
+  if (Status status = program->train(rateOf(number), rows, wants, meanwhile); !status.ok())
     return ranks ? status : failure("step ", number, ": ", status.message());
   if (Status status = program->meetReplicas(number, number == total); !status.ok())
     return status;
@@ -237,14 +244,11 @@ Status Trainer::step() {
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
   if (profile && wants == 0)
     profile->add(task, seconds);
-  double speed = static_cast<double>(rows) / seconds;
-  unreported.push_back({number, epoch, {}, rate, speed, seconds, {}, {}, {}, {}, {}, lastOfEpoch, {}});
+  Log::Step &line = addLine(number, seconds, lastOfEpoch);
   if (fed)
-    unreported.back().feedSeconds = data->fed()->takeSeconds();
-  if (sequence > 0)
-    unreported.back().tokensPerSecond = speed * static_cast<double>(sequence);
+    line.feedSeconds = data->fed()->takeSeconds();
   if (ranks)
-    unreported.back().comm = ranks->takeUsage();
+    line.comm = ranks->takeUsage();
   point.step = number;
   point.position = std::move(position);
   point.cursor = lastOfEpoch ? Cursor{epoch, 0} : Cursor{epoch - 1, point.cursor.batch + 1};
@@ -296,12 +300,10 @@ Status Trainer::checkIndices(std::string_view function, const std::string &after
     auto result = output.kind == "index" && output.function == function ? program->result(&output) : std::nullopt;
     if (!result)
       continue;
-    // The encoding is twice the distance from the middle of the range, or that minus one for negative distances: 0, -1,
-    // 1, -2, ...
+    if (output.isInRange(*result))
+      continue;
     auto [low, high] = *output.range;
     auto code = static_cast<int64_t>(*result);
-    if (code < high - low)
-      continue;
     int64_t index = low + (high - low) / 2 + ((code >> 1) ^ -(code & 1));
     return failure("node '", output.name, "' has the index ", index, " ", after, ", but takes ", low, " to ", high - 1,
                    ": training stops and nothing is saved");

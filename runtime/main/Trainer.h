@@ -69,6 +69,8 @@ private:
   Status freeSteps();
   /// Of asynchronous servers: the updates so far.
   int64_t updatesBefore() const;
+  /// A line of the log for a step of this epoch, whose results come later.
+  Log::Step &addLine(int64_t number, double seconds, bool endsEpoch);
   /// What is computed on demand in a step.
   uint32_t wantsOf(int64_t number, bool lastOfEpoch) const;
   double rateOf(int64_t number) const { return finder ? RateFinder::rateAt(number - 1, planned) : options.schedule.at(number - 1, total); }

@@ -206,6 +206,21 @@ def check_equal(divisi, model, mesh):
     return test
 
 
+def compare_runs(divisi, work, model, names, runs):
+    """(results, lines of the last log, weights) of two runs, (devices, flags) each: the second one's losses and weights are the first one's."""
+    losses, after = [], []
+    for devices, flags in runs:
+        lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *flags.split())
+        rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors",
+                           model=model, names=names)
+        losses.append([row["loss"] for row in rows])
+        after.append(read_weights(work / "after.safetensors"))
+    error = max(abs(a - b) / max(abs(a), 0.1) for a, b in zip(*losses))  # logits are rounded, not a small loss
+    weights = max(np.linalg.norm(after[1][n] - w) / np.linalg.norm(w) for n, w in after[0].items())
+    return [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}"),
+            (len(after[0]) > 0 and weights <= 1e-4, f"weights error {weights:.1e}")], rows, after[0]
+
+
 def check_synchronous(divisi, model, mesh, sync):
     """The losses and weights of all-reduce; the first of R replicas sends R - 1 times the gradients and results through a driver, and
     with colocated servers as much as around a ring."""
@@ -213,23 +228,13 @@ def check_synchronous(divisi, model, mesh, sync):
     names = {"mlp": ("x", "label"), **OTHERS}[model]
 
     def test(work):
-        losses, after = [], []
-        for flags in ["--sync all-reduce", sync]:
-            lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--optimizer", "adamw", "--lr", "0.01",
-                       "--clip-norm", 1, *mesh.split(), *flags.split())
-            rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors",
-                               model=model, names=names)
-            losses.append([row["loss"] for row in rows])
-            after.append(read_weights(work / "after.safetensors"))
-        error = max(abs(a - b) / max(abs(a), 0.1) for a, b in zip(*losses))  # logits are rounded, not a small loss
-        weights = max(np.linalg.norm(after[1][n] - w) / np.linalg.norm(w) for n, w in after[0].items())
-        results = [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}"),
-                   (len(after[0]) > 0 and weights <= 1e-4, f"weights error {weights:.1e}")]
+        flags = f"--optimizer adamw --clip-norm 1 {mesh}"
+        results, rows, after = compare_runs(divisi, work, model, names, [(devices, f"{flags} {way}") for way in ("--sync all-reduce", sync)])
         if devices == replicas and (sync == "--sync driver" or model != "gpt_tiny"):  # whose tied weights are pushed by use
             times = replicas - 1 if sync == "--sync driver" else 2 * (replicas - 1) / replicas
-            rest = rows[0]["comm_bytes"] - times * 4 * sum(w.size for w in after[0].values())
+            rest = rows[0]["comm_bytes"] - times * 4 * sum(w.size for w in after.values())
             # Of shares of a collective that differ by one element, the first replica's is the larger one.
-            results.append((0 < rest <= (replicas - 1) * 64 + 8 * replicas * len(after[0]), f"{times} times the gradients and {rest} bytes are sent"))
+            results.append((0 < rest <= (replicas - 1) * 64 + 8 * replicas * len(after), f"{times} times the gradients and {rest} bytes are sent"))
         return results
 
     return test
@@ -269,21 +274,30 @@ def check_dropout(divisi, mesh, sync, rate):
     return test
 
 
+def run_and_resume(divisi, work, devices):
+    """(lines of the log, weights) of a whole run of the program, and of one that goes on after step 6; the checkpoints are in work / "c"."""
+    kept = ["--checkpoint", work / "c", "--every", 3, "--keep-checkpoints", 10]
+    whole = run_program(divisi, work / "p", devices, STEPS, work / "whole", *kept, "--save-weights", work / "a.safetensors")
+    for step in (9, 12):  # as if it had been killed after step 6
+        lines.call("rm", "-r", work / "c" / f"step-{step}")
+    (work / "c/latest").write_text("step-6\n")
+    again = run_program(divisi, work / "p", devices, STEPS, work / "again", *kept, "--resume", "--save-weights", work / "b.safetensors")
+    return (whole, read_weights(work / "a.safetensors")), (again, read_weights(work / "b.safetensors"))
+
+
+def goes_on(first, second):
+    """Whether the losses after step 6 and the weights are the same, bit by bit."""
+    (whole, a), (again, b) = first, second
+    return [(w["step"], w["loss"]) for w in whole][6:] == [(w["step"], w["loss"]) for w in again] and all((a[n] == b[n]).all() for n in a)
+
+
 def check_resume(divisi, mesh, sync):
     """A run that ends between two averages goes on bit by bit; an export is the mean over the replicas."""
     replicas, _, devices = MESHES[mesh]
 
     def test(work):
         lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), *mesh.split(), *sync.split())
-        kept = ["--checkpoint", work / "c", "--every", 3, "--keep-checkpoints", 10]
-        whole = run_program(divisi, work / "p", devices, STEPS, work / "whole", *kept, "--save-weights", work / "a.safetensors")
-        for step in (9, 12):  # as if it had been killed after step 6
-            lines.call("rm", "-r", work / "c" / f"step-{step}")
-        (work / "c/latest").write_text("step-6\n")
-        again = run_program(divisi, work / "p", devices, STEPS, work / "again", *kept, "--resume", "--save-weights", work / "b.safetensors")
-        same = [(w["step"], w["loss"]) for w in whole][6:] == [(a["step"], a["loss"]) for a in again]
-        a, b = read_weights(work / "a.safetensors"), read_weights(work / "b.safetensors")
-        results = [(same and all((a[n] == b[n]).all() for n in a), "goes on bit by bit after step 6, two steps after an average")]
+        results = [(goes_on(*run_and_resume(divisi, work, devices)), "goes on bit by bit after step 6, two steps after an average")]
         step = work / "c/step-6"
         lines.call(divisi, "checkpoint", "export", step, "-o", work / "m.safetensors")
         mean = read_weights(work / "m.safetensors")

@@ -23,7 +23,8 @@ import numpy as np
 import lines
 from optimizer_rules import RULES
 from optimizers import BATCH, CASE, STEPS, compare, differentiate, flags_of, read_weights
-from replicas import ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, data_flags, mean_of, run_program, write_dropout
+from replicas import (ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, compare_runs, data_flags, goes_on, mean_of, run_and_resume, run_program,
+                      write_dropout)
 
 INPUTS = {"mlp": ("x", "label"), **OTHERS, "resnet_tiny": ("image", "label"), "lstm_tiny": ("idx", "targets")}
 
@@ -38,20 +39,11 @@ def check_synchronous(divisi, model, mesh, servers, flags="--optimizer adamw"):
     workers, places = inner(mesh)
 
     def test(work):
-        losses, after, devices = [], [], [workers * places, (workers + servers) * places]
-        for ranks, sync in zip(devices, ["--sync all-reduce", f"--sync server --servers {servers}"]):
-            lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", *flags.split(), "--lr", "0.01",
-                       "--mesh", mesh, *sync.split())
-            rows = run_program(divisi, work / "p", ranks, STEPS, work / "log", "--save-weights", work / "after.safetensors",
-                               model=model, names=INPUTS[model])
-            losses.append([row["loss"] for row in rows if "update" not in row])
-            after.append(read_weights(work / "after.safetensors"))
-        error = max(abs(a - b) / max(abs(a), 0.1) for a, b in zip(*losses))
-        weights = max(np.linalg.norm(after[1][n] - w) / np.linalg.norm(w) for n, w in after[0].items())
-        results = [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}"),
-                   (len(after[0]) > 0 and weights <= 1e-4, f"weights error {weights:.1e}")]
+        runs = [(workers * places, f"{flags} --mesh {mesh} --sync all-reduce"),
+                ((workers + servers) * places, f"{flags} --mesh {mesh} --sync server --servers {servers}")]
+        results, rows, after = compare_runs(divisi, work, model, INPUTS[model], runs)
         if places == 1 and not (servers > 1 and "clip" in flags) and model not in ("gpt_tiny", "lstm_tiny"):  # weights of several uses are pushed once for each
-            sent = rows[0]["comm_bytes"] - 4 * sum(w.size for w in after[0].values())
+            sent = rows[0]["comm_bytes"] - 4 * sum(w.size for w in after.values())
             results.append((0 < sent <= 4096, f"a worker sends its gradients and {sent} bytes in a step"))
         return results
 
@@ -187,19 +179,11 @@ def check_resume(divisi, mesh, servers, sync, *flags):
 
     def test(work):
         lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), "--mesh", mesh, "--sync", sync, *flags)
-        kept = ["--checkpoint", work / "c", "--every", 3, "--keep-checkpoints", 10]
-        ranks = (workers + servers) * places
-        whole = run_program(divisi, work / "p", ranks, STEPS, work / "whole", *kept, "--save-weights", work / "a.safetensors")
-        for step in (9, 12):  # as if it had been killed after step 6
-            lines.call("rm", "-r", work / "c" / f"step-{step}")
-        (work / "c/latest").write_text("step-6\n")
-        again = run_program(divisi, work / "p", ranks, STEPS, work / "again", *kept, "--resume", "--save-weights", work / "b.safetensors")
-        steps = [a["step"] for a in again]
-        if sync != "server":
-            return [(steps == list(range(7, STEPS + 1)) and all(np.isfinite(a["loss"]) for a in again), f"goes on with steps {steps[0]} to {steps[-1]}")]
-        same = [(w["step"], w["loss"]) for w in whole][6:] == [(a["step"], a["loss"]) for a in again]
-        a, b = read_weights(work / "a.safetensors"), read_weights(work / "b.safetensors")
-        return [(same and all((a[n] == b[n]).all() for n in a), "goes on bit by bit after step 6")]
+        first, second = run_and_resume(divisi, work, (workers + servers) * places)
+        if sync == "server":
+            return [(goes_on(first, second), "goes on bit by bit after step 6")]
+        steps = [row["step"] for row in second[0]]
+        return [(steps == list(range(7, STEPS + 1)) and all(np.isfinite(row["loss"]) for row in second[0]), f"goes on with steps {steps[0]} to {steps[-1]}")]
 
     return test
 

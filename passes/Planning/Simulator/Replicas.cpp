@@ -71,8 +71,8 @@ llvm::SmallVector<int, 2> pipeline::neighboursOf(int worker, int workers, int64_
 
 namespace {
 
-/// All workers meet after some steps, at one of them or all together.
-class Together : public ReplicaRun {
+/// Each worker computes its share of every batch.
+class InOrder : public ReplicaRun {
 public:
   using ReplicaRun::ReplicaRun;
 
@@ -81,13 +81,21 @@ public:
       step(worker, 0);
   }
 
-private:
+protected:
   void step(int worker, int batch) {
     if (batch < o.steps)
       compute(worker, batch, worker, [=, this] { computed(worker, batch); });
   }
+  virtual void computed(int worker, int batch) = 0;
+};
 
-  void computed(int worker, int batch) {
+/// All workers meet after some steps, at one of them or all together.
+class Together : public InOrder {
+public:
+  using InOrder::InOrder;
+
+private:
+  void computed(int worker, int batch) override {
     switch (o.sync.mode) {
     case Sync::Mode::driver:
       return send(ReplicaEvent::push, {worker, 0, worker, batch}, 1, [=, this] { atDriver(batch); });
@@ -120,24 +128,17 @@ private:
 };
 
 /// A worker waits for its neighbours of the step alone.
-class Gossip : public ReplicaRun {
+class Gossip : public InOrder {
 public:
   explicit Gossip(const ReplicaOptions &options)
-      : ReplicaRun(options), done(options.workers), waiting(options.workers) {}
-
-  void begin() override {
-    for (int worker = 0; worker < o.workers; ++worker)
-      step(worker, 0);
-  }
+      : InOrder(options), done(options.workers), waiting(options.workers) {}
 
 private:
-  void step(int worker, int batch) {
-    if (batch < o.steps)
-      compute(worker, batch, worker,
-              [=, this] { update(worker, worker, batch, 1, [=, this] { computed(worker, batch); }); });
+  void computed(int worker, int batch) override {
+    update(worker, worker, batch, 1, [=, this] { updated(worker, batch); });
   }
 
-  void computed(int worker, int batch) {
+  void updated(int worker, int batch) {
     done[worker] = batch + 1;
     if (batch + 1 == o.steps) // ends with the mean of all
       meet(batch, ReplicaEvent::average, o.allReduce, [](int) {});
