@@ -152,8 +152,8 @@ def data_flags(model, names):
     return [f"--data={n}={CASE.parent / model / 'data' / n}.npy" for n in names]
 
 
-def run_program(divisi, program, devices, steps, log, *more, model="mlp", names=("x", "label")):
-    lines.call(divisi, "run", "--devices", devices, program, "--steps", steps, "--no-shuffle", "--log", log,
+def run_program(divisi, program, devices, steps, log, *more, model="mlp", names=("x", "label"), delays=""):
+    lines.call("env", f"DIVISI_DELAYS={delays}", divisi, "run", "--devices", devices, program, "--steps", steps, "--no-shuffle", "--log", log,
                *data_flags(model, names), *more)
     return [row for row in map(json.loads, log.read_text().splitlines()) if "loss" in row and "step" in row]
 
