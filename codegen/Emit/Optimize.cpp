@@ -36,6 +36,13 @@ private:
 };
 } // namespace
 
+/// Passes for kernels of CPUs: each is inlined into the loop over its rows, simplified once, and vectorized. LLVM's O2 does
+/// the first two several times and looks for much that generated loops do not have: three times as long for the same code.
+static constexpr llvm::StringRef forCpus =
+    "cgscc(inline),globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(loop-rotate,licm),"
+    "loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,early-cse<memssa>,loop-vectorize,instcombine,simplifycfg,"
+    "loop-mssa(licm),early-cse,simplifycfg)";
+
 void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine, bool keepLoops) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
@@ -46,14 +53,17 @@ void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machin
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
-  if (keepLoops)
-    passes.registerPipelineStartEPCallback([](llvm::ModulePassManager &manager, llvm::OptimizationLevel) {
-      manager.addPass(llvm::createModuleToFunctionPassAdaptor(KeepLoops()));
-    });
   passes.registerModuleAnalyses(modules);
   passes.registerCGSCCAnalyses(sccs);
   passes.registerFunctionAnalyses(functions);
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, sccs, modules);
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+  if (!keepLoops) {
+    passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+    return;
+  }
+  llvm::ModulePassManager manager;
+  manager.addPass(llvm::createModuleToFunctionPassAdaptor(KeepLoops()));
+  llvm::cantFail(passes.parsePassPipeline(manager, forCpus));
+  manager.run(module, modules);
 }

@@ -8,7 +8,6 @@ relative error of a loss is to be within twice the largest of the disturbed runs
 """
 
 import argparse
-import dataclasses
 import pathlib
 import statistics
 import sys
@@ -29,15 +28,6 @@ def usual(name):
     """The case without the other numbers in batch norms."""
     cases.conditioned = lambda network, **_: network
     return cases.load()[name]()
-
-
-def disturbed(case, seed):
-    generator = torch.Generator().manual_seed(seed)
-    module = train.copy.deepcopy(case.module)
-    with torch.no_grad():
-        for p in module.parameters():
-            p.mul_(1 + RELATIVE * torch.randn(p.shape, generator=generator).sign())
-    return dataclasses.replace(case, module=module)
 
 
 def worst(losses, exact):
@@ -61,7 +51,7 @@ def main():
     torch.set_num_threads(1)
     case = usual(o.model)
     exact = train.Reference(case, o.microbatches, double=True).losses
-    spread = sorted(worst(train.Reference(disturbed(case, seed), o.microbatches).losses, exact) for seed in range(o.disturbed))
+    spread = sorted(worst(train.Reference(train.disturbed(case, RELATIVE, seed), o.microbatches).losses, exact) for seed in range(o.disturbed))
     theirs = worst(train.Reference(case, o.microbatches).losses, exact)
     with tempfile.TemporaryDirectory(prefix="divisi-rounding-") as folder:
         ours = worst(program(case, o.divisi, o.microbatches, pathlib.Path(folder)), exact)
