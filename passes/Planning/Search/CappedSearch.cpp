@@ -1,7 +1,6 @@
 #include "passes/Planning/Search/CappedSearch.h"
 
 #include "passes/Planning/Search/Elimination.h"
-#include "passes/Planning/Search/EliminationOrder.h"
 #include "passes/Planning/Search/LocalMoves.h"
 
 #include <algorithm>
@@ -24,16 +23,27 @@ constexpr int roundsToExclude = 5;
 /// Rounds between two checks of the bound's progress, and the relative progress below which it has stalled.
 constexpr int roundsToStall = 10;
 constexpr double stall = 1e-6;
-/// A large graph is narrow if its elimination takes at most this share of all sums: then each price is solved by
-/// elimination.
+/// A graph is narrow if its elimination takes at most this share of all sums, or as many as this number of rounds of
+/// message passing, which finds less: then each price is solved by elimination. Small graphs are so only by the latter.
 constexpr double shareOfNarrow = 0.05;
+constexpr int roundsOfNarrow = 40;
+/// Rounds before the first attempt to eliminate all strategies that are left, if that is no more work than the rounds
+/// so far; each further attempt is after twice as many.
+constexpr int roundsToEliminate = 20;
 /// Elimination is given up when this share of its sums is left.
 constexpr double mostWaste = 0.05;
+
+double mostMemory(const Graph &graph) {
+  double memory = graph.fixedMemory;
+  for (const Graph::Variable &variable : graph.variables)
+    memory += *std::max_element(variable.memory.begin(), variable.memory.end());
+  return memory;
+}
 } // namespace
 
 CappedSearch::CappedSearch(const Graph &base, double capacity, const SolveOptions &options)
-    : base(base), capacity(capacity), options(options), tablesLeft(options.tables),
-      stage(std::make_unique<SearchStage>(restrict(base, allStrategies(base)))) {}
+    : base(base), capacity(capacity), options(options), roomy(withinCapacity(mostMemory(base), capacity)),
+      tablesLeft(options.tables), stage(std::make_unique<SearchStage>(restrict(base, allStrategies(base)))) {}
 
 GraphPlan CappedSearch::planOf(std::vector<int> choice) const {
   double cost = base.cost(choice), memory = base.memory(choice);
@@ -99,17 +109,23 @@ void CappedSearch::exclude(double price) {
     stage = std::move(next);
 }
 
+/// Of message passing, in matrix entries.
+double CappedSearch::workOfRound() const {
+  return 2 * (stage->graph().entries() + messageWork * stage->graph().edges.size());
+}
+
 /// A plan of low cost + price x memory; updates the lower bound. With `exact` it is the minimum, if elimination is
 /// feasible.
 GraphPlan CappedSearch::evaluate(double price, bool exact) {
   if (narrow) {
     std::vector<int> choice;
-    noteBound(price, eliminateAll(base, price, options.tables, choice));
+    noteBound(price, eliminateAll(base, price, *narrow, choice));
     return planOf(std::move(choice));
   }
   double lower = -infinity, last = -infinity, least = infinity;
   std::vector<int> found; // value `least`; of the stage until it changes, then of the whole graph
   bool inStage = false;
+  int nextAttempt = roundsToEliminate;
   auto leaveStage = [&] {
     if (std::exchange(inStage, false))
       found = stage->expand(found);
@@ -122,7 +138,7 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     TreeReweighted &messages = stage->messages;
     messages.round(price);
     ++roundsDone;
-    workDone += 2 * (stage->graph().entries() + messageWork * stage->graph().edges.size());
+    workDone += workOfRound();
     if (round == 1 || messages.value() < least) {
       least = messages.value();
       found = messages.choice();
@@ -134,9 +150,23 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
     if (left <= std::max(1e-9, 0.1 * options.gap) * scale || done())
       break;
     if (round % roundsToStall == 0) {
-      if (lower - last < std::max(stall, 0.01 * options.gap) * std::abs(lower))
+      const double progress = lower - last; // (a price is worth more rounds than this pace suggests)
+      if (progress < std::max(stall, 0.01 * options.gap) * std::abs(lower) ||
+          (roomy && progress * options.rounds < left * roundsToStall))
         break;
       last = lower;
+    }
+    if (roomy && round == nextAttempt && tablesLeft > 0) {
+      nextAttempt *= 2;
+      std::vector<int> choice = inStage ? found : stage->contract(found);
+      improve(stage->graph(), choice, price, infinity, /*pairs=*/false);
+      const double value = stage->graph().cost(choice) + price * stage->graph().memory(choice);
+      const double most = std::min(tablesLeft, round * workOfRound());
+      if (const double bound = stage->eliminate(price, value, most, tablesLeft, choice, /*all=*/true);
+          bound > -infinity) {
+        noteBound(price, bound);
+        return planOf(stage->expand(choice));
+      }
     }
   }
   leaveStage();
@@ -147,7 +177,7 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
   double value = stage->graph().cost(choice) + price * stage->graph().memory(choice);
   if (exact && value - lower > 1e-9 * std::abs(value))
     noteBound(price, std::max(lower, stage->eliminate(price, value, std::min(tablesLeft, options.tables / 4),
-                                                      tablesLeft, choice)));
+                                                      tablesLeft, choice, /*all=*/false)));
   GraphPlan improved = planOf(stage->expand(choice));
   return valueOf(improved) < valueOf(plan) ? improved : plan;
 }
@@ -207,14 +237,19 @@ void CappedSearch::run() {
   std::vector<int> sizes;
   for (const Graph::Variable &variable : base.variables)
     sizes.push_back(variable.size());
-  double little = options.tables * shareOfNarrow;
-  narrow = sizes.size() > mostToBranch && EliminationOrder::best(base, sizes, little).work <= little;
+  double little = roundsOfNarrow * workOfRound();
+  if (sizes.size() > mostToBranch)
+    little = std::max(little, options.tables * shareOfNarrow);
+  little = std::min(little, options.tables / 4);
+  if (EliminationOrder order = EliminationOrder::best(base, sizes, little); order.work <= little)
+    narrow = std::move(order);
   polish();
   cross(/*exact=*/false);
   polish();
   if (!done() && !narrow)
     cross(/*exact=*/true);
   polish();
+  narrow.reset(); // branch and bound goes by messages
   if (!done())
     branch();
 }

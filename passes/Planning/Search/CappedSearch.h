@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/Planning/Search/BranchAndBound.h"
+#include "passes/Planning/Search/EliminationOrder.h"
 #include "passes/Planning/Search/SearchStage.h"
 #include "passes/Planning/Search/Solver.h"
 
@@ -37,6 +38,7 @@ private:
   void takeLeastMemory();
   void noteBound(double price, double value);
   bool done() const;
+  double workOfRound() const;
   void exclude(double price);
   GraphPlan evaluate(double price, bool exact);
   void cross(bool exact);
@@ -46,8 +48,9 @@ private:
   const Graph &base;
   double capacity;
   const SolveOptions &options;
-  bool narrow = false; // elimination alone is fast
-  double tablesLeft;   // sums that elimination may still compute
+  const bool roomy;                       // every plan is within the capacity: the price is 0
+  std::optional<EliminationOrder> narrow; // if elimination alone is fast
+  double tablesLeft;                      // sums that elimination may still compute
   std::unique_ptr<SearchStage> stage;
   GraphPlan cheapest; // within the capacity
   std::optional<GraphPlan> under, over;

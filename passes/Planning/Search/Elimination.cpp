@@ -1,7 +1,5 @@
 #include "passes/Planning/Search/Elimination.h"
 
-#include "passes/Planning/Search/EliminationOrder.h"
-
 #include <algorithm>
 
 using namespace divisi;
@@ -62,9 +60,8 @@ void leastSums(const double *base, const Rows &rows, std::vector<double> &sum, i
 
 class Elimination {
 public:
-  Elimination(const Graph &graph, double price, double mostWork)
-      : graph(graph), price(price), sizes(sizesOf(graph)), plan(EliminationOrder::best(graph, sizes, mostWork)),
-        buckets(graph.variables.size()) {}
+  Elimination(const Graph &graph, double price, const EliminationOrder &plan)
+      : graph(graph), price(price), sizes(sizesOf(graph)), plan(plan), buckets(graph.variables.size()) {}
 
   double run(std::vector<int> &choice) {
     addEdges();
@@ -185,12 +182,13 @@ private:
   const Graph &graph;
   double price;
   std::vector<int> sizes;
-  EliminationOrder plan;
+  const EliminationOrder &plan;
   std::vector<std::vector<Factor>> buckets; // by variable: factors of it and of later variables only
 };
 
 } // namespace
 
-double planning::eliminateAll(const Graph &graph, double price, double mostWork, std::vector<int> &choice) {
-  return Elimination(graph, price, mostWork).run(choice);
+double planning::eliminateAll(const Graph &graph, double price, const EliminationOrder &order,
+                              std::vector<int> &choice) {
+  return Elimination(graph, price, order).run(choice);
 }

@@ -1,7 +1,9 @@
 #include "passes/Planning/Search/EliminationOrder.h"
 
 #include <algorithm>
-#include <set>
+#include <functional>
+#include <limits>
+#include <queue>
 
 using namespace divisi::planning;
 
@@ -20,6 +22,9 @@ bool insert(std::vector<int> &list, int item) {
 /// Variables with more neighbours than this are not examined pair by pair; they wait until most of the neighbours are
 /// eliminated.
 constexpr size_t mostNeighbours = 100;
+
+/// In place of the score of a variable that has been eliminated: no entry has it.
+constexpr double eliminated = std::numeric_limits<double>::quiet_NaN();
 
 /// The number of pairs of neighbours without an edge.
 double fillOf(const std::vector<int> &around, const Neighbours &neighbours) {
@@ -43,6 +48,22 @@ EliminationOrder EliminationOrder::best(const Graph &graph, const std::vector<in
   return weight.work < fill.work ? weight : fill;
 }
 
+EliminationOrder EliminationOrder::in(const Reduction &smaller) const {
+  EliminationOrder result;
+  result.position.resize(smaller.graph.variables.size());
+  result.scope.resize(smaller.graph.variables.size());
+  for (int v : order) {
+    const int to = smaller.variable[v];
+    result.position[to] = static_cast<int>(result.order.size());
+    result.order.push_back(to);
+    for (int a : scope[v])
+      result.scope[to].push_back(smaller.variable[a]);
+  }
+  result.work = work;
+  result.storage = storage;
+  return result;
+}
+
 EliminationOrder::EliminationOrder(const Graph &graph, const std::vector<int> &sizes, Rule rule, double mostWork)
     : position(sizes.size()), scope(sizes.size()) {
   Neighbours neighbours(sizes.size());
@@ -60,15 +81,19 @@ EliminationOrder::EliminationOrder(const Graph &graph, const std::vector<int> &s
       return table;
     return around.size() <= 1 ? -1 : fillOf(around, neighbours) + 1e-9 * std::min(table, 1e8);
   };
-  std::set<std::pair<double, int>> queue;
+  using Entry = std::pair<double, int>; // of a variable, the entry with its last score counts
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   std::vector<double> scores(sizes.size());
   for (int v = 0; v < static_cast<int>(sizes.size()); ++v)
     if (sizes[v] > 1)
       queue.emplace(scores[v] = score(v), v);
   std::vector<int> changed;
   while (!queue.empty() && work <= mostWork) {
-    int v = queue.begin()->second;
-    queue.erase(queue.begin());
+    auto [least, v] = queue.top();
+    queue.pop();
+    if (least != scores[v])
+      continue;
+    scores[v] = eliminated;
     position[v] = static_cast<int>(order.size());
     order.push_back(v);
     scope[v] = std::move(neighbours[v]);
@@ -89,10 +114,9 @@ EliminationOrder::EliminationOrder(const Graph &graph, const std::vector<int> &s
         changed.insert(changed.end(), neighbours[a].begin(), neighbours[a].end());
     std::sort(changed.begin(), changed.end());
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-    for (int a : changed) {
-      queue.erase({scores[a], a});
-      queue.emplace(scores[a] = score(a), a);
-    }
+    for (int a : changed)
+      if (double now = score(a); now != scores[a])
+        queue.emplace(scores[a] = now, a);
     storage += table;
     work += table * sizes[v];
   }

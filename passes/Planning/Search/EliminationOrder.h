@@ -12,11 +12,16 @@ struct EliminationOrder {
   EliminationOrder(const Graph &graph, const std::vector<int> &sizes, Rule rule, double mostWork);
   /// The order by the rule that needs less work.
   static EliminationOrder best(const Graph &graph, const std::vector<int> &sizes, double mostWork);
+  /// The same order of a graph that was restricted to as many strategies of each variable.
+  EliminationOrder in(const Reduction &smaller) const;
 
   std::vector<int> order, position;    // variables, and their places in the order
   std::vector<std::vector<int>> scope; // by variable: the later ones that its table depends on, the latest first
   /// The sums to compute and the numbers to store: both grow exponentially with the graph's width.
   double work = 0, storage = 0;
+
+private:
+  EliminationOrder() = default;
 };
 
 } // namespace divisi::planning

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+using namespace divisi;
 using namespace divisi::planning;
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -34,13 +35,36 @@ DIVISI_WIDE void lower(double *__restrict best, const double *__restrict row, do
 
 } // namespace
 
+// Four at a time, because each minimum waits for the one before.
+double planning::leastOf(const double *numbers, int count) {
+  double least[4] = {numbers[0], numbers[0], numbers[0], numbers[0]};
+  int i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int j = 0; j < 4; ++j)
+      least[j] = numbers[i + j] < least[j] ? numbers[i + j] : least[j];
+  for (; i < count; ++i)
+    least[0] = std::min(least[0], numbers[i]);
+  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+}
+
+double planning::greatestOf(const double *numbers, int count) {
+  double greatest[4] = {numbers[0], numbers[0], numbers[0], numbers[0]};
+  int i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int j = 0; j < 4; ++j)
+      greatest[j] = numbers[i + j] > greatest[j] ? numbers[i + j] : greatest[j];
+  for (; i < count; ++i)
+    greatest[0] = std::max(greatest[0], numbers[i]);
+  return std::max(std::max(greatest[0], greatest[1]), std::max(greatest[2], greatest[3]));
+}
+
 double MinPlus::operator()(const double *weight, const Table &table, const std::vector<double> &rowLeast, double *out) {
   int first = static_cast<int>(std::min_element(weight, weight + table.rows) - weight);
   best.resize(table.stride);
   const double *row = table.row(first);
   for (int c = 0; c < table.stride; ++c)
     best[c] = weight[first] + row[c];
-  double worst = *std::max_element(best.begin(), best.begin() + table.columns);
+  double worst = greatestOf(best.data(), table.columns);
   rows.clear();
   for (int r = 0; r < table.rows; ++r)
     if (r != first && weight[r] + rowLeast[r] < worst)
@@ -51,7 +75,7 @@ double MinPlus::operator()(const double *weight, const Table &table, const std::
           {weight[rows[k]], weight[rows[k + 1]], weight[rows[k + 2]], weight[rows[k + 3]]}, table.stride);
   for (; k < rows.size(); ++k)
     lower(best.data(), table.row(rows[k]), weight[rows[k]], table.stride);
-  double least = *std::min_element(best.begin(), best.begin() + table.columns);
+  double least = leastOf(best.data(), table.columns);
   for (int c = 0; c < table.columns; ++c)
     out[c] = best[c] - least;
   return least;

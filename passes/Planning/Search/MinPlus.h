@@ -3,6 +3,10 @@
 
 namespace divisi::planning {
 
+/// The least and the greatest of some numbers.
+double leastOf(const double *numbers, int count);
+double greatestOf(const double *numbers, int count);
+
 /// out[c] = min over rows r of weight[r] + table[r][c], minus the least of these, which is returned. `out` has room for
 /// table.columns entries. Rows whose least entry is too large to matter are not read.
 class MinPlus {

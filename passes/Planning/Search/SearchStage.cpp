@@ -1,10 +1,10 @@
 #include "passes/Planning/Search/SearchStage.h"
 
 #include "passes/Planning/Search/Elimination.h"
-#include "passes/Planning/Search/EliminationOrder.h"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 using namespace divisi::planning;
 
@@ -72,8 +72,8 @@ std::unique_ptr<SearchStage> SearchStage::without(double limit,
   return next;
 }
 
-double SearchStage::eliminate(double price, double upper, double mostWork, double &workLeft,
-                              std::vector<int> &choice) const {
+double SearchStage::eliminate(double price, double upper, double mostWork, double &workLeft, std::vector<int> &choice,
+                              bool all) const {
   const Graph &graph = reduction.graph;
   if (graph.variables.empty())
     return upper;
@@ -81,7 +81,8 @@ double SearchStage::eliminate(double price, double upper, double mostWork, doubl
   for (int s = 0; s < graph.variables[0].size(); ++s)
     least = std::min(least, messages.boundWith(0, s));
   const double widest = upper - least + 1e-9 * std::abs(upper);
-  double width = 0, work = 0;
+  double width = 0;
+  std::optional<EliminationOrder> order;
   std::vector<std::vector<int>> kept;
   auto narrow = [&](int attempt) {
     double trial = widest * std::pow(narrowing, attempt);
@@ -93,16 +94,16 @@ double SearchStage::eliminate(double price, double upper, double mostWork, doubl
           list[v].push_back(s);
       sizes.push_back(static_cast<int>(list[v].size()));
     }
-    EliminationOrder order = EliminationOrder::best(graph, sizes, mostWork);
-    if (order.work > mostWork || order.storage > mostStorage)
+    EliminationOrder trialOrder = EliminationOrder::best(graph, sizes, mostWork);
+    if (trialOrder.work > mostWork || trialOrder.storage > mostStorage)
       return false;
-    work = order.work;
+    order = std::move(trialOrder);
     width = trial;
     kept = std::move(list);
     return true;
   };
   // Finds the largest possible set by bisection.
-  for (int first = 0, last = mostWidths; first < last;) {
+  for (int first = 0, last = all ? 1 : mostWidths; first < last;) {
     int middle = (first + last) / 2;
     if (narrow(middle))
       last = middle;
@@ -111,10 +112,10 @@ double SearchStage::eliminate(double price, double upper, double mostWork, doubl
   }
   if (kept.empty())
     return -infinity;
-  workLeft -= work;
+  workLeft -= order->work;
   Reduction left = restrict(graph, kept);
   std::vector<int> found;
-  double value = eliminateAll(left.graph, price, mostWork, found);
+  double value = eliminateAll(left.graph, price, order->in(left), found);
   if (value < upper)
     choice = left.expand(found);
   return std::min({upper, value, least + width});

@@ -22,9 +22,10 @@ public:
 
   /// Minimises cost + price x memory exactly over the strategies that the last round's bound (at this price) does not
   /// exclude, given a plan of value `upper`. If that takes more than `mostWork` sums, over as many strategies as these
-  /// allow. Improves the plan, subtracts the sums from `workLeft`, and returns a bound: plans with other strategies
-  /// cost more.
-  double eliminate(double price, double upper, double mostWork, double &workLeft, std::vector<int> &choice) const;
+  /// allow, or with `all` not at all. Improves the plan, subtracts the sums from `workLeft`, and returns a bound: plans
+  /// with other strategies cost more.
+  double eliminate(double price, double upper, double mostWork, double &workLeft, std::vector<int> &choice,
+                   bool all) const;
 
 private:
   Reduction reduction;

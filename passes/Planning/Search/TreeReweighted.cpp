@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+using namespace divisi;
 using namespace divisi::planning;
 
 namespace {
@@ -122,7 +123,7 @@ void TreeReweighted::forward(double price) {
     planValue += at.cost[chosen] + price * at.memory[chosen];
     for (int e : at.below)
       planValue += graph.edges[e].tables->direct.row(plan[graph.edges[e].from])[chosen];
-    double least = *std::min_element(belief.begin(), belief.end());
+    double least = leastOf(belief.data(), at.size());
     bound += least;
     for (double &b : belief)
       b -= least;
@@ -137,7 +138,7 @@ void TreeReweighted::backward(double price) {
   for (int v = static_cast<int>(graph.variables.size()) - 1; v >= 0; --v) {
     const Graph::Variable &at = graph.variables[v];
     gather(v, price);
-    double least = *std::min_element(belief.begin(), belief.end());
+    double least = leastOf(belief.data(), at.size());
     bound += least;
     for (size_t s = 0; s < belief.size(); ++s)
       reduced[variableStart[v] + s] = belief[s] -= least;

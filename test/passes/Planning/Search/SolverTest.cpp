@@ -113,6 +113,14 @@ TEST(SolverTest, OptimalUntied) {
   checkRandom(options, 15, 0.3);
 }
 
+/// Without elimination, message passing and branch and bound are left.
+TEST(SolverTest, OptimalWithoutElimination) {
+  SolveOptions options = exactOptions();
+  options.tables = 0;
+  for (double share : {2.0, 0.3})
+    checkRandom(options, 15, share);
+}
+
 TEST(SolverTest, OptimalByEnumeration) {
   checkRandom({}, 10, 2);
   checkRandom({}, 10, 0.3);
