@@ -124,7 +124,10 @@ llvm::Expected<std::vector<ModuleCandidate>> planUnchanged(ModuleOp module, cons
     dist::Mesh &operators = meshes.emplace_back(meshes[0]);
     operators.axes[0].name = "model";
   }
-  for (const dist::Mesh &mesh : meshes) {
+  const bool settled = !meshes.empty() && llvm::any_of(result, [&](const ModuleCandidate &candidate) {
+    return planner->isSettled(candidate, meshes[0].devices());
+  });
+  for (const dist::Mesh &mesh : settled ? std::vector<dist::Mesh>() : meshes) {
     if (mesh.axes.size() > 1 && meshes.size() > 1 && planner->problem.ops.size() > mostThorough)
       continue;
     auto strategy = llvm::expectedToOptional(planByStrategy(planner->problem, mesh, {options.pins}));

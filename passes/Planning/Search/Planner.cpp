@@ -28,8 +28,10 @@ constexpr int mostAttempts = 5;
 constexpr double coarseGap = 4e-3, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
-/// Of more devices only whole parts are tried.
+/// Of more devices only whole parts are tried. Where no whole part is better than one device, other numbers are tried
+/// in small programs only, and if they may be faster by this share.
 constexpr int64_t mostUneven = 16;
+constexpr double leastOfUneven = 0.05;
 
 Mesh meshOf(const char *axis, int64_t devices) {
   Mesh mesh;
@@ -131,6 +133,28 @@ llvm::Expected<std::map<int, Sharding>> placesOf(const Problem &problem, const M
   return result;
 }
 
+/// Whether an axis of the mesh divides no factor: a mesh without it is as good.
+bool hasIdleAxis(const Problem &problem, const Mesh &mesh) {
+  return llvm::any_of(mesh.axes, [&](const auto &axis) {
+    return llvm::none_of(problem.ops, [&](const Problem::Op &op) {
+      return llvm::any_of(op.rule.factors, [&](const auto &factor) { return factor.size % axis.size == 0; });
+    });
+  });
+}
+
+/// The smaller numbers of devices from which plans are tried: whole parts first.
+std::vector<int64_t> fewerThan(int64_t all) {
+  std::vector<int64_t> result;
+  for (int64_t devices = all - 1; devices > 1; --devices)
+    if (all % devices == 0 || all <= mostUneven)
+      result.push_back(devices);
+  llvm::stable_sort(result, [&](int64_t a, int64_t b) { return all % a == 0 && all % b != 0; });
+  return result;
+}
+
+/// The devices that the meshes have.
+int64_t devicesOf(const PlannerOptions &options) { return options.meshes.empty() ? 1 : options.meshes[0].devices(); }
+
 /// Whether a search finds the same as on another of the meshes, where the names of the axes are exchanged.
 bool hasNamesExchanged(const Mesh &mesh, const PlannerOptions &options) {
   return mesh.axes[0].name == "model" && options.meshes.size() > 1;
@@ -216,6 +240,22 @@ double Planner::computation(const Cluster &on) const {
   return price(on, meshOf("data", 1), unsplit(problem), "").prediction.compute;
 }
 
+double Planner::leastSeconds(const Prediction &one, int64_t devices) const {
+  const Cluster::Device &device = cluster.used(1).device;
+  double faster = devices; // than one device: by its part of the work, and as that may fit a cache
+  for (const Cluster::Device::Rate &cache : device.caches)
+    faster = std::max(faster, devices * cache.rate / device.bandwidth);
+  double seconds = 0;
+  for (auto [op, launches, whole] : llvm::zip(problem.ops, stepItems.launches, one.operations))
+    seconds += (double)op.repeats * std::max(launches * device.launch, whole / faster);
+  return seconds;
+}
+
+bool Planner::isSettled(const Candidate &plan, int64_t devices) const {
+  return plan.fits && plan.mesh.devices() == 1 &&
+         plan.prediction.seconds <= leastSeconds(plan.prediction, devices) * (1 + sameTime);
+}
+
 Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::string name) const {
   Expansion expansion = expand(problem, mesh, plan);
   return price(on, mesh, std::move(plan), std::move(name), expansion);
@@ -296,6 +336,8 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
       if (isClearlyBetter(other, before))
         result.push_back(std::move(other));
   };
+  if (isSettled(best(), devicesOf(options)))
+    return result;
   const bool small = problem.ops.size() <= mostThorough;
   if (options.wider) {
     if (small)
@@ -313,9 +355,11 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
 llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options) const {
   std::vector<Task> tasks;
   std::string wrong; // with the pins, on one of the meshes
+  std::vector<Candidate> result;
   if (options.alone && options.pins.empty())
-    tasks.push_back([&] { return std::vector{alone()}; });
-  bool thorough = options.thorough && problem.ops.size() <= mostThorough;
+    result.push_back(alone());
+  const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
+  const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   auto follow = [&](Mesh mesh, int zero) {
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
       auto plan = planIfAny(problem, mesh, {options.pins, zero});
@@ -324,7 +368,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       std::vector<Candidate> found = {
           price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
       found[0].forms = recognize(problem, mesh, *plan);
-      if (thorough)
+      if (thorough && !settled)
         found.push_back(search(mesh, statesOf(problem, *plan, options.pins)));
       return found;
     });
@@ -348,7 +392,8 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     if (mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       follow(meshOf("model", mesh.devices()), 0);
   }
-  std::vector<Candidate> result = inParallel(tasks);
+  for (Candidate &found : inParallel(tasks))
+    result.push_back(std::move(found));
   if (result.empty() && !wrong.empty())
     return llvm::createStringError(wrong);
   keepBestSearches(result);
@@ -380,15 +425,24 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
   if (!best.fits)
     return {};
   std::vector<Candidate> result;
-  const double compute = computation(cluster);
-  int64_t all = options.meshes[0].devices();
-  for (int64_t devices = all - 1; devices > 1; --devices) {
-    if ((all % devices != 0 && all > mostUneven) || compute / devices >= best.prediction.seconds)
-      continue; // too few for that much work, or too many numbers to try
-    PlannerOptions fewer = options;
-    fewer.meshes = enumerateMeshes(cluster, devices);
-    fewer.alone = false;
-    auto found = llvm::expectedToOptional(firstCandidates(fewer));
+  const Prediction one = alone().prediction;
+  const int64_t all = devicesOf(options);
+  for (int64_t devices : fewerThan(all)) {
+    const bool fewer = devices < best.mesh.devices(); // which may take the same time; more must be faster
+    const double most = best.prediction.seconds * (fewer ? 1 + sameTime : 1 - sameTime);
+    const double least = leastSeconds(one, devices);
+    if (least >= most)
+      continue; // too few for that much work
+    if (all % devices != 0 && result.empty() && best.mesh.devices() == 1 &&
+        (problem.ops.size() > mostThorough || least > best.prediction.seconds * (1 - leastOfUneven)))
+      continue;
+    PlannerOptions only = options;
+    only.meshes = enumerateMeshes(cluster, devices);
+    llvm::erase_if(only.meshes, [&](const Mesh &mesh) { return hasIdleAxis(problem, mesh); });
+    if (only.meshes.empty())
+      continue;
+    only.alone = false;
+    auto found = llvm::expectedToOptional(firstCandidates(only));
     for (Candidate &candidate : found ? *found : std::vector<Candidate>())
       if (isBetter(candidate, best) ||
           (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))

@@ -68,6 +68,11 @@ public:
   Candidate alone() const;
   /// Seconds that one device of a cluster computes in a step, unsplit.
   double computation(const Cluster &on) const;
+  /// Seconds that a step takes at least on at most `devices`, given what it takes on one: each starts all kernels and
+  /// calls, and at best shares their work evenly with the others.
+  double leastSeconds(const Prediction &one, int64_t devices) const;
+  /// Whether a plan for one device takes the same time as any plan for at most `devices` could.
+  bool isSettled(const Candidate &plan, int64_t devices) const;
   /// What a plan would take on another cluster.
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name) const;
   Candidate price(const Cluster &cluster, const dist::Mesh &mesh, Plan plan, std::string name,
