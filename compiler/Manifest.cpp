@@ -401,6 +401,12 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
     }
     manifest["calls"] = std::move(calls);
     manifest["expected_us"] = expectation->step;
+    if (manifest.get("mesh")) {
+      json::Array links;
+      for (const HostLinks::Link &link : {expectation->links.inside, expectation->links.across})
+        links.push_back(json::Object{{"latency", link.latency}, {"bandwidth", link.bandwidth}});
+      manifest["links"] = std::move(links);
+    }
   }
   if (!weights.file.empty())
     manifest["weights"] = json::Object{{"file", weights.file}, {"hashes", weights.hashes}};

@@ -162,6 +162,7 @@ Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster 
   }
   for (auto &[name, bytes] : inputs)
     fed += bytes;
+  result.links = planning::hostLinksOf(cluster);
   Formula formula(cluster, meshOf(module));
   Estimator estimator(formula, setting, database, result.calls);
   for (const ProgramCall &call : result.calls)

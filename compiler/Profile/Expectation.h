@@ -1,7 +1,7 @@
 #pragma once
 #include "codegen/Emit/Calls.h"
 #include "compiler/Profile/Database.h"
-#include "passes/Planning/Cost/Cluster.h"
+#include "passes/Planning/Cost/Collectives.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -14,6 +14,7 @@ struct Expectation {
   std::vector<int64_t> tasks;       // by call: the number of its task in the module
   bool ends = true;    // no stage waits for a message that nobody sends before: what a pipeline's tasks must prove
   double step = 0;     // with collectives beside the computation, as the runtime runs them, and feeding
+  HostLinks links;     // of the cluster, by which the program's all_reduces choose their way
   double measured = 0; // the share of the calls' time that comes from the database
 };
 

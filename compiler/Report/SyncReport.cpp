@@ -41,7 +41,7 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   double bytes = 0, seconds = 0, waited = 0;
   for (const Prediction::Collective &collective : step.collectives)
     if (llvm::is_contained(collective.step.axes, axis)) {
-      bytes += bytesSent(collective.step.kind, mesh.parts(collective.step.axes), collective.bytes);
+      bytes += bytesSent(linkOf(cluster, mesh, collective.step.axes), collective.step.kind, collective.bytes);
       seconds += collective.seconds;
       waited += collective.waited;
     }
@@ -95,7 +95,7 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   }
   case Mode::local: {
     double averaged = parameters + (sync.averageState ? step.memory.moments : 0), every = (double)sync.every;
-    return priced(bytesSent(Kind::allReduce, replicas, averaged) / every, stepSeconds(link, Kind::allReduce, averaged) / every);
+    return priced(bytesSent(link, Kind::allReduce, averaged) / every, stepSeconds(link, Kind::allReduce, averaged) / every);
   }
   default: {
     double neighbours = sync.topology == dist::Sync::Topology::ring && replicas > 2 ? 2 : 1;

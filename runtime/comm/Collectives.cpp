@@ -35,7 +35,7 @@ struct Collective::Call {
 };
 
 Result<Collective> Collective::create(const DivisiCollective &params, const Mesh &mesh, int rank,
-                                      std::optional<Reducers> reducers) {
+                                      std::optional<Reducers> reducers, const Placement &placement) {
   auto axes = static_cast<int64_t>(mesh.axes().size());
   if (params.axis_count < 0 || params.axis_count > DIVISI_MAX_AXES || params.part_count < 1 ||
       params.part_count > INT32_MAX || params.type < 0 || params.type > DIVISI_U8)
@@ -61,6 +61,10 @@ Result<Collective> Collective::create(const DivisiCollective &params, const Mesh
     c.way = reducers->all ? Way::Direct : c.kind == DIVISI_ALL_REDUCE ? Way::First : Way::Ring;
   if (Status status = c.layOut(params); !status.ok())
     return status;
+  if (c.kind == DIVISI_ALL_REDUCE && c.n > 1) {
+    c.hosts = placement.membersOf(c.group, rank);
+    c.by = placement.groupOf(mesh, rank, over).best(static_cast<double>(c.bytes));
+  }
   return c;
 }
 
@@ -176,38 +180,29 @@ void Collective::unpackBlock(const Call &call, int64_t index, const char *memory
 
 Status Collective::allReduce(Call &call) const {
   int64_t elements = bytes / width;
-  auto chunk = [&](int64_t index) { return pieceOf(elements, member(index), n); };
-  size_t longest = Scratch::roundUp(static_cast<size_t>((elements + n - 1) / n * width));
+  int64_t chunks = by == AllReduceWay::ring ? n : by == AllReduceWay::hierarchical ? hosts.fewest() : 1;
+  size_t longest = Scratch::roundUp(static_cast<size_t>((elements + chunks - 1) / chunks * width));
   bool packed = parts.size() > 1;
   char *received = call.scratch.reserve(longest + (packed ? static_cast<size_t>(bytes) : 0));
   char *result = packed ? received + longest : call.result(0);
   const char *operand = packed ? result : call.operand(0);
   if (packed)
     pack(call, result);
-  // Each chunk goes around the ring once and is combined with each member's chunk. The member that then has the
-  // complete chunk sends it around.
-  for (int64_t s = 0; s < n - 1; ++s) {
-    auto [begin, end] = chunk(me - s);
-    auto [nextBegin, nextEnd] = chunk(me - s - 1);
-    Status status = call.transport.exchange(rankOf(me + 1), (s == 0 ? operand : result) + begin * width,
-                                            static_cast<size_t>((end - begin) * width), rankOf(me - 1), received,
-                                            static_cast<size_t>((nextEnd - nextBegin) * width));
-    if (!status.ok())
-      return status;
-    combine(result + nextBegin * width, received, operand + nextBegin * width, nextEnd - nextBegin, type, reduction);
+  Status status;
+  switch (by) {
+  case AllReduceWay::ring:
+    status = allReduceAround(call.transport, Ring::over(group, me, 0, elements, n), operand, result, received);
+    break;
+  case AllReduceWay::hierarchical:
+    status = allReduceByHosts(call.transport, operand, result, received);
+    break;
+  case AllReduceWay::tree:
+    copy(result, operand, bytes);
+    status = allReduceByTree(call.transport, result, received);
   }
-  for (int64_t s = 0; s < n - 1; ++s) {
-    auto [begin, end] = chunk(me + 1 - s);
-    auto [nextBegin, nextEnd] = chunk(me - s);
-    Status status = call.transport.exchange(
-        rankOf(me + 1), result + begin * width, static_cast<size_t>((end - begin) * width), rankOf(me - 1),
-        result + nextBegin * width, static_cast<size_t>((nextEnd - nextBegin) * width));
-    if (!status.ok())
-      return status;
-  }
-  if (packed)
+  if (status.ok() && packed)
     unpack(call, result);
-  return {};
+  return status;
 }
 
 void Collective::pack(const Call &call, char *memory) const {

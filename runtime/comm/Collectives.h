@@ -1,27 +1,30 @@
-//===- Collectives.h - ring collectives over mesh axes ----------*- C++ -*-===//
+//===- Collectives.h - collectives over mesh axes ---------------*- C++ -*-===//
 #ifndef DIVISI_RUNTIME_COMM_COLLECTIVES_H
 #define DIVISI_RUNTIME_COMM_COLLECTIVES_H
 
 #include "divisi/abi.h"
+#include "runtime/comm/Placement.h"
 #include "runtime/comm/Transport.h"
 #include "runtime/core/Mesh.h"
 #include "runtime/core/Scratch.h"
 #include "runtime/core/Sync.h"
 
+#include <span>
 #include <vector>
 
 namespace divisi::runtime {
 
 /// One collective of a program, checked and laid out for one rank. With n members and s bytes of operands in all parts,
 /// a rank sends: all_reduce 2(n-1)/n s, all_gather (n-1) s, reduce_scatter and all_to_all (n-1)/n s, permute s. If n
-/// does not divide the elements of an all_reduce, its chunks differ by one element.
+/// does not divide the elements of an all_reduce, its chunks differ by one element. An all_reduce goes around a ring, by hosts
+/// or by a tree, whichever is the fastest by divisi/all_reduce.h; a tree sends more bytes.
 /// With messages between all members (Reducers::all) it sends as many bytes, all at once instead of one hop after the other.
 class Collective {
 public:
   /// Fails if the parameters are invalid in this mesh. `reducers` compute an all_reduce over their axis, and if they are all
   /// members, a reduce_scatter and an all_gather, too. A first member that computes alone sends (n-1) s, and the others s.
   static Result<Collective> create(const DivisiCollective &params, const Mesh &mesh, int rank,
-                                   std::optional<Reducers> reducers = {});
+                                   std::optional<Reducers> reducers = {}, const Placement &placement = {});
 
   /// Runs the collective. `buffers` are the operands of all parts, then their results; `scratch` is for packed blocks.
   /// Results that are equal by definition have the same bits on every member.
@@ -44,11 +47,35 @@ public:
   int64_t members() const { return n; }
   int64_t position() const { return me; } ///< of this rank among the members
   int64_t elementBytes() const { return width; }
+  /// How an all_reduce without reducers goes.
+  AllReduceWay reduceWay() const { return by; }
 
 private:
   struct Call;
   Status layOut(const DivisiCollective &params);
+  /// Ranks around which chunks go: the elements [begin, end) of each.
+  struct Ring {
+    std::span<const int> ranks;
+    int64_t me; ///< this rank's position
+    std::vector<std::pair<int64_t, int64_t>> chunks;
+
+    /// The elements from `begin` to `end` in one chunk for each rank, or the first of them.
+    static Ring over(std::span<const int> ranks, int64_t me, int64_t begin, int64_t end, int64_t chunks);
+    int64_t position(int64_t index) const;
+    int rank(int64_t index) const { return ranks[static_cast<size_t>(position(index))]; }
+    const std::pair<int64_t, int64_t> &chunk(int64_t index) const { return chunks[static_cast<size_t>(position(index))]; }
+  };
   Status allReduce(Call &call) const;
+  /// Combines each chunk of all ranks; this rank then has the complete chunk after the one at its position. `operand` may be
+  /// `result`; `received` has room for a chunk.
+  Status reduceAround(Transport &transport, const Ring &ring, const char *operand, char *result, char *received) const;
+  /// Sends the complete chunks to all ranks.
+  Status gatherAround(Transport &transport, const Ring &ring, char *result) const;
+  Status allReduceAround(Transport &transport, const Ring &ring, const char *operand, char *result, char *received) const;
+  Status allReduceByHosts(Transport &transport, const char *operand, char *result, char *received) const;
+  Status allReduceByTree(Transport &transport, char *result, char *received) const;
+  /// Recursive doubling; with the operands in the order of the ranks, so that all have the same bits.
+  Status doubleUp(Transport &transport, std::span<const int> ranks, int64_t me, char *result, char *received) const;
   Status reduceByFirst(Call &call) const;
   Status allReduceDirectly(Call &call) const;
   Status allGather(Call &call) const;
@@ -75,6 +102,8 @@ private:
   std::vector<Part> parts;
   std::vector<int> group;
   enum class Way { Ring, First, Direct } way = Way::Ring;
+  AllReduceWay by = AllReduceWay::ring;
+  HostMembers hosts; ///< of an all_reduce
   int64_t n = 1, me = 0;  ///< number of members, and this rank's position
   int64_t bytes = 0;      ///< of the operands
   int64_t blockBytes = 0; ///< of a block of all parts

@@ -14,7 +14,8 @@ double secondsBetween(std::chrono::steady_clock::time_point a, std::chrono::stea
 } // namespace
 
 Communicator::Communicator(Transport &transport, Mesh mesh, std::map<int64_t, std::string> names)
-    : transport(transport), mesh_(std::move(mesh)), names(std::move(names)), worker([this] { work(); }) {}
+    : transport(transport), mesh_(std::move(mesh)), names(std::move(names)), placement{transport.hosts()},
+      worker([this] { work(); }) {}
 
 Communicator::~Communicator() {
   {
@@ -100,7 +101,7 @@ Result<const Collective *> Communicator::planOf(const DivisiCollective *params) 
   if (plan == plans.end()) {
     if (mesh_.size() > size())
       return failure(place(), "the mesh has ", mesh_.size(), " ranks, but there are ", size());
-    Result<Collective> made = Collective::create(*params, mesh_, rank(), reducers);
+    Result<Collective> made = Collective::create(*params, mesh_, rank(), reducers, placement);
     if (!made.ok())
       return failure(place(), nameOf(params->id), ": ", made.status().message());
     plan = plans.emplace(params, std::move(*made)).first;

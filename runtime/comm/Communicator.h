@@ -57,6 +57,8 @@ public:
   Status located(const Status &failure) const;
   /// Sets who computes collectives over an axis; null: all, around rings. Before the first collective.
   void reduceBy(std::optional<Reducers> who) { reducers = who; }
+  /// Sets what messages take, by which an all_reduce chooses its algorithm; equal on all ranks. Before the first collective.
+  void linkBy(const HostLinks &links) { placement.links = links; }
   /// Sets the step of training for messages.
   void setStep(int64_t number);
   /// Sets the microbatch whose messages between stages follow, where replicas take microbatches in turn; -1: those of
@@ -178,6 +180,7 @@ private:
   Mesh mesh_;
   std::map<int64_t, std::string> names;
   std::optional<Reducers> reducers;
+  Placement placement;
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread, by constant parameters
   std::map<const DivisiTransfer *, std::vector<Piece>> sentPieces, receivedPieces; ///< likewise

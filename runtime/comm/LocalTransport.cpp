@@ -32,6 +32,7 @@ public:
 
   int cores() const override { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / size()); }
   int local() const override { return rank(); }
+  const std::vector<int> &hosts() const override { return hub.hosts; }
   void fail(const Status &why) override { hub.fail(why); }
   using Transport::note;
   using Transport::receive;
@@ -109,7 +110,8 @@ private:
   std::atomic<int> pending = 0; ///< sides without a tag that wait in a channel
 };
 
-LocalHub::LocalHub(int size) {
+LocalHub::LocalHub(int size, std::vector<int> hosts) : hosts(std::move(hosts)) {
+  this->hosts.resize(static_cast<size_t>(size));
   for (int i = 0; i < size; ++i)
     ends.push_back(std::make_unique<End>(*this, i, size));
   for (int i = 0; i < size * size; ++i)

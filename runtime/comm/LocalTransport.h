@@ -12,7 +12,8 @@ namespace divisi::runtime {
 /// Connects ranks that are threads of one process. It must outlive their use of it.
 class LocalHub {
 public:
-  explicit LocalHub(int size);
+  /// `hosts`: numbers of hosts by rank, which collectives regard; empty: all are on one.
+  explicit LocalHub(int size, std::vector<int> hosts = {});
   ~LocalHub();
   LocalHub(const LocalHub &) = delete;
   LocalHub &operator=(const LocalHub &) = delete;
@@ -28,6 +29,7 @@ private:
   struct Channel;
   Channel &channel(int from, int to) { return *channels[static_cast<size_t>(from * size() + to)]; }
 
+  std::vector<int> hosts;
   std::vector<std::unique_ptr<End>> ends;
   std::vector<std::unique_ptr<Channel>> channels;
 };

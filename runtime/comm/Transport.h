@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace divisi::runtime {
 
@@ -38,6 +39,8 @@ public:
   virtual int cores() const = 0;
   /// This rank's number among the ranks of its host.
   virtual int local() const = 0;
+  /// By rank: a number of its host; the same on all ranks.
+  virtual const std::vector<int> &hosts() const = 0;
 
   /// Starts a message of `bytes` bytes; the memory must not be changed until `wait` returns. With 0 bytes there is no
   /// message.

@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_CORE_MANIFEST_H
 
 #include "divisi/abi.h"
+#include "divisi/all_reduce.h"
 #include "runtime/core/DataType.h"
 #include "runtime/core/Mesh.h"
 #include "runtime/core/Slice.h"
@@ -163,6 +164,7 @@ struct Manifest {
   double learningRate = 0.01;
   std::optional<Sync> sync; ///< null: all replicas have the same state
   std::optional<Reducers> reducers; ///< null: collectives go around rings
+  HostLinks links;                  ///< by which an all_reduce chooses its algorithm
   std::optional<Servers> servers;   ///< null: the ranks of the mesh update the parameters
   /// The server that this rank is one of; null: it is a worker, whose place in the mesh is `rank`. A rank of a server has
   /// the state of the worker `rank`, the first replica's rank at the same place inside a replica.

@@ -71,6 +71,7 @@ public:
       parseCollective(item);
     for (const Json &item : top.array("messages"))
       parseMessage(item);
+    parseLinks(top.array("links"));
     for (const Json &item : top.array("tasks"))
       if (item.is_string())
         manifest.tasks.push_back(item.get<std::string>());
@@ -99,6 +100,21 @@ private:
   void keep(const Status &other) {
     if (status.ok() && !other.ok())
       status = other;
+  }
+
+  /// Parses what messages take: inside of a host, then between hosts.
+  void parseLinks(const Json &json) {
+    divisi::HostLinks::Link *link = &manifest.links.inside;
+    for (const Json &item : json) {
+      JsonReader reader(item, "a link of the manifest");
+      if (!link)
+        return keep(failure("the manifest has more than two links"));
+      *link = {reader.number("latency"), reader.number("bandwidth")};
+      if (!(link->latency >= 0 && link->latency < 1e6 && link->bandwidth > 0))
+        reader.fail("has a latency or a bandwidth that cannot be");
+      keep(reader.status());
+      link = link == &manifest.links.inside ? &manifest.links.across : nullptr;
+    }
   }
 
   void parseMesh(const Json &json) {

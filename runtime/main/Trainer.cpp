@@ -21,6 +21,7 @@ Result<int> Trainer::run() {
   if (transport) {
     ranks = std::make_unique<Communicator>(*transport, manifest.ownMesh(), manifest.collectives);
     ranks->reduceBy(manifest.reducers);
+    ranks->linkBy(manifest.links);
     ranks->setInterrupt([] {
       bool asked = StopSignals::received() != 0;
       return StopSignals::isUrgent() ? Interrupt::Urgent : asked ? Interrupt::Stop : Interrupt::None;

@@ -452,7 +452,11 @@ private:
     if (!machine)
       return failure(fail(llvm::toString(machine.takeError())));
     auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
-    return expectStep(*model.module, cluster, setting, *database);
+    Expectation expectation = expectStep(*model.module, cluster, setting, *database);
+    if (!plan.cluster.empty())
+      if (auto given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine)); given.device.kind == "cpu" && given.levels.size() > 1)
+        expectation.links = planning::hostLinksOf(given);
+    return expectation;
   }
 
   /// Writes the result of --emit to the output file or to standard output.

@@ -22,10 +22,16 @@ double planning::bytesSent(Kind kind, int64_t members, double bytes) {
   return 0;
 }
 
+double planning::bytesSent(const Link &link, Kind kind, double bytes) {
+  return kind == Kind::allReduce && link.byHosts ? link.byHosts->bytesSent(bytes) : bytesSent(kind, link.members, bytes);
+}
+
 double planning::stepSeconds(const Link &link, Kind kind, double bytes) {
   double ring = bytesSent(kind, link.members, bytes) / link.bandwidth;
   switch (kind) {
   case Kind::allReduce:
+    if (link.byHosts)
+      return link.byHosts->seconds(bytes);
     return std::min(2 * link.pass + ring, link.tree + 2 * bytes / link.bandwidth);
   case Kind::reduceScatter:
   case Kind::allGather:

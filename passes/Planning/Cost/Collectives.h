@@ -1,8 +1,10 @@
 #pragma once
 #include "dialects/Dist/Reshard.h"
 #include "passes/Planning/Cost/Cluster.h"
+#include "runtime/include/divisi/all_reduce.h"
 
 #include <limits>
+#include <optional>
 
 namespace divisi::planning {
 
@@ -25,6 +27,7 @@ struct Link {
   double pass = 0;     // latency of n - 1 hops of the ring in the order of the devices, without the fastest of its n
   double messages = 0; // latency of n - 1 messages, one to each other member
   double tree = std::numeric_limits<double>::infinity(); // latency of a tree, up and down; infinity: there is no tree
+  std::optional<AllReduceGroup> byHosts; // of CPUs, whose all_reduces are the runtime's; hosts are machines
 
   bool operator==(const Link &) const = default;
 };
@@ -39,17 +42,23 @@ struct Link {
 /// On CUDA, NCCL's double binary tree: a chain inside of a machine, trees around it (NCCL, src/graph/tuning.cc).
 Link linkOf(const Cluster &cluster, const dist::Mesh &mesh, llvm::ArrayRef<int> axes);
 
+/// What a program for this cluster of CPUs knows of it: the links inside of a machine and between machines.
+HostLinks hostLinksOf(const Cluster &cluster);
+
 /// Seconds of a collective, without the device's `launch`. `bytes` are those of one device: of its operand for
 /// allReduce, reduceScatter and allToAll, of its result for allGather. With n members:
 ///   reduceScatter, allGather   pass + (n-1)/n bytes / bandwidth                      (ring)
 ///   allReduce                  2 pass + 2 (n-1)/n bytes / bandwidth, or               (ring)
 ///                              tree + 2 bytes / bandwidth if that is less             (tree)
+///                              on CPUs the fastest way by divisi/all_reduce.h
 ///   allToAll                   messages + bytes * exchange
 ///   slice                      0
 double stepSeconds(const Link &link, dist::ReshardStep::Kind kind, double bytes);
 
 /// The bytes that each of n members sends, by the same `bytes` and the ring algorithms.
 double bytesSent(dist::ReshardStep::Kind kind, int64_t members, double bytes);
+/// Those of the way that stepSeconds prices, of the member that sends the most.
+double bytesSent(const Link &link, dist::ReshardStep::Kind kind, double bytes);
 
 /// Seconds in which every member sends `bytes` to the next one of its group, round the ring.
 double permuteSeconds(const Link &link, double bytes);

@@ -17,10 +17,18 @@ CostModel::CostModel(const Cluster &cluster, const Mesh &mesh)
   }
 }
 
-double CostModel::step(const ReshardStep &step, int64_t bytes) const {
-  std::vector<int> axes(step.axes.begin(), step.axes.end());
+const Link &CostModel::linkOver(const Axes &over) const {
+  std::vector<int> axes(over.begin(), over.end());
   std::sort(axes.begin(), axes.end());
-  return stepSeconds(links.at(axes), step.kind, bytes);
+  return links.at(axes);
+}
+
+double CostModel::step(const ReshardStep &step, int64_t bytes) const {
+  return stepSeconds(linkOver(step.axes), step.kind, bytes);
+}
+
+double CostModel::bytesSent(const ReshardStep &step, int64_t bytes) const {
+  return planning::bytesSent(linkOver(step.axes), step.kind, bytes);
 }
 
 double CostModel::reshard(int64_t whole, const Sharding &from, const Sharding &to) const {

@@ -15,6 +15,8 @@ public:
 
   /// One step of a reshard; `bytes` as dist::bytesOfStep counts them.
   double step(const dist::ReshardStep &step, int64_t bytes) const;
+  /// The bytes that a device sends in it.
+  double bytesSent(const dist::ReshardStep &step, int64_t bytes) const;
   /// All steps; `whole` are the bytes of the whole tensor.
   double reshard(int64_t whole, const dist::Sharding &from, const dist::Sharding &to) const;
 
@@ -23,6 +25,8 @@ public:
   const Prices prices;
 
 private:
+  const Link &linkOver(const dist::Axes &axes) const;
+
   std::map<std::vector<int>, Link> links; // by axes, sorted
 };
 

@@ -68,6 +68,7 @@ public:
     link.messages = std::max(link.messages, *llvm::max_element(messages));
     slowestTree = std::max(slowestTree, tree);
     addRing(group);
+    addHosts(group);
   }
 
   Link take() {
@@ -80,6 +81,8 @@ public:
       }
     if (cluster.device.kind == "cuda")
       link.tree = slowestTree;
+    else
+      link.byHosts = priceByHosts();
     return std::move(link);
   }
 
@@ -117,14 +120,56 @@ private:
     link.pass = std::max(link.pass, all - least);
   }
 
+  void addHosts(const Group &group) {
+    const int64_t machine = cluster.levels.empty() ? 1 : cluster.levels[0].size;
+    int64_t count = 0, most = 0, fewest = std::numeric_limits<int64_t>::max();
+    for (size_t begin = 0, end; begin < group.size(); begin = end, ++count) {
+      end = endOfRun(group, begin, machine);
+      most = std::max<int64_t>(most, end - begin);
+      fewest = std::min<int64_t>(fewest, end - begin);
+      if (count > 0)
+        across = std::max(across, latencyBetween(group[begin - 1], group[begin]));
+    }
+    hosts.hosts = std::max(hosts.hosts, count);
+    hosts.most = std::max(hosts.most, most);
+    hosts.fewest = std::min(hosts.members > 1 ? hosts.fewest : fewest, fewest);
+    hosts.members = (int64_t)group.size();
+  }
+
+  AllReduceGroup priceByHosts() const {
+    AllReduceGroup result = hosts;
+    result.links = hostLinksOf(cluster);
+    result.links.across = {across, std::numeric_limits<double>::infinity()};
+    for (auto [level, share] : llvm::drop_begin(llvm::zip(cluster.levels, link.levels), cluster.levels.empty() ? 0 : 1))
+      if (share.groups > 0)
+        result.links.across.bandwidth = std::min(result.links.across.bandwidth, level.bandwidth / (double)share.groups);
+    result.ringPass = link.pass;
+    result.ringBandwidth = link.bandwidth;
+    return result;
+  }
+
   const Cluster &cluster;
   std::vector<int64_t> childSize;
   std::vector<std::vector<Traffic>> traffic; // by level and unit
-  double slowestTree = 0;
+  double slowestTree = 0, across = 0;
+  AllReduceGroup hosts;
   Link link;
 };
 
 } // namespace
+
+HostLinks planning::hostLinksOf(const Cluster &cluster) {
+  HostLinks links;
+  if (cluster.levels.empty())
+    return links;
+  links.inside = {cluster.levels[0].latency, cluster.levels[0].bandwidth};
+  if (cluster.levels.size() == 1)
+    return links;
+  links.across = {cluster.levels.back().latency, cluster.levels.back().bandwidth};
+  for (const Cluster::Level &level : llvm::drop_begin(cluster.levels))
+    links.across.bandwidth = std::min(links.across.bandwidth, level.bandwidth);
+  return links;
+}
 
 Link planning::linkOf(const Cluster &cluster, const Mesh &mesh, ArrayRef<int> axes) {
   assert(mesh.devices() <= cluster.devices() && "the mesh does not fit");

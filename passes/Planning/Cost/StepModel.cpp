@@ -258,7 +258,7 @@ private:
         timeline.wait(last, item);
       done = item;
       result.communication += seconds * times;
-      result.bytesSent += bytesSent(step.kind, mesh.parts(step.axes), bytes) * times;
+      result.bytesSent += costs.bytesSent(step, bytes) * times;
       items.push_back(item);
       result.collectives.push_back({version, step, bytes, seconds, 0, operation, times});
     }

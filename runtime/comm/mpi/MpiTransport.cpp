@@ -34,13 +34,16 @@ int sizeOf(MPI_Comm comm) {
 struct OnHost {
   int cores = 1; ///< that it may use, shared fairly with other ranks on the same cores
   int number = 0;
+  int first = 0; ///< rank on the host
 };
 
 OnHost findHost(MPI_Comm comm) {
   MPI_Comm host;
+  int first = rankIn(comm);
   if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) != MPI_SUCCESS)
-    return {};
+    return {1, 0, first};
   int number = rankIn(host);
+  MPI_Bcast(&first, 1, MPI_INT, 0, host);
   std::vector<int> mine(CPU_SETSIZE), claims(CPU_SETSIZE);
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -55,7 +58,7 @@ OnHost findHost(MPI_Comm comm) {
     share += mine[core] ? 1.0 / claims[core] : 0;
   if (auto limit = coresOfGroups()) // for all ranks of the host, which are in the same group
     share = std::min(share, static_cast<double>(*limit) / ranks);
-  return {std::max(1, static_cast<int>(share)), number};
+  return {std::max(1, static_cast<int>(share)), number, first};
 }
 
 /// The largest tag: at least 32767.
@@ -71,7 +74,10 @@ int64_t tagLimit(MPI_Comm comm) {
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(MPI_Comm comm)
-      : Transport(rankIn(comm), sizeOf(comm)), comm(comm), host(findHost(comm)), tags(tagLimit(comm)) {}
+      : Transport(rankIn(comm), sizeOf(comm)), comm(comm), host(findHost(comm)), hosts_(static_cast<size_t>(size())),
+        tags(tagLimit(comm)) {
+    check(MPI_Allgather(&host.first, 1, MPI_INT, hosts_.data(), 1, MPI_INT, comm));
+  }
   ~MpiTransport() override {
     // After a failure the other ranks may be gone, and MPI_Finalize would not return.
     if (!failed())
@@ -80,6 +86,7 @@ public:
 
   int cores() const override { return host.cores; }
   int local() const override { return host.number; }
+  const std::vector<int> &hosts() const override { return hosts_; }
   void terminate(int exitCode) override { MPI_Abort(MPI_COMM_WORLD, exitCode); }
 
   using Transport::receive;
@@ -172,6 +179,7 @@ private:
 
   MPI_Comm comm;
   OnHost host;
+  std::vector<int> hosts_;
   int64_t tags;
   Turns turns_; ///< held during calls of MPI
   std::vector<MPI_Request> requests;

@@ -56,7 +56,12 @@ public:
       status = where.rank == 0 ? lead() : follow();
     if (!status.ok())
       return status;
-    auto isHere = [&](const Place &place) { return std::strncmp(place.host, mine.host, sizeof mine.host) == 0; };
+    auto areOne = [](const Place &a, const Place &b) { return std::strncmp(a.host, b.host, sizeof a.host) == 0; };
+    for (const Place &place : places) {
+      auto first = std::find_if(places.begin(), places.end(), [&](const Place &other) { return areOne(other, place); });
+      result.hosts.push_back(static_cast<int>(first - places.begin()));
+    }
+    auto isHere = [&](const Place &place) { return areOne(place, places[static_cast<size_t>(where.rank)]); };
     result.onHost = static_cast<int>(std::count_if(places.begin(), places.end(), isHere));
     result.local = static_cast<int>(std::count_if(places.begin(), places.begin() + where.rank, isHere));
     for (Socket &peer : result.peers)

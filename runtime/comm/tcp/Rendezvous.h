@@ -33,6 +33,7 @@ struct Connections {
   std::vector<Socket> peers;
   int onHost = 1; ///< ranks whose host has the same name
   int local = 0;  ///< this rank's number among them
+  std::vector<int> hosts; ///< by rank: the first one whose host has the same name
 };
 
 /// Waits until all ranks have come. Processes that do not know the secret are ignored.

@@ -40,7 +40,8 @@ struct TcpTransport::Ticket final : Message {
 
 TcpTransport::TcpTransport(const Rendezvous &where, Connections connections)
     : Transport(where.rank, where.size), peers(static_cast<size_t>(where.size)),
-      share(std::max(1, coresAllowed() / std::max(1, connections.onHost))), local_(connections.local) {
+      share(std::max(1, coresAllowed() / std::max(1, connections.onHost))), local_(connections.local),
+      hosts_(std::move(connections.hosts)) {
   for (size_t i = 0; i < peers.size(); ++i)
     peers[i].socket = std::move(connections.peers[i]);
 }

@@ -20,6 +20,7 @@ public:
 
   int cores() const override { return share; }
   int local() const override { return local_; }
+  const std::vector<int> &hosts() const override { return hosts_; }
   /// Tells the other ranks why this one ends.
   void terminate(int exitCode) override;
 
@@ -86,6 +87,7 @@ private:
   mutable Turns turns_; ///< protects the members below
   std::vector<Peer> peers;
   int share, local_;
+  std::vector<int> hosts_;
   std::vector<Started> plain; ///< incomplete messages without a tag
 };
 

@@ -28,6 +28,40 @@ void expectDefinitions(int size, std::optional<Reducers> reducers) {
 TEST_P(CollectivesTest, AreWhatTheyAreDefinedToBe) { expectDefinitions(GetParam(), {}); }
 TEST_P(CollectivesTest, AreTheSameByMessagesBetweenAll) { expectDefinitions(GetParam(), Reducers{0, true}); }
 
+/// Numbers of hosts by rank: one host, two equal ones or nearly, one and the others, in turn, and each of its own.
+std::vector<std::vector<int>> hostsOf(int size) {
+  std::vector<std::vector<int>> all(5, std::vector<int>(static_cast<size_t>(size)));
+  for (int rank = 0; rank < size; ++rank) {
+    auto at = static_cast<size_t>(rank);
+    all[1][at] = rank < (size + 1) / 2 ? 7 : 2;
+    all[2][at] = rank == size / 2;
+    all[3][at] = rank % 3;
+    all[4][at] = rank;
+  }
+  return all;
+}
+
+class HostsTest : public testing::TestWithParam<std::tuple<int, bool>> {};
+
+TEST_P(HostsTest, AllReducesAreTheSameInEachWay) {
+  auto [size, tree] = GetParam();
+  for (const std::vector<int> &hosts : hostsOf(size))
+    for (const Mesh &mesh : meshesOf(size)) {
+      LocalHub hub(size, hosts);
+      std::mutex mutex;
+      onRanks(hub, [&](Transport &transport) {
+        int64_t checks = 0;
+        std::vector<std::string> mistakes = checkAllReduces(transport, mesh, checks, tree);
+        std::lock_guard lock(mutex);
+        for (size_t i = 0; i < std::min<size_t>(3, mistakes.size()); ++i)
+          ADD_FAILURE() << mistakes[i];
+        EXPECT_GT(checks, 1000);
+      });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HostsTest, testing::Combine(testing::Values(2, 3, 5, 6, 7, 8), testing::Bool()));
+
 TEST_P(CollectivesTest, HostsAgree) {
   LocalHub hub(GetParam());
   std::mutex mutex;

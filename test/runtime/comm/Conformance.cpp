@@ -73,8 +73,9 @@ int64_t elements(const DivisiPart &p) { return p.outer * p.first * p.middle * p.
 /// Checks one collective on one rank.
 class Checker {
 public:
-  Checker(Communicator &ranks, const CollectiveBlock &block, std::vector<std::string> &mistakes, int64_t &checks)
-      : ranks(ranks), c(block.get()), mistakes(mistakes), checks(checks) {
+  Checker(Communicator &ranks, const CollectiveBlock &block, const std::vector<int> &hosts, bool tree,
+          std::vector<std::string> &mistakes, int64_t &checks)
+      : ranks(ranks), c(block.get()), hosts(hosts), tree(tree), mistakes(mistakes), checks(checks) {
     members = membersOf(ranks.mesh(), ranks.rank(), {c->axes, c->axes + c->axis_count});
     n = static_cast<int64_t>(members.size());
     me = std::find(members.begin(), members.end(), ranks.rank()) - members.begin();
@@ -174,7 +175,8 @@ private:
       want = (n - 1) * bytes / n;
     else if (c->kind == DIVISI_PERMUTE)
       want = c->shift != 0 && c->shift > -n && c->shift < n && me + c->shift >= 0 && me + c->shift < n ? bytes : 0;
-    else if (bytes / widthOf(types[c->type]) % n == 0)
+    else if (!tree && bytes / widthOf(types[c->type]) % n == 0 &&
+             std::count(hosts.begin(), hosts.end(), hosts[0]) == ranks.size())
       want = 2 * (n - 1) * bytes / n;
     if (sent != want)
       mistake(concat(sent, " bytes were sent instead of ", want));
@@ -186,8 +188,33 @@ private:
       return mistake(all.status().message());
     for (const std::string &text : *all)
       sum += std::stoll(text);
-    if (ranks.rank() == 0 && sum != ranks.size() / n * 2 * (n - 1) * bytes)
+    if (ranks.rank() == 0 && sum != groupMessages() * bytes)
       mistake(concat(sum, " bytes were sent by all ranks"));
+  }
+
+  /// How often the groups send all operands: around a ring or by hosts each chunk takes 2 (n-1) hops; in a tree every member sends
+  /// all in each of log2 rounds, those beyond a power of two once and their partners once more, and the first member of a
+  /// host to the others of its host.
+  int64_t groupMessages() const {
+    if (!tree)
+      return ranks.size() / n * 2 * (n - 1);
+    auto doubled = [](int64_t members) {
+      int64_t power = int64_t(std::exp2(std::floor(std::log2(double(members)))));
+      return power * int64_t(std::log2(double(power))) + 2 * (members - power);
+    };
+    int64_t messages = 0;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      std::vector<int64_t> group = membersOf(ranks.mesh(), rank, {c->axes, c->axes + c->axis_count});
+      if (group[0] != rank)
+        continue;
+      std::map<int, int64_t> members; // by host
+      for (int64_t one : group)
+        ++members[hosts[size_t(one)]];
+      for (auto [host, count] : members)
+        messages += doubled(count) + (members.size() > 1 ? count - 1 : 0);
+      messages += doubled(int64_t(members.size()));
+    }
+    return messages;
   }
 
   void mistake(const std::string &what) {
@@ -201,6 +228,8 @@ private:
 
   Communicator &ranks;
   const DivisiCollective *c;
+  const std::vector<int> &hosts;
+  bool tree;
   std::vector<std::string> &mistakes;
   int64_t &checks;
   std::vector<int64_t> members;
@@ -241,30 +270,59 @@ void checkBits(Communicator &ranks, int64_t type, std::deque<CollectiveBlock> &b
 }
 } // namespace
 
+namespace {
+using Blocks = std::deque<CollectiveBlock>;
+
+void addAllReduces(Blocks &blocks, const std::vector<int64_t> &axes, int64_t size) {
+  const std::vector<std::vector<DivisiPart>> flat = {{{1, 1, 1, 1, 1}},
+                                                     {{1, 3, 1, 1, 1}},
+                                                     {{1, 8 * size, 1, 1, 1}},
+                                                     {{1, 5, 1, 1, 1}, {1, 0, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 17, 1, 1, 1}},
+                                                     {{1, 0, 1, 1, 1}}};
+  for (int64_t type = DIVISI_F32; type <= DIVISI_U8; ++type)
+    for (int64_t reduction = DIVISI_SUM; reduction <= DIVISI_MIN; ++reduction)
+      for (const auto &parts : flat) {
+        blocks.emplace_back(DIVISI_ALL_REDUCE, type, axes, parts);
+        blocks.back()->reduction = reduction;
+      }
+}
+
+/// Runs the collectives, which must outlive the communicator: it identifies them by their addresses.
+std::vector<std::string> check(Transport &transport, const Mesh &mesh, Blocks &blocks, int64_t &checks,
+                               std::optional<Reducers> reducers, bool tree) {
+  std::vector<std::string> mistakes;
+  Communicator ranks(transport, mesh, {{7, "the collective"}});
+  ranks.reduceBy(reducers);
+  // Each message takes a second, or none does, and bytes are slow between hosts.
+  ranks.linkBy(tree ? divisi::HostLinks{{0.5, 1e15}, {1, 1e15}} : divisi::HostLinks{{0, 1e30}, {0, 1}});
+  for (const CollectiveBlock &block : blocks)
+    Checker(ranks, block, transport.hosts(), tree, mistakes, checks).run();
+  for (int64_t type : {DIVISI_F32, DIVISI_F64, DIVISI_BF16, DIVISI_F16})
+    checkBits(ranks, type, blocks, mistakes);
+  return mistakes;
+}
+} // namespace
+
+std::vector<std::string> divisi::test::checkAllReduces(Transport &transport, const Mesh &mesh, int64_t &checks, bool tree) {
+  Blocks blocks;
+  for (const std::vector<int64_t> &axes : subsets(mesh))
+    addAllReduces(blocks, axes, transport.size());
+  return check(transport, mesh, blocks, checks, {}, tree);
+}
+
 std::vector<std::string> divisi::test::checkCollectives(Transport &transport, const Mesh &mesh, int64_t &checks,
                                                           std::optional<Reducers> reducers) {
-  std::vector<std::string> mistakes;
-  std::deque<CollectiveBlock> blocks;
-  auto size = static_cast<int64_t>(transport.size());
+  Blocks blocks;
   for (const std::vector<int64_t> &axes : subsets(mesh)) {
     int64_t n = mesh.count(axes);
-    std::vector<std::vector<DivisiPart>> flat = {{{1, 1, 1, 1, 1}},
-                                                 {{1, 3, 1, 1, 1}},
-                                                 {{1, 8 * size, 1, 1, 1}},
-                                                 {{1, 5, 1, 1, 1}, {1, 0, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 17, 1, 1, 1}},
-                                                 {{1, 0, 1, 1, 1}}};
+    addAllReduces(blocks, axes, transport.size());
     for (int64_t type = DIVISI_F32; type <= DIVISI_U8; ++type)
-      for (int64_t reduction = DIVISI_SUM; reduction <= DIVISI_MIN; ++reduction) {
-        for (const auto &parts : flat) {
-          blocks.emplace_back(DIVISI_ALL_REDUCE, type, axes, parts);
-          blocks.back()->reduction = reduction;
-        }
+      for (int64_t reduction = DIVISI_SUM; reduction <= DIVISI_MIN; ++reduction)
         for (std::vector<DivisiPart> parts : std::vector<std::vector<DivisiPart>>{
                  {{1, 2 * n, 1, 1, 3}}, {{3, n, 1, 1, 5}}, {{2, 3 * n, 1, 1, 1}, {1, n, 1, 1, 7}}}) {
           blocks.emplace_back(DIVISI_REDUCE_SCATTER, type, axes, parts);
           blocks.back()->reduction = reduction;
         }
-      }
     for (int64_t type = DIVISI_F32; type <= DIVISI_U8; ++type) {
       for (std::vector<DivisiPart> parts : std::vector<std::vector<DivisiPart>>{
                {{1, 2, 1, 1, 3}}, {{3, 2, 1, 1, 5}}, {{1, 1, 1, 1, 1}, {4, 3, 1, 1, 2}, {2, 0, 1, 1, 2}}})
@@ -281,14 +339,7 @@ std::vector<std::string> divisi::test::checkCollectives(Transport &transport, co
       }
     }
   }
-  // The communicator identifies collectives by their addresses, so they must outlive it.
-  Communicator ranks(transport, mesh, {{7, "the collective"}});
-  ranks.reduceBy(reducers);
-  for (const CollectiveBlock &block : blocks)
-    Checker(ranks, block, mistakes, checks).run();
-  for (int64_t type : {DIVISI_F32, DIVISI_F64, DIVISI_BF16, DIVISI_F16})
-    checkBits(ranks, type, blocks, mistakes);
-  return mistakes;
+  return check(transport, mesh, blocks, checks, reducers, false);
 }
 
 std::vector<std::string> divisi::test::checkHosts(Transport &transport) {

@@ -10,7 +10,7 @@
 namespace divisi::test {
 
 /// Calls body(transport) on a thread for each rank and waits for all.
-inline void onRanks(runtime::LocalHub &hub, const std::function<void(runtime::Transport &)> &body) {
+template <typename Hub> void onRanks(Hub &hub, const std::function<void(runtime::Transport &)> &body) {
   std::vector<std::thread> threads;
   for (int r = 0; r < hub.size(); ++r)
     threads.emplace_back([&hub, &body, r] { body(hub.rank(r)); });
