@@ -5,6 +5,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 
 using namespace divisi::dist;
 using namespace divisi::planning;
@@ -35,7 +36,8 @@ TEST(Collectives, OneLevel) {
   EXPECT_EQ(link.members, 4);
   EXPECT_EQ(stepSeconds(link, Kind::reduceScatter, 800), 3 * 3 + 0.75 * 800 / 100);
   EXPECT_EQ(stepSeconds(link, Kind::allGather, 800), 3 * 3 + 0.75 * 800 / 100);
-  EXPECT_EQ(stepSeconds(link, Kind::allReduce, 800), 2 * (3 * 3 + 0.75 * 800 / 100));
+  EXPECT_EQ(stepSeconds(link, Kind::allReduce, 80000), 2 * (3 * 3 + 0.75 * 80000 / 100));
+  EXPECT_NEAR(stepSeconds(link, Kind::allReduce, 80), 2 * (3 + 0.8), 1e-6); // recursive doubling
   EXPECT_EQ(stepSeconds(link, Kind::allToAll, 800), 3 * 3 + 0.75 * 800 / 100);
   EXPECT_EQ(stepSeconds(link, Kind::slice, 800), 0);
   EXPECT_EQ(permuteSeconds(link, 800), 3 + 8);
@@ -66,7 +68,7 @@ TEST(Collectives, InsideANode) {
   EXPECT_EQ(link.levels, (std::vector<Link::Share>{{1, 1}, {0, 0}}));
   EXPECT_EQ(link.bandwidth, 100);
   EXPECT_EQ(link.latency, 1);
-  EXPECT_EQ(stepSeconds(link, Kind::allReduce, 800), 2 * 7 + 2 * 7. / 8 * 800 / 100);
+  EXPECT_EQ(stepSeconds(link, Kind::allReduce, 8000), 2 * 7 + 2 * 7. / 8 * 8000 / 100);
   EXPECT_EQ(stepSeconds(link, Kind::allToAll, 800), 7 + 7. / 8 * 800 / 100);
 }
 
@@ -110,8 +112,25 @@ TEST(Collectives, SizesThatDoNotNest) {
 TEST(Collectives, EqualLevelsAreOne) {
   Cluster two = makeCluster({{"l", 4, 100, 3}, {"m", 4, 100, 3}}), one = makeCluster({{"l", 16, 100, 3}});
   Link a = linkOf(two, mesh({16}), 0), b = linkOf(one, mesh({16}), 0);
-  for (Kind kind : {Kind::allReduce, Kind::reduceScatter, Kind::allGather})
+  for (Kind kind : {Kind::reduceScatter, Kind::allGather})
     EXPECT_DOUBLE_EQ(stepSeconds(a, kind, 1234), stepSeconds(b, kind, 1234));
+}
+
+/// Two groups of four whose link is slow: 2 (h-1)/h of the bytes leave a machine, in place of 2 (n-1)/n.
+TEST(Collectives, ByHosts) {
+  Cluster cluster = makeCluster({{"inside", 4, 100, 1}, {"outside", 2, 2, 10}});
+  Link all = linkOf(cluster, mesh({8}), 0);
+  double inside = 2 * (3 * 1 + 0.75 * 1000 / 100), across = 2 * (10 + 0.5 * 1000 / 2.);
+  EXPECT_DOUBLE_EQ(stepSeconds(all, Kind::allReduce, 1000), inside + across);
+  EXPECT_LT(inside + across, 2 * (25 + 7. / 8 * 1000 / 2.)); // the ring
+  EXPECT_DOUBLE_EQ(bytesSent(all, Kind::allReduce, 1000), 1500 + 250);
+  // A tree of few bytes: two rounds inside, one across, and two to broadcast.
+  EXPECT_NEAR(stepSeconds(all, Kind::allReduce, 1), 4 * 1.01 + 10.5, 1e-6);
+  EXPECT_EQ(bytesSent(all, Kind::allReduce, 1), 2 + 1 + 2);
+  // Two of each machine, in two groups that share its link.
+  Link two = linkOf(cluster, mesh({4, 2}), 0);
+  EXPECT_DOUBLE_EQ(stepSeconds(two, Kind::allReduce, 1000), 2 * (1 + 0.5 * 1000 / 100) + 2 * (10 + 0.5 * 1000 / 1.));
+  EXPECT_EQ(hostLinksOf(cluster), (divisi::HostLinks{{1, 100}, {10, 2}}));
 }
 
 // Bus bandwidths that Galvatron measured on two machines of eight GPUs: 16 GPUs 44.7, 8 contiguous 155.7, 8 strided
@@ -132,7 +151,7 @@ TEST(Collectives, TreesOfManyNodes) {
   double tree = 2 * (7 * 2e-6 + 4 * 5e-6);
   EXPECT_DOUBLE_EQ(stepSeconds(cuda, Kind::allReduce, 1e3), tree + 2 * 1e3 / 200e9);
   EXPECT_EQ(stepSeconds(cuda, Kind::allReduce, 1e12), stepSeconds(cpu, Kind::allReduce, 1e12));
-  EXPECT_GT(stepSeconds(cpu, Kind::allReduce, 1e3), 10 * tree / 3);
+  EXPECT_NEAR(stepSeconds(cpu, Kind::allReduce, 1e3), 6 * 2e-6 + 4 * 5e-6 + 6e3 / 240e9 + 4e3 / 200e9 + 7e3 / 4e9, 1e-12);
   // No trees for the others.
   for (Kind kind : {Kind::reduceScatter, Kind::allGather, Kind::allToAll})
     EXPECT_EQ(stepSeconds(cuda, kind, 1e3), stepSeconds(cpu, kind, 1e3));
@@ -199,10 +218,19 @@ TEST(Collectives, LinksAgainstEveryMessage) {
       }
     };
     std::map<std::pair<size_t, int64_t>, double> ring, exchange;
-    double pass = 0, messages = 0;
+    std::map<std::pair<size_t, int64_t>, std::set<const void *>> leaving; // groups by level and unit
+    double pass = 0, messages = 0, across = 0;
+    int64_t hosts = 0, fewest = INT64_MAX, most = 0;
+    const int64_t machine = test.cluster.levels[0].size;
     for (const auto &entry : groups) {
       const std::vector<int64_t> &group = entry.second;
       double n = (double)group.size();
+      std::map<int64_t, int64_t> onHosts;
+      for (int64_t device : group)
+        ++onHosts[device / machine];
+      hosts = std::max<int64_t>(hosts, onHosts.size());
+      for (auto [host, count] : onHosts)
+        fewest = std::min(fewest, count), most = std::max(most, count);
       auto latency = [&](size_t i, size_t j) {
         double result = 0;
         crossed(group[i], group[j], [&](size_t l, int64_t) { result = test.cluster.levels[l].latency; });
@@ -211,11 +239,16 @@ TEST(Collectives, LinksAgainstEveryMessage) {
       for (size_t i = 0; i < group.size(); ++i) {
         crossed(group[i], group[(i + 1) % group.size()], [&](size_t l, int64_t unit) { ring[{l, unit}] += 1; });
         double hops = 0, all = 0;
+        if (i > 0 && group[i] / machine != group[i - 1] / machine)
+          across = std::max(across, latency(i - 1, i));
         for (size_t j = 0; j < group.size(); ++j) {
           if (j + 1 < group.size())
             hops += latency((i + j) % group.size(), (i + j + 1) % group.size());
           all += latency(i, j);
-          crossed(group[i], group[j], [&](size_t l, int64_t unit) { exchange[{l, unit}] += 1 / n; });
+          crossed(group[i], group[j], [&](size_t l, int64_t unit) {
+            exchange[{l, unit}] += 1 / n;
+            leaving[{l, unit}].insert(&group);
+          });
         }
         pass = std::max(pass, hops);
         messages = std::max(messages, all);
@@ -233,6 +266,17 @@ TEST(Collectives, LinksAgainstEveryMessage) {
     EXPECT_NEAR(link.exchange, perByte, 1e-12) << "seed " << seed;
     EXPECT_EQ(link.pass, pass) << "seed " << seed;
     EXPECT_EQ(link.messages, messages) << "seed " << seed;
+    EXPECT_EQ(link.byHosts.has_value(), test.cluster.device.kind == "cpu");
+    if (!link.byHosts)
+      continue;
+    double outside = INFINITY;
+    for (const auto &[where, list] : leaving)
+      if (where.first > 0)
+        outside = std::min(outside, test.cluster.levels[where.first].bandwidth / (double)list.size());
+    const divisi::AllReduceGroup &group = *link.byHosts;
+    EXPECT_EQ(std::tuple(group.members, group.hosts, group.fewest, group.most), std::tuple(link.members, hosts, fewest, most)) << "seed " << seed;
+    EXPECT_EQ(group.links.across, (divisi::HostLinks::Link{across, outside})) << "seed " << seed;
+    EXPECT_EQ(std::pair(group.ringPass, group.ringBandwidth), std::pair(pass, bandwidth)) << "seed " << seed;
   }
 }
 
