@@ -38,13 +38,23 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   const double parameters = step.memory.parameters;
   const Link link = linkOf(cluster, mesh, {axis});
   // What replicas exchange in a step of all-reduce, and what is left without it.
-  double bytes = 0, seconds = 0, waited = 0;
+  double bytes = 0, waited = 0;
   for (const Prediction::Collective &collective : step.collectives)
     if (llvm::is_contained(collective.step.axes, axis)) {
       bytes += bytesSent(linkOf(cluster, mesh, collective.step.axes), collective.step.kind, collective.bytes);
-      seconds += collective.seconds;
       waited += collective.waited;
     }
+  // What computation waits for if each of these takes other seconds, by its bytes: they begin one after the other, when their operands
+  // are there. Computation ends with the last of these.
+  auto exposed = [&](llvm::function_ref<double(double)> secondsOf) {
+    double now = 0, computed = 0;
+    for (const Prediction::Collective &collective : step.collectives)
+      if (llvm::is_contained(collective.step.axes, axis)) {
+        computed = std::max(computed, collective.ready);
+        now = std::max(now, collective.ready) + secondsOf((double)collective.bytes);
+      }
+    return now - computed;
+  };
   auto priced = [&](double sent, double shown) {
     return SyncPrice{flagsOf(sync), !sync.isApart(), step.bytesSent - bytes + sent, step.waited - waited + shown,
                      step.seconds - waited + shown};
@@ -52,9 +62,10 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
     stride *= mesh.axes[inner].size;
-  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by computation; under
-  // asynchronous servers workers come one after the other, and a step takes as long as a worker's cycle, or as the servers' links are
-  // busy with all workers.
+  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by its computation. Workers
+  // get parameters one after the other, compute, and send gradients in the same order, while others still get theirs: only the last
+  // one's are left when it has computed. Under asynchronous servers a step takes as long as a worker's cycle, or as the servers' links
+  // are busy with all workers.
   auto served = [&] {
     std::vector<Transfer> one, all;
     const int64_t places = mesh.devices() / replicas; // of a replica, and of a server
@@ -66,19 +77,21 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
           one.push_back(all.back());
       }
     const double share = parameters / (double)sync.servers;
-    double cycle = 2 * transferSeconds(cluster, one, share), busy = 2 * transferSeconds(cluster, all, share);
+    double alone = transferSeconds(cluster, one, share), busy = transferSeconds(cluster, all, share);
     double computed = step.seconds - waited;
-    return priced(std::max(1.0, (double)replicas / (double)sync.servers) * parameters, sync.mode == Mode::server ? busy : std::max(cycle, busy - computed));
+    return priced(std::max(1.0, (double)replicas / (double)sync.servers) * parameters,
+                  sync.mode == Mode::server ? busy + alone : std::max(2 * alone, 2 * busy - computed));
   };
   switch (sync.mode) {
-  case Mode::driver: { // all others send to the first replica, which sends back: as many seconds overlap as of all_reduces
+  case Mode::driver: { // all others send to the first replica, which sends back
     std::vector<Transfer> in, out;
     for (int64_t other = 1; other < replicas; ++other) {
       in.push_back({other * stride, 0});
       out.push_back({0, other * stride});
     }
-    double there = transferSeconds(cluster, in, parameters) + transferSeconds(cluster, out, parameters);
-    return priced((double)(replicas - 1) * parameters, std::max(0.0, there - (seconds - waited)));
+    return priced((double)(replicas - 1) * parameters, exposed([&](double bytes) {
+                    return transferSeconds(cluster, in, bytes) + transferSeconds(cluster, out, bytes);
+                  }));
   }
   case Mode::asyncServer:
     return served();
@@ -90,8 +103,8 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
       for (int64_t to = 0; to < replicas; ++to)
         if (from != to)
           all.push_back({from * stride, to * stride});
-    double push = transferSeconds(cluster, all, parameters / (double)replicas);
-    return priced(bytesSent(Kind::allReduce, replicas, parameters), std::max(0.0, push - (seconds - waited)) + push);
+    auto share = [&](double bytes) { return transferSeconds(cluster, all, bytes / (double)replicas); };
+    return priced(bytesSent(Kind::allReduce, replicas, parameters), exposed(share) + share(parameters));
   }
   case Mode::local: {
     double averaged = parameters + (sync.averageState ? step.memory.moments : 0), every = (double)sync.every;

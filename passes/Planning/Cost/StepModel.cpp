@@ -56,6 +56,8 @@ public:
     for (Piece &piece : pieces)
       execute(piece);
     timeline.run();
+    for (auto [collective, operand] : llvm::zip(result.collectives, operands))
+      collective.ready = timeline.end(operand);
     double now = 0; // of the stream of computation
     for (const Piece &piece : pieces) {
       for (int version : piece.reads)
@@ -254,13 +256,14 @@ private:
       double seconds = costs.step(step, bytes);
       int item = timeline.add(communicating, seconds);
       timeline.wait(done, item);
+      operands.push_back(done);
       if (entry.user >= 0)
         timeline.wait(last, item);
       done = item;
       result.communication += seconds * times;
       result.bytesSent += costs.bytesSent(step, bytes) * times;
       items.push_back(item);
-      result.collectives.push_back({version, step, bytes, seconds, 0, operation, times});
+      result.collectives.push_back({version, step, bytes, 0, seconds, 0, operation, times});
     }
     ready[version] = done;
   }
@@ -443,6 +446,7 @@ private:
   std::vector<bool> written;                   // by version: in the middle of an item, to be resharded
   std::vector<int> ready;                      // by version: the item that makes it; -1: it is there
   std::vector<int> items;                      // by collective: that of the timeline, ascending
+  std::vector<int> operands;                   // by collective: the item that makes its operand; -1: it is there
   std::vector<llvm::SmallVector<int, 2>> onDemand, follows;
   std::vector<bool> made; // by operation
   std::vector<bool> sent; // by version: made for its user

@@ -12,6 +12,7 @@ struct Prediction {
     int version; // of the expansion
     dist::ReshardStep step;
     int64_t bytes;      // as dist::bytesOfStep counts them
+    double ready = 0;   // when its operand is there
     double seconds = 0; // while it runs
     double waited = 0;  // of these, exposed: what computation waits for; the rest overlaps with it
     int operation = -1; // that made the value (-1: an argument)
