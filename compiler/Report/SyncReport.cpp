@@ -44,8 +44,8 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
       bytes += bytesSent(linkOf(cluster, mesh, collective.step.axes), collective.step.kind, collective.bytes);
       waited += collective.waited;
     }
-  // What computation waits for if each of these takes other seconds, by its bytes: they begin one after the other, when their operands
-  // are there. Computation ends with the last of these.
+  // What computation waits for if each of these takes other seconds, by its bytes: they begin one after the other, when
+  // their operands are there. Computation ends with the last of these.
   auto exposed = [&](llvm::function_ref<double(double)> secondsOf) {
     double now = 0, computed = 0;
     for (const Prediction::Collective &collective : step.collectives)
@@ -62,10 +62,10 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
     stride *= mesh.axes[inner].size;
-  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by its computation. Workers
-  // get parameters one after the other, compute, and send gradients in the same order, while others still get theirs: only the last
-  // one's are left when it has computed. Under asynchronous servers a step takes as long as a worker's cycle, or as the servers' links
-  // are busy with all workers.
+  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by its
+  // computation. Workers get parameters one after the other, compute, and send gradients in the same order, while
+  // others still get theirs: only the last one's are left when it has computed. Under asynchronous servers a step takes
+  // as long as a worker's cycle, or as the servers' links are busy with all workers in each direction.
   auto served = [&] {
     std::vector<Transfer> one, all;
     const int64_t places = mesh.devices() / replicas; // of a replica, and of a server
@@ -80,7 +80,7 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
     double alone = transferSeconds(cluster, one, share), busy = transferSeconds(cluster, all, share);
     double computed = step.seconds - waited;
     return priced(std::max(1.0, (double)replicas / (double)sync.servers) * parameters,
-                  sync.mode == Mode::server ? busy + alone : std::max(2 * alone, 2 * busy - computed));
+                  sync.mode == Mode::server ? busy + alone : std::max(2 * alone, busy - computed));
   };
   switch (sync.mode) {
   case Mode::driver: { // all others send to the first replica, which sends back
@@ -108,7 +108,8 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   }
   case Mode::local: {
     double averaged = parameters + (sync.averageState ? step.memory.moments : 0), every = (double)sync.every;
-    return priced(bytesSent(link, Kind::allReduce, averaged) / every, stepSeconds(link, Kind::allReduce, averaged) / every);
+    return priced(bytesSent(link, Kind::allReduce, averaged) / every,
+                  stepSeconds(link, Kind::allReduce, averaged) / every);
   }
   default: {
     double neighbours = sync.topology == dist::Sync::Topology::ring && replicas > 2 ? 2 : 1;

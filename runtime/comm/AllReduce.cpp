@@ -7,7 +7,8 @@
 
 using namespace divisi::runtime;
 
-Collective::Ring Collective::Ring::over(std::span<const int> ranks, int64_t me, int64_t begin, int64_t end, int64_t chunks) {
+Collective::Ring Collective::Ring::over(std::span<const int> ranks, int64_t me, int64_t begin, int64_t end,
+                                        int64_t chunks) {
   Ring ring{ranks, me, std::vector<std::pair<int64_t, int64_t>>(ranks.size(), {end, end})};
   for (int64_t index = 0; index < chunks; ++index) {
     auto [first, last] = pieceOf(end - begin, index, chunks);
@@ -110,7 +111,8 @@ Status Collective::doubleUp(Transport &transport, std::span<const int> ranks, in
 
 Status Collective::allReduceByTree(Transport &transport, char *result, char *received) const {
   const std::vector<int> &own = hosts.own();
-  if (Status status = doubleUp(transport, own, hosts.position, result, received); !status.ok() || hosts.ranks.size() == 1)
+  if (Status status = doubleUp(transport, own, hosts.position, result, received);
+      !status.ok() || hosts.ranks.size() == 1)
     return status;
   if (hosts.position == 0) {
     std::vector<int> firsts;

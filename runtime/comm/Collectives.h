@@ -16,9 +16,9 @@ namespace divisi::runtime {
 
 /// One collective of a program, checked and laid out for one rank. With n members and s bytes of operands in all parts,
 /// a rank sends: all_reduce 2(n-1)/n s, all_gather (n-1) s, reduce_scatter and all_to_all (n-1)/n s, permute s. If n
-/// does not divide the elements of an all_reduce, its chunks differ by one element. An all_reduce goes around a ring, by hosts
-/// or by a tree, whichever is the fastest by divisi/all_reduce.h; a tree sends more bytes.
-/// With messages between all members (Reducers::all) it sends as many bytes, all at once instead of one hop after the other.
+/// does not divide the elements of an all_reduce, its chunks differ by one element. An all_reduce goes around a ring,
+/// by hosts or by a tree, whichever is the fastest by divisi/all_reduce.h; a tree sends more bytes. With messages
+/// between all members (Reducers::all) it sends as many bytes, all at once instead of one hop after the other.
 class Collective {
 public:
   /// Fails if the parameters are invalid in this mesh. `reducers` compute an all_reduce over their axis, and if they are all
@@ -63,15 +63,18 @@ private:
     static Ring over(std::span<const int> ranks, int64_t me, int64_t begin, int64_t end, int64_t chunks);
     int64_t position(int64_t index) const;
     int rank(int64_t index) const { return ranks[static_cast<size_t>(position(index))]; }
-    const std::pair<int64_t, int64_t> &chunk(int64_t index) const { return chunks[static_cast<size_t>(position(index))]; }
+    const std::pair<int64_t, int64_t> &chunk(int64_t index) const {
+      return chunks[static_cast<size_t>(position(index))];
+    }
   };
   Status allReduce(Call &call) const;
-  /// Combines each chunk of all ranks; this rank then has the complete chunk after the one at its position. `operand` may be
-  /// `result`; `received` has room for a chunk.
+  /// Combines each chunk of all ranks; this rank then has the complete chunk after the one at its position. `operand`
+  /// may be `result`; `received` has room for a chunk.
   Status reduceAround(Transport &transport, const Ring &ring, const char *operand, char *result, char *received) const;
   /// Sends the complete chunks to all ranks.
   Status gatherAround(Transport &transport, const Ring &ring, char *result) const;
-  Status allReduceAround(Transport &transport, const Ring &ring, const char *operand, char *result, char *received) const;
+  Status allReduceAround(Transport &transport, const Ring &ring, const char *operand, char *result,
+                         char *received) const;
   Status allReduceByHosts(Transport &transport, const char *operand, char *result, char *received) const;
   Status allReduceByTree(Transport &transport, char *result, char *received) const;
   /// Recursive doubling; with the operands in the order of the ranks, so that all have the same bits.
@@ -103,7 +106,7 @@ private:
   std::vector<int> group;
   enum class Way { Ring, First, Direct } way = Way::Ring;
   AllReduceWay by = AllReduceWay::ring;
-  HostMembers hosts; ///< of an all_reduce
+  HostMembers hosts;      ///< of an all_reduce
   int64_t n = 1, me = 0;  ///< number of members, and this rank's position
   int64_t bytes = 0;      ///< of the operands
   int64_t blockBytes = 0; ///< of a block of all parts

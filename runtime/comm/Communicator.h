@@ -57,7 +57,8 @@ public:
   Status located(const Status &failure) const;
   /// Sets who computes collectives over an axis; null: all, around rings. Before the first collective.
   void reduceBy(std::optional<Reducers> who) { reducers = who; }
-  /// Sets what messages take, by which an all_reduce chooses its algorithm; equal on all ranks. Before the first collective.
+  /// Sets what messages take, by which an all_reduce chooses its algorithm; equal on all ranks. Before the first
+  /// collective.
   void linkBy(const HostLinks &links) { placement.links = links; }
   /// Sets the step of training for messages.
   void setStep(int64_t number);

@@ -10,7 +10,8 @@ size_t next(size_t i, const std::vector<int> &group) { return (i + 1) % group.si
 } // namespace
 
 int64_t HostMembers::fewest() const {
-  auto fewest = std::min_element(ranks.begin(), ranks.end(), [](const auto &a, const auto &b) { return a.size() < b.size(); });
+  auto fewest =
+      std::min_element(ranks.begin(), ranks.end(), [](const auto &a, const auto &b) { return a.size() < b.size(); });
   return static_cast<int64_t>(fewest->size());
 }
 

@@ -21,6 +21,13 @@ def refusal(*command):
     return done.returncode, done.stderr.strip()
 
 
+def tree_messages(members):
+    """How often the first rank sends all of a small all_reduce on one host: once in each round of recursive doubling, and to one
+    beyond a power of two."""
+    rounds = members.bit_length() - 1
+    return rounds + (members > 1 << rounds)
+
+
 def parser(description):
     """The flags that all such scripts have."""
     p = argparse.ArgumentParser(description=description)

@@ -184,7 +184,7 @@ def check_gossip(divisi, data, mesh, run, topology):
         sent = 2 if topology == "ring" and replicas > 2 else 1
         counted = rows[0]["comm_bytes"] - sent * 4 * elements  # the rest is results
         if devices == replicas:
-            results.append((0 < counted <= 2 * (replicas - 1) / replicas * 8 * 16, f"{sent} times the parameters and {counted} bytes are sent"))
+            results.append((0 < counted <= lines.tree_messages(replicas) * 8 * 16, f"{sent} times the parameters and {counted} bytes are sent"))
         return results
 
     return test
@@ -314,17 +314,16 @@ def check_resume(divisi, mesh, sync):
 
 
 def check_bytes(divisi, every):
-    """Of 12 steps, rank 0 sends 2 (R-1)/R of the parameters' bytes in each that averages, and losses in all."""
+    """Of 12 steps, rank 0 sends log2 R times the parameters, which are small, in each that averages, and losses in all."""
 
     def test(work):
         lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", "data=4", "--sync", "local", "--average-every", every)
         rows = run_program(divisi, work / "p", 4, STEPS, work / "log", "--quiet")
         elements = sum(w.size for w in read_weights(work / "p.safetensors").values())
         results = next(r["comm_bytes"] for r in rows if r["step"] % every) if every > 1 else 0
-        # An all_reduce moves whole elements: chunks of a ring differ by one.
-        wanted, found = 2 * 3 / 4 * 4 * elements, [r["comm_bytes"] - results for r in rows if r["step"] % every == 0]
-        fits = all(abs(f - wanted) <= 6 * 4 for f in found) and len(found) == STEPS // every
-        return [(fits and 0 < results <= 2 * 3 / 4 * 8 * 16, f"{found[0]} bytes of parameters (formula {wanted:.0f}), {results} of results")]
+        wanted, found = 2 * 4 * elements, [r["comm_bytes"] - results for r in rows if r["step"] % every == 0]
+        fits = all(f == wanted for f in found) and len(found) == STEPS // every
+        return [(fits and 0 < results <= 2 * 8 * 16, f"{found[0]} bytes of parameters (formula {wanted}), {results} of results")]
 
     return test
 

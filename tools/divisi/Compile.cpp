@@ -454,7 +454,8 @@ private:
     auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
     Expectation expectation = expectStep(*model.module, cluster, setting, *database);
     if (!plan.cluster.empty())
-      if (auto given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine)); given.device.kind == "cpu" && given.levels.size() > 1)
+      if (auto given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
+          given.device.kind == "cpu" && given.levels.size() > 1)
         expectation.links = planning::hostLinksOf(given);
     return expectation;
   }

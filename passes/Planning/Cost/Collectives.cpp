@@ -23,7 +23,8 @@ double planning::bytesSent(Kind kind, int64_t members, double bytes) {
 }
 
 double planning::bytesSent(const Link &link, Kind kind, double bytes) {
-  return kind == Kind::allReduce && link.byHosts ? link.byHosts->bytesSent(bytes) : bytesSent(kind, link.members, bytes);
+  return kind == Kind::allReduce && link.byHosts ? link.byHosts->bytesSent(bytes)
+                                                 : bytesSent(kind, link.members, bytes);
 }
 
 double planning::stepSeconds(const Link &link, Kind kind, double bytes) {

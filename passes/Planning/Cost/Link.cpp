@@ -68,7 +68,8 @@ public:
     link.messages = std::max(link.messages, *llvm::max_element(messages));
     slowestTree = std::max(slowestTree, tree);
     addRing(group);
-    addHosts(group);
+    if (cluster.device.kind == "cpu")
+      addHosts(group);
   }
 
   Link take() {

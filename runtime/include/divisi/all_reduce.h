@@ -30,8 +30,8 @@ struct HostLinks {
 ///                 broadcast in theirs; where members are no power of two, the last ones hand theirs to others
 enum class AllReduceWay { ring, hierarchical, tree };
 
-/// How the members of an all_reduce lie on hosts. If several groups communicate at once and lie differently, these are the
-/// figures of the slowest one.
+/// How the members of an all_reduce lie on hosts. If several groups communicate at once and lie differently, these are
+/// the figures of the slowest one.
 struct AllReduceGroup {
   int64_t members = 1;
   int64_t hosts = 1;
@@ -55,7 +55,7 @@ struct AllReduceGroup {
     return rounds;
   }
 
-  /// Seconds for operands of so many bytes.
+  /// Seconds for operands of `bytes` bytes.
   double seconds(AllReduceWay way, double bytes) const {
     const HostLinks::Link &inside = links.inside, &across = links.across;
     const auto n = static_cast<double>(members), h = static_cast<double>(hosts), m = static_cast<double>(most);
@@ -67,8 +67,11 @@ struct AllReduceGroup {
              2 * (h - 1) * (across.latency + bytes / h / across.bandwidth);
     case AllReduceWay::tree: {
       // A round combines the whole message, which a ring does but once.
-      auto round = [&](const HostLinks::Link &link) { return link.latency + bytes / link.bandwidth + bytes / combined; };
-      return static_cast<double>(doublings(most)) * round(inside) + static_cast<double>(doublings(hosts)) * round(across) +
+      auto round = [&](const HostLinks::Link &link) {
+        return link.latency + bytes / link.bandwidth + bytes / combined;
+      };
+      return static_cast<double>(doublings(most)) * round(inside) +
+             static_cast<double>(doublings(hosts)) * round(across) +
              (hosts > 1 ? static_cast<double>(broadcasts(most)) * (inside.latency + bytes / inside.bandwidth) : 0);
     }
     }
@@ -96,7 +99,9 @@ struct AllReduceGroup {
     case AllReduceWay::hierarchical:
       return 2 * (std::min(m - 1, static_cast<double>(fewest)) + (h - 1) / h) * bytes / static_cast<double>(fewest);
     case AllReduceWay::tree: {
-      auto sent = [](int64_t members) { return std::max<int64_t>(doublings(members) - (members & (members - 1) ? 1 : 0), 0); };
+      auto sent = [](int64_t members) {
+        return std::max<int64_t>(doublings(members) - (members & (members - 1) ? 1 : 0), 0);
+      };
       return static_cast<double>(sent(most) + sent(hosts) + (hosts > 1 ? broadcasts(most) : 0)) * bytes;
     }
     }

@@ -1,5 +1,5 @@
-// The main function of a program whose ranks are threads on links of given speed, and whose GEMMs take as long as on a device of
-// given speed: they sleep. Linked in front of the runtime, with --wrap for GEMMs; paced.py does so.
+// The main function of a program whose ranks are threads on links of given speed, and whose GEMMs take as long as on a
+// device of given speed: they sleep. Linked in front of the runtime, with --wrap for GEMMs; paced.py does so.
 //   PACED_HOSTS=0,0,1,1     numbers of hosts by rank
 //   PACED_KNOWN=0,0,0,0     those that collectives regard
 //   PACED_LINKS=S,B,S,B     latency and bytes/s inside of a host, and between hosts

@@ -1,4 +1,5 @@
-// Ways of an all_reduce over hosts: which one is chosen, what it sends between hosts, and what it takes beside its price.
+// Ways of an all_reduce over hosts: which one is chosen, what it sends between hosts, and what it takes beside its
+// price.
 #include "test/runtime/Util.h"
 #include "test/runtime/comm/Conformance.h"
 #include "test/runtime/comm/PacedRanks.h"
@@ -14,7 +15,8 @@ using Way = AllReduceWay;
 /// One group on links of a millisecond and 100 MB/s inside of a host, of 5 ms and 10 MB/s between hosts.
 const HostLinks slow = {{1e-3, 100e6}, {5e-3, 10e6}};
 
-AllReduceGroup groupOf(const std::vector<int> &hosts, const Mesh &mesh, std::vector<int64_t> axes = {0}, HostLinks links = slow) {
+AllReduceGroup groupOf(const std::vector<int> &hosts, const Mesh &mesh, std::vector<int64_t> axes = {0},
+                       HostLinks links = slow) {
   return Placement{hosts, links}.groupOf(mesh, 0, axes);
 }
 Mesh line(int size) { return Mesh({{"data", size}}); }
@@ -59,7 +61,7 @@ TEST(AllReduceTest, PricesByHand) {
   EXPECT_EQ(groupOf({0, 1, 2, 3}, line(4)).best(1e8), Way::ring);
 }
 
-/// Seconds of an all_reduce of so many floats, the second of two, and the bytes that leave hosts in it.
+/// Seconds of an all_reduce of `count` floats, the second of two, and the bytes that leave hosts in it.
 std::pair<double, int64_t> measure(const std::vector<int> &hosts, const std::vector<int> &known, int64_t count) {
   PacedHub hub(hosts, slow, known);
   const auto size = static_cast<int>(hosts.size());
@@ -98,9 +100,10 @@ TEST(AllReduceTest, ByHostsIsFasterOverSlowLinksAsPriced) {
   auto [tree, treeBytes] = measure(hosts, hosts, 100);
   RecordProperty("ring_ms", std::to_string(1e3 * ring));
   RecordProperty("by_hosts_ms", std::to_string(1e3 * byHosts));
-  std::cout << "ring " << 1e3 * ring << " ms, priced " << 1e3 * group.seconds(Way::ring, bytes) << "; by hosts " << 1e3 * byHosts
-            << " ms, priced " << 1e3 * group.seconds(Way::hierarchical, bytes) << "; tree of 400 bytes " << 1e3 * tree << " ms, priced "
-            << 1e3 * group.seconds(Way::tree, 400) << std::endl;
+  std::cout << "ring " << 1e3 * ring << " ms, priced " << 1e3 * group.seconds(Way::ring, bytes) << "; by hosts "
+            << 1e3 * byHosts << " ms, priced " << 1e3 * group.seconds(Way::hierarchical, bytes)
+            << "; tree of 400 bytes " << 1e3 * tree << " ms, priced " << 1e3 * group.seconds(Way::tree, 400)
+            << std::endl;
   // What leaves hosts besides are messages of barriers.
   EXPECT_NEAR(static_cast<double>(ringBytes), 2 * 2 * 7 / 8. * bytes, 2000);
   EXPECT_NEAR(static_cast<double>(hostBytes), 2 * 2 * 1 / 2. * bytes, 2000);

@@ -192,9 +192,9 @@ private:
       mistake(concat(sum, " bytes were sent by all ranks"));
   }
 
-  /// How often the groups send all operands: around a ring or by hosts each chunk takes 2 (n-1) hops; in a tree every member sends
-  /// all in each of log2 rounds, those beyond a power of two once and their partners once more, and the first member of a
-  /// host to the others of its host.
+  /// How often the groups send all operands: around a ring or by hosts each chunk takes 2 (n-1) hops; in a tree every
+  /// member sends all in each of log2 rounds, those beyond a power of two once and their partners once more, and the
+  /// first member of a host to the others of its host.
   int64_t groupMessages() const {
     if (!tree)
       return ranks.size() / n * 2 * (n - 1);
@@ -274,11 +274,12 @@ namespace {
 using Blocks = std::deque<CollectiveBlock>;
 
 void addAllReduces(Blocks &blocks, const std::vector<int64_t> &axes, int64_t size) {
-  const std::vector<std::vector<DivisiPart>> flat = {{{1, 1, 1, 1, 1}},
-                                                     {{1, 3, 1, 1, 1}},
-                                                     {{1, 8 * size, 1, 1, 1}},
-                                                     {{1, 5, 1, 1, 1}, {1, 0, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 17, 1, 1, 1}},
-                                                     {{1, 0, 1, 1, 1}}};
+  const std::vector<std::vector<DivisiPart>> flat = {
+      {{1, 1, 1, 1, 1}},
+      {{1, 3, 1, 1, 1}},
+      {{1, 8 * size, 1, 1, 1}},
+      {{1, 5, 1, 1, 1}, {1, 0, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 17, 1, 1, 1}},
+      {{1, 0, 1, 1, 1}}};
   for (int64_t type = DIVISI_F32; type <= DIVISI_U8; ++type)
     for (int64_t reduction = DIVISI_SUM; reduction <= DIVISI_MIN; ++reduction)
       for (const auto &parts : flat) {
@@ -303,7 +304,8 @@ std::vector<std::string> check(Transport &transport, const Mesh &mesh, Blocks &b
 }
 } // namespace
 
-std::vector<std::string> divisi::test::checkAllReduces(Transport &transport, const Mesh &mesh, int64_t &checks, bool tree) {
+std::vector<std::string> divisi::test::checkAllReduces(Transport &transport, const Mesh &mesh, int64_t &checks,
+                                                       bool tree) {
   Blocks blocks;
   for (const std::vector<int64_t> &axes : subsets(mesh))
     addAllReduces(blocks, axes, transport.size());

@@ -27,8 +27,10 @@ std::vector<runtime::Mesh> meshesOf(int ranks);
 std::vector<std::string> checkCollectives(runtime::Transport &transport, const runtime::Mesh &mesh, int64_t &checks,
                                           std::optional<runtime::Reducers> reducers = {});
 
-/// The same for all_reduces alone, by a tree, or without: by hosts, and around a ring where no host has several members.
-std::vector<std::string> checkAllReduces(runtime::Transport &transport, const runtime::Mesh &mesh, int64_t &checks, bool tree);
+/// The same for all_reduces alone, by a tree, or without: by hosts, and around a ring where no host has several
+/// members.
+std::vector<std::string> checkAllReduces(runtime::Transport &transport, const runtime::Mesh &mesh, int64_t &checks,
+                                         bool tree);
 
 /// The functions for hosts.
 std::vector<std::string> checkHosts(runtime::Transport &transport);

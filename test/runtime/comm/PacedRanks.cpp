@@ -80,7 +80,8 @@ PacedHub::Clock::time_point PacedHub::send(int from, int to, int tag, const void
   const bool leaves = here != there;
   auto time = Clock::now(), left = time, last = time;
   auto pass = [&](Link &link, double bandwidth) {
-    auto takes = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(static_cast<double>(bytes) / bandwidth));
+    auto takes = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(static_cast<double>(bytes) / bandwidth));
     time = std::max(time, link);
     link = time + takes;
     last = std::max(last, link);

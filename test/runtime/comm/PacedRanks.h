@@ -10,9 +10,10 @@
 
 namespace divisi::test {
 
-/// Connects ranks that are threads of one process by links that take time. Every rank has a link, and every host has one to the
-/// others; in each direction messages go over it one after the other. A message between hosts goes over four of them, and each
-/// is free for the next one when its bytes have passed. Messages wait at the receiver, as in a network's buffers.
+/// Connects ranks that are threads of one process by links that take time. Every rank has a link, and every host has
+/// one to the others; in each direction messages go over it one after the other. A message between hosts goes over four
+/// of them, and each is free for the next one when its bytes have passed. Messages wait at the receiver, as in a
+/// network's buffers.
 class PacedHub {
 public:
   /// `hosts`: numbers of hosts by rank. `known`: those that collectives regard.

@@ -151,7 +151,8 @@ TEST(Collectives, TreesOfManyNodes) {
   double tree = 2 * (7 * 2e-6 + 4 * 5e-6);
   EXPECT_DOUBLE_EQ(stepSeconds(cuda, Kind::allReduce, 1e3), tree + 2 * 1e3 / 200e9);
   EXPECT_EQ(stepSeconds(cuda, Kind::allReduce, 1e12), stepSeconds(cpu, Kind::allReduce, 1e12));
-  EXPECT_NEAR(stepSeconds(cpu, Kind::allReduce, 1e3), 6 * 2e-6 + 4 * 5e-6 + 6e3 / 240e9 + 4e3 / 200e9 + 7e3 / 4e9, 1e-12);
+  EXPECT_NEAR(stepSeconds(cpu, Kind::allReduce, 1e3), 6 * 2e-6 + 4 * 5e-6 + 6e3 / 240e9 + 4e3 / 200e9 + 7e3 / 4e9,
+              1e-12);
   // No trees for the others.
   for (Kind kind : {Kind::reduceScatter, Kind::allGather, Kind::allToAll})
     EXPECT_EQ(stepSeconds(cuda, kind, 1e3), stepSeconds(cpu, kind, 1e3));
@@ -274,7 +275,9 @@ TEST(Collectives, LinksAgainstEveryMessage) {
       if (where.first > 0)
         outside = std::min(outside, test.cluster.levels[where.first].bandwidth / (double)list.size());
     const divisi::AllReduceGroup &group = *link.byHosts;
-    EXPECT_EQ(std::tuple(group.members, group.hosts, group.fewest, group.most), std::tuple(link.members, hosts, fewest, most)) << "seed " << seed;
+    EXPECT_EQ(std::tuple(group.members, group.hosts, group.fewest, group.most),
+              std::tuple(link.members, hosts, fewest, most))
+        << "seed " << seed;
     EXPECT_EQ(group.links.across, (divisi::HostLinks::Link{across, outside})) << "seed " << seed;
     EXPECT_EQ(std::pair(group.ringPass, group.ringBandwidth), std::pair(pass, bandwidth)) << "seed " << seed;
   }
