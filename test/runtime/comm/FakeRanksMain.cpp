@@ -29,8 +29,8 @@ static int conform() {
   std::vector<std::string> mistakes = checkHosts(*ranks);
   int64_t checks = 0;
   for (const Mesh &mesh : meshesOf(ranks->size()))
-    for (const std::string &mistake : checkCollectives(*ranks, mesh, checks))
-      mistakes.push_back(mistake);
+    for (const auto &found : {checkCollectives(*ranks, mesh, checks), checkAllReduces(*ranks, mesh, checks, true)})
+      mistakes.insert(mistakes.end(), found.begin(), found.end());
   for (const std::string &mistake : checkTransfers(*ranks))
     mistakes.push_back(mistake);
   for (size_t i = 0; i < std::min<size_t>(3, mistakes.size()); ++i)
