@@ -27,8 +27,8 @@ std::vector<std::string> expandRange(const std::string &path) {
   std::optional<int64_t> from = numberOf(first), to = numberOf(path.substr(dots + 2, close - dots - 2));
   if (!from || !to || *to - *from >= mostFiles)
     return paths;
-  for (int64_t i = *from; i <= *to; ++i) {
-    std::string digits = std::to_string(i);
+  for (int64_t i = 0; i <= *to - *from; ++i) {
+    std::string digits = std::to_string(*from + i);
     digits.insert(0, first.size() - std::min(first.size(), digits.size()), '0');
     paths.push_back(path.substr(0, open) + digits + path.substr(close + 1));
   }

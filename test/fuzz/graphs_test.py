@@ -10,6 +10,7 @@ import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import numpy as np  # noqa: E402
+from onnx import helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -67,6 +68,14 @@ class Graphs(unittest.TestCase):
             np.testing.assert_allclose(got[0], outputs[0], rtol=1e-3, atol=1e-5, err_msg=test.name)
             tried += 1
         self.assertGreater(tried, 40)
+
+    def test_a_normalization_is_in_double(self):
+        x = np.random.default_rng(0).standard_normal((2, 4, 3))
+        groups = x.reshape(2, 2, 6)
+        expected = (groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + float(np.float32(1e-5)))
+        node = helper.make_node("GroupNormalization", ["x", "w", "b"], ["y"], num_groups=2)
+        (got,) = reference.run_node(node, {"x": x, "w": np.ones(4), "b": np.zeros(4)}, 21)
+        np.testing.assert_allclose(got, expected.reshape(x.shape), rtol=1e-13)
 
     def test_a_seed_draws_the_same(self):
         first, second = (graphs.draw_case(11, 2) for _ in range(2))

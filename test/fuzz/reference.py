@@ -40,6 +40,9 @@ def node_in_double(node):
             attribute.CopyFrom(helper.make_attribute("value", value))
     if copy.op_type.endswith("Window") and not any(a.name == "output_datatype" for a in copy.attribute):
         copy.attribute.append(helper.make_attribute("output_datatype", DOUBLE))
+    # From opset 21 on its mean and variance are in float unless it says otherwise. (The other normalizations' are in the input's type.)
+    if copy.op_type == "GroupNormalization" and not any(a.name == "stash_type" for a in copy.attribute):
+        copy.attribute.append(helper.make_attribute("stash_type", DOUBLE))
     if copy.op_type == "ConstantOfShape" and not copy.attribute:
         copy.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
     return copy

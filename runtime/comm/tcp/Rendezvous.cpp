@@ -29,10 +29,10 @@ struct Place {
 std::optional<int> numberIn(const char *name, int least, int most) {
   const char *text = std::getenv(name);
   int value = 0;
-  if (!text || std::from_chars(text, text + std::strlen(text), value).ptr != text + std::strlen(text) || !*text ||
-      value < least || value > most)
-    return std::nullopt;
-  return value;
+  std::string_view digits = text ? text : "";
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  bool fits = error == std::errc() && end == digits.data() + digits.size() && value >= least && value <= most;
+  return fits ? std::optional(value) : std::nullopt;
 }
 
 void note(const std::string &line) { std::cerr << concat("note: ", line, "\n") << std::flush; }

@@ -1,16 +1,34 @@
-// Weights: header, ranges and contents.
-#include "runtime/checkpoint/Safetensors.h"
+// Weights: header, ranges and contents, and a program that takes them.
+#include "runtime/checkpoint/Weights.h"
 #include "test/fuzz/parsers/Input.h"
+#include "test/fuzz/parsers/Model.h"
 
 #include <cstdlib>
 #include <cstring>
 
 using namespace divisi;
 
+namespace {
+/// A program that trains from the file's `w`.
+void load(const std::string &path, const runtime::SafetensorsFile &file) {
+  static const runtime::Manifest manifest = *runtime::parseManifest(fuzz::model, fuzz::modelArena);
+  static const runtime::Arena arena = *runtime::Arena::create(fuzz::modelArena);
+  const runtime::State &state = manifest.state.front();
+  if (!runtime::loadWeights(manifest, arena, path, "", [&](const runtime::State &other) { return other.name == state.name; }).ok())
+    return;
+  auto found = file.entries().find(state.name);
+  if (found == file.entries().end() || found->second.bytes != static_cast<size_t>(state.bytes) ||
+      std::memcmp(found->second.data, arena.at(state), found->second.bytes) != 0)
+    std::abort();
+}
+} // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  auto file = runtime::SafetensorsFile::open(fuzz::fileOf(fuzz::text(data, size)));
+  std::string path = fuzz::fileOf(fuzz::text(data, size));
+  auto file = runtime::SafetensorsFile::open(path);
   if (!file.ok())
     return 0;
+  load(path, *file);
   std::vector<runtime::NamedTensor> tensors;
   for (const auto &[name, entry] : file->entries()) {
     fuzz::use(entry.data, entry.bytes);

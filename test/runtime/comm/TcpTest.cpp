@@ -221,6 +221,23 @@ TEST(RendezvousTest, WhoDoesNotKnowTheSecretTakesNoPart) {
   EXPECT_TRUE(succeeded(zero));
 }
 
+TEST(RendezvousTest, NumbersThatDoNotFitAreNone) {
+  auto rankOf = [](const char *rank) {
+    const std::pair<const char *, const char *> all[] = {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
+    for (auto [name, value] : all)
+      setenv(name, value, 1);
+    auto where = Rendezvous::fromEnvironment();
+    for (auto [name, value] : all)
+      unsetenv(name);
+    return where;
+  };
+  auto where = rankOf("1");
+  ASSERT_TRUE(where.ok() && *where);
+  EXPECT_EQ((*where)->rank, 1);
+  for (const char *rank : {"", "-1", "2", "1x", "99999999999"})
+    EXPECT_TRUE(failsWith(rankOf(rank), "RANK is not a number below WORLD_SIZE"));
+}
+
 /// The default secret of a user on one host is not valid for several hosts.
 TEST(RendezvousTest, SeveralHostsNeedASecret) {
   Rendezvous where{0, 2, "127.0.0.1", freePort(), 0.3};

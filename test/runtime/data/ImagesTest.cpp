@@ -156,6 +156,8 @@ TEST(ImagesTest, RangesOfFiles) {
             (std::vector<std::string>{"none-08.tar", "none-09.tar", "none-10.tar", "none-11.tar"}));
   EXPECT_EQ(*expandPattern("none-{3..1}.tar"), std::vector<std::string>{"none-{3..1}.tar"});
   EXPECT_EQ(*expandPattern("none-{a..b}.tar"), std::vector<std::string>{"none-{a..b}.tar"});
+  EXPECT_EQ(*expandPattern("none-{9223372036854775806..9223372036854775807}.tar"),
+            (std::vector<std::string>{"none-9223372036854775806.tar", "none-9223372036854775807.tar"}));
   EXPECT_FALSE(expandPattern("none-*.tar").ok());
 }
 } // namespace
