@@ -21,7 +21,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 MOST_BYTES = 4096  # of an input: every limit of a format is reached with fewer
-LARGER = {"dump": 8192, "onnx": 8192}
+OTHER_BYTES = {"csv": 1024, "dump": 8192, "environment": 1024, "frames": 512, "log": 1024, "onnx": 8192, "options": 1024}
 # LLVM is not instrumented, nor are its allocators, which mark memory where their instrumented half is inlined. Long stacks of allocations and
 # much freed memory take a third of the time: a finding is run again without these limits.
 ASAN_OPTIONS = "detect_container_overflow=0:allow_user_poisoning=0:malloc_context_size=2:quarantine_size_mb=16"
@@ -84,7 +84,7 @@ def write_dumps(folder):
     for file in sorted((ROOT / "test").rglob("*.mlir")):
         for number, module in enumerate(file.read_text().split("// -----")):
             text = "\n".join(line for line in module.splitlines() if not line.lstrip().startswith("//"))
-            if text.strip() and len(text) < LARGER["dump"]:
+            if text.strip() and len(text) < OTHER_BYTES["dump"]:
                 (folder / f"{file.stem}-{number}").write_text(text + "\n")
     return folder
 
@@ -109,7 +109,7 @@ def fuzz(name, o):
     begin = [folder for folder in (HERE / ("compiler" if compiler else "parsers") / "corpus" / name,) if folder.is_dir()]
     if name == "dump":
         begin.append(write_dumps(o.build / "dumps"))
-    command = [program, kept, *begin, f"-runs={o.inputs}", f"-max_len={LARGER.get(name, MOST_BYTES)}", "-timeout=20",
+    command = [program, kept, *begin, f"-runs={o.inputs}", f"-max_len={OTHER_BYTES.get(name, MOST_BYTES)}", "-timeout=20",
                "-rss_limit_mb=2048", f"-artifact_prefix={o.build}/{name}-", f"-seed={o.seed}", f"-use_value_profile={int(not compiler)}",
                "-print_final_stats=1", "-verbosity=0"]
     environment = {**os.environ, "LLVM_PROFILE_FILE": str(profile), "ASAN_OPTIONS": ASAN_OPTIONS}
