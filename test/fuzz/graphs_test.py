@@ -107,6 +107,10 @@ class Graphs(unittest.TestCase):
         self.assertLess(len(small.model.graph.node), len(case.model.graph.node))
         self.assertTrue(np.isfinite(small.reference().loss()))
 
+    def test_errors_of_flags_that_nobody_gave_are_failures(self):
+        self.assertTrue(program.judge(1, "error: m.onnx: cut: there is no node 'a' in the forward pass", "compile", True).failure)
+        self.assertTrue(program.judge(1, "error: m.onnx: a pipeline of 6 stages needs as many nodes", "compile", True).refusal)
+
     def test_messages_lose_what_differs(self):
         self.assertEqual(program.general("error: node 'a/b' (Mul): 2x3 and tensor<2x3xf32>"), "node NAME (Mul): NxN and TYPE")
 

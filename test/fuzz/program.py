@@ -64,7 +64,7 @@ def judge(code, text, what, refusable):
         return Outcome(failure=f"{what}: exit {code} without a message", said=text[-2000:])
     if internal := re.search(r"'((?:graph|dist|exec|func|llvm|builtin)\.\w+)' op (.*)", errors[0]):
         return Outcome(failure=f"{what}: verifier: {internal[1]} {general(internal[2])}", said=errors[0])
-    if "no CPU lowering" in errors[0]:  # the error of a pass on the compiler's own IR
+    if "no CPU lowering" in errors[0] or ": cut: " in errors[0]:  # of a pass on the compiler's own IR, and of a flag that no plan here has
         return Outcome(failure=f"{what}: {general(errors[0])}", said=errors[0])
     if refusable:
         return Outcome(refusal=general(errors[0]), said=errors[0])
