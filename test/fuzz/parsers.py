@@ -47,11 +47,12 @@ COMPILER_FILES = {
     "calibration": ["compiler/Profile/Calibrations.cpp", "compiler/Profile/JsonFile.cpp"],
     "cluster": ["passes/Planning/Cost/ClusterFile.cpp", "passes/Planning/Cost/Quantity.cpp"],
     "dump": ["passes/Planning/ParseDump.cpp", "passes/Planning/Nesting.cpp", "dialects/Dist", "dialects/Exec/Exec.cpp", "dialects/Graph"],
-    "layers": ["passes/Planning/Pipeline/LayerProfile.cpp"],
+    "layers": ["passes/Planning/Pipeline/LayerProfile.cpp", "passes/Planning/Pipeline/GraphText.cpp"],
     "noise": ["compiler/Report/BatchAdvice.cpp"],
     "onnx": ["compiler/Import"],
     "plan": ["compiler/PlanFile.cpp", "dialects/Dist/Plan.cpp", "dialects/Dist/StageAxes.cpp"],
     "profile": ["compiler/Profile/Database.cpp"],
+    "stages": ["passes/Planning/Pipeline/StageFile.cpp"],
 }
 
 
