@@ -22,9 +22,7 @@ void check(llvm::Error error) {
 }
 } // namespace
 
-GpuEmulator::GpuEmulator(const codegen::CudaKernels &given) {
-  for (const codegen::Launchable &launchable : given.launchables)
-    launchables.emplace(launchable.name, launchable);
+GpuEmulator::GpuEmulator(const codegen::CudaKernels &given) : CpuLibraries(given) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto context = std::make_unique<llvm::LLVMContext>();
@@ -62,17 +60,4 @@ void GpuEmulator::launch(const DivisiKernel &kernel, void *const *buffers) {
   if (!emulated_launch(call.toPtr<void (*)(void *const *)>(), buffers, how.blocks, how.threads,
                        *together.toPtr<const char *>()))
     throw std::runtime_error("threads of a block wait for each other for ever");
-}
-
-void GpuEmulator::conv(runtime::ConvKind kind, const DivisiConv &params, void *const *buffers) {
-  using runtime::ConvKind;
-  auto *service = kind == ConvKind::Forward     ? divisi_conv_forward
-                  : kind == ConvKind::InputGrad ? divisi_conv_input_grad
-                                                : divisi_conv_filter_grad;
-  service(&cpu, &params, buffers);
-}
-
-void GpuEmulator::attention(runtime::AttentionKind kind, const DivisiAttention &params, void *const *buffers) {
-  auto *service = kind == runtime::AttentionKind::Forward ? divisi_attention : divisi_attention_grad;
-  service(&cpu, &params, buffers);
 }

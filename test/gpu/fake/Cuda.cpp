@@ -166,7 +166,7 @@ int interpret(const Function &function, const std::vector<void *> &buffers, unsi
   std::vector<divisi::test::ptx::Memory::Range> memory;
   for (auto &[at, size] : allocations)
     memory.push_back({at, at + size});
-  std::string wrong = function.code->launch(function.name, blocks, threads, arguments, std::move(memory));
+  std::string wrong = function.code->launch(function.name, blocks, threads, arguments, divisi::test::ptx::Memory(std::move(memory)));
   if (!wrong.empty())
     std::fprintf(stderr, "PTX: %s\n", wrong.c_str());
   return wrong.empty() ? success : launchFailed;

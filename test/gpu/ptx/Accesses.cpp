@@ -26,7 +26,7 @@ struct Addresses {
   uint64_t of[warpSize];
 };
 
-void requireGlobal(Warp &warp, const Addresses &addresses, const char *does) {
+void requireGlobal(Warp &warp, const Addresses &addresses, bool writes) {
   const Memory &memory = warp.launch.memory;
   uint64_t least = ~0ull, most = 0;
   for (unsigned i = 0; i < warpSize; ++i) {
@@ -34,11 +34,12 @@ void requireGlobal(Warp &warp, const Addresses &addresses, const char *does) {
     least = isActive && addresses.of[i] < least ? addresses.of[i] : least;
     most = isActive && addresses.of[i] > most ? addresses.of[i] : most;
   }
-  if (memory.holds(least, most + addresses.bytes))
+  auto isAllowed = [&](uint64_t begin, uint64_t end) { return writes ? memory.canWrite(begin, end) : memory.canRead(begin, end); };
+  if (isAllowed(least, most + addresses.bytes))
     return;
   for (unsigned i = 0; i < warpSize; ++i)
-    if (uint64_t at = addresses.of[i]; warp.active >> i & 1 && !memory.holds(at, at + addresses.bytes))
-      throw Fault(i, std::string("out of bounds: ") + does + " " + std::to_string(addresses.bytes) + " bytes, " + memory.describe(at));
+    if (uint64_t at = addresses.of[i]; warp.active >> i & 1 && !isAllowed(at, at + addresses.bytes))
+      throw Fault(i, std::string("out of bounds: ") + (writes ? "writes " : "reads ") + std::to_string(addresses.bytes) + " bytes, " + memory.describe(at));
 }
 void requireLocal(Warp &warp, const Addresses &addresses) {
   uint64_t size = warp.launch.program.localBytes;
@@ -50,7 +51,7 @@ void requireLocal(Warp &warp, const Addresses &addresses) {
 /// Where each active lane's access is in this process; it has been checked.
 template <Space space> void locate(Warp &warp, const Code &code, const Addresses &addresses, bool writes, char *(&where)[warpSize]) {
   if constexpr (space == Space::global) {
-    requireGlobal(warp, addresses, writes ? "writes" : "reads");
+    requireGlobal(warp, addresses, writes);
     for (unsigned i = 0; i < warpSize; ++i)
       where[i] = (char *)(uintptr_t)addresses.of[i];
   } else if constexpr (space == Space::local) {

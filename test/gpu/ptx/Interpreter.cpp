@@ -23,15 +23,14 @@ const Program &Module::find(const std::string &kernel) {
 }
 
 std::string Module::launch(const std::string &kernel, unsigned blocks, unsigned threads,
-                           std::span<const uint64_t> arguments, std::vector<Memory::Range> ranges) {
+                           std::span<const uint64_t> arguments, Memory memory) {
   constexpr unsigned blocksOfAThread = 8; // fewer are not worth another thread of this processor
   try {
     const Program &program = find(kernel);
     if (threads == 0 || threads > program.mostThreads || arguments.size() != program.parameters)
       throw Error(0, std::to_string(threads) + " threads, " + std::to_string(arguments.size()) + " arguments");
     for (const Variable &variable : text.globals)
-      ranges.push_back({(uint64_t)(uintptr_t)variable.contents.data(), (uint64_t)(uintptr_t)variable.contents.data() + variable.bytes});
-    const Memory memory(std::move(ranges));
+      memory.add({(uint64_t)(uintptr_t)variable.contents.data(), (uint64_t)(uintptr_t)variable.contents.data() + variable.bytes});
     const Launch launch{program, memory, arguments, blocks, threads};
     // Blocks begin in their order: of several that fail the first one is told.
     std::atomic<unsigned> next = 0;

@@ -16,7 +16,7 @@ public:
 
   /// Executes all blocks of a kernel, whose parameters are addresses. What is wrong, with kernel, line and thread; or nothing.
   std::string launch(const std::string &kernel, unsigned blocks, unsigned threads, std::span<const uint64_t> arguments,
-                     std::vector<Memory::Range> memory);
+                     Memory memory);
 
 private:
   const Program &find(const std::string &kernel);

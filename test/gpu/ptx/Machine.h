@@ -70,7 +70,7 @@ public:
   Epoch epoch;
 
 private:
-  static constexpr uint64_t mostSteps = 1 << 26; ///< of a warp in a block
+  static constexpr uint64_t mostSteps = 1 << 24; ///< of a warp in a block
 
   unsigned number;
   uint32_t live = 0;

@@ -5,13 +5,17 @@
 
 using namespace divisi::test::ptx;
 
-Memory::Memory(std::vector<Range> given) : ranges(std::move(given)) {
+Memory::Memory(std::vector<Range> given, uint64_t padding) : ranges(std::move(given)), padding(padding) {
   std::ranges::sort(ranges, {}, &Range::begin);
 }
 
-bool Memory::holds(uint64_t begin, uint64_t end) const {
+void Memory::add(Range range) {
+  ranges.insert(std::ranges::upper_bound(ranges, range.begin, {}, &Range::begin), range);
+}
+
+bool Memory::holds(uint64_t begin, uint64_t end, uint64_t multiple) const {
   auto it = std::ranges::upper_bound(ranges, begin, {}, &Range::begin);
-  return it != ranges.begin() && end <= (--it)->end && begin <= end;
+  return it != ranges.begin() && end <= ((--it)->end + multiple - 1) / multiple * multiple && begin <= end;
 }
 
 std::string Memory::describe(uint64_t address) const {
