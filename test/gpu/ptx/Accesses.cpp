@@ -52,8 +52,13 @@ void requireLocal(Warp &warp, const Addresses &addresses) {
 template <Space space> void locate(Warp &warp, const Code &code, const Addresses &addresses, bool writes, char *(&where)[warpSize]) {
   if constexpr (space == Space::global) {
     requireGlobal(warp, addresses, writes);
-    for (unsigned i = 0; i < warpSize; ++i)
+    for (unsigned i = 0; i < warpSize; ++i) {
+      if (!(warp.active >> i & 1))
+        continue;
+      if (auto wrong = warp.global.access(writes, code.isConstant, addresses.of[i], addresses.bytes, warp.firstThread() + i, warp.epoch, code.line))
+        throw Fault(i, *wrong);
       where[i] = (char *)(uintptr_t)addresses.of[i];
+    }
   } else if constexpr (space == Space::local) {
     requireLocal(warp, addresses);
     for (unsigned i = 0; i < warpSize; ++i)
@@ -63,9 +68,7 @@ template <Space space> void locate(Warp &warp, const Code &code, const Addresses
       if (!(warp.active >> i & 1))
         continue;
       unsigned thread = warp.firstThread() + i;
-      auto wrong = writes ? warp.shared.write(addresses.of[i], addresses.bytes, thread, warp.epoch, code.line)
-                          : warp.shared.read(addresses.of[i], addresses.bytes, thread, warp.epoch, code.line);
-      if (wrong)
+      if (auto wrong = warp.shared.access(writes, addresses.of[i], addresses.bytes, thread, warp.epoch, code.line))
         throw Fault(i, *wrong);
       where[i] = warp.shared.at(addresses.of[i]);
     }

@@ -84,17 +84,17 @@ private:
       throw Error(kernel.line, "more than 48 KiB of shared memory");
     for (const Variable &variable : kernel.local)
       program.localBytes += (variable.bytes + 15) / 16 * 16;
-    program.sharedGranule = 8;
     for (const Statement &statement : kernel.statements)
-      if (auto words = wordsOf(statement.opcode); words.size() > 2 && words[1] == "shared")
-        program.sharedGranule = std::min(program.sharedGranule, bytesOf(words.back()));
+      if (auto words = wordsOf(statement.opcode); words.size() > 2 && (words[1] == "shared" || words[1] == "global")) {
+        unsigned &granule = words[1] == "shared" ? program.sharedGranule : program.globalGranule;
+        granule = std::min(granule, bytesOf(words.back()));
+      }
   }
 
   static unsigned bytesOf(const std::string &type) {
     return type.ends_with("8") ? 1 : type.ends_with("16") ? 2 : type.ends_with("32") ? 4 : 8;
   }
   unsigned expectType(const std::string &type) const {
-    static const Table none;
     if (type.size() < 2 || std::string("busf").find(type[0]) == std::string::npos || (type.substr(1) != "8" && type.substr(1) != "16" && type.substr(1) != "32" && type.substr(1) != "64"))
       fail("'" + type + "' is no type that is known");
     return bytesOf(type);
@@ -259,6 +259,7 @@ private:
         code.count = words[i] == "v2" ? 2 : 4;
       else if (words[i] != "nc" && !words[i].starts_with("L1::") && !words[i].starts_with("L2::"))
         fail("'" + words[i] + "' is not known");
+    code.isConstant = std::ranges::find(words, "nc") != words.end();
     code.bytes = (uint8_t)expectType(words.back());
     const Operand &address = now->operands[writes ? 0 : 1], &value = now->operands[writes ? 1 : 0];
     if (address.kind != Kind::address)

@@ -22,9 +22,18 @@ const Program &Module::find(const std::string &kernel) {
   return *program;
 }
 
+std::unique_ptr<Global> Module::takeGlobal() {
+  std::lock_guard lock(mutex);
+  if (idle.empty())
+    return std::make_unique<Global>();
+  auto global = std::move(idle.back());
+  idle.pop_back();
+  return global;
+}
+
 std::string Module::launch(const std::string &kernel, unsigned blocks, unsigned threads,
                            std::span<const uint64_t> arguments, Memory memory) {
-  constexpr unsigned blocksOfAThread = 8; // fewer are not worth another thread of this processor
+  constexpr unsigned blocksOfAThread = 8; // with fewer another thread of this processor is not worth it
   try {
     const Program &program = find(kernel);
     if (threads == 0 || threads > program.mostThreads || arguments.size() != program.parameters)
@@ -36,8 +45,8 @@ std::string Module::launch(const std::string &kernel, unsigned blocks, unsigned 
     std::atomic<unsigned> next = 0;
     std::mutex failing;
     std::pair<unsigned, std::string> failed = {~0u, ""};
-    auto work = [&] {
-      Machine machine(launch);
+    auto work = [&](Global &global) {
+      Machine machine(launch, global);
       for (unsigned block; (block = next++) < blocks;)
         if (std::string wrong = machine.run(block); !wrong.empty()) {
           std::lock_guard lock(failing);
@@ -45,11 +54,21 @@ std::string Module::launch(const std::string &kernel, unsigned blocks, unsigned 
           next = blocks;
         }
     };
-    std::vector<std::jthread> others(std::min(std::thread::hardware_concurrency() - 1, blocks / blocksOfAThread));
-    for (std::jthread &other : others)
-      other = std::jthread(work);
-    work();
-    others.clear();
+    std::unique_ptr<Global> first = takeGlobal(), second;
+    if (blocks >= blocksOfAThread && std::thread::hardware_concurrency() > 1) {
+      second = takeGlobal();
+      std::jthread other(work, std::ref(*second));
+      work(*first);
+    } else {
+      work(*first);
+    }
+    if (second && failed.second.empty())
+      if (std::string wrong = first->compare(*second); !wrong.empty())
+        failed.second = kernel + ": " + wrong;
+    std::lock_guard lock(mutex);
+    idle.push_back(std::move(first));
+    if (second)
+      idle.push_back(std::move(second));
     return failed.second;
   } catch (const Error &error) {
     return kernel + ": line " + std::to_string(error.line) + ": " + error.what();

@@ -1,4 +1,5 @@
 #pragma once
+#include "test/gpu/ptx/Global.h"
 #include "test/gpu/ptx/Memory.h"
 #include "test/gpu/ptx/Program.h"
 
@@ -20,10 +21,12 @@ public:
 
 private:
   const Program &find(const std::string &kernel);
+  std::unique_ptr<Global> takeGlobal();
 
   Text text;
-  std::mutex mutex; ///< of programs, which are decoded when they are first launched
-  std::map<std::string, std::unique_ptr<Program>> programs;
+  std::mutex mutex; ///< of what follows
+  std::map<std::string, std::unique_ptr<Program>> programs; ///< decoded when they are first launched
+  std::vector<std::unique_ptr<Global>> idle;
 };
 
 } // namespace divisi::test::ptx

@@ -4,8 +4,8 @@
 
 using namespace divisi::test::ptx;
 
-Warp::Warp(const Launch &launch, Shared &shared, unsigned number)
-    : launch(launch), shared(shared), number(number), file(launch.program.registersEnd),
+Warp::Warp(const Launch &launch, Shared &shared, Global &global, unsigned number)
+    : launch(launch), shared(shared), global(global), number(number), file(launch.program.registersEnd),
       local(warpSize * launch.program.localBytes) {
   const Program &program = launch.program;
   std::memcpy(file.data() + program.constantsBegin, program.constants.data(), program.constants.size());
@@ -30,7 +30,7 @@ void Warp::begin(unsigned block) {
 
 void Warp::run() {
   stopped = false;
-  epoch.block = shared.blockEpoch();
+  epoch.block = global.clock.now;
   const std::vector<Code> &codes = launch.program.codes;
   while (!stopped) {
     if (path.pc == path.meet) {
@@ -91,16 +91,17 @@ void Warp::requireTogether(uint32_t members, const char *what) {
                                             : "the thread is no member"));
 }
 
-Machine::Machine(const Launch &launch) : launch(launch), shared(launch.program) {
+Machine::Machine(const Launch &launch, Global &global) : launch(launch), global(global), shared(launch.program, global.clock) {
+  global.begin(launch.program.globalGranule);
   for (unsigned first = 0; first < launch.threads; first += warpSize)
-    warps.emplace_back(launch, shared, first / warpSize);
+    warps.emplace_back(launch, shared, global, first / warpSize);
 }
 
 std::string Machine::run(unsigned block) {
-  shared.begin();
+  global.clock.beginBlock();
   for (Warp &warp : warps)
     warp.begin(block);
-  for (bool ends = false; !ends; shared.synchronize()) {
+  for (bool ends = false; !ends; global.clock.synchronize()) {
     ends = true;
     for (Warp &warp : warps)
       if (!warp.hasEnded()) {

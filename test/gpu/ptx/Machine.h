@@ -1,4 +1,5 @@
 #pragma once
+#include "test/gpu/ptx/Global.h"
 #include "test/gpu/ptx/Memory.h"
 #include "test/gpu/ptx/Program.h"
 #include "test/gpu/ptx/Shared.h"
@@ -35,7 +36,7 @@ struct Path {
 /// must come together.
 class Warp {
 public:
-  Warp(const Launch &launch, Shared &shared, unsigned number);
+  Warp(const Launch &launch, Shared &shared, Global &global, unsigned number);
 
   /// Prepares the execution of a block.
   void begin(unsigned block);
@@ -64,6 +65,7 @@ public:
 
   const Launch &launch;
   Shared &shared;
+  Global &global;
   uint32_t active = 0;  ///< lanes for which the current instruction is executed
   uint32_t carry = 0;   ///< the carry of each lane
   bool stopped = false; ///< at a barrier, or ended
@@ -83,12 +85,13 @@ private:
 /// Executes blocks of a launch one after another.
 class Machine {
 public:
-  explicit Machine(const Launch &launch);
+  Machine(const Launch &launch, Global &global);
   /// What is wrong, or nothing.
   std::string run(unsigned block);
 
 private:
   const Launch &launch;
+  Global &global;
   Shared shared;
   std::vector<Warp> warps;
 };

@@ -71,7 +71,7 @@ TEST(PtxMachine, Barriers) {
 TEST(PtxMachine, RacesAreNamed) {
   std::vector<uint32_t> to(128 * 40);
   EXPECT_EQ(launch(mirror(""), 40, 128, to),
-            "test: line 14: ld.shared.b32: thread 0 of block 0: reads numbers+508 (512 bytes), which was not written");
+            "test: line 14: ld.shared.b32: thread 0 of block 0: race: reads numbers+508 (512 bytes), which no thread has written");
   EXPECT_EQ(launch(mirror("bar.sync 0; st.shared.b32 [%rd3], %r2;"), 1, 128, to),
             "test: line 13: st.shared.b32: thread 64 of block 0: race: writes numbers+256 (512 bytes), which another thread reads in line 14 with no barrier in between");
   EXPECT_EQ(launch(mirror("bar.sync 0; st.shared.b32 [%rd4+508], %r2; st.shared.b32 [%rd3], %r2;"), 1, 128, to),
@@ -103,6 +103,40 @@ TEST(PtxMachine, BarriersOfWarps) {
             "test: line 12: st.shared.b32: thread 0 of block 0: race: writes numbers+0 (128 bytes), which another thread reads in line 12 with no barrier in between");
 }
 
+/// Each thread stores a number in global memory, and reads that of its mirror image in the block.
+std::string globalMirror(const std::string &between, const std::string &load = "ld.global.b32") {
+  return kernelText(2, thread + R"(
+    mov.u32 %r1, %ntid.x; sub.s32 %r2, %r1, 1; sub.s32 %r2, %r2, %r0; mov.u32 %r3, %ctaid.x; mad.lo.s32 %r4, %r3, %r1, %r0; mad.lo.s32 %r5, %r3, %r1, %r2;
+    ld.param.b64 %rd1, [p0]; mul.wide.u32 %rd2, %r4, 4; add.s64 %rd3, %rd1, %rd2; mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd1, %rd4;
+    st.global.b32 [%rd3], %r4;
+    )" + between + "\n" + load + " %r6, [%rd5]; mov.b32 %r0, %r4;\n" + storeText(1, "%r6", 4));
+}
+
+TEST(PtxMachine, RacesInGlobalMemory) {
+  std::vector<uint32_t> between(64 * 20), to(64 * 20);
+  ASSERT_EQ(launch(globalMirror("bar.sync 0;"), 20, 64, between, to), "");
+  for (uint32_t i = 0; i < to.size(); ++i)
+    EXPECT_EQ(to[i], i / 64 * 64 + 63 - i % 64);
+  EXPECT_EQ(launch(globalMirror("bar.warp.sync -1;"), 20, 32, between, to), "");
+  EXPECT_EQ(launch(globalMirror(""), 1, 32, between, to),
+            "test: line 13: ld.global.b32: thread 0 of block 0: race: reads what thread 31 writes in line 11 with no barrier in between");
+  EXPECT_EQ(launch(globalMirror("bar.warp.sync -1;"), 1, 64, between, to),
+            "test: line 11: st.global.b32: thread 32 of block 0: race: writes what another thread reads in line 13 with no barrier in between");
+  EXPECT_EQ(launch(globalMirror("bar.sync 0;", "ld.global.nc.b32"), 1, 64, between, to),
+            "test: line 13: ld.global.nc.b32: thread 0 of block 0: race: reads what thread 63 writes in line 11, although .nc means that nobody does");
+}
+
+/// Nothing orders blocks: here each writes the same element, or all read what the first one writes.
+TEST(PtxMachine, RacesOfBlocks) {
+  std::vector<uint32_t> to(64);
+  std::string same = thread + "mov.u32 %r1, %ctaid.x;\n" + storeText(0, "%r1", 4);
+  EXPECT_EQ(launch(kernelText(1, same), 2, 32, to), "test: line 9: st.global.b32: thread 0 of block 1: race: writes what another block writes in line 9");
+  EXPECT_NE(launch(kernelText(1, same), 64, 32, to).find("race: "), std::string::npos); // on two processors
+  std::string read = thread + "mov.u32 %r1, %ctaid.x; setp.ne.b32 %p1, %r1, 0;\n" + addressText(0, 4) + "\n@%p1 ld.global.b32 %r2, [%rd8]; @!%p1 st.global.b32 [%rd8], %r1;";
+  EXPECT_EQ(launch(kernelText(1, read), 2, 32, to), "test: line 10: ld.global.b32: thread 0 of block 1: race: reads what another block writes in line 10");
+  EXPECT_NE(launch(kernelText(1, read), 64, 32, to).find("race: "), std::string::npos);
+}
+
 TEST(PtxMachine, Bounds) {
   std::vector<uint32_t> to(100);
   std::string text = thread + storeText(0, "%r0", 4);
@@ -116,7 +150,7 @@ TEST(PtxMachine, Bounds) {
   EXPECT_NE(launch(kernelText(1, odd), 1, 2, to).find("test: line 9: st.global.v2.b32: thread 1 of block 0: address "), std::string::npos);
   std::string shared = thread + ".shared .align 4 .b8 numbers[8]; .shared .align 4 .b8 others[8];\nmov.b64 %rd1, numbers; st.shared.b32 [%rd1+8], %r0;";
   EXPECT_EQ(launch(kernelText(1, shared), 1, 1, to),
-            "test: line 9: st.shared.b32: thread 0 of block 0: writes 4 bytes at numbers+8 (8 bytes), beyond shared memory");
+            "test: line 9: st.shared.b32: thread 0 of block 0: out of bounds: writes 4 bytes at numbers+8 (8 bytes), beyond shared memory");
   std::string zero = thread + "mov.b64 %rd1, 0;\nst.global.b32 [%rd1], %r0;";
   EXPECT_NE(launch(kernelText(1, zero), 1, 1, to).find("test: line 9: st.global.b32: thread 0 of block 0: out of bounds: writes 4 bytes, "), std::string::npos);
 }

@@ -18,6 +18,7 @@ struct Code {
   uint32_t d = 0, a = 0, b = 0, c = 0;
   uint32_t guard = none;
   bool negated = false;
+  bool isConstant = false;         ///< a load of what nobody writes
   uint8_t count = 1, bytes = 0;    ///< elements of a vector and bytes of each
   uint8_t from = 0, to = 0;        ///< bytes of a conversion's registers
   std::array<uint32_t, 4> parts{}; ///< the registers of a vector, or what else an instruction has
@@ -38,7 +39,7 @@ struct Program {
   std::vector<Variable> shared;
   std::vector<uint64_t> sharedAt; ///< addresses
   uint64_t sharedEnd = 0;
-  unsigned sharedGranule = 4; ///< bytes of the smallest access
+  unsigned sharedGranule = 8, globalGranule = 8; ///< bytes of the smallest access
   uint64_t localBytes = 0;
 };
 
