@@ -10,10 +10,13 @@ One line per check, then `N passed, N failed`.
 """
 
 import argparse
+import collections
 import json
+import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,7 +61,24 @@ class Tests:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip())
+        self.write_buffers(path, [*command[:-2], "--emit", "exec", "-o", f"{path}.exec.mlir"])
         return path
+
+    def write_buffers(self, path, command):
+        """PROGRAM.buffers for the fake driver: the bytes of the arena, and of the largest value at each offset."""
+        subprocess.run(list(map(str, command)), capture_output=True, check=True)
+        text, known = pathlib.Path(f"{path}.exec.mlir").read_text(), collections.Counter()
+        for line in text.splitlines():
+            for shape, offset in re.findall(r"tensor<([^>]*)> {exec\.offset = (\d+)", line):
+                known[int(offset)] = max(known[int(offset)], bytes_of(shape))
+            if match := re.search(r"offsets = array<i64: ([^>]*)>.*\) -> (.*)|offsets = array<i64: ([^>]*)>.* -> (.*)", line):
+                offsets, results = match[1] or match[3], match[2] or match[4]
+                shapes = re.findall(r"tensor<([^>]*)>", results)
+                places = list(zip(map(int, offsets.split(",")), shapes, strict=True))
+                for offset, shape in places[:-1] if "%workspace" in line else places:
+                    known[offset] = max(known[offset], bytes_of(shape))
+        arena = re.search(r"exec\.arena_bytes = (\d+)", text)[1]
+        path.with_name(path.name + ".buffers").write_text("\n".join([arena, *(f"{offset} {size}" for offset, size in sorted(known.items()))]) + "\n")
 
     def train(self, program, model, device, steps=12):
         """(losses and the first step's norms, what was said)."""
@@ -66,7 +86,7 @@ class Tests:
         data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
         command = [str(program), *data, "--steps", str(steps), "--no-shuffle", "--device", device, "--log", str(log), "--log-grad-norms", "--quiet"]
         libraries = str(self.build / "test/gpu/fake")
-        done = subprocess.run(command, env=dict(os.environ, LD_LIBRARY_PATH=libraries, DIVISI_FAKE_PTX="1"), capture_output=True, text=True)
+        done = subprocess.run(command, env=dict(os.environ, LD_LIBRARY_PATH=libraries, DIVISI_FAKE_PTX=f"{program}.buffers"), capture_output=True, text=True)
         if done.returncode != 0:
             return None, done.stderr.strip()
         rows = [json.loads(line) for line in log.read_text().splitlines()]
@@ -114,14 +134,21 @@ class Tests:
         other = program.with_name("changed")
         other.write_bytes(raw[:begin] + changed.encode() + raw[begin + len(text):])
         other.chmod(0o755)
-        (self.folder / "changed.safetensors").write_bytes((self.folder / f"{program.name}.safetensors").read_bytes())
+        for suffix in (".safetensors", ".buffers"):
+            shutil.copy(f"{program}{suffix}", f"{other}{suffix}")
         found, stderr = self.train(other, "mlp", "cuda")
         if found:
             return "" if not said and difference(wanted, found, 1e-5) else "it is not noticed"
         match = re.search(said or "PTX: ", stderr)
-        if not match or (said and not line <= int(match[1]) <= line + 4):
+        if not match or (said and not line <= int(match[1]) <= line + 8):
             return f"of line {line} is said {stderr}"
         return ""
+
+
+def bytes_of(shape):
+    """Of a tensor: 4x3xf32, or i64."""
+    *sizes, kind = shape.split(",")[0].split("x")
+    return math.prod(map(int, sizes)) * max(int(re.sub(r"\D", "", kind)) // 8, 1)
 
 
 def difference(wanted, found, tolerance):

@@ -1,9 +1,9 @@
 // A driver for a fake GPU: libcuda.so.1 over this processor's memory. It checks the calls (launches that match their
 // PTX, copies within allocations, no work outside of a stream's capture), logs them, and runs kernels if the program
 // has a PROGRAM.kernels.so beside it, or, with DIVISI_FAKE_PTX, by interpreting its PTX. Errors are the driver's own codes.
+#include "test/gpu/fake/Interpreted.h"
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Worker.h"
-#include "test/gpu/ptx/Interpreter.h"
 
 #include <algorithm>
 #include <atomic>
@@ -30,7 +30,7 @@ struct Function {
   size_t parameters;
   unsigned threads; // at most, by the PTX
   bool loaded = false;
-  std::shared_ptr<divisi::test::ptx::Module> code = {}; // if it is interpreted
+  std::shared_ptr<Interpreted> code = {};
 };
 struct Module {
   std::map<std::string, Function> functions;
@@ -159,22 +159,9 @@ bool parse(const std::string &text, Module &module) {
   return true;
 }
 
-int interpret(const Function &function, const std::vector<void *> &buffers, unsigned blocks, unsigned threads) {
-  std::vector<uint64_t> arguments;
-  for (void *buffer : buffers)
-    arguments.push_back((uintptr_t)buffer);
-  std::vector<divisi::test::ptx::Memory::Range> memory;
-  for (auto &[at, size] : allocations)
-    memory.push_back({at, at + size});
-  std::string wrong = function.code->launch(function.name, blocks, threads, arguments, divisi::test::ptx::Memory(std::move(memory)));
-  if (!wrong.empty())
-    std::fprintf(stderr, "PTX: %s\n", wrong.c_str());
-  return wrong.empty() ? success : launchFailed;
-}
-
 int run(const Function &function, const std::vector<void *> &buffers, unsigned blocks, unsigned threads) {
   if (function.code)
-    return interpret(function, buffers, blocks, threads);
+    return function.code->launch(function.name, blocks, threads, buffers, allocations) ? success : launchFailed;
   if (!kernels())
     return success;
   auto call = (void (*)(void *const *))dlsym(kernels(), (function.name + "_call").c_str());
@@ -469,15 +456,12 @@ API cuModuleLoadDataEx(Module **module, const void *image, unsigned, const int *
   *module = new Module;
   if (!parse((const char *)image, **module))
     return invalidImage;
-  if (std::getenv("DIVISI_FAKE_PTX")) {
-    try {
-      auto code = std::make_shared<divisi::test::ptx::Module>((const char *)image);
-      for (auto &[name, function] : (*module)->functions)
-        function.code = code;
-    } catch (const divisi::test::ptx::Error &error) {
-      std::fprintf(stderr, "PTX: line %d: %s\n", error.line, error.what());
+  if (Interpreted::isWanted()) {
+    auto code = Interpreted::load((const char *)image);
+    if (!code)
       return invalidImage;
-    }
+    for (auto &[name, function] : (*module)->functions)
+      function.code = code;
   }
   record("load %zu kernels", (*module)->functions.size());
   return success;
