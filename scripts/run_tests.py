@@ -63,6 +63,7 @@ def suites(build):
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
             Suite("gpu", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build)]),
+            Suite("ptx-interpreted", [python, str(SOURCE / "test/gpu/ptx_interpreted.py"), "--build", str(build)]),
             Suite("remat", [python, str(SOURCE / "test/models/remat.py"), "--divisi", divisi]),
             Suite("unrolled", [python, str(SOURCE / "test/models/unrolled.py"), "--divisi", divisi]),
             Suite("models", models),
@@ -142,6 +143,7 @@ def suites(build):
             Suite("threads-busy", [python, str(SOURCE / "test/execute/threads.py"), "--divisi", divisi, "--busy"], alone=True),
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
+            Suite("ptx-interpreted-all", [python, str(SOURCE / "test/gpu/ptx_interpreted.py"), "--build", str(build), "--all"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
             Suite("pipelines-when-memory-is-short", [*answers, "--only", "pipelines_when_memory"]),

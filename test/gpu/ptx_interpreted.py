@@ -39,12 +39,13 @@ CHANGES = (
     ("a load that is not aligned", LAYER, r"(ld\.global\.nc\.b32\s+%r\d+, \[%rd\d+)\]", r"\1+2]", "is no multiple of 4"),
     ("a shuffle from another lane", NORM, r"(shfl\.sync\.bfly\.b32[^;]*), 4, 31", r"\1, 2, 31", ""),
     ("a shuffle of some lanes", NORM, r"(shfl\.sync\.bfly\.b32[^;]*), -1;", r"\1, 255;", "a shuffle in divergent code"),
-    ("a barrier is left out", NORM, r"bar\.sync\s+0;", "", "ld.shared"),
-    ("a barrier for one warp only", NORM, r"bar\.sync\s+0;", "bar.warp.sync -1;", "ld.shared"),
-    ("a barrier of a warp is left out", EXCHANGE, r"bar\.warp\.sync\s+-1;", "", "ld.global.b32: .*race: reads"),
+    ("a barrier is left out", NORM, r"bar\.sync\s+0;", "", "race: reads"),
+    ("a barrier for one warp only", NORM, r"bar\.sync\s+0;", "bar.warp.sync -1;", "race: reads"),
+    ("a barrier of a warp is left out", EXCHANGE, r"bar\.warp\.sync\s+-1;", "", "race: reads"),
     ("an exponent off by one", SOFTMAX, r"(shl\.b32\s+%r\d+, %r\d+), 23;", r"\1, 22;", ""),
     ("a selection the other way around", r"sqrt\.rn\.f32", r"(selp\.f32\s+%r\d+), (0f\w+), (%r\d+)", r"\1, \3, \2", ""),
 )
+
 
 class Tests:
     def __init__(self, build, folder):
@@ -71,20 +72,18 @@ class Tests:
         for line in text.splitlines():
             for shape, offset in re.findall(r"tensor<([^>]*)> {exec\.offset = (\d+)", line):
                 known[int(offset)] = max(known[int(offset)], bytes_of(shape))
-            if match := re.search(r"offsets = array<i64: ([^>]*)>.*\) -> (.*)|offsets = array<i64: ([^>]*)>.* -> (.*)", line):
-                offsets, results = match[1] or match[3], match[2] or match[4]
-                shapes = re.findall(r"tensor<([^>]*)>", results)
-                places = list(zip(map(int, offsets.split(",")), shapes, strict=True))
+            if match := re.search(r"offsets = array<i64: ([^>]*)>.*\) -> (.*)", line):
+                places = list(zip(map(int, match[1].split(",")), re.findall(r"tensor<([^>]*)>", match[2]), strict=True))
                 for offset, shape in places[:-1] if "%workspace" in line else places:
                     known[offset] = max(known[offset], bytes_of(shape))
         arena = re.search(r"exec\.arena_bytes = (\d+)", text)[1]
         path.with_name(path.name + ".buffers").write_text("\n".join([arena, *(f"{offset} {size}" for offset, size in sorted(known.items()))]) + "\n")
 
-    def train(self, program, model, device, steps=12):
+    def train(self, program, model, device):
         """(losses and the first step's norms, what was said)."""
         log = self.folder / "log.jsonl"
         data = [w for f in sorted((MODELS / model / "data").glob("*.npy")) for w in ("--data", f"{f.stem}={f}")]
-        command = [str(program), *data, "--steps", str(steps), "--no-shuffle", "--device", device, "--log", str(log), "--log-grad-norms", "--quiet"]
+        command = [str(program), *data, "--steps", "12", "--no-shuffle", "--device", device, "--log", str(log), "--log-grad-norms", "--quiet"]
         libraries = str(self.build / "test/gpu/fake")
         done = subprocess.run(command, env=dict(os.environ, LD_LIBRARY_PATH=libraries, DIVISI_FAKE_PTX=f"{program}.buffers"), capture_output=True, text=True)
         if done.returncode != 0:
@@ -94,12 +93,12 @@ class Tests:
         norms = next(row["grad_norms"] for row in rows if "grad_norms" in row)
         return (losses, norms), done.stderr.strip()
 
-    def compare(self, program, model, tolerance):
+    def compare(self, program, model, tolerance, norm_tolerance):
         wanted, said = self.train(program, model, "cpu")
         found, said_there = self.train(program, model, "cuda")
         if not wanted or not found:
             return said + said_there
-        return difference(wanted, found, tolerance)
+        return difference(wanted, found, tolerance, norm_tolerance)
 
     def operations(self, some):
         """Kernels of every operation with its gradient: each sees its own buffers only."""
@@ -123,11 +122,16 @@ class Tests:
                 continue
             match = re.search(pattern, kernel)
             begin, end = at + match.start(), at + match.end()
-            wrong = self.change(program, wanted, raw, text, text[:begin] + match.expand(instead) + text[end:],
-                                rf"PTX: {kernel.split()[1][:-1]}: line (\d+): .*{said}" if said else "", text.count("\n", 0, begin) + 1)
-            self.check(f"changes: {name}", wrong)
+            found, stderr = self.train_changed(program, raw, text, text[:begin] + match.expand(instead) + text[end:])
+            noticed = re.search(rf"PTX: {kernel.split()[1][:-1]}: line (\d+): [^\n]*: thread \d+ of block \d+: [^\n]*{said}", stderr)
+            line = text.count("\n", 0, begin) + 1
+            if found:
+                good = not said and difference(wanted, found, 1e-5, 1e-4)
+            else:
+                good = noticed and (not said or line <= int(noticed[1]) <= line + 8)
+            self.check(f"changes: {name}", "" if good else f"line {line} is changed, and what is said is '{stderr}'")
 
-    def change(self, program, wanted, raw, text, changed, said, line):
+    def train_changed(self, program, raw, text, changed):
         # The heading gives way, but for its three lines.
         changed = "\n\n\n" + " " * (len(text) - len(changed) + len(HEADING) - 3) + changed[len(HEADING):]
         begin = raw.index(HEADING)
@@ -136,13 +140,7 @@ class Tests:
         other.chmod(0o755)
         for suffix in (".safetensors", ".buffers"):
             shutil.copy(f"{program}{suffix}", f"{other}{suffix}")
-        found, stderr = self.train(other, "mlp", "cuda")
-        if found:
-            return "" if not said and difference(wanted, found, 1e-5) else "it is not noticed"
-        match = re.search(said or "PTX: ", stderr)
-        if not match or (said and not line <= int(match[1]) <= line + 8):
-            return f"of line {line} is said {stderr}"
-        return ""
+        return self.train(other, "mlp", "cuda")
 
 
 def bytes_of(shape):
@@ -151,13 +149,16 @@ def bytes_of(shape):
     return math.prod(map(int, sizes)) * max(int(re.sub(r"\D", "", kind)) // 8, 1)
 
 
-def difference(wanted, found, tolerance):
+def difference(wanted, found, tolerance, norm_tolerance):
     (losses, norms), (other, other_norms) = wanted, found
     if len(losses) != 12 or len(other) != 12 or norms.keys() != other_norms.keys():
         return f"{len(losses)} and {len(other)} losses"
     off = max(abs(b - a) / abs(a) for a, b in zip(losses, other))
-    off_norm = max(abs(other_norms[name] - norm) / max(abs(norm), 1e-3) for name, norm in norms.items())
-    return "" if off <= tolerance and off_norm <= 10 * tolerance else f"losses are {off:.1e} off, norms {off_norm:.1e}"
+    finite = {name: norm for name, norm in norms.items() if norm is not None}  # (with fp16, others may be too large)
+    if any((other_norms[name] is None) == (name in finite) for name in norms):
+        return "of some norms one is not finite"
+    off_norm = max(abs(other_norms[name] - norm) / max(abs(norm), 1e-3) for name, norm in finite.items())
+    return "" if off <= tolerance and off_norm <= norm_tolerance else f"losses are {off:.1e} off, norms {off_norm:.1e}"
 
 
 def main():
@@ -171,7 +172,11 @@ def main():
         models = sorted(path.parent.name for path in MODELS.glob("*/model.onnx"))
         for model in models if options.all else SOME:
             if options.only in f"models: {model}":
-                tests.check(f"models: {model}", tests.compare(tests.compile(model), model, 1e-5))
+                tests.check(f"models: {model}", tests.compare(tests.compile(model), model, 1e-5, 1e-4))
+            for precision in ("bf16", "fp16") if options.all and model != "lenet" else ():  # whose losses become small
+                if options.only in f"models: {model} {precision}":
+                    program = tests.compile(model, [f"--precision={precision}"])
+                    tests.check(f"models: {model} {precision}", tests.compare(program, model, 2e-3, 0.05))
         if options.only in "changes":
             tests.changes()
         if options.only in "operations":
