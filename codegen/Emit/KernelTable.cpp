@@ -38,6 +38,7 @@ static std::string keyOf(exec::KernelOp kernel, ArrayRef<int64_t> places) {
 }
 
 void KernelTable::addAll(func::FuncOp task, Places &places) {
+  bool inStep = task.getName() != "evaluate";
   for (auto kernel : task.getOps<exec::KernelOp>()) {
     if (followsInBatch(kernel))
       continue;
@@ -49,6 +50,11 @@ void KernelTable::addAll(func::FuncOp task, Places &places) {
       addBatch(together, lists);
     else
       which[kernel] = add(kernel, lists.front(), /*isMember=*/false);
+    Launchable &launchable = launchables[which[kernel]];
+    launchable.launches += inStep && !kernel.getWhen();
+    launchable.bytes = 0;
+    for (exec::KernelOp member : together)
+      launchable.bytes += graph::bytesOfTypes(member);
   }
 }
 

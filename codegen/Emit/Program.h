@@ -46,6 +46,7 @@ struct Launchable {
   llvm::SmallVector<unsigned> values; // inputs and outputs whose places are passed
   int64_t extent = 0, grain = 1;      // on a CPU
   int64_t blocks = 0, threads = 0;    // on a GPU; 0 blocks: it is only launched in batches
+  int64_t launches = 0, bytes = 0;    // in a step, without what is computed on demand; of inputs and outputs
   llvm::SmallVector<size_t> members;  // on a CPU: the kernels of a batch, in the order of `values`
 };
 

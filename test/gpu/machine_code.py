@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Kernels of GPT-2 small, BERT base and ResNet-50 in bf16 as machine code for an H100, and how fast they can be by an estimate.
+
+    machine_code.py --divisi build/bin/divisi [--only gpt2] [--limits] [--rows 20]
+
+Needs ptxas (CUDA Toolkit) and nvdisasm (Toolkit, or `pip install nvidia-cuda-nvdisasm`), on the PATH or in CUDA_HOME; no GPU, no PyTorch. One
+line for each kernel, those that take most of the step first: launches, MB that one moves (inputs and outputs once), threads of a block,
+registers, share of the threads that can be resident, bytes of its narrowest and widest loads, bytes that a thread has in flight, instructions of a
+thread, instructions per element of two bytes that it moves, microseconds, its share of the roofline, and what bounds it (roofline.py).
+`--limits` checks the limits below; the last line is `N passed, N failed`.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "benchmark"), str(HERE.parent / "models"), str(HERE.parents[1] / "examples/large-graphs")]
+import make_graph  # noqa: E402
+import ptx_thread  # noqa: E402
+import roofline  # noqa: E402
+import sass  # noqa: E402
+from tensors import bytes_of, elements_of  # noqa: E402
+
+LARGE = 100e6  # bytes: kernels that move more have loads of at least LOAD bytes
+LOAD = 8
+SMALL = 10e6  # bytes: kernels that move less are not held to a share of the roofline
+ELEMENTWISE = 0.75  # of the roofline, all large kernels of the transformers together
+NORM = 1.5  # times the bytes of a batch norm at BANDWIDTH
+# Flop/s of products, convolutions and attention that no kernel of ours computes: 0.6 of the data sheet's dense peak, as the planner's (Presets.cpp).
+LIBRARY = 0.6 * 989e12
+
+
+def bert(g, o):
+    """BERT's encoder, layer norms behind, without a mask, as a masked language model."""
+    tokens = g.node("/wte", "Gather", [g.weight("wte.weight", (o.vocab, o.hidden)), g.input("idx", make_graph.INT64, "batch", o.seq)])
+    x = g.layer_norm("/ln", g.node("", "Add", [tokens, g.weight("wpe.weight", (o.seq, o.hidden))]), o.hidden)
+    mask = g.constant("", [[False] * o.seq] * o.seq, bool)
+    for k in range(o.layers):
+        scope = f"/blocks.{k}"
+        x = g.layer_norm(f"{scope}/ln_1", g.node(scope, "Add", [x, make_graph.attention(g, f"{scope}/attn", x, mask, o)]), o.hidden)
+        x = g.layer_norm(f"{scope}/ln_2", g.node(scope, "Add", [x, make_graph.feed_forward(g, f"{scope}/mlp", x, o)]), o.hidden)
+    x = g.node("/head", "MatMul", [x, g.node("/head", "Transpose", ["wte.weight"], perm=[1, 0])])
+    g.cross_entropy(g.reshape("", x, -1, o.vocab), g.reshape("", g.input("targets", make_graph.INT64, "batch", o.seq), -1))
+    return g.model("bert")
+
+
+MODELS = {
+    "gpt2": ("gpt --vocab 50257 --gelu tanh", 8, ["adamw"], None),
+    "bert": ("gpt --vocab 30522 --seq 128 --gelu erf", 32, ["adamw"], bert),
+    "resnet50": ("wide-resnet --width 1", 256, ["sgd", "--momentum", "0.9"], None),
+}
+
+
+def compile_model(divisi, name, folder):
+    """The files of the kernels and of the step at the level exec."""
+    words, batch, optimizer, make = MODELS[name]
+    options = make_graph.parse([*words.split(), "-o", str(folder / f"{name}.onnx")])
+    options.make = make or options.make
+    model, _, length = make_graph.build(options)
+    make_graph.write(model, options, length)
+    for level in "ptx", "exec":
+        command = [divisi, "compile", options.output, "--dim", f"batch={batch}", "--target", "cuda", "--cuda-arch", "90"]
+        command += ["--precision", "bf16", "--optimizer", *optimizer, "--emit", level, "-o", folder / f"{name}.{level}"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr.strip()[-500:]}")
+    return folder / f"{name}.ptx", folder / f"{name}.exec"
+
+
+def kernels(path, folder):
+    """(name, launches, bytes, node, estimate) of each kernel."""
+    text = path.read_text()
+    threads, codes = ptx_thread.read(text), sass.assemble(path, 90, folder)
+    for name, launches, blocks, moved, node in re.findall(r"^// (\w+): (\d+) launches of (\d+) blocks, (\d+) bytes each, (.*)", text, re.M):
+        if int(launches) and int(blocks):
+            yield name, int(launches), int(moved), node, roofline.estimate(threads[name], codes[name], int(blocks), int(moved))
+
+
+def library_calls(path):
+    """(calls, bytes, seconds) of the step's calls of libraries: the longer of their bytes and their products."""
+    calls, moved, seconds, counts = 0, 0, 0.0, False
+    for line in path.open():
+        if "func.func" in line:
+            counts = "@evaluate" not in line
+        match = re.search(r"= exec\.call graph\.(\w+)", line)
+        if not (match and counts) or "when = " in line:
+            continue
+        operands, results = line[line.rindex(" : ") :].split(" -> ")
+        inputs, outputs = (re.findall(r"tensor<([^>]*)>", part) for part in (operands, results))
+        outputs = outputs[: -1 if ") workspace" in line else None]
+        sizes = [elements_of(tensor) for tensor in inputs + outputs]
+        bytes_ = sum(map(bytes_of, inputs + outputs))
+        flops = 0
+        if "matmul" in match[1]:
+            flops = 2 * (sizes[0] * sizes[1] * sizes[len(inputs)]) ** 0.5
+        elif "conv" in match[1]:  # the filter is the smallest; its first dimension divides the output's channels
+            filter_ = min((t for t in (inputs + outputs)[:3]), key=elements_of)
+            images = {"conv": outputs[0], "conv_filter_grad": inputs[1], "conv_input_grad": inputs[0]}[match[1]]
+            flops = 2 * elements_of(images) * elements_of(filter_) / int(filter_.split("x")[0])
+        elif "attention" in match[1]:
+            length, depth = map(int, inputs[0].split("x")[-3:-1])
+            flops = (10 if "grad" in match[1] else 4) * sizes[0] * length * (0.5 if "causal" in line else 1)
+        calls, moved, seconds = calls + 1, moved + bytes_, seconds + max(bytes_ / roofline.BANDWIDTH, flops / LIBRARY)
+    return calls, moved, seconds
+
+
+def show(name, rows, library, most):
+    print(f"\n{name}\n{'kernel':<10}{'calls':>6}{'MB':>8}{'thr':>5}{'reg':>4}{'occ':>5}{'load':>7}{'fly':>4}{'instr':>7}{'/elem':>6}{'us':>8}{'roof':>6}  bound, node")
+    for kernel, launches, moved, node, e in rows[:most]:
+        share = moved / roofline.BANDWIDTH / e.seconds
+        elements = moved / 2 / max(1, e.blocks * e.threads)
+        print(f"{kernel:<10}{launches:>6}{moved / 1e6:>8.2f}{e.threads:>5}{e.registers:>4}{e.occupancy:>5.0%}{f'{e.load}-{e.widest}':>7}{e.flight:>4}"
+              f"{e.instructions:>7.0f}{e.instructions / max(elements, 1e-9):>6.1f}{1e6 * e.seconds:>8.1f}{share:>6.0%}  {e.bound} x{e.asked:.1f} {node}")  # fmt: skip
+    launches, moved = sum(r[1] for r in rows), sum(r[1] * r[2] for r in rows)
+    seconds = sum(r[1] * r[4].seconds for r in rows)
+    calls, other, library_seconds = library
+    total = seconds + library_seconds + (launches + calls) * roofline.LAUNCH
+    print(f"{name}: kernels {launches} launches, {moved / 1e9:.2f} GB, {1e3 * seconds:.2f} ms, {moved / roofline.BANDWIDTH / seconds:.0%} of the roofline; "
+          f"libraries {calls} calls, {other / 1e9:.2f} GB, {1e3 * library_seconds:.2f} ms; step {1e3 * total:.2f} ms")  # fmt: skip
+
+
+def check(name, rows):
+    """What is wrong, one text for each limit; None where it is kept."""
+    large = [row for row in rows if row[2] >= SMALL]
+    share = sum(r[1] * r[2] for r in large) / roofline.BANDWIDTH / sum(r[1] * r[4].seconds for r in large)
+    narrow = [f"{row[0]}: {row[4].widest} bytes" for row in rows if row[2] > LARGE and row[4].widest < LOAD]
+    empty = [row[0] for row in rows if not row[4].accesses]
+    yield "no kernel over 100 MB with loads under 8 bytes", narrow
+    yield "no empty launch", empty
+    if name == "resnet50":
+        slow = [f"{r[0]}: {r[4].seconds / (r[2] / roofline.BANDWIDTH):.2f}" for r in large if "bn" in r[3] and r[4].seconds > NORM * r[2] / roofline.BANDWIDTH]
+        yield "batch norm within 1.5 times its bytes", slow
+    else:
+        yield "elementwise kernels at 75 % of the roofline", [] if share >= ELEMENTWISE else [f"{share:.0%}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--divisi", type=pathlib.Path, required=True)
+    parser.add_argument("--only", choices=MODELS, action="append")
+    parser.add_argument("--limits", action="store_true")
+    parser.add_argument("--rows", type=int, default=20)
+    parser.add_argument("--out", type=pathlib.Path, help="where to keep the models, PTX and machine code")
+    options = parser.parse_args()
+    if not sass.find("ptxas") or not sass.find("nvdisasm"):
+        print("skipped: ptxas or nvdisasm is not there (CUDA Toolkit; pip install nvidia-cuda-nvdisasm)\n1 passed, 0 failed")
+        return 0
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.out or pathlib.Path(temporary)
+        for name in options.only or MODELS:
+            ptx, step = compile_model(options.divisi, name, folder)
+            rows = sorted(kernels(ptx, folder), key=lambda row: -row[1] * row[4].seconds)
+            show(name, rows, library_calls(step), options.rows)
+            for what, wrong in check(name, rows) if options.limits else ():
+                print(f"{'FAIL' if wrong else 'ok  '} {name}: {what}{': ' + ', '.join(wrong[:8]) if wrong else ''}")
+                passed, failed = passed + (not wrong), failed + bool(wrong)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
