@@ -144,6 +144,7 @@ def suites(build):
             Suite("devices-all", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi, "--all"]),
             Suite("gpu-all", [python, str(SOURCE / "test/gpu/emulated.py"), "--build", str(build), "--all"]),
             Suite("ptx-interpreted-all", [python, str(SOURCE / "test/gpu/ptx_interpreted.py"), "--build", str(build), "--all"]),
+            Suite("machine-code", [python, str(SOURCE / "test/gpu/machine_code.py"), "--divisi", divisi, "--limits"]),
             Suite("never-worse", [*answers, "--only", "never_worse"]),  # some 300 searches
             Suite("memory-of-microbatches", [*answers, "--only", "memory_of_microbatches"]),
             Suite("pipelines-when-memory-is-short", [*answers, "--only", "pipelines_when_memory"]),

@@ -1,12 +1,14 @@
 """One thread of a PTX kernel, as far as its control flow and its addresses go: whole numbers are computed, floats are not.
 
-What is read from memory is unknown, and so is all that follows from it; a branch on it is not taken.
+What is read from memory is unknown, and so is all that follows from it; a branch on it is not taken. Whole numbers of 64 bits are taken to
+be indices, which are spread over a range.
 """
 
 import re
 
 POINTER = 40  # parameter i points to (i + 1) << POINTER
 MOST_STEPS = 3_000_000
+INDICES = 30_000  # that are read are less than this
 
 
 class Access:
@@ -111,8 +113,8 @@ class Thread:
         address = self.value(base)
         access.first.setdefault(self.thread, None if address is None else address + int(offset or 0))
         if opcode[0] == "l":
-            for register in registers:
-                self.values[register] = None
+            for i, register in enumerate(registers):
+                self.values[register] = 2654435761 * (address // 8 + i) % INDICES if address and opcode.endswith("b64") else None
 
     def compute(self, parts, operands):
         name, kind = parts[0], parts[-1]

@@ -29,7 +29,7 @@ PIPES = {
 }  # fmt: skip
 LAUNCH = 1.5e-6  # s from one kernel of a graph to the next: its blocks begin when the last ones of the one before have ended
 SAMPLES = 5  # blocks that are looked at
-LONG, NEIGHBOUR = 20_000, 2_000  # instructions: after so many one block will do; of the thread beside the first one
+LONG, NEIGHBOUR = 20_000, 2_000  # instructions: after this number one block will do; of the thread beside the first one
 
 
 @dataclasses.dataclass

@@ -493,8 +493,7 @@ private:
         out << "// " << kernel.name << ": " << kernel.launches << " launches of " << kernel.blocks << " blocks, "
             << kernel.bytes << " bytes each, " << (nodes.empty() ? "unnamed" : nodes.front()) << "\n";
       }
-      for (const std::string &text : *texts)
-        out << text;
+      llvm::interleave(*texts, out, "");
     });
   }
 
