@@ -39,15 +39,20 @@ public:
   /// Emits the code of a thread of a block. Thread indices are 32-bit, so that divisions of them are, too.
   void emitThread(Value blockNumber) {
     Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), builder.getI32Type());
-    Value inBlock = s.op<arith::DivUIOp>(thread, word(mapping.group));
+    bool columns = mapping.kind == GpuMapping::Kind::columns; // neighbours have pieces side by side
+    int64_t together = columns ? mapping.perBlock : mapping.group;
+    Value above = s.op<arith::DivUIOp>(thread, word(together)), below = s.op<arith::RemUIOp>(thread, word(together));
+    Value inBlock = columns ? below : above;
     block = toIndex(blockNumber);
-    lane = toIndex(s.op<arith::RemUIOp>(thread, word(mapping.group)));
+    lane = toIndex(columns ? above : below);
     groupInBlock = toIndex(inBlock);
     bool small = mapping.blocks() * mapping.perBlock <= INT32_MAX;
     Value piece = small
                       ? toIndex(s.op<arith::AddIOp>(s.op<arith::MulIOp>(blockNumber, word(mapping.perBlock)), inBlock))
                       : s.addIndex(s.mulIndex(block, mapping.perBlock), groupInBlock);
     Value there = mapping.count % mapping.perBlock == 0 ? Value() : s.inRange(piece, mapping.count);
+    if (columns)
+      return emitColumns(piece, there);
     s.when(there, [&] {
       switch (mapping.kind) {
       case GpuMapping::Kind::elements:
@@ -55,6 +60,7 @@ public:
       case GpuMapping::Kind::rows:
         return emitRows(piece);
       case GpuMapping::Kind::results:
+      case GpuMapping::Kind::columns:
         return emitResult(piece);
       case GpuMapping::Kind::serial:
         return emitSerial(piece);
@@ -131,42 +137,76 @@ private:
     return bytes;
   }
 
-  /// Emits some consecutive elements: first all loads and the arithmetic, then all stores, so that loads and stores can
-  /// be vectorized.
+  /// The indices of point `first` + `offset` of a nest, for `first` a multiple of `count` and `offset` less. The
+  /// dimensions that the offset cannot change have the same indices for all offsets.
+  Values indicesOf(Value first, int64_t offset, int64_t count, ArrayRef<int64_t> extents) {
+    size_t from = extents.size();
+    int64_t inner = 1;
+    while (from > 0 && (inner == 1 || inner % count != 0))
+      inner *= extents[--from];
+    Values at = s.delinearize(s.divIndex(first, inner), extents.take_front(from));
+    Value rest = from == 0 ? first : s.remIndex(first, inner);
+    Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
+    llvm::append_range(at, varying);
+    together = {rest, varying.empty() ? Value() : varying.back(), offset, count};
+    if (llvm::count_if(extents.drop_front(from), [](int64_t extent) { return extent != 1; }) != 1)
+      together = {};
+    return at;
+  }
+
+  /// Emits some consecutive elements.
   void emitElements(Value piece) {
+    const Cluster &first = clusters.front();
+    int64_t each = mapping.each, points = first.points;
+    if (points == 1 || points % each == 0) {
+      Value pieceOfRow;
+      if (points > 1) {
+        row = s.divIndex(piece, points / each);
+        pieceOfRow = s.remIndex(piece, points / each);
+      }
+      return emitTogether(piece, [&](int64_t i, Value linear) -> Values {
+        if (points > 1)
+          return indicesOf(s.mulIndex(pieceOfRow, each), i, each, first.extents);
+        row = linear;
+        return {};
+      });
+    }
+    // Rows do not end where pieces do: most pieces lie within a row.
+    Value begin = s.mulIndex(piece, each), own = s.divIndex(begin, points), within = s.remIndex(begin, points);
+    Value inRow = s.op<arith::CmpIOp>(arith::CmpIPredicate::ule, within, s.index(points - each));
+    auto branch = scf::IfOp::create(builder, kernel.getLoc(), inRow, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+    emitTogether(piece, [&](int64_t i, Value) {
+      row = own;
+      return s.delinearize(s.addIndex(within, i), first.extents);
+    });
+    builder.setInsertionPoint(branch.elseBlock()->getTerminator());
+    emitTogether(piece, [&](int64_t, Value linear) {
+      row = s.divIndex(linear, points);
+      return s.delinearize(s.remIndex(linear, points), first.extents);
+    });
+  }
+
+  /// Emits the elements of a piece: first all loads and the arithmetic, then all stores, so that loads and stores can
+  /// be vectorized. `find` sets the row of the i-th and returns its indices within the row, which has none if it is one
+  /// element.
+  void emitTogether(Value piece, llvm::function_ref<Values(int64_t i, Value linear)> find) {
     struct Store {
       Value value, element, linear;
     };
     SmallVector<Store> stores;
-    const Cluster &first = clusters.front();
-    Values inner;
-    if (first.points > 1) {
-      row = s.divIndex(piece, first.points / mapping.each);
-      Value linear = s.mulIndex(s.remIndex(piece, first.points / mapping.each), mapping.each);
-      inner = s.delinearize(linear, first.extents);
-    }
     for (int64_t i = 0; i < mapping.each; ++i) {
       forget();
       scalar.clear();
-      Values at = inner;
       Value linear = s.addIndex(s.mulIndex(piece, mapping.each), i);
-      if (first.points == 1)
-        row = linear;
-      else
-        for (size_t d = at.size(); d-- > 0;)
-          if (first.extents[d] != 1) {
-            at[d] = s.addIndex(at[d], i);
-            break;
-          }
-      if (first.points > 1) {
-        LoopDomain domain = cast<LoopInterface>(first.stages[0]).getLoopDomain();
-        known = {pointOf(domain, at, first), domain.extents, linear};
-      }
+      Values at = find(i, linear);
       for (const Cluster &cluster : clusters)
-        emitPoint(cluster, first.points == 1 ? zeros(cluster) : at, [&](Value value, Value element) {
+        emitPoint(cluster, at.empty() ? zeros(cluster) : at, linear, [&](Value value, Value element) {
           stores.push_back({value, element, linear});
         });
     }
+    together = {};
     for (const Store &store : stores)
       s.store(store.element, buffer.lookup(store.value), store.linear);
   }
@@ -174,14 +214,13 @@ private:
   Values zeros(const Cluster &cluster) { return Values(cluster.extents.size(), s.index(0)); }
 
   /// Emits all materialized values of a cluster at one point, which makes their elements known. A reduction has one
-  /// step here.
-  void emitPoint(const Cluster &cluster, ValueRange inner, llvm::function_ref<void(Value, Value)> store) {
+  /// step here. `linear`: the number of the point among those of all rows, if it is known.
+  void emitPoint(const Cluster &cluster, ValueRange inner, Value linear, llvm::function_ref<void(Value, Value)> store) {
     for (Operation *stage : cluster.stages) {
       auto loop = cast<LoopInterface>(stage);
       LoopDomain domain = loop.getLoopDomain();
       Values start = domain.hasReduction() ? loop.emitInit(s) : Values();
-      bool isKnown = known.linear && domain.extents == known.shape;
-      Values elements = step(stage, isKnown ? known.index : pointOf(domain, inner, cluster), start);
+      Values elements = step(stage, pointOf(domain, inner, cluster), start, linear);
       for (auto [result, element] : llvm::zip(stage->getResults(), elements)) {
         scalar[result] = element;
         if (isInMemory(result))
@@ -218,7 +257,7 @@ private:
   void emitCluster(const Cluster &cluster) {
     forget();
     if (cluster.points == 1)
-      emitPoint(cluster, zeros(cluster),
+      emitPoint(cluster, zeros(cluster), /*linear=*/{},
                 [&](Value value, Value element) { once([&] { storeAt(value, element, s.index(0)); }); });
     else if (cluster.kind == Cluster::Kind::pass)
       emitPass(cluster);
@@ -227,12 +266,76 @@ private:
     forget();
   }
 
+  /// Shares the numbers below `count` out among the threads of the group; returns what each has accumulated.
+  Values shareOut(int64_t count, ValueRange initial, llvm::function_ref<Values(Value, ValueRange)> body) {
+    if (count % mapping.group != 0)
+      return s.loop(lane, s.index(count), initial, body, mapping.group);
+    auto own = [&](Value i, ValueRange accumulators) {
+      return body(s.addIndex(s.mulIndex(i, mapping.group), lane), accumulators);
+    };
+    return s.loop(s.index(0), s.index(count / mapping.group), initial, own); // as often for all, which can be unrolled
+  }
+
+  /// The accumulators of a row's points, of which the threads take some consecutive ones in turn.
+  Values emitPoints(const Cluster &cluster) {
+    int64_t points = cluster.points, each = elementsTogether(kernel, cluster, mapping.group, !temporary.empty());
+    SmallVector<std::tuple<Value, Value, Value>> stores; // behind all loads, which can be vectorized then
+    auto point = [&](Value i, Values at, Value linear, ValueRange accumulators) {
+      auto store = [&](Value value, Value element) { stores.push_back({value, element, i}); };
+      return passPoint(cluster, at, accumulators, store, linear);
+    };
+    auto storeAll = [&] {
+      for (auto [value, element, i] : stores)
+        storeAt(value, element, i);
+      stores.clear();
+      together = {};
+    };
+    if (points % each == 0) {
+      Value before = s.mulIndex(row, points / each);
+      return shareOut(points / each, initials(cluster), [&](Value piece, ValueRange accumulators) {
+        Value first = s.mulIndex(piece, each), whole = s.mulIndex(s.addIndex(before, piece), each);
+        Values values = llvm::to_vector(accumulators);
+        for (int64_t i = 0; i < each; ++i)
+          values =
+              point(s.addIndex(first, i), indicesOf(first, i, each, cluster.extents), s.addIndex(whole, i), values);
+        storeAll();
+        return values;
+      });
+    }
+    // The pieces of all rows together, so that they are aligned; then the points before the first and after the last.
+    Value begin = s.mulIndex(row, points), end = s.addIndex(begin, points);
+    Value firstPiece = s.divIndex(s.addIndex(begin, each - 1), each), lastPiece = s.divIndex(end, each);
+    auto single = [&](Value linear, ValueRange accumulators) {
+      Value i = s.subIndex(linear, begin);
+      return point(i, s.delinearize(i, cluster.extents), linear, accumulators);
+    };
+    Values partial = s.loop(
+        s.addIndex(firstPiece, lane), lastPiece, initials(cluster),
+        [&](Value piece, ValueRange accumulators) {
+          Values values = llvm::to_vector(accumulators);
+          for (int64_t i = 0; i < each; ++i)
+            values = single(s.addIndex(s.mulIndex(piece, each), i), values);
+          storeAll();
+          return values;
+        },
+        mapping.group);
+    Value head = s.subIndex(s.mulIndex(firstPiece, each), begin), tailBegin = s.mulIndex(lastPiece, each);
+    Value ends = s.addIndex(head, s.subIndex(end, tailBegin));
+    return s.loop(
+        lane, ends, partial,
+        [&](Value i, ValueRange accumulators) {
+          Value inHead = s.op<arith::CmpIOp>(arith::CmpIPredicate::ult, i, head);
+          Value linear = s.select(inHead, s.addIndex(begin, i), s.addIndex(tailBegin, s.subIndex(i, head)));
+          Values values = single(linear, accumulators);
+          storeAll();
+          return values;
+        },
+        mapping.group);
+  }
+
   /// Emits pointwise values and reductions of a whole row: the threads share the row's points.
   void emitPass(const Cluster &cluster) {
-    auto loop = [&](Value i, ValueRange accumulators) {
-      return passPoint(cluster, s.delinearize(i, cluster.extents), accumulators, [&] { return i; });
-    };
-    Values partial = s.loop(lane, s.index(cluster.points), initials(cluster), loop, mapping.group);
+    Values partial = emitPoints(cluster);
     current.clear();
     forget();
     ArrayRef<Value> rest = partial;
@@ -252,20 +355,21 @@ private:
   void emitKept(const Cluster &cluster) {
     KeptAndReduced points = keptAndReduced(cluster, rows);
     auto loop = [&](Value i, ValueRange) -> Values {
-      Values results = reduce(cluster, points, s.delinearize(i, points.kept), s.index(0), 1);
+      Values results = reduce(cluster, points, s.delinearize(i, points.kept));
       storeResults(cluster, results, i);
       return {};
     };
     s.loop(lane, s.index(points.keptPoints), {}, loop, mapping.group);
   }
 
-  /// Emits one result of a reduction, by one thread or a warp.
+  /// Emits one result of each reduction, by one thread, a warp or a block.
   void emitResult(Value piece) {
     const Cluster &cluster = clusters.front();
     KeptAndReduced points = keptAndReduced(cluster, rows);
     row = s.divIndex(piece, points.keptPoints);
     Value linear = s.remIndex(piece, points.keptPoints);
-    Values results = reduce(cluster, points, s.delinearize(linear, points.kept), lane, mapping.group);
+    Values kept = s.delinearize(linear, points.kept);
+    Values results = mapping.group == 1 ? reduce(cluster, points, kept) : reduceTogether(cluster, points, kept);
     if (mapping.group > 1) {
       Values whole;
       for (auto [stage, part] : llvm::zip(cluster.stages, results))
@@ -275,22 +379,91 @@ private:
     once([&] { storeResults(cluster, results, linear); });
   }
 
-  /// The accumulators of a cluster's reductions over the reduced points first, first + stride, ...
-  Values reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept, Value first, int64_t stride) {
-    auto body = [&](ValueRange reduced, ValueRange accumulators) {
+  /// The accumulators of a cluster's reductions over all reduced points.
+  Values reduce(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+    Values results = s.loops(points.reduced, initials(cluster), [&](ValueRange reduced, ValueRange accumulators) {
       forget();
       return stepAll(cluster, mergeIndices(cluster, kept, reduced), accumulators);
-    };
-    Values results;
-    if (stride == 1)
-      results = s.loops(points.reduced, initials(cluster), body);
-    else
-      results = s.loop(
-          first, s.index(points.reducedPoints), initials(cluster),
-          [&](Value i, ValueRange accumulators) { return body(s.delinearize(i, points.reduced), accumulators); },
-          stride);
+    });
     forget();
     return results;
+  }
+
+  /// The number of the element at a point of the reductions' loops.
+  Value numberOf(const Cluster &cluster, ValueRange inner) {
+    LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
+    return s.linearize(pointOf(domain, inner, cluster), domain.extents);
+  }
+
+  /// The same over this thread's share of the points: it takes some consecutive ones at a time.
+  Values reduceTogether(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+    int64_t each = mapping.each;
+    auto pieces = [&](Value piece, ValueRange accumulators) {
+      Values values = llvm::to_vector(accumulators);
+      Value first = s.mulIndex(piece, each), begin;
+      for (int64_t i = 0; i < each; ++i) {
+        Values inner = mergeIndices(cluster, kept, indicesOf(first, i, each, points.reduced));
+        begin = i == 0 ? numberOf(cluster, inner) : begin;
+        forget();
+        values = stepAll(cluster, inner, values, s.addIndex(begin, i));
+      }
+      together = {};
+      return values;
+    };
+    Values results = shareOut(points.reducedPoints / each, initials(cluster), pieces);
+    forget();
+    return results;
+  }
+
+  /// Emits consecutive results of reductions along a dimension that is kept. The threads of a piece are in different
+  /// warps.
+  void emitColumns(Value piece, Value there) {
+    const Cluster &cluster = clusters.front();
+    KeptAndReduced points = keptAndReduced(cluster, rows);
+    int64_t each = mapping.each;
+    if (there) // all threads wait for each other below
+      piece = s.op<arith::MinUIOp>(piece, s.index(mapping.count - 1));
+    row = s.divIndex(piece, points.keptPoints / each);
+    Value first = s.mulIndex(s.remIndex(piece, points.keptPoints / each), each);
+    Values start;
+    for (int64_t i = 0; i < each; ++i)
+      llvm::append_range(start, initials(cluster));
+    size_t stages = cluster.stages.size();
+    Values mine = shareOut(points.reducedPoints, start, [&](Value point, ValueRange accumulators) {
+      Values reduced = s.delinearize(point, points.reduced), next;
+      Value begin;
+      for (int64_t i = 0; i < each; ++i) {
+        Values inner = mergeIndices(cluster, indicesOf(first, i, each, points.kept), reduced);
+        begin = i == 0 ? numberOf(cluster, inner) : begin;
+        forget();
+        llvm::append_range(next, stepAll(cluster, inner, accumulators.slice(i * stages, stages), s.addIndex(begin, i)));
+      }
+      together = {};
+      return next;
+    });
+    forget();
+    Values shared;
+    for (Value value : mine) {
+      shared.push_back(allocate(value.getType(), mapping.threads(), sharedSpace));
+      s.store(value, shared.back(), s.addIndex(s.mulIndex(lane, mapping.perBlock), groupInBlock));
+    }
+    NVVM::Barrier0Op::create(builder, kernel.getLoc());
+    Value isFirst = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.index(0));
+    s.when(there ? s.logicalAnd(isFirst, there) : isFirst, [&] {
+      for (int64_t i = 0; i < each; ++i) {
+        Values whole;
+        for (size_t stage = 0; stage < stages; ++stage) {
+          auto part = [&](int64_t number) {
+            return s.load(shared[i * stages + stage], s.addIndex(groupInBlock, number * mapping.perBlock));
+          };
+          Values sum = {part(0)};
+          for (int64_t number = 1; number < mapping.group; ++number)
+            sum = cast<LoopInterface>(cluster.stages[stage]).emitCombine(s, sum, {part(number)});
+          whole.push_back(sum[0]);
+        }
+        storeResults(cluster, whole, s.addIndex(first, i));
+      }
+    });
   }
 
   /// Combines the threads' partial accumulators; every thread gets the result. Within warps it is done by shuffles, in

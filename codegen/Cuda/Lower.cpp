@@ -1,10 +1,12 @@
 #include "codegen/Cuda/Ptx.h"
 
+#include "codegen/Cuda/ApproximateMath.h"
 #include "codegen/Emit/MathLowering.h"
 #include "divisi/abi.h"
 
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Pass/Pass.h"
@@ -26,6 +28,17 @@ static bool computesIn64Bits(LLVM::LLVMFuncOp function) {
                                                                                           : WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+/// Whether any kernel reads or writes floats of 16 bits. What is compared may be computed in several kernels: all of a
+/// program compute alike.
+static bool has16Bits(ModuleOp kernels) {
+  return llvm::any_of(kernels.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
+    return llvm::any_of(kernel.getArgumentTypes(), [](Type type) {
+      Type element = cast<MemRefType>(type).getElementType();
+      return element.isBF16() || element.isF16();
+    });
+  });
 }
 
 namespace {
@@ -51,6 +64,8 @@ struct CallLibdevice : PassWrapper<CallLibdevice, OperationPass<ModuleOp>> {
 
 LogicalResult codegen::lowerCudaKernels(ModuleOp kernels, ArrayRef<Launchable> launchables) {
   PassManager pm(kernels.getContext());
+  if (has16Bits(kernels))
+    pm.addPass(createApproximateMathPass());
   addKernelLowering(pm, std::make_unique<CallLibdevice>());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -17,14 +17,115 @@ constexpr int64_t longRow = 1024;
 constexpr int64_t longReduction = 64;
 /// Blocks when they take rows in turn: more than run at a time on any current GPU.
 constexpr int64_t blocksInTurn = 528;
-/// Elements of a thread if there are enough for all threads, and the number that is enough.
-constexpr int64_t vector = 4, manyElements = 1 << 16;
+/// Elements of a thread if there are enough for all threads, for a load of 16 bytes of 32 and of 16 bits each; and the
+/// number of elements that is enough.
+constexpr int64_t vector = 4, narrowVector = 8, manyElements = 1 << 16;
+/// With more large operands than this a thread keeps fewer elements of each.
+constexpr int64_t manyOperands = 6;
+/// From this number of points on, a reduction gets a block. Consecutive points that are reduced, at least, so that a
+/// warp reads consecutive elements.
+constexpr int64_t hugeReduction = 8192, shortRun = 8;
+/// The threads that share the points of columns, and the pieces of a block.
+constexpr int64_t partsOfColumns = 8, columnsOfBlock = 32;
 
 bool hasReduction(const Cluster &cluster) {
   return llvm::any_of(cluster.stages,
                       [](Operation *stage) { return cast<LoopInterface>(stage).getLoopDomain().hasReduction(); });
 }
+
+/// The elements that a thread computes together, at most: those of 16 bytes of the narrowest large operand or result.
+int64_t widest(exec::KernelOp kernel, int64_t elements) {
+  int64_t large = 0;
+  bool narrow = false;
+  auto look = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (2 * tensor.getNumElements() < elements)
+      return;
+    ++large;
+    narrow |= tensor.getElementTypeBitWidth() <= 16;
+  };
+  llvm::for_each(kernel->getOperandTypes(), look);
+  llvm::for_each(kernel->getResultTypes(), look);
+  return narrow && large <= manyOperands ? narrowVector : vector;
+}
+
+/// The largest power of two up to `most` that divides a number.
+int64_t dividing(int64_t number, int64_t most) {
+  while (number % most != 0)
+    most /= 2;
+  return most;
+}
+
+/// The innermost consecutive dimensions of a reduction that are all reduced or all kept.
+struct Run {
+  bool reduced = false;
+  int64_t points = 1;
+};
+Run innermostRun(const Cluster &cluster, int64_t rows) {
+  LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
+  Run run;
+  for (size_t d = domain.extents.size(); d-- > (size_t)leadingRank(domain.extents, rows);) {
+    if (domain.extents[d] == 1)
+      continue;
+    if (run.points > 1 && domain.reduced[d] != run.reduced)
+      break;
+    run.reduced = domain.reduced[d];
+    run.points *= domain.extents[d];
+  }
+  return run;
+}
+
+/// Where rows have this number of points: pieces that divide a row, if there are any of 16 bytes.
+int64_t elementsOfPiece(exec::KernelOp kernel, int64_t points) {
+  int64_t all = kernel.getRows() * points, most = widest(kernel, all);
+  if (all < manyElements)
+    return 1;
+  int64_t each = points == 1 ? 1 : dividing(points, most);
+  return each >= vector ? each : dividing(all, points >= longRow ? most : vector);
+}
+
+GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
+  using Kind = GpuMapping::Kind;
+  int64_t rows = kernel.getRows();
+  KeptAndReduced points = keptAndReduced(cluster, rows);
+  Run run = innermostRun(cluster, rows);
+  int64_t most = widest(kernel, rows * cluster.points);
+  bool inParts = llvm::all_of(cluster.stages, [](Operation *stage) { return stage->getNumResults() == 1; });
+  GpuMapping mapping;
+  mapping.kind = Kind::results;
+  mapping.count = rows * points.keptPoints;
+  mapping.perBlock = threadsOfWarps;
+  if (!inParts || points.reducedPoints < longReduction)
+    return mapping;
+  if (run.reduced && (run.points >= shortRun || cluster.kind == Cluster::Kind::accumulatePerResult)) {
+    mapping.group = points.reducedPoints >= hugeReduction ? threadsOfRow : warp;
+    mapping.perBlock = mapping.group == warp ? threadsOfWarps / warp : 1;
+    mapping.each = dividing(run.points, most);
+    while (mapping.each > 1 && points.reducedPoints < mapping.each * mapping.group)
+      mapping.each /= 2;
+    return mapping;
+  }
+  int64_t each = dividing(run.points, vector);
+  while (each > 1 && each * partsOfColumns * columnsOfBlock * 8 * (int64_t)cluster.stages.size() > step::sharedBytes)
+    each /= 2;
+  if (run.reduced || each == 1)
+    return mapping;
+  mapping.kind = Kind::columns;
+  mapping.each = each;
+  mapping.count /= each;
+  mapping.group = partsOfColumns;
+  mapping.perBlock = columnsOfBlock;
+  return mapping;
+}
 } // namespace
+
+int64_t codegen::elementsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t threads, bool keepsMemory) {
+  int64_t most = keepsMemory ? vector : widest(kernel, kernel.getRows() * cluster.points);
+  for (int64_t each = most; each > 1; each /= 2)
+    if (cluster.points % each == 0 && cluster.points >= each * threads)
+      return each;
+  return cluster.points >= 16 * most * threads ? most : 1;
+}
 
 int64_t GpuMapping::blocks() const {
   return scratch ? std::min(count, blocksInTurn) : llvm::divideCeil(count, perBlock);
@@ -39,26 +140,14 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
   const Cluster &first = clusters.front();
   bool pointwise = clusters.size() == 1 && first.kind == Cluster::Kind::pass && !hasReduction(first);
   if (most == 1 || pointwise) {
-    int64_t innermost = rows;
-    for (int64_t extent : first.extents)
-      if (most > 1 && extent != 1)
-        innermost = extent;
     mapping.kind = Kind::elements;
-    mapping.each = innermost % vector == 0 && rows * most >= manyElements ? vector : 1;
+    mapping.each = elementsOfPiece(kernel, most);
     mapping.count = rows * most / mapping.each;
     mapping.perBlock = threadsOfElements;
     return mapping;
   }
-  if (clusters.size() == 1 && first.kind != Cluster::Kind::pass) {
-    KeptAndReduced points = keptAndReduced(first, rows);
-    bool inParts = llvm::all_of(first.stages, [](Operation *stage) { return stage->getNumResults() == 1; });
-    bool wide = first.kind == Cluster::Kind::accumulatePerResult && inParts && points.reducedPoints >= longReduction;
-    mapping.kind = Kind::results;
-    mapping.count = rows * points.keptPoints;
-    mapping.group = wide ? warp : 1;
-    mapping.perBlock = threadsOfWarps / mapping.group;
-    return mapping;
-  }
+  if (clusters.size() == 1 && first.kind != Cluster::Kind::pass)
+    return mapReduction(kernel, first);
   mapping.count = rows;
   mapping.group = most >= longRow ? threadsOfRow : warp;
   mapping.perBlock = mapping.group == warp ? threadsOfWarps / warp : 1;

@@ -79,12 +79,57 @@ ElementEmitter::Values ElementEmitter::pointOf(const LoopDomain &domain, ValueRa
   return point;
 }
 
-ElementEmitter::Values ElementEmitter::step(Operation *stage, ValueRange point, ValueRange accumulators) {
-  auto load = [&](unsigned i, ValueRange index) { return resolve(stage->getOperand(i), index); };
+ElementEmitter::Values ElementEmitter::step(Operation *stage, ValueRange point, ValueRange accumulators, Value linear) {
+  if (linear)
+    known.push_back({llvm::to_vector(point), cast<LoopInterface>(stage).getLoopDomain().extents, linear});
   if (isFlat(stage))
     return cast<LoopInterface>(stage).emitStep(s, row, accumulators,
                                                [&](unsigned i, ValueRange) { return flat(stage->getOperand(i)); });
-  return cast<LoopInterface>(stage).emitStep(s, point, accumulators, load);
+  return emitStep(stage, point, accumulators);
+}
+
+/// The number of the element at an index, if it is known.
+Value ElementEmitter::linearAt(ValueRange index, ArrayRef<int64_t> shape) const {
+  for (const KnownPoint &point : known)
+    if (llvm::equal(index, point.index) && llvm::equal(shape, point.shape))
+      return point.linear;
+  return {};
+}
+
+ElementEmitter::Values ElementEmitter::emitStep(Operation *op, ValueRange point, ValueRange accumulators) {
+  if (auto concat = dyn_cast<graph::ConcatOp>(op))
+    if (Value element = concatTogether(concat, point))
+      return {element};
+  Value linear = isa<graph::ReshapeOp>(op) ? linearAt(point, shapeOf(op->getResult(0))) : Value();
+  auto load = [&](unsigned i, ValueRange index) {
+    if (linear) // a reshape does not change it
+      known.push_back({llvm::to_vector(index), llvm::to_vector(shapeOf(op->getOperand(i))), linear});
+    return resolve(op->getOperand(i), index);
+  };
+  return cast<LoopInterface>(op).emitStep(s, point, accumulators, load);
+}
+
+/// An element of a concatenation along the innermost index, of several that are computed together and lie in the same
+/// operand: their places in it are consecutive in the code, too. Null if they may lie in different ones.
+Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
+  int64_t dim = concat.getDim(), start = 0;
+  if (together.count == 1 || point[dim] != together.at ||
+      llvm::any_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % together.count != 0; }))
+    return {};
+  Value result;
+  for (Value input : concat.getInputs()) {
+    int64_t size = shapeOf(input)[dim];
+    if (size == 0)
+      continue;
+    Values index = llvm::to_vector(point);
+    Value inside = s.op<arith::MinSIOp>(s.addIndex(together.first, -start), s.index(size - together.count));
+    index[dim] = s.addIndex(s.op<arith::MaxSIOp>(inside, s.index(0)), together.offset);
+    Value value = resolve(input, index);
+    Value here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, together.first, s.index(start));
+    result = result ? s.select(here, value, result) : value;
+    start += size;
+  }
+  return result;
 }
 
 /// Elementwise operations of a kernel whose rows are single elements need no other index than the row's number.
@@ -128,8 +173,8 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
     return s.load(kept, inTemporary(value, s.linearize(index.drop_front(leading), shape.drop_front(leading))));
   }
   if (Value source = buffer.lookup(value)) {
-    bool isKnown = known.linear && llvm::equal(index, known.index) && llvm::equal(shapeOf(value), known.shape);
-    return s.load(source, isKnown ? known.linear : s.linearize(index, shapeOf(value)));
+    Value linear = linearAt(index, shapeOf(value));
+    return s.load(source, linear ? linear : s.linearize(index, shapeOf(value)));
   }
   SmallVector<const void *> key = {value.getAsOpaquePointer()};
   for (Value i : index) {
@@ -141,8 +186,7 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
   auto it = memo.find(key);
   if (it != memo.end())
     return it->second;
-  auto load = [&](unsigned i, ValueRange at) { return resolve(op->getOperand(i), at); };
-  Value result = cast<LoopInterface>(op).emitStep(s, index, {}, load)[0];
+  Value result = emitStep(op, index, {})[0];
   memo[key] = result;
   return result;
 }
@@ -184,19 +228,20 @@ ElementEmitter::Values ElementEmitter::initials(const Cluster &cluster) {
   return values;
 }
 
-ElementEmitter::Values ElementEmitter::stepAll(const Cluster &cluster, ValueRange inner, ValueRange accumulators) {
+ElementEmitter::Values ElementEmitter::stepAll(const Cluster &cluster, ValueRange inner, ValueRange accumulators,
+                                               Value linear) {
   Values next;
   for (Operation *stage : cluster.stages) {
     size_t count = stage->getNumResults();
     LoopDomain domain = cast<LoopInterface>(stage).getLoopDomain();
-    llvm::append_range(next, step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count)));
+    llvm::append_range(next, step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count), linear));
     accumulators = accumulators.drop_front(count);
   }
   return next;
 }
 
 ElementEmitter::Values ElementEmitter::passPoint(const Cluster &cluster, ValueRange inner, ValueRange accumulators,
-                                                 llvm::function_ref<Value()> linear) {
+                                                 llvm::function_ref<void(Value, Value)> store, Value known) {
   forget();
   current.clear();
   Values next;
@@ -204,7 +249,7 @@ ElementEmitter::Values ElementEmitter::passPoint(const Cluster &cluster, ValueRa
   for (Operation *stage : cluster.stages) {
     LoopDomain domain = cast<LoopInterface>(stage).getLoopDomain();
     size_t count = domain.hasReduction() ? stage->getNumResults() : 0;
-    Values values = step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count));
+    Values values = step(stage, pointOf(domain, inner, cluster), accumulators.take_front(count), known);
     if (count) {
       llvm::append_range(next, values);
       accumulators = accumulators.drop_front(count);
@@ -215,7 +260,7 @@ ElementEmitter::Values ElementEmitter::passPoint(const Cluster &cluster, ValueRa
   }
   for (auto [value, element] : stores)
     if (isInMemory(value))
-      storeAt(value, element, linear());
+      store(value, element);
   return next;
 }
 

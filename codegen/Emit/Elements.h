@@ -44,17 +44,18 @@ protected:
   }
   /// The full point of an operation's loop domain, for the indices of a cluster's loops, which leave out extents of 1.
   Values pointOf(const LoopDomain &domain, ValueRange inner, const Cluster &cluster);
-  /// One point of a materialized value: its elements, or its new accumulators.
-  Values step(mlir::Operation *stage, ValueRange point, ValueRange accumulators);
+  /// One point of a materialized value: its elements, or its new accumulators. `linear` is the number of the element of
+  /// the stage's loops, if it is known: saves the arithmetic, and shows that elements are consecutive.
+  Values step(mlir::Operation *stage, ValueRange point, ValueRange accumulators, Value linear = {});
 
   /// The initial accumulators of a cluster's reductions.
   Values initials(const Cluster &cluster);
   /// One step of all reductions of a cluster, at the indices of its loops: returns the new accumulators.
-  Values stepAll(const Cluster &cluster, ValueRange inner, ValueRange accumulators);
-  /// One point of a cluster of the kind pass. Pointwise values that are in memory are stored at the row's element that
-  /// `linear` computes. Returns the new accumulators of the reductions.
+  Values stepAll(const Cluster &cluster, ValueRange inner, ValueRange accumulators, Value linear = {});
+  /// One point of a cluster of the kind pass. `store` stores the element of a pointwise value that is in memory.
+  /// Returns the new accumulators of the reductions. `known`: the number of the element, as for step.
   Values passPoint(const Cluster &cluster, ValueRange inner, ValueRange accumulators,
-                   llvm::function_ref<Value()> linear);
+                   llvm::function_ref<void(Value value, Value element)> store, Value known = {});
   /// Stores the results of a cluster's values (one list for all) that are in memory, at an element of the row.
   void storeResults(const Cluster &cluster, llvm::ArrayRef<Value> elements, Value linear);
   /// Merges the indices of kept and reduced dimensions into the indices of a cluster's loops within a row.
@@ -71,6 +72,7 @@ protected:
   void forget() {
     memo.clear();
     flatMemo.clear();
+    known.clear();
   }
 
   exec::KernelOp kernel;
@@ -79,12 +81,12 @@ protected:
   mlir::Block &body;
   int64_t rows;
   Value row;
-  /// A known index and the number of its element in a value of this shape: saves the arithmetic. Null: none is known.
-  struct KnownPoint {
-    Values index;
-    llvm::SmallVector<int64_t> shape;
-    Value linear;
-  } known;
+  /// Of several elements that are computed together: the innermost index of this one is `at` = `first` + `offset`,
+  /// where `first` is a multiple of their number, `count`.
+  struct Together {
+    Value first, at;
+    int64_t offset = 0, count = 1;
+  } together;
   Value temporaryBase;                    // added to indices of temporaries; null for 0
   llvm::DenseMap<Value, Value> buffer;    // values in the arena
   llvm::DenseMap<Value, Value> temporary; // values of which one row is kept
@@ -99,7 +101,17 @@ private:
   Value splat(graph::ConstantOp constant);
   Value inBuffer(Value value, Value linear);
   Value inTemporary(Value value, Value linear);
+  Value linearAt(ValueRange index, llvm::ArrayRef<int64_t> shape) const;
+  Values emitStep(mlir::Operation *op, ValueRange point, ValueRange accumulators);
+  Value concatTogether(graph::ConcatOp concat, ValueRange point);
 
+  /// A known index and the number of its element in a value of this shape.
+  struct KnownPoint {
+    Values index;
+    llvm::SmallVector<int64_t> shape;
+    Value linear;
+  };
+  llvm::SmallVector<KnownPoint> known;
   std::map<llvm::SmallVector<const void *>, Value> memo;
   std::map<std::pair<const void *, const void *>, Value> flatMemo; // by block and value
 };

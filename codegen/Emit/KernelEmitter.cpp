@@ -89,7 +89,9 @@ private:
   /// Emits one loop nest in which every value is pointwise or reduces the whole row to one element.
   void emitPass(const Cluster &cluster) {
     Values results = s.loops(cluster.extents, initials(cluster), [&](ValueRange inner, ValueRange accumulators) {
-      return passPoint(cluster, inner, accumulators, [&] { return s.linearize(inner, cluster.extents); });
+      return passPoint(cluster, inner, accumulators, [&](Value value, Value element) {
+        storeAt(value, element, s.linearize(inner, cluster.extents));
+      });
     });
     forget();
     ArrayRef<Value> rest = results;

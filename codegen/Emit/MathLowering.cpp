@@ -49,7 +49,8 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
       populateMathPolynomialApproximationPatterns(patterns, all);
     else
       populateMathPolynomialApproximationPatterns(patterns, isApproximated);
-    arith::populateExpandBFloat16Patterns(patterns);
+    if (!approximatesAll) // GPUs have instructions for it
+      arith::populateExpandBFloat16Patterns(patterns);
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       return signalPassFailure();

@@ -81,6 +81,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
       return signalPassFailure();
     replaceEmpty(block);
     dropBarriers(block);
+    dropRoundTrips(block);
     dropDeadCode(block);
     FusedBlock plan(block, forGpu);
     SmallVector<Body> bodies;
@@ -130,6 +131,27 @@ private:
         barrier.replaceAllUsesWith(barrier.getX());
         barrier.erase();
       }
+    }
+  }
+
+  /// A value of 16 bits that is widened and narrowed again, with another shape perhaps, is the same.
+  static void dropRoundTrips(Block &block) {
+    for (auto narrow : llvm::make_early_inc_range(block.getOps<graph::CastOp>())) {
+      auto view = narrow.getX().getDefiningOp<graph::ReshapeOp>();
+      auto wide = (view ? view.getX() : narrow.getX()).getDefiningOp<graph::CastOp>();
+      if (!wide || !graph::tensorType(wide.getResult()).getElementType().isF32())
+        continue;
+      Type element = graph::tensorType(wide.getX()).getElementType();
+      if (element != graph::tensorType(narrow.getResult()).getElementType() || !(element.isBF16() || element.isF16()))
+        continue;
+      if (llvm::is_contained(narrow->getUsers(), block.getTerminator()))
+        continue; // an output has memory of its own
+      OpBuilder builder(narrow);
+      Value same = wide.getX();
+      if (view)
+        same = graph::GraphBuilder(builder, view.getLoc()).reshape(same, graph::shapeOf(narrow.getResult()));
+      narrow.replaceAllUsesWith(same);
+      narrow.erase();
     }
   }
 

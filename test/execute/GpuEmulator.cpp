@@ -40,6 +40,7 @@ GpuEmulator::GpuEmulator(const codegen::CudaKernels &given) : CpuLibraries(given
   add("emulated_warp_sync", &emulated_warp_sync);
   add("emulated_shuffle", &emulated_shuffle);
   add("emulated_shuffle_float", &emulated_shuffle_float);
+  add("approximate_reciprocal", &approximate_reciprocal);
   auto &library = jit->getMainJITDylib();
   check(library.define(llvm::orc::absoluteSymbols(symbols)));
   library.addGenerator(

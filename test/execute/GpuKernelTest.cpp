@@ -10,7 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <fstream>
+#include <numeric>
 
 using namespace mlir;
 using namespace divisi;
@@ -28,8 +30,11 @@ std::vector<GradientSample> shapes() {
                  const std::string &attributes) { all.push_back(sample(op, in, out, attributes)); };
   one("broadcast", {"260xf64"}, "300x260xf64", "dims = array<i64: 1>"); // four elements a thread
   one("broadcast", {"7xf64"}, "301x7xf64", "dims = array<i64: 1>");     // one
+  one("broadcast", {"7xf64"}, "10004x7xf64", "dims = array<i64: 1>");   // four of several rows
+  one("broadcast", {"4000xf64"}, "4000x49xf64", "dims = array<i64: 0>"); // the same, of kernels' rows
   one("transpose", {"130x513xf64"}, "513x130xf64", "permutation = array<i64: 1, 0>");
-  for (const char *columns : {"33", "700", "1500", "13000"}) // a warp, a block, and temporaries in global memory
+  // A warp, a block, temporaries in global memory, and rows that do not begin where a load of 16 bytes may.
+  for (const char *columns : {"33", "700", "1500", "13000", "17001"})
     for (const char *op : {"softmax", "log_softmax"}) {
       std::string type = std::string("5x") + columns + "xf64";
       one(op, {type}, type, "dim = 1 : i64");
@@ -39,6 +44,10 @@ std::vector<GradientSample> shapes() {
   one("cross_entropy", {"130x31xf64", "130xi64"}, "130xf64", "");
   one("cross_entropy", {"2x9000xf64", "2xi64"}, "2xf64", "");
   one("reduce_sum", {"600x70xf64"}, "70xf64", "dims = array<i64: 0>");
+  one("reduce_sum", {"8192x72xf64"}, "72xf64", "dims = array<i64: 0>");          // four columns a thread
+  one("reduce_max", {"4096x70xf64"}, "70xf64", "dims = array<i64: 0>");          // two
+  one("reduce_sum", {"128x3x32x32xf64"}, "3xf64", "dims = array<i64: 0, 2, 3>"); // a block for each part and channel
+  one("reduce_sum", {"64x6x7x9xf64"}, "6xf64", "dims = array<i64: 0, 2, 3>");    // a warp, one element at a time
   one("reduce_max", {"6x9x200xf64"}, "6x9xf64", "dims = array<i64: 2>");
   one("reduce_sum", {"8x6x15x15xf64"}, "6xf64", "dims = array<i64: 0, 2, 3>");
   one("reduce_min", {"50000xf64"}, "f64", "dims = array<i64: 0>");
@@ -168,6 +177,54 @@ TEST_P(GpuMappingTest, AgreesWithTheCpuInDoublePrecision) { compare<double>(GetP
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuMappingTest, testing::ValuesIn(shapes()),
                          [](const auto &info) { return info.param.op + "_" + std::to_string(info.index); });
+
+/// What programs in 16 bits compute by approximations, for all numbers of bf16.
+TEST(GpuApproximations, KeepTheirErrors) {
+  struct Case {
+    std::string op;
+    double (*exact)(double);
+    double most;                                        // arguments are up to this
+    double (*tolerance)(double argument, double value); // see ApproximateMath.h
+  };
+  auto two = [](double, double) { return 4e-7; };
+  const Case cases[] = {
+      {"exp", std::exp, 87, [](double x, double y) { return 6e-8 * (std::abs(x) + 4) * y; }},
+      {"tanh", std::tanh, HUGE_VAL, two},
+      {"erf", std::erf, HUGE_VAL, two},
+      {"reciprocal", [](double x) { return 1 / x; }, HUGE_VAL, [](double, double y) { return 2e-7 * std::abs(y); }},
+  };
+  JitContext context;
+  DivisiContext gpu{1};
+  for (const Case &one : cases) {
+    SCOPED_TRACE(one.op);
+    const std::string text = "func.func @forward(%x: tensor<65536xbf16>) -> tensor<65536xf32> {\n%y = graph.cast %x : "
+                             "(tensor<65536xbf16>) -> tensor<65536xf32>\n%z = graph." +
+                             one.op + " %y : tensor<65536xf32>\nreturn %z : tensor<65536xf32>\n}";
+    OwningOpRef<ModuleOp> copy;
+    auto compiled = context.compile(
+        text, /*gradients=*/false, [&](ModuleOp exec) { copy = exec.clone(); }, true);
+    ASSERT_TRUE((bool)compiled) << llvm::toString(compiled.takeError());
+    auto kernels = codegen::lowerToCuda(*copy);
+    ASSERT_TRUE(succeeded(kernels));
+    GpuEmulator emulator(*kernels);
+    JitFunction &f = **compiled;
+    f.inputs[0].bytes.resize(2 * 65536);
+    auto *in = (uint16_t *)f.inputs[0].bytes.data();
+    std::iota(in, in + 65536, 0);
+    gpu.accelerator = &emulator;
+    f.run(&gpu);
+    ASSERT_FALSE(gpu.failed()) << gpu.error.message();
+    const auto *out = (const float *)f.outputs[0].bytes.data();
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+      double x = std::bit_cast<float>(bits << 16), y = one.exact(x);
+      if (std::isnan(y)) {
+        EXPECT_TRUE(std::isnan(out[bits])) << x;
+      } else if (std::abs(x) <= one.most && std::abs(y) < 3e38) {
+        ASSERT_NEAR(out[bits], y, one.tolerance(x, y) + 1.2e-38) << x;
+      }
+    }
+  }
+}
 
 /// Top-k on GPUs compares all pairs of elements: NaN is the largest number, equal elements keep their order.
 TEST(GpuTopK, OrdersAsTheCpuDoes) {

@@ -145,6 +145,8 @@ float emulated_shuffle_float(int32_t mask, float value, int32_t distance, int32_
   return std::bit_cast<float>(emulated_shuffle(mask, std::bit_cast<int32_t>(value), distance, clamp));
 }
 
+float approximate_reciprocal(float x) { return 1 / x; }
+
 bool emulated_launch(void (*kernel)(void *const *), void *const *buffers, int64_t blocks, int64_t threads,
                      bool together) {
   alone = !together;

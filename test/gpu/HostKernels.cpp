@@ -25,6 +25,8 @@ std::string replacementOf(llvm::StringRef name) {
       {"llvm.nvvm.bar.warp.sync", "emulated_warp_sync"},
       {"llvm.nvvm.shfl.sync.bfly.i32", "emulated_shuffle"},
       {"llvm.nvvm.shfl.sync.bfly.f32", "emulated_shuffle_float"},
+      {"llvm.nvvm.ex2.approx.ftz.f32", "exp2f"},
+      {"llvm.nvvm.rcp.approx.ftz.f", "approximate_reciprocal"},
   };
   if (name.consume_front("__nv_"))
     return name.str();

@@ -129,3 +129,20 @@ func.func @unread(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = dist.receive from 0 id 3 : tensor<4x6xf32>
   return %x : tensor<4x6xf32>
 }
+
+// What is widened and narrowed again is the same, whatever its shape.
+// CHECK-LABEL: func.func @round_trip
+// CHECK-NOT: exec.kernel
+// CHECK: %[[PRODUCT:.*]] = exec.call graph.matmul
+// CHECK-NOT: exec.kernel
+// CHECK: %[[SAME:.*]] = graph.reshape %[[PRODUCT]] : (tensor<6x6xbf16>) -> tensor<4x9xbf16>
+// CHECK-NOT: exec.kernel
+// CHECK: exec.call graph.matmul {{.*}}(%[[SAME]], %[[SAME]])
+func.func @round_trip(%x: tensor<6x6xbf16>) -> tensor<4x4xbf16> {
+  %0 = graph.matmul %x, %x : (tensor<6x6xbf16>, tensor<6x6xbf16>) -> tensor<6x6xbf16>
+  %1 = graph.cast %0 : (tensor<6x6xbf16>) -> tensor<6x6xf32>
+  %2 = graph.reshape %1 : (tensor<6x6xf32>) -> tensor<4x9xf32>
+  %3 = graph.cast %2 : (tensor<4x9xf32>) -> tensor<4x9xbf16>
+  %4 = graph.matmul %3, %3 {transpose_rhs} : (tensor<4x9xbf16>, tensor<4x9xbf16>) -> tensor<4x4xbf16>
+  return %4 : tensor<4x4xbf16>
+}
