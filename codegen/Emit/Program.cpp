@@ -4,6 +4,7 @@
 #include "codegen/Emit/Places.h"
 #include "codegen/Emit/Services.h"
 #include "codegen/Kernels/BatchKernels.h"
+#include "codegen/Names.h"
 #include "dialects/Graph/Graph.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "divisi/abi.h"
@@ -379,4 +380,13 @@ FailureOr<CudaKernels> codegen::lowerToCuda(ModuleOp module) {
   if (failed(lowered))
     return failure();
   return CudaKernels{std::move(*lowered), kernels.all()};
+}
+
+void codegen::describeKernels(const CudaKernels &kernels, raw_ostream &out) {
+  for (const Launchable &kernel : kernels.launchables) {
+    SmallVector<StringRef> nodes;
+    addNames(kernels.module->lookupSymbol(kernel.name)->getLoc(), nodes);
+    out << "// " << kernel.name << ": " << kernel.launches << " launches of " << kernel.blocks << " blocks, "
+        << kernel.bytes << " bytes each, " << (nodes.empty() ? "unnamed" : nodes.front()) << "\n";
+  }
 }

@@ -59,6 +59,9 @@ struct CudaKernels {
 /// Lowers the kernels of planned tasks, for GPUs only.
 mlir::FailureOr<CudaKernels> lowerToCuda(mlir::ModuleOp module);
 
+/// A comment of PTX for each kernel: how often and with how many blocks it is launched, its bytes, and its first node.
+void describeKernels(const CudaKernels &kernels, llvm::raw_ostream &out);
+
 /// Optimizes and compiles the LLVM dialect to object files, on at most `threads` threads: one file for each part of the
 /// module. How the module is split depends on `threads` only. `suffix` is added to the names of all that they define,
 /// so that the objects of several programs can be linked together.

@@ -14,7 +14,6 @@
 #include "codegen/Emit/Services.h"
 #include "codegen/Kernels/BatchKernels.h"
 #include "codegen/Kernels/CheckTasks.h"
-#include "codegen/Names.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Manifest.h"
 #include "compiler/MicrobatchSearch.h"
@@ -487,12 +486,7 @@ private:
     if (!texts)
       return fail(llvm::toString(texts.takeError()));
     return write([&](raw_ostream &out) {
-      for (const codegen::Launchable &kernel : kernels->launchables) {
-        SmallVector<StringRef> nodes;
-        codegen::addNames(kernels->module->lookupSymbol(kernel.name)->getLoc(), nodes);
-        out << "// " << kernel.name << ": " << kernel.launches << " launches of " << kernel.blocks << " blocks, "
-            << kernel.bytes << " bytes each, " << (nodes.empty() ? "unnamed" : nodes.front()) << "\n";
-      }
+      codegen::describeKernels(*kernels, out);
       llvm::interleave(*texts, out, "");
     });
   }
