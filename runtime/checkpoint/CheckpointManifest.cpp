@@ -61,6 +61,51 @@ void readHistory(JsonReader &manifest, TrainingPoint &point) {
       manifest.fail(concat("has no sound sums: ", reader->status().message()));
 }
 
+void readPoint(const Json &json, JsonReader &reader, TrainingPoint &point) {
+  point.step = reader.integer("step");
+  point.cursor = {reader.integer("epoch"), reader.integer("batch")};
+  // The seed is an unsigned 64-bit integer.
+  if (!reader.has("seed") || !json.at("seed").is_number_unsigned())
+    reader.fail("has no seed");
+  else
+    point.seed = json.at("seed").get<uint64_t>();
+  point.shuffle = reader.boolean("shuffle", true);
+  point.samples = reader.integer("samples");
+  point.position = reader.text("position", "");
+  point.flags = texts(reader, "flags");
+  readClasses(json, reader, point.classes);
+  if (reader.has("eval_loss"))
+    point.evalLoss = reader.number("eval_loss");
+  readHistory(reader, point);
+  if (point.step < 0 || point.cursor.epoch < 0 || point.cursor.batch < 0 || point.samples < 0)
+    reader.fail("has negative counts");
+}
+
+Json describe(const TrainingPoint &point) {
+  Json json = {{"step", point.step},  {"epoch", point.cursor.epoch}, {"batch", point.cursor.batch},
+               {"seed", point.seed},  {"shuffle", point.shuffle},    {"samples", point.samples},
+               {"flags", point.flags}};
+  if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
+    json["eval_loss"] = *point.evalLoss;
+  if (!point.position.empty())
+    json["position"] = point.position;
+  if (!point.classes.empty())
+    json["classes"] = point.classes;
+  if (point.epoch.lossWeight > 0)
+    json["epoch_sums"] = {{"loss", point.epoch.lossSum},
+                          {"steps", point.epoch.lossWeight},
+                          {"correct", point.epoch.correctSum},
+                          {"count", point.epoch.countSum}};
+  if (const EvaluationHistory &history = point.evaluations; history.step >= 0) {
+    json["evaluations"] = {{"step", history.step}, {"without_improvement", history.withoutImprovement}};
+    if (history.bestStep >= 0)
+      json["evaluations"].update({{"best_step", history.bestStep}, {"best_loss", history.bestLoss}});
+  }
+  if (point.noise.gradient != 0)
+    json["noise_averages"] = {{"gradient", point.noise.gradient}, {"variance", point.noise.variance}};
+  return json;
+}
+
 CheckpointFile readFile(const Json &json, JsonReader &manifest) {
   JsonReader reader(json, "a file of the checkpoint");
   CheckpointFile file{reader.text("name"), reader.integer("bytes"), reader.text("hashes")};
@@ -134,6 +179,19 @@ Json describe(const CheckpointTensor &tensor) {
 }
 } // namespace
 
+std::string divisi::runtime::textOf(const TrainingPoint &point) { return dumpJson(describe(point)); }
+
+Result<TrainingPoint> divisi::runtime::pointIn(const std::string &text) {
+  const char *what = "what another rank tells of the training";
+  Result<Json> json = parseJson(text, what);
+  if (!json.ok())
+    return json.status();
+  JsonReader reader(*json, what);
+  TrainingPoint point;
+  readPoint(*json, reader, point);
+  return reader.status().ok() ? Result<TrainingPoint>(std::move(point)) : reader.status();
+}
+
 CheckpointManifest CheckpointManifest::of(const Manifest &program, TrainingPoint point,
                                           std::vector<CheckpointFile> files) {
   CheckpointManifest manifest{
@@ -165,38 +223,14 @@ const CheckpointTensor &CheckpointManifest::tensor(const std::string &name) cons
 }
 
 Status CheckpointManifest::write(const std::string &path) const {
-  Json json = {{"version", version},
+  Json json = describe(point);
+  json.update({{"version", version},
                {"model", model},
                {"state", state},
                {"program", program},
-               {"step", point.step},
-               {"epoch", point.cursor.epoch},
-               {"batch", point.cursor.batch},
-               {"seed", point.seed},
-               {"shuffle", point.shuffle},
-               {"samples", point.samples},
                {"batch_size", batchSize},
-               {"flags", point.flags},
                {"files", Json::array()},
-               {"tensors", Json::array()}};
-  if (point.evalLoss && std::isfinite(*point.evalLoss)) // other numbers are not valid JSON, and are never the best
-    json["eval_loss"] = *point.evalLoss;
-  if (!point.position.empty())
-    json["position"] = point.position;
-  if (!point.classes.empty())
-    json["classes"] = point.classes;
-  if (point.epoch.lossWeight > 0)
-    json["epoch_sums"] = {{"loss", point.epoch.lossSum},
-                          {"steps", point.epoch.lossWeight},
-                          {"correct", point.epoch.correctSum},
-                          {"count", point.epoch.countSum}};
-  if (const EvaluationHistory &history = point.evaluations; history.step >= 0) {
-    json["evaluations"] = {{"step", history.step}, {"without_improvement", history.withoutImprovement}};
-    if (history.bestStep >= 0)
-      json["evaluations"].update({{"best_step", history.bestStep}, {"best_loss", history.bestLoss}});
-  }
-  if (point.noise.gradient != 0)
-    json["noise_averages"] = {{"gradient", point.noise.gradient}, {"variance", point.noise.variance}};
+               {"tensors", Json::array()}});
   for (const CheckpointFile &file : files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hashes", file.hashes}});
   for (const CheckpointTensor &tensor : tensors)
@@ -234,18 +268,7 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
   manifest.state = reader.text("state");
   manifest.program = texts(reader, "program");
   manifest.batchSize = reader.integer("batch_size");
-  point.step = reader.integer("step");
-  point.cursor = {reader.integer("epoch"), reader.integer("batch")};
-  // The seed is an unsigned 64-bit integer.
-  if (!reader.has("seed") || !json->at("seed").is_number_unsigned())
-    reader.fail("has no seed");
-  else
-    point.seed = json->at("seed").get<uint64_t>();
-  point.shuffle = reader.boolean("shuffle", true);
-  point.samples = reader.integer("samples");
-  point.position = reader.text("position", "");
-  point.flags = texts(reader, "flags");
-  readClasses(*json, reader, point.classes);
+  readPoint(*json, reader, point);
   for (const Json &file : reader.array("files"))
     manifest.files.push_back(readFile(file, reader));
   std::set<std::string> names;
@@ -254,11 +277,6 @@ Result<CheckpointManifest> CheckpointManifest::read(const std::string &path, Fau
     if (!names.insert(manifest.tensors.back().name).second)
       reader.fail("has a tensor twice");
   }
-  if (reader.has("eval_loss"))
-    point.evalLoss = reader.number("eval_loss");
-  readHistory(reader, point);
-  if (point.step < 0 || point.cursor.epoch < 0 || point.cursor.batch < 0 || point.samples < 0)
-    reader.fail("has negative counts");
   if (!reader.status().ok())
     return reader.status();
   return manifest;

@@ -26,6 +26,10 @@ struct TrainingPoint {
   std::string position = {}; ///< of the data of the process that feeds it, as it says (BatchRing)
 };
 
+/// The same as a text, for another rank.
+std::string textOf(const TrainingPoint &point);
+Result<TrainingPoint> pointIn(const std::string &text);
+
 /// A file of a checkpoint, written by one rank.
 struct CheckpointFile {
   std::string name;

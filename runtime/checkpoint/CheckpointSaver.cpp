@@ -4,6 +4,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/core/Json.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <sys/resource.h>
@@ -51,22 +52,27 @@ Status CheckpointSaver::begin(const TrainingPoint &now, bool waits) {
       return status;
   phase = Phase::Writing;
   copyState();
-  auto write = [this] {
-    std::vector<NamedTensor> named;
-    for (const Copied &c : tensors)
-      named.push_back({c.name, c.dtype, c.shape, copy.data() + c.offset, c.bytes});
-    file = {};
-    if (named.empty())
-      return Status();
-    std::string name = ranks ? concat("state-", ranks->rank(), ".safetensors") : "state.safetensors";
-    ChunkHasher hasher;
-    Status status = writeSafetensors(temporary + "/" + name, named, {}, {}, &hasher);
-    int64_t bytes = hasher.bytes();
-    file = {name, bytes, std::move(hasher).text()};
-    return status;
-  };
+  auto write = [this] { return writeShards(manifest.processRank, file); };
   work(write, !waits);
   return {};
+}
+
+Status CheckpointSaver::writeShards(int64_t rank, CheckpointFile &to) const {
+  std::vector<NamedTensor> named;
+  for (const Shard &shard : shardsOf(manifest, rank)) {
+    auto c =
+        std::find_if(tensors.begin(), tensors.end(), [&](const Copied &one) { return one.name == shard.state->name; });
+    named.push_back({c->name, c->dtype, c->shape, copy.data() + c->offset, c->bytes});
+  }
+  to = {};
+  if (named.empty())
+    return {};
+  std::string name = ranks ? concat("state-", rank, ".safetensors") : "state.safetensors";
+  ChunkHasher hasher;
+  Status status = writeSafetensors(temporary + "/" + name, named, {}, {}, &hasher);
+  int64_t bytes = hasher.bytes();
+  to = {name, bytes, std::move(hasher).text()};
+  return status;
 }
 
 void CheckpointSaver::copyState() {
@@ -126,6 +132,12 @@ Status CheckpointSaver::advance() {
       return Status();
     std::vector<CheckpointFile> files;
     for (const std::string &text : all) {
+      if (text.empty()) { // of a rank that was lost: another one in its place begins with this rank's state
+        const auto rank = static_cast<int64_t>(files.size());
+        if (Status status = writeShards(rank, files.emplace_back()); !status.ok())
+          return status;
+        continue;
+      }
       Result<CheckpointFile> heard = hear(text);
       if (!heard.ok())
         return heard.status();

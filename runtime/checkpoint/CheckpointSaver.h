@@ -52,6 +52,8 @@ private:
   bool isFirst() const;
   Status agree(const Status &mine) const;
   void copyState();
+  /// Writes the shards of a rank from this rank's copy.
+  Status writeShards(int64_t rank, CheckpointFile &to) const;
   void work(const std::function<Status()> &job, bool yields);
   Status end(const Status &status);
 

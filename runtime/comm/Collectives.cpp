@@ -29,7 +29,9 @@ struct Collective::Call {
   void *const *buffers;
   size_t count;
   Scratch &scratch;
+  const std::vector<bool> &absent;
 
+  bool isAbsent(int rank) const { return !absent.empty() && absent[static_cast<size_t>(rank)]; }
   char *operand(size_t part) const { return static_cast<char *>(buffers[part]); }
   char *result(size_t part) const { return static_cast<char *>(buffers[count + part]); }
 };
@@ -131,8 +133,9 @@ Status Collective::layOut(const DivisiCollective &params) {
   return {};
 }
 
-Status Collective::run(Transport &transport, void *const *buffers, Scratch &scratch) const {
-  Call call{transport, buffers, parts.size(), scratch};
+Status Collective::run(Transport &transport, void *const *buffers, Scratch &scratch,
+                       const std::vector<bool> &absent) const {
+  Call call{transport, buffers, parts.size(), scratch, absent};
   if (bytes == 0)
     return {};
   if (n == 1 && kind != DIVISI_PERMUTE) {
@@ -259,13 +262,17 @@ Status Collective::reduceByFirst(Call &call) const {
     std::swap(sum, other);
   }
   for (int64_t from = 1; me == 0 && from < n; ++from) {
+    if (call.isAbsent(rankOf(from)))
+      continue;
     call.transport.receive(rankOf(from), other, size);
     if (Status status = call.transport.wait(); !status.ok())
       return status;
-    combine(sum, other, sum, bytes / width, type, reduction);
+    if (!call.transport.isLost(rankOf(from))) // else the others' sum
+      combine(sum, other, sum, bytes / width, type, reduction);
   }
   for (int64_t member = 1; me == 0 && member < n; ++member)
-    call.transport.send(rankOf(member), sum, size);
+    if (!call.isAbsent(rankOf(member)))
+      call.transport.send(rankOf(member), sum, size);
   if (Status status = call.transport.wait(); !status.ok())
     return status;
   unpack(call, sum);

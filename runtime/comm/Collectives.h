@@ -28,7 +28,8 @@ public:
 
   /// Runs the collective. `buffers` are the operands of all parts, then their results; `scratch` is for packed blocks.
   /// Results that are equal by definition have the same bits on every member.
-  Status run(Transport &transport, void *const *buffers, Scratch &scratch) const;
+  /// Ranks that are `absent` (by rank; empty: none) take no part in an all_reduce that the first member computes.
+  Status run(Transport &transport, void *const *buffers, Scratch &scratch, const std::vector<bool> &absent = {}) const;
 
   /// The bytes of the operands of all parts, and then those of their results.
   std::vector<size_t> sizes() const;

@@ -273,7 +273,7 @@ Status Communicator::run(const Job &job) {
       job.call();
       return {};
     }
-    return job.collective->run(transport, job.buffers.data(), scratch);
+    return job.collective->run(transport, job.buffers.data(), scratch, absent);
   } catch (const std::bad_alloc &) {
     return failure(place(), nameOf(job.id), ": out of memory");
   }

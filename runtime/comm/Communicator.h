@@ -60,6 +60,19 @@ public:
   /// Sets what messages take, by which an all_reduce chooses its algorithm; equal on all ranks. Before the first
   /// collective.
   void linkBy(const HostLinks &links) { placement.links = links; }
+  /// Makes the job go on without those of these ranks that are lost, as long as rank 0 is there, through which all
+  /// communication goes that is between all ranks (Transport::spare). Collectives must be reduced by the first one.
+  void outlive(const std::vector<bool> &spared);
+  /// Whether some ranks are spared.
+  bool outlives() const { return !living.empty(); }
+  /// Whether a rank was lost, as far as this rank knows.
+  bool isLost(int rank) const { return transport.isLost(rank); }
+  /// Whether a rank took part in the last `agree`: the same on all ranks that did.
+  bool tookPart(int rank) const { return living.empty() || living[static_cast<size_t>(rank)]; }
+  /// Ranks that take no part in the next collectives; empty: all do.
+  void leaveOut(std::vector<bool> ranks) { absent = std::move(ranks); }
+  /// The other ranks let in those that have come in place of lost ones, after an `agree`; returns them.
+  Result<std::vector<int>> letIn();
   /// Sets the step of training for messages.
   void setStep(int64_t number);
   /// Sets the microbatch whose messages between stages follow, where replicas take microbatches in turn; -1: those of
@@ -102,9 +115,12 @@ public:
   Status toFirst(void *data, size_t bytes, int from, bool hurry = false);
   /// Sends the bytes of all ranks to rank 0; other ranks get none.
   Result<std::vector<std::string>> gather(std::string_view bytes);
-  /// One message between two ranks.
+  /// One message between two ranks, which counts as usage.
   Status send(int to, const void *data, size_t bytes);
   Status receive(int from, void *data, size_t bytes);
+  /// A text of any length to one rank, and from one.
+  Status tell(int to, std::string_view text);
+  Status hear(int from, std::string &text);
   /// Messages of `bytes` bytes to one rank and from another at once; they count as usage.
   Status exchange(int to, const void *out, int from, void *in, size_t bytes);
   /// Messages of at least one byte under a tag from 1 to 8 of their own, which may be in progress at the same time.
@@ -153,8 +169,14 @@ private:
   void work();
   /// Calls a function that uses the transport: on the communication thread, if that thread is using the transport.
   Status beside(const std::function<void()> &call);
+  /// Counts what it sends, and its time, as usage.
+  Status counted(const std::function<Status()> &body);
   Status broadcastNow(std::string &bytes, int from, bool hurry);
   Result<int64_t> agreeNow(const Status &mine, int64_t flag, bool hurry);
+  /// The same, and `maximum`, if ranks may be lost.
+  Result<int64_t> agreeByFirst(const Status &mine, int64_t flag, bool hurry);
+  /// Sends the bytes of all ranks to rank 0; those of lost ranks are null.
+  Result<std::vector<std::optional<std::string>>> gatherFrom(std::string_view bytes, bool hurry);
   Status run(const Job &job);
   Status check(const DivisiTransfer &params) const;
   /// What this rank sends or receives of a message of which it may have several peers.
@@ -182,6 +204,8 @@ private:
   std::map<int64_t, std::string> names;
   std::optional<Reducers> reducers;
   Placement placement;
+  std::vector<bool> absent; ///< from collectives, by rank; empty: none
+  std::vector<bool> living; ///< the ranks that took part in the last `agree`; empty: none may be lost
   std::function<Interrupt()> interrupted;
   std::map<const DivisiCollective *, Collective> plans; ///< of the compute thread, by constant parameters
   std::map<const DivisiTransfer *, std::vector<Piece>> sentPieces, receivedPieces; ///< likewise

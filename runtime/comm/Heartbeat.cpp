@@ -88,6 +88,18 @@ void Heartbeat::lookAround(double seconds) {
 }
 
 void Heartbeat::look(Other &other, double seconds) {
+  bool lost = transport.isLost(other.rank) || (other.coming && other.coming->isLost()) ||
+              (other.going && other.going->isLost());
+  if (bool before = std::exchange(other.lost, lost);
+      lost || before) { // it may have come again: nothing is on its way from before
+    other.coming.reset();
+    other.going.reset();
+    other.silence = 0;
+    other.named = false;
+    other.ended = other.toldEnd = lost;
+    if (lost)
+      return;
+  }
   if (!other.coming && !other.ended)
     other.coming = transport.receive(other.rank, transport.heartbeatTag(), &other.in, sizeof other.in);
   int64_t bytes = transport.received(other.rank);
@@ -117,6 +129,8 @@ void Heartbeat::look(Other &other, double seconds) {
 void Heartbeat::hear(Other &other) {
   other.in.host[sizeof other.in.host - 1] = 0;
   std::string name = printable(other.in.host);
+  if (other.in.kind == Beat::Lost && transport.isSpared(other.in.lost))
+    return transport.drop(other.in.lost);
   if (other.in.kind == Beat::Lost) {
     lost_ = true;
     return transport.fail(failure(lostMessage(other.in.lost, name, other.in.silence)));
@@ -148,7 +162,7 @@ bool Heartbeat::isLost(Other &other) {
 void Heartbeat::giveUp(const Other &lost) {
   std::vector<Other *> told;
   for (Other &other : others)
-    if (other.rank != lost.rank && !other.ended && (!other.going || other.going->poll())) {
+    if (other.rank != lost.rank && !other.ended && !other.lost && (!other.going || other.going->poll())) {
       other.out.lost = lost.rank;
       other.out.silence = lost.silence;
       std::memset(other.out.host, 0, sizeof other.out.host);
@@ -160,13 +174,16 @@ void Heartbeat::giveUp(const Other &lost) {
   auto isGoing = [](Other *other) { return !other->going->poll(); };
   while (std::any_of(told.begin(), told.end(), isGoing) && Clock::now() < until && !transport.failed())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (transport.isSpared(lost.rank))
+    return transport.drop(lost.rank);
   lost_ = true;
   transport.fail(failure(lostMessage(lost.rank, lost.host, lost.silence)));
 }
 
 bool Heartbeat::isOver() {
-  return leaves && std::all_of(others.begin(), others.end(),
-                               [](Other &other) { return other.ended && other.toldEnd && other.going->poll(); });
+  return leaves && std::all_of(others.begin(), others.end(), [](Other &other) {
+           return other.lost || (other.ended && other.toldEnd && other.going->poll());
+         });
 }
 
 std::string Heartbeat::describe(const Other &other) const {

@@ -54,6 +54,7 @@ private:
     int64_t bytes = 0;  ///< received from it so far
     double silence = 0; ///< seconds since this rank last heard from it
     bool named = false, ended = false, toldEnd = false;
+    bool lost = false; ///< and spared (Transport::spare): it is not watched until it comes again
   };
 
   enum class Phase { Trains, Ends, Over };

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace divisi::runtime {
@@ -19,8 +20,10 @@ namespace divisi::runtime {
 class Message {
 public:
   virtual ~Message() = default;
-  /// Whether it is complete.
+  /// Whether it is complete, or never will be.
   virtual bool poll() = 0;
+  /// Whether it never will be, because the other rank was lost (Transport::spare). Its contents are then undefined.
+  virtual bool isLost() const { return false; }
 };
 
 /// One rank's end of point-to-point messages. Messages between two ranks arrive in the order in which they were sent,
@@ -76,6 +79,33 @@ public:
 
   /// Checks as far as possible that all other ranks are alive. Nothing may be in progress.
   virtual Status lookAround() { return status(); }
+
+  /// Makes the end of these ranks no failure for this one: messages from and to a rank that was lost count as complete,
+  /// with undefined contents, so that nobody waits for it. Such a rank may come again. Nothing may be in progress.
+  virtual void spare(const std::vector<bool> &ranks) { (void)ranks; }
+  virtual bool isSpared(int rank) const {
+    (void)rank;
+    return false;
+  }
+  /// Whether such a rank has ended, or was dropped, and has not come again.
+  virtual bool isLost(int rank) const {
+    (void)rank;
+    return false;
+  }
+  /// Treats a spared rank as lost, although its connection has not ended.
+  virtual void drop(int rank) { (void)rank; }
+  /// Whether this rank has come while the job runs; until `enter` all others are lost for it.
+  virtual bool isLate() const { return false; }
+  /// Such a rank waits until the others let it in. Fails if they have ended.
+  virtual Status enter() { return {}; }
+  /// Of rank 0: whether such ranks wait; a text with their addresses for the other ranks, for `meet`.
+  virtual bool hasNewcomers() { return false; }
+  virtual std::string newcomers() { return {}; }
+  /// All ranks that are not lost connect to the newcomers, which are returned.
+  virtual std::vector<int> meet(const std::string &newcomers) {
+    (void)newcomers;
+    return {};
+  }
 
   /// Makes every wait fail with this failure from now on, also on other ranks if they can be told. The first failure is
   /// kept.

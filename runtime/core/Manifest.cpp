@@ -32,6 +32,13 @@ int Manifest::serverRank(int64_t number) const {
   return static_cast<int>(mesh.size() + number * placesInReplica() + place);
 }
 
+bool Manifest::canLoseWorkers() const {
+  if (servers ? !servers->asynchronous : !sync)
+    return false;
+  // A replica of several ranks would be lost with one of them, and the metrics of scores need all rows.
+  return mesh.size() == mesh.axes()[static_cast<size_t>(shareAxis())].size && !scored().first;
+}
+
 Mesh Manifest::ownMesh() const {
   if (!server)
     return mesh;

@@ -182,6 +182,8 @@ struct Manifest {
   /// Whether shares of batches are dealt to free workers, and steps are run by the dozen (FreeRun); the axis of the shares.
   bool dealsShares() const { return servers || (sync && sync->asynchronous); }
   int64_t shareAxis() const { return servers ? servers->axis : sync->axis; }
+  /// Whether training can go on without workers that are lost, other than the first one.
+  bool canLoseWorkers() const;
   /// With servers: the number of ranks of a replica, and of a server.
   int64_t placesInReplica() const { return mesh.size() / mesh.axes()[static_cast<size_t>(servers->axis)].size; }
   /// With servers: the rank of a worker, and of a server, at this rank's place inside a replica.

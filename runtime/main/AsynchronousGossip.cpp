@@ -98,6 +98,8 @@ Status AsynchronousGossip::average(const Share &share) {
   std::unique_ptr<Message> asked = ranks.post(with, askTag, question.data(), question.size()), answered = ranks.expect(with, answerTag, reply.data(), reply.size());
   if (Status status = ranks.waitUntil([&] { return asked->poll() && answered->poll(); }); !status.ok())
     return status;
+  if (answered->isLost())
+    return {}; // the next average is with another neighbour, perhaps
   std::memcpy(live.data(), reply.data() + sizeof(int64_t), live.size());
   events.push_back({Event::Average, share.batch, share.index, with, numberAt<int64_t>(reply.data())});
   return {};
@@ -114,6 +116,8 @@ Status AsynchronousGossip::answer() {
         continue; // the reply is on its way
       asker.answered.reset();
       if (asker.ended || !asker.asked->poll())
+        continue;
+      if ((asker.ended = asker.asked->isLost()))
         continue;
       if ((asker.ended = asker.theirs[0] != 0))
         continue;
@@ -136,7 +140,7 @@ Status AsynchronousGossip::answer() {
   });
 }
 
-std::optional<AsynchronousGossip::Order> AsynchronousGossip::next(const Hello &hello, const double *results) {
+void AsynchronousGossip::take(const Hello &hello, const double *results) {
   std::lock_guard lock(mutex);
   if (hello.stops)
     deals->dealer.stop();
@@ -145,6 +149,15 @@ std::optional<AsynchronousGossip::Order> AsynchronousGossip::next(const Hello &h
     if (deals->results.add(hello.batch, {results, results + manifest.results.size()}))
       deals->dealer.stop();
   }
+}
+
+bool AsynchronousGossip::isDone() {
+  std::lock_guard lock(mutex);
+  return deals->dealer.isDone();
+}
+
+std::optional<AsynchronousGossip::Order> AsynchronousGossip::deal() {
+  std::lock_guard lock(mutex);
   if (std::optional<Share> share = deals->dealer.deal())
     return Order{share->batch, share->index};
   return std::nullopt;
@@ -156,6 +169,7 @@ Status AsynchronousGossip::dealToOthers() {
     std::unique_ptr<Message> hello, order;
     Order told{};
     bool waits = false, ended = false;
+    bool isBusy = false; ///< has a share
   };
   std::vector<Peer> peers(static_cast<size_t>(ranks.size()));
   auto listen = [&](int rank) {
@@ -168,7 +182,8 @@ Status AsynchronousGossip::dealToOthers() {
     peer.told = order;
     peer.order = ranks.post(rank, orderTag, &peer.told, sizeof(Order));
     peer.waits = false;
-    peer.ended = order.batch < 0;
+    peer.isBusy = order.batch >= 0;
+    peer.ended = !peer.isBusy;
     if (!peer.ended)
       listen(rank);
   };
@@ -185,19 +200,26 @@ Status AsynchronousGossip::dealToOthers() {
       if (peer.ended)
         continue;
       all = false;
+      if (!peer.waits && peer.hello->poll() && peer.hello->isLost()) {
+        std::lock_guard lock(mutex);
+        if (peer.isBusy)
+          deals->dealer.takeBack({peer.told.batch, peer.told.share});
+        peer.ended = true;
+        continue;
+      }
       if (!peer.waits && peer.hello->poll()) {
         Hello hello = numberAt<Hello>(peer.said.data());
         std::vector<double> results(manifest.results.size());
         std::memcpy(results.data(), peer.said.data() + sizeof(Hello), results.size() * sizeof(double));
-        if (std::optional<Order> order = next(hello, results.data()))
-          tell(rank, *order);
-        else
-          peer.waits = true;
+        take(hello, results.data());
+        peer.waits = true;
+        peer.isBusy = false;
       }
-      std::unique_lock lock(mutex);
-      bool done = deals->dealer.isDone();
-      lock.unlock();
-      if (peer.waits && done) // nobody asks for an average any more
+      if (!peer.waits)
+        continue;
+      if (std::optional<Order> order = deal()) // perhaps one of a replica that was lost
+        tell(rank, *order);
+      else if (isDone()) // nobody asks for an average any more
         tell(rank, {-1, 0});
     }
     return all;
@@ -213,12 +235,11 @@ Status AsynchronousGossip::work(const FreeWork &work) {
       results = work.results();
     Order order{-1, 0};
     if (ranks.rank() == 0) {
-      std::optional<Order> dealt = next(hello, results.data());
-      if (!dealt) // the end, when the others have finished, too
-        return ranks.waitUntil([&] {
-          std::lock_guard lock(mutex);
-          return deals->dealer.isDone();
-        });
+      take(hello, results.data());
+      std::optional<Order> dealt;
+      // The end comes when the others have finished, too; if one of them is lost, its share is dealt again.
+      if (Status status = ranks.waitUntil([&] { return (dealt = deal()) || isDone(); }); !status.ok() || !dealt)
+        return status;
       order = *dealt;
     } else {
       std::memcpy(said.data(), &hello, sizeof(hello));

@@ -60,8 +60,11 @@ private:
   Status answer();
   /// Deals to the other replicas, until all have been told that the run ends. Rank 0.
   Status dealToOthers();
-  /// Takes what a replica has finished, and returns what it does next; null: it has to wait. Rank 0.
-  std::optional<Order> next(const Hello &hello, const double *results);
+  /// Takes what a replica has finished. Rank 0, as what follows.
+  void take(const Hello &hello, const double *results);
+  /// What a replica does next; null: it has to wait.
+  std::optional<Order> deal();
+  bool isDone();
   Status gatherEvents();
   /// Calls body(number of elements, their place in the arena, offset in `live`) with the element type.
   template <typename Body> void forEachTensor(const Body &body) const;

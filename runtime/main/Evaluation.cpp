@@ -15,6 +15,43 @@ std::string describe(const Measures &m) {
     text += concat(text.empty() ? "" : " ", name, " ", formatNumber(value));
   return text;
 }
+
+/// The results of an evaluation of a batch from those of parts of it.
+class EvaluationSum {
+public:
+  explicit EvaluationSum(const Manifest &manifest) : manifest(manifest), sums(manifest.results.size()) {}
+  void add(const std::vector<double> &part) {
+    const double labels = countIn(part);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const Output &output = manifest.results[i];
+      if (output.function != "evaluate")
+        sums[i] = part[i];
+      else if (output.kind == "index")
+        sums[i] = std::max(sums[i], part[i]);
+      else if (output.kind != "loss" || !counts())
+        sums[i] += part[i]; // a mean over rows is a sum over those of this part
+      else if (labels > 0)
+        sums[i] += part[i] * labels;
+    }
+  }
+  std::vector<double> take() {
+    if (const double labels = countIn(sums); counts())
+      for (size_t i = 0; i < sums.size(); ++i)
+        if (manifest.results[i].function == "evaluate" && manifest.results[i].kind == "loss" && labels > 0)
+          sums[i] /= labels;
+    return std::move(sums);
+  }
+
+private:
+  bool counts() const { return manifest.result("evaluate", "count") != nullptr; }
+  double countIn(const std::vector<double> &values) const {
+    const Output *output = manifest.result("evaluate", "count");
+    return output ? values[static_cast<size_t>(output - manifest.results.data())] : 0;
+  }
+
+  const Manifest &manifest;
+  std::vector<double> sums;
+};
 } // namespace
 
 Measures Trainer::measuresOf(const Tally &sums) const {
@@ -71,7 +108,8 @@ Status Trainer::evaluateBatches(uint32_t wants, const std::string &failing, cons
     if (stopped)
       return {};
     common = false;
-    if (Status status = program->evaluate(rows, wants); !status.ok())
+    if (Status status = ranks && ranks->outlives() ? evaluateShares(i, rows, wants) : program->evaluate(rows, wants);
+        !status.ok())
       return failing.empty() ? status : failure(failing, status.message());
     // Missing rows of a last batch are zeros: indices that the model computes for them may be invalid.
     if (Status status = rows < manifest.batch ? Status() : checkIndices("evaluate", where(i)); !status.ok()) {
@@ -82,6 +120,48 @@ Status Trainer::evaluateBatches(uint32_t wants, const std::string &failing, cons
       return status;
   }
   return {};
+}
+
+std::vector<int> Trainer::workersHere() const {
+  std::vector<int> here;
+  for (int rank = 0; rank < static_cast<int>(manifest.mesh.size()); ++rank)
+    if (ranks->tookPart(rank))
+      here.push_back(rank);
+  return here;
+}
+
+Status Trainer::evaluateShares(int64_t batch, int64_t rows, uint32_t wants) {
+  for (;;) {
+    const std::vector<int> here = workersHere();
+    std::vector<int> shares = here; // those of the workers themselves come first
+    for (int share = 0; share < static_cast<int>(manifest.mesh.size()); ++share)
+      if (std::find(here.begin(), here.end(), share) == here.end())
+        shares.push_back(share);
+    EvaluationSum sum(manifest);
+    Status mine;
+    for (size_t first = 0; first < shares.size(); first += here.size()) {
+      std::vector<bool> absent(static_cast<size_t>(ranks->size()), true);
+      std::optional<int> share;
+      for (size_t i = 0; i < here.size() && first + i < shares.size(); ++i) {
+        absent[static_cast<size_t>(here[i])] = false;
+        if (here[i] == ranks->rank())
+          share = shares[first + i];
+      }
+      if (!share)
+        continue; // a server, or there are fewer shares than workers
+      evalData->loadFor(manifest, *share);
+      if (Status loaded = evalData->load(batch, program->arena().data(), rows); mine.ok())
+        mine = loaded;
+      if (Status status = program->evaluateShare(*share, rows, wants, absent); !status.ok())
+        return status;
+      sum.add(program->numbersOfAll());
+    }
+    evalData->loadFor(manifest, manifest.rank);
+    if (Status status = together(mine); !status.ok())
+      return status;
+    if (workersHere() == here) // else one was lost meanwhile
+      return program->setEvaluation(sum.take(), wants);
+  }
 }
 
 Status Trainer::evaluateAll(Tally &sums, std::map<std::string, double> &ofSet) {

@@ -156,6 +156,18 @@ Status Log::gossip(int64_t replica, const AsynchronousGossip::Event &e) {
   return write(nullptr, e.batch + 1, concat("\"event\":\"", kind, "\",\"step\":", e.batch + 1, ",\"worker\":", replica, of), {});
 }
 
+Status Log::average(const std::vector<int> &workers, int64_t step) {
+  std::string all;
+  for (int worker : workers)
+    all += concat(all.empty() ? "" : ",", worker);
+  return write(nullptr, step, concat("\"event\":\"average\",\"step\":", step, ",\"workers\":[", all, "]"), {});
+}
+
+Status Log::change(bool joined, int64_t worker, int64_t step) {
+  return write(nullptr, step,
+               concat("\"event\":\"", joined ? "joined" : "lost", "\",\"step\":", step, ",\"worker\":", worker), {});
+}
+
 Status Log::evaluation(const Evaluation &e) {
   if (!file && !evaluations)
     return {};

@@ -63,6 +63,10 @@ public:
   Status update(const Update &update);
   /// What a replica has done in asynchronous gossip.
   Status gossip(int64_t replica, const AsynchronousGossip::Event &event);
+  /// The workers whose parameters are in an average after a step, where some may be lost.
+  Status average(const std::vector<int> &workers, int64_t step);
+  /// A worker was lost, or has joined in place of one, after a step.
+  Status change(bool joined, int64_t worker, int64_t step);
   Status evaluation(const Evaluation &evaluation);
 
 private:

@@ -209,13 +209,27 @@ Status Program::pullStates() {
 }
 
 Status Program::meetReplicas(int64_t step, bool last) {
-  if (!replicas || !replicas->meetAfter(step, last))
+  if (!meetsAfter(step, last))
     return {};
   if (Status status = pullStates(); !status.ok())
     return status;
   if (Status status = replicas->meet(step, last); !status.ok())
     return ranks->located(status);
+  if (Status status = meetsSeldom() ? combineResults() : Status(); !status.ok())
+    return status;
   return pushStates();
+}
+
+Status Program::combineResults() {
+  std::vector<std::vector<double>> steps(std::make_move_iterator(mine.begin()), std::make_move_iterator(mine.end()));
+  mine.clear();
+  if (Status status = replicas->combine(steps); !status.ok())
+    return ranks->located(status);
+  for (int64_t stage = 0; stage < description.stages(); ++stage)
+    if (Status status = tellRows(stage, steps); !status.ok())
+      return status;
+  std::move(steps.begin(), steps.end(), std::back_inserter(ours));
+  return {};
 }
 
 Status Program::pushInputs() {
@@ -345,9 +359,17 @@ std::vector<double> Program::ownResults(const std::string &function) const {
 Status Program::collectResults(const std::string &function) {
   const std::vector<Output> &all = description.results;
   std::vector<double> found = ownResults(function);
-  if (replicas && function == "train")
-    if (Status status = replicas->combine(found); !status.ok())
+  if (replicas && function == "train") {
+    if (meetsSeldom()) {
+      mine.push_back(std::move(found));
+      wants.push_back(wanted);
+      return {};
+    }
+    std::vector<std::vector<double>> only = {std::move(found)};
+    if (Status status = replicas->combine(only); !status.ok())
       return ranks->located(status);
+    found = std::move(only.front());
+  }
   for (int64_t stage = 0; stage < description.stages(); ++stage) {
     std::vector<size_t> chosen;
     for (size_t i = 0; i < all.size(); ++i)
@@ -408,24 +430,31 @@ Status Program::drain() {
   return ranks ? ranks->finish() : Status();
 }
 
-Status Program::exchangeResults() {
+Status Program::tellRows(int64_t stage, std::vector<std::vector<double>> &rows) {
   const std::vector<Output> &all = description.results;
+  std::vector<double> values;
+  for (const std::vector<double> &row : rows)
+    for (size_t i = 0; i < all.size(); ++i)
+      if (isOf(all[i], "train", stage))
+        values.push_back(row[i]);
+  if (Status status = tell(stage, values, "train"); !status.ok())
+    return status;
+  size_t next = 0;
+  for (std::vector<double> &row : rows)
+    for (size_t i = 0; i < all.size(); ++i)
+      if (isOf(all[i], "train", stage))
+        row[i] = values[next++];
+  return {};
+}
+
+Status Program::exchangeResults() {
+  if (meetsSeldom())
+    return combineResults();
   int64_t count = minibatches.finishedByAll() - told;
-  std::vector<std::vector<double>> rows(static_cast<size_t>(count), std::vector<double>(all.size()));
-  for (int64_t stage = 0; stage < description.stages(); ++stage) {
-    std::vector<double> values;
-    for (size_t m = 0; m < rows.size(); ++m)
-      for (size_t i = 0; i < all.size(); ++i)
-        if (isOf(all[i], "train", stage))
-          values.push_back(mine[m][i]);
-    if (Status status = tell(stage, values, "train"); !status.ok())
+  std::vector<std::vector<double>> rows(mine.begin(), mine.begin() + count);
+  for (int64_t stage = 0; stage < description.stages(); ++stage)
+    if (Status status = tellRows(stage, rows); !status.ok())
       return status;
-    size_t next = 0;
-    for (size_t m = 0; m < rows.size(); ++m)
-      for (size_t i = 0; i < all.size(); ++i)
-        if (isOf(all[i], "train", stage))
-          rows[m][i] = values[next++];
-  }
   mine.erase(mine.begin(), mine.begin() + count);
   std::move(rows.begin(), rows.end(), std::back_inserter(ours));
   told += count;
@@ -475,73 +504,6 @@ Status Program::evaluate(int64_t rows, uint32_t wants) {
     return status;
   wanted = wants;
   return tellFrom(0, numbers, "evaluate");
-}
-
-std::optional<int64_t> Program::serverOf(const Row &row) const {
-  const std::vector<Servers::Update> &all = description.servers->updates;
-  auto of = std::find_if(all.begin(), all.end(), [&](const Servers::Update &update) { return update.task == row.task; });
-  return of == all.end() ? std::nullopt : std::optional(of - all.begin());
-}
-
-Status Program::runTasks(const std::function<bool(const Row &)> &chosen) {
-  const Table *table = description.table("train");
-  if (!table)
-    return failure("the program has no function 'train'");
-  runRows(*table, chosen);
-  return context.failed() ? context.error : ranks->finish();
-}
-
-bool Program::isUnsound(const std::vector<double> &results) const {
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Output &output = description.results[i];
-    if (output.function == "train" &&
-        ((output.kind == "loss" && !std::isfinite(results[i])) ||
-         (output.kind == "index" && !output.isInRange(results[i]))))
-      return true;
-  }
-  return false;
-}
-
-Result<FreeRun> Program::trainFreely(int64_t begin, int64_t end, const Feed &feed) {
-  const int64_t axis = description.shareAxis();
-  const Tensor *replica = description.scalar("axis_index." + description.mesh.axes()[static_cast<size_t>(axis)].name);
-  const State *step = description.stateOf(Role::Step);
-  auto prepare = [&](int64_t batch) {
-    context.wants = wanted = feed.wants(batch);
-    setInteger(description.scalar("rows"), description.batch);
-  };
-  FreeWork work;
-  work.compute = [&](const Share &share) {
-    if (Status status = feed.load(share); !status.ok())
-      return status;
-    prepare(share.batch);
-    setInteger(step, share.batch); // for random numbers: a worker counts no updates
-    if (gossip || description.servers->asynchronous) // on any worker, they are those of the share's rows in the batch
-      setInteger(replica, share.index);
-    if (gossip)
-      setLearningRate(feed.rate(share.batch));
-    return runTasks([&](const Row &row) { return gossip || !serverOf(row); });
-  };
-  work.update = [&](int64_t batch) {
-    prepare(batch);
-    setLearningRate(feed.rate(batch));
-    return runTasks([&](const Row &row) { return serverOf(row) == description.server; });
-  };
-  work.results = [&] { return ownResults("train"); };
-  work.isAskedToStop = feed.isAskedToStop;
-  work.isEnough = [&](const std::vector<double> &results) { return isUnsound(results) || feed.isEnough(); };
-  Result<FreeRun> all = gossip ? gossip->run(begin, end, work) : served->run(begin, end, work);
-  if (!all.ok())
-    return all;
-  setInteger(replica, description.mesh.index(description.rank, axis));
-  if (gossip)
-    setInteger(step, begin + all->batches);
-  for (int64_t batch = 0; batch < all->batches; ++batch) {
-    auto from = all->results.begin() + batch * static_cast<int64_t>(numbers.size());
-    ours.emplace_back(from, from + static_cast<int64_t>(numbers.size()));
-    wants.push_back(feed.wants(begin + batch));
-  }
-  return all;
 }
 
 Result<std::string> Program::prediction(const Prediction &of) {

@@ -47,6 +47,12 @@ public:
   Status train(double learningRate, int64_t rows, uint32_t wants, const std::function<void()> &meanwhile = {});
   /// The pipeline of an asynchronous program must be empty. `wants` as above.
   Status evaluate(int64_t rows, uint32_t wants = 0);
+  /// If workers may be lost: one of them computes a share of a batch, together with those that are not `absent` (by
+  /// rank).
+  Status evaluateShare(int64_t share, int64_t rows, uint32_t wants, const std::vector<bool> &absent);
+  const std::vector<double> &numbersOfAll() const { return numbers; }
+  /// Makes the results those that rank 0 has put together of several `evaluateShare`. All ranks call it together.
+  Status setEvaluation(std::vector<double> values, uint32_t wants);
   /// What the last `evaluate` that wanted predictions computed, for the whole batch. All ranks call it together; the
   /// first one gets the bytes.
   Result<std::string> prediction(const Prediction &of);
@@ -54,7 +60,8 @@ public:
   bool isAsynchronous() const { return description.asynchronous; }
   /// For an asynchronous program: drains the pipeline. All ranks call it after the same step.
   Status drain();
-  /// For an asynchronous program: the ranks exchange the results of finished batches, after the same step.
+  /// For an asynchronous program, or one that meets seldom: the ranks exchange the results of finished batches, after
+  /// the same step.
   Status exchangeResults();
   /// Makes `result` return the results of the oldest exchanged batch; false if there are no more.
   bool nextResults();
@@ -81,7 +88,12 @@ public:
     if (replicas)
       replicas->begin();
   }
-  /// The same: the replicas meet, if they do after this step. All ranks call it together. `last`: after it there is none.
+  /// Whether such replicas leave each other alone between two averages: results then come with `nextResults`, after the
+  /// next one.
+  bool meetsSeldom() const { return replicas && replicas->meetSeldom(); }
+  /// Whether they meet after a step. `last`: after it there is none.
+  bool meetsAfter(int64_t step, bool last) const { return replicas && replicas->meetAfter(step, last); }
+  /// The same: the replicas meet, if they do after this step. All ranks call it together.
   Status meetReplicas(int64_t step, bool last);
 
   /// With dedicated servers, or asynchronous gossip (Manifest::dealsShares): runs batches `begin` up to `end` of a training, or fewer. All ranks call it together.
@@ -95,6 +107,8 @@ public:
     std::function<bool()> isEnough, isAskedToStop;
   };
   Result<FreeRun> trainFreely(int64_t begin, int64_t end, const Feed &feed);
+  /// If workers may be lost: the ranks whose parameters are in the last average of all (rank 0).
+  const std::vector<int> &averagedOver() const { return replicas->members(); }
   /// What replicas have done in it (rank 0); null if they do not gossip.
   const std::vector<std::vector<AsynchronousGossip::Event>> *gossipEvents() const { return gossip ? &gossip->eventsOfAll() : nullptr; }
 
@@ -135,6 +149,10 @@ private:
   void setLearningRate(double rate);
   bool isWanted(const Output &output) const { return output.when == 0 || (output.when & wanted) != 0; }
   Status collectResults(const std::string &function);
+  /// Of replicas that meet seldom: makes the results of the steps since the last call those of all replicas.
+  Status combineResults();
+  /// Sends the results of training of a stage, for each row one for each of the manifest, to all ranks.
+  Status tellRows(int64_t stage, std::vector<std::vector<double>> &rows);
   /// What this rank has computed: a number for each result, 0 for those of other functions and stages.
   std::vector<double> ownResults(const std::string &function) const;
   /// Runs rows of a table one after the other, until one fails.
@@ -168,7 +186,7 @@ private:
   uint32_t wanted = 0;            ///< what was computed on demand
   Minibatches minibatches;
   int64_t told = 0; ///< number of minibatches whose results were exchanged since the pipeline was empty
-  std::deque<std::vector<double>> mine, ours; ///< results of steps: this rank's, and exchanged ones
+  std::deque<std::vector<double>> mine, ours; ///< results of steps: this rank's (or this replica's), and exchanged ones
   std::vector<double> updateResults;          ///< what the newest update of an asynchronous program has left
   std::deque<uint32_t> wants;                 ///< of minibatches whose results were not returned yet
 };

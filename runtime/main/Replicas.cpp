@@ -8,6 +8,8 @@ using namespace divisi::runtime;
 namespace {
 /// Small tensors travel together up to this size.
 constexpr size_t bucketBytes = size_t(4) << 20;
+/// The results of at most this number of steps, too.
+constexpr size_t mostStepsAtOnce = 16;
 
 template <typename Number> Number *as(char *place) { return reinterpret_cast<Number *>(place); }
 template <typename Number> const char *as(const char *place) { return place; } // may not be aligned
@@ -44,11 +46,12 @@ Replicas::Replicas(const Manifest &manifest, const Arena &arena, Communicator &r
   }
   for (int64_t type : {DIVISI_F32, DIVISI_F64})
     close(type);
-  numbers.resize(manifest.results.size());
+  stepsAtOnce = meetSeldom() ? std::min<size_t>(static_cast<size_t>(sync.every), mostStepsAtOnce) : 1;
+  numbers.resize(stepsAtOnce * manifest.results.size());
   if (!numbers.empty())
     results.push_back(reduction(DIVISI_F64, DIVISI_SUM, {{numbers.data(), static_cast<int64_t>(numbers.size())}}));
-  indices.resize(static_cast<size_t>(
-      std::count_if(manifest.results.begin(), manifest.results.end(), [](const Output &o) { return o.kind == "index"; })));
+  indices.resize(stepsAtOnce * static_cast<size_t>(std::count_if(manifest.results.begin(), manifest.results.end(),
+                                                                 [](const Output &o) { return o.kind == "index"; })));
   if (!indices.empty())
     worst.push_back(reduction(DIVISI_F64, DIVISI_MAX, {{indices.data(), static_cast<int64_t>(indices.size())}}));
 }
@@ -94,10 +97,11 @@ void Replicas::begin() {
 Status Replicas::meet(int64_t step, bool last) {
   if (sync.gossip && !last)
     return gossip(step);
-  if (Status status = run(sums); !status.ok())
+  if (Status status = ranks.outlives() ? averageByFirst() : run(sums); !status.ok())
     return status;
-  for (const State *state : averaged)
-    scale(*state, share);
+  if (!ranks.outlives())
+    for (const State *state : averaged)
+      scale(*state, share);
   if (sync.outer != Sync::Outer::Mean)
     for (const State *state : averaged)
       if (state->role == Role::Parameter)
@@ -131,34 +135,109 @@ std::vector<Replicas::Neighbour> Replicas::neighboursIn(int64_t step) const {
 
 Status Replicas::gossip(int64_t step) {
   std::vector<Neighbour> neighbours = neighboursIn(step);
-  double weight = 1 / static_cast<double>(neighbours.size() + 1);
+  const size_t most = ranks.outlives() ? SIZE_MAX : bucketBytes; // a neighbour is lost for all tensors or for none
   for (size_t begin = 0, end = 0; !neighbours.empty() && begin < averaged.size(); begin = end) {
     mine.clear();
-    while (end < averaged.size() && (end == begin || mine.size() < bucketBytes)) {
+    while (end < averaged.size() && (end == begin || mine.size() < most)) {
       const char *from = arena.at(*averaged[end]);
       mine.insert(mine.end(), from, from + averaged[end++]->bytes);
     }
     theirs.resize(mine.size());
+    int64_t count = 1;
     for (const Neighbour &neighbour : neighbours) {
       if (Status status = ranks.exchange(neighbour.to, mine.data(), neighbour.from, theirs.data(), mine.size()); !status.ok())
         return status;
-      const char *from = theirs.data();
-      for (size_t i = begin; i < end; from += averaged[i++]->bytes)
-        withElements(
-            *averaged[i],
-            [](int64_t count, auto *x, const char *bytes) {
-              using Number = std::decay_t<decltype(*x)>;
-              for (int64_t e = 0; e < count; ++e) {
-                Number other;
-                std::memcpy(&other, bytes + e * static_cast<int64_t>(sizeof(Number)), sizeof(Number));
-                x[e] += other;
-              }
-            },
-            arena.at(*averaged[i]), from);
+      if (ranks.isLost(neighbour.from))
+        continue;
+      add(begin, end, theirs.data());
+      ++count;
     }
     for (size_t i = begin; i < end; ++i)
-      scale(*averaged[i], weight);
+      scale(*averaged[i], 1 / static_cast<double>(count));
   }
+  return {};
+}
+
+void Replicas::add(size_t begin, size_t end, const char *from) {
+  for (size_t i = begin; i < end; from += averaged[i++]->bytes)
+    withElements(
+        *averaged[i],
+        [](int64_t count, auto *x, const char *bytes) {
+          using Number = std::decay_t<decltype(*x)>;
+          for (int64_t e = 0; e < count; ++e) {
+            Number other;
+            std::memcpy(&other, bytes + e * static_cast<int64_t>(sizeof(Number)), sizeof(Number));
+            x[e] += other;
+          }
+        },
+        arena.at(*averaged[i]), from);
+}
+
+Status Replicas::averageByFirst() {
+  auto pack = [&] {
+    mine.clear();
+    for (const State *state : averaged)
+      mine.insert(mine.end(), arena.at(*state), arena.at(*state) + state->bytes);
+  };
+  pack();
+  theirs.resize(mine.size());
+  if (ranks.rank() != 0) {
+    if (Status status = ranks.exchange(0, mine.data(), 0, theirs.data(), mine.size()); !status.ok())
+      return status;
+    const char *from = theirs.data();
+    for (const State *state : averaged) {
+      std::memcpy(arena.at(*state), from, static_cast<size_t>(state->bytes));
+      from += state->bytes;
+    }
+    return {};
+  }
+  averagedOver = {0};
+  for (int other = 1; other < ranks.size(); ++other) {
+    if (Status status = ranks.receive(other, theirs.data(), theirs.size()); !status.ok())
+      return status;
+    if (ranks.isLost(other))
+      continue;
+    add(0, averaged.size(), theirs.data());
+    averagedOver.push_back(other);
+  }
+  for (const State *state : averaged)
+    scale(*state, 1 / static_cast<double>(averagedOver.size()));
+  pack();
+  for (int other = 1; other < ranks.size(); ++other)
+    if (Status status = ranks.send(other, mine.data(), mine.size()); !status.ok())
+      return status;
+  return {};
+}
+
+Status Replicas::combineByFirst(std::vector<std::vector<double>> &steps) {
+  std::vector<double> values;
+  for (const std::vector<double> &step : steps)
+    values.insert(values.end(), step.begin(), step.end());
+  std::string bytes(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(double));
+  Result<std::vector<std::string>> all = ranks.gather(bytes);
+  if (!all.ok())
+    return all.status();
+  const size_t count = manifest.results.size();
+  auto isIndex = [&](size_t i) { return manifest.results[i % count].kind == "index"; };
+  std::vector<double> others(values.size());
+  double came = 1;
+  for (size_t rank = 1; ranks.rank() == 0 && rank < all->size(); ++rank) {
+    const std::string &text = (*all)[rank];
+    if (text.size() != bytes.size()) // of a rank that was lost
+      continue;
+    std::memcpy(others.data(), text.data(), text.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = isIndex(i) ? std::max(values[i], others[i]) : values[i] + others[i];
+    ++came;
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = isIndex(i) ? values[i] : values[i] / came;
+  bytes.assign(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(double));
+  if (Status status = ranks.broadcast(bytes); !status.ok())
+    return status;
+  std::memcpy(values.data(), bytes.data(), std::min(bytes.size(), values.size() * sizeof(double)));
+  for (size_t step = 0; step < steps.size(); ++step)
+    std::copy_n(values.begin() + static_cast<int64_t>(step * count), count, steps[step].begin());
   return {};
 }
 
@@ -194,18 +273,28 @@ void Replicas::update(const State &parameter) const {
       arena.at(parameter), stateOf(anchorSuffix), stateOf(outerMomentumSuffix));
 }
 
-Status Replicas::combine(std::vector<double> &values) {
-  std::copy(values.begin(), values.end(), numbers.begin()); // whose address the reduction has
-  size_t next = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    if (manifest.results[i].kind == "index")
-      indices[next++] = values[i];
-  if (Status status = run(results); !status.ok())
-    return status;
-  if (Status status = run(worst); !status.ok())
-    return status;
-  next = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = manifest.results[i].kind == "index" ? indices[next++] : numbers[i] * share;
+Status Replicas::combine(std::vector<std::vector<double>> &steps) {
+  if (ranks.outlives())
+    return combineByFirst(steps);
+  const size_t count = manifest.results.size(), worstEach = indices.size() / stepsAtOnce;
+  auto isIndex = [&](size_t i) { return manifest.results[i].kind == "index"; };
+  for (size_t begin = 0; begin < steps.size(); begin += stepsAtOnce) {
+    const size_t end = std::min(steps.size(), begin + stepsAtOnce);
+    std::fill(numbers.begin(), numbers.end(), 0); // whose addresses the reductions have
+    std::fill(indices.begin(), indices.end(), 0);
+    for (size_t step = begin; step < end; ++step) {
+      std::copy(steps[step].begin(), steps[step].end(), numbers.begin() + static_cast<int64_t>((step - begin) * count));
+      for (size_t i = 0, next = (step - begin) * worstEach; i < count; ++i)
+        if (isIndex(i))
+          indices[next++] = steps[step][i];
+    }
+    if (Status status = run(results); !status.ok())
+      return status;
+    if (Status status = run(worst); !status.ok())
+      return status;
+    for (size_t step = begin; step < end; ++step)
+      for (size_t i = 0, next = (step - begin) * worstEach; i < count; ++i)
+        steps[step][i] = isIndex(i) ? indices[next++] : numbers[(step - begin) * count + i] * share;
+  }
   return {};
 }

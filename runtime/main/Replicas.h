@@ -21,8 +21,13 @@ public:
   /// Makes the parameters of all replicas those that follow from their mean, or (gossip, but for the last step) from the
   /// mean with their neighbours.
   Status meet(int64_t step, bool last);
-  /// The results of a step, one for each of the manifest, for all replicas: means, and of indices the worst.
-  Status combine(std::vector<double> &values);
+  /// Whether replicas leave each other alone between two averages.
+  bool meetSeldom() const { return !sync.gossip && sync.every > 1; }
+  /// The results of steps, for each step one for each of the manifest, for all replicas: means, and of indices the
+  /// worst.
+  Status combine(std::vector<std::vector<double>> &steps);
+  /// The ranks whose parameters are in the last average of all; known to rank 0, if ranks may be lost.
+  const std::vector<int> &members() const { return averagedOver; }
   /// What is averaged on this rank.
   const std::vector<const State *> &tensors() const { return averaged; }
 
@@ -44,6 +49,11 @@ private:
   };
   std::vector<Neighbour> neighboursIn(int64_t step) const;
   Status gossip(int64_t step);
+  /// If ranks may be lost: the mean of those that are left, and of their results, by way of the first one.
+  Status averageByFirst();
+  Status combineByFirst(std::vector<std::vector<double>> &steps);
+  /// Adds a neighbour's tensors, in one piece, to those from `begin` up to `end`.
+  void add(size_t begin, size_t end, const char *from);
   Reduction reduction(int64_t type, int64_t kind, const std::vector<Part> &parts);
   Status run(const std::vector<Reduction> &all);
   void scale(const State &state, double by) const;
@@ -56,8 +66,10 @@ private:
   const double share; ///< of a replica: 1 over their number
   int64_t nextId = 0;
   std::vector<const State *> averaged; ///< on this rank
-  std::vector<Reduction> sums, results, worst;
+  std::vector<Reduction> sums, results, worst; ///< the last two of `stepsAtOnce` steps
+  std::vector<int> averagedOver;
   std::vector<char> mine, theirs; ///< parameters of this replica and of its neighbours, in one piece
+  size_t stepsAtOnce = 1;
   std::vector<double> numbers, indices; ///< operands of `results` and `worst`
 };
 

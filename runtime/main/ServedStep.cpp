@@ -128,6 +128,8 @@ Status ServedStep::hand(int64_t worker, bool last) {
   peer.push.reset();
   peer.greeting.reset();
   peer.isBusy = !last;
+  peer.isConfirmed = false;
+  peer.confirmed = 0;
   if (last)
     return {};
   if (manifest.processRank == leader())
@@ -167,6 +169,44 @@ Status ServedStep::command(int to, const Order &order) {
   return ranks.waitUntil([&] { return message->poll(); });
 }
 
+size_t ServedStep::takeNotes() {
+  size_t forgotten = 0;
+  for (Note &note : notes)
+    while (note.message && note.message->poll()) {
+      if (note.worker >= 0)
+        ++peers[static_cast<size_t>(note.worker)].confirmed;
+      forgotten += note.worker == Note::forgotten;
+      note.message = note.worker == Note::end ? nullptr : ranks.expect(note.rank, noteTag, &note.worker, sizeof(note.worker));
+    }
+  return forgotten;
+}
+
+bool ServedStep::hasCome(int64_t worker) {
+  const Peer &peer = peers[static_cast<size_t>(worker)];
+  return peer.isBusy && peer.isWhole() && peer.confirmed >= notes.size();
+}
+
+ServedStep::News ServedStep::look(int64_t from) {
+  takeNotes();
+  for (int64_t i = 0; i < workers(); ++i)
+    if (int64_t worker = (from + i) % workers(); hasCome(worker))
+      return {worker, false};
+  for (int64_t worker = 0; worker < workers(); ++worker)
+    if (peers[static_cast<size_t>(worker)].isBusy && isLost(worker))
+      return {worker, true};
+  return {};
+}
+
+Status ServedStep::forget(int64_t worker) {
+  if (Status status = tellServers({Order::Lost, worker, 0, 0, 0}); !status.ok())
+    return status;
+  size_t forgotten = 0; // what they have said before is of no use, so that it must have come
+  if (Status status = ranks.waitUntil([&] { return (forgotten += takeNotes()) >= notes.size(); }); !status.ok())
+    return status;
+  peers[static_cast<size_t>(worker)].clear();
+  return {};
+}
+
 Status ServedStep::tellServers(const Order &order) {
   for (int rank = leader() + 1; rank < ranks.size(); ++rank)
     if (Status status = command(rank, order); !status.ok())
@@ -187,13 +227,40 @@ Status ServedStep::tellWorker(const Order &order) {
 Status ServedStep::follow(const FreeWork &work) {
   for (int64_t ended = 0; ended < workers();) {
     Order order{};
-    if (Status status = receive(leader(), orderTag, &order, sizeof(order)); !status.ok())
-      return status;
+    std::unique_ptr<Message> told = ranks.expect(leader(), orderTag, &order, sizeof(order));
+    Note &note = notes.front();
+    Status waited = ranks.waitUntil([&] {
+      for (size_t worker = 0; confirms() && worker < peers.size(); ++worker) {
+        Peer &peer = peers[worker];
+        if ((note.message && !note.message->poll()) || !peer.isBusy || peer.isConfirmed || !peer.isWhole())
+          continue;
+        peer.isConfirmed = true;
+        note.worker = static_cast<int64_t>(worker);
+        note.message = ranks.post(leader(), noteTag, &note.worker, sizeof(note.worker));
+      }
+      return told->poll();
+    });
+    if (!waited.ok())
+      return waited;
+    if (order.kind == Order::Lost) {
+      peers[static_cast<size_t>(order.worker)].clear();
+      if (Status status = say(note, Note::forgotten); !status.ok())
+        return status;
+      continue;
+    }
     bool updates = order.kind == Order::Update, last = order.kind == Order::End;
     if (Status status = updates ? update(order.worker, order.batch, work) : hand(order.worker, last); !status.ok())
       return status;
     ended += last;
   }
+  return confirms() ? say(notes.front(), Note::end) : Status();
+}
+
+Status ServedStep::say(Note &note, int64_t what) {
+  if (Status status = ranks.waitUntil([&] { return !note.message || note.message->poll(); }); !status.ok())
+    return status;
+  note.worker = what;
+  note.message = ranks.post(leader(), noteTag, &note.worker, sizeof(note.worker));
   return {};
 }
 
@@ -203,9 +270,11 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
   BatchResults results(manifest, begin, servers.asynchronous ? workers() : 1, work);
   std::deque<int64_t> idle;
   for (int64_t worker = 0; worker < workers(); ++worker)
-    idle.push_back(worker);
+    if (!isLost(worker))
+      idle.push_back(worker);
   int64_t version = 0, from = 0;
   std::vector<FreeRun::Push> pushes;
+  std::vector<Share> dealt(static_cast<size_t>(workers())); // the newest one of each worker
   while (!dealer.isDone()) {
     while (!idle.empty()) {
       std::optional<Share> share = dealer.deal();
@@ -213,6 +282,7 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
         break;
       auto worker = servers.asynchronous ? idle.begin() : std::find(idle.begin(), idle.end(), share->index);
       Order order{Order::Compute, *worker, share->batch, share->index, version};
+      dealt[static_cast<size_t>(*worker)] = *share;
       idle.erase(worker);
       if (Status status = tellWorker(order); !status.ok())
         return status;
@@ -235,15 +305,20 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
         dealer.stop();
       continue;
     }
-    int64_t worker = -1;
+    News news;
     if (Status status = ranks.waitUntil([&] {
-          for (int64_t i = 0; i < workers() && worker < 0; ++i)
-            if (int64_t next = (from + i) % workers(); peers[static_cast<size_t>(next)].isBusy && peers[static_cast<size_t>(next)].isHere())
-              worker = next;
-          return worker >= 0;
+          news = look(from);
+          return news.worker >= 0;
         });
         !status.ok())
       return status;
+    const int64_t worker = news.worker;
+    if (news.isLost) {
+      dealer.takeBack(dealt[static_cast<size_t>(worker)]);
+      if (Status status = forget(worker); !status.ok())
+        return status;
+      continue;
+    }
     from = worker + 1; // the others come first next time
     const Hello hello = peers[static_cast<size_t>(worker)].hello;
     if (Status status = tellServers({Order::Update, worker, hello.batch, hello.share, 0}); !status.ok())
@@ -269,6 +344,15 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
 Result<FreeRun> ServedStep::run(int64_t begin, int64_t end, const FreeWork &work) {
   FreeRun done;
   Status status;
+  const bool leads = manifest.processRank == leader();
+  notes.clear();
+  if (manifest.server && !leads)
+    notes.resize(1);
+  for (int rank = leader() + 1; leads && confirms() && rank < ranks.size(); ++rank)
+    notes.emplace_back().rank = rank;
+  for (Note &note : notes)
+    if (leads)
+      note.message = ranks.expect(note.rank, noteTag, &note.worker, sizeof(note.worker));
   if (!manifest.server) {
     status = this->work(work);
   } else if (manifest.processRank != leader()) {
@@ -285,6 +369,13 @@ Result<FreeRun> ServedStep::run(int64_t begin, int64_t end, const FreeWork &work
       status = ranks.waitUntil([&] { return peer.pull->poll(); });
   for (Peer &peer : peers)
     peer.pull.reset();
+  auto isSaid = [](const Note &note) { return !note.message || note.message->poll(); };
+  if (status.ok())
+    status = ranks.waitUntil([&] {
+      if (leads)
+        takeNotes();
+      return std::all_of(notes.begin(), notes.end(), isSaid);
+    });
   if (!status.ok()) {
     ranks.fail(ranks.located(status));
     return ranks.located(status);

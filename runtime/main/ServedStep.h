@@ -6,9 +6,13 @@
 
 namespace divisi::runtime {
 
-/// Runs the batches of a training with dedicated servers (Manifest::servers): workers compute the gradients of shares of
-/// batches and send them to the servers (push), which update the parameters and send these back (pull). The first server
-/// deals the shares and decides on the order of updates, which the other servers follow.
+/// Runs the batches of a training with dedicated servers (Manifest::servers): workers compute the gradients of shares
+/// of batches and send them to the servers (push), which update the parameters and send these back (pull). The first
+/// server deals the shares and decides on the order of updates, which the other servers follow.
+///
+/// Asynchronous servers go on without workers that are lost (Communicator::outlive), but for the first one. Nothing has
+/// happened to a share whose worker is lost before its gradients have reached all servers: it is dealt again. So that
+/// servers agree on that, the others confirm to the first one what has come.
 class ServedStep {
 public:
   /// All must outlive the object. All ranks create it, once.
@@ -22,7 +26,7 @@ public:
 private:
   /// What the first server tells workers and the other servers.
   struct Order {
-    enum Kind : int64_t { Compute, Update, End } kind;
+    enum Kind : int64_t { Compute, Update, End, Lost } kind;
     int64_t worker, batch, share, version;
   };
   /// A worker's message to the first server, also whether it was asked to stop: its gradients follow.
@@ -32,7 +36,7 @@ private:
   struct Piece {
     int64_t offset, bytes;
   };
-  static constexpr int helloTag = 1, orderTag = 2, pushTag = 3, pullTag = 4;
+  static constexpr int helloTag = 1, orderTag = 2, pushTag = 3, pullTag = 4, noteTag = 5;
 
   int leader() const { return static_cast<int>(manifest.mesh.size()); }
   int64_t workers() const { return manifest.mesh.axes()[static_cast<size_t>(servers.axis)].size; }
@@ -41,6 +45,17 @@ private:
   Status work(const FreeWork &work);
   Result<FreeRun> lead(int64_t begin, int64_t end, const FreeWork &work);
   Status follow(const FreeWork &work);
+  /// Of the first server: a worker whose share can be used for an update, or one that is lost; of all in turn, from
+  /// `from` on.
+  struct News {
+    int64_t worker = -1;
+    bool isLost = false;
+  };
+  News look(int64_t from);
+  bool hasCome(int64_t worker);
+  bool isLost(int64_t worker) const { return ranks.isLost(manifest.workerRank(worker)); }
+  /// Forgets what a lost worker has sent, on all servers.
+  Status forget(int64_t worker);
   /// Sends this server's part of the parameters to a worker, and expects its next push; `last`: there is none.
   Status hand(int64_t worker, bool last);
   /// Updates by what a worker has pushed; -1: what all have.
@@ -76,9 +91,33 @@ private:
     std::vector<char> pushed, sent; ///< what has come, and what is on its way
     std::unique_ptr<Message> greeting, push, pull;
     bool isBusy = false; ///< has a share
+    bool isConfirmed = false; ///< of other servers than the first one: it knows that the gradients have come
+    size_t confirmed = 0;     ///< of the first one: the servers that have said so
     bool isHere() const { return (!push || push->poll()) && (!greeting || greeting->poll()); }
+    bool isWhole() const { return isHere() && !(push && push->isLost()) && !(greeting && greeting->isLost()); }
+    void clear() {
+      push.reset();
+      greeting.reset();
+      pull.reset();
+      isBusy = isConfirmed = false;
+      confirmed = 0;
+    }
   };
   std::vector<Peer> peers;
+  /// What another server says to the first one: the worker whose gradients have come to it, that it has forgotten a worker, or that it says nothing more in
+  /// this run. The first server has one of each other, in which the next comes; another one has its own.
+  struct Note {
+    static constexpr int64_t forgotten = -1, end = -2;
+    int rank = 0;
+    int64_t worker = 0;
+    std::unique_ptr<Message> message;
+  };
+  std::vector<Note> notes;
+  bool confirms() const { return servers.updates.size() > 1 && ranks.outlives(); }
+  /// Takes what other servers say. Returns how many have forgotten a worker.
+  size_t takeNotes();
+  /// Says it to the first server.
+  Status say(Note &note, int64_t what);
 };
 
 } // namespace divisi::runtime

@@ -25,6 +25,8 @@ public:
 
   /// The next share; null: none may begin now, or none is left.
   std::optional<Share> deal() {
+    if (!again.empty())
+      return again.extract(again.begin()).value();
     if (next.batch >= end || (bound && !open.empty() && next.batch - open.begin()->batch > *bound))
       return std::nullopt;
     Share share = next;
@@ -35,6 +37,8 @@ public:
   }
   /// A share that was dealt is finished.
   void finish(const Share &share) { open.erase(share); }
+  /// The worker of a share that was dealt was lost: it is dealt again, before others.
+  void takeBack(const Share &share) { again.insert(share); }
   /// No further batch begins: one of which a share was dealt is dealt to its end.
   void stop() { end = next.index == 0 ? next.batch : next.batch + 1; }
   /// Whether all shares are finished.
@@ -47,7 +51,8 @@ private:
   int64_t end;
   const int64_t shares;
   const std::optional<int64_t> bound;
-  std::set<Share> open; ///< dealt, and not finished
+  std::set<Share> open;  ///< dealt, and not finished
+  std::set<Share> again; ///< of them, those that are dealt again
 };
 
 } // namespace divisi::runtime

@@ -1,7 +1,9 @@
 #include "runtime/main/Trainer.h"
 #include "runtime/checkpoint/OnnxExport.h"
 #include "runtime/checkpoint/Weights.h"
+#include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/core/Hash.h"
+#include "runtime/core/Json.h"
 #include "runtime/data/BatchRing.h"
 
 #include <cmath>
@@ -12,7 +14,8 @@ using namespace divisi::runtime;
 namespace {
 /// The accuracy of training is computed in every metricsPeriod-th step, and only if it is printed.
 constexpr int64_t metricsPeriod = 10;
-/// Ranks of an asynchronous program synchronise only in every agreementPeriod-th step.
+/// Ranks of an asynchronous program synchronise only in every agreementPeriod-th step, and replicas that average seldom
+/// ask as often whether to stop.
 constexpr int64_t agreementPeriod = 16;
 } // namespace
 
@@ -22,6 +25,8 @@ Result<int> Trainer::run() {
     ranks = std::make_unique<Communicator>(*transport, manifest.ownMesh(), manifest.collectives);
     ranks->reduceBy(manifest.reducers);
     ranks->linkBy(manifest.links);
+    if (Status status = outlive(); !status.ok())
+      return status;
     ranks->setInterrupt([] {
       bool asked = StopSignals::received() != 0;
       return StopSignals::isUrgent() ? Interrupt::Urgent : asked ? Interrupt::Stop : Interrupt::None;
@@ -35,6 +40,16 @@ Result<int> Trainer::run() {
       return status;
   if (Status status = checkAlike(); !status.ok())
     return status;
+  if (isLate()) {
+    if (Status status = enter(); !status.ok()) {
+      if (!isLate())
+        return status;
+      std::cerr << concat("note: ", status.message(), "\n") << std::flush;
+      return 0;
+    }
+    if (point.step >= total)
+      return 0;
+  }
   StopSignals::defer();
   if (Status status = trainSteps(); !status.ok())
     return status;
@@ -50,8 +65,96 @@ Result<int> Trainer::run() {
   return 0;
 }
 
+Status Trainer::outlive() {
+  const bool onGpu = code.device_code_count > 0 && options.device != "cpu";
+  if (!std::getenv(outlivesLosses) || onGpu || !manifest.canLoseWorkers() || !options.feed.empty() ||
+      options.findRate || options.evalOnly)
+    return {};
+  std::vector<bool> spared(static_cast<size_t>(ranks->size()));
+  for (int64_t rank = 1; rank < manifest.mesh.size(); ++rank)
+    spared[static_cast<size_t>(rank)] = true;
+  ranks->outlive(spared);
+  if (!transport->isSpared(1))
+    return Status::usage(concat(
+        outlivesLosses,
+        ": ranks that meet over MPI end when one of them is lost: start them over TCP (divisi run --min-devices)"));
+  ranks->reduceBy(Reducers{manifest.shareAxis(), false});
+  missed.assign(spared.size(), false);
+  return {};
+}
+
+Status Trainer::letIn() {
+  Result<std::vector<int>> came = ranks->letIn();
+  if (!came.ok())
+    return ranks->located(came.status());
+  for (int rank : *came) {
+    if (isFirst()) {
+      // Nobody waits for one that has ended meanwhile.
+      const Json text = {{"point", textOf(point)},
+                         {"total", total},
+                         {"planned", planned},
+                         {"saved", savedStep.value_or(-1)},
+                         {"evaluated", evaluatedStep.value_or(-1)}};
+      Status status = ranks->tell(rank, dumpJson(text));
+      for (const State &state : manifest.state)
+        if (status.ok() && state.here)
+          status = ranks->send(rank, program->arena().at(state), static_cast<size_t>(state.bytes));
+      if (!status.ok())
+        return ranks->located(status);
+    }
+    if (Status status = log->change(true, rank, point.step); !status.ok())
+      return status;
+    missed[static_cast<size_t>(rank)] = false;
+  }
+  return {};
+}
+
+Status Trainer::noteLosses() {
+  for (int rank = 0; rank < static_cast<int>(missed.size()); ++rank)
+    if (!ranks->tookPart(rank) && !missed[static_cast<size_t>(rank)]) {
+      missed[static_cast<size_t>(rank)] = true;
+      if (Status status = log->change(false, rank, point.step); !status.ok())
+        return status;
+    }
+  return {};
+}
+
+Status Trainer::enter() {
+  if (Status status = transport->enter(); !status.ok())
+    return status;
+  std::string text;
+  if (Status status = ranks->hear(0, text); !status.ok())
+    return ranks->located(status);
+  const char *what = "what rank 0 tells of the training";
+  Result<Json> json = parseJson(text, what);
+  if (!json.ok())
+    return json.status();
+  JsonReader reader(*json, what);
+  Result<TrainingPoint> told = pointIn(reader.text("point"));
+  total = reader.integer("total");
+  planned = reader.integer("planned");
+  const int64_t saved = reader.integer("saved"), evaluated = reader.integer("evaluated");
+  if (!told.ok() || !reader.status().ok())
+    return !told.ok() ? told.status() : reader.status();
+  for (const State &state : manifest.state)
+    if (state.here)
+      if (Status status = ranks->receive(0, program->arena().at(state), static_cast<size_t>(state.bytes)); !status.ok())
+        return ranks->located(status);
+  Result<Options> merged = withKept(manifest, options, told->flags, resumedFlags);
+  if (!merged.ok())
+    return merged.status();
+  options = std::move(*merged);
+  point = std::move(*told);
+  if (saved >= 0)
+    savedStep = saved;
+  if (evaluated >= 0)
+    evaluatedStep = evaluated;
+  entered = true;
+  return {};
+}
+
 Status Trainer::together(const Status &mine) {
-  if (!ranks)
+  if (!ranks || isLate())
     return mine;
   Status status = ranks->agree(mine).status();
   common = !transport->failed();
@@ -65,13 +168,15 @@ Status Trainer::agreeToGoOn(const Status &mine) {
     writing = busy;
     return mine;
   }
-  Result<int64_t> most = ranks->agree(mine, 2 * StopSignals::received() + busy, true);
+  const bool waiting = transport->hasNewcomers(); // at rank 0 alone
+  Result<int64_t> most = ranks->agree(mine, 4 * StopSignals::received() + 2 * busy + waiting, true);
   common = !transport->failed();
   if (most.ok()) {
-    stopped = static_cast<int>(*most / 2);
-    writing = *most % 2 != 0 || stopped != 0; // it is then unknown whether all have finished
+    stopped = static_cast<int>(*most / 4);
+    writing = *most / 2 % 2 != 0 || stopped != 0; // it is then unknown whether all have finished
+    newcomers = *most % 2 != 0 && !writing;
   }
-  return most.status();
+  return most.ok() ? noteLosses() : most.status();
 }
 
 Status Trainer::compare(int64_t mine, const std::function<Status(int64_t)> &problem) {
@@ -82,7 +187,7 @@ Status Trainer::compare(int64_t mine, const std::function<Status(int64_t)> &prob
 }
 
 Status Trainer::checkCommand() {
-  if (!ranks)
+  if (!ranks || isLate())
     return {};
   std::string flags = options.common(), all = concat(std::string_view(code.manifest, code.manifest_bytes), flags);
   auto number = static_cast<int64_t>(std::stoull(fnv1a64(all.data(), all.size()).substr(8), nullptr, 16) >> 1);
@@ -92,7 +197,7 @@ Status Trainer::checkCommand() {
 }
 
 Status Trainer::checkAlike() {
-  if (!ranks)
+  if (!ranks || isLate())
     return {};
   const BatchSource &fed = data ? *data : *evalData;
   Status samples = compare(fed.samples(), [&](int64_t most) {
@@ -117,7 +222,10 @@ Status Trainer::trainSteps() {
     if (ranks)
       ranks->setStep(point.step + 1);
     Status ready = prepare();
-    if (mustAgree()) {
+    if (std::exchange(entered, false)) { // the others have just agreed
+      if (!ready.ok())
+        return ready;
+    } else if (mustAgree()) {
       if (Status status = agreeToGoOn(ready); !status.ok())
         return status;
       if (stopped)
@@ -127,9 +235,16 @@ Status Trainer::trainSteps() {
           return status;
       if (Status status = report(); !status.ok())
         return status;
+      if (newcomers && !(saver && saver->isActive()))
+        if (Status status = letIn(); !status.ok())
+          return status;
     } else if (!ready.ok()) {
       ranks->fail(ranks->located(ready));
       return ready;
+    } else if (Status status = askToStop(); !status.ok() || stopped) {
+      if (!status.ok())
+        return status;
+      break;
     }
     if (data->fed() && data->fed()->isClosed()) { // on all ranks after the same batch
       total = point.step;
@@ -140,7 +255,8 @@ Status Trainer::trainSteps() {
     bool epochEnds = point.cursor.batch == 0;
     bool due = options.every > 0 ? point.step % options.every == 0 : epochEnds;
     bool evaluates = evaluatesAfter(point.step, epochEnds);
-    if (!program->isAsynchronous() || epochEnds || point.step == total || evaluates || (due && checkpoints))
+    if (!(program->isAsynchronous() || program->meetsSeldom()) || epochEnds || point.step == total || evaluates ||
+        (due && checkpoints))
       if (Status status = drain(); !status.ok())
         return status;
     if (evaluates)
@@ -154,6 +270,9 @@ Status Trainer::trainSteps() {
       if (Status status = beginCheckpoint(); !status.ok())
         return status;
   }
+  if (stopAgreement)
+    if (Status status = stopAgreement->end(); !status.ok())
+      return ranks->located(status);
   if (Status status = drain(); !status.ok())
     return status;
   if (!stopped)
@@ -166,12 +285,39 @@ Status Trainer::trainSteps() {
   return stopped ? Status() : agreeToGoOn({});
 }
 
-bool Trainer::mustAgree() const { return !program->isAsynchronous() || point.step % agreementPeriod == 0; }
+bool Trainer::mustAgree() const {
+  if (program->meetsSeldom())
+    return program->meetsAfter(point.step, false) || point.step == resumedAt;
+  return !program->isAsynchronous() || point.step % agreementPeriod == 0;
+}
+
+Status Trainer::askToStop() {
+  if (!program->meetsSeldom() || point.step % agreementPeriod != 0)
+    return {};
+  if (!stopAgreement)
+    stopAgreement.emplace(*ranks);
+  Result<int> signal = stopAgreement->ask(StopSignals::received());
+  if (!signal.ok())
+    return ranks->located(signal.status());
+  stopped = *signal;
+  writing = writing || stopped != 0;
+  return {};
+}
 
 Status Trainer::drain() {
   if (program->isAsynchronous())
     if (Status status = program->drain(); !status.ok())
       return status;
+  if (program->meetsSeldom()) {
+    auto began = Clock::now();
+    if (Status status = program->exchangeResults(); !status.ok())
+      return status;
+    if (!unreported.empty()) { // it waits for the slowest replica
+      Log::Step &line = unreported.back();
+      line.seconds += std::chrono::duration<double>(Clock::now() - began).count();
+      line.samplesPerSecond = static_cast<double>(manifest.batch) / line.seconds;
+    }
+  }
   return report();
 }
 
@@ -241,6 +387,10 @@ Status Trainer::step() {
     return ranks ? status : failure("step ", number, ": ", status.message());
   if (Status status = program->meetReplicas(number, number == total); !status.ok())
     return status;
+  if (ranks && ranks->outlives() && program->meetsAfter(number, number == total) &&
+      (number == total || !manifest.sync->gossip))
+    if (Status status = log->average(program->averagedOver(), number); !status.ok())
+      return status;
   double task = std::chrono::duration<double>(Clock::now() - taskBegan).count();
   double seconds = std::chrono::duration<double>(Clock::now() - stepBegan).count();
   if (profile && wants == 0)

@@ -11,6 +11,7 @@
 #include "runtime/main/Progress.h"
 #include "runtime/main/RateFinder.h"
 #include "runtime/main/Signals.h"
+#include "runtime/main/StopAgreement.h"
 
 namespace divisi::runtime {
 
@@ -32,6 +33,17 @@ public:
   bool endsEverywhere() const { return !ranks || common; }
 
 private:
+  /// Says that the job goes on without workers that are lost, if it was started so and its program can.
+  Status outlive();
+  /// Whether this rank has come while the job runs, and does not take part yet: it prepares alone what others have
+  /// prepared together.
+  bool isLate() const { return transport && transport->isLate(); }
+  /// Takes part from now on, with the point and the state of the job.
+  Status enter();
+  /// Lets such ranks in.
+  Status letIn();
+  /// Writes who was lost into the log.
+  Status noteLosses();
   Status prepare();
   Status together(const Status &mine);
   Status agreeToGoOn(const Status &mine);
@@ -75,11 +87,15 @@ private:
   uint32_t wantsOf(int64_t number, bool lastOfEpoch) const;
   double rateOf(int64_t number) const { return finder ? RateFinder::rateAt(number - 1, planned) : options.schedule.at(number - 1, total); }
   /// Whether the results of a step come after it (Program::nextResults).
-  bool resultsComeLater() const { return program->isAsynchronous() || manifest.dealsShares(); }
+  bool resultsComeLater() const {
+    return program->isAsynchronous() || manifest.dealsShares() || program->meetsSeldom();
+  }
   /// Loads the next batch of the epoch while an accelerator computes.
   void loadAhead();
   Status report();
   bool mustAgree() const;
+  /// Between two meetings of replicas: whether all ranks stop now.
+  Status askToStop();
   Status drain();
   void endEpoch();
   /// Whether an evaluation follows a step, after which `epochEnds`.
@@ -90,6 +106,10 @@ private:
   /// each. `failing` begins the message of a failed evaluation, `where` says of which batch an index is invalid.
   Status evaluateBatches(uint32_t wants, const std::string &failing, const std::function<std::string(int64_t)> &where,
                          const std::function<Status(int64_t)> &then);
+  /// Evaluates a batch if workers may be lost: those that are left compute the shares of lost ones, too.
+  Status evaluateShares(int64_t batch, int64_t rows, uint32_t wants);
+  /// The ranks of workers that took part when the ranks last agreed.
+  std::vector<int> workersHere() const;
   /// The sums over all batches of the evaluation data, and on the first rank the metrics that are no sums.
   Status evaluateAll(Tally &sums, std::map<std::string, double> &ofSet);
   /// Writes outputs of the model for all batches of the evaluation data.
@@ -124,6 +144,10 @@ private:
   std::unique_ptr<Program> program;
   std::unique_ptr<Communicator> ranks; ///< null: one device
   bool common = false;                 ///< all ranks know the failure
+  std::optional<StopAgreement> stopAgreement; ///< of replicas that meet seldom
+  bool entered = false;                       ///< this rank has come late, and has not finished a step
+  bool newcomers = false;                     ///< ranks wait that have come late
+  std::vector<bool> missed;                   ///< by rank: those that are known to be lost
   int stopped = 0;                     ///< the signal after which all ranks stop
   bool writing = false;                ///< some rank is still writing its files of a checkpoint
   int64_t rows = 0;                    ///< of the loaded batch

@@ -192,7 +192,7 @@ Result<std::unique_ptr<Accelerator>> Trainer::openDevice() {
 }
 
 Status Trainer::connectDevices() {
-  if (!options.noNccl) {
+  if (!options.noNccl && !isLate()) {
     Result<std::string> obstacle = program->connectDevices(options.timeout);
     if (!obstacle.ok())
       return obstacle.status();
@@ -286,7 +286,7 @@ void Trainer::announce() {
     progress->say(concat("resumed from ", options.checkpoint, "/", *resumedFrom, " (step ", point.step, ", epoch ",
                          point.cursor.epoch + 1, ")",
                          resumedFlags.empty() ? "" : concat("; taken from it:", resumedFlags)));
-  else if (options.resume)
+  else if (options.resume && !isLate())
     progress->say(concat("no checkpoint in ", options.checkpoint, " yet: starting from the beginning"));
 }
 
@@ -322,6 +322,8 @@ Status Trainer::openCheckpoints() {
       status = isFirst() ? checkpoints->lock() : Status();
     }
   }
+  if (isLate()) // what it goes on from is told to it
+    return status;
   if (Status all = together(status); !all.ok())
     return all;
   if (options.resume)

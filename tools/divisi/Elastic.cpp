@@ -50,8 +50,8 @@ std::string lostText(const std::vector<RankEnd> &ends) {
 int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::string> words,
                               const std::vector<int64_t> &sizes) {
   const int64_t least = request.least.value_or(1), most = request.most.value_or(std::numeric_limits<int64_t>::max());
-  ElasticJob job(sizes, least, most);
-  if (job.size() == 0) {
+  ElasticJob job(sizes, request.spared > 0 ? 1 : least, most); // a job that goes on without ranks begins with all
+  if (job.size() == 0 || least > job.size()) {
     std::cerr << "error: '" << words[0] << "' is for " << listed(sizes) << (sizes.back() == 1 ? " device" : " devices")
               << ", of which --min-devices and --max-devices leave none: compile it with others (--devices 2,3,4)"
               << std::endl;
@@ -61,7 +61,9 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
   std::cerr << "divisi run: " << job.size() << (job.size() == 1 ? " rank of " : " ranks of ") << words[0] << std::endl;
   LocalRanks ranks;
   for (int64_t losses = 0;;) {
-    auto outcome = ranks.run(words, job.size(), job.mayGrow() ? request.growAfter : std::nullopt);
+    const LocalRanks::Spared spared{request.spared, request.spared > 0 ? least : 0, request.growAfter,
+                                    request.restarts};
+    auto outcome = ranks.run(words, job.size(), job.mayGrow() ? request.growAfter : std::nullopt, spared);
     const int64_t lost = compiler::lostRanks(outcome.ends);
     const bool grows = lost == 0 && outcome.wasStopped && outcome.code >= 128;
     if (outcome.wasAsked || (lost == 0 && !grows))
@@ -71,8 +73,10 @@ int divisi::tools::runElastic(const ElasticRequest &request, std::vector<std::st
       std::cerr << "divisi run: " << job.all() << " ranks again: ";
     } else {
       ++losses;
-      job.lose(lost);
-      std::string left = std::to_string(job.alive()) + " of " + std::to_string(job.all()) + " ranks left";
+      if (request.spared == 0) // else all are started again
+        job.lose(lost);
+      std::string left = std::to_string(request.spared > 0 ? job.all() - lost : job.alive()) + " of " +
+                         std::to_string(job.all()) + " ranks left";
       bool over = request.restarts && losses > *request.restarts;
       if (over || job.size() == 0) {
         std::cerr << "error: " << lostText(outcome.ends) << " lost: " << left;

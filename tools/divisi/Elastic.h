@@ -13,6 +13,7 @@ namespace divisi::tools {
 struct ElasticRequest {
   std::optional<int64_t> least, most, growAfter; // ranks, ranks, seconds
   std::optional<int64_t> restarts;               // after which it does not go on; nothing: as long as enough are left
+  int64_t spared = 0; // the ranks below this one, but for the first, may be lost while the others go on
 
   bool isGiven() const { return least || most || growAfter; }
 };

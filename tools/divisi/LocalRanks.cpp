@@ -1,5 +1,5 @@
 #include "tools/divisi/LocalRanks.h"
-#include "runtime/comm/tcp/Socket.h"
+#include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/main/ExitCodes.h"
 #include "tools/divisi/Processes.h"
 
@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <iostream>
+#include <limits>
 #include <netinet/in.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,22 +48,32 @@ runtime::Socket listenAnywhere() {
   return runtime::listenAt(address, 128);
 }
 
-/// Becomes a rank; returns if the program cannot be started.
-void execute(const std::vector<std::string> &words, int64_t rank, int64_t ranks, const runtime::Socket &listener) {
+/// Where the ranks of a job meet.
+struct Meeting {
+  int64_t ranks;
+  int port;
+  bool outlives; // it goes on without some of them
+};
+
+/// Becomes a rank; returns if the program cannot be started. `listener`: of rank 0.
+void execute(const std::vector<std::string> &words, int64_t rank, const Meeting &where,
+             const runtime::Socket *listener) {
   auto set = [](const char *name, const std::string &value) { setenv(name, value.c_str(), 1); };
-  for (const char *name :
-       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "LOCAL_WORLD_SIZE", "DIVISI_LISTENER", "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK"})
+  for (const char *name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "LOCAL_WORLD_SIZE", "DIVISI_LISTENER",
+                           runtime::outlivesLosses, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+                           "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK"})
     unsetenv(name); // of a launcher that has started this process
   set("RANK", std::to_string(rank));
   set("LOCAL_RANK", std::to_string(rank));
-  set("WORLD_SIZE", std::to_string(ranks));
+  set("WORLD_SIZE", std::to_string(where.ranks));
   set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(runtime::Address::ofThisEnd(listener).port()));
+  set("MASTER_PORT", std::to_string(where.port));
   set(runtime::tellsFailures, "1");
+  if (where.outlives)
+    set(runtime::outlivesLosses, "1");
   if (rank == 0) { // the port cannot be taken by others meanwhile
-    set("DIVISI_LISTENER", std::to_string(listener.get()));
-    fcntl(listener.get(), F_SETFD, 0);
+    set("DIVISI_LISTENER", std::to_string(listener->get()));
+    fcntl(listener->get(), F_SETFD, 0);
   }
   replaceBy(words);
 }
@@ -71,12 +82,16 @@ void execute(const std::vector<std::string> &words, int64_t rank, int64_t ranks,
 struct LocalRanks::Rank {
   pid_t pid;
   bool lives = true, killed = false;
+  bool isMissed = false; // lost, and the others go on
   int status = 0;
+  std::optional<Clock::time_point> again = {}; // when it is replaced
 
   /// Whether it has ended as the others will: complete, or told to stop.
   bool endedInOrder() const { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) >= 128); }
 
   RankEnd end() const {
+    if (isMissed)
+      return RankEnd::finished;
     if (killed)
       return RankEnd::killed;
     if (WIFSIGNALED(status))
@@ -113,29 +128,33 @@ LocalRanks::LocalRanks() {
 LocalRanks::~LocalRanks() { sigprocmask(SIG_SETMASK, &before, nullptr); }
 
 LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64_t count,
-                                    std::optional<int64_t> stopAfter) {
+                                    std::optional<int64_t> stopAfter, const Spared &spared) {
   Outcome outcome;
   std::vector<Rank> ranks;
   std::string problem;
   const pid_t parent = getpid();
+  Meeting where{count, 0, spared.end > 1};
+  auto start = [&](int64_t rank, const runtime::Socket *listener) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      becomeChild(parent, before, toRanks(SIGTERM, count));
+      execute(words, rank, where, listener);
+      if (rank == 0)
+        std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
+      _exit(1);
+    }
+    if (pid < 0)
+      problem = std::string("cannot start a process: ") + std::strerror(errno);
+    return pid;
+  };
   {
     runtime::Socket listener = listenAnywhere();
     if (!listener)
       problem = std::string("no port of 127.0.0.1: ") + std::strerror(errno);
-    for (int64_t rank = 0; rank < count && problem.empty(); ++rank) {
-      pid_t pid = fork();
-      if (pid == 0) {
-        becomeChild(parent, before, toRanks(SIGTERM, count));
-        execute(words, rank, count, listener);
-        if (rank == 0)
-          std::cerr << "error: cannot start '" << words[0] << "': " << std::strerror(errno) << std::endl;
-        _exit(1);
-      }
-      if (pid < 0)
-        problem = std::string("cannot start a process: ") + std::strerror(errno);
-      else
+    where.port = runtime::Address::ofThisEnd(listener).port();
+    for (int64_t rank = 0; rank < count && problem.empty(); ++rank)
+      if (pid_t pid = start(rank, &listener); pid >= 0)
         ranks.push_back({pid});
-    }
   }
   auto tell = [&](int signal) {
     for (const Rank &rank : ranks)
@@ -150,6 +169,13 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
     until = Clock::now();
   }
   auto anyLives = [&] { return std::any_of(ranks.begin(), ranks.end(), [](const Rank &rank) { return rank.lives; }); };
+  int64_t replaced = 0;
+  auto living = [&] { return std::count_if(ranks.begin(), ranks.end(), [](const Rank &rank) { return rank.lives; }); };
+  // Whether the others go on without a rank that has ended.
+  auto spares = [&](size_t rank) {
+    return rank > 0 && static_cast<int64_t>(rank) < spared.end && living() >= spared.least && !outcome.wasAsked &&
+           !until && ranks[0].lives && ranks[rank].end() == RankEnd::lost;
+  };
   while (anyLives()) {
     timespec pause = {0, 200'000'000};
     int signal = sigtimedwait(&awaited, nullptr, &pause);
@@ -159,12 +185,30 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
       tell(outcome.wasAsked ? signal : toRanks(signal, count));
       outcome.wasAsked = true;
     }
-    for (Rank &rank : ranks)
+    for (size_t number = 0; number < ranks.size(); ++number) {
+      Rank &rank = ranks[number];
       if (rank.lives && waitpid(rank.pid, &rank.status, WNOHANG) == rank.pid) {
         rank.lives = false;
-        if (!until && !rank.endedInOrder())
+        if (spares(number)) {
+          rank.isMissed = true;
+          std::cerr << "divisi run: rank " << number << " lost; " << living() << " of " << count << " ranks go on"
+                    << std::endl;
+          if (spared.replaceAfter && replaced++ < spared.most.value_or(std::numeric_limits<int64_t>::max()))
+            rank.again = Clock::now() + std::chrono::seconds(*spared.replaceAfter);
+        } else if (!until && !rank.endedInOrder()) {
           until = Clock::now() + grace;
+        }
       }
+      if (rank.again && Clock::now() >= *rank.again && ranks[0].lives && !until && !outcome.wasAsked) {
+        std::cerr << "divisi run: rank " << number << " is started again" << std::endl;
+        problem.clear();
+        if (pid_t pid = start(static_cast<int64_t>(number), nullptr); pid >= 0)
+          rank = {pid};
+        else
+          rank.again = Clock::now() + grace;
+        problem.clear(); // it is tried again
+      }
+    }
     if (until && Clock::now() >= *until)
       for (Rank &rank : ranks)
         if (rank.lives) {
@@ -176,8 +220,10 @@ LocalRanks::Outcome LocalRanks::run(const std::vector<std::string> &words, int64
       tell(toRanks(SIGTERM, count));
     }
   }
-  for (const Rank &rank : ranks)
+  for (Rank &rank : ranks) {
+    rank.isMissed = rank.isMissed && ranks[0].endedInOrder(); // else the others did not go on
     outcome.ends.push_back(rank.end());
+  }
   for (RankEnd first : {RankEnd::lost, RankEnd::failed, RankEnd::gaveUp, RankEnd::stopped, RankEnd::killed})
     for (const Rank &rank : ranks)
       if (outcome.code == 0 && rank.end() == first)

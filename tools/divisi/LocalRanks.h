@@ -6,7 +6,9 @@
 
 #include <csignal>
 #include <optional>
+#include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace divisi::tools {
 
@@ -27,9 +29,18 @@ public:
     bool wasStopped = false; // after `stopAfter`
   };
 
+  /// Ranks that may be lost while the others go on: those from 1 up to, not including, `end`, as long as `least` ranks
+  /// are left.
+  struct Spared {
+    int64_t end = 0, least = 0;
+    std::optional<int64_t> replaceAfter; // seconds after which another one is started; nothing: none is
+    std::optional<int64_t> most;         // how often; nothing: always
+  };
+
   /// Runs the program with its arguments as `ranks` ranks until all have ended. After `stopAfter` seconds they are told
-  /// to stop, with a checkpoint. When one has failed, the others have a few seconds to end.
-  Outcome run(const std::vector<std::string> &words, int64_t ranks, std::optional<int64_t> stopAfter);
+  /// to stop, with a checkpoint. When one has failed that is not spared, the others have a few seconds to end.
+  Outcome run(const std::vector<std::string> &words, int64_t ranks, std::optional<int64_t> stopAfter,
+              const Spared &spared);
 
 private:
   struct Rank;

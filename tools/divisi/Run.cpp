@@ -81,8 +81,9 @@ std::string find(const std::string &name) {
 }
 
 /// The numbers of devices, ascending, for which divisi compile has written a program, by the manifests in the file;
-/// none if it is no such program. Does not run it.
-std::vector<int64_t> devicesOf(const std::string &path) {
+/// none if it is no such program. Does not run it. `spared`: if there is one, which goes on without workers, the number
+/// of its workers.
+std::vector<int64_t> devicesOf(const std::string &path, int64_t &spared) {
   constexpr std::string_view begin = "{\"abi\":";
   auto file = divisi::runtime::MappedFile::open(path);
   if (!file.ok() || !file->text().starts_with("\x7f" "ELF"))
@@ -92,8 +93,10 @@ std::vector<int64_t> devicesOf(const std::string &path) {
   for (size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
     std::string_view rest = text.substr(at);
     auto manifest = divisi::runtime::parseManifest(rest.substr(0, rest.find('\0')), std::numeric_limits<uint64_t>::max());
-    if (manifest.ok())
-      found.push_back(manifest->ranks());
+    if (!manifest.ok())
+      continue;
+    spared = found.empty() && manifest->canLoseWorkers() ? manifest->mesh.size() : 0;
+    found.push_back(manifest->ranks());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -249,13 +252,14 @@ void declare(CLI::App &app, Request &request) {
          "--min-devices", request.elastic.least,
          "start the processes on this host, over TCP, and when ranks are lost go on from the last checkpoint "
          "with the most of the program's numbers of devices (divisi compile --devices 2,3,4) that are left, down "
-         "to this one")
+         "to this one; with --sync async-server, local and gossip the others go on without workers that are lost")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max-devices", request.elastic.most, "the same, with at most N processes")
       ->check(CLI::Range(1, 4096));
   app.add_option("--grow-after", request.elastic.growAfter,
-                 "seconds with fewer processes after which the job stops with a checkpoint and goes on with all again "
-                 "(default: it does not)")
+                 "seconds with fewer processes after which the job stops with a checkpoint and goes on with all again, "
+                 "or another "
+                 "worker joins in place of a lost one (default: it does not)")
       ->check(CLI::Range(1, 100000000));
   app.add_option("--launcher", request.launcher, "what starts the processes")
       ->check(CLI::IsMember({"mpirun", "srun"}))
@@ -348,7 +352,7 @@ int divisi::tools::runMain(int argc, const char *const *argv) {
     std::string reason = std::strerror(errno);
     return usage("cannot run '" + program + "': " + reason + divisi::didYouMeanFile(program));
   }
-  const std::vector<int64_t> compiled = devicesOf(file);
+  const std::vector<int64_t> compiled = devicesOf(file, request.elastic.spared);
   if (request.elastic.isGiven()) {
     if (std::string wrong = whyNotElastic(request, compiled); !wrong.empty())
       return usage(wrong);

@@ -35,6 +35,11 @@ std::optional<int> numberIn(const char *name, int least, int most) {
   return fits ? std::optional(value) : std::nullopt;
 }
 
+/// What rank 0 sends first; the addresses follow, unless the job runs already.
+struct Opening {
+  int32_t runs = 0;
+};
+
 void note(const std::string &line) { std::cerr << concat("note: ", line, "\n") << std::flush; }
 
 class Meeting {
@@ -56,6 +61,8 @@ public:
       status = where.rank == 0 ? lead() : follow();
     if (!status.ok())
       return status;
+    if (result.runs)
+      return std::move(result);
     auto areOne = [](const Place &a, const Place &b) { return std::strncmp(a.host, b.host, sizeof a.host) == 0; };
     for (const Place &place : places) {
       auto first = std::find_if(places.begin(), places.end(), [&](const Place &other) { return areOne(other, place); });
@@ -204,9 +211,13 @@ private:
       if (Address end = Address::ofOtherEnd(peer(rank)); !end.isLoopback())
         std::strncpy(place.address, end.text().c_str(), sizeof place.address - 1);
     });
+    const Opening opening;
     for (int rank = 1; rank < where.size && status.ok(); ++rank)
-      if (!sendAll(peer(rank), places.data(), places.size() * sizeof(Place), until))
+      if (!sendAll(peer(rank), &opening, sizeof opening, until) ||
+          !sendAll(peer(rank), places.data(), places.size() * sizeof(Place), until))
         status = failure("rank ", rank, " has ended before training began");
+    if (where.mayComeLate)
+      result.listener = std::move(*listener);
     return status;
   }
 
@@ -229,7 +240,14 @@ private:
       return status;
     if (where.rank == 1 && !isReadable(peer(0), std::min(until, Clock::now() + 2 * untilNoted)))
       note("rank 1 has reached rank 0 and waits for it to begin");
-    if (!receiveAll(peer(0), places.data(), places.size() * sizeof(Place), until))
+    Opening opening;
+    bool opened = receiveAll(peer(0), &opening, sizeof opening, until);
+    if (opened && opening.runs != 0) {
+      result.runs = true;
+      result.listener = std::move(listener);
+      return {};
+    }
+    if (!opened || !receiveAll(peer(0), places.data(), places.size() * sizeof(Place), until))
       return failure("rank ", where.rank, ": rank 0 has ended before all ranks had come");
     for (int rank = 1; rank < where.rank; ++rank) {
       Place &place = places[static_cast<size_t>(rank)];
@@ -303,6 +321,7 @@ Result<std::optional<Rendezvous>> Rendezvous::fromEnvironment() {
       return Status::usage("DIVISI_LISTENER is not a descriptor");
     where.listener = *listener;
   }
+  where.mayComeLate = std::getenv(outlivesLosses) != nullptr;
   where.severalHosts = numberIn("LOCAL_WORLD_SIZE", 1, *size).value_or(*size) < *size;
   return std::optional(where);
 }

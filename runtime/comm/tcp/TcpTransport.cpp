@@ -33,17 +33,30 @@ struct TcpTransport::Ticket final : Message {
       owner.progress();
     return message->done;
   }
+  bool isLost() const override {
+    std::lock_guard lock(owner.turns_);
+    return message->lost;
+  }
 
   TcpTransport &owner;
   Started message;
 };
 
-TcpTransport::TcpTransport(const Rendezvous &where, Connections connections)
+TcpTransport::TcpTransport(const Rendezvous &where, Connections connections, Secret known)
     : Transport(where.rank, where.size), peers(static_cast<size_t>(where.size)),
       share(std::max(1, coresAllowed() / std::max(1, connections.onHost))), local_(connections.local),
-      hosts_(std::move(connections.hosts)) {
+      hosts_(std::move(connections.hosts)), where(where), secret(std::move(known)) {
+  if (connections.runs) {
+    entry.emplace(this->where, secret, std::move(connections.peers[0]), std::move(connections.listener));
+    for (size_t i = 0; i < peers.size(); ++i)
+      if (static_cast<int>(i) != where.rank)
+        peers[i].ended = peers[i].spared = peers[i].gone = true;
+    return;
+  }
   for (size_t i = 0; i < peers.size(); ++i)
     peers[i].socket = std::move(connections.peers[i]);
+  if (where.rank == 0 && connections.listener)
+    door.emplace(this->where, secret, std::move(connections.listener));
 }
 
 TcpTransport::~TcpTransport() {
@@ -77,6 +90,10 @@ void TcpTransport::terminate(int) {
 TcpTransport::Started TcpTransport::post(int to, int64_t tag, const void *data, size_t bytes) {
   auto message = std::make_shared<Half>(Half{const_cast<char *>(static_cast<const char *>(data)), bytes});
   Peer &target = peer(to);
+  if (target.gone) {
+    message->done = message->lost = true;
+    return message;
+  }
   if (to != rank()) {
     target.outgoing.push_back({{bytes, tag}, message});
     write(to, target);
@@ -100,6 +117,10 @@ TcpTransport::Started TcpTransport::want(int from, int64_t tag, void *data, size
   Peer &source = peer(from);
   auto early = source.early.find(tag);
   if (early == source.early.end() || early->second.empty()) {
+    if (source.gone) {
+      message->done = message->lost = true;
+      return message;
+    }
     source.wanted[tag].push_back(message);
     if (source.ended)
       lost(from, source);
@@ -169,7 +190,7 @@ Status TcpTransport::lookAround() {
   std::lock_guard lock(turns_);
   progress();
   for (int rank = 0; rank < size(); ++rank)
-    if (peer(rank).ended && !failed())
+    if (peer(rank).ended && !peer(rank).spared && !failed())
       fail(failure("the connection to rank ", rank, " has ended"));
   return status();
 }
@@ -265,6 +286,8 @@ void TcpTransport::finished(int rank, Peer &from) {
   if (from.target) {
     from.target->done = true;
     from.target = nullptr;
+  } else if (from.header.tag == farewell && from.spared) { // it says why itself
+    lost(rank, from);
   } else if (from.header.tag == farewell) {
     std::string why = printable({from.kept.data(), from.kept.size()});
     fail(failure(why.starts_with("rank ") ? "" : concat("rank ", rank, ": "), why));
@@ -280,11 +303,110 @@ void TcpTransport::finished(int rank, Peer &from) {
 /// The end of a connection is a failure only if something is still expected from the rank.
 void TcpTransport::lost(int rank, Peer &with) {
   with.ended = true;
+  if (with.spared)
+    return forget(with);
   bool wanted = with.target || with.received > 0 || !with.outgoing.empty();
   for (const auto &[tag, messages] : with.wanted)
     wanted |= !messages.empty();
   if (wanted && !failed())
     fail(failure("the connection to rank ", rank, " has ended"));
+}
+
+void TcpTransport::forget(Peer &with) {
+  auto giveUp = [](const Started &message) { message->done = message->lost = true; };
+  if (with.target)
+    giveUp(with.target);
+  for (const Outgoing &outgoing : with.outgoing)
+    giveUp(outgoing.message);
+  for (const auto &[tag, messages] : with.wanted)
+    for (const Started &message : messages)
+      giveUp(message);
+  with.target = nullptr;
+  with.outgoing.clear();
+  with.wanted.clear();
+  with.kept.clear();
+  with.received = 0;
+  with.ended = with.gone = true;
+  with.socket = Socket();
+}
+
+void TcpTransport::spare(const std::vector<bool> &ranks) {
+  std::lock_guard lock(turns_);
+  sparable = ranks;
+  for (size_t rank = 0; rank < peers.size(); ++rank)
+    if (Peer &with = peers[rank]; (with.spared = ranks[rank] || with.gone) && with.ended && !with.gone)
+      forget(with); // before it was spared
+}
+
+bool TcpTransport::isSpared(int rank) const {
+  std::lock_guard lock(turns_);
+  return rank >= 0 && rank < size() && peers[static_cast<size_t>(rank)].spared;
+}
+
+bool TcpTransport::isLost(int rank) const {
+  std::lock_guard lock(turns_);
+  return peers[static_cast<size_t>(rank)].gone;
+}
+
+void TcpTransport::drop(int rank) {
+  std::lock_guard lock(turns_);
+  if (Peer &with = peer(rank); with.spared && !with.gone)
+    forget(with);
+}
+
+void TcpTransport::attach(int rank, Socket socket) {
+  configure(socket);
+  std::lock_guard lock(turns_);
+  Peer fresh;
+  fresh.spared = sparable[static_cast<size_t>(rank)];
+  fresh.socket = std::move(socket);
+  peer(rank) = std::move(fresh);
+}
+
+Status TcpTransport::enter() {
+  std::map<int, Socket> others;
+  Status status = entry->run(others);
+  if (!status.ok())
+    return status;
+  for (auto &[rank, socket] : others)
+    attach(rank, std::move(socket));
+  entry.reset();
+  for (int other = 0; other < size(); ++other)
+    if (isLost(other) && !sparable[static_cast<size_t>(other)])
+      return failure("rank ", rank(), " was let in, but rank ", other, " has not come");
+  return {};
+}
+
+std::string TcpTransport::newcomers() {
+  guests = door->take();
+  std::string text;
+  for (const Guest &guest : guests)
+    text += concat(guest.rank, " ", guest.port, " ", guest.address, "\n");
+  return text;
+}
+
+std::vector<int> TcpTransport::meet(const std::string &newcomers) {
+  std::vector<int> ranks;
+  if (rank() == 0) {
+    std::string living;
+    for (int other = 0; other < size(); ++other)
+      living += concat(isLost(other) ? "" : concat(other, " "));
+    for (Guest &guest : guests) {
+      drop(guest.rank); // the one that it stands for was perhaps not missed yet
+      if (door->letIn(guest, living))
+        attach(guest.rank, std::move(guest.socket));
+      ranks.push_back(guest.rank);
+    }
+    guests.clear();
+    return ranks;
+  }
+  for (const Guest &guest : guestsOf(newcomers)) {
+    drop(guest.rank);
+    if (Socket socket = visit(guest, where, secret))
+      attach(guest.rank, std::move(socket));
+    ranks.push_back(guest.rank);
+  }
+  return ranks;
 }
 
 Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp(const Rendezvous &where) {
@@ -294,5 +416,5 @@ Result<std::unique_ptr<Transport>> divisi::runtime::joinByTcp(const Rendezvous &
   Result<Connections> connections = connectRanks(where, *secret);
   if (!connections.ok())
     return connections.status();
-  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(where, std::move(*connections)));
+  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(where, std::move(*connections), std::move(*secret)));
 }

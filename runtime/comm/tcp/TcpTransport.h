@@ -3,6 +3,7 @@
 #define DIVISI_RUNTIME_COMM_TCP_TCPTRANSPORT_H
 
 #include "runtime/comm/Transport.h"
+#include "runtime/comm/tcp/LateRanks.h"
 #include "runtime/comm/tcp/Rendezvous.h"
 
 #include <deque>
@@ -15,7 +16,7 @@ namespace divisi::runtime {
 /// requested are kept. Threads that wait or poll do the work, one at a time.
 class TcpTransport final : public Transport {
 public:
-  TcpTransport(const Rendezvous &where, Connections connections);
+  TcpTransport(const Rendezvous &where, Connections connections, Secret secret);
   ~TcpTransport() override;
 
   int cores() const override { return share; }
@@ -33,6 +34,15 @@ public:
   int64_t received(int from) const override;
   Turns *turns() override { return &turns_; }
   Status lookAround() override;
+  void spare(const std::vector<bool> &ranks) override;
+  bool isSpared(int rank) const override;
+  bool isLost(int rank) const override;
+  void drop(int rank) override;
+  bool isLate() const override { return entry.has_value(); }
+  Status enter() override;
+  bool hasNewcomers() override { return door && door->hasGuests(); }
+  std::string newcomers() override;
+  std::vector<int> meet(const std::string &newcomers) override;
 
 protected:
   void startSend(int to, const void *data, size_t bytes) override;
@@ -46,6 +56,7 @@ private:
     char *data = nullptr;
     size_t bytes = 0;
     bool done = false;
+    bool lost = false; ///< done, because the other rank was lost
   };
   using Started = std::shared_ptr<Half>;
   struct Header {
@@ -60,7 +71,9 @@ private:
   };
   struct Peer {
     Socket socket;
-    bool ended = false; ///< it sends nothing more
+    bool ended = false;  ///< it sends nothing more
+    bool spared = false; ///< its end is no failure
+    bool gone = false;   ///< it was spared, and has ended
     int64_t bytes = 0;  ///< received from it
     std::deque<Outgoing> outgoing;
     std::map<int64_t, std::deque<Started>> wanted;          ///< by tag
@@ -82,12 +95,21 @@ private:
   void finished(int rank, Peer &peer);
   void deliver(int from, const std::vector<char> &kept, Half &to);
   void lost(int rank, Peer &peer);
+  /// Completes all messages of a spared rank that was lost.
+  void forget(Peer &peer);
+  void attach(int rank, Socket socket);
   Peer &peer(int rank) { return peers[static_cast<size_t>(rank)]; }
 
   mutable Turns turns_; ///< protects the members below
   std::vector<Peer> peers;
+  std::vector<bool> sparable; ///< by rank: as `spare` was told; empty: none
   int share, local_;
   std::vector<int> hosts_;
+  Rendezvous where;
+  Secret secret;
+  std::optional<Door> door;   ///< of rank 0
+  std::optional<Entry> entry; ///< of a rank that has come late
+  std::vector<Guest> guests;  ///< of rank 0: whom `meet` lets in
   std::vector<Started> plain; ///< incomplete messages without a tag
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 #include <vector>
 
 using namespace divisi::runtime;
@@ -67,6 +68,37 @@ TEST(ShareDealer, WithBoundZeroAllWaitForEachOther) {
   EXPECT_EQ(dealer.deal(), std::nullopt);
   dealer.finish({0, 0});
   EXPECT_EQ(dealer.deal(), (Share{1, 0}));
+}
+
+/// Workers that are lost at random: each share is finished once, and the bound holds for all that are begun.
+TEST(ShareDealer, SharesOfLostWorkersAreDealtAgain) {
+  for (unsigned seed = 0; seed < 50; ++seed)
+    for (std::optional<int64_t> bound : {std::optional<int64_t>(1), {}}) {
+      std::mt19937 random(seed);
+      ShareDealer dealer(0, 12, 4, bound);
+      std::vector<Share> open;
+      std::multiset<Share> finished;
+      while (!dealer.isDone()) {
+        std::optional<Share> share = open.size() < 3 && random() % 3 != 0 ? dealer.deal() : std::nullopt;
+        if (share)
+          open.push_back(*share);
+        for (const Share &older : open)
+          if (share && bound) {
+            EXPECT_LE(share->batch - older.batch, *bound);
+          }
+        if (share || open.empty())
+          continue;
+        size_t which = random() % open.size();
+        if (random() % 4 == 0)
+          dealer.takeBack(open[which]);
+        else
+          dealer.finish(*finished.insert(open[which]));
+        open.erase(open.begin() + static_cast<int64_t>(which));
+      }
+      EXPECT_TRUE(open.empty());
+      EXPECT_EQ(finished.size(), 48u);
+      EXPECT_EQ(std::set<Share>(finished.begin(), finished.end()).size(), 48u);
+    }
 }
 
 TEST(ShareDealer, AFastWorkerTakesMore) {
