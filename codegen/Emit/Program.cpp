@@ -385,7 +385,7 @@ FailureOr<CudaKernels> codegen::lowerToCuda(ModuleOp module) {
 void codegen::describeKernels(const CudaKernels &kernels, raw_ostream &out) {
   for (const Launchable &kernel : kernels.launchables) {
     SmallVector<StringRef> nodes;
-    addNames(kernels.module->lookupSymbol(kernel.name)->getLoc(), nodes);
+    addNames(kernels.module.get().lookupSymbol(kernel.name)->getLoc(), nodes);
     out << "// " << kernel.name << ": " << kernel.launches << " launches of " << kernel.blocks << " blocks, "
         << kernel.bytes << " bytes each, " << (nodes.empty() ? "unnamed" : nodes.front()) << "\n";
   }
