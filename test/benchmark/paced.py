@@ -80,11 +80,11 @@ class Bench:
 
     def measured(self, replicas, way, servers, hosts=None, known=None):
         program, log = self.work / "program", self.work / "log.jsonl"
-        subprocess.run([self.divisi, "compile", self.model, "-o", program, *self.flags(replicas), "--cluster", self.cluster, "--strategy", "data",
-                        "--sync", *way.split()], env=self.linking, check=True, capture_output=True)
-        random = np.random.default_rng(2)
-        np.save(self.work / "x.npy", random.normal(size=(ROWS * replicas, WIDTH)).astype(np.float32))
-        np.save(self.work / "y.npy", random.integers(0, WIDTH, ROWS * replicas))
+        subprocess.run([self.divisi, "compile", self.model, "-o", program, *self.flags(replicas), "--sync", *way.split()],
+                       env=self.linking, check=True, capture_output=True)
+        random, rows = np.random.default_rng(2), ROWS * replicas * self.steps  # ranks meet at the end of an epoch
+        np.save(self.work / "x.npy", random.normal(size=(rows, WIDTH)).astype(np.float32))
+        np.save(self.work / "y.npy", random.integers(0, WIDTH, rows))
         hosts = hosts or [0] * (replicas + servers)
         paced = {"PACED_HOSTS": hosts, "PACED_KNOWN": known or hosts, "PACED_LINKS": [*INSIDE, *ACROSS], "PACED_FLOPS": [FLOPS], "OMP_NUM_THREADS": [1]}
         log.unlink(missing_ok=True)

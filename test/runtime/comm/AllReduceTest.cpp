@@ -98,8 +98,6 @@ TEST(AllReduceTest, ByHostsIsFasterOverSlowLinksAsPriced) {
   auto [ring, ringBytes] = measure(hosts, std::vector<int>(8), count);
   auto [byHosts, hostBytes] = measure(hosts, hosts, count);
   auto [tree, treeBytes] = measure(hosts, hosts, 100);
-  RecordProperty("ring_ms", std::to_string(1e3 * ring));
-  RecordProperty("by_hosts_ms", std::to_string(1e3 * byHosts));
   std::cout << "ring " << 1e3 * ring << " ms, priced " << 1e3 * group.seconds(Way::ring, bytes) << "; by hosts "
             << 1e3 * byHosts << " ms, priced " << 1e3 * group.seconds(Way::hierarchical, bytes)
             << "; tree of 400 bytes " << 1e3 * tree << " ms, priced " << 1e3 * group.seconds(Way::tree, 400)
