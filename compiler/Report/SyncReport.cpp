@@ -62,10 +62,9 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
   int64_t stride = 1;
   for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner)
     stride *= mesh.axes[inner].size;
-  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by its
-  // computation. Workers get parameters one after the other, compute, and send gradients in the same order, while
-  // others still get theirs: only the last one's are left when it has computed. Under asynchronous servers a step takes
-  // as long as a worker's cycle, or as the servers' links are busy with all workers in each direction.
+  // Dedicated servers are devices behind those of the mesh. A worker's gradients and parameters are not hidden by
+  // computation; under asynchronous servers workers come one after the other, and a step takes as long as a worker's
+  // cycle, or as the servers' links are busy with all workers.
   auto served = [&] {
     std::vector<Transfer> one, all;
     const int64_t places = mesh.devices() / replicas; // of a replica, and of a server
@@ -77,10 +76,10 @@ SyncPrice compiler::priceSync(const dist::Sync &sync, const Candidate &plan, con
           one.push_back(all.back());
       }
     const double share = parameters / (double)sync.servers;
-    double alone = transferSeconds(cluster, one, share), busy = transferSeconds(cluster, all, share);
+    double cycle = 2 * transferSeconds(cluster, one, share), busy = 2 * transferSeconds(cluster, all, share);
     double computed = step.seconds - waited;
     return priced(std::max(1.0, (double)replicas / (double)sync.servers) * parameters,
-                  sync.mode == Mode::server ? busy + alone : std::max(2 * alone, busy - computed));
+                  sync.mode == Mode::server ? busy : std::max(cycle, busy - computed));
   };
   switch (sync.mode) {
   case Mode::driver: { // all others send to the first replica, which sends back
