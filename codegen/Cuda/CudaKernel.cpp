@@ -148,6 +148,7 @@ private:
     Value rest = from == 0 ? first : s.remIndex(first, inner);
     Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
     llvm::append_range(at, varying);
+    suffix = {rest, inner};
     together = {rest, varying.empty() ? Value() : varying.back(), offset, count};
     if (llvm::count_if(extents.drop_front(from), [](int64_t extent) { return extent != 1; }) != 1)
       together = {};
@@ -268,12 +269,16 @@ private:
 
   /// Shares the numbers below `count` out among the threads of the group; returns what each has accumulated.
   Values shareOut(int64_t count, ValueRange initial, llvm::function_ref<Values(Value, ValueRange)> body) {
-    if (count % mapping.group != 0)
+    int64_t rounds = count / mapping.group, rest = count % mapping.group;
+    if (rounds < 2 && rest != 0)
       return s.loop(lane, s.index(count), initial, body, mapping.group);
     auto own = [&](Value i, ValueRange accumulators) {
       return body(s.addIndex(s.mulIndex(i, mapping.group), lane), accumulators);
     };
-    return s.loop(s.index(0), s.index(count / mapping.group), initial, own); // as often for all, which can be unrolled
+    Values values = s.loop(s.index(0), s.index(rounds), initial, own); // as often for all, which can be unrolled
+    if (rest == 0)
+      return values;
+    return s.loop(s.addIndex(lane, rounds * mapping.group), s.index(count), values, body, mapping.group);
   }
 
   /// The accumulators of a row's points, of which the threads take some consecutive ones in turn.
@@ -389,10 +394,17 @@ private:
     return results;
   }
 
-  /// The number of the element at a point of the reductions' loops.
+  /// The number of the element at a point of the reductions' loops, whose innermost indices are those that `indicesOf`
+  /// returned for offset 0: a sum of multiples of the number of points together, as the loads' alignment needs it.
   Value numberOf(const Cluster &cluster, ValueRange inner) {
     LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
-    return s.linearize(pointOf(domain, inner, cluster), domain.extents);
+    Values point = pointOf(domain, inner, cluster);
+    size_t outer = domain.extents.size();
+    for (int64_t points = 1; points < suffix.points;)
+      points *= domain.extents[--outer];
+    Value before =
+        s.linearize(ValueRange(point).take_front(outer), ArrayRef<int64_t>(domain.extents).take_front(outer));
+    return s.addIndex(s.mulIndex(before, suffix.points), suffix.first);
   }
 
   /// The same over this thread's share of the points: it takes some consecutive ones at a time.
@@ -529,6 +541,11 @@ private:
   GpuMapping mapping;
   SmallVector<Cluster> clusters;
   Value block, groupInBlock, lane;
+  /// The innermost dimensions that consecutive points differ in: their points, and the number of the first one.
+  struct Suffix {
+    Value first;
+    int64_t points = 1;
+  } suffix;
   unsigned allocated = 0;
 };
 } // namespace

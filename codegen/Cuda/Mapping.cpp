@@ -121,10 +121,13 @@ GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
 
 int64_t codegen::elementsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t threads, bool keepsMemory) {
   int64_t most = keepsMemory ? vector : widest(kernel, kernel.getRows() * cluster.points);
-  for (int64_t each = most; each > 1; each /= 2)
+  for (int64_t each = most; each > 1; each /= 2) {
+    if (each < vector && cluster.points >= 16 * most * threads)
+      return most; // rows do not begin where a load may, but are long
     if (cluster.points % each == 0 && cluster.points >= each * threads)
       return each;
-  return cluster.points >= 16 * most * threads ? most : 1;
+  }
+  return 1;
 }
 
 int64_t GpuMapping::blocks() const {
