@@ -104,7 +104,7 @@ class Tests:
         """Kernels of every operation with its gradient: each sees its own buffers only."""
         command = [str(self.build / "bin/execute_tests"), "--gtest_filter=" + some, "--gtest_brief=1"]
         done = subprocess.run(command, env=dict(os.environ, DIVISI_INTERPRET_PTX="90"), capture_output=True, text=True)
-        ran = re.search(r"(\d+) tests? ran", done.stdout)
+        ran = re.search(r"(\d+) tests? from [^\n]* ran", done.stdout)
         self.check(f"operations: {ran[1] if ran else 'no'} samples", "" if done.returncode == 0 and ran and int(ran[1]) else done.stdout[-2000:])
 
     def changes(self):

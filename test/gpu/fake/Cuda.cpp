@@ -1,6 +1,7 @@
 // A driver for a fake GPU: libcuda.so.1 over this processor's memory. It checks the calls (launches that match their
 // PTX, copies within allocations, no work outside of a stream's capture), logs them, and runs kernels if the program
-// has a PROGRAM.kernels.so beside it, or, with DIVISI_FAKE_PTX, by interpreting its PTX. Errors are the driver's own codes.
+// has a PROGRAM.kernels.so beside it, or, with DIVISI_FAKE_PTX, by interpreting its PTX. Errors are the driver's own
+// codes.
 #include "test/gpu/fake/Interpreted.h"
 #include "test/gpu/fake/Log.h"
 #include "test/gpu/fake/Worker.h"

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-/// Kernels of a fake driver with DIVISI_FAKE_PTX: their PTX is interpreted. They may access what is allocated; if the variable
-/// names a file, only their buffers: its first line is the bytes of the program's arena, others are offsets there, and bytes.
+/// Kernels of a fake driver with DIVISI_FAKE_PTX: their PTX is interpreted. They may access what is allocated; if the
+/// variable names a file, only their buffers: its first line is the bytes of the program's arena, others are offsets
+/// there, and bytes.
 class Interpreted {
 public:
   using Allocations = std::map<uintptr_t, size_t>;
@@ -51,7 +52,8 @@ public:
       else
         memory.push_back({begin, begin + size});
     }
-    std::string wrong = module.launch(kernel, blocks, threads, arguments, divisi::test::ptx::Memory(std::move(memory), alignment));
+    std::string wrong =
+        module.launch(kernel, blocks, threads, arguments, divisi::test::ptx::Memory(std::move(memory), alignment));
     if (!wrong.empty())
       std::fprintf(stderr, "PTX: %s\n", wrong.c_str());
     return wrong.empty();

@@ -34,28 +34,34 @@ void requireGlobal(Warp &warp, const Addresses &addresses, bool writes) {
     least = isActive && addresses.of[i] < least ? addresses.of[i] : least;
     most = isActive && addresses.of[i] > most ? addresses.of[i] : most;
   }
-  auto isAllowed = [&](uint64_t begin, uint64_t end) { return writes ? memory.canWrite(begin, end) : memory.canRead(begin, end); };
+  auto isAllowed = [&](uint64_t begin, uint64_t end) {
+    return writes ? memory.canWrite(begin, end) : memory.canRead(begin, end);
+  };
   if (isAllowed(least, most + addresses.bytes))
     return;
   for (unsigned i = 0; i < warpSize; ++i)
     if (uint64_t at = addresses.of[i]; warp.active >> i & 1 && !isAllowed(at, at + addresses.bytes))
-      throw Fault(i, std::string("out of bounds: ") + (writes ? "writes " : "reads ") + std::to_string(addresses.bytes) + " bytes, " + memory.describe(at));
+      throw Fault(i, std::string("out of bounds: ") + (writes ? "writes " : "reads ") +
+                         std::to_string(addresses.bytes) + " bytes, " + memory.describe(at));
 }
 void requireLocal(Warp &warp, const Addresses &addresses) {
   uint64_t size = warp.launch.program.localBytes;
   for (unsigned i = 0; i < warpSize; ++i)
-    if (uint64_t at = addresses.of[i] - windowBegin; warp.active >> i & 1 && (at >= size || size - at < addresses.bytes))
+    if (uint64_t at = addresses.of[i] - windowBegin;
+        warp.active >> i & 1 && (at >= size || size - at < addresses.bytes))
       throw Fault(i, "out of bounds of local memory");
 }
 
 /// Where each active lane's access is in this process; it has been checked.
-template <Space space> void locate(Warp &warp, const Code &code, const Addresses &addresses, bool writes, char *(&where)[warpSize]) {
+template <Space space>
+void locate(Warp &warp, const Code &code, const Addresses &addresses, bool writes, char *(&where)[warpSize]) {
   if constexpr (space == Space::global) {
     requireGlobal(warp, addresses, writes);
     for (unsigned i = 0; i < warpSize; ++i) {
       if (!(warp.active >> i & 1))
         continue;
-      if (auto wrong = warp.global.access(writes, code.isConstant, addresses.of[i], addresses.bytes, warp.firstThread() + i, warp.epoch, code.line))
+      if (auto wrong = warp.global.access(writes, code.isConstant, addresses.of[i], addresses.bytes,
+                                          warp.firstThread() + i, warp.epoch, code.line))
         throw Fault(i, *wrong);
       where[i] = (char *)(uintptr_t)addresses.of[i];
     }

@@ -5,9 +5,7 @@
 
 using namespace divisi::test::ptx;
 
-void divisi::test::ptx::branch(Warp &warp, const Code &code) {
-  warp.branch(code.targets[0], code.meet);
-}
+void divisi::test::ptx::branch(Warp &warp, const Code &code) { warp.branch(code.targets[0], code.meet); }
 
 void divisi::test::ptx::branchByIndex(Warp &warp, const Code &code) {
   const auto *index = warp.at<uint32_t>(code.a);
@@ -51,7 +49,10 @@ template <Mode mode> void shuffle(Warp &warp, const Code &code) {
   uint32_t results[warpSize];
   for (unsigned i = 0; i < warpSize; ++i) {
     uint32_t segment = c[i] >> 8 & 31, last = (i & segment) | (c[i] & 31 & ~segment), by = b[i] & 31;
-    uint32_t source = mode == Mode::butterfly ? i ^ by : mode == Mode::down ? i + by : mode == Mode::up ? i - by : (i & segment) | (by & ~segment);
+    uint32_t source = mode == Mode::butterfly ? i ^ by
+                      : mode == Mode::down    ? i + by
+                      : mode == Mode::up      ? i - by
+                                              : (i & segment) | (by & ~segment);
     if (mode == Mode::up ? (int32_t)source < (int32_t)last : source > last)
       source = i;
     if (warp.active >> i & 1 && !(warp.active >> source & 1))
@@ -63,8 +64,10 @@ template <Mode mode> void shuffle(Warp &warp, const Code &code) {
 } // namespace
 
 Run divisi::test::ptx::shuffleOf(const std::string &mode) {
-  static const std::map<std::string, Run> modes = {
-      {"bfly", shuffle<Mode::butterfly>}, {"down", shuffle<Mode::down>}, {"up", shuffle<Mode::up>}, {"idx", shuffle<Mode::index>}};
+  static const std::map<std::string, Run> modes = {{"bfly", shuffle<Mode::butterfly>},
+                                                   {"down", shuffle<Mode::down>},
+                                                   {"up", shuffle<Mode::up>},
+                                                   {"idx", shuffle<Mode::index>}};
   auto it = modes.find(mode);
   return it == modes.end() ? nullptr : it->second;
 }

@@ -27,7 +27,9 @@ template <typename F, typename To, typename From> void convert(Warp &warp, const
   store(warp, code.d, results);
 }
 template <typename F, typename To> void convertTo(Warp &warp, const Code &code) {
-  Run run = code.from == 2 ? convert<F, To, uint16_t> : code.from == 4 ? convert<F, To, uint32_t> : convert<F, To, uint64_t>;
+  Run run = code.from == 2   ? convert<F, To, uint16_t>
+            : code.from == 4 ? convert<F, To, uint32_t>
+                             : convert<F, To, uint64_t>;
   run(warp, code);
 }
 /// F makes the bits of a result from those of a register, for registers of any size.
@@ -47,14 +49,19 @@ template <typename T> T numberOf(uint64_t bits) {
     return std::bit_cast<double>(bits);
 }
 template <typename T> T rounded(T x, uint8_t how) {
-  return how == nearest ? std::nearbyint(x) : how == zero ? std::trunc(x) : how == down ? std::floor(x) : how == up ? std::ceil(x) : x;
+  return how == nearest ? std::nearbyint(x)
+         : how == zero  ? std::trunc(x)
+         : how == down  ? std::floor(x)
+         : how == up    ? std::ceil(x)
+                        : x;
 }
 
 template <typename T> T fromInteger(uint64_t bits, const Code &code) {
   uint64_t value = extended(bits, code.parts[0], code.parts[1]);
   return code.parts[1] ? (T)(int64_t)value : (T)value;
 }
-/// What is out of range becomes the nearest number; NaN becomes zero, or the upper bit alone if one of the types has 64 bits.
+/// What is out of range becomes the nearest number; NaN becomes zero, or the upper bit alone if one of the types has 64
+/// bits.
 template <typename T> uint64_t toInteger(T x, const Code &code) {
   unsigned bits = 8 * code.parts[2];
   bool isSigned = code.parts[3];
@@ -130,11 +137,13 @@ bool divisi::test::ptx::decodeConversion(const std::string &opcode, Code &code) 
   if (parts.size() < 3)
     return false;
   std::string from = parts.back(), to = parts[parts.size() - 2];
-  static const std::map<std::string, unsigned> bits = {
-      {"u8", 8},   {"s8", 8},   {"u16", 16}, {"s16", 16}, {"u32", 32},  {"s32", 32},
-      {"u64", 64}, {"s64", 64}, {"f16", 16}, {"f32", 32}, {"bf16", 16}, {"f64", 64}};
-  static const std::map<std::string, Rounding> modes = {{"rn", none}, {"rni", nearest}, {"rzi", zero}, {"rmi", down}, {"rpi", up}};
-  if (!bits.contains(from) || !bits.contains(to) || parts.size() > 4 || (parts.size() == 4 && !modes.contains(parts[1])))
+  static const std::map<std::string, unsigned> bits = {{"u8", 8},   {"s8", 8},   {"u16", 16},  {"s16", 16},
+                                                       {"u32", 32}, {"s32", 32}, {"u64", 64},  {"s64", 64},
+                                                       {"f16", 16}, {"f32", 32}, {"bf16", 16}, {"f64", 64}};
+  static const std::map<std::string, Rounding> modes = {
+      {"rn", none}, {"rni", nearest}, {"rzi", zero}, {"rmi", down}, {"rpi", up}};
+  if (!bits.contains(from) || !bits.contains(to) || parts.size() > 4 ||
+      (parts.size() == 4 && !modes.contains(parts[1])))
     return false;
   code.bytes = parts.size() == 4 ? modes.at(parts[1]) : none;
   code.parts = {bits.at(from) / 8, from[0] == 's', bits.at(to) / 8, to[0] == 's'};

@@ -56,7 +56,8 @@ public:
     program.registersBegin = program.constantsBegin + (uint32_t)program.constants.size();
     program.registersEnd = program.registersBegin + registersSize;
     for (Code &code : program.codes)
-      for (uint32_t *slot : {&code.d, &code.a, &code.b, &code.c, &code.guard, &code.parts[0], &code.parts[1], &code.parts[2], &code.parts[3]})
+      for (uint32_t *slot : {&code.d, &code.a, &code.b, &code.c, &code.guard, &code.parts[0], &code.parts[1],
+                             &code.parts[2], &code.parts[3]})
         if (*slot != Code::none && *slot & isRegister)
           *slot = program.registersBegin + (*slot & ~isRegister);
     return std::move(program);
@@ -95,7 +96,8 @@ private:
     return type.ends_with("8") ? 1 : type.ends_with("16") ? 2 : type.ends_with("32") ? 4 : 8;
   }
   unsigned expectType(const std::string &type) const {
-    if (type.size() < 2 || std::string("busf").find(type[0]) == std::string::npos || (type.substr(1) != "8" && type.substr(1) != "16" && type.substr(1) != "32" && type.substr(1) != "64"))
+    if (type.size() < 2 || std::string("busf").find(type[0]) == std::string::npos ||
+        (type.substr(1) != "8" && type.substr(1) != "16" && type.substr(1) != "32" && type.substr(1) != "64"))
       fail("'" + type + "' is no type that is known");
     return bytesOf(type);
   }
@@ -108,7 +110,8 @@ private:
     } else if (bytes < 8) {
       bits &= (1ull << (8 * bytes)) - 1;
     }
-    auto [it, isNew] = constants.try_emplace({bits, bytes}, program.constantsBegin + (uint32_t)program.constants.size());
+    auto [it, isNew] =
+        constants.try_emplace({bits, bytes}, program.constantsBegin + (uint32_t)program.constants.size());
     if (isNew)
       for (unsigned lane = 0; lane < warpSize; ++lane)
         for (unsigned i = 0; i < bytes; ++i)
@@ -143,13 +146,18 @@ private:
 
   /// The place of an operand; `larger` registers may be allowed.
   uint32_t source(const Operand &operand, unsigned bytes) {
-    static const std::map<std::string, uint32_t> specials = {{"%tid.x", threadSlot}, {"%ctaid.x", blockSlot}, {"%ntid.x", threadsSlot}, {"%nctaid.x", blocksSlot}, {"%laneid", laneSlot}};
+    static const std::map<std::string, uint32_t> specials = {{"%tid.x", threadSlot},
+                                                             {"%ctaid.x", blockSlot},
+                                                             {"%ntid.x", threadsSlot},
+                                                             {"%nctaid.x", blocksSlot},
+                                                             {"%laneid", laneSlot}};
     if (operand.negated)
       fail("a negated operand is not known");
     switch (operand.kind) {
     case Kind::reg:
       if (bytesOf(operand) != bytes)
-        fail(operand.name + " has " + std::to_string(8 * bytesOf(operand)) + " bits and not " + std::to_string(8 * bytes));
+        fail(operand.name + " has " + std::to_string(8 * bytesOf(operand)) + " bits and not " +
+             std::to_string(8 * bytes));
       return place(operand);
     case Kind::literal:
       if (operand.bytes != 0 && operand.bytes != bytes)
@@ -188,7 +196,8 @@ private:
       code.guard = places[(size_t)now->guard] | isRegister;
     std::vector<std::string> words = wordsOf(now->opcode);
     const std::string &op = words[0];
-    bool isMoveOfParts = op == "mov" && std::ranges::any_of(now->operands, [](const Operand &o) { return o.kind == Kind::list; });
+    bool isMoveOfParts =
+        op == "mov" && std::ranges::any_of(now->operands, [](const Operand &o) { return o.kind == Kind::list; });
     if (op == "bra" || op == "brx")
       decodeBranch(code, op == "brx");
     else if (op == "ret" || op == "exit")
@@ -248,7 +257,8 @@ private:
   }
 
   void decodeAccess(Code &code, const std::vector<std::string> &words) {
-    static const std::map<std::string, Space> spaces = {{"global", Space::global}, {"shared", Space::shared}, {"local", Space::local}, {"param", Space::parameter}};
+    static const std::map<std::string, Space> spaces = {
+        {"global", Space::global}, {"shared", Space::shared}, {"local", Space::local}, {"param", Space::parameter}};
     expectOperands(2);
     bool writes = words[0] == "st";
     auto space = words.size() < 3 ? spaces.end() : spaces.find(words[1]);
@@ -292,7 +302,8 @@ private:
     if (!decodeConversion(now->opcode, code))
       fail("not known");
     const Operand &to = now->operands[0], &from = now->operands[1];
-    if (to.kind != Kind::reg || from.kind != Kind::reg || bytesOf(to) < std::max(code.parts[2], 2u) || bytesOf(from) < std::max(code.parts[0], 2u))
+    if (to.kind != Kind::reg || from.kind != Kind::reg || bytesOf(to) < std::max(code.parts[2], 2u) ||
+        bytesOf(from) < std::max(code.parts[0], 2u))
       fail("the registers do not have the size of the numbers");
     code.to = (uint8_t)bytesOf(to);
     code.from = (uint8_t)bytesOf(from);
@@ -310,9 +321,9 @@ private:
     if (!code.run || code.count > 4)
       fail("not known");
     for (size_t i = 0; i < parts.size(); ++i)
-      code.parts[i] = packs                             ? source(parts[i], bytes)
+      code.parts[i] = packs                         ? source(parts[i], bytes)
                       : parts[i].kind == Kind::sink ? Code::none
-                                                        : result(parts[i], bytes);
+                                                    : result(parts[i], bytes);
     (packs ? code.d : code.a) = packs ? result(now->operands[0], whole) : source(now->operands[1], whole);
   }
 

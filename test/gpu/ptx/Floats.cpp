@@ -54,8 +54,10 @@ template <typename T> void addType(Table &table, const std::string &type) {
 void divisi::test::ptx::addFloats(Table &table) {
   addType<float>(table, ".f32");
   addType<double>(table, ".f64");
-  add<float, float, float>(table, {"min.NaN.f32"}, [](float a, float b) { return a != a || b != b ? canonical(NAN) : smaller(a, b); });
-  add<float, float, float>(table, {"max.NaN.f32"}, [](float a, float b) { return a != a || b != b ? canonical(NAN) : larger(a, b); });
+  add<float, float, float>(table, {"min.NaN.f32"},
+                           [](float a, float b) { return a != a || b != b ? canonical(NAN) : smaller(a, b); });
+  add<float, float, float>(table, {"max.NaN.f32"},
+                           [](float a, float b) { return a != a || b != b ? canonical(NAN) : larger(a, b); });
   add<float, float, float>(table, {"add.rz.f32"}, [](float a, float b) { return sumTowardZero(a, b); });
 
   auto approximate = [&](const std::string &op, auto f) {
@@ -70,7 +72,8 @@ void divisi::test::ptx::addFloats(Table &table) {
   approximate("sin", [](float a) { return canonical((float)std::sin((double)a)); });
   approximate("cos", [](float a) { return canonical((float)std::cos((double)a)); });
   add<float, float>(table, {"tanh.approx.f32"}, coarseTanh);
-  add<float, float, float>(table, {"div.approx.f32", "div.full.f32"}, [](float a, float b) { return canonical(a / b); });
+  add<float, float, float>(table, {"div.approx.f32", "div.full.f32"},
+                           [](float a, float b) { return canonical(a / b); });
   add<float, float, float>(table, {"div.approx.ftz.f32", "div.full.ftz.f32"},
                            [](float a, float b) { return flushed(canonical(flushed(a) / flushed(b))); });
   // The upper half of the result of 1 / a; the lower one is zero.

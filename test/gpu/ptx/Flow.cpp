@@ -27,8 +27,7 @@ std::vector<uint32_t> backwards(const std::vector<std::vector<uint32_t>> &predec
 }
 } // namespace
 
-std::vector<uint32_t>
-divisi::test::ptx::immediatePostDominators(const std::vector<std::vector<uint32_t>> &successors) {
+std::vector<uint32_t> divisi::test::ptx::immediatePostDominators(const std::vector<std::vector<uint32_t>> &successors) {
   const auto end = (uint32_t)successors.size();
   constexpr uint32_t unknown = ~0u;
   std::vector<std::vector<uint32_t>> predecessors(end + 1);

@@ -22,16 +22,20 @@ Global::Page &Global::find(uint64_t number) {
   return *last;
 }
 
-std::optional<std::string> Global::access(bool writes, bool isConstant, uint64_t address, unsigned bytes, unsigned thread, Epoch now, int line) {
+std::optional<std::string> Global::access(bool writes, bool isConstant, uint64_t address, unsigned bytes,
+                                          unsigned thread, Epoch now, int line) {
   Place *place = &find(address / pageBytes).places[address % pageBytes / granule];
   for (unsigned i = 0; i < bytes / granule; ++i, ++place) {
-    auto race = [&](const std::string &what) { return std::string("race: ") + (writes ? "writes" : "reads") + " what " + what; };
+    auto race = [&](const std::string &what) {
+      return std::string("race: ") + (writes ? "writes" : "reads") + " what " + what;
+    };
     auto inLine = [](int other) { return " in line " + std::to_string(other); };
     if (isWritten(*place) && place->written.block < clock.block)
       return race("another block writes" + inLine(place->writeLine));
     if (isConstant) {
       if (isWritten(*place))
-        return race("thread " + std::to_string(place->writer) + " writes" + inLine(place->writeLine) + ", although .nc means that nobody does");
+        return race("thread " + std::to_string(place->writer) + " writes" + inLine(place->writeLine) +
+                    ", although .nc means that nobody does");
       place->readConstant = clock.launch;
       place->readLine = line;
       continue;
@@ -44,8 +48,8 @@ std::optional<std::string> Global::access(bool writes, bool isConstant, uint64_t
     if (writes && place->readConstant == clock.launch)
       return race("a thread reads with .nc" + inLine(place->readLine));
     if (auto other = writes ? place->write(thread, now, line) : place->read(thread, now, line))
-      return race((other->writes ? "thread " + std::to_string(other->thread) + " writes" : "another thread reads") + inLine(other->line) +
-                  " with no barrier in between");
+      return race((other->writes ? "thread " + std::to_string(other->thread) + " writes" : "another thread reads") +
+                  inLine(other->line) + " with no barrier in between");
   }
   return std::nullopt;
 }
@@ -59,8 +63,11 @@ std::string Global::compare(const Global &other) const {
       const Place &a = page.places[i], &b = it->second.places[i];
       bool aWrites = isWritten(a), bWrites = other.isWritten(b);
       if ((aWrites && (bWrites || other.isRead(b))) || (bWrites && isRead(a)))
-        return "line " + std::to_string(aWrites ? a.writeLine : b.writeLine) + ": race: a block writes what another one " +
-               (aWrites && bWrites ? "writes" : "reads") + " in line " + std::to_string(!aWrites ? a.readLine : bWrites ? b.writeLine : b.readLine);
+        return "line " + std::to_string(aWrites ? a.writeLine : b.writeLine) +
+               ": race: a block writes what another one " + (aWrites && bWrites ? "writes" : "reads") + " in line " +
+               std::to_string(!aWrites  ? a.readLine
+                              : bWrites ? b.writeLine
+                                        : b.readLine);
     }
   }
   return "";

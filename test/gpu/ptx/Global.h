@@ -18,7 +18,8 @@ public:
 
   /// Begins a launch whose smallest access has `granule` bytes.
   void begin(unsigned granule);
-  std::optional<std::string> access(bool writes, bool isConstant, uint64_t address, unsigned bytes, unsigned thread, Epoch now, int line);
+  std::optional<std::string> access(bool writes, bool isConstant, uint64_t address, unsigned bytes, unsigned thread,
+                                    Epoch now, int line);
   /// What is wrong between accesses of a launch that two of these have noted; empty if nothing.
   std::string compare(const Global &other) const;
 
@@ -38,7 +39,8 @@ private:
   Page &find(uint64_t number);
   bool isWritten(const Place &place) const { return place.written.block >= clock.launch; }
   bool isRead(const Place &place) const {
-    return place.lastRead.block >= clock.launch || place.readBefore == clock.launch || place.readConstant == clock.launch;
+    return place.lastRead.block >= clock.launch || place.readBefore == clock.launch ||
+           place.readConstant == clock.launch;
   }
 
   std::array<Pages, 4> byGranule;

@@ -25,7 +25,8 @@ template <typename T> std::vector<T> numbers(unsigned seed) {
   std::vector<T> edges = {0, 1, least, most, T(most - 1), T(least + 1), 2, 3, T(-1)};
   if constexpr (std::is_floating_point_v<T>) {
     const T inf = std::numeric_limits<T>::infinity(), tiny = std::numeric_limits<T>::denorm_min();
-    edges.insert(edges.end(), {inf, -inf, std::numeric_limits<T>::quiet_NaN(), T(-0.0), tiny, -tiny, T(0.5), T(-2.5), T(1e9), T(-1e9), T(1e19)});
+    edges.insert(edges.end(), {inf, -inf, std::numeric_limits<T>::quiet_NaN(), T(-0.0), tiny, -tiny, T(0.5), T(-2.5),
+                               T(1e9), T(-1e9), T(1e19)});
   }
   for (T &x : all) {
     uint64_t bits = random();
@@ -56,13 +57,15 @@ void check(const std::string &opcode, unsigned sources, F expected, G agree = is
   std::string operands = registerOf<D>(1) + ", " + registerOf<A>(2);
   operands += sources > 1 ? ", " + registerOf<B>(3) : "";
   operands += sources > 2 ? ", " + registerOf<C>(4) : "";
-  std::string text = "mov.u32 %r0, %tid.x;\n" + loadText(0, registerOf<A>(2), sizeof(A)) + loadText(1, registerOf<B>(3), sizeof(B)) +
-                     loadText(2, registerOf<C>(4), sizeof(C)) + "rem.u32 %r8, %r0, 7; setp.eq.b32 %p1, %r8, 3; @%p1 bra $end;\n" +
-                     opcode + " " + operands + ";\n" + storeText(3, registerOf<D>(1), sizeof(D)) + "$end:";
+  std::string text = "mov.u32 %r0, %tid.x;\n" + loadText(0, registerOf<A>(2), sizeof(A)) +
+                     loadText(1, registerOf<B>(3), sizeof(B)) + loadText(2, registerOf<C>(4), sizeof(C)) +
+                     "rem.u32 %r8, %r0, 7; setp.eq.b32 %p1, %r8, 3; @%p1 bra $end;\n" + opcode + " " + operands +
+                     ";\n" + storeText(3, registerOf<D>(1), sizeof(D)) + "$end:";
   ASSERT_EQ(launch(kernelText(4, text), 1, 96, a, b, c, d), "");
   for (size_t i = 0; i < d.size(); ++i) {
     D wanted = i % 7 == 3 ? D(0) : (D)expected(a[i], b[i], c[i]);
-    EXPECT_TRUE(agree(d[i], wanted)) << +a[i] << ", " << +b[i] << ", " << +c[i] << ": " << +d[i] << " and not " << +wanted;
+    EXPECT_TRUE(agree(d[i], wanted)) << +a[i] << ", " << +b[i] << ", " << +c[i] << ": " << +d[i] << " and not "
+                                     << +wanted;
   }
 }
 
@@ -78,8 +81,10 @@ template <typename T> void checkFloats(const std::string &type) {
   check<T, T>("neg" + type, 1, [](T a, T, T) { return -a; });
   check<T, T>("copysign" + type, 2, [](T a, T b, T) { return std::copysign(b, a); });
   auto equal = [](T a, T b) { return isSame(a, b) || a == b; }; // (of zeros C++ returns any)
-  check<T, T>("max" + type, 2, [](T a, T b, T) { return std::fmax(a, b); }, equal);
-  check<T, T>("min" + type, 2, [](T a, T b, T) { return std::fmin(a, b); }, equal);
+  check<T, T>(
+      "max" + type, 2, [](T a, T b, T) { return std::fmax(a, b); }, equal);
+  check<T, T>(
+      "min" + type, 2, [](T a, T b, T) { return std::fmin(a, b); }, equal);
 }
 
 template <typename T> void checkIntegers(const std::string &type) {
@@ -87,28 +92,40 @@ template <typename T> void checkIntegers(const std::string &type) {
   using Wide = __int128;
   check<T, T>("add" + type, 2, [](T a, T b, T) { return (T)((Wide)a + b); });
   check<T, T>("sub" + type, 2, [](T a, T b, T) { return (T)((Wide)a - b); });
-  check<T, T>("mul.lo" + type, 2, [](T a, T b, T) { return (T)((unsigned __int128)(Wide)a * (unsigned __int128)(Wide)b); });
-  check<T, T>("mad.lo" + type, 3, [](T a, T b, T c) { return (T)((unsigned __int128)(Wide)a * (unsigned __int128)(Wide)b + (unsigned __int128)(Wide)c); });
+  check<T, T>("mul.lo" + type, 2,
+              [](T a, T b, T) { return (T)((unsigned __int128)(Wide)a * (unsigned __int128)(Wide)b); });
+  check<T, T>("mad.lo" + type, 3, [](T a, T b, T c) {
+    return (T)((unsigned __int128)(Wide)a * (unsigned __int128)(Wide)b + (unsigned __int128)(Wide)c);
+  });
   if constexpr (sizeof(T) < 8)
     check<T, T>("mul.hi" + type, 2, [](T a, T b, T) { return (T)(((Wide)a * b) >> (8 * sizeof(T))); });
   check<T, T>("min" + type, 2, [](T a, T b, T) { return std::min(a, b); });
   check<T, T>("max" + type, 2, [](T a, T b, T) { return std::max(a, b); });
-  check<T, T, uint32_t>("shr" + type, 2, [](T a, uint32_t b, T) { return b >= 8 * sizeof(T) ? T(a < 0 ? -1 : 0) : T(a >> b); });
+  check<T, T, uint32_t>("shr" + type, 2,
+                        [](T a, uint32_t b, T) { return b >= 8 * sizeof(T) ? T(a < 0 ? -1 : 0) : T(a >> b); });
   check<U, U>("xor.b" + std::to_string(8 * sizeof(T)), 2, [](U a, U b, U) { return U(a ^ b); });
-  check<U, U, uint32_t>("shl.b" + std::to_string(8 * sizeof(T)), 2, [](U a, uint32_t b, U) { return b >= 8 * sizeof(T) ? U(0) : U(a << b); });
+  check<U, U, uint32_t>("shl.b" + std::to_string(8 * sizeof(T)), 2,
+                        [](U a, uint32_t b, U) { return b >= 8 * sizeof(T) ? U(0) : U(a << b); });
 }
 
 TEST(PtxInstructions, Floats) {
   checkFloats<float>(".f32");
   checkFloats<double>(".f64");
-  check<float, float>("max.NaN.f32", 2, [](float a, float b, float) { return a != a || b != b ? NAN : std::fmax(a, b); }, [](float a, float b) { return isSame(a, b) || a == b; });
-  check<float, float>("min.NaN.f32", 2, [](float a, float b, float) { return a != a || b != b ? NAN : std::fmin(a, b); }, [](float a, float b) { return isSame(a, b) || a == b; });
-  check<float, float>("add.rz.f32", 2, [](float a, float b, float) {
-    std::fesetround(FE_TOWARDZERO);
-    volatile float x = a, y = b, sum = x + y;
-    std::fesetround(FE_TONEAREST);
-    return (float)sum;
-  }, [](float a, float b) { return isSame(a, b) || a == b; });
+  check<float, float>(
+      "max.NaN.f32", 2, [](float a, float b, float) { return a != a || b != b ? NAN : std::fmax(a, b); },
+      [](float a, float b) { return isSame(a, b) || a == b; });
+  check<float, float>(
+      "min.NaN.f32", 2, [](float a, float b, float) { return a != a || b != b ? NAN : std::fmin(a, b); },
+      [](float a, float b) { return isSame(a, b) || a == b; });
+  check<float, float>(
+      "add.rz.f32", 2,
+      [](float a, float b, float) {
+        std::fesetround(FE_TOWARDZERO);
+        volatile float x = a, y = b, sum = x + y;
+        std::fesetround(FE_TONEAREST);
+        return (float)sum;
+      },
+      [](float a, float b) { return isSame(a, b) || a == b; });
 }
 
 /// Of .approx, documented: relative errors of 2^-22 (2^-11 of tanh), zero instead of subnormal numbers with .ftz.
@@ -118,14 +135,24 @@ TEST(PtxInstructions, Approximations) {
   };
   auto flush = [](float a) { return std::fabs(a) < std::numeric_limits<float>::min() ? std::copysign(0.0f, a) : a; };
   using F = float;
-  check<F, F>("ex2.approx.ftz.f32", 1, [&](F a, F, F) { return flush((F)std::exp2((double)flush(a))); }, within(0x1p-22));
-  check<F, F>("lg2.approx.f32", 1, [](F a, F, F) { return std::log2(a); }, within(0x1p-22));
-  check<F, F>("rcp.approx.ftz.f32", 1, [&](F a, F, F) { return flush(1 / flush(a)); }, within(0x1p-23));
-  check<F, F>("rsqrt.approx.ftz.f32", 1, [&](F a, F, F) { return flush(1 / std::sqrt(flush(a))); }, within(0x1p-22));
-  check<F, F>("div.approx.ftz.f32", 2, [&](F a, F b, F) { return flush(flush(a) / flush(b)); }, within(0x1p-22));
-  check<F, F>("tanh.approx.f32", 1, [](F a, F, F) { return std::tanh(a); }, within(0x1p-11));
-  check<double, double>("rcp.approx.ftz.f64", 1, [](double a, double, double) { return std::fabs(a) < 0x1p-1022 ? std::copysign(INFINITY, a) : 1 / a; },
-                        [](double a, double b) { return isSame(a, b) || std::fabs(b) < 0x1p-1022 || std::fabs(a - b) <= 0x1p-20 * std::fabs(b); });
+  check<F, F>(
+      "ex2.approx.ftz.f32", 1, [&](F a, F, F) { return flush((F)std::exp2((double)flush(a))); }, within(0x1p-22));
+  check<F, F>(
+      "lg2.approx.f32", 1, [](F a, F, F) { return std::log2(a); }, within(0x1p-22));
+  check<F, F>(
+      "rcp.approx.ftz.f32", 1, [&](F a, F, F) { return flush(1 / flush(a)); }, within(0x1p-23));
+  check<F, F>(
+      "rsqrt.approx.ftz.f32", 1, [&](F a, F, F) { return flush(1 / std::sqrt(flush(a))); }, within(0x1p-22));
+  check<F, F>(
+      "div.approx.ftz.f32", 2, [&](F a, F b, F) { return flush(flush(a) / flush(b)); }, within(0x1p-22));
+  check<F, F>(
+      "tanh.approx.f32", 1, [](F a, F, F) { return std::tanh(a); }, within(0x1p-11));
+  check<double, double>(
+      "rcp.approx.ftz.f64", 1,
+      [](double a, double, double) { return std::fabs(a) < 0x1p-1022 ? std::copysign(INFINITY, a) : 1 / a; },
+      [](double a, double b) {
+        return isSame(a, b) || std::fabs(b) < 0x1p-1022 || std::fabs(a - b) <= 0x1p-20 * std::fabs(b);
+      });
 }
 
 TEST(PtxInstructions, Integers) {
@@ -141,8 +168,15 @@ TEST(PtxInstructions, Integers) {
   check<L, U>("mul.wide.u32", 2, [](U a, U b, U) { return (L)a * b; });
   check<int64_t, int32_t>("mul.wide.s32", 2, [](int32_t a, int32_t b, int32_t) { return (int64_t)a * b; });
   check<U, U>("shf.l.wrap.b32", 3, [](U a, U b, U c) { return c % 32 ? b << c % 32 | a >> (32 - c % 32) : b; });
-  check<U, U>("bfe.u32", 3, [](U a, U b, U c) { return (b & 255) > 31 ? 0 : (U)((L)(a >> (b & 255)) & ((c & 255) > 31 ? ~U(0) : (U(1) << (c & 255)) - 1)); });
-  check<U, U>("popc.b32", 1, [](U a, U, U) { U n = 0; for (; a; a &= a - 1) ++n; return n; });
+  check<U, U>("bfe.u32", 3, [](U a, U b, U c) {
+    return (b & 255) > 31 ? 0 : (U)((L)(a >> (b & 255)) & ((c & 255) > 31 ? ~U(0) : (U(1) << (c & 255)) - 1));
+  });
+  check<U, U>("popc.b32", 1, [](U a, U, U) {
+    U n = 0;
+    for (; a; a &= a - 1)
+      ++n;
+    return n;
+  });
   check<U, U>("not.b32", 1, [](U a, U, U) { return ~a; });
   check<int64_t, int64_t>("neg.s64", 1, [](int64_t a, int64_t, int64_t) { return (int64_t)(0 - (L)a); });
 }
@@ -161,8 +195,9 @@ template <typename T> void checkComparison(const std::string &opcode, const std:
   for (size_t i = 0; i < 20; ++i)
     b[i] = a[i];
   std::vector<uint32_t> d(96);
-  std::string text = "mov.u32 %r0, %tid.x;\n" + loadText(0, registerOf<T>(2), sizeof(T)) + loadText(1, registerOf<T>(3), sizeof(T)) + opcode + " %p2, " +
-                     registerOf<T>(2) + ", " + registerOf<T>(3) + "; selp.b32 %r1, 5, 7, %p2;\n" + storeText(2, "%r1", 4);
+  std::string text = "mov.u32 %r0, %tid.x;\n" + loadText(0, registerOf<T>(2), sizeof(T)) +
+                     loadText(1, registerOf<T>(3), sizeof(T)) + opcode + " %p2, " + registerOf<T>(2) + ", " +
+                     registerOf<T>(3) + "; selp.b32 %r1, 5, 7, %p2;\n" + storeText(2, "%r1", 4);
   ASSERT_EQ(launch(kernelText(3, text), 1, 96, a, b, d), "");
   for (size_t i = 0; i < d.size(); ++i)
     EXPECT_EQ(d[i], expected(a[i], b[i]) ? 5u : 7u) << a[i] << ", " << b[i];
@@ -212,10 +247,11 @@ TEST(PtxInstructions, Parts) {
   std::vector<uint64_t> from(66), to(66);
   for (size_t i = 0; i < from.size(); ++i)
     from[i] = 0x0123456789abcdefull * (i + 1);
-  std::string text = "mov.u32 %r0, %tid.x;\n" + addressText(0, 16) + "ld.global.nc.v4.b32 {%r1, %r2, %r3, %r4}, [%rd8+16];\n" +
-                     "mov.b32 {%rs1, %rs2}, %r1; mov.b32 %r1, {%rs2, %rs1}; mov.b64 %rd1, {%r2, %r1}; mov.b64 {_, %r5}, %rd1;\n"
-                     "{ .reg .b16 tmp; mov.b32 {tmp, %rs3}, %r4; }\ncvt.u32.u16 %r6, %rs3;\n" +
-                     addressText(1, 16) + "st.global.v4.b32 [%rd8+16], {%r5, 0f3F800000, %r3, %r6};";
+  std::string text =
+      "mov.u32 %r0, %tid.x;\n" + addressText(0, 16) + "ld.global.nc.v4.b32 {%r1, %r2, %r3, %r4}, [%rd8+16];\n" +
+      "mov.b32 {%rs1, %rs2}, %r1; mov.b32 %r1, {%rs2, %rs1}; mov.b64 %rd1, {%r2, %r1}; mov.b64 {_, %r5}, %rd1;\n"
+      "{ .reg .b16 tmp; mov.b32 {tmp, %rs3}, %r4; }\ncvt.u32.u16 %r6, %rs3;\n" +
+      addressText(1, 16) + "st.global.v4.b32 [%rd8+16], {%r5, 0f3F800000, %r3, %r6};";
   ASSERT_EQ(launch(kernelText(2, text), 1, 32, from, to), "");
   for (size_t i = 0; i < 32; ++i) {
     auto low = (uint32_t)from[2 * i + 2];
@@ -233,7 +269,8 @@ TEST(PtxInstructions, Shuffles) {
     return to;
   };
   auto butterfly = shuffled("bfly.b32 %r2, %r1, 5, 31, -1;"), down = shuffled("down.b32 %r2, %r1, 3, 31, -1;");
-  auto up = shuffled("up.b32 %r2, %r1, 2, 0, -1;"), index = shuffled("idx.b32 %r2, %r1, 1, 6175, -1;"); // in segments of 8
+  auto up = shuffled("up.b32 %r2, %r1, 2, 0, -1;"),
+       index = shuffled("idx.b32 %r2, %r1, 1, 6175, -1;"); // in segments of 8
   for (uint32_t i = 0; i < 32; ++i) {
     EXPECT_EQ(butterfly[i], 100 + (i ^ 5));
     EXPECT_EQ(down[i], 100 + (i + 3 < 32 ? i + 3 : i));

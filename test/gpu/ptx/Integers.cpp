@@ -47,8 +47,12 @@ template <typename T> void addType(Table &table, const std::string &type) {
   add<T, T, T>(table, {"min" + type}, [](T a, T b) { return std::min(a, b); });
   add<T, T, T>(table, {"max" + type}, [](T a, T b) { return std::max(a, b); });
   // (Lanes that are not active have any numbers.)
-  add<T, T, T>(table, {"div" + type}, [](T a, T b) { return b == 0 ? T(-1) : b == T(-1) && std::is_signed_v<T> ? T(U(0) - U(a)) : T(a / b); });
-  add<T, T, T>(table, {"rem" + type}, [](T a, T b) { return b == 0 ? a : b == T(-1) && std::is_signed_v<T> ? T(0) : T(a % b); });
+  add<T, T, T>(table, {"div" + type}, [](T a, T b) {
+    return b == 0 ? T(-1) : b == T(-1) && std::is_signed_v<T> ? T(U(0) - U(a)) : T(a / b);
+  });
+  add<T, T, T>(table, {"rem" + type}, [](T a, T b) {
+    return b == 0 ? a : b == T(-1) && std::is_signed_v<T> ? T(0) : T(a % b);
+  });
   add<T, T, uint32_t>(table, {"shr" + type}, [](T a, uint32_t by) { return shiftedRight(a, by); });
 }
 template <typename T> void addSigned(Table &table, const std::string &type) {
@@ -71,7 +75,8 @@ template <typename U> void addBits(Table &table, const std::string &type) {
   add<U, U, uint32_t>(table, {"shr" + type}, [](U a, uint32_t by) { return shiftedRight(a, by); });
 }
 template <typename T> void addField(Table &table, const std::string &type) {
-  add<T, T, uint32_t, uint32_t>(table, {"bfe" + type}, [](T a, uint32_t at, uint32_t length) { return field(a, at, length); });
+  add<T, T, uint32_t, uint32_t>(table, {"bfe" + type},
+                                [](T a, uint32_t at, uint32_t length) { return field(a, at, length); });
 }
 
 /// The upper half of a * b + c + carry, and the lower one, which makes the carry.

@@ -39,7 +39,8 @@ std::string Module::launch(const std::string &kernel, unsigned blocks, unsigned 
     if (threads == 0 || threads > program.mostThreads || arguments.size() != program.parameters)
       throw Error(0, std::to_string(threads) + " threads, " + std::to_string(arguments.size()) + " arguments");
     for (const Variable &variable : text.globals)
-      memory.add({(uint64_t)(uintptr_t)variable.contents.data(), (uint64_t)(uintptr_t)variable.contents.data() + variable.bytes});
+      memory.add({(uint64_t)(uintptr_t)variable.contents.data(),
+                  (uint64_t)(uintptr_t)variable.contents.data() + variable.bytes});
     const Launch launch{program, memory, arguments, blocks, threads};
     // Blocks begin in their order: of several that fail the first one is told.
     std::atomic<unsigned> next = 0;

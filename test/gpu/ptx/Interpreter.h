@@ -15,7 +15,8 @@ public:
   /// Throws an Error where the text is not what is known.
   explicit Module(std::string_view text);
 
-  /// Executes all blocks of a kernel, whose parameters are addresses. What is wrong, with kernel, line and thread; or nothing.
+  /// Executes all blocks of a kernel, whose parameters are addresses. What is wrong, with kernel, line and thread; or
+  /// nothing.
   std::string launch(const std::string &kernel, unsigned blocks, unsigned threads, std::span<const uint64_t> arguments,
                      Memory memory);
 
@@ -24,7 +25,7 @@ private:
   std::unique_ptr<Global> takeGlobal();
 
   Text text;
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex;                                         ///< of what follows
   std::map<std::string, std::unique_ptr<Program>> programs; ///< decoded when they are first launched
   std::vector<std::unique_ptr<Global>> idle;
 };

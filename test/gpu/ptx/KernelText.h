@@ -12,7 +12,8 @@ inline std::string kernelText(unsigned parameters, const std::string &body, cons
   std::string text = ".version 7.8\n.target sm_90\n.address_size 64\n" + variables + "\n.visible .entry test(";
   for (unsigned i = 0; i < parameters; ++i)
     text += (i ? ", .param .u64 .ptr .align 64 p" : ".param .u64 .ptr .align 64 p") + std::to_string(i);
-  return text + ") .maxntid 1024 {\n.reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;\n" + body + "\nret;\n}\n";
+  return text + ") .maxntid 1024 {\n.reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;\n" + body +
+         "\nret;\n}\n";
 }
 
 /// Loads the thread's element of `bytes` of parameter `number` into a register, and the reverse. %r0 is the thread's
@@ -33,7 +34,8 @@ template <typename... T>
 std::string launch(const std::string &text, unsigned blocks, unsigned threads, std::vector<T> &...vectors) {
   std::vector<uint64_t> arguments = {(uint64_t)(uintptr_t)vectors.data()...};
   std::vector<Memory::Range> ranges;
-  (ranges.push_back({(uint64_t)(uintptr_t)vectors.data(), (uint64_t)(uintptr_t)(vectors.data() + vectors.size())}), ...);
+  (ranges.push_back({(uint64_t)(uintptr_t)vectors.data(), (uint64_t)(uintptr_t)(vectors.data() + vectors.size())}),
+   ...);
   return Module(text).launch("test", blocks, threads, arguments, Memory(std::move(ranges)));
 }
 

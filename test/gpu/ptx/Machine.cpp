@@ -86,12 +86,14 @@ void Warp::requireTogether(uint32_t members, const char *what) {
   if (active == (members & live))
     return;
   uint32_t missing = members & live & ~active;
-  throw Fault(firstOf(active), std::string(what) + " in divergent code: " +
-                                   (missing ? "thread " + std::to_string(firstThread() + firstOf(missing)) + " is elsewhere"
-                                            : "the thread is no member"));
+  throw Fault(firstOf(active),
+              std::string(what) + " in divergent code: " +
+                  (missing ? "thread " + std::to_string(firstThread() + firstOf(missing)) + " is elsewhere"
+                           : "the thread is no member"));
 }
 
-Machine::Machine(const Launch &launch, Global &global) : launch(launch), global(global), shared(launch.program, global.clock) {
+Machine::Machine(const Launch &launch, Global &global)
+    : launch(launch), global(global), shared(launch.program, global.clock) {
   global.begin(launch.program.globalGranule);
   for (unsigned first = 0; first < launch.threads; first += warpSize)
     warps.emplace_back(launch, shared, global, first / warpSize);
@@ -111,7 +113,8 @@ std::string Machine::run(unsigned block) {
           const Code &code = warp.current();
           return launch.program.name + ": line " + std::to_string(code.line) + ": " +
                  (code.statement ? code.statement->opcode : "end") + ": thread " +
-                 std::to_string(warp.firstThread() + fault.lane) + " of block " + std::to_string(block) + ": " + fault.what();
+                 std::to_string(warp.firstThread() + fault.lane) + " of block " + std::to_string(block) + ": " +
+                 fault.what();
         }
         ends &= warp.hasEnded();
       }

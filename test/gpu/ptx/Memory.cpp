@@ -21,7 +21,9 @@ bool Memory::holds(uint64_t begin, uint64_t end, uint64_t multiple) const {
 std::string Memory::describe(uint64_t address) const {
   auto it = std::ranges::upper_bound(ranges, address, {}, &Range::begin);
   auto bytes = [](uint64_t count) { return std::to_string(count) + (count == 1 ? " byte " : " bytes "); };
-  auto size = [&](const Range &range) { return "an allocation of " + std::to_string(range.end - range.begin) + " bytes"; };
+  auto size = [&](const Range &range) {
+    return "an allocation of " + std::to_string(range.end - range.begin) + " bytes";
+  };
   if (it != ranges.begin()) {
     const Range &before = *std::prev(it);
     if (address < before.end)

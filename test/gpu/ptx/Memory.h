@@ -11,7 +11,8 @@ public:
   struct Range {
     uint64_t begin, end;
   };
-  /// Reads may go on to the next multiple of `padding`, as loads do that were made wider: what they find there is not used.
+  /// Reads may go on to the next multiple of `padding`, as loads do that were made wider: what they find there is not
+  /// used.
   explicit Memory(std::vector<Range> ranges, uint64_t padding = 1);
   void add(Range range);
   /// Whether [begin, end) lies in one range.

@@ -82,8 +82,10 @@ void divisi::test::ptx::addPredicates(Table &table) {
   addLogic(table, "and.pred", [](uint32_t a, uint32_t b) { return a & b; });
   addLogic(table, "or.pred", [](uint32_t a, uint32_t b) { return a | b; });
   addLogic(table, "xor.pred", [](uint32_t a, uint32_t b) { return a ^ b; });
-  table["not.pred"] = {[](Warp &warp, const Code &code) { storePredicate(warp, code.d, ~warp.predicate(code.a)); }, {0, 0}};
-  table["mov.pred"] = {[](Warp &warp, const Code &code) { storePredicate(warp, code.d, warp.predicate(code.a)); }, {0, 0}};
+  table["not.pred"] = {[](Warp &warp, const Code &code) { storePredicate(warp, code.d, ~warp.predicate(code.a)); },
+                       {0, 0}};
+  table["mov.pred"] = {[](Warp &warp, const Code &code) { storePredicate(warp, code.d, warp.predicate(code.a)); },
+                       {0, 0}};
   table["testp.infinite.f32"] = {isInfinite, {0, 4}};
   // Addresses of global memory are those of this process.
   table["cvta.to.global.u64"] = {move<uint64_t>, {8, 8}};

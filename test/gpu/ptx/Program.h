@@ -18,7 +18,7 @@ struct Code {
   uint32_t d = 0, a = 0, b = 0, c = 0;
   uint32_t guard = none;
   bool negated = false;
-  bool isConstant = false;         ///< a load of constant memory
+  bool isConstant = false;         ///< a load of what is not written meanwhile
   uint8_t count = 1, bytes = 0;    ///< elements of a vector and bytes of each
   uint8_t from = 0, to = 0;        ///< bytes of a conversion's registers
   std::array<uint32_t, 4> parts{}; ///< the registers of a vector, or what else an instruction has
@@ -44,7 +44,14 @@ struct Program {
 };
 
 /// Where special registers are in the register file.
-enum Special : uint32_t { threadSlot = 0, blockSlot = 128, threadsSlot = 256, blocksSlot = 384, laneSlot = 512, specialEnd = 640 };
+enum Special : uint32_t {
+  threadSlot = 0,
+  blockSlot = 128,
+  threadsSlot = 256,
+  blocksSlot = 384,
+  laneSlot = 512,
+  specialEnd = 640
+};
 /// Addresses of shared and local memory begin there: none is zero.
 inline constexpr uint64_t windowBegin = 256;
 

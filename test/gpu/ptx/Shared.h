@@ -13,7 +13,8 @@ public:
   Shared(const Program &program, const Clock &clock);
 
   /// Notes an access of a thread, of `bytes` at an address; what is wrong with it, or nothing.
-  std::optional<std::string> access(bool writes, uint64_t address, unsigned bytes, unsigned thread, Epoch now, int line);
+  std::optional<std::string> access(bool writes, uint64_t address, unsigned bytes, unsigned thread, Epoch now,
+                                    int line);
   char *at(uint64_t address) { return contents.data() + (address - windowBegin); }
 
 private:

@@ -58,7 +58,7 @@ struct Kernel {
   std::vector<unsigned> registers; ///< bytes of each; 0: a predicate
   std::vector<Variable> shared, local;
   std::vector<Statement> statements;
-  std::map<std::string, size_t> labels; ///< the statement that follows
+  std::map<std::string, size_t> labels;                    ///< the statement that follows
   std::map<std::string, std::vector<std::string>> targets; ///< .branchtargets
 };
 
