@@ -89,7 +89,7 @@ public:
     checkAverages();
     join("scalar", manifest.scalars);
     checkResults();
-    for (int64_t stage = 0; stage < manifest.stages(); ++stage)
+    for (int64_t stage = 0; status.ok() && stage < manifest.stages(); ++stage) // (offsets are in the arena then)
       checkOverlap(stage);
     if (status.ok() && top.has("sync"))
       keep(parseSync(top.object("sync"), manifest));

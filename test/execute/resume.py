@@ -23,6 +23,7 @@ from ranks import losses, ranks_of
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 STEPS = 400
+PATIENCE = 1200  # seconds for a job, which may have been killed at no time: ranks on a busy machine wait for each other
 CASES = {  # model, inputs, ranks, flags
     "mlp": ("mlp", ("x", "label"), 1, ["--optimizer", "adamw", "--lr", "1e-3"]),
     "lenet": ("lenet", ("image", "label"), 1, ["--optimizer", "sgd", "--lr", "1e-3", "--momentum", "0.9"]),
@@ -83,7 +84,7 @@ def kill(process, program, ranks, folder, duration, draw):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-    said = outcome(process, 120 + 10 * duration, "the job, of which ranks were killed,")  # (there may have been none to kill)
+    said = outcome(process, PATIENCE + 10 * duration, "the job, of which ranks were killed,")  # (there may have been none to kill)
     return step, process.returncode != 0, said
 
 
@@ -113,7 +114,7 @@ def check(divisi, case, kills, work, draw):
                 hung += "launcher hangs" in said
                 ended = not was
             else:
-                said, step = outcome(process, 60 + 10 * duration, "the job"), 0
+                said, step = outcome(process, PATIENCE + 10 * duration, "the job"), 0
                 ended = True
                 assert process.returncode == 0, said
             assert "passing over" not in said, said

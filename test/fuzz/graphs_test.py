@@ -10,7 +10,7 @@ import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import numpy as np  # noqa: E402
-from onnx import helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -76,6 +76,22 @@ class Graphs(unittest.TestCase):
         node = helper.make_node("GroupNormalization", ["x", "w", "b"], ["y"], num_groups=2)
         (got,) = reference.run_node(node, {"x": x, "w": np.ones(4), "b": np.zeros(4)}, 21)
         np.testing.assert_allclose(got, expected.reshape(x.shape), rtol=1e-13)
+
+    def test_a_jump_behind_a_body_is_seen(self):
+        value = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+        body = lambda name, op: helper.make_graph([helper.make_node(op, ["x"], [name])], name, [], [value(name, TensorProto.FLOAT, [2])])
+        nodes = [helper.make_node("If", ["yes"], ["y"], then_branch=body("t", "Tanh"), else_branch=body("e", "Neg")),
+                 helper.make_node("Mul", ["w", "tenth"], ["z"]), helper.make_node("Ceil", ["z"], ["c"]),
+                 helper.make_node("Add", ["y", "c"], ["s"]), helper.make_node("ReduceSum", ["s"], ["loss"], keepdims=0)]
+        constants = [numpy_helper.from_array(np.array(a), n) for n, a in (("yes", True), ("tenth", np.float32(0.1)))]
+        graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [2]), value("w", TensorProto.FLOAT, [2])],
+                                  [value("loss", TensorProto.FLOAT, [])], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        del model.graph.input[1]
+        model.graph.initializer.append(numpy_helper.from_array(np.array([10, 4], np.float32), "w"))
+        found = reference.Reference(model, {"x": np.ones(2, np.float32)}, {"w": np.array([10, 4], np.float32)})
+        self.assertTrue(found.jumps(1.0))  # 10 * 0.1 is 1 in float, and more in double
+        self.assertFalse(found.jumps(10.0))
 
     def test_a_seed_draws_the_same(self):
         first, second = (graphs.draw_case(11, 2) for _ in range(2))
