@@ -77,7 +77,8 @@ void StepParts::findKept(Block &block, bool weightsChange) {
       continue;
     Value result = op.getResult(0), source;
     int64_t elements = std::max<int64_t>(1, graph::tensorType(result).getNumElements());
-    int64_t each = cast<graph::CostInterface>(op).getFlops() / elements;
+    auto cost = dyn_cast<graph::CostInterface>(op); // constants and pieces cost nothing
+    int64_t each = cost ? cost.getFlops() / elements : 0;
     bool single = true;
     for (Value operand : op.getOperands()) {
       if (weightsChange && (isOwnedArgument(operand) || ofState.contains(operand.getDefiningOp())))
