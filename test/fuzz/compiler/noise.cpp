@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (!(noise->scale() >= 0) || noise->first < 1 || noise->last < 1)
     std::abort(); // accepted, although invalid
-  compiler::BatchAdvice advice("batch", "log.jsonl", *noise, {{8, 8, 0.5, "small"}, {16, 16, 0.75, "large"}, {32, 32, 1, "none", false}}, 0);
+  compiler::BatchAdvice advice("batch", "log.jsonl", *noise,
+                               {{8, 8, 0.5, "small"}, {16, 16, 0.75, "large"}, {32, 32, 1, "none", false}}, 0);
   std::string text;
   llvm::raw_string_ostream out(text);
   advice.print(out);

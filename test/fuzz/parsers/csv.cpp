@@ -1,4 +1,5 @@
-// CSV files. The input's first line has an element type and the columns that are read, as flags name them; the file follows.
+// CSV files. The input's first line has an element type and the columns that are read, as flags name them; the file
+// follows.
 #include "runtime/data/CsvFile.h"
 #include "test/fuzz/parsers/Input.h"
 

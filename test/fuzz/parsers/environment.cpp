@@ -1,4 +1,5 @@
-// The environment variables of launchers, delays and the secret: one value a line. The last one is what the secret's file contains.
+// The environment variables of launchers, delays and the secret: one value a line. The last one is what the secret's
+// file contains.
 #include "runtime/comm/LocalRank.h"
 #include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/main/Delay.h"
@@ -9,8 +10,18 @@
 using namespace divisi;
 
 namespace {
-const char *const names[] = {"RANK",     "WORLD_SIZE", "MASTER_ADDR",     "MASTER_PORT",      "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE",
-                             "PMI_RANK", "LOCAL_RANK", "DIVISI_LISTENER", "LOCAL_WORLD_SIZE", "DIVISI_DELAYS",       "DIVISI_SECRET"};
+const char *const names[] = {"RANK",
+                             "WORLD_SIZE",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "TORCHELASTIC_RUN_ID",
+                             "TORCHELASTIC_USE_AGENT_STORE",
+                             "PMI_RANK",
+                             "LOCAL_RANK",
+                             "DIVISI_LISTENER",
+                             "LOCAL_WORLD_SIZE",
+                             "DIVISI_DELAYS",
+                             "DIVISI_SECRET"};
 
 /// Sets the variables, and returns what is behind them.
 std::string_view set(std::string_view rest) {

@@ -35,9 +35,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (one->poll())
     fuzz::use(first, sizeof first);
-  // One that the socket does not take at once, of which the other side reads a part, or a short one: what the end of this rank is then told waits for no reader.
+  // One that the socket does not take at once, of which the other side reads a part, or a short one: what the end of
+  // this rank is then told waits for no reader.
   std::string much(data[0] & 64 && data[0] & 128 ? 256 << 10 : size * 8, 'x');
-  auto early = transport.send(0, 6, plain, sizeof plain), late = transport.receive(0, 6, untagged, sizeof plain); // to itself
+  auto early = transport.send(0, 6, plain, sizeof plain),
+       late = transport.receive(0, 6, untagged, sizeof plain); // to itself
   auto own = transport.receive(0, 5, plain, sizeof plain), sent1 = transport.send(0, 5, plain, sizeof plain);
   if (transport.received(1) < 0)
     std::abort();

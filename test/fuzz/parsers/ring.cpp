@@ -1,4 +1,5 @@
-// The memory that a feeder of batches shares: words of its header and of two batches at their places in docs/data.md, which may lie.
+// The memory that a feeder of batches shares: words of its header and of two batches at their places in docs/data.md,
+// which may lie.
 #include "runtime/data/BatchRing.h"
 #include "test/fuzz/parsers/Input.h"
 

@@ -14,7 +14,9 @@ void load(const std::string &path, const runtime::SafetensorsFile &file) {
   static const runtime::Manifest manifest = *runtime::parseManifest(fuzz::model, fuzz::modelArena);
   static const runtime::Arena arena = *runtime::Arena::create(fuzz::modelArena);
   const runtime::State &state = manifest.state.front();
-  if (!runtime::loadWeights(manifest, arena, path, "", [&](const runtime::State &other) { return other.name == state.name; }).ok())
+  if (!runtime::loadWeights(manifest, arena, path, "", [&](const runtime::State &other) {
+         return other.name == state.name;
+       }).ok())
     return;
   auto found = file.entries().find(state.name);
   if (found == file.entries().end() || found->second.bytes != static_cast<size_t>(state.bytes) ||

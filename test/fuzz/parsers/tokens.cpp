@@ -12,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1)
     return 0;
   const int64_t window = 1 + data[0] % 8, shift = data[0] / 8 % 2;
-  const DataType stored = data[0] & 16 ? DataType::U32 : DataType::U16, type = data[0] & 32 ? DataType::I32 : DataType::I64;
+  const DataType stored = data[0] & 16 ? DataType::U32 : DataType::U16,
+                 type = data[0] & 32 ? DataType::I32 : DataType::I64;
   auto files = TokenFiles::open({fuzz::fileOf(fuzz::text(data + 1, size - 1))}, stored);
   if (!files.ok())
     return 0;

@@ -223,7 +223,8 @@ TEST(RendezvousTest, WhoDoesNotKnowTheSecretTakesNoPart) {
 
 TEST(RendezvousTest, NumbersThatDoNotFitAreNone) {
   auto rankOf = [](const char *rank) {
-    const std::pair<const char *, const char *> all[] = {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
+    const std::pair<const char *, const char *> all[] = {
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
     for (auto [name, value] : all)
       setenv(name, value, 1);
     auto where = Rendezvous::fromEnvironment();
