@@ -39,8 +39,8 @@ private:
 /// Passes for kernels of CPUs: each is inlined into the loop over its rows, simplified once, and vectorized. LLVM's O2 does
 /// the first two several times and looks for much that generated loops do not have: three times as long for the same code.
 static constexpr llvm::StringRef forCpus =
-    "cgscc(inline),globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(loop-rotate,licm),"
-    "loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,early-cse<memssa>,loop-vectorize,instcombine,simplifycfg,"
+    "cgscc(inline),globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),"
+    "loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,early-cse<memssa>,loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(licm),early-cse,simplifycfg)";
 
 void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine, bool keepLoops) {
