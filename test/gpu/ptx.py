@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 ARCHITECTURES = (80, 90, 100)
 OTHERS = (86, 87, 89, 103, 120)  # for one model only
+MOST_SPILLED = 64  # bytes: the four elements of a vector, stored and loaded around the call that is the rare way of a root or a division
 MOST_REGISTERS = 128  # of a thread: above, fewer than two blocks of 256 run at a time
 
 
@@ -90,7 +91,7 @@ def main():
                     failed += 1
                     continue
                 most = max((r for r, _, _ in kernels.values()), default=0)
-                spills = {name: spilled for name, (_, _, spilled) in kernels.items() if spilled}
+                spills = {name: spilled for name, (_, _, spilled) in kernels.items() if spilled > MOST_SPILLED}
                 good = not spills and most <= MOST_REGISTERS and ".entry" in path.read_text()
                 print(f"{'ok  ' if good else 'FAIL'} {path.stem}: {len(kernels)} kernels, at most {most} registers"
                       + (f", spills {spills}" if spills else ""))
