@@ -20,7 +20,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 ARCHITECTURES = (80, 90, 100)
 OTHERS = (86, 87, 89, 103, 120)  # for one model only
-MOST_SPILLED = 64  # bytes: the four elements of a vector, stored and loaded around the call that is the rare way of a root or a division
+# Bytes stored and loaded: four elements around the call that is the rare way of a root or a division (lstm_tiny's update),
+# and a few values of a pooling in double precision, whose registers are limited so that more threads run at a time.
+MOST_SPILLED = 80
 MOST_REGISTERS = 128  # of a thread: above, fewer than two blocks of 256 run at a time
 
 
