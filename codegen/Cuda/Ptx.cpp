@@ -119,7 +119,7 @@ static llvm::Expected<std::string> compile(StringRef bitcode, int architecture) 
   (*module)->setDataLayout(machine->createDataLayout());
   if (llvm::Error error = linkLibdevice(**module))
     return error;
-  codegen::optimize(**module, *machine, /*keepLoops=*/false);
+  codegen::optimize(**module, *machine, /*forCpu=*/false);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;

@@ -74,7 +74,7 @@ static std::unique_ptr<llvm::MemoryBuffer> compile(llvm::Module &module, llvm::T
       function.addFnAttr("target-features", machine.getTargetFeatureString());
       function.addFnAttr("prefer-vector-width", "512");
     }
-  optimize(module, machine, /*keepLoops=*/true);
+  optimize(module, machine, /*forCpu=*/true);
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;

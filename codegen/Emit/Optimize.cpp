@@ -36,14 +36,15 @@ private:
 };
 } // namespace
 
-/// Passes for kernels of CPUs: each is inlined into the loop over its rows, simplified once, and vectorized. LLVM's O2 does
-/// the first two several times and looks for much that generated loops do not have: three times as long for the same code.
-static constexpr llvm::StringRef forCpus =
-    "cgscc(inline),globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),"
-    "loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,early-cse<memssa>,loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),early-cse,simplifycfg)";
+/// Passes for kernels of CPUs: each is inlined into the loop over its rows, simplified once, and vectorized. LLVM's O2
+/// simplifies several times and looks for much that generated loops do not have: steps are as fast without it.
+static constexpr llvm::StringRef passesForCpu =
+    "cgscc(inline),globaldce,"
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),"
+    "loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,early-cse<memssa>,loop-vectorize,"
+    "instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse,simplifycfg)";
 
-void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine, bool keepLoops) {
+void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine, bool forCpu) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = false;
@@ -58,12 +59,12 @@ void divisi::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machin
   passes.registerFunctionAnalyses(functions);
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, sccs, modules);
-  if (!keepLoops) {
+  if (!forCpu) {
     passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
     return;
   }
   llvm::ModulePassManager manager;
   manager.addPass(llvm::createModuleToFunctionPassAdaptor(KeepLoops()));
-  llvm::cantFail(passes.parsePassPipeline(manager, forCpus));
+  llvm::cantFail(passes.parsePassPipeline(manager, passesForCpu));
   manager.run(module, modules);
 }

@@ -162,34 +162,13 @@ Result<std::vector<std::optional<std::string>>> Communicator::gatherFrom(std::st
 }
 
 Result<std::vector<std::string>> Communicator::gather(std::string_view bytes) {
+  auto found = gatherFrom(bytes, false);
+  if (!found.ok())
+    return found.status();
   std::vector<std::string> all;
-  if (outlives()) {
-    auto found = gatherFrom(bytes, false);
-    if (!found.ok())
-      return found.status();
-    for (std::optional<std::string> &text : *found)
-      if (rank() == 0)
-        all.push_back(std::move(text).value_or(""));
-    return all;
-  }
-  uint64_t length = bytes.size();
-  if (rank() != 0) {
-    transport.send(0, &length, sizeof(length));
-    transport.send(0, bytes.data(), bytes.size());
-    if (Status status = transport.wait(); !status.ok())
-      return status;
-    return all;
-  }
-  all.emplace_back(bytes);
-  for (int from = 1; from < size(); ++from) {
-    if (Status status = receive(from, &length, sizeof(length)); !status.ok())
-      return status;
-    std::string &text = all.emplace_back();
-    if (Status status = makeRoom(text, length, from); !status.ok())
-      return status;
-    if (Status status = receive(from, text.data(), length); !status.ok())
-      return status;
-  }
+  for (std::optional<std::string> &text : *found)
+    if (rank() == 0)
+      all.push_back(std::move(text).value_or("")); // nothing of a rank that was lost
   return all;
 }
 

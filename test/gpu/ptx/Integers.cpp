@@ -60,7 +60,7 @@ template <typename T> void addSigned(Table &table, const std::string &type) {
   add<U, U>(table, {"neg" + type}, [](U a) { return U(0 - a); });
   add<T, T>(table, {"abs" + type}, [](T a) { return a < 0 ? T(U(0) - U(a)) : a; });
 }
-/// The product of twice the width.
+/// Results of twice the width.
 template <typename T, typename Wide> void addWide(Table &table, const std::string &type) {
   using U = Unsigned<Wide>;
   add<Wide, T, T>(table, {"mul.wide" + type}, [](T a, T b) { return Wide(Wide(a) * Wide(b)); });
