@@ -105,6 +105,8 @@ void Heartbeat::look(Other &other, double seconds) {
   int64_t bytes = transport.received(other.rank);
   bool heard = std::exchange(other.bytes, bytes) != bytes;
   while (other.coming && other.coming->poll()) {
+    if (other.coming->isLost()) // meanwhile: the next look takes notice
+      return;
     heard = true;
     hear(other);
     other.coming.reset();

@@ -23,7 +23,7 @@ import numpy as np
 
 import lines
 from optimizer_rules import RULES
-from optimizers import BATCH, CASE, differentiate, flags_of, read_weights
+from optimizers import BATCH, CASE, TANH, differentiate, flags_of, read_weights, write_smooth
 from replicas import SGD, data_flags
 from servers import replay
 
@@ -110,7 +110,7 @@ def apart(losses, weights, got_losses, got):
 def check_asynchronous(divisi, data, number, seed, run, servers, staleness, joins):
     def test(work):
         draw, steps = random.Random(f"async {seed} {number}"), 150
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(run), "--mesh", f"data={WORKERS}", "--sync", "async-server",
+        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), "--mesh", f"data={WORKERS}", "--sync", "async-server",
                    "--servers", servers, "--max-staleness", staleness)
         victims = draw.sample(range(1, WORKERS), 1 if joins else draw.randint(1, 2))
         job = Lost(divisi, work, draw, steps, victims, joins=joins)
@@ -148,7 +148,7 @@ def replay_local(job, weights, data, run, every, steps):
         own = {}
         for worker in live:
             rows = np.arange(each) + step % 6 * BATCH + worker * each
-            own[worker], gradients = differentiate(live[worker], data["x"][rows].astype(np.float64), data["label"][rows])
+            own[worker], gradients = differentiate(live[worker], data["x"][rows].astype(np.float64), data["label"][rows], TANH)
             live[worker] = {n: RULES[optimizer](w.copy(), gradients[n], state[worker][n], lr, step + 1, weight_decay=0.0, adapts=True, **constants) for n, w in live[worker].items()}
         losses.append(own)
         if step + 1 in averages:
@@ -163,7 +163,7 @@ def check_local(divisi, data, number, seed, every, joins):
 
     def test(work):
         draw, steps = random.Random(f"local {seed} {number}"), 150
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(SLOW), "--mesh", f"data={WORKERS}", "--sync", "local", "--average-every", every)
+        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(SLOW), "--mesh", f"data={WORKERS}", "--sync", "local", "--average-every", every)
         victims = draw.sample(range(1, WORKERS), 1 if joins else draw.randint(1, 2))
         job = Lost(divisi, work, draw, steps, victims, joins=joins)
         own, weights, averages = replay_local(job, read_weights(work / "p.safetensors"), data, SLOW, every, steps)
