@@ -174,7 +174,7 @@ Status Trainer::agreeToGoOn(const Status &mine) {
   if (most.ok()) {
     stopped = static_cast<int>(*most / 4);
     writing = *most / 2 % 2 != 0 || stopped != 0; // it is then unknown whether all have finished
-    newcomers = *most % 2 != 0 && !writing;
+    newcomers = *most % 2 != 0;
   }
   return most.ok() ? noteLosses() : most.status();
 }
@@ -235,9 +235,12 @@ Status Trainer::trainSteps() {
           return status;
       if (Status status = report(); !status.ok())
         return status;
-      if (newcomers && !(saver && saver->isActive()))
+      if (newcomers) { // ranks that meet seldom may never meet without a checkpoint in progress
+        if (Status status = finishCheckpoint(); !status.ok())
+          return status;
         if (Status status = letIn(); !status.ok())
           return status;
+      }
     } else if (!ready.ok()) {
       ranks->fail(ranks->located(ready));
       return ready;
