@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PTX of all test models and of every operation, for each architecture, assembled by ptxas where the CUDA Toolkit is there.
 
-    ptx.py --build DIR [--registers]
+    ptx.py --build DIR [--quick] [--registers]
 
 One line per module, then `N passed, N failed`. `--registers` lists registers, shared memory and spills of every kernel.
 """
@@ -31,12 +31,17 @@ def find_ptxas():
     return shutil.which("ptxas") or shutil.which("ptxas", path=home + "/bin")
 
 
-def write_ptx(build, folder):
+def architectures_of(model, quick):
+    """All for one model; the others have the middle one alone if `quick`."""
+    return ARCHITECTURES + OTHERS if model == "gpt_tiny" else ARCHITECTURES[1:2] if quick else ARCHITECTURES
+
+
+def write_ptx(build, folder, quick):
     """Files NAME.ARCHITECTURE.ptx of the models and operations; what went wrong by name."""
     wrong = {}
     for model in sorted(MODELS.glob("*/model.onnx")):
         loss = ["--loss", "cross_entropy", "--label", "label"] if model.parent.name == "mlp_no_loss" else []
-        for architecture in ARCHITECTURES + (OTHERS if model.parent.name == "gpt_tiny" else ()):
+        for architecture in architectures_of(model.parent.name, quick):
             out = folder / f"{model.parent.name}.{architecture}.ptx"
             command = [build / "bin/divisi", "compile", model, *loss, "--optimizer", "adamw", "--emit", "ptx"]
             command += ["--cuda-arch", architecture, "-o", out]
@@ -73,6 +78,7 @@ def assemble(ptxas, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--quick", action="store_true", help="most for one architecture")
     parser.add_argument("--registers", action="store_true")
     options = parser.parse_args()
     ptxas = find_ptxas()
@@ -80,11 +86,12 @@ def main():
         print("note: ptxas is not there (CUDA Toolkit): PTX is written and not assembled")
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        wrong = write_ptx(options.build.resolve(), pathlib.Path(folder))
+        wrong = write_ptx(options.build.resolve(), pathlib.Path(folder), options.quick)
         for name, why in wrong.items():
             print(f"FAIL {name}: {why}")
             failed += 1
-        files = sorted(pathlib.Path(folder).glob("*.ptx"))
+        files = sorted(path for path in pathlib.Path(folder).glob("*.ptx")
+                       if int(path.stem.split(".")[-1]) in architectures_of(path.stem.split(".")[0], options.quick))
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             results = pool.map(lambda path: assemble(ptxas, path) if ptxas else {}, files)
             for path, kernels in zip(files, results):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Every optimizer, alone and under plans, against NumPy: losses of 12 steps and all weights after them.
 
-    optimizers.py --divisi PATH [--only lamb] [--jobs N] [--torch]
+    optimizers.py --divisi PATH [--only lamb] [--jobs N] [--quick] [--torch]
 
 Trains the model of mlp, whose forward and backward pass stand below. Tolerances: 1e-5 of a loss, 1e-5 of the norm of a tensor.
---torch compares the rules in optimizer_rules.py with torch.optim instead, and those that PyTorch lacks with timm.optim, if it is installed. Needs numpy and onnx; ends with
+--quick has each optimizer and constant on one device and by two ways of the other five in turn. --torch compares the rules in optimizer_rules.py with torch.optim instead, and those that PyTorch lacks with timm.optim, if it is installed. Needs numpy and onnx; ends with
 `N passed, N failed`.
 """
 
@@ -219,14 +219,16 @@ def beside_torch(data, run):
 def main():
     p = lines.parser(__doc__.splitlines()[0])
     p.add_argument("--torch", action="store_true", help="compare the rules with torch.optim")
+    p.add_argument("--quick", action="store_true", help="half of the lines")
     o = p.parse_args()
     data = {name: np.load(CASE / "data" / f"{name}.npy") for name in ("x", "label")}
     if o.torch:
         o.jobs = 1  # PyTorch is patched
         tests = [(" ".join(flags_of(run)), beside_torch(data, run)) for run in RUNS]
         return lines.run([line for line in tests if line[1]], o)
-    return lines.run([(f"{' '.join(flags_of(run))}, {name}", check(o.divisi, data, run, way))
-                      for run in RUNS for name, way in WAYS.items()], o)
+    alone, *split = WAYS
+    ways = [[alone, split[2 * i % len(split)], split[(2 * i + 1) % len(split)]] if o.quick else WAYS for i in range(len(RUNS))]
+    return lines.run([(f"{' '.join(flags_of(run))}, {name}", check(o.divisi, data, run, WAYS[name])) for run, names in zip(RUNS, ways) for name in names], o)
 
 
 if __name__ == "__main__":
