@@ -92,7 +92,7 @@ public:
     (void)rank;
     return false;
   }
-  /// Treats a spared rank as lost, although its connection has not ended.
+  /// Treats a spared rank as lost, also if its connection has not ended, and forgets what has come from it and was not received.
   virtual void drop(int rank) { (void)rank; }
   /// Whether this rank has come while the job runs; until `enter` all others are lost for it.
   virtual bool isLate() const { return false; }

@@ -350,8 +350,11 @@ bool TcpTransport::isLost(int rank) const {
 
 void TcpTransport::drop(int rank) {
   std::lock_guard lock(turns_);
-  if (Peer &with = peer(rank); with.spared && !with.gone)
+  Peer &with = peer(rank);
+  if (with.spared && !with.gone)
     forget(with);
+  if (with.gone)
+    with.early.clear(); // it was perhaps lost within a conversation, whose rest must not answer another one
 }
 
 void TcpTransport::attach(int rank, Socket socket) {
