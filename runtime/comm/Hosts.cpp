@@ -124,7 +124,11 @@ Status Communicator::hear(int from, std::string &text) {
   uint64_t length = 0;
   if (Status status = receive(from, &length, sizeof(length)); !status.ok())
     return status;
-  if (Status status = isLost(from) ? Status() : makeRoom(text, length, from); !status.ok())
+  if (isLost(from)) {
+    transport.drop(from); // its text has come, perhaps
+    return {};
+  }
+  if (Status status = makeRoom(text, length, from); !status.ok())
     return status;
   return receive(from, text.data(), text.size());
 }
@@ -146,8 +150,10 @@ Result<std::vector<std::optional<std::string>>> Communicator::gatherFrom(std::st
   if (Status status = settled(hurry, what); !status.ok())
     return status;
   for (int from = 1; from < size(); ++from) {
-    if (isLost(from))
+    if (isLost(from)) {
+      transport.drop(from); // its text has come, perhaps
       continue;
+    }
     std::string &text = all[static_cast<size_t>(from)].emplace();
     if (Status status = makeRoom(text, lengths[static_cast<size_t>(from)], from); !status.ok())
       return status;

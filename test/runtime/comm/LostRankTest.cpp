@@ -39,6 +39,21 @@ struct FirstRank {
   std::optional<Communicator> communicator;
 };
 
+TEST(LostRankTest, NorOfWhatItSaidWhenTextsWereGathered) {
+  FirstRank first;
+  const uint64_t length = 96;
+  const std::string text(length, 'x');
+  first.say(&length, sizeof length);
+  first.say(text.data(), length);
+  first.other = Socket();
+  for (int round = 0; round < 2; ++round) {
+    Result<std::vector<std::string>> all = first.communicator->gather("mine");
+    ASSERT_TRUE(all.ok()) << all.status().message();
+    EXPECT_EQ(*all, (std::vector<std::string>{"mine", ""}));
+  }
+  EXPECT_TRUE(first.communicator->agree({}, 7).ok());
+}
+
 TEST(LostRankTest, TheRestOfWhatItSaidAnswersNothingElse) {
   FirstRank first;
   const int64_t vote[2] = {0, 0};
