@@ -1,10 +1,10 @@
 #include "codegen/Cuda/CudaKernel.h"
 
 #include "codegen/Cuda/Mapping.h"
+#include "codegen/Cuda/ThreadGroup.h"
 #include "codegen/Emit/Elements.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -13,7 +13,8 @@ using namespace divisi::codegen;
 
 namespace {
 
-constexpr int64_t globalSpace = 1, sharedSpace = 3;
+/// Up to this number of steps, reductions of a thread are unrolled.
+constexpr int64_t mostUnrolled = 64;
 
 class CudaKernelEmitter : ElementEmitter {
 public:
@@ -24,14 +25,13 @@ public:
 
   /// Decides how threads share the work, and binds the kernel's values to arguments of the function.
   void plan(func::FuncOp function) {
-    name = function.getName();
-    module = function->getParentOfType<ModuleOp>();
     if (auto serial = cast_or_null<SerialInterface>(serialStage())) {
       mapping = mapSerial(serial.getParallelExtent(), serial.getRowExtent());
     } else {
       clusters = formClusters(kernel);
       mapping = mapKernel(kernel, clusters, temporaryBytes());
     }
+    threadGroup = std::make_unique<ThreadGroup>(s, function, mapping.group);
   }
   int64_t blocks() const { return mapping.blocks(); }
   int64_t threads() const { return mapping.threads(); }
@@ -45,6 +45,7 @@ public:
     Value inBlock = columns ? below : above;
     block = toIndex(blockNumber);
     lane = toIndex(columns ? above : below);
+    threadGroup->setLane(lane);
     groupInBlock = toIndex(inBlock);
     bool small = mapping.blocks() * mapping.perBlock <= INT32_MAX;
     Value piece = small
@@ -81,9 +82,10 @@ private:
 
   void emitSerial(Value piece) {
     auto serial = cast<SerialInterface>(serialStage());
-    int64_t extent = std::max<int64_t>(1, serial.getParallelExtent()), parts = mapping.count / extent;
-    Value begin = s.remIndex(piece, extent);
-    SerialPiece of{begin, s.addIndex(begin, 1)};
+    int64_t extent = std::max<int64_t>(1, serial.getParallelExtent()) / mapping.each, parts = mapping.count / extent;
+    Value begin = s.mulIndex(s.remIndex(piece, extent), mapping.each);
+    SerialPiece of{begin, s.addIndex(begin, mapping.each)};
+    of.each = mapping.each;
     if (parts > 1) {
       of.rows = (int64_t)llvm::divideCeil(serial.getRowExtent(), parts);
       of.firstRow = s.mulIndex(s.divIndex(piece, extent), of.rows);
@@ -96,27 +98,7 @@ private:
     s.when(mapping.group == 1 ? Value() : s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.index(0)), then);
   }
 
-  /// Makes what the threads of a group have written visible to all of them.
-  void sync() {
-    if (mapping.group > warp)
-      NVVM::Barrier0Op::create(builder, kernel.getLoc());
-    else if (mapping.group == warp)
-      NVVM::SyncWarpOp::create(builder, kernel.getLoc(), word(-1));
-  }
   Value word(int64_t value) { return s.integer(builder.getI32Type(), value); }
-
-  /// Declares memory of a block (shared) or of the GPU (global).
-  Value allocate(Type element, int64_t count, int64_t space) {
-    auto type = MemRefType::get({count}, element, AffineMap(), builder.getI64IntegerAttr(space));
-    std::string symbol = (name + "_memory" + Twine(allocated++)).str();
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(module.getBody());
-      memref::GlobalOp::create(builder, kernel.getLoc(), symbol, builder.getStringAttr("private"), type,
-                               builder.getUnitAttr(), /*constant=*/false, builder.getI64IntegerAttr(16));
-    }
-    return memref::GetGlobalOp::create(builder, kernel.getLoc(), type, symbol);
-  }
 
   /// Calls use(value, elements of a row, their type) for each materialized value of which a row is kept in memory.
   void forEachTemporary(llvm::function_ref<void(Value, int64_t, Type)> use) {
@@ -149,9 +131,9 @@ private:
     Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
     llvm::append_range(at, varying);
     suffix = {rest, inner};
-    together = {rest, varying.empty() ? Value() : varying.back(), offset, count};
+    s.together = {rest, varying.empty() ? Value() : varying.back(), offset, count};
     if (llvm::count_if(extents.drop_front(from), [](int64_t extent) { return extent != 1; }) != 1)
-      together = {};
+      s.together = {};
     return at;
   }
 
@@ -159,13 +141,16 @@ private:
   void emitElements(Value piece) {
     const Cluster &first = clusters.front();
     int64_t each = mapping.each, points = first.points;
+    Values numbers;
+    for (int64_t i = 0; i < each; ++i)
+      numbers.push_back(s.addIndex(s.mulIndex(piece, each), i));
     if (points == 1 || points % each == 0) {
       Value pieceOfRow;
       if (points > 1) {
         row = s.divIndex(piece, points / each);
         pieceOfRow = s.remIndex(piece, points / each);
       }
-      return emitTogether(piece, [&](int64_t i, Value linear) -> Values {
+      return emitTogether(numbers, [&](int64_t i, Value linear) -> Values {
         if (points > 1)
           return indicesOf(s.mulIndex(pieceOfRow, each), i, each, first.extents);
         row = linear;
@@ -173,41 +158,42 @@ private:
       });
     }
     // Rows do not end where pieces do: most pieces lie within a row.
-    Value begin = s.mulIndex(piece, each), own = s.divIndex(begin, points), within = s.remIndex(begin, points);
+    Value own = s.divIndex(numbers[0], points), within = s.remIndex(numbers[0], points);
     Value inRow = s.op<arith::CmpIOp>(arith::CmpIPredicate::ule, within, s.index(points - each));
     auto branch = scf::IfOp::create(builder, kernel.getLoc(), inRow, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(builder);
+    branches = branch; // loads that both branches begin with would not be vectorized with the others
     builder.setInsertionPoint(branch.thenBlock()->getTerminator());
-    emitTogether(piece, [&](int64_t i, Value) {
+    emitTogether(numbers, [&](int64_t i, Value) {
       row = own;
       return s.delinearize(s.addIndex(within, i), first.extents);
     });
     builder.setInsertionPoint(branch.elseBlock()->getTerminator());
-    emitTogether(piece, [&](int64_t, Value linear) {
+    emitTogether(numbers, [&](int64_t, Value linear) {
       row = s.divIndex(linear, points);
       return s.delinearize(s.remIndex(linear, points), first.extents);
     });
+    branches = nullptr;
   }
 
-  /// Emits the elements of a piece: first all loads and the arithmetic, then all stores, so that loads and stores can
-  /// be vectorized. `find` sets the row of the i-th and returns its indices within the row, which has none if it is one
-  /// element.
-  void emitTogether(Value piece, llvm::function_ref<Values(int64_t i, Value linear)> find) {
+  /// Emits the elements of these numbers: first all loads and the arithmetic, then all stores, so that loads and stores
+  /// can be vectorized. `find` sets the row of the i-th and returns its indices within the row, which has none if it is
+  /// one element.
+  void emitTogether(ValueRange numbers, llvm::function_ref<Values(int64_t i, Value linear)> find) {
     struct Store {
       Value value, element, linear;
     };
     SmallVector<Store> stores;
-    for (int64_t i = 0; i < mapping.each; ++i) {
+    for (auto [i, linear] : llvm::enumerate(numbers)) {
       forget();
       scalar.clear();
-      Value linear = s.addIndex(s.mulIndex(piece, mapping.each), i);
       Values at = find(i, linear);
       for (const Cluster &cluster : clusters)
-        emitPoint(cluster, at.empty() ? zeros(cluster) : at, linear, [&](Value value, Value element) {
+        emitPoint(cluster, at.empty() ? zeros(cluster) : at, linear, [&, linear = linear](Value value, Value element) {
           stores.push_back({value, element, linear});
         });
     }
-    together = {};
+    s.together = {};
     for (const Store &store : stores)
       s.store(store.element, buffer.lookup(store.value), store.linear);
   }
@@ -232,8 +218,9 @@ private:
 
   void emitRows(Value piece) {
     forEachTemporary([&](Value value, int64_t inner, Type element) {
-      temporary[value] = mapping.scratch ? allocate(element, mapping.blocks() * inner, globalSpace)
-                                         : allocate(element, mapping.perBlock * inner, sharedSpace);
+      temporary[value] = mapping.scratch
+                             ? threadGroup->allocate(element, mapping.blocks() * inner, ThreadGroup::globalSpace)
+                             : threadGroup->allocate(element, mapping.perBlock * inner, ThreadGroup::sharedSpace);
     });
     temporaryBase = mapping.scratch ? block : mapping.perBlock > 1 ? groupInBlock : Value();
     auto emitRow = [&](Value r) {
@@ -241,7 +228,7 @@ private:
       for (const Cluster &cluster : clusters) {
         emitCluster(cluster);
         if (mapping.scratch || &cluster != &clusters.back())
-          sync();
+          threadGroup->sync();
       }
     };
     if (!mapping.scratch)
@@ -293,7 +280,7 @@ private:
       for (auto [value, element, i] : stores)
         storeAt(value, element, i);
       stores.clear();
-      together = {};
+      s.together = {};
     };
     if (points % each == 0) {
       Value before = s.mulIndex(row, points / each);
@@ -346,7 +333,7 @@ private:
     ArrayRef<Value> rest = partial;
     for (Operation *stage : cluster.stages)
       if (cast<LoopInterface>(stage).getLoopDomain().hasReduction()) {
-        Values whole = combineLanes(stage, Values(rest.take_front(stage->getNumResults())));
+        Values whole = threadGroup->combine(stage, Values(rest.take_front(stage->getNumResults())));
         rest = rest.drop_front(stage->getNumResults());
         for (auto [result, element] : llvm::zip(stage->getResults(), whole)) {
           scalar[result] = element;
@@ -359,18 +346,26 @@ private:
   /// Emits reductions with several results in a row: each thread computes whole results.
   void emitKept(const Cluster &cluster) {
     KeptAndReduced points = keptAndReduced(cluster, rows);
+    int64_t each = resultsTogether(kernel, cluster, mapping.group);
     auto loop = [&](Value i, ValueRange) -> Values {
-      Values results = reduce(cluster, points, s.delinearize(i, points.kept));
-      storeResults(cluster, results, i);
+      if (each > 1)
+        emitResultsOfThread(cluster, points, s.mulIndex(i, each), each);
+      else
+        storeResults(cluster, reduce(cluster, points, s.delinearize(i, points.kept)), i);
       return {};
     };
-    s.loop(lane, s.index(points.keptPoints), {}, loop, mapping.group);
+    s.loop(lane, s.index(points.keptPoints / each), {}, loop, mapping.group);
   }
 
-  /// Emits one result of each reduction, by one thread, a warp or a block.
+  /// Emits one result of each reduction, by one thread, a warp or a block; or some consecutive ones by a thread.
   void emitResult(Value piece) {
     const Cluster &cluster = clusters.front();
     KeptAndReduced points = keptAndReduced(cluster, rows);
+    if (mapping.group == 1 && mapping.each > 1) {
+      int64_t pieces = points.keptPoints / mapping.each;
+      row = s.divIndex(piece, pieces);
+      return emitResultsOfThread(cluster, points, s.mulIndex(s.remIndex(piece, pieces), mapping.each), mapping.each);
+    }
     row = s.divIndex(piece, points.keptPoints);
     Value linear = s.remIndex(piece, points.keptPoints);
     Values kept = s.delinearize(linear, points.kept);
@@ -378,10 +373,50 @@ private:
     if (mapping.group > 1) {
       Values whole;
       for (auto [stage, part] : llvm::zip(cluster.stages, results))
-        llvm::append_range(whole, combineLanes(stage, {part}));
+        llvm::append_range(whole, threadGroup->combine(stage, {part}));
       results = whole;
     }
     once([&] { storeResults(cluster, results, linear); });
+  }
+
+  /// Emits the `each` consecutive results of a row from `first` on, by one thread.
+  void emitResultsOfThread(const Cluster &cluster, const KeptAndReduced &points, Value first, int64_t each) {
+    Values values = initialsTogether(cluster, each);
+    if (points.reducedPoints * each <= mostUnrolled)
+      for (int64_t point = 0; point < points.reducedPoints; ++point) // here, so that windows' places fold
+        values = stepTogether(cluster, points, first, each, s.delinearize(s.index(point), points.reduced), values);
+    else
+      values = s.loops(points.reduced, values, [&](ValueRange reduced, ValueRange accumulators) {
+        return stepTogether(cluster, points, first, each, reduced, accumulators);
+      });
+    forget();
+    size_t stages = cluster.stages.size();
+    for (int64_t i = 0; i < each; ++i)
+      storeResults(cluster, ArrayRef<Value>(values).slice(i * stages, stages), s.addIndex(first, i));
+  }
+
+  /// The initial accumulators of consecutive results.
+  Values initialsTogether(const Cluster &cluster, int64_t each) {
+    Values start;
+    for (int64_t i = 0; i < each; ++i)
+      llvm::append_range(start, initials(cluster));
+    return start;
+  }
+
+  /// One step of the `each` consecutive results from `first` on at a reduced point: the new accumulators.
+  Values stepTogether(const Cluster &cluster, const KeptAndReduced &points, Value first, int64_t each,
+                      ValueRange reduced, ValueRange accumulators) {
+    size_t stages = cluster.stages.size();
+    Values next;
+    Value begin;
+    for (int64_t i = 0; i < each; ++i) {
+      Values inner = mergeIndices(cluster, indicesOf(first, i, each, points.kept), reduced);
+      begin = i == 0 ? numberOf(cluster, inner) : begin;
+      forget();
+      llvm::append_range(next, stepAll(cluster, inner, accumulators.slice(i * stages, stages), s.addIndex(begin, i)));
+    }
+    s.together = {};
+    return next;
   }
 
   /// The accumulators of a cluster's reductions over all reduced points.
@@ -409,6 +444,8 @@ private:
 
   /// The same over this thread's share of the points: it takes some consecutive ones at a time.
   Values reduceTogether(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+    if (mapping.run > 0)
+      return reduceRuns(cluster, points, kept);
     int64_t each = mapping.each;
     auto pieces = [&](Value piece, ValueRange accumulators) {
       Values values = llvm::to_vector(accumulators);
@@ -419,10 +456,46 @@ private:
         forget();
         values = stepAll(cluster, inner, values, s.addIndex(begin, i));
       }
-      together = {};
+      s.together = {};
       return values;
     };
     Values results = shareOut(points.reducedPoints / each, initials(cluster), pieces);
+    forget();
+    return results;
+  }
+
+  /// The same where consecutive points, `mapping.run` of them, begin at any element: aligned pieces cover them, and
+  /// what a piece has of other elements does not count.
+  Values reduceRuns(const Cluster &cluster, const KeptAndReduced &points, ValueRange kept) {
+    LoopDomain domain = cast<LoopInterface>(cluster.stages[0]).getLoopDomain();
+    int64_t each = mapping.each, run = mapping.run, pieces = llvm::divideCeil(run + each - 1, each), covered = 1;
+    size_t outer = points.reduced.size();
+    while (covered < run)
+      covered *= points.reduced[--outer];
+    ArrayRef<int64_t> runs = ArrayRef<int64_t>(points.reduced).take_front(outer);
+    ArrayRef<int64_t> within = ArrayRef<int64_t>(points.reduced).drop_front(outer);
+    auto body = [&](Value number, ValueRange accumulators) {
+      Values values = llvm::to_vector(accumulators), at = s.delinearize(s.divIndex(number, pieces), runs);
+      auto indicesAt = [&](Value offset) {
+        Values reduced = at;
+        llvm::append_range(reduced, s.delinearize(offset, within));
+        return mergeIndices(cluster, kept, reduced);
+      };
+      Value begin = s.linearize(pointOf(domain, indicesAt(s.index(0)), cluster), domain.extents);
+      Value first = s.mulIndex(s.addIndex(s.divIndex(begin, each), s.remIndex(number, pieces)), each), from = first;
+      if (run % each != 1) // there are runs without elements in their last piece, which may lie behind all elements
+        from = s.op<arith::MinUIOp>(first, s.index(domain.points() - each));
+      for (int64_t i = 0; i < each; ++i) {
+        Value offset = s.subIndex(s.addIndex(first, i), begin), inside = s.inRange(offset, run);
+        Values inner = indicesAt(s.select(inside, offset, s.index(0)));
+        forget();
+        Values next = stepAll(cluster, inner, values, s.addIndex(from, i));
+        for (auto [value, other] : llvm::zip(values, next))
+          value = s.select(inside, other, value);
+      }
+      return values;
+    };
+    Values results = shareOut(points.reducedPoints / run * pieces, initials(cluster), body);
     forget();
     return results;
   }
@@ -437,26 +510,15 @@ private:
       piece = s.op<arith::MinUIOp>(piece, s.index(mapping.count - 1));
     row = s.divIndex(piece, points.keptPoints / each);
     Value first = s.mulIndex(s.remIndex(piece, points.keptPoints / each), each);
-    Values start;
-    for (int64_t i = 0; i < each; ++i)
-      llvm::append_range(start, initials(cluster));
     size_t stages = cluster.stages.size();
+    Values start = initialsTogether(cluster, each);
     Values mine = shareOut(points.reducedPoints, start, [&](Value point, ValueRange accumulators) {
-      Values reduced = s.delinearize(point, points.reduced), next;
-      Value begin;
-      for (int64_t i = 0; i < each; ++i) {
-        Values inner = mergeIndices(cluster, indicesOf(first, i, each, points.kept), reduced);
-        begin = i == 0 ? numberOf(cluster, inner) : begin;
-        forget();
-        llvm::append_range(next, stepAll(cluster, inner, accumulators.slice(i * stages, stages), s.addIndex(begin, i)));
-      }
-      together = {};
-      return next;
+      return stepTogether(cluster, points, first, each, s.delinearize(point, points.reduced), accumulators);
     });
     forget();
     Values shared;
     for (Value value : mine) {
-      shared.push_back(allocate(value.getType(), mapping.threads(), sharedSpace));
+      shared.push_back(threadGroup->allocate(value.getType(), mapping.threads(), ThreadGroup::sharedSpace));
       s.store(value, shared.back(), s.addIndex(s.mulIndex(lane, mapping.perBlock), groupInBlock));
     }
     NVVM::Barrier0Op::create(builder, kernel.getLoc());
@@ -478,66 +540,7 @@ private:
     });
   }
 
-  /// Combines the threads' partial accumulators; every thread gets the result. Within warps it is done by shuffles, in
-  /// an order that is always the same.
-  Values combineLanes(Operation *stage, Values mine) {
-    auto combine = [&](ValueRange a, ValueRange b) { return cast<LoopInterface>(stage).emitCombine(s, a, b); };
-    for (int64_t distance = warp / 2; distance > 0; distance /= 2) {
-      Values other;
-      for (Value value : mine)
-        other.push_back(shuffle(value, distance));
-      mine = combine(mine, other);
-    }
-    if (mapping.group == warp)
-      return mine;
-    int64_t warps = mapping.group / warp;
-    Values shared;
-    for (Value value : mine)
-      shared.push_back(allocate(value.getType(), warps, sharedSpace));
-    Value first = s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, s.remIndex(lane, warp), s.index(0));
-    s.when(first, [&] {
-      for (auto [value, memory] : llvm::zip(mine, shared))
-        s.store(value, memory, s.divIndex(lane, warp));
-    });
-    sync();
-    auto ofWarp = [&](int64_t w) {
-      Values values;
-      for (Value memory : shared)
-        values.push_back(s.load(memory, s.index(w)));
-      return values;
-    };
-    mine = ofWarp(0);
-    for (int64_t w = 1; w < warps; ++w)
-      mine = combine(mine, ofWarp(w));
-    return mine;
-  }
-
-  /// The value of the lane whose number differs in one bit (`distance`).
-  Value shuffle(Value value, int64_t distance) {
-    Type type = value.getType(), i32 = builder.getI32Type(), f32 = builder.getF32Type();
-    unsigned width = type.getIntOrFloatBitWidth();
-    auto one = [&](Value v) -> Value {
-      return NVVM::ShflOp::create(builder, kernel.getLoc(), v.getType(), word(-1), v, word(distance), word(warp - 1),
-                                  NVVM::ShflKind::bfly, UnitAttr());
-    };
-    if (type == f32 || type == i32)
-      return one(value);
-    Type integer = builder.getIntegerType(width);
-    Value bits = type == integer ? value : s.op<arith::BitcastOp>(integer, value);
-    if (width < 32) {
-      bits = s.op<arith::TruncIOp>(integer, one(s.op<arith::ExtUIOp>(i32, bits)));
-    } else { // 64 bits, in two halves
-      Value half = s.integer(integer, 32);
-      Value low = one(s.op<arith::TruncIOp>(i32, bits));
-      Value high = one(s.op<arith::TruncIOp>(i32, s.op<arith::ShRUIOp>(bits, half)));
-      Value shifted = s.op<arith::ShLIOp>(s.op<arith::ExtUIOp>(integer, high), half);
-      bits = s.op<arith::OrIOp>(shifted, s.op<arith::ExtUIOp>(integer, low));
-    }
-    return type == integer ? bits : s.op<arith::BitcastOp>(type, bits);
-  }
-
-  ModuleOp module;
-  std::string name;
+  std::unique_ptr<ThreadGroup> threadGroup;
   GpuMapping mapping;
   SmallVector<Cluster> clusters;
   Value block, groupInBlock, lane;
@@ -546,7 +549,6 @@ private:
     Value first;
     int64_t points = 1;
   } suffix;
-  unsigned allocated = 0;
 };
 } // namespace
 

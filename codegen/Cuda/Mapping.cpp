@@ -23,8 +23,9 @@ constexpr int64_t vector = 4, narrowVector = 8, manyElements = 1 << 16;
 /// With more large operands than this a thread keeps fewer elements of each.
 constexpr int64_t manyOperands = 6;
 /// From this number of points on, a reduction gets a block. Consecutive points that are reduced, at least, so that a
-/// warp reads consecutive elements.
-constexpr int64_t hugeReduction = 8192, shortRun = 8;
+/// warp reads consecutive elements; and so that aligned pieces, which have other elements at both ends, read few
+/// others.
+constexpr int64_t hugeReduction = 8192, shortRun = 8, runOfPieces = 16;
 /// The threads that share the points of columns, and the pieces of a block.
 constexpr int64_t partsOfColumns = 8, columnsOfBlock = 32;
 
@@ -75,6 +76,11 @@ Run innermostRun(const Cluster &cluster, int64_t rows) {
   return run;
 }
 
+/// Whether each value of a cluster has one result.
+bool inParts(const Cluster &cluster) {
+  return llvm::all_of(cluster.stages, [](Operation *stage) { return stage->getNumResults() == 1; });
+}
+
 /// Where rows have this number of points: pieces that divide a row, if there are any of 16 bytes.
 int64_t elementsOfPiece(exec::KernelOp kernel, int64_t points) {
   int64_t all = kernel.getRows() * points, most = widest(kernel, all);
@@ -90,19 +96,26 @@ GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
   KeptAndReduced points = keptAndReduced(cluster, rows);
   Run run = innermostRun(cluster, rows);
   int64_t most = widest(kernel, rows * cluster.points);
-  bool inParts = llvm::all_of(cluster.stages, [](Operation *stage) { return stage->getNumResults() == 1; });
   GpuMapping mapping;
   mapping.kind = Kind::results;
   mapping.count = rows * points.keptPoints;
   mapping.perBlock = threadsOfWarps;
-  if (!inParts || points.reducedPoints < longReduction)
+  if (!inParts(cluster) || points.reducedPoints < longReduction) {
+    mapping.each = mapping.count >= manyElements ? resultsTogether(kernel, cluster, 1) : 1;
+    mapping.count /= mapping.each;
     return mapping;
+  }
   if (run.reduced && (run.points >= shortRun || cluster.kind == Cluster::Kind::accumulatePerResult)) {
     mapping.group = points.reducedPoints >= hugeReduction ? threadsOfRow : warp;
     mapping.perBlock = mapping.group == warp ? threadsOfWarps / warp : 1;
     mapping.each = dividing(run.points, most);
     while (mapping.each > 1 && points.reducedPoints < mapping.each * mapping.group)
       mapping.each /= 2;
+    if (mapping.each < vector && run.points >= runOfPieces && run.points % vector != 0 &&
+        points.reducedPoints >= vector * mapping.group && rows * cluster.points % vector == 0) {
+      mapping.each = vector;
+      mapping.run = run.points;
+    }
     return mapping;
   }
   int64_t each = dividing(run.points, vector);
@@ -120,14 +133,24 @@ GpuMapping mapReduction(exec::KernelOp kernel, const Cluster &cluster) {
 } // namespace
 
 int64_t codegen::elementsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t threads, bool keepsMemory) {
-  int64_t most = keepsMemory ? vector : widest(kernel, kernel.getRows() * cluster.points);
-  for (int64_t each = most; each > 1; each /= 2) {
-    if (each < vector && cluster.points >= 16 * most * threads)
-      return most; // rows do not begin where a load may, but are long
-    if (cluster.points % each == 0 && cluster.points >= each * threads)
-      return each;
-  }
-  return 1;
+  int64_t points = cluster.points, most = keepsMemory ? vector : widest(kernel, kernel.getRows() * points), each = most;
+  while (each > 1 && (points % each != 0 || points < each * threads))
+    each /= 2;
+  // Where rows do not begin where a load may, their ends are one round more. A quarter of the threads has pieces.
+  auto rounds = [&](int64_t together) { return llvm::divideCeil(points, together * threads); };
+  for (int64_t wide = most; each < vector && wide >= vector; wide /= 2)
+    if (4 * points >= wide * threads && rounds(wide) + 1 <= rounds(each))
+      return wide;
+  return each;
+}
+
+int64_t codegen::resultsTogether(exec::KernelOp kernel, const Cluster &cluster, int64_t threads) {
+  Run run = innermostRun(cluster, kernel.getRows());
+  if (run.reduced || !inParts(cluster))
+    return 1;
+  unsigned width = graph::tensorType(cluster.stages[0]->getResult(0)).getElementTypeBitWidth();
+  int64_t each = dividing(run.points, width > 32 ? vector / 2 : vector);
+  return keptAndReduced(cluster, kernel.getRows()).keptPoints >= each * threads ? each : 1;
 }
 
 int64_t GpuMapping::blocks() const {
@@ -162,8 +185,9 @@ GpuMapping codegen::mapKernel(exec::KernelOp kernel, ArrayRef<Cluster> clusters,
 
 GpuMapping codegen::mapSerial(int64_t extent, int64_t rows) {
   GpuMapping mapping;
-  extent = std::max<int64_t>(1, extent);
   mapping.kind = GpuMapping::Kind::serial;
+  mapping.each = rows > 1 ? dividing(std::max<int64_t>(1, extent), vector) : 1;
+  extent = std::max<int64_t>(1, extent / mapping.each);
   mapping.count = extent * std::clamp<int64_t>(manyElements / extent, 1, std::max<int64_t>(1, rows));
   mapping.perBlock = threadsOfWarps;
   return mapping;

@@ -113,8 +113,8 @@ ElementEmitter::Values ElementEmitter::emitStep(Operation *op, ValueRange point,
 /// operand: their places in it are consecutive in the code, too. Null if they may lie in different ones.
 Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
   int64_t dim = concat.getDim(), start = 0;
-  if (together.count == 1 || point[dim] != together.at ||
-      llvm::any_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % together.count != 0; }))
+  if (s.together.count == 1 || point[dim] != s.together.at ||
+      llvm::any_of(concat.getInputs(), [&](Value input) { return shapeOf(input)[dim] % s.together.count != 0; }))
     return {};
   Value result;
   for (Value input : concat.getInputs()) {
@@ -122,10 +122,10 @@ Value ElementEmitter::concatTogether(graph::ConcatOp concat, ValueRange point) {
     if (size == 0)
       continue;
     Values index = llvm::to_vector(point);
-    Value inside = s.op<arith::MinSIOp>(s.addIndex(together.first, -start), s.index(size - together.count));
-    index[dim] = s.addIndex(s.op<arith::MaxSIOp>(inside, s.index(0)), together.offset);
+    Value inside = s.op<arith::MinSIOp>(s.addIndex(s.together.first, -start), s.index(size - s.together.count));
+    index[dim] = s.addIndex(s.op<arith::MaxSIOp>(inside, s.index(0)), s.together.offset);
     Value value = resolve(input, index);
-    Value here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, together.first, s.index(start));
+    Value here = s.op<arith::CmpIOp>(arith::CmpIPredicate::sge, s.together.first, s.index(start));
     result = result ? s.select(here, value, result) : value;
     start += size;
   }
@@ -174,6 +174,8 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
   }
   if (Value source = buffer.lookup(value)) {
     Value linear = linearAt(index, shapeOf(value));
+    if (linear && branches)
+      return loadBeforeBranches(source, linear);
     return s.load(source, linear ? linear : s.linearize(index, shapeOf(value)));
   }
   SmallVector<const void *> key = {value.getAsOpaquePointer()};
@@ -189,6 +191,16 @@ Value ElementEmitter::resolve(Value value, ValueRange index) {
   Value result = emitStep(op, index, {})[0];
   memo[key] = result;
   return result;
+}
+
+Value ElementEmitter::loadBeforeBranches(Value source, Value linear) {
+  Value &loaded = loadedBefore[{source, linear}];
+  if (!loaded) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(branches);
+    loaded = s.load(source, linear);
+  }
+  return loaded;
 }
 
 Value ElementEmitter::splat(graph::ConstantOp constant) {

@@ -81,12 +81,8 @@ protected:
   mlir::Block &body;
   int64_t rows;
   Value row;
-  /// Of several elements that are computed together: the innermost index of this one is `at` = `first` + `offset`,
-  /// where `first` is a multiple of their number, `count`.
-  struct Together {
-    Value first, at;
-    int64_t offset = 0, count = 1;
-  } together;
+  /// If not null: elements whose number is known are loaded before this operation, once for all its branches.
+  mlir::Operation *branches = nullptr;
   Value temporaryBase;                    // added to indices of temporaries; null for 0
   llvm::DenseMap<Value, Value> buffer;    // values in the arena
   llvm::DenseMap<Value, Value> temporary; // values of which one row is kept
@@ -104,6 +100,7 @@ private:
   Value linearAt(ValueRange index, llvm::ArrayRef<int64_t> shape) const;
   Values emitStep(mlir::Operation *op, ValueRange point, ValueRange accumulators);
   Value concatTogether(graph::ConcatOp concat, ValueRange point);
+  Value loadBeforeBranches(Value source, Value linear);
 
   /// A known index and the number of its element in a value of this shape.
   struct KnownPoint {
@@ -114,6 +111,7 @@ private:
   llvm::SmallVector<KnownPoint> known;
   std::map<llvm::SmallVector<const void *>, Value> memo;
   std::map<std::pair<const void *, const void *>, Value> flatMemo; // by block and value
+  llvm::DenseMap<std::pair<Value, Value>, Value> loadedBefore;     // by buffer and number
 };
 
 } // namespace divisi::codegen

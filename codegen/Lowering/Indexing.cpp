@@ -94,21 +94,19 @@ struct ScatterAdd : SerialInterface::ExternalModel<ScatterAdd, ScatterAddOp> {
       last = s.op<arith::MinSIOp>(last, s.addIndex(first, piece.rows));
     s.loops(outer, {}, [&](ValueRange a, ValueRange) {
       s.loop(first, last, {}, [&](Value row, ValueRange) {
-        s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+        forEachColumn(s, piece, [&](Value linear) {
           Values index = concatenated(concatenated(a, row), s.delinearize(linear, inner));
           s.store(load(0, index), result, index);
-          return Values();
         });
         return Values();
       });
       return Values();
     });
     auto add = [&](ValueRange a, ValueRange i, Value row, Value valid) {
-      s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+      forEachColumn(s, piece, [&](Value linear) {
         Values rest = s.delinearize(linear, inner);
         Value value = load(2, concatenated(concatenated(a, i), rest));
         update(s, result, concatenated(concatenated(a, row), rest), valid, Combine::add, value, false);
-        return Values();
       });
     };
     s.loops(outer, {}, [&](ValueRange a, ValueRange) {
@@ -125,6 +123,18 @@ struct ScatterAdd : SerialInterface::ExternalModel<ScatterAdd, ScatterAddOp> {
   }
 
 private:
+  /// Calls body(linear) for the piece's elements of a row: in a loop, or side by side where their number is known, so
+  /// that their accesses can be vectorized.
+  static void forEachColumn(S &s, const SerialPiece &piece, llvm::function_ref<void(Value)> body) {
+    if (piece.isOfRows())
+      for (int64_t i = 0; i < piece.each; ++i)
+        body(s.addIndex(piece.begin, i));
+    else
+      s.loop(piece.begin, piece.end, {}, [&](Value linear, ValueRange) {
+        body(linear);
+        return Values();
+      });
+  }
   /// Calls body(i, row) in order for the indices whose row belongs to the piece. Most do not, so several are read at a
   /// time.
   template <typename Body>

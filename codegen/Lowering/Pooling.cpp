@@ -1,5 +1,9 @@
 #include "codegen/Lowering/Families.h"
 
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::codegen;
@@ -39,23 +43,24 @@ struct Windows {
       result[d] = point[rank - 1 + i];
     return result;
   }
-  /// The row-major number of the offset within the window.
-  Value number(S &s, ValueRange offsets, ArrayRef<int64_t> window) const {
-    Value linear = s.index(0);
-    for (int64_t d : dims)
-      linear = s.addIndex(s.mulIndex(linear, window[d]), offsets[d]);
-    return s.op<arith::IndexCastOp>(s.getBuilder().getI32Type(), linear);
-  }
 };
+
+/// The row-major number of an offset within the window.
+Value numberOf(S &s, ValueRange offsets, ArrayRef<int64_t> window) {
+  return s.op<arith::IndexCastOp>(s.getBuilder().getI32Type(), s.linearize(offsets, window));
+}
 
 template <typename OpT> Windows windowsOf(OpT op) { return Windows(shapeOf(op.getResult()), op.getWindow()); }
 
 struct Read {
   Values index;
   Value inside; // null: always inside
+
+  bool isNever() const { return inside && matchPattern(inside, m_Zero()); }
 };
 void require(S &s, Read &read, Value condition) {
-  read.inside = read.inside ? s.logicalAnd(read.inside, condition) : condition;
+  if (!read.isNever())
+    read.inside = read.inside ? s.logicalAnd(read.inside, condition) : condition;
 }
 
 /// The index of x that the window of result element `at` reads at this offset.
@@ -79,24 +84,66 @@ template <typename OpT> Read readOfWindow(S &s, OpT op, ValueRange at, ValueRang
   return read;
 }
 
-/// The window that contains element `at` of x at this offset, if there is one.
+/// The number of candidates for the windows that contain an element, by dimension: each offset within a window, or,
+/// where windows have no gaps, every stride-th one.
+template <typename OpT> SmallVector<int64_t> candidates(OpT op) {
+  SmallVector<int64_t> counts;
+  for (auto [window, stride, dilation] : llvm::zip(op.getWindow(), op.getStrides(), op.getDilations()))
+    counts.push_back(dilation == 1 ? llvm::divideCeil(window, stride) : window);
+  return counts;
+}
+
+/// A window that contains an element, if it does, and the element's offset within it.
+struct Containing : Read {
+  Values offset;
+};
+
+/// The window of a candidate that contains element `at` of x.
 template <typename OpT>
-Read windowOfElement(S &s, OpT op, ValueRange at, ValueRange offsets, ArrayRef<int64_t> windows) {
-  Read read;
+Containing windowOfElement(S &s, OpT op, ValueRange at, ValueRange candidate, ArrayRef<int64_t> windows) {
+  Containing read;
   for (size_t d = 0; d < windows.size(); ++d) {
-    int64_t stride = op.getStrides()[d], low = op.getPadsLow()[d];
-    if (stride == 1 && low == 0 && op.getWindow()[d] == 1) {
+    int64_t stride = op.getStrides()[d], low = op.getPadsLow()[d], window = op.getWindow()[d];
+    if (stride == 1 && low == 0 && window == 1) {
       read.index.push_back(at[d]);
+      read.offset.push_back(s.index(0));
       continue;
     }
-    Value i = s.subIndex(s.addIndex(at[d], low), s.mulIndex(offsets[d], op.getDilations()[d]));
-    if (stride != 1) {
-      Value remainder = s.op<arith::RemSIOp>(i, s.index(stride));
-      require(s, read, s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, remainder, s.index(0)));
-      i = s.op<arith::FloorDivSIOp>(i, s.index(stride));
+    Value i = s.addIndex(at[d], low), offset = candidate[d];
+    if (op.getDilations()[d] == 1) { // windows before the last one that begins at the element or before it
+      const S::Together &near = s.together;
+      Value first, rest = i; // i is stride * first + rest
+      if (near.count > 1 && at[d] == near.at && near.count % stride == 0) {
+        first = s.divIndex(near.first, stride);
+        rest = s.index(near.offset + low);
+      }
+      Value last = s.divIndex(rest, stride);
+      offset = s.addIndex(s.remIndex(rest, stride), s.mulIndex(candidate[d], stride));
+      if (window % stride != 0)
+        require(s, read, s.inRange(offset, window));
+      i = s.subIndex(last, candidate[d]);
+      std::optional<int64_t> distance = getConstantIntValue(i);
+      if (first) {
+        i = s.addIndex(first, i);
+        // The elements that are computed together are those of whole strides.
+        if (distance && *distance >= 0 && *distance < near.count / stride &&
+            shapeOf(op.getResult())[d] / stride <= windows[d]) {
+          read.index.push_back(i);
+          read.offset.push_back(offset);
+          continue;
+        }
+      }
+    } else {
+      i = s.subIndex(i, s.mulIndex(offset, op.getDilations()[d]));
+      if (stride != 1) {
+        Value remainder = s.op<arith::RemSIOp>(i, s.index(stride));
+        require(s, read, s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, remainder, s.index(0)));
+        i = s.op<arith::FloorDivSIOp>(i, s.index(stride));
+      }
     }
     require(s, read, s.inRange(i, windows[d]));
     read.index.push_back(s.clampIndex(i, windows[d]));
+    read.offset.push_back(offset);
   }
   return read;
 }
@@ -132,7 +179,7 @@ struct MaxPool : LoopInterface::ExternalModel<MaxPool, MaxPoolOp> {
     better = s.op<arith::OrIOp>(better, none);
     if (read.inside)
       better = s.logicalAnd(better, read.inside);
-    Value number = windows.number(s, offsets, pool.getWindow());
+    Value number = numberOf(s, offsets, pool.getWindow());
     return {s.select(better, value, best[0]), s.select(better, number, best[1])};
   }
 };
@@ -157,16 +204,19 @@ struct SumPool : LoopInterface::ExternalModel<SumPool, SumPoolOp> {
 /// element.
 template <typename OpT, bool onlyMaximum>
 struct PoolGrad : LoopInterface::ExternalModel<PoolGrad<OpT, onlyMaximum>, OpT> {
+  static Windows windowsOf(OpT pool) { return Windows(shapeOf(pool.getResult()), candidates(pool)); }
   LoopDomain getLoopDomain(Operation *op) const { return windowsOf(cast<OpT>(op)).domain; }
   Values emitInit(Operation *op, S &s) const { return {s.constant(tensorType(op->getOperand(0)).getElementType(), 0)}; }
   Values emitStep(Operation *op, S &s, ValueRange point, ValueRange sum, Load load) const {
     auto pool = cast<OpT>(op);
     Windows windows = windowsOf(pool);
-    Values offsets = windows.offsets(s, point);
-    Read read = windowOfElement(s, pool, windows.domain.resultIndex(point), offsets, shapeOf(pool.getGradient()));
+    Containing read = windowOfElement(s, pool, windows.domain.resultIndex(point), windows.offsets(s, point),
+                                      shapeOf(pool.getGradient()));
+    if (read.isNever())
+      return {sum[0]};
     Value value = load(0, read.index);
     if (onlyMaximum) {
-      Value number = windows.number(s, offsets, pool.getWindow());
+      Value number = numberOf(s, read.offset, pool.getWindow());
       require(s, read, s.op<arith::CmpIOp>(arith::CmpIPredicate::eq, load(1, read.index), number));
     }
     if (read.inside)

@@ -13,11 +13,12 @@ namespace divisi::codegen {
 using Load = llvm::function_ref<mlir::Value(unsigned operand, mlir::ValueRange index)>;
 
 /// The piece of a serial operation that one thread computes: [begin, end) of its parallel extent, and of its
-/// independent rows either all or `rows` from `firstRow` on.
+/// independent rows either all or `rows` from `firstRow` on; then `end` is `begin` + `each`, and `begin` a multiple of
+/// `each`.
 struct SerialPiece {
   mlir::Value begin, end;
   mlir::Value firstRow = {};
-  int64_t rows = 0;
+  int64_t rows = 0, each = 1;
   bool isOfRows() const { return firstRow != nullptr; }
 };
 
@@ -104,6 +105,13 @@ public:
   /// Nested loops over extents.
   llvm::SmallVector<Value> loops(llvm::ArrayRef<int64_t> extents, mlir::ValueRange carried,
                                  llvm::function_ref<llvm::SmallVector<Value>(mlir::ValueRange, mlir::ValueRange)> body);
+
+  /// Of several elements that are computed together: the innermost index of this one is `at` = `first` + `offset`,
+  /// where `first` is a multiple of their number, `count`.
+  struct Together {
+    Value first, at;
+    int64_t offset = 0, count = 1;
+  } together;
 
 private:
   static constexpr auto noWrap = mlir::arith::IntegerOverflowFlags::nsw;

@@ -34,7 +34,7 @@ std::vector<GradientSample> shapes() {
   one("broadcast", {"4000xf64"}, "4000x49xf64", "dims = array<i64: 0>"); // the same, of kernels' rows
   one("transpose", {"130x513xf64"}, "513x130xf64", "permutation = array<i64: 1, 0>");
   // A warp, a block, temporaries in global memory, and rows that do not begin where a load of 16 bytes may.
-  for (const char *columns : {"33", "700", "1500", "13000", "17001"})
+  for (const char *columns : {"33", "700", "1025", "1500", "13000", "17001"})
     for (const char *op : {"softmax", "log_softmax"}) {
       std::string type = std::string("5x") + columns + "xf64";
       one(op, {type}, type, "dim = 1 : i64");
@@ -47,7 +47,13 @@ std::vector<GradientSample> shapes() {
   one("reduce_sum", {"8192x72xf64"}, "72xf64", "dims = array<i64: 0>");          // four columns a thread
   one("reduce_max", {"4096x70xf64"}, "70xf64", "dims = array<i64: 0>");          // two
   one("reduce_sum", {"128x3x32x32xf64"}, "3xf64", "dims = array<i64: 0, 2, 3>"); // a block for each part and channel
-  one("reduce_sum", {"64x6x7x9xf64"}, "6xf64", "dims = array<i64: 0, 2, 3>");    // a warp, one element at a time
+  for (const char *image :
+       {"7x7", "7x9", "5x10"}) { // a warp, whose pieces have elements of other channels at both ends
+    std::string type = std::string("64x6x") + image + "xf64";
+    one("reduce_sum", {type}, "6xf64", "dims = array<i64: 0, 2, 3>");
+    one("reduce_max", {type}, "6xf64", "dims = array<i64: 0, 2, 3>");
+  }
+  one("reduce_sum", {"4x66000xf64"}, "66000xf64", "dims = array<i64: 0>"); // four results a thread
   one("reduce_max", {"6x9x200xf64"}, "6x9xf64", "dims = array<i64: 2>");
   one("reduce_sum", {"8x6x15x15xf64"}, "6xf64", "dims = array<i64: 0, 2, 3>");
   one("reduce_min", {"50000xf64"}, "f64", "dims = array<i64: 0>");
@@ -55,11 +61,39 @@ std::vector<GradientSample> shapes() {
                                         "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
                                         "f64} : (tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>) -> "
                                         "(tensor<8x6x9x9xf64>, tensor<6xf64>, tensor<6xf64>)")});
+  all.push_back(
+      {"batch_norm", function({"16x84x7x7xf64", "84xf64", "84xf64"}, "16x84x7x7xf64", // four, also of two rows
+                              "%r, %m, %v = graph.batch_norm %a, %b, %c {dim = 1 : i64, epsilon = 1.0e-5 : "
+                              "f64} : (tensor<16x84x7x7xf64>, tensor<84xf64>, tensor<84xf64>) -> "
+                              "(tensor<16x84x7x7xf64>, tensor<84xf64>, tensor<84xf64>)")});
+  // Gradients of windows, four or two elements a thread: padded or not, of elements that are whole strides or not.
+  auto pool = [&](bool isMax, const std::string &x, const std::string &result, int window, int stride, int dilation,
+                  int low) {
+    auto both = [](int number) {
+      return "array<i64: 1, 1, " + std::to_string(number) + ", " + std::to_string(number) + ">";
+    };
+    std::string from = "2x16x" + x + "xf64", to = "2x16x" + result, low2 = std::to_string(low);
+    std::string attributes = " {window = " + both(window) + ", strides = " + both(stride) +
+                             ", dilations = " + both(dilation) + ", pads_low = array<i64: 0, 0, " + low2 + ", " + low2 +
+                             ">} : (tensor<" + from + ">) -> ";
+    std::string name = isMax ? "max_pool" : "sum_pool", type = "tensor<" + to + "xf64>";
+    all.push_back(
+        {name, function({from}, to + "xf64",
+                        (isMax ? "%r, %p = graph.max_pool %a" + attributes + "(" + type + ", tensor<" + to + "xi32>)"
+                               : "%r = graph.sum_pool %a" + attributes + type))});
+  };
+  pool(true, "64x32", "32x16", 3, 2, 1, 1);
+  pool(true, "64x32", "64x32", 3, 1, 1, 1);
+  pool(true, "64x34", "32x17", 3, 2, 1, 1);
+  pool(false, "64x32", "32x16", 2, 2, 1, 0);
+  pool(false, "64x32", "31x15", 3, 2, 1, 0);
+  pool(false, "64x32", "64x32", 3, 1, 2, 2);
+  pool(false, "64x32", "21x10", 2, 3, 1, 0);
   one("sum_pool", {"2x5x12x12xf64"}, "2x5x1x1xf64",
       "window = array<i64: 1, 1, 12, 12>, strides = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1, 1>, "
       "pads_low = array<i64: 0, 0, 0, 0>");
   one("scatter_add", {"40x70xf64", "50xi64", "50x70xf64"}, "40x70xf64", "dim = 0 : i64");
-  one("scatter_add", {"40x70xf64", "7x8xi64", "7x8x70xf64"}, "40x70xf64", "dim = 0 : i64");
+  one("scatter_add", {"40x72xf64", "7x8xi64", "7x8x72xf64"}, "40x72xf64", "dim = 0 : i64");
   one("scatter_add", {"2x9x3xf64", "16xi64", "2x16x3xf64"}, "2x9x3xf64", "dim = 1 : i64");
   return all;
 }

@@ -116,6 +116,13 @@ std::vector<GradientSample> test::gradientSamples() {
                                           "} : (tensor<2x3x5x6xf64>) -> (tensor<2x3x3x3xf64>, tensor<2x3x3x3xi32>)")});
   one("sum_pool", {"2x3x5x6xf64"}, "2x3x3x3xf64", pool);
   one("sum_pool_grad", {"2x3x3x3xf64"}, "2x3x5x6xf64", pool);
+  std::string gaps =
+      "window = array<i64: 1, 1, 2, 3>, strides = array<i64: 1, 1, 3, 1>, dilations = array<i64: 1, 1, 1, 2>, "
+      "pads_low = array<i64: 0, 0, 0, 1>";
+  all.push_back({"max_pool", function({"2x2x7x6xf64"}, "2x2x2x3xf64",
+                                      "%r, %p = graph.max_pool %a {" + gaps +
+                                          "} : (tensor<2x2x7x6xf64>) -> (tensor<2x2x2x3xf64>, tensor<2x2x2x3xi32>)")});
+  one("sum_pool", {"2x2x7x6xf64"}, "2x2x2x3xf64", gaps);
   one("softmax", {"3x5xf64"}, "3x5xf64", "dim = 1 : i64");
   one("softmax", {"3x5x2xf64"}, "3x5x2xf64", "dim = 1 : i64");
   one("log_softmax", {"3x5xf64"}, "3x5xf64", "dim = 1 : i64");

@@ -31,18 +31,6 @@ LOAD = 8
 SMALL = 10e6  # bytes: kernels that move less are not held to a share of the roofline
 ELEMENTWISE = 0.75  # of the roofline, all large kernels of the transformers together
 NORM = 1.5  # times the bytes of a batch norm at BANDWIDTH
-# Known to have narrow loads: nodes by their first words.
-NARROW = {
-    "gpt2": {},
-    "bert": {
-        "/wte/Gather": "the gradient of an embedding: a thread for each column",
-        "/SoftmaxCrossEntropyLoss": "rows of 30,522 elements: pairs divide them, and they are too short for ends of their own",
-    },
-    "resnet50": {
-        "/maxpool": "the gradient of a max pooling: each element looks for its windows",
-        "/layer4": "rows of 7 x 7 elements, which no load of 8 bytes divides",
-    },
-}
 # Flop/s of products, convolutions and attention that no kernel of ours computes: 0.6 of the data sheet's dense peak, as the planner's (Presets.cpp).
 LIBRARY = 0.6 * 989e12
 
@@ -140,10 +128,7 @@ def check(name, rows):
     """What is wrong, one text for each limit; None where it is kept."""
     large = [row for row in rows if row[2] >= SMALL]
     share = sum(r[1] * r[2] for r in large) / roofline.BANDWIDTH / sum(r[1] * r[4].seconds for r in large)
-    narrow = [row for row in rows if row[2] > LARGE and row[4].widest < LOAD]
-    for why in {why for row in narrow for start, why in NARROW[name].items() if row[3].startswith(start)}:
-        print(f"left {name}: loads under 8 bytes: {why}")
-    narrow = [f"{row[0]}: {row[4].widest} bytes, {row[3]}" for row in narrow if not row[3].startswith(tuple(NARROW[name]))]
+    narrow = [f"{row[0]}: {row[4].widest} bytes, {row[3]}" for row in rows if row[2] > LARGE and row[4].widest < LOAD]
     empty = [row[0] for row in rows if not row[4].accesses]
     yield "no kernel over 100 MB with loads under 8 bytes", narrow
     yield "no empty launch", empty
