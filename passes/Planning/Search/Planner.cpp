@@ -1,7 +1,6 @@
 #include "passes/Planning/Search/Planner.h"
 
 #include "passes/Planning/Search/Forms.h"
-#include "passes/Planning/Search/SearchSpace.h"
 
 #include "llvm/Support/Parallel.h"
 
@@ -160,6 +159,13 @@ bool hasNamesExchanged(const Mesh &mesh, const PlannerOptions &options) {
   return mesh.axes[0].name == "model" && options.meshes.size() > 1;
 }
 
+std::vector<int64_t> sizesOf(const Mesh &mesh) {
+  std::vector<int64_t> sizes;
+  for (const auto &axis : mesh.axes)
+    sizes.push_back(axis.size);
+  return sizes;
+}
+
 using Task = std::function<std::vector<Candidate>()>;
 
 std::vector<Candidate> inParallel(const std::vector<Task> &tasks) {
@@ -270,20 +276,39 @@ Candidate Planner::price(const Cluster &on, const Mesh &mesh, Plan plan, std::st
   return result;
 }
 
-Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places, llvm::ArrayRef<double> shares,
-                          const SolveOptions &effort) const {
-  CostModel costs(cluster.used(mesh.devices()), mesh);
-  const double memory = costs.cluster.device.memory;
-  SearchSpace space(problem, step, stepItems, costs, places);
+Planner::Spaces Planner::spacesOf(llvm::ArrayRef<Mesh> meshes) const {
+  Spaces spaces;
+  std::vector<std::pair<const Mesh *, std::unique_ptr<SearchSpace> *>> empty;
+  for (const Mesh &mesh : meshes)
+    if (auto [it, fresh] = spaces.try_emplace(sizesOf(mesh)); fresh)
+      empty.emplace_back(&mesh, &it->second);
+  llvm::parallelFor(0, empty.size(), [&](size_t i) { *empty[i].second = spaceOf(*empty[i].first, {}); });
+  return spaces;
+}
+
+std::unique_ptr<SearchSpace> Planner::spaceOf(const Mesh &mesh, const std::map<int, Sharding> &pins) const {
+  return std::make_unique<SearchSpace>(problem, step, stepItems, CostModel(cluster.used(mesh.devices()), mesh), pins);
+}
+
+Candidate Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map<int, Sharding> &places,
+                          llvm::ArrayRef<double> shares, const SolveOptions &effort) const {
+  const double memory = cluster.used(mesh.devices()).device.memory;
+  const SearchSpace *space = spaces.at(sizesOf(mesh)).get();
+  std::unique_ptr<SearchSpace> own; // for places that no strategy of the argument has
   std::optional<Candidate> best;
   double unforeseen = 0; // memory that predictions need beyond what the search counts
   for (double hidden : shares) {
-    space.hide(hidden);
+    auto pairwise = space->pairwise(hidden, places);
+    if (!pairwise) {
+      own = spaceOf(mesh, places);
+      space = own.get();
+      pairwise = space->pairwise(hidden, places);
+    }
     for (int attempt = 0; attempt < mostAttempts; ++attempt) {
-      space.pairwise.capacity = memory - unforeseen;
-      Solution solution = solve(space.pairwise, effort);
+      pairwise->capacity = memory - unforeseen;
+      Solution solution = solve(*pairwise, effort);
       Plan plan = unsplit(problem);
-      space.decide(solution.choice, plan);
+      space->decide(solution.choice, places, plan);
       Candidate found = price(cluster, mesh, std::move(plan), "auto " + nameOf(mesh));
       found.searched = true;
       found.hidden = hidden;
@@ -302,7 +327,7 @@ Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &place
 }
 
 Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places) const {
-  return search(mesh, places, firstShare, firstEffort());
+  return search(spacesOf(mesh), mesh, places, firstShare, firstEffort());
 }
 
 Candidate Planner::searchNear(const Candidate &candidate, int parameter, const Sharding &sharding) const {
@@ -310,8 +335,9 @@ Candidate Planner::searchNear(const Candidate &candidate, int parameter, const S
   for (auto [t, tensor] : llvm::enumerate(problem.tensors))
     if (tensor.role == Problem::Role::parameter)
       places[t] = tensor.name == problem.tensors[parameter].name ? sharding : candidate.plan.tensors[t];
-  Candidate far = search(candidate.mesh, {{parameter, sharding}}),
-            near = search(candidate.mesh, places, candidate.hidden, firstEffort());
+  const Spaces spaces = spacesOf(candidate.mesh);
+  Candidate far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, firstEffort()),
+            near = search(spaces, candidate.mesh, places, candidate.hidden, firstEffort());
   return isBetter(near, far) ? near : far;
 }
 
@@ -360,6 +386,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     result.push_back(alone());
   const bool settled = !result.empty() && isSettled(result[0], devicesOf(options));
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
+  const Spaces spaces = spacesOf(options.meshes);
   auto follow = [&](Mesh mesh, int zero) {
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
       auto plan = planIfAny(problem, mesh, {options.pins, zero});
@@ -369,7 +396,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
           price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
       found[0].forms = recognize(problem, mesh, *plan);
       if (thorough && !settled)
-        found.push_back(search(mesh, statesOf(problem, *plan, options.pins)));
+        found.push_back(search(spaces, mesh, statesOf(problem, *plan, options.pins), firstShare, firstEffort()));
       return found;
     });
   };
@@ -383,7 +410,8 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       continue;
     }
     if (!exchanged || !options.pins.empty())
-      tasks.push_back([&, places = *places] { return std::vector{search(mesh, places)}; });
+      tasks.push_back(
+          [&, places = *places] { return std::vector{search(spaces, mesh, places, firstShare, firstEffort())}; });
     if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
@@ -453,12 +481,13 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
 
 std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) const {
   std::vector<Task> tasks;
+  const Spaces spaces = spacesOf(options.meshes);
   for (const Mesh &mesh : options.meshes) {
     auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
     if (!places || hasNamesExchanged(mesh, options))
       continue;
     tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
-      return std::vector{search(mesh, whole, allShares, uncertified())};
+      return std::vector{search(spaces, mesh, whole, allShares, uncertified())};
     });
     for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
       tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
@@ -484,11 +513,15 @@ std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<P
 void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const {
   std::vector<const Candidate *> searched = bestSearches(candidates);
   std::vector<Task> tasks;
+  std::vector<Mesh> meshes;
+  for (const Candidate *candidate : searched)
+    meshes.push_back(candidate->mesh);
+  const Spaces spaces = spacesOf(meshes);
   for (const Candidate *candidate : searched)
     for (double share : moreShares)
       tasks.push_back([&, candidate, share] {
         auto places = llvm::cantFail(placesOf(problem, candidate->mesh, pins)); // (which held there before)
-        return std::vector{search(candidate->mesh, places, share, uncertified())};
+        return std::vector{search(spaces, candidate->mesh, places, share, uncertified())};
       });
   for (Candidate &other : inParallel(tasks))
     candidates.push_back(std::move(other));
@@ -497,7 +530,7 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
 
 void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const {
   auto places = llvm::cantFail(placesOf(problem, candidate.mesh, pins)); // (which held there before)
-  Candidate found = search(candidate.mesh, places, candidate.hidden, SolveOptions());
+  Candidate found = search(spacesOf(candidate.mesh), candidate.mesh, places, candidate.hidden, SolveOptions());
   if (isBetter(candidate, found)) {
     candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
     candidate.bound = found.bound;
@@ -512,6 +545,7 @@ void Planner::complete(Candidate &candidate) const {
     return;
   CostModel costs(cluster.used(candidate.mesh.devices()), candidate.mesh);
   FusedProblem items(problem, /*evaluation=*/true, cluster.device.kind == "cuda", rest);
-  SearchSpace space(problem, rest, items, costs, placesOf(problem, candidate.mesh, candidate.plan));
-  space.decide(solve(space.pairwise, uncertified()).choice, candidate.plan);
+  const auto places = placesOf(problem, candidate.mesh, candidate.plan);
+  SearchSpace space(problem, rest, items, costs, places);
+  space.decide(solve(*space.pairwise(0, places), uncertified()).choice, places, candidate.plan);
 }

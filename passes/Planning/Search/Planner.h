@@ -1,5 +1,6 @@
 #pragma once
 #include "passes/Planning/Cost/StepModel.h"
+#include "passes/Planning/Search/SearchSpace.h"
 #include "passes/Planning/Search/Solver.h"
 #include "passes/Planning/Strategy.h"
 
@@ -85,7 +86,11 @@ public:
   const Cluster cluster;
 
 private:
-  Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
+  /// By the sizes of a mesh's axes, on which alone prices depend.
+  using Spaces = std::map<std::vector<int64_t>, std::unique_ptr<SearchSpace>>;
+  Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
+  std::unique_ptr<SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins) const;
+  Candidate search(const Spaces &spaces, const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
                    llvm::ArrayRef<double> hiddenShares, const SolveOptions &effort) const;
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;

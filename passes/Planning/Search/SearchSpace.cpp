@@ -3,6 +3,7 @@
 #include "passes/Planning/Expansion.h"
 #include "passes/Planning/Search/GroupStrategies.h"
 
+#include <array>
 #include <set>
 
 using namespace divisi;
@@ -64,16 +65,19 @@ struct SearchSpace::Impl {
   std::map<Text, Template> templates;
   std::vector<int> rootOf;                        // by tensor: the first of those that are split alike
   std::map<int, llvm::SmallVector<int, 2>> alike; // by root: those tensors
-  std::vector<std::pair<int, std::vector<double>>>
-      hideable; // matrices of gradients' reshards, and what they cost in full
+  PairwiseProblem whole;                          // with nothing hidden or laid
+  std::vector<bool> hideable;                     // by matrix: of gradients' reshards
+  std::vector<int> looks;                         // by variable: a number that those have in common that may be tied
+  std::map<int, int> arguments;                   // by root: the variable
 
   Impl(const Groups &groups, const FusedProblem &fused) : groups(groups), fused(fused) {}
+  std::optional<std::vector<int>> laidStrategies(const std::map<int, Sharding> &places) const;
 };
 
 class SearchSpace::Builder {
 public:
-  Builder(const Problem &problem, const CostModel &costs, const std::map<int, Sharding> &pins, SearchSpace &space)
-      : problem(problem), costs(costs), mesh(costs.mesh), pins(pins), space(space), impl(*space.impl),
+  Builder(const Problem &problem, const CostModel &costs, const std::map<int, Sharding> &pins, Impl &impl)
+      : problem(problem), costs(costs), mesh(costs.mesh), pins(pins), impl(impl), whole(impl.whole),
         producer(problem.tensors.size(), {-1, -1}), readers(problem.tensors.size()) {}
 
   void run() {
@@ -87,7 +91,7 @@ public:
         if (int from = producer[output.tensor].first; from >= 0)
           edge(from, slotOf(output.tensor), argument(output.state), argumentSlot(output.state), output.tensor, false,
                1);
-    tie();
+    findLooks();
   }
 
 private:
@@ -101,7 +105,7 @@ private:
   };
 
   int addVariable(Impl::Meaning meaning, std::vector<double> cost, std::vector<double> memory) {
-    space.pairwise.variables.push_back({std::move(cost), std::move(memory)});
+    whole.variables.push_back({std::move(cost), std::move(memory)});
     impl.meanings.push_back(std::move(meaning));
     return impl.meanings.size() - 1;
   }
@@ -268,26 +272,24 @@ private:
 
   int argument(int tensor) {
     tensor = root(tensor);
-    auto [it, fresh] = arguments.try_emplace(tensor, std::make_pair(0, 0));
+    auto [it, fresh] = impl.arguments.try_emplace(tensor, 0);
     if (!fresh)
-      return it->second.first;
+      return it->second;
     auto pin = pins.find(tensor);
     std::vector<Sharding> list =
         pin != pins.end() ? std::vector<Sharding>{pin->second} : shardingsOf(problem.tensors[tensor], mesh);
     std::vector<double> memory = memoryOf(problem.tensors[tensor], list);
-    int s = slot(list);
+    argumentSlots[tensor] = slot(list);
     std::vector<double> cost(list.size());
     if (problem.tensors[tensor].role == Problem::Role::input) // what a device is fed
       for (auto [microseconds, bytes] : llvm::zip(cost, memory))
         microseconds = 1e6 * bytes / costs.cluster.device.bandwidth;
-    int variable =
-        addVariable({Impl::Kind::argument, tensor, nullptr, std::move(list)}, std::move(cost), std::move(memory));
-    it->second = {variable, s};
-    return variable;
+    return it->second = addVariable({Impl::Kind::argument, tensor, nullptr, std::move(list)}, std::move(cost),
+                                    std::move(memory));
   }
   int argumentSlot(int tensor) {
     argument(tensor);
-    return arguments.at(root(tensor)).second;
+    return argumentSlots.at(root(tensor));
   }
   int slotOf(int tensor) const { return producer[tensor].second; }
 
@@ -334,18 +336,17 @@ private:
     if (from == to)
       return;
     int64_t bytes = problem.tensors[tensor].bytes();
-    auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide, times}, space.pairwise.matrices.size());
+    auto [it, fresh] = matrixOf.try_emplace({fromSlot, toSlot, bytes, mayHide, times}, whole.matrices.size());
     if (fresh) {
       const auto &rows = slots[fromSlot], &columns = slots[toSlot];
       PairwiseProblem::Matrix matrix{(int)rows.size(), (int)columns.size(), {}};
       for (int row : rows)
         for (int column : columns)
           matrix.entries.push_back(std::min(never, times * price(row, column, bytes)));
-      if (mayHide)
-        impl.hideable.push_back({it->second, matrix.entries});
-      space.pairwise.matrices.push_back(std::move(matrix));
+      impl.hideable.push_back(mayHide);
+      whole.matrices.push_back(std::move(matrix));
     }
-    space.pairwise.edges.push_back({from, to, it->second});
+    whole.edges.push_back({from, to, it->second});
   }
 
   double price(int from, int to, int64_t bytes) {
@@ -360,48 +361,25 @@ private:
     return it->second;
   }
 
-  /// Variables that look alike some edges deep are of one kind (Weisfeiler and Leman's refinement).
-  void tie() {
-    auto &variables = space.pairwise.variables;
-    std::vector<int> colors;
-    Numbers<Text> first;
-    for (size_t v = 0; v < variables.size(); ++v) {
-      Text text = {(int)impl.meanings[v].kind};
-      if (const Template *strategies = impl.meanings[v].strategies)
-        text.push_back(templateNumbers.of(strategies));
+  void findLooks() {
+    Numbers<Text> looks;
+    for (const Impl::Meaning &meaning : impl.meanings) {
+      Text text = {(int)meaning.kind};
+      if (meaning.strategies)
+        text.push_back(templateNumbers.of(meaning.strategies));
       else
-        for (int64_t size : problem.tensors[impl.meanings[v].index].shape)
+        for (int64_t size : problem.tensors[meaning.index].shape)
           text.push_back((int)size);
-      text.push_back((int)variables[v].cost.size());
-      colors.push_back(first.of(text));
+      impl.looks.push_back(looks.of(text));
     }
-    for (int round = 0; round < 3; ++round) {
-      std::vector<std::vector<std::array<int, 3>>> around(variables.size());
-      for (const auto &e : space.pairwise.edges) {
-        around[e.from].push_back({0, e.matrix, colors[e.to]});
-        around[e.to].push_back({1, e.matrix, colors[e.from]});
-      }
-      Numbers<Text> next;
-      std::vector<int> refined;
-      for (size_t v = 0; v < variables.size(); ++v) {
-        std::sort(around[v].begin(), around[v].end());
-        Text text = {colors[v]};
-        for (const auto &entry : around[v])
-          text.insert(text.end(), entry.begin(), entry.end());
-        refined.push_back(next.of(text));
-      }
-      colors = std::move(refined);
-    }
-    for (size_t v = 0; v < variables.size(); ++v)
-      variables[v].kind = colors[v];
   }
 
   const Problem &problem;
   const CostModel &costs;
   const Mesh &mesh;
   const std::map<int, Sharding> &pins;
-  SearchSpace &space;
   Impl &impl;
+  PairwiseProblem &whole;
   std::vector<std::pair<int, int>> producer; // by tensor: variable and slot
   std::vector<std::set<Reader>> readers;     // by tensor
   struct Facts {
@@ -410,13 +388,57 @@ private:
     bool persists = false; // from the forward to the backward part, or until the update
   };
   std::vector<Facts> facts; // by tensor
-  std::map<int, std::pair<int, int>> arguments;
+  std::map<int, int> argumentSlots; // by root
   Numbers<Text> spellings, slots, rules;
   Numbers<const Template *> templateNumbers;
   std::vector<Sharding> known; // by spelling
   std::map<std::tuple<int, int, int64_t, bool, int64_t>, int> matrixOf;
   llvm::DenseMap<std::tuple<int, int, int64_t>, double> prices;
 };
+
+namespace {
+
+/// Variables that look alike some edges deep are of one kind (Weisfeiler and Leman's refinement).
+void tieAlike(PairwiseProblem &problem, const std::vector<int> &looks) {
+  auto &variables = problem.variables;
+  std::vector<int> colors;
+  Numbers<Text> first;
+  for (auto [look, variable] : llvm::zip(looks, variables))
+    colors.push_back(first.of({look, (int)variable.cost.size()}));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::vector<std::array<int, 3>>> around(variables.size());
+    for (const auto &e : problem.edges) {
+      around[e.from].push_back({0, e.matrix, colors[e.to]});
+      around[e.to].push_back({1, e.matrix, colors[e.from]});
+    }
+    Numbers<Text> next;
+    std::vector<int> refined;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      std::sort(around[v].begin(), around[v].end());
+      Text text = {colors[v]};
+      for (const auto &entry : around[v])
+        text.insert(text.end(), entry.begin(), entry.end());
+      refined.push_back(next.of(text));
+    }
+    colors = std::move(refined);
+  }
+  for (size_t v = 0; v < variables.size(); ++v)
+    variables[v].kind = colors[v];
+}
+
+/// The rows and columns of a matrix that are left: one each if it is given, not -1.
+PairwiseProblem::Matrix slice(const PairwiseProblem::Matrix &matrix, int row, int column) {
+  PairwiseProblem::Matrix result{row < 0 ? matrix.rows : 1, column < 0 ? matrix.columns : 1, {}};
+  auto line = matrix.entries.begin() + std::max(row, 0) * matrix.columns;
+  for (int r = 0; r < result.rows; ++r, line += matrix.columns)
+    if (column < 0)
+      result.entries.insert(result.entries.end(), line, line + matrix.columns);
+    else
+      result.entries.push_back(line[column]);
+  return result;
+}
+
+} // namespace
 
 SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused,
                          const CostModel &costs, const std::map<int, Sharding> &pins)
@@ -428,25 +450,63 @@ SearchSpace::SearchSpace(const Problem &problem, const Groups &groups, const Fus
     impl->rootOf[b] = impl->rootOf[a];
   for (size_t t = 0; t < problem.tensors.size(); ++t)
     impl->alike[impl->rootOf[t]].push_back(t);
-  Builder(problem, costs, pins, *this).run();
+  Builder(problem, costs, pins, *impl).run();
 }
 SearchSpace::~SearchSpace() = default;
 
-void SearchSpace::hide(double share) {
-  for (auto &[matrix, full] : impl->hideable)
-    for (auto [entry, cost] : llvm::zip(pairwise.matrices[matrix].entries, full))
-      entry = cost < never ? cost * (1 - share) : cost;
+/// By variable: the only strategy that is left, or -1. Nothing if an argument has no strategy that lays it so.
+std::optional<std::vector<int>> SearchSpace::Impl::laidStrategies(const std::map<int, Sharding> &places) const {
+  std::vector<int> result(meanings.size(), -1);
+  for (auto [tensor, variable] : arguments)
+    if (auto place = places.find(tensor); place != places.end()) {
+      const std::vector<Sharding> &list = meanings[variable].shardings;
+      auto at = llvm::find(list, place->second);
+      if (at == list.end())
+        return std::nullopt;
+      result[variable] = at - list.begin();
+    }
+  return result;
 }
 
-void SearchSpace::decide(const std::vector<int> &choice, Plan &plan) const {
+std::optional<PairwiseProblem> SearchSpace::pairwise(double hidden, const std::map<int, Sharding> &places) const {
+  auto laid = impl->laidStrategies(places);
+  if (!laid)
+    return std::nullopt;
+  const PairwiseProblem &whole = impl->whole;
+  PairwiseProblem result;
+  result.variables = whole.variables;
+  for (auto [variable, only] : llvm::zip(result.variables, *laid))
+    if (only >= 0) {
+      variable.cost = {variable.cost[only]};
+      if (!variable.memory.empty())
+        variable.memory = {variable.memory[only]};
+    }
+  std::map<std::array<int, 3>, int> matrices;
+  for (const PairwiseProblem::Edge &edge : whole.edges) {
+    const int row = (*laid)[edge.from], column = (*laid)[edge.to];
+    auto [it, fresh] = matrices.try_emplace({edge.matrix, row, column}, result.matrices.size());
+    if (fresh) {
+      PairwiseProblem::Matrix &matrix = result.matrices.emplace_back(slice(whole.matrices[edge.matrix], row, column));
+      if (impl->hideable[edge.matrix])
+        for (double &entry : matrix.entries)
+          entry = entry < never ? entry * (1 - hidden) : entry;
+    }
+    result.edges.push_back({edge.from, edge.to, it->second});
+  }
+  tieAlike(result, impl->looks);
+  return result;
+}
+
+void SearchSpace::decide(const std::vector<int> &choice, const std::map<int, Sharding> &places, Plan &plan) const {
   for (auto [v, meaning] : llvm::enumerate(impl->meanings)) {
     if (meaning.kind == Impl::Kind::group) {
       const Group &group = impl->groups.groups[meaning.index];
       for (auto [m, op] : llvm::enumerate(group.ops))
         plan.ops[op] = memberFactors(group, m, meaning.strategies->strategies[choice[v]]);
     } else if (meaning.kind == Impl::Kind::argument) {
+      auto place = places.find(meaning.index);
       for (int t : impl->alike.at(meaning.index))
-        plan.tensors[t] = meaning.shardings[choice[v]];
+        plan.tensors[t] = place != places.end() ? place->second : meaning.shardings[choice[v]];
     }
   }
 }

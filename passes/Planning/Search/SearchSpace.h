@@ -6,26 +6,27 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace divisi::planning {
 
 /// The choices: a split for every group of operations, a sharding for every argument, and for every value with several
 /// readers the sharding in which they share it. Costs are the groups' work and the reshards between them, in
 /// microseconds. Memory counts the states, the inputs, what is kept from the forward to the backward part, and the
-/// gradients.
+/// gradients. Several searches may share one space at a time.
 class SearchSpace {
 public:
-  /// `pins` are arguments (and values that other groups make) whose shardings are decided, by tensor.
+  /// `pins` are arguments (and values that other groups make) whose shardings are decided in every search, by tensor.
   SearchSpace(const Problem &problem, const Groups &groups, const FusedProblem &fused, const CostModel &costs,
               const std::map<int, dist::Sharding> &pins);
   ~SearchSpace();
 
-  /// Takes a share of the gradients' communication to hide behind the backward part.
-  void hide(double share);
-
-  PairwiseProblem pairwise; // its capacity is for the caller to set
-  /// Writes the decisions that a choice stands for.
-  void decide(const std::vector<int> &choice, Plan &plan) const;
+  /// The problem of a search that takes this share of the gradients' communication to hide behind the backward part,
+  /// and lays arguments as `places` says (by tensor). Nothing if an argument cannot lie so. The capacity is for the
+  /// caller to set.
+  std::optional<PairwiseProblem> pairwise(double hidden, const std::map<int, dist::Sharding> &places) const;
+  /// Writes the decisions that a choice of that search stands for.
+  void decide(const std::vector<int> &choice, const std::map<int, dist::Sharding> &places, Plan &plan) const;
 
 private:
   class Builder;
