@@ -7,20 +7,21 @@ using llvm::ArrayRef;
 using Precision = Cluster::Device::Precision;
 
 CostModel::CostModel(const Cluster &cluster, const Mesh &mesh)
-    : cluster(cluster), mesh(mesh), prices(cluster.device) {
+    : cluster(cluster), mesh(mesh), prices(cluster.device), links(1) {
   for (size_t set = 1; set < size_t{1} << mesh.axes.size(); ++set) {
     std::vector<int> axes;
     for (size_t a = 0; a < mesh.axes.size(); ++a)
       if (set >> a & 1)
         axes.push_back(a);
-    links.emplace(axes, linkOf(cluster, mesh, axes));
+    links.push_back(linkOf(cluster, mesh, axes));
   }
 }
 
 const Link &CostModel::linkOver(const Axes &over) const {
-  std::vector<int> axes(over.begin(), over.end());
-  std::sort(axes.begin(), axes.end());
-  return links.at(axes);
+  size_t set = 0;
+  for (int axis : over)
+    set |= size_t{1} << axis;
+  return links[set];
 }
 
 double CostModel::step(const ReshardStep &step, int64_t bytes) const {

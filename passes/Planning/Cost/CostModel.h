@@ -4,7 +4,7 @@
 #include "passes/Planning/Cost/Prices.h"
 #include "passes/Planning/Expansion.h"
 
-#include <map>
+#include <vector>
 
 namespace divisi::planning {
 
@@ -27,7 +27,7 @@ public:
 private:
   const Link &linkOver(const dist::Axes &axes) const;
 
-  std::map<std::vector<int>, Link> links; // by axes, sorted
+  std::vector<Link> links; // by set of axes: bit a is axis a
 };
 
 /// What one device does of an operation under a split, but for the bytes.

@@ -8,12 +8,14 @@ double leastOf(const double *numbers, int count);
 double greatestOf(const double *numbers, int count);
 
 /// out[c] = min over rows r of weight[r] + table[r][c], minus the least of these, which is returned. `out` has room for
-/// table.columns entries. Rows whose least entry is too large to matter are not read.
+/// table.columns entries. Of larger tables, rows whose least entry is too large to matter are not read.
 class MinPlus {
 public:
   double operator()(const double *weight, const Table &table, const std::vector<double> &rowLeast, double *out);
 
 private:
+  void lowerByFew(const double *weight, const Table &table, const std::vector<double> &rowLeast);
+
   std::vector<double> best; // padded like a row
   std::vector<int> rows;
 };
