@@ -30,6 +30,8 @@ constexpr int roundsOfNarrow = 40;
 /// Rounds before the first attempt to eliminate all strategies that are left, if that is no more work than the rounds
 /// so far; each further attempt is after twice as many.
 constexpr int roundsToEliminate = 20;
+/// Rounds before anything else, if there is a limit.
+constexpr int roundsToLimit = 5;
 /// Elimination is given up when this share of its sums is left.
 constexpr double mostWaste = 0.05;
 
@@ -92,7 +94,7 @@ void CappedSearch::noteBound(double price, double value) {
 
 bool CappedSearch::done() const {
   return (cheapest.cost < infinity && cheapest.cost - lowerBound <= options.gap * std::abs(cheapest.cost)) ||
-         workDone > options.work;
+         workDone > options.work || overLimit();
 }
 
 /// Excludes the strategies with which no plan within the capacity is cheaper than the cheapest so far. Bounds of the
@@ -112,6 +114,12 @@ void CappedSearch::exclude(double price) {
 /// Of message passing, in matrix entries.
 double CappedSearch::workOfRound() const {
   return 2 * (stage->graph().entries() + messageWork * stage->graph().edges.size());
+}
+
+void CappedSearch::passMessages(double price) {
+  stage->messages.round(price);
+  ++roundsDone;
+  workDone += workOfRound();
 }
 
 /// A plan of low cost + price x memory; updates the lower bound. With `exact` it is the minimum, if elimination is
@@ -136,9 +144,7 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
       exclude(price);
     }
     TreeReweighted &messages = stage->messages;
-    messages.round(price);
-    ++roundsDone;
-    workDone += workOfRound();
+    passMessages(price);
     if (round == 1 || messages.value() < least) {
       least = messages.value();
       found = messages.choice();
@@ -230,6 +236,12 @@ void CappedSearch::branch() {
 }
 
 void CappedSearch::run() {
+  for (int round = 0; options.limit < infinity && round < roundsToLimit && !overLimit(); ++round) {
+    passMessages(/*price=*/0);
+    noteBound(/*price=*/0, stage->messages.bound());
+  }
+  if (overLimit())
+    return;
   if (cheapest.cost == infinity)
     takeLeastMemory();
   if (cheapest.cost == infinity)

@@ -26,6 +26,8 @@ public:
   const GraphPlan &best() const { return cheapest; }
   /// A lower bound on the cost of every plan within the capacity, in microseconds.
   double bound() const { return std::min(lowerBound, cheapest.cost); }
+  /// Whether every plan costs more than the limit: there may be no best plan then.
+  bool overLimit() const { return lowerBound > options.limit; }
   double price() const { return boundPrice; }
   int rounds() const { return roundsDone; }
   /// The last plans within the capacity and beyond it.
@@ -35,6 +37,7 @@ public:
 private:
   GraphPlan planOf(std::vector<int> choice) const;
   bool take(const GraphPlan &plan);
+  void passMessages(double price);
   void takeLeastMemory();
   void noteBound(double price, double value);
   bool done() const;

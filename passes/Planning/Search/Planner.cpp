@@ -168,13 +168,30 @@ std::vector<int64_t> sizesOf(const Mesh &mesh) {
 
 using Task = std::function<std::vector<Candidate>()>;
 
-std::vector<Candidate> inParallel(const std::vector<Task> &tasks) {
+std::vector<std::vector<Candidate>> answersTo(const std::vector<Task> &tasks) {
   std::vector<std::vector<Candidate>> answers(tasks.size());
   llvm::parallelFor(0, tasks.size(), [&](size_t i) { answers[i] = tasks[i](); });
+  return answers;
+}
+
+void append(std::vector<Candidate> &result, std::vector<Candidate> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(result));
+}
+
+std::vector<Candidate> inParallel(const std::vector<Task> &tasks) {
   std::vector<Candidate> result;
-  for (std::vector<Candidate> &found : answers)
-    std::move(found.begin(), found.end(), std::back_inserter(result));
+  for (std::vector<Candidate> &found : answersTo(tasks))
+    append(result, std::move(found));
   return result;
+}
+
+/// The seconds of the fastest plan that fits.
+double fastest(llvm::ArrayRef<Candidate> candidates) {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : candidates)
+    if (candidate.fits)
+      seconds = std::min(seconds, candidate.prediction.seconds);
+  return seconds;
 }
 
 bool isClearlyBetter(const Candidate &other, const Candidate &best) {
@@ -290,8 +307,8 @@ std::unique_ptr<SearchSpace> Planner::spaceOf(const Mesh &mesh, const std::map<i
   return std::make_unique<SearchSpace>(problem, step, stepItems, CostModel(cluster.used(mesh.devices()), mesh), pins);
 }
 
-Candidate Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map<int, Sharding> &places,
-                          llvm::ArrayRef<double> shares, const SolveOptions &effort) const {
+std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map<int, Sharding> &places,
+                                       llvm::ArrayRef<double> shares, SolveOptions effort, double most) const {
   const double memory = cluster.used(mesh.devices()).device.memory;
   const SearchSpace *space = spaces.at(sizesOf(mesh)).get();
   std::unique_ptr<SearchSpace> own; // for places that no strategy of the argument has
@@ -304,9 +321,12 @@ Candidate Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map
       space = own.get();
       pairwise = space->pairwise(hidden, places);
     }
+    effort.limit = 1e6 * most * (2 - hidden); // overlapped communication is no longer than the computation beside it
     for (int attempt = 0; attempt < mostAttempts; ++attempt) {
       pairwise->capacity = memory - unforeseen;
       Solution solution = solve(*pairwise, effort);
+      if (solution.overLimit)
+        break;
       Plan plan = unsplit(problem);
       space->decide(solution.choice, places, plan);
       Candidate found = price(cluster, mesh, std::move(plan), "auto " + nameOf(mesh));
@@ -322,12 +342,14 @@ Candidate Planner::search(const Spaces &spaces, const Mesh &mesh, const std::map
         break;
     }
   }
+  if (!best)
+    return {};
   best->forms = recognize(problem, mesh, best->plan);
-  return std::move(*best);
+  return {std::move(*best)};
 }
 
 Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places) const {
-  return search(spacesOf(mesh), mesh, places, firstShare, firstEffort());
+  return search(spacesOf(mesh), mesh, places, firstShare, firstEffort()).front();
 }
 
 Candidate Planner::searchNear(const Candidate &candidate, int parameter, const Sharding &sharding) const {
@@ -336,8 +358,8 @@ Candidate Planner::searchNear(const Candidate &candidate, int parameter, const S
     if (tensor.role == Problem::Role::parameter)
       places[t] = tensor.name == problem.tensors[parameter].name ? sharding : candidate.plan.tensors[t];
   const Spaces spaces = spacesOf(candidate.mesh);
-  Candidate far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, firstEffort()),
-            near = search(spaces, candidate.mesh, places, candidate.hidden, firstEffort());
+  Candidate far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, firstEffort()).front(),
+            near = search(spaces, candidate.mesh, places, candidate.hidden, firstEffort()).front();
   return isBetter(near, far) ? near : far;
 }
 
@@ -373,13 +395,14 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
   }
   refine(options.pins, result);
   if (small)
-    addClearlyBetter(otherBeginnings(options));
+    addClearlyBetter(otherBeginnings(options, fastest(result)));
   keepBestSearches(result);
   return result;
 }
 
-llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options) const {
+llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
+  std::vector<std::pair<size_t, Mesh>> strategies; // their tasks
   std::string wrong; // with the pins, on one of the meshes
   std::vector<Candidate> result;
   if (options.alone && options.pins.empty())
@@ -388,6 +411,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   const Spaces spaces = spacesOf(options.meshes);
   auto follow = [&](Mesh mesh, int zero) {
+    strategies.emplace_back(tasks.size(), mesh);
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
       auto plan = planIfAny(problem, mesh, {options.pins, zero});
       if (!plan)
@@ -395,8 +419,6 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       std::vector<Candidate> found = {
           price(cluster, mesh, *plan, nameOf(mesh) + (zero ? " zero=" + std::to_string(zero) : ""))};
       found[0].forms = recognize(problem, mesh, *plan);
-      if (thorough && !settled)
-        found.push_back(search(spaces, mesh, statesOf(problem, *plan, options.pins), firstShare, firstEffort()));
       return found;
     });
   };
@@ -420,8 +442,22 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
     if (mesh.axes.size() == 1 && mesh.axes[0].name != "model")
       follow(meshOf("model", mesh.devices()), 0);
   }
-  for (Candidate &found : inParallel(tasks))
-    result.push_back(std::move(found));
+  std::vector<std::vector<Candidate>> answers = answersTo(tasks);
+  most = std::min(most, fastest(result));
+  for (const std::vector<Candidate> &found : answers)
+    most = std::min(most, fastest(found));
+  tasks.clear();
+  for (const auto &[task, mesh] : strategies)
+    tasks.push_back([&, &found = answers[task], &mesh = mesh]() -> std::vector<Candidate> {
+      if (!thorough || settled || found.empty())
+        return {};
+      return search(spaces, mesh, statesOf(problem, found[0].plan, options.pins), firstShare, firstEffort(), most);
+    });
+  auto further = answersTo(tasks);
+  for (auto [i, strategy] : llvm::enumerate(strategies))
+    append(answers[strategy.first], std::move(further[i]));
+  for (std::vector<Candidate> &found : answers)
+    append(result, std::move(found));
   if (result.empty() && !wrong.empty())
     return llvm::createStringError(wrong);
   keepBestSearches(result);
@@ -470,7 +506,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
     if (only.meshes.empty())
       continue;
     only.alone = false;
-    auto found = llvm::expectedToOptional(firstCandidates(only));
+    auto found = llvm::expectedToOptional(firstCandidates(only, most));
     for (Candidate &candidate : found ? *found : std::vector<Candidate>())
       if (isBetter(candidate, best) ||
           (candidate.fits && candidate.prediction.seconds <= best.prediction.seconds * (1 + sameTime)))
@@ -479,7 +515,7 @@ std::vector<Candidate> Planner::onFewerDevices(const PlannerOptions &options, co
   return result;
 }
 
-std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) const {
+std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
   const Spaces spaces = spacesOf(options.meshes);
   for (const Mesh &mesh : options.meshes) {
@@ -487,7 +523,7 @@ std::vector<Candidate> Planner::otherBeginnings(const PlannerOptions &options) c
     if (!places || hasNamesExchanged(mesh, options))
       continue;
     tasks.push_back([&, whole = withWholeMatrices(problem, std::move(*places))] {
-      return std::vector{search(spaces, mesh, whole, allShares, uncertified())};
+      return search(spaces, mesh, whole, allShares, uncertified(), most);
     });
     for (std::vector<Pin> &pins : withSplitInputs(problem, mesh, options.pins))
       tasks.push_back([&, pins = std::move(pins)] { return strategies(mesh, pins); });
@@ -521,7 +557,7 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
     for (double share : moreShares)
       tasks.push_back([&, candidate, share] {
         auto places = llvm::cantFail(placesOf(problem, candidate->mesh, pins)); // (which held there before)
-        return std::vector{search(spaces, candidate->mesh, places, share, uncertified())};
+        return search(spaces, candidate->mesh, places, share, uncertified());
       });
   for (Candidate &other : inParallel(tasks))
     candidates.push_back(std::move(other));
@@ -530,7 +566,8 @@ void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candi
 
 void Planner::certify(const std::vector<Pin> &pins, Candidate &candidate) const {
   auto places = llvm::cantFail(placesOf(problem, candidate.mesh, pins)); // (which held there before)
-  Candidate found = search(spacesOf(candidate.mesh), candidate.mesh, places, candidate.hidden, SolveOptions());
+  Candidate found =
+      std::move(search(spacesOf(candidate.mesh), candidate.mesh, places, candidate.hidden, SolveOptions()).front());
   if (isBetter(candidate, found)) {
     candidate.searchCost = std::min(candidate.searchCost, found.searchCost);
     candidate.bound = found.bound;

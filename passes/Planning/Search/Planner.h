@@ -90,19 +90,22 @@ private:
   using Spaces = std::map<std::vector<int64_t>, std::unique_ptr<SearchSpace>>;
   Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
   std::unique_ptr<SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins) const;
-  Candidate search(const Spaces &spaces, const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places,
-                   llvm::ArrayRef<double> hiddenShares, const SolveOptions &effort) const;
+  /// The best plan, or none if all take longer than `most` seconds.
+  std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
+                                const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
+                                SolveOptions effort, double most = std::numeric_limits<double>::infinity()) const;
   /// The effort of the first look at a mesh.
   SolveOptions firstEffort() const;
-  /// The strategies, and searches of the given meshes.
-  llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options) const;
+  /// The strategies, and searches of the given meshes for plans that take at most `most` seconds.
+  llvm::Expected<std::vector<Candidate>> firstCandidates(const PlannerOptions &options,
+                                                         double most = std::numeric_limits<double>::infinity()) const;
   /// The best meshes of two axes with one of them split in two.
   std::vector<Candidate> withThirdAxis(const PlannerOptions &options, const std::vector<Candidate> &found) const;
   /// Plans for fewer devices that are better than the best so far.
   std::vector<Candidate> onFewerDevices(const PlannerOptions &options, const Candidate &best) const;
 
   /// Plans of small programs from other beginnings: with matrices whole, or with each input over each axis.
-  std::vector<Candidate> otherBeginnings(const PlannerOptions &options) const;
+  std::vector<Candidate> otherBeginnings(const PlannerOptions &options, double most) const;
   /// The strategies with these pins, as if they had been searched.
   std::vector<Candidate> strategies(const dist::Mesh &mesh, const std::vector<Pin> &pins) const;
   /// Searches the best meshes at more shares of hidden communication.

@@ -68,6 +68,8 @@ public:
       return solution;
     }
     search();
+    if (solution.overLimit)
+      return solution;
     solution.bound = std::min(solution.bound, solution.cost);
     return solution;
   }
@@ -103,7 +105,7 @@ private:
     std::optional<Tied> tied;
     if (options.tied)
       tied = searchTied(raw);
-    if (tied && solution.fits && !options.certify)
+    if (solution.overLimit || (tied && solution.fits && !options.certify))
       return;
     Reduction whole = restrict(raw, allStrategies(raw));
     CappedSearch search(whole.graph, problem.capacity, options);
@@ -116,6 +118,10 @@ private:
     if (any)
       search.offer(contract(whole, solution.choice));
     search.run();
+    if (search.overLimit()) {
+      solution.overLimit = true;
+      return;
+    }
     take(whole.expand(search.best().choice));
     solution.bound = std::max(solution.bound, search.bound());
     solution.price = search.price();
@@ -129,7 +135,7 @@ private:
     std::vector<std::vector<int>> lines; // plans of the whole problem, within the capacity and beyond it
   };
 
-  /// Solves the tied problem and keeps its plan. Null if no variables can be tied or no tied plan fits.
+  /// Solves the tied problem and keeps its plan. Null if no variables can be tied, or no tied plan fits or is wanted.
   std::optional<Tied> searchTied(const Graph &raw) {
     std::vector<int> leader = leadersByKind(problem);
     bool led = false;
@@ -143,7 +149,8 @@ private:
     CappedSearch smaller(tied.graph, problem.capacity, first);
     smaller.run();
     solution.rounds += smaller.rounds();
-    if (smaller.best().choice.size() != tied.graph.variables.size())
+    solution.overLimit = smaller.overLimit();
+    if (solution.overLimit || smaller.best().choice.size() != tied.graph.variables.size())
       return std::nullopt;
     solution.price = smaller.price();
     std::vector<std::vector<int>> lines;

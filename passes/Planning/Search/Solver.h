@@ -12,6 +12,7 @@ struct SolveOptions {
   bool exhaustSmall = true; // enumerate all plans of tiny problems
   bool tied = true;         // tie variables of one kind in a first plan
   bool certify = true;      // after a tied plan: also search and bound the whole problem
+  double limit = std::numeric_limits<double>::infinity(); // microseconds: plans that cost more are not wanted
 };
 
 struct Solution {
@@ -19,6 +20,7 @@ struct Solution {
   double cost = 0, memory = 0; // of the choice: microseconds, bytes
   double bound = 0;            // lower bound on the cost of plans within the capacity; infinity if there is none
   bool fits = false;           // the choice is within the capacity
+  bool overLimit = false;      // proven: all (tied) plans cost more than the limit; then there is no choice
   bool infeasible = false;     // proven: the least memories exceed the capacity, and the choice has the least memory
   double price = 0;            // microseconds per byte of capacity, at the bound
   int rounds = 0;              // of message passing, in all

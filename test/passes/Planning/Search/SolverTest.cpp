@@ -160,6 +160,35 @@ TEST(SolverTest, OnlyTiedIsBounded) {
   }
 }
 
+/// A search ends early only where no plan costs less than its limit; otherwise its answer is the same.
+TEST(SolverTest, Limit) {
+  SolveOptions options = exactOptions();
+  options.tied = false;
+  int ended = 0, found = 0;
+  for (int seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PairwiseProblem problem = Maker(static_cast<Shape>(seed % shapes), seed).problem;
+    auto [least, most] = memoryRange(problem);
+    for (double capacity : {infinity, least + 0.3 * (most - least)}) {
+      problem.capacity = capacity;
+      const double optimum = leastCost(problem, capacity);
+      for (double share : {0.5, 0.9, 1.0, 1.1}) {
+        options.limit = optimum * share;
+        Solution solution = solve(problem, options);
+        if (solution.overLimit) {
+          ++ended;
+          EXPECT_GT(optimum, options.limit * (1 - 1e-9));
+        } else {
+          ++found;
+          EXPECT_TRUE(check(problem, solution, optimum));
+        }
+      }
+    }
+  }
+  EXPECT_GT(ended, 100);
+  EXPECT_GT(found, 100);
+}
+
 TEST(SolverTest, NoVariables) {
   PairwiseProblem problem;
   for (bool exhaust : {false, true})
