@@ -1,7 +1,9 @@
 """The command line of `divisi` for plans, and its output: for the cases of plans.py and pipeline_plans.py."""
 
+import fnmatch
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,6 +13,16 @@ GB = 1e9
 # (name, devices in it, bytes/s and latency of one device's or one machine's link), from the inside to the outside.
 NVLINK = ("nvlink", 8, "370GB/s", "2us")
 HAND_PLANS = 20  # at least, of each model
+
+
+def axes_of(sharding):
+    """[["data"], [], ["model", "data"]] of "[data, _, model+data]"."""
+    return [[] if dim == "_" else dim.split("+") for dim in sharding.strip("[]").split(", ")]
+
+
+def place_of(places, name):
+    """The sharding of a tensor; [] where it is whole."""
+    return places.get(name) or next((dims for pattern, dims in places.items() if fnmatch.fnmatch(name, pattern)), [])
 
 
 class Planner:
@@ -30,6 +42,12 @@ class Planner:
 
     def explain(self, *words):
         return json.loads(self.run("explain", *words, "--json").stdout)
+
+    def best_places(self, *words):
+        """The best plan, and the shardings that its plan file gives to the tensors that it names, by name or pattern."""
+        best = self.plans(*words)[0]
+        text = self.run("compile", *words, "--mesh", best["mesh"], "--emit", "plan").stdout  # and no pipeline
+        return best, {name: axes_of(sharding) for name, sharding in re.findall(r'dist\.place "([^"]*)" : (\[[^\]]*\])', text)}
 
     def graph(self, words, weights="none"):
         """A model that make_graph.py writes, and its batch."""

@@ -26,7 +26,7 @@ import pipeline_plans  # noqa: E402
 import plan_files  # noqa: E402
 import traffic  # noqa: E402
 from plan_files import loss_flags  # noqa: E402
-from planner import GB, HAND_PLANS, HERE, NVLINK, Planner, told  # noqa: E402
+from planner import GB, HAND_PLANS, HERE, NVLINK, Planner, axes_of, place_of, told  # noqa: E402
 
 PCIE = ("pcie", 8, "20GB/s", "5us")
 ETHERNET = ("ethernet", 8, "25Gb/s", "20us")
@@ -47,11 +47,6 @@ HAND_MESHES = [("data=4", ["data"]), ("model=4", ["model"]), ("data=2,model=2", 
 
 def row(plans, name):
     return next((plan for plan in plans if plan["name"] == name), None)
-
-
-def axes_of(sharding):
-    """[["data"], [], ["model", "data"]] of "[data, _, model+data]"."""
-    return [[] if dim == "_" else dim.split("+") for dim in sharding.strip("[]").split(", ")]
 
 
 def shardings(report):
@@ -154,25 +149,22 @@ def slow_network_between(p):
     """Two machines of eight: parameters are sharded inside of them, the batch across."""
     for words, batch in [("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024", 64),
                          ("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", 128)]:
-        model, cluster = p.graph(words, "sparse"), p.cluster(NVLINK, BETWEEN, device="h100")
+        model, cluster = p.graph(words), p.cluster(NVLINK, BETWEEN, device="h100")
         flags = [model, "--cluster", cluster, "--dim", f"batch={batch}"]
-        report = p.explain(*flags)
-        best = report["plans"][0]
+        best, places = p.best_places(*flags)
         outside = crossing(best["mesh"], 8)
         yield f"{words}: all machines work", bool(outside), told(best)
-        torn = [name for name, dims in shardings(report).items() if outside & set(itertools.chain(*dims))]
+        torn = [name for name, dims in places.items() if name not in ("idx", "targets") and outside & set(itertools.chain(*dims))]
         yield "  no parameter is split across machines", not torn, ", ".join(torn)
-        text = p.run("compile", *flags, "--mesh", best["mesh"], "--emit", "plan").stdout  # and no pipeline
-        idx = re.search(r'dist\.place "idx" : \[([^,]*),', text)
-        split = set(idx[1].split("+")) - {"_"} if idx else set()
-        yield "  the batch is split across them", outside <= split, idx[0] if idx else "no place of idx"
-    wide = p.explain(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512", "sparse"), "--dim", "batch=64",
-                     "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))
-    inside = [name for name in shardings(wide) if "mlp" in name and "weight" in name and splits(wide, name)]
+        idx = place_of(places, "idx")
+        yield "  the batch is split across them", bool(idx) and outside <= set(idx[0]), f"{idx}"
+    _, places = p.best_places(p.graph("gpt --layers 2 --hidden 8192 --heads 64 --vocab 512 --seq 512"), "--dim", "batch=64",
+                              "--cluster", p.cluster(NVLINK, BETWEEN, device="h100"))
     # Of the two of a layer one is enough: that plan is 5 % faster by the model than one that splits both.
-    layers = {name.split(".")[1] for name in inside}
-    yield "the wide one's feed-forward weights are split inside, in each layer", len(layers) == 2, ", ".join(inside)
-    case = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024", "sparse")
+    for layer in 0, 1:
+        split = {weight: dims for side in ("fc", "proj") if any(dims := place_of(places, weight := f"blocks.{layer}.mlp.{side}.weight"))}
+        yield f"layer {layer} of the wide one: feed-forward weights are split inside", bool(split), f"{split}"
+    case = p.graph("gpt --layers 2 --hidden 4096 --heads 32 --vocab 512 --seq 1024")
     slower = p.cluster(NVLINK, ("ethernet", 2, "10Gb/s", "30us"), device="h100")
     few = p.plans(case, "--cluster", slower, "--dim", "batch=16")[0]
     one = p.plans(case, "--cluster", slower, "--dim", "batch=16", "--mesh", "model=8")[0]
@@ -357,8 +349,8 @@ def same_bytes(p):
 def weights_missing(p):
     """Neither command needs external data; with it the answer is the same."""
     words = "gpt --layers 2 --hidden 256 --heads 4 --vocab 512 --seq 64"
-    answers = [p.run(command, p.graph(words, weights), "--cluster", "8xh100", "--dim", "batch=8", "--json").stdout
-               for command in ("plan", "explain") for weights in ("none", "random")]
+    answers = [p.run(command, p.graph(words, weights), "--cluster", cluster, "--dim", "batch=8", "--json").stdout
+               for command, cluster in (("plan", "8xh100"), ("explain", "2xh100")) for weights in ("none", "random")]
     yield "plan without the file of weights", answers[0] == answers[1], ""
     yield "explain without the file of weights", answers[2] == answers[3], ""
     done = p.run("compile", p.graph(words), "--devices", "2", "--dim", "batch=8", "-o", p.folder / "program", codes=(1,))
@@ -369,13 +361,13 @@ def nothing_fits(p):
     """Exit code 3, and all figures."""
     model = p.graph("gpt --layers 4 --hidden 4096 --heads 32 --vocab 51200 --seq 1024")
     words = [model, "--cluster", p.cluster(NVLINK, memory="1GB"), "--dim", "batch=8"]
-    for command in "plan", "explain":
-        done = p.run(command, *words, "--json", codes=(3,))
+    for command, *mesh in ("plan",), ("explain", "--mesh", "data=4,model=2"):
+        done = p.run(command, *words, *mesh, "--json", codes=(3,))
         plans = json.loads(done.stdout)["plans"]
         yield f"{command}: exit code 3, no plan fits", not any(plan["fits"] for plan in plans), told(plans[0])
         needs = [plan["memory"]["total"] for plan in plans]
         yield f"{command}: what needs least comes first", needs[0] == min(needs), f"{needs[0] / GB:.3g} GB"
-        done = p.run(command, *words, codes=(3,))
+        done = p.run(command, *words, *mesh, codes=(3,))
         yield f"{command}: the text says so", "(does not fit)" in done.stdout, ""
     # With a memory between the needs of fp32 and bf16, the precision is suggested, and helps.
     words = [p.graph("gpt --layers 2 --hidden 1024 --heads 16 --vocab 512 --seq 1024"), "--dim", "batch=16", "--mesh", "data=2",
