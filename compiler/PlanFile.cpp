@@ -142,17 +142,18 @@ LogicalResult compiler::checkServers(ModuleOp module) {
   auto sync = dist::Sync::of(module);
   if (failed(sync))
     return failure();
-  int64_t updates = 0;
+  std::map<int64_t, int64_t> updates; // by stage
   bool pushes = false, combines = false;
   for (auto task : module.getOps<func::FuncOp>()) {
-    updates += dist::functionOf(task.getName()) == "train" && dist::kindOf(task.getName()) == dist::TaskKind::finish;
+    updates[dist::stageOf(task)] += dist::functionOf(task.getName()) == "train" && dist::kindOf(task.getName()) == dist::TaskKind::finish;
     for (unsigned i = 0; i < task.getNumArguments(); ++i)
       if (auto how = task.getArgAttrOfType<StringAttr>(i, dist::names::pushed)) {
         pushes = true;
         combines |= how.getValue() != "copy";
       }
   }
-  const bool fits = sync->servers == 0 ? !pushes : updates == sync->servers && pushes && combines == !sync->isApart();
+  const bool areAll = llvm::all_of(updates, [&](const auto &ofStage) { return ofStage.second == sync->servers; });
+  const bool fits = sync->servers == 0 ? !pushes : areAll && pushes && combines == !sync->isApart();
   return fits ? success() : module.emitError("the tasks are not those of --sync ") << dist::Sync::nameOf(sync->mode) << " with "
                                 << sync->servers << " servers, as 'dist.sync' says: write the dump again";
 }
@@ -175,13 +176,11 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
   auto pipeline = readPipeline(plan);
   if (failed(pipeline))
     return failure();
-  if (sync->isApart() && (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
-    return plan.emitError("'sync': replicas that go apart are not for pipedream, nor for stages with different axes or "
+  if ((sync->isApart() || sync->servers > 0) && (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
+    return plan.emitError("'sync': replicas that go apart, and dedicated servers, are not for pipedream, nor for stages with different axes or "
                           "with replicas that take microbatches in turn");
   if (sync->asynchronous && (pipeline->stages > 1 || mesh.axes.size() > 1))
     return plan.emitError("'sync': replicas that gossip asynchronously have one device each");
-  if (sync->servers > 0 && pipeline->stages > 1)
-    return plan.emitError("'sync': dedicated servers are for replicas without stages");
   return sync;
 }
 

@@ -93,10 +93,10 @@ def SplitTasksPass : Pass<"split-tasks", "::mlir::ModuleOp"> {
 def ServeUpdatesPass : Pass<"serve-updates", "::mlir::ModuleOp"> {
   let summary = "Makes the update a task of parameter servers";
   let description = [{
-    Input: the tasks of a module whose `dist.sync` has dedicated servers. The task train.0.finish is what servers run: its arguments
+    Input: the tasks of a module whose `dist.sync` has dedicated servers. The tasks train.S.finish are what servers run, a rank for each stage S: their arguments
     that are not state or scalars are `dist.pushed` by the workers, which run the other tasks. `copy`: the value of one worker; `sum`, `max`
     or `min`: the values of all workers are combined so, because the task begins with an all_reduce of them over the replicas, which on a
-    server is one of one rank. Several servers have a task each, @train.K.finish, with the updates of some parameters: the largest first, each
+    server is one of one rank. Several servers have a task each for a stage, server K of N stages @train.(S + K N).finish, with the updates of some parameters: the largest first, each
     for the server that has the fewest bytes so far; the first server's task has the reports, too.
 
     ```mlir

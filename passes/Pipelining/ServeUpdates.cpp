@@ -16,8 +16,6 @@ using namespace dist;
 
 namespace {
 
-constexpr StringLiteral updateTask = "train.0.finish";
-
 bool isOverReplicas(Operation *op) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   return axes && isa<DistDialect>(op->getDialect()) && llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
@@ -52,23 +50,43 @@ LogicalResult markPushed(func::FuncOp task, StringRef mode) {
   return success();
 }
 
-/// Makes of an update the updates of each server.
+/// Servers have no other tasks of a step: what stages send each other for an update, as the norm for clipping, must be made in updates.
+LogicalResult checkMessages(ArrayRef<func::FuncOp> tasks, ArrayRef<func::FuncOp> updates, StringRef mode) {
+  auto messageOf = [](Operation &op) { return isa<SendOp, ReceiveOp>(op) ? op.getAttrOfType<IntegerAttr>("id") : IntegerAttr(); };
+  DenseMap<Attribute, Operation *> ofUpdates;
+  for (func::FuncOp update : updates)
+    for (Operation &op : update.getBody().front())
+      if (IntegerAttr id = messageOf(op))
+        ofUpdates[id] = &op;
+  for (func::FuncOp task : tasks)
+    for (Operation &op : task.getBody().front())
+      if (IntegerAttr id = messageOf(op); id && ofUpdates.contains(id) && !llvm::is_contained(updates, task))
+        return graph::readerOf(ofUpdates[id])->emitError("--sync ")
+               << mode << " --servers N: the update of a stage reads what another stage has computed before: take --servers colocated";
+  return success();
+}
+
+/// Makes of the update of a stage the updates of each server.
 class Shares {
 public:
-  Shares(func::FuncOp task, int64_t servers) : task(task), servers(servers) {}
+  /// `stages`: from one server's tasks to those of the next one, by number.
+  Shares(func::FuncOp task, int64_t servers, int64_t stages) : task(task), servers(servers), stages(stages) {}
 
-  void write() {
+  /// Returns the numbers of the new tasks, by server.
+  SmallVector<int64_t> write() {
     assign();
     separateSums();
-    std::string name = task.getName().str();
+    SmallVector<int64_t> numbers;
     for (int64_t server = servers - 1; server >= 0; --server) { // the first is the task itself
       func::FuncOp share = server == 0 ? task : task.clone();
       if (server > 0) {
-        share.setName(("train." + Twine(server) + ".finish").str());
+        numbers.insert(numbers.begin(), dist::stageOf(task) + server * stages);
+        share.setName(("train." + Twine(numbers.front()) + ".finish").str());
         task->getParentOfType<ModuleOp>().insert(std::next(task->getIterator()), share);
       }
       keep(share, server);
     }
+    return numbers;
   }
 
 private:
@@ -126,7 +144,7 @@ private:
     (void)share.eraseResults(others);
     auto operations = llvm::to_vector(llvm::make_pointer_range(share.getBody().front().without_terminator()));
     for (Operation *op : llvm::reverse(operations))
-      if (op->use_empty())
+      if (op->use_empty() && !isa<SendOp, ReceiveOp>(op)) // a server's updates of all stages exchange the same
         op->erase();
     llvm::BitVector unread(share.getNumArguments());
     for (BlockArgument argument : share.getArguments())
@@ -136,7 +154,7 @@ private:
   }
 
   func::FuncOp task;
-  const int64_t servers;
+  const int64_t servers, stages;
   llvm::StringMap<std::string> owners; // of states
   llvm::StringMap<int64_t> serverOf;   // by owner
   llvm::StringSet<> counters;
@@ -147,21 +165,43 @@ struct ServeUpdatesPass : impl::ServeUpdatesPassBase<ServeUpdatesPass> {
     auto sync = Sync::of(getOperation());
     if (failed(sync))
       return signalPassFailure();
-    auto task = getOperation().lookupSymbol<func::FuncOp>(updateTask);
-    if (sync->servers == 0 || !task)
+    if (sync->servers == 0)
       return;
-    if (failed(markPushed(task, Sync::nameOf(sync->mode))))
+    SmallVector<func::FuncOp> tasks, updates;
+    int64_t stages = 1;
+    for (auto task : getOperation().getOps<func::FuncOp>()) {
+      auto kind = kindOf(task.getName());
+      if (functionOf(task.getName()) != "train" || !kind)
+        continue;
+      tasks.push_back(task);
+      if (*kind == TaskKind::finish)
+        updates.push_back(task);
+      int64_t number = 0;
+      (void)groupOf(task.getName()).rsplit('.').second.getAsInteger(10, number); // of the stage
+      stages = std::max(stages, number + 1);
+    }
+    const StringRef mode = Sync::nameOf(sync->mode);
+    if (failed(checkMessages(tasks, updates, mode)))
       return signalPassFailure();
-    if (sync->servers == 1)
-      return;
-    Shares(task, sync->servers).write();
+    for (func::FuncOp update : updates) {
+      if (failed(markPushed(update, mode)))
+        return signalPassFailure();
+      if (sync->servers > 1)
+        schedule(stageOf(update), Shares(update, sync->servers, stages).write());
+    }
+  }
+
+private:
+  /// Adds the updates of more servers to what a stage's device runs.
+  void schedule(int64_t device, ArrayRef<int64_t> numbers) {
     for (auto schedule : getOperation().getOps<ScheduleOp>())
       if (schedule.getFunction() == "train") {
         Builder b(schedule);
-        SmallVector<Attribute> row(cast<ArrayAttr>(schedule.getRows()[0]).getValue());
-        for (int64_t server = 1; server < sync->servers; ++server)
-          row.push_back(b.getStringAttr(Twine(server) + ".finish 0"));
-        schedule.setRowsAttr(b.getArrayAttr({b.getArrayAttr(row)}));
+        SmallVector<Attribute> rows(schedule.getRows().getValue()), row(cast<ArrayAttr>(rows[device]).getValue());
+        for (int64_t number : numbers)
+          row.push_back(b.getStringAttr(Twine(number) + ".finish 0"));
+        rows[device] = b.getArrayAttr(row);
+        schedule.setRowsAttr(b.getArrayAttr(rows));
       }
   }
 };

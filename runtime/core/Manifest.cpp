@@ -25,9 +25,9 @@ static int64_t rankOfPlace(const Mesh &mesh, int64_t axis, int64_t place) {
       return rank;
 }
 
-int Manifest::serverRank(int64_t number) const {
+int Manifest::serverRank(int64_t number, int64_t ofFirst) const {
   int64_t place = 0;
-  for (int64_t other = 0; other < workerRank(0); ++other)
+  for (int64_t other = 0; other < ofFirst; ++other)
     place += mesh.index(other, servers->axis) == 0;
   return static_cast<int>(mesh.size() + number * placesInReplica() + place);
 }

@@ -178,7 +178,7 @@ struct Manifest {
   void localize(int64_t rank);
 
   /// The number of ranks: those of the mesh, and those of servers.
-  int64_t ranks() const { return mesh.size() + (servers ? static_cast<int64_t>(servers->updates.size()) * placesInReplica() : 0); }
+  int64_t ranks() const { return mesh.size() + (servers ? servers->count() * placesInReplica() : 0); }
   /// Whether shares of batches are dealt to free workers, and steps are run by the dozen (FreeRun); the axis of the shares.
   bool dealsShares() const { return servers || (sync && sync->asynchronous); }
   int64_t shareAxis() const { return servers ? servers->axis : sync->axis; }
@@ -186,9 +186,12 @@ struct Manifest {
   bool canLoseWorkers() const;
   /// With servers: the number of ranks of a replica, and of a server.
   int64_t placesInReplica() const { return mesh.size() / mesh.axes()[static_cast<size_t>(servers->axis)].size; }
-  /// With servers: the rank of a worker, and of a server, at this rank's place inside a replica.
+  /// With servers: the rank of a worker, and of a server, at this rank's place inside a replica, or at that of a rank of the first replica.
   int workerRank(int64_t replica) const { return static_cast<int>(mesh.withIndex(rank, shareAxis(), replica)); }
-  int serverRank(int64_t number) const;
+  int serverRank(int64_t number) const { return serverRank(number, workerRank(0)); }
+  int serverRank(int64_t number, int64_t ofFirst) const;
+  /// With servers: the updates of each, for this rank's stage.
+  const std::vector<Servers::Update> &updates() const { return servers->updates[static_cast<size_t>(stageOf(rank))]; }
   /// The mesh of this rank's collectives: that of all workers, or of this server.
   Mesh ownMesh() const;
 

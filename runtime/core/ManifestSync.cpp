@@ -8,6 +8,31 @@
 using namespace divisi::runtime;
 
 namespace {
+bool isOf(const State &state, int64_t stage) {
+  std::vector<const Tensor *> places = state.onStages();
+  return std::any_of(places.begin(), places.end(), [&](const Tensor *tensor) { return tensor->stage < 0 || tensor->stage == stage; });
+}
+
+/// Checks that each parameter of a stage has one server that renews it.
+void checkRenewals(JsonReader &reader, const Manifest &manifest, const Servers &servers) {
+  for (int64_t stage = 0; stage < manifest.stages(); ++stage) {
+    std::map<std::string, int64_t> renewals;
+    for (const Servers::Update &update : servers.updates[static_cast<size_t>(stage)])
+      for (const std::string &name : update.renews)
+        ++renewals[name];
+    for (const State &state : manifest.state) {
+      if (!isOf(state, stage))
+        continue;
+      auto found = renewals.extract(state.name);
+      int64_t count = found ? found.mapped() : 0;
+      if (state.role == Role::Parameter && state.trainable ? count != 1 : state.role != Role::Step && count > 1)
+        reader.fail(concat("has ", count, " servers that renew '", state.name, "'"));
+    }
+    if (!renewals.empty())
+      reader.fail(concat("has a server that renews '", renewals.begin()->first, "', which its stage does not have"));
+  }
+}
+
 /// Parses the updates of dedicated servers.
 Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
   Servers servers;
@@ -16,18 +41,28 @@ Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
   if (asynchronous && reader.has("max_staleness"))
     servers.maxStaleness = reader.integer("max_staleness");
   const Mesh &mesh = manifest.mesh;
-  if (servers.axis < 0 || servers.axis >= static_cast<int64_t>(mesh.axes().size()) || mesh.stageAxis() || manifest.asynchronous ||
-      servers.maxStaleness.value_or(1) < 1)
+  if (servers.axis < 0 || servers.axis >= static_cast<int64_t>(mesh.axes().size()) || servers.axis == mesh.stageAxis() || mesh.isNarrow() ||
+      mesh.takesTurns() || manifest.asynchronous || servers.maxStaleness.value_or(1) < 1)
     reader.fail("is over an axis that has no replicas, or has a bound that is none");
-  std::set<std::string> names;
-  for (const State &state : manifest.state)
-    names.insert(state.name);
+  std::map<int64_t, size_t> stageOf; // of the tasks that training runs
+  if (auto train = manifest.tables.find("train"); train != manifest.tables.end())
+    for (size_t stage = 0; stage < train->second.size(); ++stage)
+      for (const Row &row : train->second[stage])
+        stageOf.emplace(row.task, stage);
+  servers.updates.resize(static_cast<size_t>(manifest.stages()));
   for (const Json &item : reader.array("updates")) {
     JsonReader update(item, "an update of the manifest's servers");
-    Servers::Update &made = servers.updates.emplace_back();
-    made.task = update.integer("task");
-    if (made.task < 0 || made.task >= static_cast<int64_t>(manifest.tasks.size()))
-      update.fail("is a task that does not exist");
+    const int64_t task = update.integer("task");
+    auto at = stageOf.find(task);
+    if (at == stageOf.end()) {
+      update.fail("is of two servers, or a task that training does not run");
+      return update.status();
+    }
+    const size_t stage = at->second;
+    stageOf.erase(at); // a task is of one server
+    const uint64_t arena = manifest.arenas[stage];
+    Servers::Update &made = servers.updates[stage].emplace_back();
+    made.task = task;
     for (const Json &place : update.array("pushed")) {
       JsonReader tensor(place, "what is sent to the manifest's servers");
       Servers::Pushed pushed{tensor.integer("offset"), 0, tensor.dataType("dtype")};
@@ -37,44 +72,30 @@ Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
                                                                 {"max", Servers::Combine::Max}, {"min", Servers::Combine::Min}};
       auto way = std::find_if(std::begin(ways), std::end(ways), [&](const auto &w) { return how == w.first; });
       pushed.bytes = bytes.value_or(-1);
-      if (pushed.offset < 0 || pushed.bytes < 0 || uint64_t(pushed.offset) > manifest.arenas.front() ||
-          uint64_t(pushed.bytes) > manifest.arenas.front() - uint64_t(pushed.offset) || way == std::end(ways))
+      if (pushed.offset < 0 || pushed.bytes < 0 || uint64_t(pushed.offset) > arena || uint64_t(pushed.bytes) > arena - uint64_t(pushed.offset) ||
+          way == std::end(ways))
         tensor.fail("is no place in the arena, or is combined in no known way");
       else
         pushed.combine = way->second;
+      if (pushed.combine != Servers::Combine::Copy && !abiType(pushed.dtype))
+        tensor.fail("is combined, and of a type that no server adds up");
       if (!tensor.status().ok())
         return tensor.status();
       made.pushed.push_back(pushed);
     }
     for (const Json &name : update.array("renews"))
-      if (name.is_string() && names.contains(name.get<std::string>()))
+      if (name.is_string())
         made.renews.push_back(name.get<std::string>());
       else
-        update.fail("renews a state that does not exist");
+        update.fail("renews a state without a name");
     if (!update.status().ok())
       return update.status();
   }
-  std::set<int64_t> tasks, scheduled;
-  std::map<std::string, int64_t> renewals;
-  if (auto train = manifest.tables.find("train"); train != manifest.tables.end())
-    for (const Row &row : train->second.front())
-      scheduled.insert(row.task);
-  for (const Servers::Update &update : servers.updates) {
-    if (!tasks.insert(update.task).second || !scheduled.contains(update.task))
-      reader.fail("has two servers with one task, or one that training does not run");
-    for (const std::string &name : update.renews)
-      ++renewals[name];
-    for (const Servers::Pushed &pushed : update.pushed)
-      if (pushed.combine != Servers::Combine::Copy && !abiType(pushed.dtype))
-        reader.fail("combines elements of a type that no server adds up");
-  }
-  for (const State &state : manifest.state) {
-    int64_t count = renewals.contains(state.name) ? renewals[state.name] : 0;
-    if (state.role == Role::Parameter && state.trainable ? count != 1 : state.role != Role::Step && count > 1)
-      reader.fail(concat("has ", count, " servers that renew '", state.name, "'"));
-  }
-  if (servers.updates.empty() || servers.updates.size() > 1024)
-    reader.fail("has no servers, or more than 1024");
+  for (const auto &ofStage : servers.updates)
+    if (ofStage.empty() || ofStage.size() > 1024 || ofStage.size() != servers.updates.front().size())
+      reader.fail("has no servers, more than 1024, or another number for another stage");
+  if (reader.status().ok())
+    checkRenewals(reader, manifest, servers);
   manifest.servers = std::move(servers);
   return reader.status();
 }

@@ -63,7 +63,8 @@ struct Servers {
   int64_t axis = 0;                  ///< position in the mesh of the axis along which the workers are replicas
   bool asynchronous = false;         ///< each worker's share of a batch makes an update of its own
   std::optional<int64_t> maxStaleness = {}; ///< batches by which a worker may be ahead of the slowest; null: any number
-  std::vector<Update> updates = {};  ///< of each server
+  std::vector<std::vector<Update>> updates = {}; ///< by stage: of each server
+  int64_t count() const { return updates.empty() ? 0 : static_cast<int64_t>(updates.front().size()); }
 };
 
 /// Names of the state of the outer optimizer: that of the parameter with one of these behind it.

@@ -310,7 +310,7 @@ Status finish(const Manifest &manifest, const Raw &raw, Options &o) {
   for (auto [given, flag] : {std::pair(!o.profile.empty(), "--profile"), {!o.trace.empty(), "--trace"}, {o.findRate, "--find-lr"}, {!o.feed.empty(), "--feed"}})
     if (manifest.dealsShares() && given)
       return Status::usage(concat(flag, " is for plans whose ranks all make the same steps: compile it with another --sync"));
-  if (o.logGradNorms && manifest.servers && manifest.servers->updates.size() > 1)
+  if (o.logGradNorms && manifest.servers && manifest.servers->count() > 1)
     return Status::usage("--log-grad-norms: no server has all gradients: compile the program with --servers 1");
   if (o.ema && std::none_of(manifest.state.begin(), manifest.state.end(), [](const State &s) { return s.average; }))
     return Status::usage("--ema: this program keeps no moving average of the weights: compile it with --ema 0.999");

@@ -500,9 +500,9 @@ Status Program::evaluate(int64_t rows, uint32_t wants) {
   if (!description.servers)
     return run("evaluate", rows, wants, {});
   // Servers compute no batch, but know the results, on which it depends whether training goes on.
-  if (Status status = description.server ? Status() : run("evaluate", rows, wants, {}); !status.ok())
-    return status;
   wanted = wants;
+  if (Status status = description.server ? collectResults("evaluate") : run("evaluate", rows, wants, {}); !status.ok())
+    return status;
   return tellFrom(0, numbers, "evaluate");
 }
 

@@ -24,7 +24,7 @@ Status Program::setEvaluation(std::vector<double> values, uint32_t wants) {
 }
 
 std::optional<int64_t> Program::serverOf(const Row &row) const {
-  const std::vector<Servers::Update> &all = description.servers->updates;
+  const std::vector<Servers::Update> &all = description.updates();
   auto of =
       std::find_if(all.begin(), all.end(), [&](const Servers::Update &update) { return update.task == row.task; });
   return of == all.end() ? std::nullopt : std::optional(of - all.begin());

@@ -14,8 +14,8 @@ int64_t reductionOf(Servers::Combine how) {
 
 ServedStep::ServedStep(const Manifest &manifest, const Arena &arena, Communicator &ranks)
     : manifest(manifest), servers(*manifest.servers), arena(arena), ranks(ranks) {
-  for (size_t number = 0; number < servers.updates.size(); ++number) {
-    const Servers::Update &update = servers.updates[number];
+  for (size_t number = 0; number < manifest.updates().size(); ++number) {
+    const Servers::Update &update = manifest.updates()[number];
     Places &places = ofServers.emplace_back();
     for (const Servers::Pushed &pushed : update.pushed)
       places.pushed.push_back({pushed.offset, pushed.bytes});
@@ -78,7 +78,7 @@ Status ServedStep::receive(int from, int tag, void *data, size_t bytes) {
 //===- workers ------------------------------------------------------------===//
 
 Status ServedStep::work(const FreeWork &work) {
-  auto count = static_cast<int64_t>(servers.updates.size());
+  const int64_t count = servers.count();
   std::vector<char> pulled;
   for (;;) {
     Order order{};
@@ -141,7 +141,7 @@ Status ServedStep::hand(int64_t worker, bool last) {
 
 void ServedStep::add(int64_t worker) const {
   const char *from = peers[static_cast<size_t>(worker)].pushed.data();
-  for (const Servers::Pushed &pushed : servers.updates[static_cast<size_t>(*manifest.server)].pushed) {
+  for (const Servers::Pushed &pushed : manifest.updates()[static_cast<size_t>(*manifest.server)].pushed) {
     char *to = arena.data() + pushed.offset;
     if (pushed.combine != Servers::Combine::Copy)
       combine(to, to, from, pushed.bytes / widthOf(pushed.dtype), *abiType(pushed.dtype), reductionOf(pushed.combine));
@@ -149,7 +149,7 @@ void ServedStep::add(int64_t worker) const {
   }
 }
 
-Status ServedStep::update(int64_t worker, int64_t batch, const FreeWork &work) {
+Result<std::vector<double>> ServedStep::update(int64_t worker, int64_t batch, const FreeWork &work) {
   for (int64_t one = 0; one < workers(); ++one) {
     if (worker >= 0 && one != worker)
       continue;
@@ -161,7 +161,29 @@ Status ServedStep::update(int64_t worker, int64_t batch, const FreeWork &work) {
     else
       add(one);
   }
-  return work.update(batch);
+  if (Status status = work.update(batch); !status.ok())
+    return status;
+  return collect(work.results());
+}
+
+Result<std::vector<double>> ServedStep::collect(std::vector<double> results) {
+  const size_t bytes = results.size() * sizeof(double);
+  if (*manifest.server != 0 || manifest.rank != manifest.firstOf(manifest.stageOf(manifest.rank)) || bytes == 0)
+    return results;
+  if (manifest.processRank != leader()) {
+    std::unique_ptr<Message> message = ranks.post(leader(), resultTag, results.data(), bytes);
+    Status status = ranks.waitUntil([&] { return message->poll(); });
+    return status.ok() ? Result(std::move(results)) : status;
+  }
+  std::vector<double> theirs(results.size());
+  for (int64_t stage = 1; stage < manifest.stages(); ++stage) {
+    if (Status status = receive(manifest.serverRank(0, manifest.firstOf(stage)), resultTag, theirs.data(), bytes); !status.ok())
+      return status;
+    for (size_t i = 0; i < results.size(); ++i)
+      if (manifest.results[i].stage == stage)
+        results[i] = theirs[i];
+  }
+  return results;
 }
 
 Status ServedStep::command(int to, const Order &order) {
@@ -249,7 +271,7 @@ Status ServedStep::follow(const FreeWork &work) {
       continue;
     }
     bool updates = order.kind == Order::Update, last = order.kind == Order::End;
-    if (Status status = updates ? update(order.worker, order.batch, work) : hand(order.worker, last); !status.ok())
+    if (Status status = updates ? update(order.worker, order.batch, work).status() : hand(order.worker, last); !status.ok())
       return status;
     ended += last;
   }
@@ -293,15 +315,16 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
       const int64_t batch = begin + version;
       if (Status status = tellServers({Order::Update, -1, batch, 0, 0}); !status.ok())
         return status;
-      if (Status status = update(-1, batch, work); !status.ok())
-        return status;
+      Result<std::vector<double>> updated = update(-1, batch, work);
+      if (!updated.ok())
+        return updated.status();
       for (int64_t worker = 0; worker < workers(); ++worker) {
         dealer.finish({batch, worker});
         idle.push_back(worker);
       }
       ++version;
       bool stops = std::any_of(peers.begin(), peers.end(), [](const Peer &peer) { return peer.hello.stops != 0; });
-      if (results.add(batch, work.results()) || stops || work.isAskedToStop())
+      if (results.add(batch, *updated) || stops || work.isAskedToStop())
         dealer.stop();
       continue;
     }
@@ -323,14 +346,15 @@ Result<FreeRun> ServedStep::lead(int64_t begin, int64_t end, const FreeWork &wor
     const Hello hello = peers[static_cast<size_t>(worker)].hello;
     if (Status status = tellServers({Order::Update, worker, hello.batch, hello.share, 0}); !status.ok())
       return status;
-    if (Status status = update(worker, hello.batch, work); !status.ok())
-      return status;
+    Result<std::vector<double>> updated = update(worker, hello.batch, work);
+    if (!updated.ok())
+      return updated.status();
     peers[static_cast<size_t>(worker)].isBusy = false;
     idle.push_back(worker);
     dealer.finish({hello.batch, hello.share});
     pushes.push_back({worker, hello.batch, hello.share, hello.pulled});
     ++version;
-    if (results.add(hello.batch, work.results()) || hello.stops || work.isAskedToStop())
+    if (results.add(hello.batch, *updated) || hello.stops || work.isAskedToStop())
       dealer.stop();
   }
   for (int64_t worker = 0; worker < workers(); ++worker)

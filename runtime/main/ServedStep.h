@@ -36,7 +36,7 @@ private:
   struct Piece {
     int64_t offset, bytes;
   };
-  static constexpr int helloTag = 1, orderTag = 2, pushTag = 3, pullTag = 4, noteTag = 5;
+  static constexpr int helloTag = 1, orderTag = 2, pushTag = 3, pullTag = 4, noteTag = 5, resultTag = 6;
 
   int leader() const { return static_cast<int>(manifest.mesh.size()); }
   int64_t workers() const { return manifest.mesh.axes()[static_cast<size_t>(servers.axis)].size; }
@@ -58,8 +58,9 @@ private:
   Status forget(int64_t worker);
   /// Sends this server's part of the parameters to a worker, and expects its next push; `last`: there is none.
   Status hand(int64_t worker, bool last);
-  /// Updates by what a worker has pushed; -1: what all have.
-  Status update(int64_t worker, int64_t batch, const FreeWork &work);
+  /// Updates by what a worker has pushed; -1: what all have. Returns the results: on the first server's first rank those of all stages.
+  Result<std::vector<double>> update(int64_t worker, int64_t batch, const FreeWork &work);
+  Result<std::vector<double>> collect(std::vector<double> results);
   /// Adds what a worker has pushed to what is in the arena.
   void add(int64_t worker) const;
   Status command(int to, const Order &order);
@@ -113,7 +114,7 @@ private:
     std::unique_ptr<Message> message;
   };
   std::vector<Note> notes;
-  bool confirms() const { return servers.updates.size() > 1 && ranks.outlives(); }
+  bool confirms() const { return servers.count() > 1 && ranks.outlives(); }
   /// Takes what other servers say. Returns how many have forgotten a worker.
   size_t takeNotes();
   /// Says it to the first server.

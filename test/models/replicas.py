@@ -180,10 +180,12 @@ def check_gossip(divisi, data, mesh, run, topology):
         losses, weights = gossip(read_weights(work / "p.safetensors"), data, run, topology, replicas, microbatches)
         rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors")
         results = compare(losses, weights, [row["loss"] for row in rows], read_weights(work / "after.safetensors"))
-        elements = sum(w.size for w in weights.values())
+        elements, activations = sum(w.size for w in weights.values()), 0
+        if "stage" in mesh:  # whose first one is fc.0
+            elements, activations = weights["fc.0.weight"].size + weights["fc.0.bias"].size, BATCH // replicas * len(weights["fc.0.bias"])
         sent = 2 if topology == "ring" and replicas > 2 else 1
-        counted = rows[0]["comm_bytes"] - sent * 4 * elements  # the rest is results
-        if devices == replicas:
+        counted = rows[0]["comm_bytes"] - 4 * (sent * elements + activations)  # the rest is results
+        if "model" not in mesh:
             results.append((0 < counted <= lines.tree_messages(replicas) * 8 * 16, f"{sent} times the parameters and {counted} bytes are sent"))
         return results
 
@@ -191,34 +193,43 @@ def check_gossip(divisi, data, mesh, run, topology):
 
 
 def check_equal(divisi, model, mesh):
-    """An average after every step of plain SGD is an average of gradients."""
-    devices, names = MESHES[mesh][2], OTHERS[model]
+    """An average after every step of plain SGD is an average of gradients, of as many bytes."""
+    replicas, _, devices = MESHES[mesh]
+    names = OTHERS[model]
 
     def test(work):
-        losses = []
+        losses, sent = [], []
         for sync in ["--sync all-reduce", "--sync local --average-every 1"]:
             lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *mesh.split(), *sync.split())
             rows = run_program(divisi, work / "p", devices, STEPS, work / "log", model=model, names=names)
             losses.append([row["loss"] for row in rows])
+            sent.append(rows[0]["comm_bytes"])
         error = max(abs(a - b) / abs(a) for a, b in zip(*losses))
-        return [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}")]
+        results = [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}")]
+        return results + (same_bytes(sent) if replicas == 2 else [])
 
     return test
 
 
+def same_bytes(sent):
+    """Of two replicas a rank sends the gradients or the parameters once in every mode: whatever is sent inside a replica, two runs differ by results alone."""
+    return [(abs(sent[1] - sent[0]) <= 1024 and sent[0] > 4096, f"{sent[1]} bytes are sent, and {sent[0]} with all-reduce")]
+
+
 def compare_runs(divisi, work, model, names, runs):
-    """(results, lines of the last log, weights) of two runs, (devices, flags) each: the second one's losses and weights are the first one's."""
-    losses, after = [], []
+    """(results, bytes of the first step of each run, weights) of two runs, (devices, flags) each: the second one's losses and weights are the first one's."""
+    losses, after, sent = [], [], []
     for devices, flags in runs:
         lines.call(divisi, "compile", CASE.parent / model / "model.onnx", "-o", work / "p", "--lr", "0.01", *flags.split())
         rows = run_program(divisi, work / "p", devices, STEPS, work / "log", "--save-weights", work / "after.safetensors",
                            model=model, names=names)
         losses.append([row["loss"] for row in rows])
         after.append(read_weights(work / "after.safetensors"))
+        sent.append(rows[0]["comm_bytes"])
     error = max(abs(a - b) / max(abs(a), 0.1) for a, b in zip(*losses))  # logits are rounded, not a small loss
     weights = max(np.linalg.norm(after[1][n] - w) / np.linalg.norm(w) for n, w in after[0].items())
     return [(len(losses[0]) == len(losses[1]) == STEPS and error <= 1e-5, f"loss error {error:.1e}"),
-            (len(after[0]) > 0 and weights <= 1e-4, f"weights error {weights:.1e}")], rows, after[0]
+            (len(after[0]) > 0 and weights <= 1e-4, f"weights error {weights:.1e}")], sent, after[0]
 
 
 def check_synchronous(divisi, model, mesh, sync):
@@ -229,10 +240,12 @@ def check_synchronous(divisi, model, mesh, sync):
 
     def test(work):
         flags = f"--optimizer adamw --clip-norm 1 {mesh}"
-        results, rows, after = compare_runs(divisi, work, model, names, [(devices, f"{flags} {way}") for way in ("--sync all-reduce", sync)])
-        if devices == replicas and (sync == "--sync driver" or model != "gpt_tiny"):  # whose tied weights are pushed by use
+        results, sent, after = compare_runs(divisi, work, model, names, [(devices, f"{flags} {way}") for way in ("--sync all-reduce", sync)])
+        if devices > replicas:
+            results += same_bytes(sent) if model != "gpt_tiny" else []
+        elif sync == "--sync driver" or model != "gpt_tiny":  # whose tied weights are pushed by use
             times = replicas - 1 if sync == "--sync driver" else 2 * (replicas - 1) / replicas
-            rest = rows[0]["comm_bytes"] - times * 4 * sum(w.size for w in after.values())
+            rest = sent[1] - times * 4 * sum(w.size for w in after.values())
             # Of shares of a collective that differ by one element, the first replica's is the larger one.
             results.append((0 < rest <= (replicas - 1) * 64 + 8 * replicas * len(after), f"{times} times the gradients and {rest} bytes are sent"))
         return results

@@ -3,7 +3,8 @@
 
     servers.py --divisi PATH [--only 'async'] [--jobs N]
 
-Synchronous servers: the losses and weights of --sync all-reduce, for five models, 1 to 3 servers, alone and with model=2 inside; what a worker sends is the gradients, once.
+Synchronous servers: the losses and weights of --sync all-reduce, for six models, 1 to 3 servers, alone, with model=2 and with stage=2 inside; what a worker sends is the gradients, once,
+and in a pipeline what its stages send each other.
 Asynchronous servers: the log has the order of the updates and what each worker had pulled before; NumPy makes the same updates in float64, in that order,
 each by the gradient of a share of a batch at the weights of that time. Losses and weights must agree, and with a bound no
 share may begin while one of a batch that is more than the bound older is not finished. Asynchronous gossip likewise, from the events of each replica. Tolerances: 1e-5 of a loss, 1e-5 of the norm of a tensor. Without learning, losses (with dropout, too) are those of one device.
@@ -19,12 +20,13 @@ import sys
 import time
 
 import numpy as np
+import onnx
 
 import lines
 from optimizer_rules import RULES
 from optimizers import BATCH, CASE, STEPS, TANH, compare, differentiate, flags_of, read_weights, write_smooth
-from replicas import (ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, compare_runs, data_flags, goes_on, mean_of, run_and_resume, run_program,
-                      write_dropout)
+from replicas import (ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, compare_runs, data_flags, goes_on, mean_of, run_and_resume, run_program, same_bytes,
+                      shares, write_dropout)
 
 INPUTS = {"mlp": ("x", "label"), **OTHERS, "resnet_tiny": ("image", "label"), "lstm_tiny": ("idx", "targets")}
 
@@ -35,22 +37,47 @@ def inner(mesh):
     return int(sizes["data"]), int(np.prod([int(n) for a, n in sizes.items() if a != "data"]))
 
 
+def parts(mesh, model="mlp"):
+    """Microbatches: of a pipeline up to three, each of which divides among the replicas."""
+    batch = onnx.load(CASE.parent / model / "model.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    return next(count for count in (3, 2, 1) if batch % (count * inner(mesh)[0]) == 0) if "stage" in mesh else 1
+
+
+def mesh_flags(mesh, model="mlp"):
+    return ["--mesh", mesh] + (["--microbatches", str(parts(mesh, model))] if "stage" in mesh else [])
+
+
 def check_synchronous(divisi, model, mesh, servers, flags="--optimizer adamw"):
     workers, places = inner(mesh)
 
     def test(work):
-        runs = [(workers * places, f"{flags} --mesh {mesh} --sync all-reduce"),
-                ((workers + servers) * places, f"{flags} --mesh {mesh} --sync server --servers {servers}")]
-        results, rows, after = compare_runs(divisi, work, model, INPUTS[model], runs)
+        way = f"{flags} {' '.join(mesh_flags(mesh, model))}"
+        runs = [(workers * places, f"{way} --sync all-reduce"), ((workers + servers) * places, f"{way} --sync server --servers {servers}")]
+        results, sent, after = compare_runs(divisi, work, model, INPUTS[model], runs)
         if places == 1 and not (servers > 1 and "clip" in flags) and model not in ("gpt_tiny", "lstm_tiny"):  # weights of several uses are pushed once for each
-            sent = rows[0]["comm_bytes"] - 4 * sum(w.size for w in after.values())
-            results.append((0 < sent <= 4096, f"a worker sends its gradients and {sent} bytes in a step"))
+            rest = sent[1] - 4 * sum(w.size for w in after.values())
+            results.append((0 < rest <= 4096, f"a worker sends its gradients and {rest} bytes in a step"))
+        elif places == workers == 2 and not (servers > 1 and "clip" in flags) and model not in ("gpt_tiny", "lstm_tiny"):
+            results += same_bytes(sent)
         return results
 
     return test
 
 
-def replay(log, weights, data, run, workers):
+def check_bytes(divisi, servers):
+    """In a pipeline a worker sends the gradients of its stage, once, and what the stages send each other."""
+
+    def test(work):
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *mesh_flags("stage=2,data=2"), "--cut", "/fc.1/Gemm", "--sync", "server", "--servers", servers)
+        rows = run_program(divisi, work / "p", (2 + servers) * 2, STEPS, work / "log")
+        width, inputs = read_weights(work / "p.safetensors")["fc.0.weight"].shape
+        sent = rows[0]["comm_bytes"] - 4 * (width * inputs + width) - 4 * BATCH // 2 * width
+        return [(0 < sent <= 256, f"the first worker sends the gradients of fc.0, its rows' activations and {sent} bytes in a step")]
+
+    return test
+
+
+def replay(log, weights, data, run, workers, microbatches):
     """(losses of steps, weights after) of the updates that the log lists."""
     optimizer, constants, _, _ = run
     constants = dict(constants)
@@ -58,8 +85,7 @@ def replay(log, weights, data, run, workers):
     versions, state, losses = [{n: w.astype(np.float64) for n, w in weights.items()}], {n: {} for n in weights}, {}
     for number, update in enumerate(log, 1):
         assert update["update"] == number and update["staleness"] == number - 1 - update["pulled"] >= 0
-        each, first = BATCH // workers, (update["step"] - 1) % 6 * BATCH
-        rows = np.arange(each) + first + update["share"] * each
+        rows = shares(update["step"] - 1, workers, microbatches)[update["share"]]
         loss, gradients = differentiate(versions[update["pulled"]], data["x"][rows].astype(np.float64), data["label"][rows], TANH)
         losses.setdefault(update["step"], []).append(loss)
         versions.append({n: RULES[optimizer](w.copy(), gradients[n], state[n], lr, number, weight_decay=decay, adapts=True, **constants)
@@ -79,13 +105,13 @@ def check_asynchronous(divisi, data, mesh, servers, run, staleness):
     workers, places = inner(mesh)
 
     def test(work):
-        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), "--mesh", mesh, "--sync", "async-server",
+        lines.call(divisi, "compile", write_smooth(work / "tanh.onnx"), "-o", work / "p", *flags_of(run), *mesh_flags(mesh), "--sync", "async-server",
                    "--servers", servers, "--max-staleness", staleness)
         slow = "" if staleness == "none" else "1=30"  # so that the others would run ahead
         run_program(divisi, work / "p", (workers + servers) * places, STEPS, work / "log", "--save-weights", work / "after.safetensors", delays=slow)
         rows = [json.loads(line) for line in (work / "log").read_text().splitlines()]
         log = [row for row in rows if "update" in row]
-        losses, weights = replay(log, read_weights(work / "p.safetensors"), data, run, workers)
+        losses, weights = replay(log, read_weights(work / "p.safetensors"), data, run, workers, parts(mesh))
         stale = [update["staleness"] for update in log]
         results = compare(losses, weights, [row["loss"] for row in rows if "loss" in row and "step" in row], read_weights(work / "after.safetensors"))
         results.append((len(log) == STEPS * workers and {(u["step"], u["share"]) for u in log} == {(s + 1, r) for s in range(STEPS) for r in range(workers)},
@@ -164,7 +190,7 @@ def check_still(divisi, model, mesh, servers, sync=None):
             write_dropout(path)
         losses = []
         names = INPUTS.get(model, INPUTS["mlp"])
-        for ranks, flags in [(1, []), ((workers + servers) * places, ["--mesh", mesh, "--sync", *(sync.split() if sync else ["async-server", "--servers", servers])])]:
+        for ranks, flags in [(1, []), ((workers + servers) * places, [*mesh_flags(mesh, model if model in INPUTS else "mlp"), "--sync", *(sync.split() if sync else ["async-server", "--servers", servers])])]:
             lines.call(divisi, "compile", path, "-o", work / "p", "--lr", 0, *flags)
             rows = run_program(divisi, work / "p", ranks, STEPS, work / "log", model=model if model in INPUTS else "mlp", names=names)
             losses.append([row["loss"] for row in rows])
@@ -179,7 +205,7 @@ def check_resume(divisi, mesh, servers, sync, *flags):
     workers, places = inner(mesh)
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), "--mesh", mesh, "--sync", sync, *flags)
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *flags_of(ADAMW), *mesh_flags(mesh), "--sync", sync, *flags)
         first, second = run_and_resume(divisi, work, (workers + servers) * places)
         if sync == "server":
             return [(goes_on(first, second), "goes on bit by bit after step 6")]
@@ -222,11 +248,11 @@ def check_edited(divisi, before, after):
     return test
 
 
-def check_stopped(divisi, ranks, sync):
+def check_stopped(divisi, ranks, sync, mesh="data=2"):
     """A signal in the first steps, which take long, ends the job with a checkpoint, from which it goes on."""
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", "--mesh", "data=2", "--sync", *sync.split())
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *mesh_flags(mesh), "--sync", *sync.split())
         command = [divisi, "run", "--devices", str(ranks), work / "p", "--steps", "40", "--checkpoint", work / "c", *data_flags("mlp", ("x", "label"))]
         job = subprocess.Popen(command, env={**os.environ, "DIVISI_DELAYS": "0=600,1=600"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         time.sleep(4)
@@ -246,7 +272,11 @@ REFUSALS = {  # flags: part of the one line
     "--mesh data=2 --sync async-server --servers 0": "a number from 1 to 1024",
     "--mesh data=2 --sync server --servers 1 --max-staleness 2": "is for --sync async-server",
     "--mesh data=2 --sync local --average-every 2 --servers 1": "is for --sync server and async-server",
-    "--mesh stage=2,data=2 --microbatches 2 --sync async-server": "replicas without stages",
+    "--mesh stage=2,data=2 --schedule pipedream --sync async-server": "take another schedule",
+    "--mesh stage=2,data=2 --schedule pipedream-2bw --microbatches 2 --sync server --servers 1": "take another schedule",
+    "--mesh stage=2,data=2 --stage-axes data,none --microbatches 2 --sync server --servers 1": "leave it out",
+    "--mesh stage=2 --round-robin 2,1 --microbatches 2 --sync server --servers 1": "needs replicas",
+    "--devices 5 --mesh stage=2,data=2 --microbatches 2 --sync async-server": "has 6 devices",
     "--mesh data=2 --sync async-server --zero 1": "servers make it",
     "--mesh data=2 --sync async-server --precision fp16": "take --precision bf16",
     "--mesh data=2 --sync async-server --target cpu,cuda": "is for CPUs",
@@ -265,11 +295,16 @@ def main():
     divisi = options.divisi
     data = {n: np.load(CASE / "data" / f"{n}.npy") for n in ("x", "label")}
     tests = []
-    for mesh, servers in [("data=2", 1), ("data=4", 2), ("data=2,model=2", 1), ("data=2", 3)]:
-        for model in INPUTS if servers == 1 else ["mlp", "gpt_tiny"]:
+    for mesh, servers in [("data=2", 1), ("data=4", 2), ("data=2,model=2", 1), ("data=2", 3), ("stage=2,data=2", 1), ("stage=2,data=2", 2), ("stage=2,data=4", 2),
+                          ("stage=2,data=2,model=2", 2)]:
+        for model in INPUTS if servers == 1 or mesh == "stage=2,data=4" else ["mlp", "gpt_tiny"]:
             tests.append((f"sync {model} {mesh} servers {servers}", check_synchronous(divisi, model, mesh, servers)))
+    tests += [(f"sync mlp stage=2,data=2 servers {servers} {flags}", check_synchronous(divisi, "mlp", "stage=2,data=2", servers, f"--optimizer adamw {flags}"))
+              for servers, flags in [(1, "--schedule gpipe"), (2, "--schedule interleaved"), (1, "--schedule zb-h1"), (2, "--clip-norm 0.5"), (1, "--remat all --ema 0.9")]]
+    tests += [(f"bytes stage=2,data=2 servers {servers}", check_bytes(divisi, servers)) for servers in (1, 2)]
     tests.append(("sync dropout", check_still(divisi, "dropout", "data=2", 2, "server --servers 2")))
     tests += [(f"stopped {sync}", check_stopped(divisi, ranks, sync)) for ranks, sync in [(3, "server --servers 1"), (3, "async-server"), (2, "gossip --asynchronous")]]
+    tests.append(("stopped stage=2,data=2", check_stopped(divisi, 6, "server --servers 1", "stage=2,data=2")))
     tests += [(f"tcp {sync}", check_tcp(divisi, ranks, sync)) for ranks, sync in [(4, "gossip --asynchronous"), (6, "async-server --servers 2")]]
     way = 'mode = "server", servers = 2 : i64'
     tests += [(f"edited {after}", check_edited(divisi, way, after)) for after in
@@ -278,20 +313,22 @@ def main():
     tests.append(("sync mlp data=2 clip servers 2", check_synchronous(divisi, "mlp", "data=2", 2, "--clip-norm 0.5")))
     for mesh, servers, run, staleness in [("data=2", 1, SGD, "none"), ("data=2", 1, ADAMW, 1), ("data=4", 1, MOMENTUM, "none"), ("data=4", 2, ADAMW, "none"),
                                           ("data=4", 1, SGD, 1), ("data=4", 3, MOMENTUM, 2), ("data=2,model=2", 1, ADAMW, "none"),
-                                          ("data=2,model=2", 2, SGD, 1)]:
+                                          ("data=2,model=2", 2, SGD, 1), ("stage=2,data=2", 1, SGD, "none"), ("stage=2,data=2", 2, ADAMW, 1), ("stage=2,data=4", 1, MOMENTUM, 2),
+                          ("stage=2,data=2,model=2", 1, ADAMW, "none")]:
         tests.append((f"async {mesh} servers {servers} {run[0]} staleness {staleness}",
                       check_asynchronous(divisi, data, mesh, servers, run, staleness)))
     tests += [(f"async still {model} {mesh}", check_still(divisi, model, mesh, 1))
-              for model in [*INPUTS, "dropout"] for mesh in ["data=2", "data=2,model=2"] if model != "resnet_tiny"]
+              for model in [*INPUTS, "dropout"] for mesh in ["data=2", "data=2,model=2", "stage=2,data=2"] if model != "resnet_tiny"]
     tests += [(f"gossip data={replicas} {run[0]}", check_gossip(divisi, data, replicas, run))
               for replicas, run in [(2, SGD), (3, SGD), (4, MOMENTUM), (4, ADAMW)] if BATCH % replicas == 0]
     tests += [(f"gossip still {model}", check_still(divisi, model, "data=4", 0, "gossip --asynchronous")) for model in ["mlp", "lenet", "gpt_tiny", "dropout"]]
     tests += [(f"resume {sync} {mesh} servers {servers}", check_resume(divisi, mesh, servers, sync, *flags))
-              for sync, mesh, servers, flags in [("server", "data=2", 2, ["--servers", 2]), ("async-server", "data=3", 1, []), ("gossip", "data=2", 0, ["--asynchronous"])]]
+              for sync, mesh, servers, flags in [("server", "data=2", 2, ["--servers", 2]), ("async-server", "data=3", 1, []), ("gossip", "data=2", 0, ["--asynchronous"]),
+                                               ("server", "stage=2,data=2", 2, ["--servers", 2]), ("async-server", "stage=2,data=2", 1, [])]]
     tests += [(f"refused {flags}", check_refusal(divisi, flags, wanted)) for flags, wanted in REFUSALS.items()]
     if options.quick:
         kept = ("sync mlp", "sync gpt_tiny data=4", "async data=4 servers 3", "async data=2,model=2 servers 2", "async data=2 servers 1 adamw", "async still dropout",
-                "gossip data", "gossip still dropout", "sync dropout", "tcp gossip", "edited", "stopped async", "resume", "refused")
+                "gossip data", "gossip still dropout", "sync dropout", "tcp gossip", "edited", "stopped async", "resume", "refused", "async stage=2,data=2 servers 2", "bytes")
         tests = [line for line in tests if line[0].startswith(kept)]
     return lines.run(tests, options)
 

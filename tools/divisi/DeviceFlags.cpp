@@ -181,6 +181,7 @@ std::string DeviceFlags::chooseMesh() {
   if (plan.zero && !data)
     return "--zero splits over the axis data, which the mesh lacks";
   const std::string given = plan.mesh;
+  const int64_t ofServers = sync.sync.serverRanks(*mesh);
   int64_t all = mesh->devices();
   if (auto stage = mesh->find(dist::stageAxis)) { // not an axis of a stage's own mesh
     microbatches.stages = mesh->axes[*stage].size;
@@ -195,7 +196,7 @@ std::string DeviceFlags::chooseMesh() {
     return wrong;
   if ((int64_t)microbatches.replicas.size() == microbatches.stages || !microbatches.axes.empty())
     all = microbatches.devices(*mesh);
-  all += sync.sync.serverRanks(*mesh);
+  all += ofServers;
   microbatches.servedUpdate = servers > 0;
   if (std::string wrong = checkDevices(given, all, devices); !wrong.empty())
     return wrong;
@@ -316,14 +317,15 @@ std::string DeviceFlags::checkSync(const CLI::App &command) {
            (sync.sync.servers > 0 ? " servers make it" : " every replica makes a whole one") + ": leave out --zero, or take --sync all-reduce";
   if (sync.sync.asynchronous && (microbatches.stages > 1 || mesh.axes.size() > 1))
     return "--asynchronous: replicas that gossip so have one device each: --mesh data=N alone, or leave out --asynchronous";
-  if (!sync.sync.isApart())
+  if (!sync.sync.isApart() && sync.sync.servers == 0)
     return "";
+  const std::string mode = sync.text() + (sync.sync.isApart() ? "" : " --servers N"); // colocated servers go with all pipelines
   if (!microbatches.axes.empty())
-    return "--stage-axes gives stages different numbers of replicas: leave it out with " + sync.text();
+    return "--stage-axes gives stages different numbers of replicas: leave it out with " + mode;
   if (!microbatches.replicas.empty())
-    return "--round-robin has replicas that add up their gradients: leave it out with " + sync.text();
+    return "--round-robin has replicas that take microbatches in turn: leave it out with " + mode;
   if (microbatches.asynchronous())
-    return "--schedule " + microbatches.schedule + " is asynchronous already: take another schedule with " + sync.text();
+    return "--schedule " + microbatches.schedule + " has steps that overlap: take another schedule with " + mode;
   return "";
 }
 
@@ -362,9 +364,6 @@ std::string DeviceFlags::finish(const CLI::App &command) {
   if (plan.cluster.empty())
     if (std::string wrong = chooseMesh(); !wrong.empty())
       return wrong;
-  if (sync.sync.servers > 0 && microbatches.stages > 1)
-    return "--mesh with an axis stage: dedicated servers are for replicas without stages; leave out the axis" +
-           std::string(sync.sync.isApart() ? "" : ", or take --servers colocated");
   if (std::string wrong = choosePipeline(command); !wrong.empty())
     return wrong;
   if (sync.sync.isApart() && isHalf(command))

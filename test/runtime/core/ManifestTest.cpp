@@ -133,6 +133,52 @@ TEST(ManifestTest, ReadsReplicas) {
                         {"/sync", "{\"mode\": \"server\", \"axis\": -1}", "does not have"}});
 }
 
+/// A pipeline of two stages, two replicas, two servers. Each server has a rank for each stage, with updates of its own.
+TEST(ManifestTest, ReadsServersOfStages) {
+  Json json = fake();
+  json["mesh"] = {{{"name", "stage"}, {"size", 2}}, {{"name", "data"}, {"size", 2}}};
+  for (Json &state : json["state"])
+    if (state["role"] != "step" && state["role"] != "seed")
+      state["stage"] = state["name"].get<std::string>().starts_with("bias") ? 1 : 0;
+  for (Json &result : json["results"])
+    result["stage"] = 1;
+  json["tasks"] = {"work 0", "work 1", "update w", "update bias", "count 0", "count 1", "evaluate"};
+  json["tables"] = Json::parse(R"({"train": [[[0, 0, 0], [2, 0, 0], [4, 0, 0]], [[1, 0, 0], [3, 0, 0], [5, 0, 0]]], "evaluate": [[[6, 0, 0]], [[6, 0, 0]]]})");
+  json["sync"] = Json::parse(R"({"mode": "server", "axis": 1, "updates": [
+    {"task": 2, "pushed": [{"dtype": "F32", "shape": [3], "offset": 704, "combine": "sum"}], "renews": ["w", "w.momentum", "mean", "divisi.step"]},
+    {"task": 4, "pushed": [], "renews": ["divisi.step"]},
+    {"task": 3, "pushed": [{"dtype": "I64", "shape": [], "offset": 960, "combine": "copy"}], "renews": ["bias", "bias.momentum", "divisi.step"]},
+    {"task": 5, "pushed": [], "renews": ["divisi.step"]}]})");
+  Result<Manifest> m = parse(json);
+  ASSERT_TRUE(succeeded(m));
+  EXPECT_EQ(m->ranks(), 8);
+  EXPECT_FALSE(m->canLoseWorkers());
+  EXPECT_EQ(m->servers->count(), 2);
+  m->localize(3); // of the second stage and replica
+  EXPECT_FALSE(m->server);
+  EXPECT_EQ(m->updates()[0].task, 3);
+  EXPECT_EQ(m->updates()[0].pushed[0].bytes, 8);
+  EXPECT_EQ(m->serverRank(1), 7);
+  EXPECT_EQ(m->serverRank(1, m->firstOf(0)), 6);
+  m->localize(6);
+  EXPECT_EQ(m->server, 1);
+  EXPECT_EQ(m->rank, 0);
+  EXPECT_EQ(m->updates()[1].task, 4);
+  EXPECT_EQ(m->workerRank(1), 1);
+  EXPECT_EQ(m->ownMesh().inStage(6, 1), 7);
+  EXPECT_FALSE(m->state[1].here);
+  expectRefusals(json, {{"/sync/axis", "0", "no replicas"},
+                        {"/sync/updates/0/task", "9", "training does not run"},
+                        {"/sync/updates/0/task", "4", "two servers"},
+                        {"/sync/updates/1/task", "1", "another number for another stage"},
+                        {"/sync/updates/0/renews", "[\"w\", \"bias\"]", "'bias', which its stage does not have"},
+                        {"/sync/updates/0/renews", "[\"mean\"]", "0 servers that renew 'w'"},
+                        {"/sync/updates/1/renews", "[\"w\"]", "2 servers that renew 'w'"},
+                        {"/sync/updates/0/renews/0", "3", "without a name"},
+                        {"/sync/updates/0/pushed/0/offset", "-1", "no place in the arena"},
+                        {"/sync/updates/0/pushed/0/combine", "\"luck\"", "no known way"}});
+}
+
 /// Damage never leads to a crash or to a range outside of the arena: checks many damaged manifests, of which some must
 /// be accepted, but not all.
 void checkMutations(const std::string &text, unsigned seed, const std::function<void(const Manifest &)> &check) {
