@@ -38,9 +38,9 @@ def inner(mesh):
 
 
 def parts(mesh, model="mlp"):
-    """Microbatches: of a pipeline up to three, each of which divides among the replicas."""
+    """Microbatches: of a pipeline two or three, if they divide among the replicas."""
     batch = onnx.load(CASE.parent / model / "model.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    return next(count for count in (3, 2, 1) if batch % (count * inner(mesh)[0]) == 0) if "stage" in mesh else 1
+    return next(count for count in (2, 3, 1) if batch % (count * inner(mesh)[0]) == 0) if "stage" in mesh else 1
 
 
 def mesh_flags(mesh, model="mlp"):
@@ -64,20 +64,30 @@ def check_synchronous(divisi, model, mesh, servers, flags="--optimizer adamw"):
     return test
 
 
-def check_bytes(divisi, servers):
-    """In a pipeline a worker sends the gradients of its stage, once, and what the stages send each other."""
+def bytes_of_share(mesh, weights):
+    """What the first worker sends for a share, but for some numbers: the gradients, in a pipeline of fc.0 and the rest those of fc.0 with its outputs."""
+    if "stage" not in mesh:
+        return 4 * sum(w.size for w in weights.values())
+    return 4 * (weights["fc.0.weight"].size + weights["fc.0.bias"].size + BATCH // inner(mesh)[0] * len(weights["fc.0.bias"]))
+
+
+def check_bytes(divisi, mesh, servers):
+    workers, places = inner(mesh)
 
     def test(work):
-        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *mesh_flags("stage=2,data=2"), "--cut", "/fc.1/Gemm", "--sync", "server", "--servers", servers)
-        rows = run_program(divisi, work / "p", (2 + servers) * 2, STEPS, work / "log")
-        width, inputs = read_weights(work / "p.safetensors")["fc.0.weight"].shape
-        sent = rows[0]["comm_bytes"] - 4 * (width * inputs + width) - 4 * BATCH // 2 * width
-        return [(0 < sent <= 256, f"the first worker sends the gradients of fc.0, its rows' activations and {sent} bytes in a step")]
+        lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *mesh_flags(mesh), "--sync", "server", "--servers", servers)
+        rows = run_program(divisi, work / "p", (workers + servers) * places, STEPS, work / "log")
+        rest = rows[0]["comm_bytes"] - bytes_of_share(mesh, read_weights(work / "p.safetensors"))
+        return [(0 < rest <= 128, f"the first worker sends its gradients, what its stage sends, and {rest} bytes in a step")]
 
     return test
 
 
-def replay(log, weights, data, run, workers, microbatches):
+def all_sent(rows):
+    return sum(row.get("comm_bytes", 0) for row in rows)
+
+
+def replay(log, weights, data, run, workers, microbatches=1):
     """(losses of steps, weights after) of the updates that the log lists."""
     optimizer, constants, _, _ = run
     constants = dict(constants)
@@ -116,6 +126,10 @@ def check_asynchronous(divisi, data, mesh, servers, run, staleness):
         results = compare(losses, weights, [row["loss"] for row in rows if "loss" in row and "step" in row], read_weights(work / "after.safetensors"))
         results.append((len(log) == STEPS * workers and {(u["step"], u["share"]) for u in log} == {(s + 1, r) for s in range(STEPS) for r in range(workers)},
                         f"{len(log)} updates, each share once; staleness up to {max(stale)}, {np.mean(stale):.2f} on average"))
+        if "model" not in mesh:
+            own = sum(update["worker"] == 0 for update in log)
+            rest = all_sent(rows) - own * bytes_of_share(mesh, weights)
+            results.append((abs(rest) <= 256 * STEPS, f"the first worker sends the gradients of {own} shares, what its stage sends, and {rest} bytes"))
         if staleness != "none":
             results.append((begins_in_time(log, int(staleness)), f"no share is more than {staleness} batches ahead"))
         return results
@@ -174,6 +188,10 @@ def check_gossip(divisi, data, replicas, run):
         applied = [(e["step"], e["share"]) for e in events if e["event"] == "apply"]
         asked = sum("their" in e for e in events)
         results.append((sorted(applied) == [(s + 1, r) for s in range(STEPS) for r in range(replicas)] and asked > 0, f"each share once, {asked} averages"))
+        own = sum(e["event"] == "apply" and e["worker"] == 0 for e in events)
+        ends = 2 * (1 if replicas < 4 else 2)  # of two epochs, to each neighbour
+        rest = all_sent(rows) - (own + ends) * bytes_of_share("data", weights)
+        results.append((abs(rest) <= 256 * STEPS, f"the first replica sends its parameters for {own} shares and {ends} ends, and {rest} bytes"))
         return results
 
     return test
@@ -275,7 +293,7 @@ REFUSALS = {  # flags: part of the one line
     "--mesh stage=2,data=2 --schedule pipedream --sync async-server": "take another schedule",
     "--mesh stage=2,data=2 --schedule pipedream-2bw --microbatches 2 --sync server --servers 1": "take another schedule",
     "--mesh stage=2,data=2 --stage-axes data,none --microbatches 2 --sync server --servers 1": "leave it out",
-    "--mesh stage=2 --round-robin 2,1 --microbatches 2 --sync server --servers 1": "needs replicas",
+    "--mesh stage=2,data=2 --round-robin 2,1 --microbatches 4 --sync server --servers 1": "take microbatches in turn",
     "--devices 5 --mesh stage=2,data=2 --microbatches 2 --sync async-server": "has 6 devices",
     "--mesh data=2 --sync async-server --zero 1": "servers make it",
     "--mesh data=2 --sync async-server --precision fp16": "take --precision bf16",
@@ -301,7 +319,7 @@ def main():
             tests.append((f"sync {model} {mesh} servers {servers}", check_synchronous(divisi, model, mesh, servers)))
     tests += [(f"sync mlp stage=2,data=2 servers {servers} {flags}", check_synchronous(divisi, "mlp", "stage=2,data=2", servers, f"--optimizer adamw {flags}"))
               for servers, flags in [(1, "--schedule gpipe"), (2, "--schedule interleaved"), (1, "--schedule zb-h1"), (2, "--clip-norm 0.5"), (1, "--remat all --ema 0.9")]]
-    tests += [(f"bytes stage=2,data=2 servers {servers}", check_bytes(divisi, servers)) for servers in (1, 2)]
+    tests += [(f"bytes stage=2,data=2 servers {servers}", check_bytes(divisi, "stage=2,data=2", servers)) for servers in (1, 2)]
     tests.append(("sync dropout", check_still(divisi, "dropout", "data=2", 2, "server --servers 2")))
     tests += [(f"stopped {sync}", check_stopped(divisi, ranks, sync)) for ranks, sync in [(3, "server --servers 1"), (3, "async-server"), (2, "gossip --asynchronous")]]
     tests.append(("stopped stage=2,data=2", check_stopped(divisi, 6, "server --servers 1", "stage=2,data=2")))
