@@ -8,7 +8,7 @@
   every dimension that counts divides): 2 P (1 - 1/4), and P (1 - 1/4)
 - a rank killed (SIGKILL): the job ends within 5 s, with an error and a non-zero exit code
 - the same with --restarts 2: it is resumed from the last checkpoint, with the losses of an undisturbed run
-- and with replicas that are kept in step in other ways (--sync)
+- and with replicas that are kept in step in other ways (--sync), of which a server of a pipeline's stage is killed
 - `divisi run` gives all ranks one secret, a new one each time, unless one is given
 - mpirun's files are in a folder of that run only, which is removed after it
 - an mpirun that hangs when its ranks are gone is ended, as a lost rank
@@ -105,13 +105,13 @@ def zero_memory(divisi, work):
     return f"all memory {arena[0]}, {arena[1]}, {arena[3]} bytes with stages 0, 1, 3 of {whole} bytes of parameters"
 
 
-def kill_one(process, program, log, after):
+def kill_one(process, program, log, after, devices=2):
     """Kills the last rank when step `after` is in the log; seconds until the job has ended."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (not log.is_file() or len(losses(log)) < after):
         time.sleep(0.02)
     ranks = ranks_of(program)
-    assert len(ranks) == 2, f"{len(ranks)} ranks run"
+    assert len(ranks) == devices, f"{len(ranks)} ranks run"
     os.kill(ranks[-1], signal.SIGKILL)
     return time.monotonic()
 
@@ -131,14 +131,14 @@ def lost_rank(divisi, work):
     return f"ended after {seconds:.1f} s: {lines[0]}"
 
 
-def restarts(divisi, work, steps=4000, sync=("--sync", "all-reduce")):
-    compile(divisi, work / "p", "--devices", "2", "--strategy", "data", *sync)
+def restarts(divisi, work, steps=4000, plan=("--mesh", "data=2"), devices=2):
+    compile(divisi, work / "p", *plan)
     whole, log = work / "whole.jsonl", work / "log.jsonl"
     checkpoint = ["--steps", str(steps), "--every", "50", "--checkpoint"]
-    subprocess.run(words(divisi, 2, work / "p", *checkpoint, str(work / "a"), "--log", str(whole)), check=True)
-    process = subprocess.Popen(words(divisi, 2, work / "p", *checkpoint, str(work / "b"), "--log", str(log),
+    subprocess.run(words(divisi, devices, work / "p", *checkpoint, str(work / "a"), "--log", str(whole)), check=True)
+    process = subprocess.Popen(words(divisi, devices, work / "p", *checkpoint, str(work / "b"), "--log", str(log),
                                      before=("--restarts", "2")), stderr=subprocess.PIPE, text=True)
-    kill_one(process, work / "p", log, 200)
+    kill_one(process, work / "p", log, 200, devices)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 0, f"exit code {process.returncode}: {said}"
     expected, found = losses(whole), losses(log)
@@ -152,8 +152,10 @@ def restarts_of_replicas(divisi, work):
     ways = ["local --average-every 7 --outer-optimizer nesterov", "gossip", "driver", "server"]
     for way in ways:
         (work / way).mkdir()
-        restarts(divisi, work / way, 1000, ["--sync", *way.split()])
-    return f"1000 losses the same with --sync {', '.join(ways)}"
+        restarts(divisi, work / way, 1000, ["--mesh", "data=2", "--sync", *way.split()])
+    (work / "served").mkdir()
+    restarts(divisi, work / "served", 600, "--mesh stage=2,data=2 --microbatches 2 --sync server --servers 1".split(), 6)
+    return f"losses are the same with --sync {', '.join(ways)} and servers of a pipeline"
 
 
 def apart(divisi, work):

@@ -69,8 +69,8 @@ module attributes {dist.sync = {mode = "server", servers = 1 : i64}} {
   }
   func.func @train.1.finish(%c: tensor<f32> {graph.state = {name = "c", role = "parameter", trainable = true}}) -> (tensor<f32> {graph.renews = "c"})
       attributes {dist.partitioned = #dist.mesh<"stage" = 2, "data" = 2>, dist.stage = 1 : i64} {
-    // expected-error @below {{the update of a stage reads what another stage has computed before: take --servers colocated}}
     %0 = dist.receive from 0 id 0 : tensor<f32>
+    // expected-error @below {{the update of a stage reads what another stage has computed before: take --servers colocated}}
     %1 = graph.sub %c, %0 : tensor<f32>
     return %1 : tensor<f32>
   }
