@@ -145,7 +145,8 @@ LogicalResult compiler::checkServers(ModuleOp module) {
   std::map<int64_t, int64_t> updates; // by stage
   bool pushes = false, combines = false;
   for (auto task : module.getOps<func::FuncOp>()) {
-    updates[dist::stageOf(task)] += dist::functionOf(task.getName()) == "train" && dist::kindOf(task.getName()) == dist::TaskKind::finish;
+    updates[dist::stageOf(task)] +=
+        dist::functionOf(task.getName()) == "train" && dist::kindOf(task.getName()) == dist::TaskKind::finish;
     for (unsigned i = 0; i < task.getNumArguments(); ++i)
       if (auto how = task.getArgAttrOfType<StringAttr>(i, dist::names::pushed)) {
         pushes = true;
@@ -176,9 +177,10 @@ FailureOr<dist::Sync> compiler::readSync(dist::PlanOp plan) {
   auto pipeline = readPipeline(plan);
   if (failed(pipeline))
     return failure();
-  if ((sync->isApart() || sync->servers > 0) && (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
-    return plan.emitError("'sync': replicas that go apart, and dedicated servers, are not for pipedream, nor for stages with different axes or "
-                          "with replicas that take microbatches in turn");
+  if ((sync->isApart() || sync->servers > 0) &&
+      (pipeline->asynchronous() || !pipeline->axes.empty() || !pipeline->replicas.empty()))
+    return plan.emitError("'sync': replicas that go apart, and dedicated servers, are not for pipedream, nor for "
+                          "stages with different axes or with replicas that take microbatches in turn");
   if (sync->asynchronous && (pipeline->stages > 1 || mesh.axes.size() > 1))
     return plan.emitError("'sync': replicas that gossip asynchronously have one device each");
   return sync;

@@ -50,9 +50,12 @@ LogicalResult markPushed(func::FuncOp task, StringRef mode) {
   return success();
 }
 
-/// Servers have no other tasks of a step: what stages send each other for an update, as the norm for clipping, must be made in updates.
+/// Servers have no other tasks of a step: what stages send each other for an update, as the norm for clipping, must be
+/// made in updates.
 LogicalResult checkMessages(ArrayRef<func::FuncOp> tasks, ArrayRef<func::FuncOp> updates, StringRef mode) {
-  auto messageOf = [](Operation &op) { return isa<SendOp, ReceiveOp>(op) ? op.getAttrOfType<IntegerAttr>("id") : IntegerAttr(); };
+  auto messageOf = [](Operation &op) {
+    return isa<SendOp, ReceiveOp>(op) ? op.getAttrOfType<IntegerAttr>("id") : IntegerAttr();
+  };
   DenseMap<Attribute, Operation *> ofUpdates;
   for (func::FuncOp update : updates)
     for (Operation &op : update.getBody().front())
@@ -62,7 +65,8 @@ LogicalResult checkMessages(ArrayRef<func::FuncOp> tasks, ArrayRef<func::FuncOp>
     for (Operation &op : task.getBody().front())
       if (IntegerAttr id = messageOf(op); id && ofUpdates.contains(id) && !llvm::is_contained(updates, task))
         return graph::readerOf(ofUpdates[id])->emitError("--sync ")
-               << mode << " --servers N: the update of a stage reads what another stage has computed before: take --servers colocated";
+               << mode << " --servers N: the update of a stage reads what another stage has computed before: take "
+               << "--servers colocated";
   return success();
 }
 

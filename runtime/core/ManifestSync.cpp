@@ -10,7 +10,8 @@ using namespace divisi::runtime;
 namespace {
 bool isOf(const State &state, int64_t stage) {
   std::vector<const Tensor *> places = state.onStages();
-  return std::any_of(places.begin(), places.end(), [&](const Tensor *tensor) { return tensor->stage < 0 || tensor->stage == stage; });
+  return std::any_of(places.begin(), places.end(),
+                     [&](const Tensor *tensor) { return tensor->stage < 0 || tensor->stage == stage; });
 }
 
 /// Checks that each parameter of a stage has one server that renews it.
@@ -41,8 +42,9 @@ Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
   if (asynchronous && reader.has("max_staleness"))
     servers.maxStaleness = reader.integer("max_staleness");
   const Mesh &mesh = manifest.mesh;
-  if (servers.axis < 0 || servers.axis >= static_cast<int64_t>(mesh.axes().size()) || servers.axis == mesh.stageAxis() || mesh.isNarrow() ||
-      mesh.takesTurns() || manifest.asynchronous || servers.maxStaleness.value_or(1) < 1)
+  if (servers.axis < 0 || servers.axis >= static_cast<int64_t>(mesh.axes().size()) ||
+      servers.axis == mesh.stageAxis() || mesh.isNarrow() || mesh.takesTurns() || manifest.asynchronous ||
+      servers.maxStaleness.value_or(1) < 1)
     reader.fail("is over an axis that has no replicas, or has a bound that is none");
   std::map<int64_t, size_t> stageOf; // of the tasks that training runs
   if (auto train = manifest.tables.find("train"); train != manifest.tables.end())
@@ -72,8 +74,8 @@ Status parseServers(JsonReader &reader, Manifest &manifest, bool asynchronous) {
                                                                 {"max", Servers::Combine::Max}, {"min", Servers::Combine::Min}};
       auto way = std::find_if(std::begin(ways), std::end(ways), [&](const auto &w) { return how == w.first; });
       pushed.bytes = bytes.value_or(-1);
-      if (pushed.offset < 0 || pushed.bytes < 0 || uint64_t(pushed.offset) > arena || uint64_t(pushed.bytes) > arena - uint64_t(pushed.offset) ||
-          way == std::end(ways))
+      if (pushed.offset < 0 || pushed.bytes < 0 || uint64_t(pushed.offset) > arena ||
+          uint64_t(pushed.bytes) > arena - uint64_t(pushed.offset) || way == std::end(ways))
         tensor.fail("is no place in the arena, or is combined in no known way");
       else
         pushed.combine = way->second;

@@ -177,7 +177,8 @@ Result<std::vector<double>> ServedStep::collect(std::vector<double> results) {
   }
   std::vector<double> theirs(results.size());
   for (int64_t stage = 1; stage < manifest.stages(); ++stage) {
-    if (Status status = receive(manifest.serverRank(0, manifest.firstOf(stage)), resultTag, theirs.data(), bytes); !status.ok())
+    if (Status status = receive(manifest.serverRank(0, manifest.firstOf(stage)), resultTag, theirs.data(), bytes);
+        !status.ok())
       return status;
     for (size_t i = 0; i < results.size(); ++i)
       if (manifest.results[i].stage == stage)
@@ -271,7 +272,8 @@ Status ServedStep::follow(const FreeWork &work) {
       continue;
     }
     bool updates = order.kind == Order::Update, last = order.kind == Order::End;
-    if (Status status = updates ? update(order.worker, order.batch, work).status() : hand(order.worker, last); !status.ok())
+    if (Status status = updates ? update(order.worker, order.batch, work).status() : hand(order.worker, last);
+        !status.ok())
       return status;
     ended += last;
   }

@@ -319,7 +319,8 @@ std::string DeviceFlags::checkSync(const CLI::App &command) {
     return "--asynchronous: replicas that gossip so have one device each: --mesh data=N alone, or leave out --asynchronous";
   if (!sync.sync.isApart() && sync.sync.servers == 0)
     return "";
-  const std::string mode = sync.text() + (sync.sync.isApart() ? "" : " --servers N"); // colocated servers go with all pipelines
+  const std::string mode =
+      sync.text() + (sync.sync.isApart() ? "" : " --servers N"); // colocated servers go with all pipelines
   if (!microbatches.axes.empty())
     return "--stage-axes gives stages different numbers of replicas: leave it out with " + mode;
   if (!microbatches.replicas.empty())
