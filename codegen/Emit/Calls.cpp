@@ -136,8 +136,10 @@ std::vector<ProgramCall> codegen::callsOf(func::FuncOp task) {
     auto cost = cast<graph::CostInterface>(*item);
     call.work.flops = cost.getFlops();
     call.work.bytes = cost.getBytes();
-    if (auto library = dyn_cast<exec::CallOp>(*item))
+    if (auto library = dyn_cast<exec::CallOp>(*item)) {
       shape(call.work, library.getPayload());
+      call.precision = graph::precisionOf(library.getPayload());
+    }
   }
   return calls;
 }

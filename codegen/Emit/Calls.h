@@ -1,4 +1,5 @@
 #pragma once
+#include "dialects/Graph/Precision.h"
 #include "step/Work.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,6 +13,7 @@ struct ProgramCall {
   std::string key;  // equal for calls that take equally long on equal machines
   int64_t id = -1;  // of a collective, or of the one that an await waits for
   step::Work work;  // of a collective or message: the bytes of the operands
+  graph::Precision precision = graph::fp32;
   bool collective = false;
   std::vector<int> axes; // of the task's mesh, that a collective spans
   int64_t group = 1;     // ranks that take part in it

@@ -36,7 +36,7 @@ public:
       return 0;
     if (call.collective)
       return 1e6 * collective(call);
-    return 1e6 * prices.seconds(call.work, planning::Cluster::Device::fp32);
+    return 1e6 * prices.seconds(call.work, call.precision);
   }
 
 private:

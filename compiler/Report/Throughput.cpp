@@ -34,7 +34,7 @@ mlir::FailureOr<StepWork> StepWork::of(mlir::ModuleOp module) {
     if (auto cost = mlir::dyn_cast<graph::CostInterface>(op);
         cost && !entry.forward && !entry.seldom &&
         (entry.form == graph::Form::product || entry.form == graph::Form::attention))
-      work.flops[precisionOf(problem, entry)] += (double)cost.getModelFlops() * (double)entry.repeats;
+      work.flops[entry.precision] += (double)cost.getModelFlops() * (double)entry.repeats;
   return work;
 }
 

@@ -198,8 +198,8 @@ private:
       const auto &shape = problem.tensors[t].shape;
       return shape.size() == 2 && shape.back() % step == 0;
     };
-    return op.kind == "graph.matmul" && (op.tf32 || problem.tensors[op.operands[0]].elementBytes == 2) &&
-           llvm::all_of(op.operands, suits) && llvm::all_of(op.results, suits);
+    return op.kind == "graph.matmul" && op.precision != graph::fp32 && llvm::all_of(op.operands, suits) &&
+           llvm::all_of(op.results, suits);
   }
 
   /// The sum over the rows of an operand that a matmul sums over, or of what the operand is rounded from; -1 if there is

@@ -131,8 +131,7 @@ private:
     if (auto cost = dyn_cast<graph::CostInterface>(op))
       entry.flops = cost.getFlops(), entry.form = cost.getForm(), entry.pointFlops = cost.getFlopsPerPoint(),
       entry.workspace = cost.getLibraryWorkspace();
-    entry.tf32 = op.hasAttr(graph::names::tf32);
-    entry.fp16 = llvm::any_of(op.getOperandTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
+    entry.precision = graph::precisionOf(&op);
     entry.causal = op.hasAttr(step::Work::causalAttribute);
     entry.name = graph::pathOf(&op);
     entry.kind = op.getName().getStringRef().str();

@@ -1,6 +1,7 @@
 #pragma once
 #include "dialects/Dist/FactorAxes.h"
 #include "dialects/Graph/Form.h"
+#include "dialects/Graph/Precision.h"
 #include "dialects/Graph/Workspace.h"
 
 namespace divisi::planning {
@@ -33,7 +34,7 @@ struct Problem {
     bool forward = false;                     // of the evaluation
     bool seldom = false;                      // of the training step, but only in some steps (norms for the log)
     int64_t flops = 0;                        // of the whole operation
-    bool tf32 = false, fp16 = false;          // of products: in TF32; of operands in fp16 (other 16 bits are bf16)
+    graph::Precision precision = graph::fp32;
     bool causal = false;                      // of attention: under a causal mask
     std::string name, kind;                   // of the ONNX node, and of the operation
     int64_t repeats = 1; // times that a step computes it: the number of microbatches, if it is computed for each

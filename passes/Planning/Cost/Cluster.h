@@ -1,4 +1,6 @@
 #pragma once
+#include "dialects/Graph/Precision.h"
+
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -14,7 +16,8 @@ namespace divisi::planning {
 /// d % levels[0].size of its machine; d / levels[0].size is numbered likewise by levels[1].
 struct Cluster {
   struct Device {
-    enum Precision { fp32, tf32, bf16, fp16 };
+    using Precision = graph::Precision;
+    using enum graph::Precision;
     static constexpr int precisions = 4;
 
     std::string kind; // "cpu" or "cuda"

@@ -4,7 +4,6 @@ using namespace divisi;
 using namespace divisi::dist;
 using namespace divisi::planning;
 using llvm::ArrayRef;
-using Precision = Cluster::Device::Precision;
 
 CostModel::CostModel(const Cluster &cluster, const Mesh &mesh)
     : cluster(cluster), mesh(mesh), prices(cluster.device), links(1) {
@@ -66,16 +65,6 @@ step::Work planning::localWork(const Problem &problem, const Problem::Op &op, co
   }
   work.shapeBy(op.rule, sizes, elements);
   return work;
-}
-
-Precision planning::precisionOf(const Problem &problem, const Problem::Op &op) {
-  if (!graph::isCall(op.form))
-    return Cluster::Device::fp32;
-  if (op.tf32)
-    return Cluster::Device::tf32;
-  if (op.operands.empty() || problem.tensors[op.operands[0]].elementBytes != 2)
-    return Cluster::Device::fp32;
-  return op.fp16 ? Cluster::Device::fp16 : Cluster::Device::bf16;
 }
 
 double planning::localBytes(const Problem::Tensor &tensor, const Mesh &mesh, const Sharding &sharding) {

@@ -33,8 +33,6 @@ private:
 /// What one device does of an operation under a split, but for the bytes.
 step::Work localWork(const Problem &problem, const Problem::Op &op, const dist::Mesh &mesh,
                      const dist::FactorAxes &factors);
-/// Of a call, the precision of its first operand (attention has wider statistics beside it); kernels compute in fp32.
-Cluster::Device::Precision precisionOf(const Problem &problem, const Problem::Op &op);
 /// Bytes of a device's piece.
 double localBytes(const Problem::Tensor &tensor, const dist::Mesh &mesh, const dist::Sharding &sharding);
 /// Bytes of the workspace of an operation, in which a GPU's library computes a device's part of it.

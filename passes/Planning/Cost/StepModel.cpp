@@ -224,7 +224,7 @@ private:
       step::Work timed = piece.work;
       if (piece.apart)
         timed.flops = 0, timed.bytes -= *piece.apart;
-      piece.seconds = costs.prices.seconds(timed, precisionOf(problem, problem.ops[home]), piece.apart ? 0 : piece.launches);
+      piece.seconds = costs.prices.seconds(timed, problem.ops[home].precision, piece.apart ? 0 : piece.launches);
       result.operations[home] += piece.seconds;
       result.compute += piece.seconds * problem.ops[home].repeats;
       result.traffic += timed.bytes * problem.ops[home].repeats;

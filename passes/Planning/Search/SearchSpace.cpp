@@ -197,7 +197,7 @@ private:
       key.push_back(-6);
       key.push_back((int)problem.ops[op].repeats);
       key.push_back(impl.fused.launches[op] << 3 | graph::isCall(problem.ops[op].form) << 2 |
-                    problem.ops[op].tf32 << 1 | problem.ops[op].fp16);
+                    problem.ops[op].precision);
       key.insert(key.end(), impl.fused.readsOf[op].begin(), impl.fused.readsOf[op].end());
       for (const auto *list : {&problem.ops[op].operands, &problem.ops[op].results})
         for (int t : *list) {
@@ -259,8 +259,7 @@ private:
           results[{(int)m, (int)i}].push_back(std::move(have));
         }
       }
-      result.cost[s] =
-          1e6 * first.repeats * (internal + costs.prices.seconds(work, precisionOf(problem, first), launches));
+      result.cost[s] = 1e6 * first.repeats * (internal + costs.prices.seconds(work, first.precision, launches));
     }
     for (auto &[position, list] : operands)
       result.operands[position] = slot(list);
