@@ -7,6 +7,7 @@
 #include "dialects/Dist/Sync.h"
 #include "dialects/Dist/Tasks.h"
 #include "dialects/Exec/Exec.h"
+#include "dialects/Graph/Arguments.h"
 #include "dialects/Graph/Graph.h"
 #include "dialects/Graph/WhenNeeded.h"
 #include "divisi/abi.h"
@@ -413,4 +414,20 @@ std::string compiler::writeManifest(ModuleOp module, StringRef model, const RunD
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(manifest));
   return text;
+}
+
+LogicalResult compiler::checkNames(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (BlockArgument argument : function.getArguments())
+      if (StringRef name = graph::nameOfArgument(argument); name == "__metadata__")
+        return function.emitError("the name '") << name << "' is reserved in safetensors files: rename this tensor";
+    for (ArrayAttr list : {function.getAllArgAttrs(), function.getAllResultAttrs()}) {
+      auto isWrong = [](StringAttr text) {
+        return llvm::json::isUTF8(text.getValue()) ? WalkResult::advance() : WalkResult::interrupt();
+      };
+      if (list && list.walk(isWrong).wasInterrupted())
+        return function.emitError("has a name that is not UTF-8");
+    }
+  }
+  return success();
 }

@@ -27,6 +27,9 @@ struct Expectation;
 std::string writeManifest(mlir::ModuleOp module, llvm::StringRef model, const RunDefaults &defaults,
                           const WeightsReference &weights, const Expectation *expectation = nullptr);
 
+/// Checks that names are valid in a manifest, which is JSON, and in a file of weights. Fails with a diagnostic.
+mlir::LogicalResult checkNames(mlir::ModuleOp module);
+
 /// The number of ranks of a program of these tasks, with those of servers.
 int64_t ranksOf(mlir::ModuleOp module, const dist::Sync &sync);
 

@@ -16,9 +16,6 @@ using namespace divisi::planning;
 /// The number of plans that are compiled, and the largest number of operations of a program for that.
 static constexpr size_t mostCompiled = 5, mostOperations = 6000;
 
-/// The share of a step's time that must be measured for its sum to count as measured.
-static constexpr double leastMeasured = 0.5;
-
 RunSetting compiler::settingFor(int64_t ranks) { return {ranks, std::max<int64_t>(1, thisMachine().cores / ranks)}; }
 
 /// Removes the noise scale, for which not every candidate has shares of the batch: plans are ordered without it.
@@ -30,9 +27,10 @@ static void removeNoiseScale(ModuleOp module) {
   }
 }
 
-/// Compiles a candidate to tasks; sets its arena and the expected time of a step.
-static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
-                                  ModuleCandidate &candidate) {
+/// Compiles a candidate to tasks; sets its arena and the expected time of a step. Returns the share of it that was
+/// measured.
+static FailureOr<double> compileTasks(ModuleOp module, const Cluster &cluster, const ProfileDatabase &database,
+                                      ModuleCandidate &candidate) {
   candidate.planner->complete(candidate);
   MicrobatchOptions microbatches;
   if (candidate.split) {
@@ -57,30 +55,44 @@ static LogicalResult compileTasks(ModuleOp module, const Cluster &cluster, const
   Expectation expectation = expectStep(*copy, used, settingFor(candidate.mesh.devices()), database);
   if (expectation.measured > leastMeasured)
     candidate.measured = expectation.step * 1e-6;
-  return success();
+  return expectation.measured;
 }
 
-llvm::Expected<std::vector<ModuleCandidate>> compiler::rankPlans(ModuleOp module, const Cluster &cluster,
-                                                                 const PlannerOptions &options, int64_t microbatches,
-                                                                 const ProfileDatabase &database) {
-  auto candidates = planAccumulating(module, cluster, options, microbatches);
-  if (!candidates || cluster.device.kind != "cpu" ||
-      (*candidates)[0].planner->problem.ops.size() > mostOperations)
-    return candidates;
+llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &cluster, const PlannerOptions &options,
+                                                int64_t microbatches, const ProfileDatabase &database) {
+  auto found = planAccumulating(module, cluster, options, microbatches);
+  if (!found)
+    return found.takeError();
+  RankedPlans result{std::move(*found), ""};
+  std::vector<ModuleCandidate> &candidates = result.candidates;
+  if (cluster.device.kind != "cpu")
+    return result;
+  if (size_t operations = candidates[0].planner->problem.ops.size(); operations > mostOperations) {
+    if (!database.empty())
+      result.unmeasured = "plans of programs of more than " + std::to_string(mostOperations) +
+                          " operations are not compiled to be compared, and this one has " + std::to_string(operations);
+    return result;
+  }
   size_t compiled = 0;
-  bool comparable = true; // whether all competing candidates have measured times
-  for (ModuleCandidate &candidate : *candidates) {
+  double least = 1; // the share of a competing candidate that is measured
+  for (ModuleCandidate &candidate : candidates) {
     bool alone = candidate.mesh.devices() == 1;
     if (compiled >= mostCompiled && !alone)
       continue;
-    if (failed(compileTasks(module, cluster, database, candidate)))
+    auto share = compileTasks(module, cluster, database, candidate);
+    if (failed(share))
       return told();
     compiled += !alone;
-    comparable &= candidate.measured > 0;
+    if (*share >= least || candidate.measured > 0)
+      continue;
+    least = *share;
+    if (!database.empty())
+      result.unmeasured =
+          whyUnmeasured(database, settingFor(candidate.mesh.devices()), "the plan '" + candidate.name + "'", *share);
   }
-  if (!comparable)
-    for (ModuleCandidate &candidate : *candidates)
+  if (least < 1) // not all have measured times: they cannot be compared
+    for (ModuleCandidate &candidate : candidates)
       candidate.measured = 0;
-  llvm::stable_sort(*candidates, isBetter);
-  return candidates;
+  llvm::stable_sort(candidates, isBetter);
+  return result;
 }

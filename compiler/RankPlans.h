@@ -4,14 +4,18 @@
 
 namespace divisi::compiler {
 
+/// Plans, best first.
+struct RankedPlans {
+  std::vector<planning::ModuleCandidate> candidates;
+  std::string unmeasured; // why no times of the database order them, if it has any; else ""
+};
+
 /// The plans of planAccumulating. Those that may be the best on this machine (a "cpu" cluster) are compiled to tasks over
 /// buffers: the arena is then known exactly, and if the database has times measured with this number of ranks, the
 /// plans are ordered by these. The module is simplified (addSimplify).
-llvm::Expected<std::vector<planning::ModuleCandidate>> rankPlans(mlir::ModuleOp module,
-                                                                  const planning::Cluster &cluster,
-                                                                  const planning::PlannerOptions &options,
-                                                                  int64_t microbatches,
-                                                                  const ProfileDatabase &database);
+llvm::Expected<RankedPlans> rankPlans(mlir::ModuleOp module, const planning::Cluster &cluster,
+                                      const planning::PlannerOptions &options, int64_t microbatches,
+                                      const ProfileDatabase &database);
 
 /// The ranks and threads of a run on this machine, as `divisi run` divides its cores among `ranks`.
 RunSetting settingFor(int64_t ranks);

@@ -107,3 +107,15 @@ std::optional<double> ProfileDatabase::microseconds(const RunSetting &setting, S
   std::sort(sorted.begin(), sorted.end());
   return sorted[sorted.size() / 2];
 }
+
+std::vector<RunSetting> ProfileDatabase::settings() const {
+  std::vector<RunSetting> result;
+  for (const auto &entry : entries) {
+    StringRef text = entry.first;
+    RunSetting setting;
+    if (text.consume_front("ranks ") && !text.consumeInteger(10, setting.ranks) && text.consume_front(" threads ") &&
+        !text.consumeInteger(10, setting.threads) && !llvm::is_contained(result, setting))
+      result.push_back(setting);
+  }
+  return result;
+}

@@ -14,6 +14,7 @@ namespace divisi::compiler {
 struct RunSetting {
   int64_t ranks = 1, threads = 1;
   std::string text() const { return "ranks " + std::to_string(ranks) + " threads " + std::to_string(threads) + ": "; }
+  bool operator==(const RunSetting &) const = default;
 };
 
 /// The key of the time in which a step loads its batch of `inputBytes`.
@@ -35,6 +36,8 @@ public:
   llvm::Error fold(const std::string &runFile);
 
   std::optional<double> microseconds(const RunSetting &setting, llvm::StringRef key) const;
+  /// The settings that times are of, each once.
+  std::vector<RunSetting> settings() const;
   bool empty() const { return entries.empty(); }
   size_t size() const { return entries.size(); }
 

@@ -1,6 +1,7 @@
 #include "compiler/Profile/Expectation.h"
 
 #include "compiler/Profile/FinishTime.h"
+#include "compiler/Report/Numbers.h"
 #include "dialects/Dist/Tasks.h"
 #include "passes/Planning/Cost/Collectives.h"
 #include "passes/Planning/Cost/Prices.h"
@@ -138,7 +139,25 @@ dist::Mesh meshOf(mlir::ModuleOp module) {
       return dist::toMesh(attr);
   return {};
 }
+/// "2 ranks of 1 thread".
+std::string describe(const RunSetting &setting) {
+  auto count = [](int64_t number, const char *what) {
+    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  };
+  return count(setting.ranks, "rank") + " of " + count(setting.threads, "thread");
+}
 } // namespace
+
+std::string compiler::whyUnmeasured(const ProfileDatabase &database, const RunSetting &setting, llvm::StringRef what,
+                                    double share) {
+  constexpr size_t mostSettings = 4; // that are listed
+  std::string text = "the profile has " + percent(share) + " of the time of " + what.str() + " for " +
+                     describe(setting) + ", and " + percent(leastMeasured) + " are needed; it has times for ";
+  const std::vector<RunSetting> settings = database.settings();
+  for (auto [i, known] : llvm::enumerate(llvm::ArrayRef(settings).take_front(mostSettings)))
+    text += (i ? ", " : "") + describe(known);
+  return text + (settings.size() > mostSettings ? ", ..." : settings.empty() ? "no setting" : "");
+}
 
 Expectation compiler::expectStep(mlir::ModuleOp module, const planning::Cluster &cluster, const RunSetting &setting,
                                  const ProfileDatabase &database) {

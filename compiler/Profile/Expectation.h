@@ -18,6 +18,14 @@ struct Expectation {
   double measured = 0; // the share of the calls' time that comes from the database
 };
 
+/// The share of a step's time that must come from the database for its sum to count as measured.
+constexpr double leastMeasured = 0.5;
+
+/// Why a database does not count for `what` (a plan or a program), of which it has this share in the setting; which
+/// settings it has times of.
+std::string whyUnmeasured(const ProfileDatabase &database, const RunSetting &setting, llvm::StringRef what,
+                          double share);
+
 /// Times of calls from the database where it has an entry; else by roofline and ring formulas, times how far these are
 /// off, at the median, for calls of this kind that the database has. The tasks of the training step run by their
 /// schedule, each stage on a device of its own.

@@ -39,7 +39,8 @@ llvm::Error Attempt::plan(const Cluster &cluster, const PlannerOptions &options,
   auto ranked = compiler::rankPlans(module, cluster, options, microbatches, *database);
   if (!ranked)
     return ranked.takeError();
-  candidates = std::move(*ranked);
+  candidates = std::move(ranked->candidates);
+  unmeasured = std::move(ranked->unmeasured);
   return llvm::Error::success();
 }
 

@@ -31,6 +31,7 @@ public:
   compiler::StepWork work; // of the model in training
   mlir::OwningOpRef<mlir::ModuleOp> marked; // the step with marked gradients, for asynchronous pipelines
   std::vector<planning::ModuleCandidate> candidates;
+  std::string unmeasured; // why no measured times order them, if there are any
   std::vector<compiler::PipelineCandidate> pipelines; // their modules live in the session's context
 
 private:

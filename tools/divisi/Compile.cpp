@@ -24,7 +24,6 @@
 #include "compiler/RankPipelines.h"
 #include "compiler/RankPlans.h"
 #include "dialects/Dist/Plan.h"
-#include "dialects/Graph/Arguments.h"
 #include "passes/Planning/FollowPlan.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/Strategy.h"
@@ -40,23 +39,6 @@
 using namespace mlir;
 using namespace divisi;
 using namespace divisi::compiler;
-
-/// Checks that names are valid in a manifest, which is JSON, and in a file of weights.
-static LogicalResult checkNames(ModuleOp module) {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    for (BlockArgument argument : function.getArguments())
-      if (StringRef name = graph::nameOfArgument(argument); name == "__metadata__")
-        return function.emitError("the name '") << name << "' is reserved in safetensors files: rename this tensor";
-    for (ArrayAttr list : {function.getAllArgAttrs(), function.getAllResultAttrs()}) {
-      auto isWrong = [](StringAttr text) {
-        return llvm::json::isUTF8(text.getValue()) ? WalkResult::advance() : WalkResult::interrupt();
-      };
-      if (list && list.walk(isWrong).wasInterrupted())
-        return function.emitError("has a name that is not UTF-8");
-    }
-  }
-  return success();
-}
 
 namespace {
 
@@ -308,23 +290,25 @@ private:
       whole = model.module->clone();
     pipelining::unmarkGradients(*model.module);
     std::string hash = planning::hashOfModel(*model.module); // when a plan file is read
-    auto candidates = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
-    if (!candidates) {
-      if (std::string error = llvm::toString(candidates.takeError()); !error.empty())
+    auto ranked = rankPlans(*model.module, cluster, options, mayAccumulate ? 0 : 1, *database);
+    if (!ranked) {
+      if (std::string error = llvm::toString(ranked.takeError()); !error.empty())
         fail(error);
       return failure();
     }
+    noteUnmeasured("plans are not ordered by measured times", ranked->unmeasured);
+    const std::vector<planning::ModuleCandidate> &candidates = ranked->candidates;
     if (free) {
       PipelineRequest request = pipelines;
       if (plan.remat)
         request.remat = *plan.remat > 0;
-      if (auto piped = betterPipeline(*whole, cluster, request, candidates->front())) {
+      if (auto piped = betterPipeline(*whole, cluster, request, candidates.front())) {
         model.module = std::move(whole);
         return applyPipeline(std::move(*piped), cluster);
       }
     }
-    llvm::errs() << "note: " << planning::describeChoice(*candidates) << "\n";
-    const planning::ModuleCandidate &best = candidates->front();
+    llvm::errs() << "note: " << planning::describeChoice(candidates) << "\n";
+    const planning::ModuleCandidate &best = candidates.front();
     if (best.split) {
       model.module = best.split->module.get().clone();
       microbatches.microbatches = best.split->microbatches;
@@ -336,6 +320,13 @@ private:
       writePipeline(*model.module, microbatches, subjectOf(hash));
     noteSearch(cluster);
     return success();
+  }
+
+  /// Says once why a profile is not used.
+  void noteUnmeasured(StringRef what, StringRef why) {
+    if (!why.empty() && !toldOfProfile)
+      llvm::errs() << "note: " << what << ": " << why << "\n";
+    toldOfProfile |= !why.empty();
   }
 
   FailureOr<planning::Cluster> clusterOfSearch() {
@@ -453,6 +444,9 @@ private:
       return failure(fail(llvm::toString(machine.takeError())));
     auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
     Expectation expectation = expectStep(*model.module, cluster, setting, *database);
+    if (!database->empty() && expectation.measured <= leastMeasured && flags.hasTarget("cpu"))
+      noteUnmeasured("the program's expected times rest on formulas",
+                     whyUnmeasured(*database, setting, "the program", expectation.measured));
     if (!plan.cluster.empty())
       if (auto given = llvm::cantFail(planning::parseCluster(plan.cluster, *machine));
           given.device.kind == "cpu" && given.levels.size() > 1)
@@ -508,7 +502,7 @@ private:
   OwningOpRef<ModuleOp> beforeTrain; // for pipelines: the model, and how its training step was made of it
   TrainOptions trained;
   PipelineRequest pipelines = flags.devices.request;
-  bool manyRanks = false, hasBatchNorm = false;
+  bool manyRanks = false, hasBatchNorm = false, toldOfProfile = false;
 };
 
 } // namespace

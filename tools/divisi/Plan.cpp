@@ -1,4 +1,5 @@
 // divisi plan, divisi explain: predict the costs of plans for a cluster, without using its devices.
+#include "compiler/Profile/Database.h"
 #include "compiler/RankPipelines.h"
 #include "compiler/Report/Numbers.h"
 #include "compiler/Report/PlanReport.h"
@@ -82,6 +83,11 @@ public:
     if (!flags.plan.empty()) {
       if (llvm::Error error = first.price(*cluster, flags.plan))
         return fail(std::move(error));
+      auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
+      if (!database)
+        return fail(database.takeError());
+      if (!database->empty() && cluster->device.kind == "cpu")
+        llvm::errs() << "note: --plan FILE is priced by formulas, without the times of the profile\n";
       return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
                     first);
     }
@@ -113,6 +119,8 @@ public:
       return fail("--pin needs several devices", 2);
     if (llvm::Error error = first.plan(*cluster, options, flags.microbatches))
       return fail(std::move(error));
+    if (!first.unmeasured.empty())
+      llvm::errs() << "note: plans are not ordered by measured times: " << first.unmeasured << "\n";
     if (flags.pipelines && devices > 1) {
       if (first.hasBatchNorm)
         return fail(

@@ -46,6 +46,7 @@ TEST_F(Database, KeepsTimesBySettingAcrossFiles) {
   EXPECT_FALSE(again->microseconds({1, 2}, "gemm 1"));
   EXPECT_FALSE(again->microseconds({2, 1}, ""));
   EXPECT_EQ(again->size(), 2u);
+  EXPECT_EQ(again->settings(), std::vector<RunSetting>({{2, 1}}));
 }
 
 TEST_F(Database, TheMedianOfTheLastFiveCounts) {
