@@ -42,7 +42,7 @@ std::string whyNot(const Candidate &candidate, const Candidate &best, const Clus
   for (auto [seconds, what] : differences)
     if (std::abs(seconds) > noise)
       text += (text.empty() ? "" : ", ") + inMilliseconds(std::abs(seconds)) + (seconds > 0 ? " more " : " less ") + what;
-  if (candidate.prediction.seconds > best.prediction.seconds + noise && !text.empty())
+  if (candidate.prediction.seconds > best.prediction.seconds + noise && !isTie(candidate, best) && !text.empty())
     return text;
   std::string more = candidate.mesh.devices() > best.mesh.devices() ? " on more devices" : "";
   return "about the same time" + more + (text.empty() ? "" : ": " + text);
@@ -202,8 +202,10 @@ json::Object PlanReport::plans() const {
           {"cost_ms", candidate.searchCost * 1e3},
           {"bound_ms", candidate.bound * 1e3},
           {"gap", candidate.searchCost > candidate.bound ? 1 - candidate.bound / candidate.searchCost : 0.0}};
-    if (i > 0)
+    if (i > 0) {
       entry["why_not"] = whyNot(candidate, candidates[0], cluster);
+      entry["tie"] = isTie(candidate, candidates[0]);
+    }
     list.push_back(std::move(entry));
   }
   return json::Object{{"model", utf8(model)},

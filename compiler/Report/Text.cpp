@@ -17,6 +17,9 @@ static std::string measured(const json::Object &plan) {
   return time ? " (measured times: " + digits(*time) + " ms)" : "";
 }
 
+/// Whether a plan takes the same time as the first, as far as predictions are exact.
+static bool isTie(const json::Value &plan) { return plan.getAsObject()->getBoolean("tie").value_or(false); }
+
 /// Says how many entries of a table are left out, and with which flag to see them if there is one.
 static void printRest(size_t all, size_t shown, bool hasTop, llvm::raw_ostream &out) {
   if (all > shown)
@@ -93,10 +96,14 @@ static void printRanking(const json::Object &report, size_t most, bool hasTop, l
            {digits(number(plan, "exposed_ms")), -9},
            {scaled(number(plan, "bytes_sent"), "B"), -8},
            {scaled(plan.getNumber("arena_bytes").value_or(number(*plan.getObject("memory"), "total")), "B"), -8}},
-          costOf(plan), joined(list(plan, "parallelism")) + (fits ? "" : " (does not fit)") + measured(plan));
+          costOf(plan),
+          joined(list(plan, "parallelism")) + (isTie(value) ? " (tie)" : "") + (fits ? "" : " (does not fit)") +
+              measured(plan));
   }
   const json::Object &best = *plans[0].getAsObject();
   printRest(plans.size(), most, hasTop, out);
+  if (llvm::any_of(plans, isTie))
+    out << "(tie): within " << percent(planning::sameTime) << " of plan 1, which is less than predictions are exact\n";
   if (std::string line = describeThroughput(best); !line.empty())
     out << "\nplan 1: " << line << "\n";
   for (const json::Value &hint : list(report, "hints"))

@@ -30,6 +30,9 @@ std::string nameOf(const dist::Mesh &mesh);
 /// fewer devices.
 bool isBetter(const Candidate &a, const Candidate &b);
 
+/// Whether two plans that fit take the same time, as far as predictions are exact.
+bool isTie(const Candidate &a, const Candidate &b);
+
 /// In programs of up to so many operations every strategy on every mesh is a candidate, and searched on from where it
 /// lays the states; and meshes of three axes are searched.
 constexpr size_t mostThorough = 2500;

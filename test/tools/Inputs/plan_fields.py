@@ -13,7 +13,7 @@ for report in plan, explain:
     assert set(report["cluster"]) == {"name", "device", "devices", "memory", "calibration"}, report["cluster"]
     for rank, entry in enumerate(report["plans"], 1):
         assert entry["rank"] == rank and PLAN <= set(entry), entry
-        assert ("why_not" in entry) == (rank > 1), entry
+        assert ("why_not" in entry) == ("tie" in entry) == (rank > 1), entry
         memory = entry["memory"]
         assert set(memory) == MEMORY and memory["worst_phase"] in {"forward", "backward", "update"}, memory
         parts = sum(memory[key] for key in ("parameters", "optimizer_state", "others", "inputs", "transient"))
