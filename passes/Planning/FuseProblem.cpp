@@ -240,7 +240,7 @@ private:
     result.launches.assign(problem.ops.size(), 0);
     bool before = false;
     for (const FusedProblem::Item &item : result.items) {
-      bool update = item.elements && groups.late[item.home()];
+      bool update = result.forGpu && item.elements && groups.late[item.home()];
       result.launches[item.home()] += !(update && before) && !item.epilogue;
       before = update;
     }

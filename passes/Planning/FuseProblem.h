@@ -18,7 +18,7 @@ struct FusedProblem {
     /// Tensors that it may write over ones in memory that it reads (step/InPlace.h).
     llvm::SmallVector<std::pair<int, int>, 1> overwrites;
     bool call = false;
-    bool elements = false; // elementwise without reductions: consecutive kernels of this kind share a launch
+    bool elements = false; // elementwise without reductions: on GPUs, consecutive updates of this kind share a launch
     /// Whether a matmul of a GPU's library computes it in the same call (codegen/Kernels/FuseEpilogues.cpp): a bias with
     /// gelu, gelu's gradient, or the sums over rows that are gradients of biases.
     bool epilogue = false;
@@ -34,8 +34,8 @@ struct FusedProblem {
   std::vector<bool> kept;   // by tensor: produced in the forward pass and read from memory in the backward pass
   std::vector<llvm::SmallVector<int, 2>> readsOf; // by operation: operands that items read for it, once for each item
 
-  /// By operation: the number of items with this home that are launched by themselves. Consecutive updates of parameters
-  /// share a launch.
+  /// By operation: the number of items with this home that are launched by themselves. On GPUs, consecutive updates of
+  /// parameters share a launch (codegen/Kernels/BatchKernels.cpp).
   std::vector<int> launches;
 
   /// Of the training step (without operations that only some steps need), or of the evaluation. `groups` has the end of the
