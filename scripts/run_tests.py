@@ -58,7 +58,7 @@ def suites(build):
             ),
         ],
         "slow": [  # the longest first
-            Suite("pipelines", [*pipelines]),
+            Suite("pipelines", [*pipelines, "--quick"]),
             Suite("known-answers", [*answers, "--skip", "never_worse", "--skip", "memory_of_microbatches", "--skip", "pipelines_when_memory"]),
             Suite("devices", [python, str(SOURCE / "test/models/devices.py"), "--divisi", divisi]),
             Suite("recorded", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build)]),
@@ -156,6 +156,7 @@ def suites(build):
             Suite("cleaned", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi]),
             Suite("recorded-all", [python, str(SOURCE / "test/gpu/recorded.py"), "--build", str(build), "--all"]),
             Suite("cleaned-all", [python, str(SOURCE / "test/models/cleaned.py"), "--divisi", divisi, "--all"]),
+            Suite("pipelines-models", [*pipelines]),
             Suite("pipelines-all", [*pipelines, "--all"]),
             Suite("fuzz-texts-all", [*texts, "--count", "500", "--seed", "1"]),
             Suite("indices-all", [python, str(SOURCE / "test/execute/indices.py"), "--divisi", divisi]),

@@ -39,7 +39,7 @@ struct FirstRank {
   std::optional<Communicator> communicator;
 };
 
-TEST(LostRankTest, NorOfWhatItSaidWhenTextsWereGathered) {
+TEST(LostRankTest, TextsThatWereGatheredAnswerNothingElse) {
   FirstRank first;
   const uint64_t length = 96;
   const std::string text(length, 'x');
@@ -54,7 +54,7 @@ TEST(LostRankTest, NorOfWhatItSaidWhenTextsWereGathered) {
   EXPECT_TRUE(first.communicator->agree({}, 7).ok());
 }
 
-TEST(LostRankTest, TheRestOfWhatItSaidAnswersNothingElse) {
+TEST(LostRankTest, VotesAnswerNothingElse) {
   FirstRank first;
   const int64_t vote[2] = {0, 0};
   const uint64_t length = sizeof vote;
