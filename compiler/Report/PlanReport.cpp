@@ -128,16 +128,16 @@ json::Array describeParameters(const ModuleCandidate &candidate) {
   for (int t : parameters) {
     const Problem::Tensor &tensor = problem.tensors[t];
     json::Array alternatives;
-    if (tried.count(t))
-      for (const dist::Sharding &sharding : shardingsOf(tensor, candidate.mesh)) {
-        if (sharding == candidate.plan.tensors[t])
-          continue;
-        Candidate other = candidate.planner->searchNear(candidate, t, sharding);
+    if (tried.count(t)) {
+      std::vector<dist::Sharding> others = shardingsOf(tensor, candidate.mesh);
+      llvm::erase(others, candidate.plan.tensors[t]);
+      auto plans = candidate.planner->searchNear(candidate, t, others);
+      for (const auto &[sharding, other] : llvm::zip(others, plans))
         alternatives.push_back(json::Object{{"sharding", describe(sharding, candidate.mesh)},
                                             {"step_ms", other.prediction.seconds * 1e3},
                                             {"fits", other.fits},
                                             {"why_not", whyNot(other, candidate, candidate.planner->cluster)}});
-      }
+    }
     json::Array shape;
     for (int64_t size : tensor.shape)
       shape.push_back(size);

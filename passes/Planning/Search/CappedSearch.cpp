@@ -141,6 +141,11 @@ GraphPlan CappedSearch::evaluate(double price, bool exact) {
   for (int round = 1; round <= options.rounds; ++round) {
     if (round % roundsToExclude == 1 && round > 1) {
       leaveStage();
+      if (roomy) { // the cheaper the best plan, the more is excluded
+        std::vector<int> choice = found;
+        improve(base, choice, price, infinity, /*pairs=*/false);
+        take(planOf(std::move(choice)));
+      }
       exclude(price);
     }
     TreeReweighted &messages = stage->messages;

@@ -58,6 +58,8 @@ void leastSums(const double *base, const Rows &rows, std::vector<double> &sum, i
   least([&sum, size](int j, int s) { return sum[j * size + s]; });
 }
 
+constexpr decltype(&leastSums<1>) leastSumsOf[] = {leastSums<1>, leastSums<2>, leastSums<3>, leastSums<4>};
+
 class Elimination {
 public:
   Elimination(const Graph &graph, double price, const EliminationOrder &plan)
@@ -147,9 +149,8 @@ private:
             base[s] += at[f][s];
         }
       for (int t = 0; t < innermost;) {
-        bool four = t + 4 <= innermost;
-        (four ? leastSums<4> : leastSums<1>)(base.data(), rows, sum, size, &result.entries[entry + t]);
-        int count = four ? 4 : 1;
+        const int count = std::min(4, innermost - t);
+        leastSumsOf[count - 1](base.data(), rows, sum, size, &result.entries[entry + t]);
         for (size_t k = 0; k < rows.at.size(); ++k)
           rows.at[k] += count * rows.step[k];
         t += count;

@@ -17,13 +17,14 @@ namespace {
 /// again: the prediction decides among the plans.
 constexpr double firstShare[] = {0.5}, moreShares[] = {0, 0.8}, allShares[] = {0.5, 0, 0.8};
 constexpr size_t refined = 2;    // meshes
+constexpr double nearBest = 0.1; // of meshes that are refined: how much slower than the best plan
 constexpr size_t mostInputs = 4; // that strategies try split over each axis
 /// Plans from other beginnings are taken only if they are faster by these shares: below them, what the search found is
 /// as good, and easier to understand. Of strategies, which somebody could write by hand, and of searches.
 constexpr double clearlyByHand = 0.002, clearlyBySearch = 0.01;
 /// How often a search is repeated with less memory, where the prediction needs more than the search believed.
 constexpr int mostAttempts = 5;
-/// The first look at the meshes of a large program: a gap and sums of elimination (SolveOptions).
+/// The first look at the meshes of a large program, or at three axes: a gap and sums of elimination (SolveOptions).
 constexpr double coarseGap = 4e-3, coarseTables = 2e7;
 /// Three axes are tried where a step waits for at least this share of its time.
 constexpr double leastWaited = 0.01;
@@ -205,6 +206,13 @@ SolveOptions uncertified() {
   return effort;
 }
 
+SolveOptions coarse() {
+  SolveOptions effort = uncertified();
+  effort.gap = coarseGap;
+  effort.tables = coarseTables;
+  return effort;
+}
+
 /// The searched plans of the most promising meshes.
 std::vector<const Candidate *> bestSearches(const std::vector<Candidate> &candidates) {
   std::vector<const Candidate *> searched;
@@ -356,29 +364,24 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
   return {std::move(*best)};
 }
 
-Candidate Planner::search(const Mesh &mesh, const std::map<int, Sharding> &places) const {
-  return search(spacesOf(mesh), mesh, places, firstShare, firstEffort()).front();
-}
-
-Candidate Planner::searchNear(const Candidate &candidate, int parameter, const Sharding &sharding) const {
-  std::map<int, Sharding> places;
-  for (auto [t, tensor] : llvm::enumerate(problem.tensors))
-    if (tensor.role == Problem::Role::parameter)
-      places[t] = tensor.name == problem.tensors[parameter].name ? sharding : candidate.plan.tensors[t];
+std::vector<Candidate> Planner::searchNear(const Candidate &candidate, int parameter,
+                                           llvm::ArrayRef<Sharding> shardings) const {
   const Spaces spaces = spacesOf(candidate.mesh);
-  Candidate far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, firstEffort()).front(),
-            near = search(spaces, candidate.mesh, places, candidate.hidden, firstEffort()).front();
-  return isBetter(near, far) ? near : far;
+  std::vector<Task> tasks;
+  for (const Sharding &sharding : shardings)
+    tasks.push_back([&] {
+      std::map<int, Sharding> places;
+      for (auto [t, tensor] : llvm::enumerate(problem.tensors))
+        if (tensor.role == Problem::Role::parameter)
+          places[t] = tensor.name == problem.tensors[parameter].name ? sharding : candidate.plan.tensors[t];
+      auto far = search(spaces, candidate.mesh, {{parameter, sharding}}, firstShare, firstEffort()),
+           near = search(spaces, candidate.mesh, places, candidate.hidden, firstEffort());
+      return isBetter(near[0], far[0]) ? near : far;
+    });
+  return inParallel(tasks);
 }
 
-SolveOptions Planner::firstEffort() const {
-  SolveOptions effort = uncertified();
-  if (problem.ops.size() > mostThorough) {
-    effort.gap = coarseGap;
-    effort.tables = coarseTables;
-  }
-  return effort;
-}
+SolveOptions Planner::firstEffort() const { return problem.ops.size() > mostThorough ? coarse() : uncertified(); }
 
 llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions &options) const {
   auto first = firstCandidates(options);
@@ -440,8 +443,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
       continue;
     }
     if (!exchanged || !options.pins.empty())
-      tasks.push_back(
-          [&, places = *places] { return std::vector{search(spaces, mesh, places, firstShare, firstEffort())}; });
+      tasks.push_back([&, places = *places] { return search(spaces, mesh, places, firstShare, firstEffort(), most); });
     if (mesh.axes.size() > 1 && options.meshes.size() > 1 && !thorough)
       continue;
     for (int zero : {0, 1, 3}) // (2 is the same plan as 1)
@@ -488,7 +490,7 @@ std::vector<Candidate> Planner::withThirdAxis(const PlannerOptions &options,
   for (const Mesh &mesh : meshes)
     tasks.push_back([&]() -> std::vector<Candidate> {
       auto places = llvm::expectedToOptional(placesOf(problem, mesh, options.pins));
-      return places ? std::vector{search(mesh, *places)} : std::vector<Candidate>();
+      return places ? search(spacesOf(mesh), mesh, *places, firstShare, coarse()) : std::vector<Candidate>();
     });
   return inParallel(tasks);
 }
@@ -556,6 +558,9 @@ std::vector<Candidate> Planner::strategies(const Mesh &mesh, const std::vector<P
 
 void Planner::refine(const std::vector<Pin> &pins, std::vector<Candidate> &candidates) const {
   std::vector<const Candidate *> searched = bestSearches(candidates);
+  llvm::erase_if(searched, [most = fastest(candidates) * (1 + nearBest)](const Candidate *candidate) {
+    return candidate->prediction.seconds > most;
+  });
   std::vector<Task> tasks;
   std::vector<Mesh> meshes;
   for (const Candidate *candidate : searched)

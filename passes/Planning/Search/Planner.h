@@ -59,11 +59,10 @@ public:
   /// Every plan worth naming: the searched one of every mesh, the strategies data and operator with the levels of ZeRO,
   /// and one device. An error where the pins hold on no mesh.
   llvm::Expected<std::vector<Candidate>> candidates(const PlannerOptions &options) const;
-  /// The best plan on a mesh with these arguments (by tensor) laid so.
-  Candidate search(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &places) const;
-  /// The best plan on a candidate's mesh with one parameter laid so, by two searches: from the beginning, and with the
-  /// candidate's other parameters as they lie.
-  Candidate searchNear(const Candidate &candidate, int parameter, const dist::Sharding &sharding) const;
+  /// The best plans on a candidate's mesh with one parameter laid in each of these ways, by two searches each: from the
+  /// beginning, and with the candidate's other parameters as they lie.
+  std::vector<Candidate> searchNear(const Candidate &candidate, int parameter,
+                                    llvm::ArrayRef<dist::Sharding> shardings) const;
   /// Searches a candidate's mesh again, now with a bound for the whole problem; keeps the better plan.
   void certify(const std::vector<Pin> &pins, Candidate &candidate) const;
   /// Decides what not every step does, the evaluation: a search leaves it unsplit.
@@ -93,7 +92,7 @@ private:
   using Spaces = std::map<std::vector<int64_t>, std::unique_ptr<SearchSpace>>;
   Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
   std::unique_ptr<SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins) const;
-  /// The best plan, or none if all take longer than `most` seconds.
+  /// The best plan on a mesh with these arguments (by tensor) laid so, or none if all take longer than `most` seconds.
   std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
                                 const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
                                 SolveOptions effort, double most = std::numeric_limits<double>::infinity()) const;
