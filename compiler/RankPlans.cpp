@@ -53,7 +53,7 @@ static FailureOr<double> compileTasks(ModuleOp module, const Cluster &cluster, c
   const Cluster used = cluster.used(candidate.mesh.devices());
   candidate.fits = candidate.arenaBytes <= used.device.memory;
   Expectation expectation = expectStep(*copy, used, settingFor(candidate.mesh.devices()), database);
-  if (expectation.measured > leastMeasured)
+  if (expectation.measured >= leastMeasured)
     candidate.measured = expectation.step * 1e-6;
   return expectation.measured;
 }
@@ -74,7 +74,8 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
     return result;
   }
   size_t compiled = 0;
-  double least = 1; // the share of a competing candidate that is measured
+  double least = 1; // the share of a competing candidate that is measured, if one is not
+  bool comparable = true;
   for (ModuleCandidate &candidate : candidates) {
     bool alone = candidate.mesh.devices() == 1;
     if (compiled >= mostCompiled && !alone)
@@ -83,14 +84,15 @@ llvm::Expected<RankedPlans> compiler::rankPlans(ModuleOp module, const Cluster &
     if (failed(share))
       return told();
     compiled += !alone;
-    if (*share >= least || candidate.measured > 0)
+    comparable &= candidate.measured > 0;
+    if (candidate.measured > 0 || *share >= least)
       continue;
     least = *share;
     if (!database.empty())
       result.unmeasured =
           whyUnmeasured(database, settingFor(candidate.mesh.devices()), "the plan '" + candidate.name + "'", *share);
   }
-  if (least < 1) // not all have measured times: they cannot be compared
+  if (!comparable) // not all have measured times: they cannot be compared
     for (ModuleCandidate &candidate : candidates)
       candidate.measured = 0;
   llvm::stable_sort(candidates, isBetter);

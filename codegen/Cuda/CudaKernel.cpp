@@ -131,9 +131,11 @@ private:
     Values varying = s.delinearize(s.addIndex(rest, offset), extents.drop_front(from));
     llvm::append_range(at, varying);
     suffix = {rest, inner};
-    s.together = {rest, varying.empty() ? Value() : varying.back(), offset, count};
-    if (llvm::count_if(extents.drop_front(from), [](int64_t extent) { return extent != 1; }) != 1)
-      s.together = {};
+    s.together = {};
+    ArrayRef<int64_t> last = extents.drop_front(from);
+    auto isLong = [](int64_t extent) { return extent != 1; };
+    if (llvm::count_if(last, isLong) == 1)
+      s.together = {rest, varying[llvm::find_if(last, isLong) - last.begin()], offset, count};
     return at;
   }
 

@@ -114,7 +114,7 @@ std::vector<RunSetting> ProfileDatabase::settings() const {
     StringRef text = entry.first;
     RunSetting setting;
     if (text.consume_front("ranks ") && !text.consumeInteger(10, setting.ranks) && text.consume_front(" threads ") &&
-        !text.consumeInteger(10, setting.threads) && !llvm::is_contained(result, setting))
+        !text.consumeInteger(10, setting.threads) && (result.empty() || !(result.back() == setting)))
       result.push_back(setting);
   }
   return result;

@@ -102,8 +102,8 @@ static void printRanking(const json::Object &report, size_t most, bool hasTop, l
   }
   const json::Object &best = *plans[0].getAsObject();
   printRest(plans.size(), most, hasTop, out);
-  if (llvm::any_of(plans, isTie))
-    out << "(tie): within " << percent(planning::sameTime) << " of plan 1, which is less than predictions are exact\n";
+  if (llvm::any_of(llvm::ArrayRef(plans.data(), std::min(most, plans.size())), isTie))
+    out << "(tie): within " << percent(planning::sameTime) << " of plan 1, which is within the error of predictions\n";
   if (std::string line = describeThroughput(best); !line.empty())
     out << "\nplan 1: " << line << "\n";
   for (const json::Value &hint : list(report, "hints"))

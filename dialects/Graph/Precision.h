@@ -6,7 +6,7 @@ class Operation;
 
 namespace divisi::graph {
 
-/// In which devices multiply.
+/// The number format in which a device computes matmuls.
 enum Precision { fp32, tf32, bf16, fp16 };
 
 /// Of a call, the precision of its first operand (attention has wider statistics beside it), TF32 where operands in

@@ -16,6 +16,8 @@ using namespace dist;
 
 namespace {
 
+constexpr int64_t mostStages = 1 << 20; // of a module that somebody has written
+
 bool isOverReplicas(Operation *op) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   return axes && isa<DistDialect>(op->getDialect()) && llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
@@ -182,6 +184,10 @@ struct ServeUpdatesPass : impl::ServeUpdatesPassBase<ServeUpdatesPass> {
         updates.push_back(task);
       int64_t number = 0;
       (void)groupOf(task.getName()).rsplit('.').second.getAsInteger(10, number); // of the stage
+      if (number < 0 || number >= mostStages) {
+        task.emitOpError("has a stage above ") << mostStages;
+        return signalPassFailure();
+      }
       stages = std::max(stages, number + 1);
     }
     const StringRef mode = Sync::nameOf(sync->mode);
@@ -190,14 +196,19 @@ struct ServeUpdatesPass : impl::ServeUpdatesPassBase<ServeUpdatesPass> {
     for (func::FuncOp update : updates) {
       if (failed(markPushed(update, mode)))
         return signalPassFailure();
-      if (sync->servers > 1)
-        schedule(stageOf(update), Shares(update, sync->servers, stages).write());
+      if (sync->servers > 1 && failed(schedule(update, Shares(update, sync->servers, stages))))
+        return signalPassFailure();
     }
   }
 
 private:
-  /// Adds the updates of more servers to what a stage's device runs.
-  void schedule(int64_t device, ArrayRef<int64_t> numbers) {
+  /// Makes the updates of more servers, and adds them to what the stage's device runs.
+  LogicalResult schedule(func::FuncOp update, Shares shares) {
+    const int64_t device = stageOf(update);
+    for (auto schedule : getOperation().getOps<ScheduleOp>())
+      if (schedule.getFunction() == "train" && (device < 0 || device >= static_cast<int64_t>(schedule.getRows().size())))
+        return schedule.emitOpError("has no row for stage ") << device;
+    const SmallVector<int64_t> numbers = shares.write();
     for (auto schedule : getOperation().getOps<ScheduleOp>())
       if (schedule.getFunction() == "train") {
         Builder b(schedule);
@@ -207,6 +218,7 @@ private:
         rows[device] = b.getArrayAttr(row);
         schedule.setRowsAttr(b.getArrayAttr(rows));
       }
+    return success();
   }
 };
 } // namespace

@@ -60,6 +60,7 @@ private:
   Status hand(int64_t worker, bool last);
   /// Updates by what a worker has pushed; -1: what all have. Returns the results: on the first server's first rank those of all stages.
   Result<std::vector<double>> update(int64_t worker, int64_t batch, const FreeWork &work);
+  /// Adds to the results of this rank, on the first server's first rank, those of the same server's other ranks (resultTag).
   Result<std::vector<double>> collect(std::vector<double> results);
   /// Adds what a worker has pushed to what is in the arena.
   void add(int64_t worker) const;

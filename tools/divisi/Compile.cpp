@@ -444,7 +444,7 @@ private:
       return failure(fail(llvm::toString(machine.takeError())));
     auto cluster = llvm::cantFail(planning::parseCluster("cpu:" + std::to_string(ranksOf(*model.module, sync)), *machine));
     Expectation expectation = expectStep(*model.module, cluster, setting, *database);
-    if (!database->empty() && expectation.measured <= leastMeasured && flags.hasTarget("cpu"))
+    if (!database->empty() && expectation.measured < leastMeasured && flags.hasTarget("cpu"))
       noteUnmeasured("the program's expected times rest on formulas",
                      whyUnmeasured(*database, setting, "the program", expectation.measured));
     if (!plan.cluster.empty())

@@ -85,8 +85,8 @@ public:
         return fail(std::move(error));
       auto database = compiler::ProfileDatabase::read(compiler::ProfileDatabase::defaultFile());
       if (!database)
-        return fail(database.takeError());
-      if (!database->empty() && cluster->device.kind == "cpu")
+        llvm::consumeError(database.takeError()); // it is not used
+      else if (!database->empty() && cluster->device.kind == "cpu")
         llvm::errs() << "note: --plan FILE is priced by formulas, without the times of the profile\n";
       return report({llvm::sys::path::filename(flags.model.input).str(), *cluster, first.candidates, suggestions},
                     first);

@@ -27,7 +27,7 @@ public:
   /// A lower bound on the cost of every plan within the capacity, in microseconds.
   double bound() const { return std::min(lowerBound, cheapest.cost); }
   /// Whether every plan costs more than the limit: there may be no best plan then.
-  bool overLimit() const { return lowerBound > options.limit; }
+  bool overLimit() const { return bound() > options.limit; }
   double price() const { return boundPrice; }
   int rounds() const { return roundsDone; }
   /// The last plans within the capacity and beyond it.

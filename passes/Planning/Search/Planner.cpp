@@ -337,8 +337,10 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
       space = own.get();
       pairwise = space->pairwise(hidden, places);
     }
-    effort.limit = 1e6 * most * (2 - hidden); // overlapped communication is no longer than the computation beside it
-    for (int attempt = 0; attempt < mostAttempts; ++attempt) {
+    // Overlapped communication is mostly no longer than the computation beside it: an estimate, not a bound.
+    effort.limit = 1e6 * most * (2 - hidden);
+    bool settled = false;
+    for (int attempt = 0; attempt < mostAttempts && !settled; ++attempt) {
       pairwise->capacity = memory - unforeseen;
       Solution solution = solve(*pairwise, effort);
       if (solution.overLimit)
@@ -351,11 +353,9 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
       found.searchCost = solution.cost * 1e-6;
       found.bound = effort.certify && std::isfinite(solution.bound) ? solution.bound * 1e-6 : 0;
       unforeseen = std::max(unforeseen, found.prediction.memory.total() - solution.memory);
-      bool settled = found.fits || solution.infeasible || unforeseen >= memory;
+      settled = found.fits || solution.infeasible || unforeseen >= memory;
       if (!best || isBetter(found, *best))
         best = std::move(found);
-      if (settled)
-        break;
     }
   }
   if (!best)
@@ -413,7 +413,7 @@ llvm::Expected<std::vector<Candidate>> Planner::candidates(const PlannerOptions 
 
 llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOptions &options, double most) const {
   std::vector<Task> tasks;
-  std::vector<std::pair<size_t, Mesh>> strategies; // their tasks
+  std::vector<std::pair<size_t, Mesh>> ofStrategies; // tasks
   std::string wrong; // with the pins, on one of the meshes
   std::vector<Candidate> result;
   if (options.alone && options.pins.empty())
@@ -422,7 +422,7 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   const bool thorough = options.thorough && problem.ops.size() <= mostThorough;
   const Spaces spaces = spacesOf(options.meshes);
   auto follow = [&](Mesh mesh, int zero) {
-    strategies.emplace_back(tasks.size(), mesh);
+    ofStrategies.emplace_back(tasks.size(), mesh);
     tasks.push_back([&, mesh, zero]() -> std::vector<Candidate> {
       auto plan = planIfAny(problem, mesh, {options.pins, zero});
       if (!plan)
@@ -457,14 +457,14 @@ llvm::Expected<std::vector<Candidate>> Planner::firstCandidates(const PlannerOpt
   for (const std::vector<Candidate> &found : answers)
     most = std::min(most, fastest(found));
   tasks.clear();
-  for (const auto &[task, mesh] : strategies)
+  for (const auto &[task, mesh] : ofStrategies)
     tasks.push_back([&, &found = answers[task], &mesh = mesh]() -> std::vector<Candidate> {
       if (!thorough || settled || found.empty())
         return {};
       return search(spaces, mesh, statesOf(problem, found[0].plan, options.pins), firstShare, firstEffort(), most);
     });
   auto further = answersTo(tasks);
-  for (auto [i, strategy] : llvm::enumerate(strategies))
+  for (auto [i, strategy] : llvm::enumerate(ofStrategies))
     append(answers[strategy.first], std::move(further[i]));
   for (std::vector<Candidate> &found : answers)
     append(result, std::move(found));

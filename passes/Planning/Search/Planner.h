@@ -92,7 +92,8 @@ private:
   using Spaces = std::map<std::vector<int64_t>, std::unique_ptr<SearchSpace>>;
   Spaces spacesOf(llvm::ArrayRef<dist::Mesh> meshes) const;
   std::unique_ptr<SearchSpace> spaceOf(const dist::Mesh &mesh, const std::map<int, dist::Sharding> &pins) const;
-  /// The best plan on a mesh with these arguments (by tensor) laid so, or none if all take longer than `most` seconds.
+  /// The best plan on a mesh with these arguments (by tensor) sharded so, or none if all seem to take longer than `most`
+  /// seconds.
   std::vector<Candidate> search(const Spaces &spaces, const dist::Mesh &mesh,
                                 const std::map<int, dist::Sharding> &places, llvm::ArrayRef<double> hiddenShares,
                                 SolveOptions effort, double most = std::numeric_limits<double>::infinity()) const;

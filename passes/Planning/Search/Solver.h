@@ -20,7 +20,7 @@ struct Solution {
   double cost = 0, memory = 0; // of the choice: microseconds, bytes
   double bound = 0;            // lower bound on the cost of plans within the capacity; infinity if there is none
   bool fits = false;           // the choice is within the capacity
-  bool overLimit = false;      // proven: all (tied) plans cost more than the limit; then there is no choice
+  bool overLimit = false;      // given up: all plans cost more than the limit, or all tied ones; there may be no choice
   bool infeasible = false;     // proven: the least memories exceed the capacity, and the choice has the least memory
   double price = 0;            // microseconds per byte of capacity, at the bound
   int rounds = 0;              // of message passing, in all

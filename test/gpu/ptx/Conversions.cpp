@@ -91,6 +91,10 @@ template <typename To, typename From> Run floatsToFloats() {
   return between([](uint64_t a, const Code &code) { return bitsOf((To)rounded(numberOf<From>(a), code.bytes)); });
 }
 
+// NaN has one pattern of bits.
+uint16_t halfOf(float x) { return x != x ? 0x7fff : floatToHalf(x); }
+uint16_t bfloatOf(float x) { return x != x ? 0x7fff : floatToBfloat(x); }
+
 /// By source and result; what would round twice is left out.
 Run find(const std::string &from, const std::string &to, bool isRounded) {
   bool fromInteger = from[0] == 's' || from[0] == 'u', toInteger = to[0] == 's' || to[0] == 'u';
@@ -114,20 +118,21 @@ Run find(const std::string &from, const std::string &to, bool isRounded) {
     return between([](uint64_t a, const Code &) { return bitsOf(halfToFloat((uint16_t)a)); });
   if (from == "bf16" && to == "f32")
     return between([](uint64_t a, const Code &) { return bitsOf(bfloatToFloat((uint16_t)a)); });
-  // NaN has one pattern of bits.
   if (from == "f32" && to == "f16")
-    return between([](uint64_t a, const Code &) -> uint64_t {
-      float x = numberOf<float>(a);
-      return x != x ? 0x7fff : floatToHalf(x);
-    });
+    return between([](uint64_t a, const Code &) -> uint64_t { return halfOf(numberOf<float>(a)); });
   if (from == "f32" && to == "bf16")
-    return between([](uint64_t a, const Code &) -> uint64_t {
-      float x = numberOf<float>(a);
-      return x != x ? 0x7fff : floatToBfloat(x);
-    });
+    return between([](uint64_t a, const Code &) -> uint64_t { return bfloatOf(numberOf<float>(a)); });
   return nullptr;
 }
 } // namespace
+
+/// Of two numbers; the first one becomes the upper half.
+void divisi::test::ptx::addConversions(Table &table) {
+  add<uint32_t, float, float>(table, {"cvt.rn.f16x2.f32"},
+                              [](float a, float b) { return (uint32_t)halfOf(a) << 16 | halfOf(b); });
+  add<uint32_t, float, float>(table, {"cvt.rn.bf16x2.f32"},
+                              [](float a, float b) { return (uint32_t)bfloatOf(a) << 16 | bfloatOf(b); });
+}
 
 bool divisi::test::ptx::decodeConversion(const std::string &opcode, Code &code) {
   std::istringstream words(opcode);

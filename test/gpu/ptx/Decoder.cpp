@@ -16,6 +16,7 @@ const Table &table() {
     addFloats(made);
     addIntegers(made);
     addPredicates(made);
+    addConversions(made);
     return made;
   }();
   return known;
@@ -210,7 +211,7 @@ private:
       decodeShuffle(code, words);
     else if (op == "ld" || op == "st")
       decodeAccess(code, words);
-    else if (op == "cvt")
+    else if (op == "cvt" && now->operands.size() != 3)
       decodeConversionOf(code);
     else if (isMoveOfParts)
       decodeParts(code, expectType(words.back()));

@@ -239,6 +239,18 @@ TEST(PtxInstructions, Conversions) {
   });
   auto half = [](F a) { return std::bit_cast<uint16_t>((_Float16)a); };
   check<uint16_t, F>("cvt.rn.f16.f32", 1, [&](F a, F, F) { return a != a ? 0x7fff : half(a); });
+  check<uint32_t, F, F>("cvt.rn.f16x2.f32", 2, [&](F a, F b, F) {
+    auto one = [&](F x) -> uint32_t { return x != x ? 0x7fff : half(x); };
+    return one(a) << 16 | one(b);
+  });
+  // To the nearest number of the upper 16 bits, to an even one of two.
+  check<uint32_t, F, F>("cvt.rn.bf16x2.f32", 2, [](F a, F b, F) {
+    auto one = [](F x) -> uint32_t {
+      auto bits = std::bit_cast<uint32_t>(x);
+      return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    };
+    return one(a) << 16 | one(b);
+  });
   check<F, uint16_t>("cvt.f32.f16", 1, [](uint16_t a, uint16_t, uint16_t) { return (F)std::bit_cast<_Float16>(a); });
 }
 

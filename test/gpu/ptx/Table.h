@@ -17,8 +17,9 @@ using Table = std::unordered_map<std::string, Entry>;
 void addFloats(Table &table);
 void addIntegers(Table &table);
 void addPredicates(Table &table);
+void addConversions(Table &table);
 
-/// Decodes cvt but for its operands; false if the conversion is not known.
+/// Decodes cvt of one number but for its operands; false if the conversion is not known.
 bool decodeConversion(const std::string &opcode, Code &code);
 
 enum class Space { global, shared, local, parameter };

@@ -75,3 +75,25 @@ module attributes {dist.sync = {mode = "server", servers = 1 : i64}} {
     return %1 : tensor<f32>
   }
 }
+
+// -----
+
+// A schedule must have a row for each stage.
+module attributes {dist.sync = {mode = "server", servers = 2 : i64}} {
+  func.func @train.1.finish(%c: tensor<f32> {graph.state = {name = "c", role = "parameter", trainable = true}}) -> (tensor<f32> {graph.renews = "c"})
+      attributes {dist.partitioned = #dist.mesh<"stage" = 2, "data" = 2>, dist.stage = 1 : i64} {
+    return %c : tensor<f32>
+  }
+  // expected-error @below {{has no row for stage 1}}
+  dist.schedule "train" "gpipe" microbatches 1 [["0.finish 0"]]
+}
+
+// -----
+
+module attributes {dist.sync = {mode = "server", servers = 2 : i64}} {
+  // expected-error @below {{has a stage above 1048576}}
+  func.func @train.9223372036854775807.finish(%c: tensor<f32> {graph.state = {name = "c", role = "parameter", trainable = true}}) -> (tensor<f32> {graph.renews = "c"})
+      attributes {dist.partitioned = #dist.mesh<"stage" = 2, "data" = 2>, dist.stage = 1 : i64} {
+    return %c : tensor<f32>
+  }
+}
