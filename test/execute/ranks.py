@@ -154,7 +154,7 @@ def restarts_of_replicas(divisi, work):
         (work / way).mkdir()
         restarts(divisi, work / way, 1000, ["--mesh", "data=2", "--sync", *way.split()])
     (work / "served").mkdir()
-    restarts(divisi, work / "served", 600, "--mesh stage=2,data=2 --microbatches 2 --sync server --servers 1".split(), 6)
+    restarts(divisi, work / "served", 300, "--mesh stage=2,data=2 --microbatches 2 --sync server --servers 1".split(), 6)
     return f"losses are the same with --sync {', '.join(ways)} and servers of a pipeline"
 
 

@@ -13,6 +13,7 @@ Killed jobs resume, servers included. Needs numpy and onnx; ends with `N passed,
 
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -27,6 +28,9 @@ from optimizer_rules import RULES
 from optimizers import BATCH, CASE, STEPS, TANH, compare, differentiate, flags_of, read_weights, write_smooth
 from replicas import (ADAMW, MOMENTUM, OTHERS, SGD, check_refusal, compare_runs, data_flags, goes_on, mean_of, run_and_resume, run_program, same_bytes,
                       shares, write_dropout)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "execute"))
+from ranks import ranks_of  # noqa: E402
 
 INPUTS = {"mlp": ("x", "label"), **OTHERS, "resnet_tiny": ("image", "label"), "lstm_tiny": ("idx", "targets")}
 
@@ -273,6 +277,9 @@ def check_stopped(divisi, ranks, sync, mesh="data=2"):
         lines.call(divisi, "compile", CASE / "model.onnx", "-o", work / "p", *mesh_flags(mesh), "--sync", *sync.split())
         command = [divisi, "run", "--devices", str(ranks), work / "p", "--steps", "40", "--checkpoint", work / "c", *data_flags("mlp", ("x", "label"))]
         job = subprocess.Popen(command, env={**os.environ, "DIVISI_DELAYS": "0=600,1=600"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        until = time.monotonic() + 60
+        while len(ranks_of(work / "p")) < ranks and time.monotonic() < until:
+            time.sleep(0.05)
         time.sleep(4)
         job.send_signal(signal.SIGTERM)
         said = job.communicate(timeout=60)[0]
