@@ -358,10 +358,9 @@ std::vector<Candidate> Planner::search(const Spaces &spaces, const Mesh &mesh, c
         best = std::move(found);
     }
   }
-  if (!best)
-    return {};
-  best->forms = recognize(problem, mesh, best->plan);
-  return {std::move(*best)};
+  if (best)
+    best->forms = recognize(problem, mesh, best->plan);
+  return best ? std::vector<Candidate>{std::move(*best)} : std::vector<Candidate>();
 }
 
 std::vector<Candidate> Planner::searchNear(const Candidate &candidate, int parameter,
